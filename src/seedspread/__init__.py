@@ -1,0 +1,38 @@
+"""Did this implementation detail change how much my results spread across seeds?
+
+The public names are loaded when they are first used, so that `import seedspread` is quick and works
+without torch; a name that needs torch says so when it is asked for.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from seedspread.errors import require_extra
+
+if TYPE_CHECKING:
+    from seedspread.diagnostics import ClampMonitor, clamp_activation_rate
+    from seedspread.model import ViT
+    from seedspread.objective import SupConLoss, margin_schedule
+
+__version__ = "0.1.0"
+
+__all__ = ["ClampMonitor", "SupConLoss", "ViT", "clamp_activation_rate", "margin_schedule"]
+
+_HOME = {
+    "ClampMonitor": "seedspread.diagnostics",
+    "SupConLoss": "seedspread.objective",
+    "ViT": "seedspread.model",
+    "clamp_activation_rate": "seedspread.diagnostics",
+    "margin_schedule": "seedspread.objective",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'seedspread' has no attribute {name!r}")
+    require_extra("train", f"seedspread.{name}")
+    return getattr(import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

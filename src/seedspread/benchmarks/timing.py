@@ -1,0 +1,81 @@
+"""Interleaved timing, and the machine it was done on."""
+
+import os
+import platform
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from rich.console import Console
+from rich.progress import track
+
+# Progress goes to stderr, so that `--json` on stdout stays clean.
+_console = Console(stderr=True)
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds: the median and the quartiles of interleaved rounds."""
+
+    median: float
+    lower: float
+    upper: float
+
+
+def interleaved(jobs: Mapping[str, Callable[[], object]], rounds: int, title: str) -> dict[str, Timing]:
+    """Times each job once per round, round after round, so that a slow spell hits them all."""
+    seconds: dict[str, list[float]] = {name: [] for name in jobs}
+    for job in jobs.values():  # warm caches and allocators
+        job()
+    for _ in track(range(rounds), description=title, console=_console, transient=True):
+        for name, job in jobs.items():
+            start = time.perf_counter()
+            job()
+            seconds[name].append(time.perf_counter() - start)
+    return {name: _summary(values) for name, values in seconds.items()}
+
+
+def _summary(values: list[float]) -> Timing:
+    lower, median, upper = statistics.quantiles(values, n=4)
+    return Timing(median, lower, upper)
+
+
+def peak_memory_above(job: Callable[[], object]) -> int | None:
+    """Bytes of memory that `job` holds at its peak beyond what the process holds before.
+
+    Only Linux lets a process reset its high-water mark; elsewhere the answer is None.
+    """
+    reset = Path("/proc/self/clear_refs")
+    if not reset.exists():
+        return None
+    reset.write_text("5")
+    before = _status_bytes("VmRSS")
+    job()
+    return _status_bytes("VmHWM") - before
+
+
+def _status_bytes(field: str) -> int:
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(field + ":"):
+            return int(line.split()[1]) * 1024
+    raise RuntimeError(f"/proc/self/status has no {field}")
+
+
+def machine() -> str:
+    """One line: processor, threads that torch uses, versions."""
+    return (
+        f"{_processor()}, {os.cpu_count()} cores, {torch.get_num_threads()} torch threads, "
+        f"torch {torch.__version__}, Python {platform.python_version()}"
+    )
+
+
+def _processor() -> str:
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        for line in cpuinfo.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.processor() or platform.machine()

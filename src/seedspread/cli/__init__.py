@@ -1,0 +1,46 @@
+"""The command line: one small file per command, no logic."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from seedspread import __version__
+from seedspread.cli import bench
+from seedspread.errors import SeedspreadError
+
+app = typer.Typer(
+    name="seedspread",
+    help="Did this implementation detail change how much my results spread across seeds?",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.add_typer(bench.app, name="bench")
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"seedspread {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Runs the command line; a user's mistake is one line on stderr and exit code 1."""
+    try:
+        app()
+    except SeedspreadError as error:
+        typer.echo(f"error: {error}", err=True)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        typer.echo("interrupted", err=True)
+        sys.exit(130)

@@ -1,0 +1,42 @@
+"""Errors that are for people: one line that says what was wrong and what to do."""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+from importlib.util import find_spec
+
+# One module that an extra brings and nothing else does.
+_MARKER = {"train": "torch"}
+
+
+class SeedspreadError(Exception):
+    """A mistake that the user can mend; the command line prints it as one line, without a traceback."""
+
+
+class MissingExtraError(SeedspreadError, ImportError):
+    """Something was asked for that the base install does not bring."""
+
+
+def require_extra(extra: str, what: str) -> None:
+    """Raises `MissingExtraError` unless `extra` is installed; `what` is the thing that needs it."""
+    marker = _MARKER[extra]
+    if not _installed(marker):
+        raise MissingExtraError(
+            f"{what} needs {marker}, which the base install leaves out: pip install 'seedspread[{extra}]'"
+        )
+
+
+def _installed(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ValueError:  # the module is blocked: sys.modules holds None for it
+        return False
+
+
+def one_of(argument: str, value: str, choices: Iterable[str]) -> None:
+    """Raises a `ValueError` that names `argument`, its choices and the nearest one."""
+    names = list(choices)
+    if value in names:
+        return
+    near = get_close_matches(str(value), names, n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    raise ValueError(f"{argument} must be one of {', '.join(names)}; got {value!r}{hint}")

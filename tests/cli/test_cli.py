@@ -1,0 +1,49 @@
+"""The command line, run as a user runs it."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import seedspread
+from seedspread.benchmarks import loss
+
+COMMAND = str(Path(sys.executable).with_name("seedspread"))
+
+
+def seedspread_command(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([COMMAND, *arguments], capture_output=True, text=True, check=False)
+
+
+def test_version_and_help() -> None:
+    assert seedspread_command("--version").stdout.strip() == f"seedspread {seedspread.__version__}"
+    shown = seedspread_command("--help")
+    assert shown.returncode == 0
+    assert "bench" in shown.stdout
+
+
+@pytest.mark.parametrize("arguments", [["--versoin"], ["bench", "lost"], ["bench", "loss", "--rounds", "x"]])
+def test_a_mistyped_command_is_explained_without_a_traceback(arguments: list[str]) -> None:
+    done = seedspread_command(*arguments)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert "Error" in done.stderr
+
+
+def test_bench_loss_prints_json(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(loss, "SIZES", (64,))
+    monkeypatch.setattr(loss, "MEMORY_N", 512)
+    loss.run(rounds=3, as_json=True)
+    result = json.loads(capsys.readouterr().out)
+    assert {row["margin_type"] for row in result["timings"]} == {
+        "none",
+        "clamp",
+        "subtract",
+        "shift",
+    }
+    assert all(row["fast_ms"] > 0 and row["plain_over_fast"] > 0 for row in result["timings"])
+    assert result["machine"]
+    loss.run(rounds=3, as_json=False)
+    assert "plain / fast" in " ".join(capsys.readouterr().out.split())

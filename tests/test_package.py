@@ -1,0 +1,50 @@
+"""The package as it is installed: what it needs, what it exports, and what it says without torch."""
+
+import importlib.metadata
+import subprocess
+import sys
+
+import pytest
+
+import seedspread
+
+# Makes `import torch` fail in a child process as it does where torch is not installed.
+NO_TORCH = "import sys; sys.modules['torch'] = None; "
+
+
+def python(code: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+
+def test_the_base_install_has_no_torch() -> None:
+    needs = importlib.metadata.requires("seedspread") or []
+    assert not [need for need in needs if need.startswith("torch") and "extra" not in need]
+    assert [need for need in needs if need.startswith("torch") and "extra == 'train'" in need]
+
+
+def test_importing_the_package_or_its_command_line_imports_no_torch() -> None:
+    done = python("import sys, seedspread.cli; print('torch' in sys.modules)")
+    assert done.stdout.strip() == "False", done.stderr
+
+
+def test_every_public_name_is_there() -> None:
+    for name in seedspread.__all__:
+        assert getattr(seedspread, name).__name__ == name
+        assert name in dir(seedspread)
+    with pytest.raises(AttributeError, match="no attribute 'Loss'"):
+        _ = seedspread.Loss
+
+
+def test_without_torch_a_name_that_needs_it_says_what_to_install() -> None:
+    done = python(NO_TORCH + "from seedspread import SupConLoss")
+    assert done.returncode != 0
+    assert "pip install 'seedspread[train]'" in done.stderr.splitlines()[-1]
+
+
+def test_without_torch_a_command_that_needs_it_says_so_in_one_line() -> None:
+    done = python(
+        NO_TORCH + "sys.argv = ['seedspread', 'bench', 'loss']; from seedspread.cli import main; main()"
+    )
+    assert done.returncode == 1
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert "pip install 'seedspread[train]'" in done.stderr
