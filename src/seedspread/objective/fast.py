@@ -144,8 +144,10 @@ def _tiles(
         if spec.shift:
             near.add_(positive, alpha=spec.shift)
         if spec.margin_type == "clamp":
-            kept = (~mask | (near <= 1)).to(s.dtype)
-            torch.where(mask, near.clamp(max=1), near, out=near)
+            # A negative exceeds 1 by rounding alone, where two vectors coincide and normalisation lets
+            # none of its derivative through: it need not be told from a positive here.
+            kept = (near <= 1).to(s.dtype)
+            near.clamp_(max=1)
         logits = s.mul_(1 / spec.temperature)
         # exp of it is 0, as of -inf, but 0 times it is 0 and it may be the maximum of its row
         logits.diagonal().fill_(torch.finfo(s.dtype).min / 2)
