@@ -26,11 +26,11 @@ format: $(READY)
 clean:
 	rm -rf $(VENV)
 
-# pip of the outer Python fills the environment (`--python`), so no ensurepip is needed: Debian ships it apart.
+# PIP_CONSTRAINT, unlike --constraint, holds for the build backend too. pip of the outer Python fills the environment (`--python`), so no ensurepip is needed: Debian ships it apart.
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "seedspread needs Python 3.11 or newer; try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
 	@echo "Setting up $(VENV) (once; a few minutes, most of it PyTorch) ..."
 	$(PYTHON) -m venv --without-pip $(VENV)
-	$(PYTHON) -m pip --python $(BIN)/python install --quiet --constraint constraints.txt --editable '.[train,dev]'
+	PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(PYTHON) -m pip --python $(BIN)/python install --quiet --editable '.[train,dev]'
 	@touch $@

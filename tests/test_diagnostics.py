@@ -1,5 +1,6 @@
 """Rates, norms and pair counts against direct counting; the advice against the paper's own cases."""
 
+import copy
 import math
 
 import pytest
@@ -170,7 +171,9 @@ def test_the_monitor_refuses_what_it_cannot_know() -> None:
         ("CIFAR-10", 0.607, 0.785, 0.1, "switch"),
         ("CIFAR-100", 0.290, 0.518, 0.01, "leave"),
         ("SVHN", 0.510, 0.967, 0.115, "leave"),
-        ("Fashion-MNIST, rate not measured", math.nan, 0.926, 0.1, "not enough to say"),
+        ("Fashion-MNIST, rate not measured", math.nan, 0.926, 0.1, "leave"),
+        ("CIFAR-10, rate not measured", math.nan, 0.785, 0.1, "not enough to say"),
+        ("accuracy not a number", 0.607, math.nan, 0.1, "not enough to say"),
         ("CIFAR-10, low margin", 0.403, 0.784, 0.1, "not enough to say"),
         ("SVHN hard", 0.6, 0.25, 0.115, "not enough to say"),
         ("accuracy unknown", 0.607, None, 0.1, "not enough to say"),
@@ -195,3 +198,40 @@ def test_a_run_without_a_clamp_has_nothing_to_change() -> None:
 def test_a_percentage_for_a_share_is_refused() -> None:
     with pytest.raises(ValueError, match="accuracy must be a share from 0 to 1"):
         advise(0.6, clamp=True, accuracy=78.5)
+
+
+def test_features_that_are_not_numbers_give_no_rate() -> None:
+    features = torch.ones(4, 3)
+    features[1, 0] = math.nan
+    assert math.isnan(clamp_activation_rate(features, torch.zeros(4, dtype=torch.long), 0.4))
+
+
+def test_the_monitors_advice_rests_on_the_last_epoch_and_the_pair_density() -> None:
+    together, apart = torch.ones(2, 3), torch.eye(3)[:2]
+    pair = torch.zeros(2, dtype=torch.long)
+    monitor = ClampMonitor()
+    monitor.update(apart, pair, 0.4)
+    monitor.end_epoch()
+    assert monitor.advice(accuracy=0.78).verdict == "leave"
+    monitor.update(together, pair, 0.4)
+    assert monitor.advice(accuracy=0.78).verdict == "switch"
+    crowd = ClampMonitor()  # one positive pair among many classes: two of 9,900 ordered pairs
+    labels = torch.arange(100).clamp(max=98)
+    crowd.update(torch.ones(100, 3), labels, 0.4)
+    assert crowd.advice(accuracy=0.78).verdict == "not enough to say"
+
+
+def test_a_watched_loss_is_heard_in_training_only_and_can_be_copied() -> None:
+    monitor = ClampMonitor()
+    loss = monitor.watch(SupConLoss())
+    copy.deepcopy(loss)
+    loss.eval()(torch.eye(4), torch.tensor([0, 0, 1, 1]))
+    assert monitor.layers == []
+    loss.train()(torch.eye(4), torch.tensor([0, 0, 1, 1]))
+    assert monitor.layers == [0]
+
+
+def test_half_precision_gradients_do_not_overflow_the_norm() -> None:
+    layer = nn.Linear(4, 4).half()
+    layer.weight.grad = torch.full((4, 4), 3e4, dtype=torch.float16)
+    assert gradient_norm(layer) == pytest.approx(1.2e5, rel=1e-3)

@@ -75,20 +75,22 @@ def test_initial_distributions() -> None:
     dim, patch = 128, 48
     model = ViT()
     first = model.layers[0]
-    embedding, block = first[0], first[1]  # type: ignore[index]
+    embedding = first[0]  # type: ignore[index]
     position = embedding.position.detach().flatten().double().numpy()
     assert stats.kstest(position, stats.norm.cdf).pvalue > 1e-3
 
     assert_uniform(embedding.project.weight, patch**-0.5)  # the default of a linear layer
     assert_uniform(embedding.project.bias, patch**-0.5)
-    attention = block.attention[1]
-    assert_uniform(attention.into.weight, (6 / (dim + 3 * dim)) ** 0.5)  # Xavier on the stack
-    assert_uniform(attention.out.weight, dim**-0.5)
-    assert_uniform(block.mlp[1].weight, dim**-0.5)
-    assert_uniform(block.mlp[1].bias, dim**-0.5)
-    assert_uniform(block.mlp[3].weight, (2 * dim) ** -0.5)
-    assert (attention.into.bias == 0).all()
-    assert (attention.out.bias == 0).all()
+    for block in (first[1], *model.layers[1:]):  # type: ignore[index]
+        attention = block.attention[1]
+        assert_uniform(attention.into.weight, (6 / (dim + 3 * dim)) ** 0.5)  # Xavier on the stack
+        assert_uniform(attention.out.weight, dim**-0.5)
+        assert_uniform(block.mlp[1].weight, dim**-0.5)
+        assert_uniform(block.mlp[1].bias, dim**-0.5)
+        assert_uniform(block.mlp[3].weight, (2 * dim) ** -0.5)
+        assert_uniform(block.mlp[3].bias, (2 * dim) ** -0.5)
+        assert (attention.into.bias == 0).all()
+        assert (attention.out.bias == 0).all()
     norms = [module for module in model.modules() if isinstance(module, nn.LayerNorm)]
     assert len(norms) == 2 * 8 + 1
     for norm in norms:

@@ -57,16 +57,17 @@ def advise(
     for name, value in (("rate", rate), ("accuracy", accuracy), ("pair_share", pair_share)):
         if value is not None and not math.isnan(value) and not 0 <= value <= 1:
             raise ValueError(f"{name} must be a share from 0 to 1; got {value!r}")
+    if accuracy is not None and math.isnan(accuracy):
+        accuracy = None
     if not clamp:
         return _no_clamp(rate)
-    if math.isnan(rate):
-        return Advice(
-            "not enough to say",
-            "Not enough to say: no positive pair has been seen at layer 0.",
-            ("Feed batches in which some images share a class.",),
-        )
-    known = f"At layer 0 the clamp cuts {rate:.1%} of the positive pairs."
-    if rate < LOW_RATE:
+    measured = not math.isnan(rate)
+    known = (
+        f"At layer 0 the clamp cuts {rate:.1%} of the positive pairs."
+        if measured
+        else "The rate at layer 0 has not been measured."
+    )
+    if measured and rate < LOW_RATE:
         return Advice(
             "leave",
             "Leave the clamp as it is: the truncation pathway is largely inactive.",
@@ -81,6 +82,12 @@ def advise(
                 f"Accuracy is {accuracy:.1%}; SVHN and Fashion-MNIST, above 92%, spread less with "
                 "the clamp than without.",
             ),
+        )
+    if not measured:
+        return Advice(
+            "not enough to say",
+            "Not enough to say: measure the clamp activation rate of layer 0 first.",
+            (known,),
         )
     if rate < HIGH_RATE:
         return Advice(

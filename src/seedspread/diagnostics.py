@@ -6,15 +6,15 @@ For any PyTorch training loop: nothing here needs the rest of the package's trai
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import normalize
 
 from seedspread.advice import Advice, advise
 from seedspread.objective import LossSpec, PairStatistics, SupConLoss
 from seedspread.objective.fast import BLOCK
-from seedspread.objective.loss import at_least_float32, check_batch
+from seedspread.objective.loss import at_least_float32, check_batch, unit_vectors
 from seedspread.objective.pairs import LabelGroups, PairCollector
 
 
@@ -26,7 +26,7 @@ def pair_statistics(features: Tensor, labels: Tensor, margin: float) -> PairStat
     groups = LabelGroups.of(labels.to(features.device))
     collector = PairCollector(margin, features.device)
     with torch.autocast(features.device.type, enabled=False):
-        z = normalize(at_least_float32(features), dim=1)[groups.order]
+        z = unit_vectors(at_least_float32(features))[groups.order]
         for block, span in groups.blocks(BLOCK):
             collector.add(z[block] @ z[span].T, groups.positive_mask(block, span))
     return collector.result(groups)
@@ -55,7 +55,7 @@ def gradient_norm(layer: nn.Module | Iterable[Tensor]) -> float:
     Parameters without a gradient count as zero; a layer in which none has one is an error.
     """
     parameters = layer.parameters() if isinstance(layer, nn.Module) else layer
-    gradients = [p.grad for p in parameters if p.grad is not None]
+    gradients = [at_least_float32(p.grad) for p in parameters if p.grad is not None]
     if not gradients:
         raise ValueError("layer: no parameter has a gradient; call backward() on its loss first")
     return float(nn.utils.get_total_norm(gradients))
@@ -144,9 +144,8 @@ class ClampMonitor:
         return statistics.clamp_activation_rate
 
     def watch(self, loss: SupConLoss, *, layer: int = 0) -> SupConLoss:
-        """Listens to every call of `loss` from now on, at no second pass; returns the same loss."""
-        clamp = loss.spec.margin_type == "clamp"
-        loss.observe(lambda statistics: self._add(statistics, layer, clamp))
+        """Listens to every call of `loss` in training mode, at no second pass; returns the same loss."""
+        loss.observe(partial(self._add, layer=layer, clamp=loss.spec.margin_type == "clamp"))
         return loss
 
     def _add(self, statistics: PairStatistics, layer: int, clamp: bool) -> None:

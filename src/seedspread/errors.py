@@ -16,6 +16,10 @@ class MissingExtraError(SeedspreadError, ImportError):
     """Something was asked for that the base install does not bring."""
 
 
+class DataError(SeedspreadError):
+    """A dataset is not there, not whole, or not what it should be."""
+
+
 def require_extra(extra: str, what: str) -> None:
     """Raises `MissingExtraError` unless `extra` is installed; `what` is the thing that needs it."""
     marker = _MARKER[extra]

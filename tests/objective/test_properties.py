@@ -10,7 +10,9 @@ from torch import Tensor
 
 from seedspread import SupConLoss
 from seedspread.objective import MARGIN_TYPES, REDUCTIONS, STABILITY_MODES, LossSpec
+from seedspread.objective.fast import _Anchors, _tiles
 from seedspread.objective.loss import Implementation
+from seedspread.objective.pairs import LabelGroups
 from seedspread.objective.plain import loss_from_similarities, positive_mask
 from seedspread.objective.spec import MarginType, Reduction, Stability
 
@@ -51,8 +53,11 @@ def test_subtraction_moves_no_gradient_bit_for_bit_under_either_reduction(
     assert value - reference == pytest.approx(moved, rel=1e-9, abs=1e-9)
 
 
+@pytest.mark.parametrize("stability", STABILITY_MODES)
 @pytest.mark.parametrize("reduction", REDUCTIONS)
-def test_a_saturated_similarity_has_no_derivative_through_any_path(reduction: Reduction) -> None:
+def test_a_saturated_similarity_has_no_derivative_through_any_path(
+    reduction: Reduction, stability: Stability
+) -> None:
     """The paper's "Denominator pathway" paragraph lets gradient through to a saturated similarity.
 
     There is none. The clamped similarity stands in the denominators of its own two anchors only, and it
@@ -62,7 +67,7 @@ def test_a_saturated_similarity_has_no_derivative_through_any_path(reduction: Re
     z = torch.nn.functional.normalize(features, dim=1)
     s = (z @ z.T).requires_grad_()
     positive = positive_mask(labels)
-    spec = LossSpec(0.15, 0.4, "clamp", reduction=reduction)
+    spec = LossSpec(0.15, 0.4, "clamp", stability, reduction)
     (by_similarity,) = torch.autograd.grad(loss_from_similarities(s, positive, spec), s)
 
     saturated = positive & (s.detach() + spec.margin > 1)
@@ -213,20 +218,110 @@ def test_fast_equals_plain(n: int, block: int | None, classes: int | str) -> Non
         agree(n, classes, block, spec, torch.float64)
 
 
+@pytest.mark.parametrize("spec", VARIANTS, ids=str)
+def test_every_variant_agrees_at_4096(spec: LossSpec) -> None:
+    agree(4096, 10, None, spec, torch.float32)
+
+
+@pytest.mark.parametrize(("classes", "block"), [(1, 1000), ("views", 512)])
+def test_fast_equals_plain_at_4096(classes: int | str, block: int) -> None:
+    agree(4096, classes, block, LossSpec(), torch.float32)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("spec", VARIANTS, ids=str)
 @pytest.mark.parametrize("classes", [1, 10, "views"])
 @pytest.mark.parametrize("block", [None, 512, 1000])
-def test_fast_equals_plain_at_4096(block: int | None, classes: int | str) -> None:
-    for spec in (VARIANTS[0], LossSpec(0.15, 0.4, "clamp", "direct", "sum")):
-        agree(4096, classes, block, spec, torch.float32)
+def test_every_variant_agrees_at_4096_in_float64(
+    spec: LossSpec, classes: int | str, block: int | None
+) -> None:
+    agree(4096, classes, block, spec, torch.float64)
 
 
 def test_tiles_made_again_give_the_same_bits_as_tiles_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     features, labels = random_batch(100, 8, 4, seed=8)
     for spec in VARIANTS:
-        loss = SupConLoss(spec.temperature, spec.margin, spec.margin_type, spec.stability, block_size=32)
+        loss = SupConLoss(
+            spec.temperature, spec.margin, spec.margin_type, spec.stability, spec.reduction, block_size=32
+        )
         monkeypatch.setattr("seedspread.objective.fast.KEEP", 2**24)
         kept = value_and_gradient(loss, features, labels)
         monkeypatch.setattr("seedspread.objective.fast.KEEP", 0)
         again = value_and_gradient(loss, features, labels)
         assert kept[0] == again[0]
         assert torch.equal(kept[1], again[1])
+
+
+@pytest.mark.parametrize("margin_type", MARGIN_TYPES)
+def test_direct_sends_what_is_left_to_the_rows_maximum_and_to_no_saturated_one(
+    margin_type: MarginType,
+) -> None:
+    """With a large residual instead of a rounding error: the gradient of sum_u r_u max_k s~_uk."""
+    features, labels = random_batch(50, 6, 4, seed=9, common=0.7)
+    z = torch.nn.functional.normalize(features, dim=1)
+    groups, spec = LabelGroups.of(labels), LossSpec(0.15, 0.4, margin_type, "direct")
+    residual = torch.linspace(-1, 1, 50, dtype=torch.float64)
+
+    leaf = z[groups.order].requires_grad_()
+    s = leaf @ leaf.T
+    positive = positive_mask(groups.ids)
+    if margin_type == "clamp":
+        s = torch.where(positive, (s + 0.4).clamp(max=1), s)
+    if margin_type == "shift":
+        s = torch.where(positive, s + 0.4, s)
+    highest = s.masked_fill(torch.eye(50, dtype=torch.bool), -torch.inf).max(dim=1).values
+    (expected,) = torch.autograd.grad((residual * highest).sum(), leaf)
+    if margin_type == "clamp":
+        assert 0 < (highest == 1).sum() < 50
+
+    ordered = leaf.detach()
+    anchors = _Anchors(ordered, groups, spec)
+    for tile in _tiles(ordered, groups, spec, rows=16):
+        anchors.meet(tile)
+    passed = torch.zeros_like(ordered)
+    anchors._through_maximum(passed, ordered, residual)
+    torch.testing.assert_close(passed, expected)
+
+
+@pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
+def test_at_exactly_one_a_pair_is_not_saturated(implementation: Implementation) -> None:
+    features = torch.tensor([[1.0, 0, 0, 0], [1.0, 1, 1, 1], [0, 1.0, 0, 0]], dtype=torch.float64)
+    labels = torch.tensor([0, 0, 1])  # s of the pair is exactly 0.5
+    at, beyond = (
+        SupConLoss(0.15, margin, "clamp", implementation=implementation) for margin in (0.5, 0.5 + 1e-9)
+    )
+    assert at(features, labels, return_statistics=True)[1].saturated_pairs == 0
+    assert beyond(features, labels, return_statistics=True)[1].saturated_pairs == 2
+    pull = value_and_gradient(at, features, labels)[1] - value_and_gradient(beyond, features, labels)[1]
+    assert pull.norm() > 1e-3
+
+
+@pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
+@pytest.mark.parametrize("margin", [0.0, 0.4])
+@pytest.mark.parametrize("spread", [1e-3, 3e-4, 1e-4])
+def test_nearly_coinciding_features_keep_their_gradient_in_float32(
+    spread: float, margin: float, implementation: Implementation
+) -> None:
+    """Cosines that round above 1 are not taken for saturated ones."""
+    generator = torch.Generator().manual_seed(0)
+    noise = spread * torch.randn(40, 16, generator=generator)
+    features = torch.randn(1, 16, generator=generator) + noise
+    labels = torch.arange(40) % 20
+    loss = SupConLoss(0.15, margin, "clamp", implementation=implementation)
+    _, single = value_and_gradient(loss, features, labels)
+    _, exact = value_and_gradient(
+        SupConLoss(0.15, margin, "clamp", implementation="plain"), features.double(), labels
+    )
+    assert (single - exact).norm() <= 0.01 * exact.norm()
+
+
+@pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
+def test_well_separated_pairs_keep_their_digits(implementation: Implementation) -> None:
+    generator = torch.Generator().manual_seed(0)
+    features = torch.eye(16)[torch.arange(64) % 16] + 0.03 * torch.randn(64, 16, generator=generator)
+    labels = torch.arange(64) % 16
+    for margin_type in MARGIN_TYPES:
+        loss = SupConLoss(0.07, 0.1, margin_type, implementation=implementation)
+        _, single = value_and_gradient(loss, features, labels)
+        _, exact = value_and_gradient(loss, features.double(), labels)
+        assert (single - exact).norm() <= 2e-4 * exact.norm()

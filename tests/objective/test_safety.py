@@ -1,6 +1,7 @@
 """Bad input, no positives, half precision, small temperatures, and what a call reports."""
 
 import math
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from seedspread import SupConLoss
+from seedspread.benchmarks.loss import _peak_memory
 from seedspread.objective import MARGIN_TYPES, STABILITY_MODES, count_positive_pairs
 from seedspread.objective.loss import Implementation
 from seedspread.objective.plain import positive_mask
@@ -174,11 +176,49 @@ def test_a_call_reports_what_it_saw(
         assert abs(seen.rate_at(margin) * seen.positive_pairs - exact) <= within_a_bin + 1e-6
 
 
-def test_auto_is_traced_whole_by_torch_compile() -> None:
+def test_auto_is_fast_and_plain_inside_torch_compile(monkeypatch: pytest.MonkeyPatch) -> None:
     features, labels = random_batch(16, 4, 3, seed=4, dtype=torch.float32)
     loss = SupConLoss()
-    compiled = torch.compile(loss, backend="eager")
-    torch.testing.assert_close(compiled(features, labels), loss(features, labels))
+    expected = loss(features, labels)
+    torch.testing.assert_close(torch.compile(loss, backend="eager")(features, labels), expected)
+    monkeypatch.setattr("seedspread.objective.loss.fast_loss", lambda *_: torch.tensor(-1.0))
+    assert loss(features, labels) == -1
+    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
+    torch.testing.assert_close(loss(features, labels), expected)
+
+
+@pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
+@pytest.mark.parametrize("scale", [1e-30, 1e-12, 1e25])
+def test_features_of_any_scale_are_normalised(scale: float, implementation: Implementation) -> None:
+    features, labels = random_batch(20, 6, 3, seed=7, dtype=torch.float32)
+    loss = SupConLoss(implementation=implementation)
+    scaled = (scale * features).requires_grad_()
+    value = loss(scaled, labels)
+    torch.testing.assert_close(value, loss(features, labels))
+    value.backward()
+    assert scaled.grad is not None
+    assert scaled.grad.abs().max() > 0
+
+
+@pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
+def test_a_zero_row_is_finite_and_gets_no_gradient(implementation: Implementation) -> None:
+    features, labels = random_batch(20, 6, 3, seed=8, dtype=torch.float32)
+    features[5] = 0
+    x = features.requires_grad_()
+    value = SupConLoss(implementation=implementation)(x, labels)
+    value.backward()
+    assert value.isfinite()
+    assert x.grad is not None
+    assert (x.grad[5] == 0).all()
+    assert 0 < x.grad.norm() < 100
+
+
+def test_memory_grows_with_n_and_not_with_its_square() -> None:
+    if not Path("/proc/self/clear_refs").exists():
+        pytest.skip("only Linux lets a process reset its peak of memory")
+    peak = _peak_memory(8192)
+    assert peak is not None
+    assert peak < 160e6  # an 8192 x 8192 matrix of float32 alone is 268 MB
 
 
 def test_the_fast_gradient_works_under_torch_func() -> None:

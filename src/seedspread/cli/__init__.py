@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from seedspread import __version__
-from seedspread.cli import bench
+from seedspread.cli import bench, data
 from seedspread.errors import SeedspreadError
 
 app = typer.Typer(
@@ -16,6 +16,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.add_typer(data.app, name="data")
 app.add_typer(bench.app, name="bench")
 
 

@@ -11,18 +11,22 @@ app = typer.Typer(help="Measure speed and memory on this machine.", no_args_is_h
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
-@app.callback()
-def _group() -> None:
-    pass
+Rounds = Annotated[int, typer.Option(min=3, help="Rounds of interleaved timings.")]
 
 
 @app.command()
-def loss(
-    rounds: Annotated[int, typer.Option(min=3, help="Rounds of interleaved timings.")] = 30,
-    json: JsonOption = False,
-) -> None:
+def loss(rounds: Rounds = 30, json: JsonOption = False) -> None:
     """The fast loss against the plain one and pytorch-metric-learning's; its memory at N = 16384."""
     require_extra("train", "seedspread bench loss")
     from seedspread.benchmarks import loss as benchmark
+
+    benchmark.run(rounds=rounds, as_json=json)
+
+
+@app.command()
+def data(rounds: Rounds = 15, json: JsonOption = False) -> None:
+    """Augmented views per second against the same pipeline image by image and kornia's modules."""
+    require_extra("train", "seedspread bench data")
+    from seedspread.benchmarks import data as benchmark
 
     benchmark.run(rounds=rounds, as_json=json)

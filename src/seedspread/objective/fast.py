@@ -99,7 +99,8 @@ class _Tile:
 
     begin: int
     stop: int
-    logits: Tensor  # (r, c), b of the paper; hugely negative where an anchor meets itself
+    # (r, c), b of the paper less the largest there can be; hugely negative where an anchor meets itself
+    logits: Tensor
     positive: Tensor  # (r, near), 1 for a positive pair; all of them are among the first columns
     kept: Tensor | None  # (r, near), 0 for a saturated pair; None where nothing can saturate
 
@@ -117,11 +118,6 @@ class _Tile:
     def mirrored(self) -> slice:
         """The tile's columns for those later anchors: they stand for pairs (v, u) as well."""
         return slice(self.stop - self.begin, None)
-
-    @property
-    def later_exist(self) -> bool:
-        """Whether there are any."""
-        return self.logits.shape[0] < self.logits.shape[1]
 
 
 def _tiles(
@@ -143,12 +139,11 @@ def _tiles(
         kept = None
         if spec.shift:
             near.add_(positive, alpha=spec.shift)
-        if spec.margin_type == "clamp":
-            # A negative exceeds 1 by rounding alone, where two vectors coincide and normalisation lets
-            # none of its derivative through: it need not be told from a positive here.
-            kept = (near <= 1).to(s.dtype)
+        if spec.saturates:
+            kept = (~mask | (near <= 1)).to(s.dtype)  # rounding puts some negatives above 1 too
             near.clamp_(max=1)
-        logits = s.mul_(1 / spec.temperature)
+        # Measured from the largest logit there can be, which keeps the digits of those near it.
+        logits = s.sub_(spec.highest).mul_(1 / spec.temperature)
         # exp of it is 0, as of -inf, but 0 times it is 0 and it may be the maximum of its row
         logits.diagonal().fill_(torch.finfo(s.dtype).min / 2)
         yield _Tile(block.start, block.stop, logits, positive, kept)
@@ -176,8 +171,7 @@ class _Anchors:
         of_later = pulled[:, tile.mirrored].sum(dim=0)
         self.positive_sum[tile.stop : tile.stop + len(of_later)] += of_later
         self._take_in(tile.rows, tile.logits, dim=1, offset=tile.begin)
-        if tile.later_exist:
-            self._take_in(tile.later, tile.logits[:, tile.mirrored], dim=0, offset=tile.begin)
+        self._take_in(tile.later, tile.logits[:, tile.mirrored], dim=0, offset=tile.begin)
 
     def _take_in(self, rows: slice, logits: Tensor, dim: int, offset: int) -> None:
         top = logits.amax(dim, keepdim=True)
@@ -216,15 +210,14 @@ class _Anchors:
             if tile.kept is not None:
                 near.mul_(tile.kept)
             gradient[tile.rows].addmm_(by_similarity, z[tile.begin :])
-            if tile.later_exist:
-                gradient[tile.later].addmm_(by_similarity[:, tile.mirrored].T, z[tile.rows])
+            gradient[tile.later].addmm_(by_similarity[:, tile.mirrored].T, z[tile.rows])
         if self.spec.stability == "direct":
             self._through_maximum(gradient, z, self.weight - sum_wp)
         return gradient.div_(self.count * self.spec.temperature)
 
     def _through_maximum(self, gradient: Tensor, z: Tensor, residual: Tensor) -> None:
         """Sends what rounding leaves of w (1 - sum p) to the row's maximum; a saturated one takes nothing."""
-        if self.spec.margin_type == "clamp":
-            residual = residual.masked_fill(self.top >= 1 / self.spec.temperature, 0)
+        if self.spec.saturates:
+            residual = residual.masked_fill(self.top >= 0, 0)
         gradient.addcmul_(z[self.top_at], residual[:, None])
         gradient.index_add_(0, self.top_at, z * residual[:, None])

@@ -72,7 +72,7 @@ class SupConLoss(nn.Module):
         self._observers: list[Callable[[PairStatistics], None]] = []
 
     def observe(self, observer: Callable[[PairStatistics], None]) -> None:
-        """Calls `observer` with the statistics of every batch from now on."""
+        """Calls `observer` with the statistics of every batch from now on, while in training mode."""
         self._observers.append(observer)
 
     @overload
@@ -100,14 +100,15 @@ class SupConLoss(nn.Module):
             _check_finite(features)
         labels = labels.to(features.device)
         groups = LabelGroups.of(labels)
-        watched = return_statistics or self._observers
+        observers = self._observers if self.training else []
+        watched = return_statistics or observers
         collector = PairCollector(self.spec.margin, features.device) if watched else None
         with torch.autocast(features.device.type, enabled=False):
             loss = self._loss(at_least_float32(features), labels, groups, collector)
         if collector is None:
             return loss
         statistics = collector.result(groups)
-        for observer in self._observers:
+        for observer in observers:
             observer(statistics)
         return (loss, statistics) if return_statistics else loss
 
@@ -125,7 +126,7 @@ class SupConLoss(nn.Module):
                 f"labels: none of the {len(features)} anchors has a positive (every label occurs "
                 "once); use larger batches or two views, or SupConLoss(on_no_positives='zero')"
             )
-        z = normalize(features, dim=1)
+        z = unit_vectors(features)
         if self.implementation == "fast" or (
             self.implementation == "auto" and not torch.compiler.is_compiling()
         ):
@@ -157,6 +158,17 @@ def check_batch(features: Tensor, labels: Tensor) -> None:
         )
     if labels.is_floating_point() or labels.is_complex():
         raise ValueError(f"labels must be integers; got {labels.dtype}")
+
+
+def unit_vectors(features: Tensor) -> Tensor:
+    """`(N, d)` rows scaled to length 1, whatever their scale; a zero row stays zero and gets no gradient.
+
+    Dividing by the largest entry first keeps squares from overflowing or vanishing.
+    """
+    largest = features.detach().abs().amax(dim=1, keepdim=True)
+    zero = largest == 0
+    scaled = (features / largest.masked_fill(zero, 1)).masked_fill(zero, 0)
+    return normalize(scaled, dim=1)
 
 
 def at_least_float32(features: Tensor) -> Tensor:

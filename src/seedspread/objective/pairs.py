@@ -93,12 +93,14 @@ class PairStatistics:
 
     @property
     def clamp_activation_rate(self) -> float:
-        """The share of positive pairs with s + m > 1 (Eq. car); NaN where there is no pair.
+        """The share of positive pairs with s + m > 1 (Eq. car).
+
+        NaN where there is no pair, or where a pair's similarity is not a number.
 
         In a loss with `margin_type="clamp"` this is the rate of saturation. In any other it is the
         *would-be* rate: what a clamp of this margin would have cut.
         """
-        if self.positive_pairs == 0:
+        if self.positive_pairs == 0 or self.histogram.sum() < self.positive_pairs:
             return math.nan
         return self.saturated_pairs.item() / self.positive_pairs
 
@@ -133,6 +135,7 @@ class PairCollector:
     def add(self, similarities: Tensor, mask: Tensor, times: int = 1) -> None:
         """Takes `(r, c)` unmodified similarities and their positive mask; each pair counts `times`."""
         values = similarities.detach()[mask].clamp_(max=1)  # rounding can exceed 1
+        values = values[~values.isnan()]
         self._saturated += times * (values + self._margin > 1).sum()
         bins = ((values + 1) * (HISTOGRAM_BINS / 2)).to(torch.int32).clamp_(0, HISTOGRAM_BINS - 1)
         self._histogram += times * torch.bincount(bins, minlength=HISTOGRAM_BINS)

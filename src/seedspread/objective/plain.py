@@ -22,7 +22,7 @@ def loss_from_similarities(s: Tensor, positive: Tensor, spec: LossSpec) -> Tenso
     """
     itself = torch.eye(len(s), dtype=torch.bool, device=s.device)
 
-    if spec.margin_type == "clamp":  # Eq. clamp_margin
+    if spec.saturates:  # Eq. clamp_margin
         s = torch.where(positive, (s + spec.margin).clamp(max=1), s)
     elif spec.margin_type == "shift":
         s = torch.where(positive, s + spec.margin, s)

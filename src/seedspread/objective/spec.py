@@ -47,3 +47,13 @@ class LossSpec:
     def shift(self) -> float:
         """What is added to a positive pair's similarity before the softmax."""
         return self.margin if self.margin_type in ("clamp", "shift") else 0.0
+
+    @property
+    def saturates(self) -> bool:
+        """Whether the clamp can cut a pair. With m = 0 it cannot: s is at most 1, but for rounding."""
+        return self.margin_type == "clamp" and self.margin > 0
+
+    @property
+    def highest(self) -> float:
+        """The largest modified similarity there can be."""
+        return 1 + self.margin if self.margin_type == "shift" else 1.0

@@ -1,0 +1,155 @@
+"""Augmented views per second: this package, the same pipeline image by image, and kornia's modules."""
+
+import json
+import random
+from collections.abc import Callable
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image, ImageEnhance, ImageOps
+from rich.console import Console
+from rich.table import Table
+from torch import Tensor
+
+from seedspread.benchmarks.timing import interleaved, machine
+from seedspread.config import (
+    PIPELINES,
+    ColorJitter,
+    DataConfig,
+    HorizontalFlip,
+    RandomCrop,
+    RandomErasing,
+    RandomRotation,
+    Step,
+)
+from seedspread.data.dataset import Part, load
+from seedspread.data.loader import Loader
+
+BATCH = 512
+NAMES = ("cifar", "svhn-medium", "svhn-hard")
+MEAN, STD = (0.5, 0.5, 0.5), (0.5, 0.5, 0.5)
+
+
+def run(rounds: int, as_json: bool) -> None:
+    """Measures and prints, as a table or as JSON."""
+    dataset = load(DataConfig())
+    part = dataset.train.at(np.arange(BATCH))
+    rows = [_compare(name, part, rounds) for name in NAMES]
+    result = {"machine": machine(), "rounds": rounds, "batch": BATCH, "pipelines": rows}
+    if as_json:
+        print(json.dumps(result, indent=2))
+    else:
+        _print(result)
+
+
+def _compare(name: str, part: Part, rounds: int) -> dict[str, Any]:
+    steps = PIPELINES[name]
+    loader = Loader(part, steps, MEAN, STD, BATCH)
+    epochs = iter(range(10**9))
+    jobs: dict[str, Callable[[], object]] = {
+        "ours": lambda: next(loader.epoch(next(epochs))),
+        "one by one": _one_by_one(part, steps),
+    }
+    if find_spec("kornia"):
+        jobs["kornia"] = _kornia(part, steps)
+    times = interleaved(jobs, rounds, name)
+    ours = times["ours"].median
+    return {
+        "pipeline": name,
+        "ours_ms": 1e3 * ours,
+        "ours_images_per_second": BATCH / ours,
+        "one_by_one_ms": 1e3 * times["one by one"].median,
+        "one_by_one_over_ours": times["one by one"].median / ours,
+        "kornia_ms": 1e3 * times["kornia"].median if "kornia" in times else None,
+        "kornia_over_ours": times["kornia"].median / ours if "kornia" in times else None,
+    }
+
+
+def _one_by_one(part: Part, steps: tuple[Step, ...]) -> Callable[[], Tensor]:
+    """The usual way: Pillow images, one at a time, as torchvision's transforms work on them."""
+    pictures = [Image.fromarray(image.permute(1, 2, 0).numpy()) for image in part.images]
+    rng = random.Random(0)
+
+    def one(picture: Image.Image) -> Tensor:
+        for step in steps:
+            picture = _pillow(step, picture, rng)
+        tensor = torch.from_numpy(np.array(picture)).permute(2, 0, 1).to(torch.float32).div_(255)
+        return tensor.sub_(0.5).div_(0.5)
+
+    return lambda: torch.stack([one(picture) for picture in pictures])
+
+
+def _pillow(step: Step, picture: Image.Image, rng: random.Random) -> Image.Image:
+    if isinstance(step, RandomCrop):
+        top, left = rng.randint(0, 2 * step.padding), rng.randint(0, 2 * step.padding)
+        return ImageOps.expand(picture, step.padding).crop((left, top, left + 32, top + 32))
+    if isinstance(step, HorizontalFlip):
+        return ImageOps.mirror(picture) if rng.random() < step.p else picture
+    if isinstance(step, RandomRotation):
+        return picture.rotate(rng.uniform(-step.degrees, step.degrees))
+    if isinstance(step, RandomErasing):
+        if rng.random() < step.p:
+            picture = picture.copy()
+            top, left = rng.randint(0, 16), rng.randint(0, 16)
+            picture.paste((0, 0, 0), (left, top, left + 14, top + 14))
+        return picture
+    return _pillow_jitter(step, picture, rng)
+
+
+def _pillow_jitter(step: ColorJitter, picture: Image.Image, rng: random.Random) -> Image.Image:
+    for which in rng.sample(range(4), 4):
+        if which == 3 and step.hue:
+            h, s, v = picture.convert("HSV").split()
+            moved = np.array(h) + np.uint8(int(255 * rng.uniform(-step.hue, step.hue)) % 256)
+            picture = Image.merge("HSV", (Image.fromarray(moved), s, v)).convert("RGB")
+        elif which < 3:
+            enhance = (ImageEnhance.Brightness, ImageEnhance.Contrast, ImageEnhance.Color)[which]
+            reach = (step.brightness, step.contrast, step.saturation)[which]
+            picture = enhance(picture).enhance(rng.uniform(1 - reach, 1 + reach))
+    return picture
+
+
+def _kornia(part: Part, steps: tuple[Step, ...]) -> Callable[[], Tensor]:
+    """kornia's augmentation modules, on a batch of floats."""
+    modules = import_module("kornia.augmentation")
+    made = [_kornia_module(modules, step) for step in steps]
+    made.append(modules.Normalize(torch.tensor(MEAN), torch.tensor(STD)))
+    pipeline = torch.nn.Sequential(*made)
+    return lambda: pipeline(part.images.to(torch.float32).div_(255))
+
+
+def _kornia_module(modules: Any, step: Step) -> Any:
+    if isinstance(step, RandomCrop):
+        return modules.RandomCrop((32, 32), padding=step.padding)
+    if isinstance(step, HorizontalFlip):
+        return modules.RandomHorizontalFlip(p=step.p)
+    if isinstance(step, RandomRotation):
+        return modules.RandomRotation(step.degrees, resample="nearest", p=1.0)
+    if isinstance(step, RandomErasing):
+        return modules.RandomErasing(scale=step.scale, ratio=step.ratio, p=step.p)
+    return modules.ColorJiggle(step.brightness, step.contrast, step.saturation, step.hue, p=1.0)
+
+
+def _print(result: dict[str, Any]) -> None:
+    table = Table(title=f"One augmented view of {result['batch']} images")
+    for heading in ("pipeline", "ours", "images/s", "one by one", "ratio", "kornia", "ratio"):
+        table.add_column(heading, justify="left" if heading == "pipeline" else "right")
+    for row in result["pipelines"]:
+        kornia = row["kornia_ms"]
+        table.add_row(
+            row["pipeline"],
+            f"{row['ours_ms']:.1f} ms",
+            f"{row['ours_images_per_second']:,.0f}",
+            f"{row['one_by_one_ms']:.0f} ms",
+            f"{row['one_by_one_over_ours']:.1f}x",
+            f"{kornia:.0f} ms" if kornia else "not installed",
+            f"{row['kornia_over_ours']:.1f}x" if kornia else "",
+        )
+    console = Console()
+    console.print(table)
+    console.print("One by one: the same steps on Pillow images. kornia: its augmentation modules.")
+    console.print(f"Medians of {result['rounds']} interleaved rounds.")
+    console.print(result["machine"], style="dim")

@@ -1,0 +1,133 @@
+"""`seedspread data`: what there is of the datasets, getting them, checking them, looking at them."""
+
+import json as jsonlib
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from seedspread.errors import DataError, one_of, require_extra
+
+if TYPE_CHECKING:
+    from seedspread.data.presence import Presence
+    from seedspread.data.verify import Verdict
+
+app = typer.Typer(help="List, fetch, check and show the datasets.", no_args_is_help=True)
+
+DataDir = Annotated[
+    Path | None,
+    typer.Option(help="The data folder. Else SEEDSPREAD_DATA, else your cache folder.", show_default=False),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+AllowPartial = Annotated[bool, typer.Option(help="Accept a dataset of which only a part is there.")]
+
+
+@app.callback()
+def _group() -> None:
+    require_extra("train", "seedspread data")
+
+
+@app.command("list")
+def list_datasets(data_dir: DataDir = None, json: Json = False) -> None:
+    """Show which datasets are present, where, and how large they are."""
+    from seedspread.data.catalogue import SOURCES
+    from seedspread.data.presence import presence
+
+    found = [presence(source, data_dir) for source in SOURCES.values()]
+    if json:
+        typer.echo(jsonlib.dumps([asdict(one) for one in found], indent=2))
+        return
+    for one in found:
+        typer.echo(_presence_line(one))
+
+
+@app.command()
+def fetch(
+    name: Annotated[str, typer.Argument(help="cifar10, cifar100, svhn or fashion-mnist.")],
+    data_dir: DataDir = None,
+) -> None:
+    """Download a dataset from its official address; checked, and written whole or not at all."""
+    from seedspread.data.catalogue import source_named
+    from seedspread.data.fetch import download_progress, is_complete
+    from seedspread.data.fetch import fetch as download
+    from seedspread.data.files import data_folder
+
+    source = source_named(name)
+    if is_complete(source, data_folder(data_dir)):
+        typer.echo(f"{source.name}: already there, whole and official")
+        return
+    with download_progress() as progress:
+        folder = download(source, data_dir, progress)
+    typer.echo(f"{source.name}: fetched into {folder}")
+
+
+@app.command()
+def check(
+    names: Annotated[list[str] | None, typer.Argument(help="Which; all that are present if none.")] = None,
+    data_dir: DataDir = None,
+    allow_partial: AllowPartial = False,
+    json: Json = False,
+) -> None:
+    """Compare content with the official one; exit 1 unless all of it is right."""
+    from seedspread.data.catalogue import SOURCES, source_named
+    from seedspread.data.presence import presence
+    from seedspread.data.verify import verify
+
+    chosen = [source_named(name) for name in names or []]
+    chosen = chosen or [source for source in SOURCES.values() if presence(source, data_dir).found]
+    verdicts = [verify(source, data_dir) for source in chosen]
+    if json:
+        typer.echo(jsonlib.dumps([asdict(verdict) for verdict in verdicts], indent=2))
+    else:
+        for verdict in verdicts:
+            typer.echo(_verdict_line(verdict))
+    good = {"whole", "partial"} if allow_partial else {"whole"}
+    if any(verdict.state not in good for verdict in verdicts):
+        raise typer.Exit(1)
+
+
+@app.command()
+def show(
+    name: Annotated[str, typer.Argument(help="A dataset.")] = "fashion-mnist-sample",
+    augment: Annotated[
+        str | None, typer.Option(help="A pipeline's name, such as svhn-hard. Else the dataset's own.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="The picture: .png, .pdf or .svg.")] = Path("sheet.png"),
+    seed: Annotated[int, typer.Option(min=0, help="The augment seed.")] = 0,
+    data_dir: DataDir = None,
+    allow_partial: AllowPartial = False,
+) -> None:
+    """Draw a contact sheet: an image of each class beside its augmented views."""
+    from seedspread.config import PIPELINES, DataConfig
+    from seedspread.data.catalogue import source_named
+    from seedspread.data.dataset import load, pipeline
+    from seedspread.data.show import contact_sheet
+
+    source = source_named(name)
+    try:
+        one_of("--augment", augment or source.augment, PIPELINES)
+    except ValueError as error:
+        raise DataError(str(error)) from error
+    config = DataConfig(name=name, augment=augment, allow_partial=allow_partial)
+    dataset = load(config, data_dir)
+    contact_sheet(dataset, pipeline(config), augment or source.augment, out, seed=seed)
+    typer.echo(f"{dataset.title}: contact sheet written to {out}")
+
+
+def _presence_line(one: "Presence") -> str:
+    if not one.found:
+        how = "inside the package" if one.name.endswith("sample") else f"seedspread data fetch {one.name}"
+        return f"{one.name:<21} absent        {how}"
+    state = "present" if one.found == one.expected else f"{one.found} of {one.expected} files"
+    return f"{one.name:<21} {state:<13} {one.bytes / 1e6:8.1f} MB  {one.folder}"
+
+
+def _verdict_line(verdict: "Verdict") -> str:
+    if verdict.state == "wrong":
+        return f"{verdict.name}: wrong: {verdict.note}"
+    note = f" ({verdict.note})" if verdict.note else ""
+    return (
+        f"{verdict.name}: {verdict.state}{note}, {verdict.train:,} training and {verdict.test:,} test "
+        f"images, {verdict.fingerprint}"
+    )

@@ -1,0 +1,1 @@
+"""The datasets, the embedded sample, augmentation, the batch loader."""

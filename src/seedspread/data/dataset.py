@@ -1,0 +1,230 @@
+"""A dataset in memory: images and labels, in a training, a validation and a test part."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from seedspread.config import PIPELINES, DataConfig, Step
+from seedspread.data import formats
+from seedspread.data.catalogue import DataFile, Source, source_named
+from seedspread.data.files import Found, check_not_swapped, data_folder, fingerprint, look
+from seedspread.data.formats import FormatError
+from seedspread.errors import DataError
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some images of a dataset.
+
+    Attributes:
+        images: `(N, 3, 32, 32)` uint8.
+        labels: `(N,)` int64.
+        ids: `(N,)` int64, where each image stands in the official part it comes from.
+    """
+
+    images: Tensor
+    labels: Tensor
+    ids: Tensor
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def to(self, device: torch.device | str) -> "Part":
+        """The same on another device."""
+        return Part(self.images.to(device), self.labels.to(device), self.ids.to(device))
+
+    def at(self, index: NDArray[np.int64]) -> "Part":
+        """The images at the places `index`."""
+        where = torch.from_numpy(index)
+        return Part(self.images[where], self.labels[where], self.ids[where])
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """What a run is trained and tested on.
+
+    Attributes:
+        source: what is known of the dataset.
+        classes: class names, in the order of the labels.
+        train: the training part, without the validation part.
+        validation: the held-out share of the official training images.
+        test: the official test images.
+        fingerprint: of the content; part of a run's identity.
+        missing: what a partial dataset lacks, in words; empty if it is whole.
+    """
+
+    source: Source
+    classes: tuple[str, ...]
+    train: Part
+    validation: Part
+    test: Part
+    fingerprint: str
+    missing: tuple[str, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """The name for reports, with "partial" in it where so."""
+        return f"{self.source.title} (partial)" if self.missing else self.source.title
+
+
+def load(config: DataConfig, data_dir: Path | None = None) -> Dataset:
+    """Reads, checks and splits a dataset; a `DataError` says what is missing or wrong, and what to do."""
+    source = source_named(config.name)
+    if config.labels == "coarse" and not source.coarse_classes:
+        raise DataError(f"{source.name} has no coarse labels; only cifar100 has: use labels = 'fine'")
+    official = read_official(source, config.labels, data_dir)
+    if official.missing and not config.allow_partial:
+        raise DataError(
+            f"{source.name} is partial in {data_folder(data_dir)}: {'; '.join(official.missing)}. Fetch it "
+            f"whole with: seedspread data fetch {source.name}, or use what is there with allow_partial"
+        )
+    rng = np.random.default_rng([config.split_seed, 0])
+    chosen = _limit(official.train, config.limit_per_class, rng)
+    train, validation = _split(chosen, config.validation_share, rng)
+    test_rng = np.random.default_rng([config.split_seed, 1])
+    return Dataset(
+        source=source,
+        classes=source.coarse_classes if config.labels == "coarse" else source.classes,
+        train=train,
+        validation=validation,
+        test=_limit(official.test, config.test_limit_per_class, test_rng),
+        fingerprint=official.fingerprint,
+        missing=official.missing,
+    )
+
+
+def pipeline(config: DataConfig) -> tuple[Step, ...]:
+    """The augmentation that a config asks for, or the dataset's own."""
+    if config.augment is None:
+        return PIPELINES[source_named(config.name).augment]
+    return PIPELINES[config.augment] if isinstance(config.augment, str) else config.augment
+
+
+@dataclass(frozen=True)
+class Official:
+    """The official training and test parts, as far as they are there."""
+
+    train: Part
+    test: Part
+    fingerprint: str
+    missing: tuple[str, ...]
+
+
+def read_official(source: Source, labels: str = "fine", data_dir: Path | None = None) -> Official:
+    """Reads all files of a dataset and checks their content; partial content is read and said."""
+    folder = data_folder(data_dir)
+    found = [look(source, file, folder) for file in source.files]
+    if all(one.path is None for one in found):
+        raise DataError(
+            f"{source.name} is not in {folder}; get it with: seedspread data fetch {source.name} "
+            "(or name another folder with --data-dir or SEEDSPREAD_DATA)"
+        )
+    train = _read_part(source, found[: len(source.train)], labels)
+    test = _read_part(source, found[len(source.train) :], labels)
+    missing = tuple(note for note in (train.missing, test.missing) if note)
+    checksums = [one.md5 for one in found]
+    return Official(train.part, test.part, fingerprint(source, checksums, bool(missing)), missing)
+
+
+@dataclass(frozen=True)
+class _ReadPart:
+    part: Part
+    missing: str
+
+
+def _read_part(source: Source, found: list[Found], labels: str) -> _ReadPart:
+    for one in found:
+        check_not_swapped(one, source)
+    images, targets, ids, notes, absent = [], [], [], [], []
+    for place, group in enumerate(_groups(source, found)):
+        gone = [one.file.name for one in group if one.path is None]
+        if gone:
+            absent += gone
+            continue
+        pixels, classes = _read_group(source, group, labels)
+        expected = group[0].file.images
+        if len(pixels) < expected:
+            notes.append(f"{group[0].file.name} has {len(pixels):,} of {expected:,} images")
+        elif not all(one.is_official for one in group):
+            raise DataError(_damaged(group[0], source, "its content differs from the official file's"))
+        images.append(pixels)
+        targets.append(classes)
+        ids.append(np.arange(len(pixels)) + place * expected)
+    if absent:
+        notes.append(f"absent: {', '.join(absent)}")
+    if not images:
+        raise DataError(
+            f"{source.name}: {'; '.join(notes)}; get it with: seedspread data fetch {source.name}"
+        )
+    part = Part(
+        torch.from_numpy(np.concatenate(images)),
+        torch.from_numpy(np.concatenate(targets)),
+        torch.from_numpy(np.concatenate(ids)),
+    )
+    return _ReadPart(part, "; ".join(notes))
+
+
+def _groups(source: Source, found: list[Found]) -> list[list[Found]]:
+    """Files that make sense only together: Fashion-MNIST's images and labels."""
+    return [found] if _is_idx(found[0].file) else [[one] for one in found]
+
+
+def _is_idx(file: DataFile) -> bool:
+    return "-idx" in file.name
+
+
+def _read_group(source: Source, group: list[Found], labels: str) -> tuple[formats.Images, formats.Labels]:
+    current = group[0]
+    try:
+        if _is_idx(current.file):
+            pixels = formats.read_idx_images(current.content)
+            current = group[1]
+            classes = formats.read_idx_labels(current.content, len(source.classes))
+            if len(classes) != len(pixels):
+                raise FormatError(f"it has {len(classes):,} labels for {len(pixels):,} images")
+            return pixels, classes
+        if current.file.name.endswith(".mat"):
+            return formats.read_svhn(current.content)
+        if source.coarse_classes:
+            coarse = labels == "coarse"
+            count = len(source.coarse_classes if coarse else source.classes)
+            return formats.read_cifar(current.content, 2, label_at=0 if coarse else 1, classes=count)
+        return formats.read_cifar(current.content, 1, label_at=0, classes=len(source.classes))
+    except FormatError as error:
+        raise DataError(_damaged(current, source, str(error))) from error
+
+
+def _damaged(found: Found, source: Source, why: str) -> str:
+    return (
+        f"{found.path} is damaged: {why}; delete it and fetch it anew with: "
+        f"seedspread data fetch {source.name}"
+    )
+
+
+def _limit(part: Part, per_class: int | None, rng: np.random.Generator) -> Part:
+    """At most `per_class` images of each class, chosen at random, in their old order."""
+    if per_class is None:
+        return part
+    chosen = [rng.permutation(members)[:per_class] for members in _by_class(part)]
+    return part.at(np.sort(np.concatenate(chosen)))
+
+
+def _split(part: Part, share: float, rng: np.random.Generator) -> tuple[Part, Part]:
+    """Training and validation: the same share of every class, at least one image of each on both sides."""
+    held_out = []
+    for members in _by_class(part):
+        if len(members) < 2:
+            raise DataError("a class has a single training image: none can be held out for validation")
+        count = min(max(round(share * len(members)), 1), len(members) - 1)
+        held_out.append(rng.permutation(members)[:count])
+    validation = np.sort(np.concatenate(held_out))
+    return part.at(np.setdiff1d(np.arange(len(part)), validation)), part.at(validation)
+
+
+def _by_class(part: Part) -> list[NDArray[np.int64]]:
+    labels = part.labels.numpy()
+    return [np.flatnonzero(labels == label) for label in np.unique(labels)]

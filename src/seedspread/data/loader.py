@@ -1,0 +1,102 @@
+"""Batches: an index into images that live on the device, and a batched augmentation."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from seedspread.config import Step
+from seedspread.data import pixels
+from seedspread.data.augment import augment, draws
+from seedspread.data.dataset import Part
+
+# Keeps this stream apart from others that are made from the same seed.
+_ORDER_STREAM = 0x0D
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What a training step sees.
+
+    Attributes:
+        images: `(views * B, 3, 32, 32)` float32, normalised; all first views, then all second views.
+        labels: `(views * B,)`.
+        index: `(B,)`, where the images stand in the part.
+    """
+
+    images: Tensor
+    labels: Tensor
+    index: Tensor
+
+
+@dataclass(frozen=True)
+class Loader:
+    """The batches of every epoch, each a function of the seeds and the epoch alone.
+
+    Attributes:
+        part: the images, on the device on which batches are wanted.
+        steps: the augmentation; none for validation and test.
+        mean: per channel.
+        std: per channel.
+        batch_size: images per batch; the last one may be smaller.
+        views: augmented views per image.
+        order: `shuffled`, `balanced` (see `epoch_order`) or `given`, as the part has them.
+        order_seed: decides the order.
+        augment_seed: decides the augmentation.
+    """
+
+    part: Part
+    steps: Sequence[Step]
+    mean: tuple[float, float, float]
+    std: tuple[float, float, float]
+    batch_size: int
+    views: int = 1
+    order: str = "shuffled"
+    order_seed: int = 0
+    augment_seed: int = 0
+
+    def __len__(self) -> int:
+        return math.ceil(len(self.part) / self.batch_size)
+
+    def epoch(self, epoch: int) -> Iterator[Batch]:
+        """The batches of one epoch."""
+        labels = self.part.labels.cpu().numpy()
+        order = torch.from_numpy(epoch_order(labels, self.order, self.order_seed, epoch))
+        ids = self.part.ids.cpu()
+        rows = int(ids.max()) + 1
+        drawn = [draws(self.steps, self.augment_seed, epoch, view, rows) for view in range(self.views)]
+        for index in torch.split(order, self.batch_size):
+            yield self._batch(index, [one[ids[index]] for one in drawn])
+
+    def _batch(self, index: Tensor, uniform: list[Tensor]) -> Batch:
+        here = index.to(self.part.images.device)
+        originals = self.part.images.index_select(0, here)
+        views = torch.cat([augment(originals, self.steps, one) for one in uniform])
+        return Batch(
+            images=pixels.normalize(views, self.mean, self.std),
+            labels=self.part.labels[here].repeat(self.views),
+            index=here,
+        )
+
+
+def epoch_order(labels: NDArray[np.int64], order: str, seed: int, epoch: int) -> NDArray[np.int64]:
+    """The order of an epoch, `(N,)`: a function of (order seed, epoch).
+
+    `shuffled` is a permutation. `balanced` shuffles each class and spreads it evenly over the epoch, so that
+    every batch holds the classes in proportion, to within one image; with classes of one size every full
+    batch has the same number of positive pairs.
+    """
+    rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence([_ORDER_STREAM, seed, epoch])))
+    if order == "given":
+        return np.arange(len(labels))
+    if order == "shuffled":
+        return rng.permutation(len(labels))
+    place = np.empty(len(labels))
+    for label in np.unique(labels):
+        members = rng.permutation(np.flatnonzero(labels == label))
+        place[members] = (np.arange(len(members)) + rng.random()) / len(members)
+    return place.argsort(kind="stable")

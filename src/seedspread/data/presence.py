@@ -1,0 +1,42 @@
+"""What there is of the datasets on this machine, by file name. Needs no torch, and is quick."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from seedspread.data.catalogue import Source
+from seedspread.data.files import data_folder, find
+
+
+@dataclass(frozen=True)
+class Presence:
+    """A dataset's files, by name only; their content has not been looked at.
+
+    Attributes:
+        name: the dataset.
+        title: its name in reports.
+        folder: where its files are, or would be put.
+        found: how many of its files are there.
+        expected: how many it has.
+        bytes: what they take on disk.
+    """
+
+    name: str
+    title: str
+    folder: str
+    found: int
+    expected: int
+    bytes: int
+
+
+def presence(source: Source, data_dir: Path | None = None) -> Presence:
+    """Looks for a dataset's files."""
+    folder = data_folder(data_dir)
+    paths = [path for file in source.files if (path := find(source, file, folder))]
+    return Presence(
+        name=source.name,
+        title=source.title,
+        folder=str(paths[0].parent if paths else folder / source.folder),
+        found=len(paths),
+        expected=len(source.files),
+        bytes=sum(path.stat().st_size for path in paths),
+    )
