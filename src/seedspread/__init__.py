@@ -10,27 +10,40 @@ from typing import TYPE_CHECKING, Any
 from seedspread.errors import require_extra
 
 if TYPE_CHECKING:
+    from seedspread.config import RunConfig
     from seedspread.diagnostics import ClampMonitor, clamp_activation_rate
     from seedspread.model import ViT
     from seedspread.objective import SupConLoss, margin_schedule
+    from seedspread.training.run import train
 
 __version__ = "0.1.0"
 
-__all__ = ["ClampMonitor", "SupConLoss", "ViT", "clamp_activation_rate", "margin_schedule"]
+__all__ = [
+    "ClampMonitor",
+    "RunConfig",
+    "SupConLoss",
+    "ViT",
+    "clamp_activation_rate",
+    "margin_schedule",
+    "train",
+]
 
 _HOME = {
     "ClampMonitor": "seedspread.diagnostics",
+    "RunConfig": "seedspread.config",
     "SupConLoss": "seedspread.objective",
     "ViT": "seedspread.model",
     "clamp_activation_rate": "seedspread.diagnostics",
     "margin_schedule": "seedspread.objective",
+    "train": "seedspread.training.run",
 }
 
 
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'seedspread' has no attribute {name!r}")
-    require_extra("train", f"seedspread.{name}")
+    if name != "RunConfig":
+        require_extra("train", f"seedspread.{name}")
     return getattr(import_module(_HOME[name]), name)
 
 

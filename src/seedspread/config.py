@@ -1,8 +1,8 @@
 """What a run is: frozen, validated, serialisable."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from seedspread.errors import one_of
 
@@ -10,7 +10,7 @@ from seedspread.errors import one_of
 class Part(BaseModel):
     """A piece of a run's description: immutable, and nothing unknown in it."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -20,7 +20,7 @@ class RandomCrop(Part):
     """Zero padding on all sides, then a window of the old size at a random place."""
 
     op: Literal["random_crop"] = "random_crop"
-    padding: int = Field(ge=0)
+    padding: int = Field(ge=0, le=1000)
 
 
 class HorizontalFlip(Part):
@@ -114,7 +114,7 @@ class DataConfig(Part):
     limit_per_class: int | None = Field(default=None, ge=2)
     test_limit_per_class: int | None = Field(default=None, ge=1)
     validation_share: float = Field(default=0.1, gt=0, lt=1)
-    split_seed: int = Field(default=0, ge=0)
+    split_seed: int = Field(default=0, ge=0, lt=2**63)
     order: Literal["shuffled", "balanced"] = "shuffled"
     augment: str | tuple[Step, ...] | None = None
 
@@ -130,3 +130,161 @@ class DataConfig(Part):
         if isinstance(value, str):
             one_of("augment", value, PIPELINES)
         return value
+
+
+Positive = Annotated[float, Field(gt=0)]
+NotNegative = Annotated[float, Field(ge=0)]
+
+
+class ModelConfig(Part):
+    """The Vision Transformer; images are 3 x 32 x 32.
+
+    Attributes:
+        patch_size: pixels along a patch's side.
+        dim: width of a token.
+        depth: number of layers.
+        heads: attention heads.
+    """
+
+    patch_size: int = Field(default=4, ge=1)
+    dim: int = Field(default=128, ge=1)
+    depth: int = Field(default=8, ge=1)
+    heads: int = Field(default=4, ge=1)
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if 32 % self.patch_size:
+            raise ValueError(f"patch_size {self.patch_size} does not divide the image's 32 pixels")
+        if self.dim % self.heads:
+            raise ValueError(f"heads {self.heads} does not divide dim {self.dim}")
+        return self
+
+
+class ObjectiveConfig(Part):
+    """The layers' losses; `docs/method.md` has the definitions.
+
+    Attributes:
+        temperature: tau.
+        margin_type: how the margin enters.
+        margin_first: the margin of layer 0.
+        margin_last: the margin of the last layer.
+        margin_schedule: how it goes from one to the other.
+        margin_exponent: of the schedule; `linear` has none.
+        stability: whether the gradient flows through the row maximum.
+        reduction: over an anchor's positives.
+    """
+
+    temperature: Positive = 0.15
+    margin_type: Literal["none", "clamp", "subtract", "shift"] = "clamp"
+    margin_first: NotNegative = 0.4
+    margin_last: NotNegative = 0.1
+    margin_schedule: Literal["linear", "parabolic", "cosine", "exponential"] = "linear"
+    margin_exponent: Positive = 1.0
+    stability: Literal["detach", "direct"] = "detach"
+    reduction: Literal["mean", "sum"] = "mean"
+
+    @model_validator(mode="after")
+    def _margins_fit(self) -> Self:
+        if self.margin_schedule == "exponential" and min(self.margin_first, self.margin_last) == 0:
+            raise ValueError("an exponential margin_schedule needs margin_first > 0 and margin_last > 0")
+        return self
+
+
+class TrainingConfig(Part):
+    """Stage 1.
+
+    Attributes:
+        rule: `layer_local` (CFF), `end_to_end` (the layers' losses summed, gradients flowing through) or
+            `cross_entropy` (plain backpropagation through the head, on one view).
+        epochs: how many.
+        batch_size: images per batch.
+        learning_rate: AdamW's; constant. `cross_entropy` uses the probe's.
+        betas: AdamW's.
+        weight_decay: AdamW's.
+        select: the weights that stage 1 ends with: the `last` epoch's, or those with the lowest loss of the
+            last layer on two augmented validation views (`best_val_loss`).
+    """
+
+    rule: Literal["layer_local", "end_to_end", "cross_entropy"] = "layer_local"
+    epochs: int = Field(default=600, ge=1)
+    batch_size: int = Field(default=512, ge=2)
+    learning_rate: Positive = 4e-3
+    betas: tuple[Share, Share] = (0.9, 0.999)
+    weight_decay: NotNegative = 1e-4
+    select: Literal["last", "best_val_loss"] = "last"
+
+
+class ProbeConfig(Part):
+    """Stage 2: a linear classifier on the frozen encoder.
+
+    Attributes:
+        epochs: how many; the one with the highest validation accuracy counts, the earliest of equals.
+        batch_size: images per batch.
+        learning_rate: AdamW's; constant.
+        weight_decay: AdamW's.
+        features: `augmented`, one fresh view an epoch, or `cached`, un-augmented features computed once.
+        repeats: how many probes are trained on the one encoder, each with a probe seed of its own.
+        layers: probe the `last` layer's features, or those of `all` layers, each by itself.
+    """
+
+    epochs: int = Field(default=50, ge=1)
+    batch_size: int = Field(default=512, ge=1)
+    learning_rate: Positive = 5e-4
+    weight_decay: NotNegative = 0.01
+    features: Literal["augmented", "cached"] = "augmented"
+    repeats: int = Field(default=1, ge=1)
+    layers: Literal["last", "all"] = "last"
+
+
+Seed = Annotated[int, Field(ge=0, lt=2**63)]
+
+
+class SeedConfig(Part):
+    """The run's seed gives four independent streams, each of which can also be set alone.
+
+    Attributes:
+        run: the seed of all streams that are not set.
+        init: of the weights.
+        order: of the batches.
+        augment: of the augmentation.
+        probe: of the probe's weights, batches and augmentation.
+    """
+
+    run: Seed = 0
+    init: Seed | None = None
+    order: Seed | None = None
+    augment: Seed | None = None
+    probe: Seed | None = None
+
+    def stream(self, name: Literal["init", "order", "augment", "probe"]) -> int:
+        """The seed of a stream."""
+        own: int | None = getattr(self, name)
+        return self.run if own is None else own
+
+
+class RuntimeConfig(Part):
+    """How a run is carried out.
+
+    Attributes:
+        device: `auto` takes CUDA, else MPS, else the CPU.
+        precision: of the encoder's products; `bf16` alters results and is part of the run's identity.
+        threads: CPU threads; None takes what torch takes. Kept through every resume.
+        checkpoint_seconds: how often a checkpoint is written, at least once per stage.
+    """
+
+    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    precision: Literal["fp32", "bf16"] = "fp32"
+    threads: int | None = Field(default=None, ge=1)
+    checkpoint_seconds: NotNegative = 60.0
+
+
+class RunConfig(Part):
+    """Everything that a run is; the same config is the same run."""
+
+    data: DataConfig = DataConfig()
+    model: ModelConfig = ModelConfig()
+    objective: ObjectiveConfig = ObjectiveConfig()
+    training: TrainingConfig = TrainingConfig()
+    probe: ProbeConfig = ProbeConfig()
+    seeds: SeedConfig = SeedConfig()
+    runtime: RuntimeConfig = RuntimeConfig()

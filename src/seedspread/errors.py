@@ -5,11 +5,13 @@ from difflib import get_close_matches
 from importlib.util import find_spec
 
 # One module that an extra brings and nothing else does.
-_MARKER = {"train": "torch"}
+_MARKER = {"train": "torch", "tensorboard": "tensorboard"}
 
 
 class SeedspreadError(Exception):
     """A mistake that the user can mend; the command line prints it as one line, without a traceback."""
+
+    exit_code = 1
 
 
 class MissingExtraError(SeedspreadError, ImportError):

@@ -32,10 +32,11 @@ def cifar_content(images: int, label_bytes: int, seed: int) -> bytes:
     return rows.tobytes()
 
 
-def svhn_content(images: int, seed: int, labels: int | None = None) -> bytes:
+def svhn_content(images: int, seed: int, labels: int | None = None, first_label: float = 1) -> bytes:
     rng = np.random.default_rng(seed)
     buffer = io.BytesIO()
-    digits = (np.arange(labels or images) % 10 + 1).astype(np.uint8)[:, None]
+    digits = (np.arange(labels or images) % 10 + 1).astype(np.float64)[:, None]
+    digits[:1] = first_label
     pixels = rng.integers(0, 256, (32, 32, 3, images), dtype=np.uint8)
     scipy.io.savemat(buffer, {"X": pixels, "y": digits})
     return buffer.getvalue()

@@ -13,10 +13,17 @@ from seedspread.config import (
     RandomErasing,
     RandomRotation,
 )
+from seedspread.data import pixels
 from seedspread.data.augment import apply, augment, draws, erasing_rectangle
+from seedspread.data.loader import epoch_order
+from seedspread.streams import derive, stream
 from tests.data.test_pixels import pictures
 
 HARD = PIPELINES["svhn-hard"]
+
+GOLDEN_DRAWS = [0.9010821, 0.5644217, 0.6164916, 0.5146737]
+GOLDEN_ORDER = [2, 1, 5, 7, 6, 4, 3, 0]
+GOLDEN_SEED = 5543689242915832256
 
 
 def test_the_papers_pipelines() -> None:
@@ -66,6 +73,53 @@ def test_crop_offsets_are_uniform_and_reach_both_ends() -> None:
     assert stats.chisquare(counts).pvalue > 1e-3
 
 
+def test_rows_and_columns_are_cropped_apart() -> None:
+    step = RandomCrop(padding=3)
+    images = pictures(1, count=40)
+    uniform = draws([step], 0, 0, 0, 40)
+    top, left = (uniform * 7).long().unbind(1)
+    assert (top != left).any()
+    assert torch.equal(apply(step, images, uniform), pixels.crop(images, top, left, 3))
+
+
+def test_rotations_go_both_ways_by_up_to_the_degrees() -> None:
+    step = RandomRotation(degrees=15)
+    images = pictures(2, count=40)
+    uniform = draws([step], 0, 0, 0, 40)
+    degrees = 30 * uniform[:, 0] - 15
+    assert degrees.min() < -10
+    assert degrees.max() > 10
+    assert torch.equal(apply(step, images, uniform), pixels.rotate(images, degrees))
+
+
+@pytest.mark.parametrize("which", ["brightness", "contrast", "saturation", "hue"])
+def test_each_kind_of_jitter_is_its_own_adjustment(which: str) -> None:
+    step = ColorJitter.model_validate({which: 0.4})
+    images = pictures(3, count=40)
+    uniform = draws([step], 0, 0, 0, 40)
+    slot = ["brightness", "contrast", "saturation", "hue"].index(which)
+    offset = 0.8 * uniform[:, slot] - 0.4
+    factor = offset if which == "hue" else 1 + offset
+    difference = (apply(step, images, uniform).int() - getattr(pixels, which)(images, factor).int()).abs()
+    assert difference.max() <= 1  # a factor on the edge of a rounding
+    assert (difference > 0).double().mean() < 0.01
+    assert not torch.equal(apply(step, images, uniform), images)
+
+
+def test_the_streams_are_pinned() -> None:
+    """Numbers that every machine and every version must give again; a change is a new NUMERICS_VERSION."""
+    drawn = draws((RandomCrop(padding=4),), seed=3, epoch=5, view=1, images=2)
+    assert drawn.flatten().tolist() == pytest.approx(GOLDEN_DRAWS, abs=1e-7)
+    order = epoch_order(np.zeros(8, dtype=np.int64), "shuffled", seed=3, epoch=5)
+    assert order.tolist() == GOLDEN_ORDER
+    assert derive(1, 2, 3) == GOLDEN_SEED
+
+
+def test_streams_of_large_seeds_do_not_run_into_each_other() -> None:
+    numbers = {stream(1, *path).random() for path in [(5, 3), (5 + (3 << 32), 0), (5, 0), (3, 5), (0, 5)]}
+    assert len(numbers) == 5
+
+
 def test_flips_and_rotations_have_their_distribution() -> None:
     n = 4000
     images = torch.arange(8, dtype=torch.uint8).expand(n, 3, 8, 8)
@@ -98,9 +152,9 @@ def test_erased_rectangles_are_as_torchvision_defines_them() -> None:
     assert share.max() < 0.32
     middle = np.log(0.3 * 3.3) / 2
     assert shape.mean() == pytest.approx(middle, abs=5 * shape.std() / np.sqrt(len(shape)))
-    # Places are uniform among those at which the rectangle fits.
-    relative = (top + 0.5) / (32 - height + 1)
-    assert stats.kstest(relative, "uniform").statistic < 0.03
+    # Places are uniform among those at which the rectangle fits, down and across.
+    for corner, side in ((top, height), (left, width)):
+        assert stats.kstest((corner + 0.5) / (32 - side + 1), "uniform").statistic < 0.03
 
 
 def test_jitter_factors_stay_in_their_range_and_zero_does_nothing() -> None:

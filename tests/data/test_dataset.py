@@ -1,16 +1,18 @@
 """Reading, refusing, splitting: on small files in the official formats and, where present, the real ones."""
 
 import gzip
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.io
 import torch
 from PIL import Image
 from pydantic import ValidationError
 
 from seedspread.config import DATASETS, PIPELINES, DataConfig, RandomCrop
-from seedspread.data.catalogue import CIFAR100, FASHION_MNIST, SOURCES, SVHN
+from seedspread.data.catalogue import CIFAR10, CIFAR100, FASHION_MNIST, SOURCES, SVHN
 from seedspread.data.dataset import load, pipeline
 from seedspread.data.files import data_folder, official_fingerprint
 from seedspread.errors import DataError
@@ -69,6 +71,14 @@ def test_cifar100_has_fine_and_coarse_labels(small: Small) -> None:
 def test_svhns_digit_ten_is_zero(small: Small) -> None:
     test = load(DataConfig(name="svhn"), small.data_dir).test
     assert test.labels.tolist() == [(i % 10 + 1) % 10 for i in range(40)]
+
+
+@pytest.mark.parametrize("small", ["svhn"], indirect=True)
+def test_svhns_pixels_stand_where_they_should(small: Small) -> None:
+    stored = scipy.io.loadmat(small.folder / "test_32x32.mat")["X"]
+    images = load(DataConfig(name="svhn"), small.data_dir).test.images
+    assert images[7, 2, 5, 9] == stored[5, 9, 2, 7]
+    assert images[30, 0, 31, 1] == stored[31, 1, 0, 30]
 
 
 @pytest.mark.parametrize("small", ["fashion-mnist"], indirect=True)
@@ -158,6 +168,60 @@ def test_svhn_files_that_are_off_are_named(small: Small) -> None:
     damage(small, "train_32x32.mat", b"not a mat file at all", "not a readable MATLAB file")
     damage(small, "train_32x32.mat", svhn_content(50, 0)[:-2000], "is damaged")
     damage(small, "train_32x32.mat", svhn_content(50, 0, labels=40), "50 images but 40 labels")
+    for bad in (0.0, 1.5, 11.0):
+        damage(small, "train_32x32.mat", svhn_content(50, 0, first_label=bad), "is damaged: a label is")
+    damage(small, "train_32x32.mat", svhn_content(0, 0), "is damaged")
+
+
+def test_one_file_in_two_places_is_refused(small: Small) -> None:
+    same = cifar_content(20, 1, seed=9)
+    (small.folder / "data_batch_1.bin").write_bytes(same)
+    damage(small, "test_batch.bin", same, "have the same content")
+
+
+def test_a_file_of_no_sensible_size_is_refused(small: Small, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("seedspread.data.files.MAX_BYTES", 1000)
+    with pytest.raises(DataError, match="holds more than 1,000 bytes"):
+        load(DataConfig(name="cifar10"), small.data_dir)
+
+
+def test_subsets_are_drawn_and_not_the_first_ones(small: Small) -> None:
+    chosen = load(DataConfig(name="cifar10", limit_per_class=10), small.data_dir)
+    assert max(chosen.train.ids) > 100
+    other = load(DataConfig(name="cifar10", limit_per_class=10, split_seed=1), small.data_dir)
+    assert set(chosen.train.ids.tolist()) != set(other.train.ids.tolist())
+
+
+def test_the_papers_normalisation() -> None:
+    """Section 5.1."""
+    for name in ("cifar10", "cifar100"):
+        assert SOURCES[name].mean == (0.491, 0.482, 0.447)
+        assert SOURCES[name].std == (0.202, 0.199, 0.201)
+    assert SVHN.mean == (0.438, 0.444, 0.473)
+    assert SVHN.std == (0.198, 0.201, 0.197)
+    assert FASHION_MNIST.mean == FASHION_MNIST.std == (0.5, 0.5, 0.5)
+
+
+def test_the_catalogue_is_the_published_list(real_data: Path) -> None:
+    published = real_data / "README.md"
+    if not published.is_file():
+        pytest.skip(f"no list of checksums in {real_data}")
+    text = published.read_text()
+    sources = [SOURCES[name] for name in ALL]
+    ours = {f.md5 for s in sources for f in s.files} | {d.md5 for s in sources for d in s.downloads}
+    assert set(re.findall(r"\b[0-9a-f]{32}\b", text)) == ours
+    for source in sources:
+        for download in source.downloads:
+            address, file = download.url.split("://")[1].rsplit("/", 1)
+            assert file in text
+            assert address.split("/")[0] in text
+
+
+def test_cifar10_names_are_the_files(real_data: Path) -> None:
+    names = real_data / CIFAR10.folder / "batches.meta.txt"
+    if not names.is_file():
+        pytest.skip(f"no {names}")
+    assert tuple(names.read_text().split()) == CIFAR10.classes
 
 
 @pytest.mark.parametrize("small", ["fashion-mnist"], indirect=True)
@@ -228,6 +292,7 @@ def test_a_config_finds_its_pipeline() -> None:
         ({"augment": [{"op": "random_erasing", "scale": [0.3, 0.1]}]}, "smaller first"),
         ({"limit_per_clas": 3}, "limit_per_clas"),
         ({"validation_share": 1.0}, "validation_share"),
+        ({"augment": [{"op": "color_jitter", "brightness": float("inf")}]}, "brightness"),
     ],
 )
 def test_a_wrong_config_is_named(wrong: dict[str, object], named: str) -> None:
@@ -272,7 +337,8 @@ def test_whole_fashion_mnist_where_debian_installs_it() -> None:
     unpacked = gzip.decompress((place / "t10k-images-idx3-ubyte.gz").read_bytes())
     raw = np.frombuffer(unpacked[16 : 16 + 784], np.uint8)
     resized = np.array(Image.fromarray(raw.reshape(28, 28)).resize((32, 32), Image.Resampling.BILINEAR))
-    assert np.abs(dataset.test.images[0, 0].numpy().astype(int) - resized.astype(int)).max() <= 1
+    assert (dataset.test.images[0, 0].numpy() == resized).all()
+    assert dataset.classes[int(dataset.test.labels[0])] == "Ankle boot"  # the test part begins with a boot
 
 
 def test_svhns_published_class_counts_add_up() -> None:

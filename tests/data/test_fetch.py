@@ -111,6 +111,29 @@ def test_a_dataset_is_fetched_checked_and_ready(
     assert [path.name for path in tmp_path.iterdir()] == [source.folder]  # no staging folder, no archive
 
 
+@pytest.mark.parametrize("packed", [True, False])
+def test_a_damaged_file_is_mended(
+    packed: bool, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = serve(server, "fashion-mnist", monkeypatch)
+    fetch(source, tmp_path)
+    name = source.train[0].name + (".gz" if packed else "")
+    (tmp_path / source.folder / name).write_bytes(b"neither packed nor whole")
+    assert not is_complete(source, tmp_path)
+    fetch(source, tmp_path)
+    assert is_complete(source, tmp_path)
+
+
+def test_files_can_be_read_by_others(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = fetch(serve(server, "svhn", monkeypatch), tmp_path)
+    assert all(path.stat().st_mode & 0o777 == 0o644 for path in folder.iterdir())
+
+
+def test_the_sample_is_not_fetched(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="part of the package"):
+        fetch(SOURCES["fashion-mnist-sample"], tmp_path)
+
+
 def nothing_is_left(folder: Path) -> bool:
     return not any(path.is_file() for path in folder.rglob("*"))
 
@@ -247,5 +270,5 @@ def test_a_file_that_unpacks_without_end_is_refused(tmp_path: Path, monkeypatch:
     folder.mkdir()
     for file in SOURCES["fashion-mnist"].files:
         (folder / (file.name + ".gz")).write_bytes(gzip.compress(bytes(2000)))
-    with pytest.raises(DataError, match="unpacks to more than 1,000 bytes"):
+    with pytest.raises(DataError, match="holds more than 1,000 bytes"):
         load(DataConfig(name="fashion-mnist"), tmp_path)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -172,4 +173,19 @@ def test_enlarging_is_pillows() -> None:
     expected = [
         np.array(Image.fromarray(image).resize((32, 32), Image.Resampling.BILINEAR)) for image in grey
     ]
-    assert np.abs(enlarge(grey).astype(int) - np.stack(expected).astype(int)).max() <= 1
+    assert (enlarge(grey) == np.stack(expected)).all()
+
+
+def test_rotation_and_hue_are_torchvisions() -> None:
+    """The same against torchvision itself, where it can be imported."""
+    try:
+        functional = import_module("torchvision.transforms.functional")
+    except Exception as error:  # beside some builds of torch it is installed and fails to load
+        pytest.skip(f"torchvision cannot be imported: {error}")
+    images = pictures(5)
+    turn = torch.linspace(-0.5, 0.5, len(images))
+    expected = one_by_one(images, lambda picture, i: functional.adjust_hue(picture, turn[i].item()))
+    assert (pixels.hue(images, turn).int() - expected.int()).abs().max() <= 1
+    right_angles = torch.arange(len(images)) * 90.0
+    expected = one_by_one(images, lambda picture, i: functional.rotate(picture, right_angles[i].item()))
+    assert torch.equal(pixels.rotate(images, right_angles), expected)

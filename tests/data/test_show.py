@@ -55,6 +55,9 @@ def test_data_list_and_check(tmp_path: Path) -> None:
         (["data", "show", "cifar10", "--data-dir", "/nonexistent"], "seedspread data fetch cifar10"),
         (["data", "show", "--out", "/nonexistent/sheet.png"], "cannot write"),
         (["data", "fetch", "imagenet"], "must be one of"),
+        (["data", "show", "--augment", ""], "must be one of"),
+        (["data", "list", "--data-dir", "~no-such-user/x"], "data folder"),
+        (["data", "list", "--data-dir", "x" * 5000], "cannot look into"),
     ],
 )
 def test_mistakes_are_one_line(arguments: list[str], message: str) -> None:

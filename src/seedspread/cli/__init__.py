@@ -7,6 +7,7 @@ import typer
 
 from seedspread import __version__
 from seedspread.cli import bench, data
+from seedspread.cli import train as training
 from seedspread.errors import SeedspreadError
 
 app = typer.Typer(
@@ -16,6 +17,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.command()(training.train)
+app.command()(training.diagnose)
 app.add_typer(data.app, name="data")
 app.add_typer(bench.app, name="bench")
 
@@ -41,7 +44,7 @@ def main() -> None:
         app()
     except SeedspreadError as error:
         typer.echo(f"error: {error}", err=True)
-        sys.exit(1)
+        sys.exit(error.exit_code)
     except KeyboardInterrupt:
         typer.echo("interrupted", err=True)
         sys.exit(130)

@@ -106,7 +106,7 @@ def show(
 
     source = source_named(name)
     try:
-        one_of("--augment", augment or source.augment, PIPELINES)
+        one_of("--augment", source.augment if augment is None else augment, PIPELINES)
     except ValueError as error:
         raise DataError(str(error)) from error
     config = DataConfig(name=name, augment=augment, allow_partial=allow_partial)
@@ -120,6 +120,8 @@ def _presence_line(one: "Presence") -> str:
         how = "inside the package" if one.name.endswith("sample") else f"seedspread data fetch {one.name}"
         return f"{one.name:<21} absent        {how}"
     state = "present" if one.found == one.expected else f"{one.found} of {one.expected} files"
+    if one.short:
+        state = "cut short"
     return f"{one.name:<21} {state:<13} {one.bytes / 1e6:8.1f} MB  {one.folder}"
 
 

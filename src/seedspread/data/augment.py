@@ -15,6 +15,7 @@ from torch import Tensor
 
 from seedspread.config import ColorJitter, HorizontalFlip, RandomCrop, RandomErasing, RandomRotation, Step
 from seedspread.data import pixels
+from seedspread.streams import stream
 
 # Keeps this stream apart from others that are made from the same seed.
 _AUGMENT_STREAM = 0xA6
@@ -33,7 +34,7 @@ _SLOTS = {
 def draws(steps: Sequence[Step], seed: int, epoch: int, view: int, images: int) -> Tensor:
     """Uniform numbers in [0, 1), `(images, slots)` float32: all that an epoch's augmentation draws."""
     slots = sum(_SLOTS[type(step)] for step in steps)
-    rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence([_AUGMENT_STREAM, seed, epoch, view])))
+    rng = stream(_AUGMENT_STREAM, seed, epoch, view)
     return torch.from_numpy(rng.random((images, slots), dtype=np.float32))
 
 
@@ -78,11 +79,12 @@ def _(step: RandomErasing, images: Tensor, uniform: Tensor) -> Tensor:
 @apply.register
 def _(step: ColorJitter, images: Tensor, uniform: Tensor) -> Tensor:
     reach = torch.tensor([step.brightness, step.contrast, step.saturation, step.hue])
-    offset = reach * (2 * uniform[:, :4] - 1)
-    # A factor never falls below 0: the range is [max(0, 1 - x), 1 + x], drawn from evenly.
+    # Factors are even over [max(0, 1 - x), 1 + x]; hue is not a factor but a shift, even over [-x, x].
     low = (1 - reach).clamp(min=0)
-    factors = torch.where(reach <= 1, 1 + offset, low + (1 + reach - low) * uniform[:, :4])
-    factors[:, 3] = offset[:, 3]
+    low[3] -= 1
+    high = 1 + reach
+    high[3] -= 1
+    factors = low + (high - low) * uniform[:, :4]
     order = uniform[:, 4:].argsort(dim=1)
     return jitter(images, factors, order, (reach > 0).tolist())
 

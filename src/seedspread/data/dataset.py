@@ -1,6 +1,6 @@
 """A dataset in memory: images and labels, in a training, a validation and a test part."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +11,14 @@ from torch import Tensor
 from seedspread.config import PIPELINES, DataConfig, Step
 from seedspread.data import formats
 from seedspread.data.catalogue import DataFile, Source, source_named
-from seedspread.data.files import Found, check_not_swapped, data_folder, fingerprint, look
+from seedspread.data.files import (
+    Found,
+    check_not_swapped,
+    data_folder,
+    look,
+    official_fingerprint,
+    partial_fingerprint,
+)
 from seedspread.data.formats import FormatError
 from seedspread.errors import DataError
 
@@ -64,6 +71,11 @@ class Dataset:
     test: Part
     fingerprint: str
     missing: tuple[str, ...] = ()
+
+    def to(self, device: torch.device | str) -> "Dataset":
+        """The same on another device."""
+        parts = {name: getattr(self, name).to(device) for name in ("train", "validation", "test")}
+        return replace(self, **parts)
 
     @property
     def title(self) -> str:
@@ -123,11 +135,15 @@ def read_official(source: Source, labels: str = "fine", data_dir: Path | None = 
             f"{source.name} is not in {folder}; get it with: seedspread data fetch {source.name} "
             "(or name another folder with --data-dir or SEEDSPREAD_DATA)"
         )
+    check_not_swapped(found, source)
     train = _read_part(source, found[: len(source.train)], labels)
     test = _read_part(source, found[len(source.train) :], labels)
     missing = tuple(note for note in (train.missing, test.missing) if note)
-    checksums = [one.md5 for one in found]
-    return Official(train.part, test.part, fingerprint(source, checksums, bool(missing)), missing)
+    name = official_fingerprint(source)
+    if missing:
+        parts = [tensor.numpy() for part in (train.part, test.part) for tensor in (part.images, part.labels)]
+        name = partial_fingerprint(source, *(array.tobytes() for array in parts))
+    return Official(train.part, test.part, name, missing)
 
 
 @dataclass(frozen=True)
@@ -137,8 +153,6 @@ class _ReadPart:
 
 
 def _read_part(source: Source, found: list[Found], labels: str) -> _ReadPart:
-    for one in found:
-        check_not_swapped(one, source)
     images, targets, ids, notes, absent = [], [], [], [], []
     for place, group in enumerate(_groups(source, found)):
         gone = [one.file.name for one in group if one.path is None]

@@ -1,10 +1,12 @@
 """Downloads a dataset from its official address: checked, and written whole or not at all."""
 
 import errno
+import gzip
 import os
 import shutil
 import tarfile
 import tempfile
+import zlib
 from pathlib import Path, PurePosixPath
 
 import pooch
@@ -23,7 +25,10 @@ _MAX_MEMBERS = 100
 
 def is_complete(source: Source, folder: Path) -> bool:
     """Whether every file is there with its official content."""
-    return all(look(source, file, folder).is_official for file in source.files)
+    try:
+        return all(look(source, file, folder).is_official for file in source.files)
+    except DataError:  # a file that cannot be read is one to fetch again
+        return False
 
 
 def fetch(source: Source, data_dir: Path | None = None, progress: Progress | None = None) -> Path:
@@ -34,18 +39,24 @@ def fetch(source: Source, data_dir: Path | None = None, progress: Progress | Non
     """
     folder = data_folder(data_dir)
     target = folder / source.folder
+    if not source.downloads:
+        raise DataError(f"{source.name} is part of the package: there is nothing to fetch; install it anew")
     pooch.get_logger().setLevel("WARNING")
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".fetch-", dir=folder) as staging:
+        target.mkdir(parents=True, exist_ok=True)
+        # Inside the target, which may be a link to another disk: a move must stay on one.
+        with tempfile.TemporaryDirectory(prefix=".fetch-", dir=target) as staging:
             ready = [
                 path
                 for download in source.downloads
                 for path in _get(download, source, Path(staging), progress)
             ]
-            target.mkdir(exist_ok=True)
             for path in ready:
+                path.chmod(0o644)
                 os.replace(path, target / path.name)
+                # Another packing of the same file would be found before this one.
+                other = path.name.removesuffix(".gz") if path.suffix == ".gz" else path.name + ".gz"
+                (target / other).unlink(missing_ok=True)
     except OSError as error:
         raise DataError(_explain(error, source, folder)) from error
     return target
@@ -106,7 +117,7 @@ def unpack(archive: Path, wanted: tuple[DataFile, ...], into: Path) -> list[Path
                 with stream, path.open("wb") as out:
                     shutil.copyfileobj(stream, out)
                 unpacked.append(path)
-    except (tarfile.TarError, EOFError) as error:
+    except (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise DataError(f"{archive.name} is not a readable archive: {error}") from error
     missing = sorted(set(by_name) - {path.name for path in unpacked})
     if missing:

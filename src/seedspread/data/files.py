@@ -19,10 +19,12 @@ MAX_BYTES = 400 * 2**20
 
 def data_folder(data_dir: Path | None = None) -> Path:
     """The data folder: what was asked for, else SEEDSPREAD_DATA, else the user's cache folder."""
-    if data_dir is not None:
-        return data_dir
-    if from_environment := os.environ.get("SEEDSPREAD_DATA"):
-        return Path(from_environment).expanduser()
+    chosen = data_dir or os.environ.get("SEEDSPREAD_DATA")
+    if chosen:
+        try:
+            return Path(chosen).expanduser()
+        except RuntimeError as error:
+            raise DataError(f"data folder {str(chosen)!r}: {error}") from error
     return platformdirs.user_cache_path("seedspread") / "data"
 
 
@@ -30,23 +32,25 @@ def find(source: Source, file: DataFile, folder: Path) -> Path | None:
     """The file, packed or not, in the data folder or where else the dataset may be found."""
     for place in (folder / source.folder, *map(Path, source.elsewhere)):
         for name in (file.name, file.name + ".gz"):
-            if (place / name).is_file():
-                return place / name
+            try:
+                if (place / name).is_file():
+                    return place / name
+            except OSError as error:
+                raise DataError(f"cannot look into {place}: {error.strerror}") from error
     return None
 
 
 def read_unpacked(path: Path) -> bytes:
     """The content of a file, unpacked if it ends in .gz; `DataError` where that cannot be done."""
+    opened = gzip.open if path.suffix == ".gz" else Path.open
     try:
-        if path.suffix != ".gz":
-            return path.read_bytes()
-        with gzip.open(path) as packed:
-            content = packed.read(MAX_BYTES + 1)
+        with opened(path, "rb") as file:
+            content = file.read(MAX_BYTES + 1)
     except (OSError, EOFError, zlib.error) as error:
-        raise DataError(f"{path} cannot be read: {error}") from error
+        raise DataError(f"{path} cannot be read ({error}): delete it and fetch the dataset anew") from error
     if len(content) > MAX_BYTES:
-        raise DataError(f"{path} unpacks to more than {MAX_BYTES:,} bytes: not an official file")
-    return content
+        raise DataError(f"{path} holds more than {MAX_BYTES:,} bytes: not an official file; delete it")
+    return bytes(content)
 
 
 def md5(content: bytes) -> str:
@@ -85,23 +89,34 @@ def look(source: Source, file: DataFile, folder: Path) -> Found:
     return Found(file, path, content, md5(content))
 
 
-def check_not_swapped(found: Found, source: Source) -> None:
-    """Raises `DataError` if the file has the official content of another of the dataset's files."""
-    for other in source.files:
-        if found.md5 == other.md5 and other is not found.file:
-            raise DataError(
-                f"{found.path} holds the content of {other.name}: the files were swapped; "
-                f"rename them, or fetch them anew with: seedspread data fetch {source.name}"
-            )
-
-
-def fingerprint(source: Source, checksums: list[str], partial: bool) -> str:
-    """A short name of the content, from the checksums of its unpacked files."""
-    digest = hashlib.sha256("\n".join([source.name, *checksums]).encode()).hexdigest()[:16]
-    return f"{'partial' if partial else 'official'}-{digest}"
+def check_not_swapped(found: list[Found], source: Source) -> None:
+    """Raises `DataError` if a file has another's content, official or as found."""
+    for one in found:
+        for other in source.files:
+            if one.md5 == other.md5 and other is not one.file:
+                raise DataError(
+                    f"{one.path} holds the content of {other.name}: the files were swapped; "
+                    f"rename them, or fetch them anew with: seedspread data fetch {source.name}"
+                )
+    present = [one for one in found if one.path is not None]
+    for i, one in enumerate(present):
+        for other_found in present[:i]:
+            if one.md5 == other_found.md5:
+                raise DataError(
+                    f"{one.path} and {other_found.path} have the same content: one of them is wrong"
+                )
 
 
 @cache
 def official_fingerprint(source: Source) -> str:
-    """The fingerprint of the whole official dataset, known without having it."""
-    return fingerprint(source, [file.md5 for file in source.files], partial=False)
+    """A short name of the whole official content, from its checksums: known without having it."""
+    text = "\n".join([source.name, *(file.md5 for file in source.files)])
+    return f"official-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+
+
+def partial_fingerprint(source: Source, *content: bytes) -> str:
+    """A short name of content that is not the whole official one, from the images and labels themselves."""
+    digest = hashlib.sha256(source.name.encode())
+    for one in content:
+        digest.update(len(one).to_bytes(8, "little") + one)
+    return f"partial-{digest.hexdigest()[:16]}"

@@ -5,6 +5,7 @@ int64, or both; `FormatError` says what is wrong with the content.
 """
 
 import io
+import math
 import struct
 
 import numpy as np
@@ -39,17 +40,19 @@ def read_svhn(content: bytes) -> tuple[Images, Labels]:
     try:
         fields = scipy.io.loadmat(io.BytesIO(content), variable_names=["X", "y"])
         pixels, digits = fields["X"], fields["y"].ravel()
+        labels = digits.astype(np.int64)
+        whole = bool((labels == digits).all())
     except Exception as error:  # scipy raises many kinds for a damaged file
         raise FormatError(f"it is not a readable MATLAB file with X and y ({error})") from error
     if pixels.ndim != 4 or pixels.shape[:3] != (32, 32, 3) or pixels.dtype != np.uint8:
         raise FormatError(f"X is {pixels.dtype} of shape {pixels.shape}, not uint8 of (32, 32, 3, N)")
     if len(digits) != pixels.shape[3]:
         raise FormatError(f"it has {pixels.shape[3]:,} images but {len(digits):,} labels")
-    labels = digits.astype(np.int64)
-    if labels.min() < 1:
-        raise FormatError("a label is below 1; SVHN's are 1 to 10")
+    if not whole or labels.min(initial=1) < 1:
+        raise FormatError("a label is not a whole number from 1 to 10")
     labels[labels == 10] = 0
     _check_range(labels, 10)
+    _check_some(len(labels))
     return np.ascontiguousarray(pixels.transpose(3, 2, 0, 1)), labels
 
 
@@ -70,9 +73,10 @@ def read_idx_labels(content: bytes, classes: int) -> Labels:
 
 def enlarge(grey: Images) -> Images:
     """`(N, h, w)` to `(N, 32, 32)`, bilinear as Pillow and torchvision's `Resize` do it."""
-    pixels = torch.from_numpy(grey.copy())[:, None].to(torch.float32)
+    pixels = torch.from_numpy(grey.copy())[:, None]
+    # on bytes, because Pillow rounds between the two passes and so does this
     larger = torch.nn.functional.interpolate(pixels, (32, 32), mode="bilinear", antialias=True)
-    return larger[:, 0].round_().clamp_(0, 255).to(torch.uint8).numpy()
+    return larger[:, 0].numpy()
 
 
 def _idx(content: bytes, magic: int, dimensions: int) -> Images:
@@ -82,10 +86,16 @@ def _idx(content: bytes, magic: int, dimensions: int) -> Images:
     found, *shape = struct.unpack(f">{1 + dimensions}I", content[:header])
     if found != magic:
         raise FormatError(f"it begins with {found:#x}, not with {magic:#x}: another kind of file")
-    expected = header + int(np.prod(shape, dtype=np.int64))
+    expected = header + math.prod(shape)
     if len(content) != expected:
         raise FormatError(f"it has {len(content):,} bytes; its header promises {expected:,}")
+    _check_some(shape[0])
     return np.frombuffer(content, dtype=np.uint8, offset=header).reshape(shape)
+
+
+def _check_some(images: int) -> None:
+    if images == 0:
+        raise FormatError("it holds no image")
 
 
 def _check_range(labels: Labels, classes: int) -> None:

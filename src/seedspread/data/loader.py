@@ -13,6 +13,8 @@ from seedspread.config import Step
 from seedspread.data import pixels
 from seedspread.data.augment import augment, draws
 from seedspread.data.dataset import Part
+from seedspread.errors import one_of
+from seedspread.streams import stream
 
 # Keeps this stream apart from others that are made from the same seed.
 _ORDER_STREAM = 0x0D
@@ -62,14 +64,14 @@ class Loader:
     def __len__(self) -> int:
         return math.ceil(len(self.part) / self.batch_size)
 
-    def epoch(self, epoch: int) -> Iterator[Batch]:
-        """The batches of one epoch."""
+    def epoch(self, epoch: int, start: int = 0) -> Iterator[Batch]:
+        """The batches of one epoch, from number `start` on."""
         labels = self.part.labels.cpu().numpy()
         order = torch.from_numpy(epoch_order(labels, self.order, self.order_seed, epoch))
         ids = self.part.ids.cpu()
         rows = int(ids.max()) + 1
         drawn = [draws(self.steps, self.augment_seed, epoch, view, rows) for view in range(self.views)]
-        for index in torch.split(order, self.batch_size):
+        for index in torch.split(order, self.batch_size)[start:]:
             yield self._batch(index, [one[ids[index]] for one in drawn])
 
     def _batch(self, index: Tensor, uniform: list[Tensor]) -> Batch:
@@ -87,10 +89,11 @@ def epoch_order(labels: NDArray[np.int64], order: str, seed: int, epoch: int) ->
     """The order of an epoch, `(N,)`: a function of (order seed, epoch).
 
     `shuffled` is a permutation. `balanced` shuffles each class and spreads it evenly over the epoch, so that
-    every batch holds the classes in proportion, to within one image; with classes of one size every full
-    batch has the same number of positive pairs.
+    batches hold the classes nearly in proportion; with classes of one size every full batch has the same
+    number of positive pairs. `given` is as the part has them.
     """
-    rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence([_ORDER_STREAM, seed, epoch])))
+    one_of("order", order, ("shuffled", "balanced", "given"))
+    rng = stream(_ORDER_STREAM, seed, epoch)
     if order == "given":
         return np.arange(len(labels))
     if order == "shuffled":

@@ -16,6 +16,7 @@ class Presence:
         title: its name in reports.
         folder: where its files are, or would be put.
         found: how many of its files are there.
+        short: how many of those are smaller than the official ones.
         expected: how many it has.
         bytes: what they take on disk.
     """
@@ -24,6 +25,7 @@ class Presence:
     title: str
     folder: str
     found: int
+    short: int
     expected: int
     bytes: int
 
@@ -31,12 +33,15 @@ class Presence:
 def presence(source: Source, data_dir: Path | None = None) -> Presence:
     """Looks for a dataset's files."""
     folder = data_folder(data_dir)
-    paths = [path for file in source.files if (path := find(source, file, folder))]
+    there = {file: path for file in source.files if (path := find(source, file, folder))}
+    paths = list(there.values())
+    short = [f for f, path in there.items() if path.suffix != ".gz" and path.stat().st_size < f.size]
     return Presence(
         name=source.name,
         title=source.title,
         folder=str(paths[0].parent if paths else folder / source.folder),
         found=len(paths),
+        short=len(short),
         expected=len(source.files),
         bytes=sum(path.stat().st_size for path in paths),
     )

@@ -1,0 +1,104 @@
+"""`seedspread train` and `seedspread diagnose`."""
+
+import json as jsonlib
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from seedspread.errors import require_extra
+
+if TYPE_CHECKING:
+    from seedspread.training.diagnose import Diagnosis
+    from seedspread.training.outcome import RunResult
+
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+
+
+def train(
+    config: Annotated[
+        str, typer.Argument(help="A preset, such as quickstart or mini/cifar10, or a .toml file.")
+    ],
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="A field, such as objective.margin_type=subtract.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="The run's seed.")] = None,
+    out: Annotated[Path | None, typer.Option(help="The run's folder; the default is runs/KEY.")] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on where there is something to go on from.")
+    ] = False,
+    data_dir: Annotated[Path | None, typer.Option(help="The data folder.")] = None,
+    tensorboard: Annotated[Path | None, typer.Option(help="Write curves for TensorBoard here.")] = None,
+    json: Json = False,
+) -> None:
+    """Train one run: stage 1, the probe, every diagnostic."""
+    require_extra("train", "seedspread train")
+    from rich.console import Console
+
+    from seedspread.presets import read_config
+    from seedspread.training.display import Display, Several, TensorBoard
+    from seedspread.training.run import default_folder
+    from seedspread.training.run import train as carry_out
+
+    chosen = [*(settings or []), *([f"seeds.run={seed}"] if seed is not None else [])]
+    run = read_config(config, chosen)
+    with ExitStack() as stack:
+        display = stack.enter_context(Display(run, Console(stderr=True)))
+        watcher = Several(display, *([TensorBoard(tensorboard)] if tensorboard else []))
+        result = carry_out(run, out, resume=resume, data_dir=data_dir, watcher=watcher)
+    folder = out or default_folder(result.key)
+    typer.echo(jsonlib.dumps(result.values(), indent=2) if json else _summary(result, folder))
+
+
+def diagnose(
+    run_dir: Annotated[Path, typer.Argument(help="The folder of a finished run.")], json: Json = False
+) -> None:
+    """Show a run's layers (margin, rate, gradient norm) and the paper's advice."""
+    require_extra("train", "seedspread diagnose")
+    from seedspread.training.diagnose import diagnose as look
+
+    found = look(run_dir)
+    if json:
+        typer.echo(jsonlib.dumps(found.values(), indent=2))
+    else:
+        _print_diagnosis(found)
+
+
+def _summary(result: "RunResult", folder: Path) -> str:
+    lines = [
+        f"test accuracy {result.test_accuracy:.2%}, validation {result.validation_accuracy:.2%}",
+        f"on {result.dataset}",
+        f"files in {folder}; look closer with: seedspread diagnose {folder}",
+    ]
+    if result.collapsed:
+        lines.insert(
+            1, "collapsed: no better than guessing, or all features alike; not a sample of the same thing"
+        )
+    return "\n".join(lines)
+
+
+def _print_diagnosis(found: "Diagnosis") -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    result = found.result
+    rate = "would-be rate" if found.would_be else "clamp activation rate"
+    table = Table(title=f"{result.dataset}: {result.rule}, {result.margin_type}", title_style="bold")
+    for heading in ("layer", "margin", rate, "gradient norm", "over the last epoch", "loss"):
+        table.add_column(heading, justify="right")
+    for layer, margin, share in zip(result.layers, found.margins, found.rates, strict=True):
+        numbers = (layer.gradient_norm, layer.gradient_norm_mean, layer.loss)
+        table.add_row(
+            str(layer.layer), f"{margin:.3f}", f"{share:.1%}", *(f"{number:.3f}" for number in numbers)
+        )
+    console = Console()
+    console.print(table)
+    console.print(
+        f"Test accuracy {result.test_accuracy:.2%}; {result.positive_pairs:,.0f} positive pairs per batch."
+    )
+    if result.collapsed:
+        console.print(
+            "Collapsed: no better than guessing the largest class, or all features alike.", style="bold"
+        )
+    console.print(str(found.advice))

@@ -1,0 +1,116 @@
+"""Run configs by name, and from files, with single fields set."""
+
+import tomllib
+from collections.abc import Sequence
+from difflib import get_close_matches
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+from pydantic import ValidationError
+
+from seedspread.config import RunConfig
+from seedspread.errors import SeedspreadError
+
+
+class ConfigError(SeedspreadError):
+    """A config that cannot be: the message names the field."""
+
+
+def preset_names() -> list[str]:
+    """All presets, sorted."""
+    root = files("seedspread.presets")
+    nested = [
+        f"{folder.name}/{file.name}"
+        for folder in root.iterdir()
+        if folder.is_dir() and not folder.name.startswith("_")
+        for file in folder.iterdir()
+    ]
+    flat = [file.name for file in root.iterdir()]
+    return sorted(name.removesuffix(".toml") for name in [*flat, *nested] if name.endswith(".toml"))
+
+
+def read_config(name: str, settings: Sequence[str] = ()) -> RunConfig:
+    """A preset by name, or a .toml file, with settings such as `objective.margin_type=subtract`."""
+    values = _read(name)
+    for setting in settings:
+        _set(values, setting)
+    return check(values)
+
+
+def check(values: dict[str, Any]) -> RunConfig:
+    """Builds a config; `ConfigError` names the field that is wrong, in one line."""
+    try:
+        return RunConfig.model_validate(values)
+    except ValidationError as error:
+        raise ConfigError(_explain(error)) from error
+
+
+def to_toml(config: RunConfig) -> str:
+    """The config as a file that `read_config` reads."""
+    return tomli_w.dumps(config.model_dump(mode="json", exclude_none=True))
+
+
+def _read(name: str) -> dict[str, Any]:
+    if name.endswith(".toml"):
+        try:
+            return tomllib.loads(Path(name).read_text())
+        except OSError as error:
+            raise ConfigError(f"{name}: {error.strerror}; give a preset or a .toml file") from error
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise ConfigError(f"{name} is not a TOML file: {error}") from error
+    names = preset_names()
+    if name not in names:
+        near = get_close_matches(name, names, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise ConfigError(
+            f"no preset is named {name!r}{hint} There are: {', '.join(names)}; or give a .toml file"
+        )
+    return tomllib.loads(files("seedspread.presets").joinpath(f"{name}.toml").read_text())
+
+
+def _set(values: dict[str, Any], setting: str) -> None:
+    field, equals, text = setting.partition("=")
+    path = field.strip().split(".")
+    if not equals or not all(path):
+        raise ConfigError(f"--set {setting}: write it as field.name=value, such as training.epochs=10")
+    for part in path[:-1]:
+        values = values.setdefault(part, {})
+        if not isinstance(values, dict):
+            raise ConfigError(f"--set {setting}: {part} has no fields")
+    values[path[-1]] = _value(text.strip())
+
+
+def _value(text: str) -> Any:
+    """A TOML value where it is one, else the text itself; `none` unsets."""
+    if text.lower() == "none":
+        return None
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def _explain(error: ValidationError) -> str:
+    first, *more = error.errors()
+    where = ".".join(str(part) for part in first["loc"] if part != "function-after")
+    message = first["msg"].removeprefix("Value error, ")
+    if first["type"] == "extra_forbidden":
+        message = _unknown(first["loc"])
+    rest = f" (and {len(more)} more)" if more else ""
+    got = (
+        f"; got {first['input']!r}"
+        if first["type"] not in ("extra_forbidden", "value_error", "missing")
+        else ""
+    )
+    return f"{where}: {message}{got}{rest}" if where else f"{message}{rest}"
+
+
+def _unknown(location: tuple[int | str, ...]) -> str:
+    fields = RunConfig.model_fields
+    for part in location[:-1]:
+        annotation = fields[str(part)].annotation if str(part) in fields else None
+        fields = getattr(annotation, "model_fields", {})
+    near = get_close_matches(str(location[-1]), list(fields), n=1)
+    return "no such field" + (f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(fields)}")

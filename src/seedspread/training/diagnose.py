@@ -1,0 +1,64 @@
+"""The layer table of a finished run, and the paper's advice on it."""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import load
+
+from seedspread.advice import Advice, advise
+from seedspread.diagnostics import count_share
+from seedspread.errors import SeedspreadError
+from seedspread.objective.pairs import rate_from_histogram
+from seedspread.presets import read_config
+from seedspread.training.encoder import layer_margins
+from seedspread.training.outcome import RunResult
+
+
+class DiagnoseError(SeedspreadError):
+    """There is no finished run to diagnose."""
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What `seedspread diagnose` shows.
+
+    Attributes:
+        result: the run's result.
+        would_be: whether the rates are only what a clamp would have cut.
+        margins: by layer.
+        rates: clamp activation rates by layer.
+        advice: the paper's.
+    """
+
+    result: RunResult
+    would_be: bool
+    margins: list[float]
+    rates: list[float]
+    advice: Advice
+
+    def values(self) -> dict[str, Any]:
+        """As plain values, for JSON."""
+        return asdict(self)
+
+
+def diagnose(folder: Path) -> Diagnosis:
+    """Reads a finished run's folder."""
+    if not (folder / "result.json").exists():
+        raise DiagnoseError(f"{folder} holds no finished run (no result.json)")
+    result = RunResult.read(folder)
+    config = read_config(str(folder / "config.toml"))
+    margins = layer_margins(config)
+    # Where margins are part of the run, the rate was counted; elsewhere it follows from the histogram.
+    histograms = load((folder / "predictions.safetensors").read_bytes())["similarity_histogram"]
+    rates = [
+        rate_from_histogram(histograms[layer.layer], margin)
+        if layer.clamp_activation_rate is None
+        else layer.clamp_activation_rate
+        for layer, margin in zip(result.layers, margins, strict=True)
+    ]
+    clamps = result.margin_type == "clamp" and result.rule != "cross_entropy"
+    views = 1 if result.rule == "cross_entropy" else 2
+    share = count_share(result.positive_pairs, views * config.training.batch_size)
+    advice = advise(rates[0], clamp=clamps, accuracy=result.test_accuracy, pair_share=share)
+    return Diagnosis(result, not clamps, margins, rates, advice)

@@ -1,0 +1,139 @@
+"""For the person watching: a live display on a terminal, plain lines elsewhere, TensorBoard on request."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from seedspread.config import RunConfig
+from seedspread.errors import require_extra
+
+# Plain lines come at most this often, so that a log of 600 epochs stays readable.
+_SECONDS_BETWEEN_LINES = 2.0
+
+
+class Display:
+    """Shows stage, epoch, images per second, time left, per-layer loss and rate, validation accuracy."""
+
+    def __init__(self, config: RunConfig, console: Console) -> None:
+        self._console = console
+        self._epochs = {
+            "encoder": config.training.epochs,
+            "probe": config.probe.epochs * config.probe.repeats,
+        }
+        clamps = config.training.rule != "cross_entropy" and config.objective.margin_type == "clamp"
+        self._rate_name = "clamped" if clamps else "would-be"
+        self._progress = Progress(
+            TextColumn("{task.description:<8}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[speed]}"),
+            TimeRemainingColumn(),
+            console=console,
+        )
+        self._tasks = {
+            stage: self._progress.add_task(stage, total=epochs, speed="")
+            for stage, epochs in self._epochs.items()
+        }
+        self._images, self._since, self._line_at = 0, time.monotonic(), 0.0
+        self._done = dict.fromkeys(self._epochs, 0)
+        self._latest: dict[str, list[float]] = {}
+        self._live = Live(self._screen(), console=console, transient=True, refresh_per_second=4)
+
+    def __enter__(self) -> "Display":
+        if self._console.is_terminal:
+            self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._live.is_started:
+            self._live.stop()
+
+    def on_batch(self, stage: str, epoch: int, batch: int, images: int) -> None:
+        """Counts images."""
+        self._images += images
+
+    def on_epoch(self, stage: str, epoch: int, values: dict[str, list[float]]) -> None:
+        """Moves the bars, or prints a line."""
+        self._latest |= values
+        self._done[stage] = max(self._done[stage] + 1, epoch + 1)
+        if self._console.is_terminal:
+            speed = f"{self._speed():,.0f} images/s"
+            self._progress.update(self._tasks[stage], completed=self._done[stage], speed=speed)
+            self._live.update(self._screen())
+        elif (
+            time.monotonic() - self._line_at >= _SECONDS_BETWEEN_LINES
+            or self._done[stage] == self._epochs[stage]
+        ):
+            self._line_at = time.monotonic()
+            self._console.print(self._line(stage, values), highlight=False, soft_wrap=True)
+
+    def _speed(self) -> float:
+        return self._images / max(time.monotonic() - self._since, 1e-9)
+
+    def _line(self, stage: str, values: dict[str, list[float]]) -> str:
+        shown = "  ".join(f"{name} {_numbers(name, by_layer)}" for name, by_layer in values.items())
+        return f"{stage} {self._done[stage]}/{self._epochs[stage]}  {self._speed():,.0f} images/s  {shown}"
+
+    def _screen(self) -> Group:
+        table = Table(box=None, pad_edge=False)
+        table.add_column("layer")
+        rows = {"loss": "loss", "rate": self._rate_name, "gradient_norm": "gradient"}
+        layers = len(self._latest.get("loss", []))
+        for layer in range(layers):
+            table.add_column(str(layer), justify="right")
+        for name, title in rows.items():
+            if name in self._latest:
+                table.add_row(title, *(_number(name, value) for value in self._latest[name]))
+        accuracy = self._latest.get("validation_accuracy")
+        note = f"validation accuracy {accuracy[-1]:.1%}" if accuracy else ""
+        return Group(self._progress, table, note)
+
+
+def _number(name: str, value: float) -> str:
+    return f"{value:.1%}" if name in ("rate", "validation_accuracy") else f"{value:.3f}"
+
+
+def _numbers(name: str, values: list[float]) -> str:
+    return " ".join(_number(name, value) for value in values)
+
+
+class TensorBoard:
+    """Writes the same curves for TensorBoard."""
+
+    def __init__(self, folder: Path) -> None:
+        require_extra("tensorboard", "--tensorboard")
+        from torch.utils.tensorboard import SummaryWriter  # noqa: PLC0415
+
+        self._writer: Any = SummaryWriter(str(folder))
+
+    def on_batch(self, stage: str, epoch: int, batch: int, images: int) -> None:
+        """Nothing: curves are by epoch."""
+
+    def on_epoch(self, stage: str, epoch: int, values: dict[str, list[float]]) -> None:
+        """A point for every layer's curve."""
+        for name, by_layer in values.items():
+            for layer, value in enumerate(by_layer):
+                self._writer.add_scalar(f"{stage}/{name}/layer{layer}", value, epoch)
+        self._writer.flush()
+
+
+class Several:
+    """Tells several watchers."""
+
+    def __init__(self, *watchers: Display | TensorBoard) -> None:
+        self._watchers = watchers
+
+    def on_batch(self, stage: str, epoch: int, batch: int, images: int) -> None:
+        """Tells all."""
+        for watcher in self._watchers:
+            watcher.on_batch(stage, epoch, batch, images)
+
+    def on_epoch(self, stage: str, epoch: int, values: dict[str, list[float]]) -> None:
+        """Tells all."""
+        for watcher in self._watchers:
+            watcher.on_epoch(stage, epoch, values)

@@ -1,0 +1,210 @@
+"""What came out of a run: accuracies, diagnostics, predictions."""
+
+import json
+import math
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from seedspread.config import RunConfig
+from seedspread.data.dataset import Dataset
+from seedspread.data.loader import Loader
+from seedspread.diagnostics import pair_statistics
+from seedspread.identity import has_free_margin
+from seedspread.objective.loss import unit_vectors
+from seedspread.training.encoder import Encoder, layer_margins
+from seedspread.training.probe import Features
+from seedspread.training.records import EpochSums, History
+
+# Features of all images this alike are one point.
+_ALIKE = 0.999
+
+
+@dataclass(frozen=True)
+class LayerOutcome:
+    """A layer at the end.
+
+    Attributes:
+        layer: which.
+        margin: its margin; None where margins cannot matter.
+        clamp_activation_rate: over all training batches with the final weights; a would-be rate unless the
+            run clamps; None where margins cannot matter (it follows from the stored histogram for any).
+        gradient_norm: on one batch with the final weights, as the paper did.
+        gradient_norm_mean: over the batches of the last epoch, as they were trained.
+        loss: likewise; without subtraction's constant.
+    """
+
+    layer: int
+    margin: float | None
+    clamp_activation_rate: float | None
+    gradient_norm: float
+    gradient_norm_mean: float
+    loss: float
+
+
+@dataclass(frozen=True)
+class ProbeOutcome:
+    """A chosen classifier: accuracies from 0 to 1, and the epoch (from 0) that validated best."""
+
+    repeat: int
+    layer: int
+    test_accuracy: float
+    validation_accuracy: float
+    epoch: int
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """A finished run; the same values, to the bit, whenever it is repeated.
+
+    Attributes:
+        key: the run's identity.
+        dataset: its name, with "partial" where so.
+        fingerprint: of the data.
+        rule: how it was trained.
+        margin_type: of its objective.
+        test_accuracy: of the first probe on the last layer, from 0 to 1.
+        validation_accuracy: likewise.
+        probes: every probe.
+        layers: the diagnostics of every layer.
+        positive_pairs: ordered, per batch, averaged over the last epoch.
+        majority_share: of the largest class in the test part.
+        feature_similarity: the mean cosine between the test images' features at the last layer.
+        collapsed: accuracy no better than the majority class, or features of all images alike: the run is
+            finished, but it is not a sample of the same thing as others.
+    """
+
+    key: str
+    dataset: str
+    fingerprint: str
+    rule: str
+    margin_type: str
+    test_accuracy: float
+    validation_accuracy: float
+    probes: tuple[ProbeOutcome, ...]
+    layers: tuple[LayerOutcome, ...]
+    positive_pairs: float
+    majority_share: float
+    feature_similarity: float
+    collapsed: bool
+
+    def values(self) -> dict[str, Any]:
+        """As plain values, for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def read(cls, folder: Path) -> "RunResult":
+        """From a run's folder."""
+        values = json.loads((folder / "result.json").read_text())
+        values["probes"] = tuple(ProbeOutcome(**probe) for probe in values["probes"])
+        values["layers"] = tuple(LayerOutcome(**layer) for layer in values["layers"])
+        return cls(**values)
+
+
+@dataclass(frozen=True)
+class Diagnostics:
+    """With the final weights: histograms `(L, 2000)`, rates by layer, gradient norms of one batch."""
+
+    histogram: Tensor
+    rates: list[float]
+    gradient_norms: list[float]
+
+
+def final_diagnostics(encoder: Encoder, batches: Loader) -> Diagnostics:
+    """One more pass over the training batches, in an epoch of its own that no training has seen."""
+    depth = len(encoder.margins)
+    histograms, rates, norms = [], [], []
+    for number, batch in enumerate(batches.epoch(encoder.config.training.epochs)):
+        if number == 0:
+            sums = EpochSums.empty(depth, batch.images.device)
+            encoder.step(batch, 0, sums, update=False)
+            norms = sums.gradient_norm.tolist()
+        with torch.no_grad(), encoder.autocast():
+            features = encoder.model.features(batch.images)
+        seen = [
+            pair_statistics(x.float(), batch.labels, m)
+            for x, m in zip(features, encoder.margins, strict=True)
+        ]
+        histograms.append(torch.stack([one.histogram for one in seen]))
+        rates.append([one.clamp_activation_rate for one in seen])
+    mean = torch.tensor(rates, dtype=torch.float64).mean(dim=0).tolist()
+    return Diagnostics(torch.stack(histograms).sum(dim=0).cpu(), mean, norms)
+
+
+def summarise(
+    config: RunConfig,
+    dataset: Dataset,
+    key: str,
+    history: History,
+    diagnostics: Diagnostics,
+    probes: dict[str, Tensor],
+    features: Features,
+) -> tuple[RunResult, dict[str, Tensor]]:
+    """The result, and the tensors to keep beside it."""
+    labels = dataset.test.labels.cpu()
+    outcomes = [
+        outcome
+        for repeat in range(config.probe.repeats)
+        for outcome in _outcomes(config, probes, repeat, labels)
+    ]
+    chosen = next(one for one in outcomes if one.layer == config.model.depth - 1)
+    free = has_free_margin(config)
+    layers = tuple(
+        LayerOutcome(
+            layer=layer,
+            margin=None if free else margin,
+            clamp_activation_rate=None if free else diagnostics.rates[layer],
+            gradient_norm=diagnostics.gradient_norms[layer],
+            gradient_norm_mean=history.last("gradient_norm")[layer],
+            loss=history.last("loss")[layer],
+        )
+        for layer, margin in enumerate(layer_margins(config))
+    )
+    share = torch.bincount(labels).max().item() / len(labels)
+    z = unit_vectors(features.of("test")[-1])
+    similarity = z.mean(dim=0).square().sum().item()
+    # No better than guessing the largest class, to within two standard errors.
+    guessing = chosen.test_accuracy <= share + 2 * math.sqrt(share * (1 - share) / len(labels))
+    result = RunResult(
+        key=key,
+        dataset=dataset.title,
+        fingerprint=dataset.fingerprint,
+        rule=config.training.rule,
+        margin_type=config.objective.margin_type,
+        test_accuracy=chosen.test_accuracy,
+        validation_accuracy=chosen.validation_accuracy,
+        probes=tuple(outcomes),
+        layers=layers,
+        positive_pairs=history.last("positive_pairs")[0],
+        majority_share=share,
+        feature_similarity=similarity,
+        collapsed=guessing or similarity > _ALIKE,
+    )
+    logits = torch.stack([probes[f"{repeat}.logits"][-1] for repeat in range(config.probe.repeats)])
+    kept = {
+        "logits": logits.contiguous(),
+        "labels": labels,
+        "ids": dataset.test.ids.cpu(),
+        "similarity_histogram": diagnostics.histogram,
+    }
+    return result, kept
+
+
+def _outcomes(
+    config: RunConfig, probes: dict[str, Tensor], repeat: int, labels: Tensor
+) -> list[ProbeOutcome]:
+    logits = probes[f"{repeat}.logits"]
+    first = config.model.depth - len(logits)
+    return [
+        ProbeOutcome(
+            repeat=repeat,
+            layer=first + i,
+            test_accuracy=(one.argmax(1) == labels).double().mean().item(),
+            validation_accuracy=probes[f"{repeat}.accuracy"][i].item(),
+            epoch=int(probes[f"{repeat}.epoch"][i]),
+        )
+        for i, one in enumerate(logits)
+    ]

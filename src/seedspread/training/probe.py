@@ -1,0 +1,142 @@
+"""Stage 2: linear classifiers on the frozen encoder, one per probed layer."""
+
+from collections.abc import Callable, Iterator
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from seedspread.config import RunConfig
+from seedspread.data.dataset import Dataset, Part, pipeline
+from seedspread.data.loader import Loader
+from seedspread.training.checkpoint import load_module, load_optimiser, module_tensors, optimiser_tensors
+from seedspread.training.encoder import Encoder
+from seedspread.training.randomness import drawn_from, probe_seeds
+
+# Images per forward pass where nothing is trained.
+_EVALUATION_BATCH = 500
+
+
+class Features:
+    """The frozen encoder's un-augmented features of each part, computed when first asked for."""
+
+    def __init__(self, encoder: Encoder, dataset: Dataset) -> None:
+        self._encoder = encoder
+        self._dataset = dataset
+        self._known: dict[str, Tensor] = {}
+
+    def of(self, part: str) -> Tensor:
+        """`(P, N, d)` float32: the probed layers' features of the `train`, `validation` or `test` part."""
+        if part not in self._known:
+            images: Part = getattr(self._dataset, part)
+            loader = Loader(
+                images,
+                (),
+                self._dataset.source.mean,
+                self._dataset.source.std,
+                _EVALUATION_BATCH,
+                order="given",
+            )
+            seen = [self.encode(batch.images) for batch in loader.epoch(0)]
+            self._known[part] = torch.cat(seen, dim=1)
+        return self._known[part]
+
+    @torch.no_grad()
+    def encode(self, images: Tensor) -> Tensor:
+        """The probed layers' features of a batch, `(P, B, d)`."""
+        with self._encoder.autocast():
+            features = self._encoder.model.features(images)
+        probed = features if self._encoder.config.probe.layers == "all" else features[-1:]
+        return torch.stack(probed).float()
+
+
+class Probe:
+    """The classifiers of one repeat, and the best of each so far.
+
+    Attributes:
+        best_accuracy: `(P,)`, the highest validation accuracy of each layer's classifier.
+        best_epoch: `(P,)`, the first epoch that reached it.
+    """
+
+    def __init__(self, config: RunConfig, dataset: Dataset, features: Features, repeat: int) -> None:
+        init, order, augment = probe_seeds(config.seeds.stream("probe"), repeat)
+        device = dataset.train.images.device
+        probed = config.model.depth if config.probe.layers == "all" else 1
+        self._features = features
+        self._dataset = dataset
+        self._cached = config.probe.features == "cached"
+        self._heads = drawn_from(init, lambda: _heads(config, len(dataset.classes), probed)).to(device)
+        self._best = drawn_from(init, lambda: _heads(config, len(dataset.classes), probed)).to(device)
+        self._optimiser = torch.optim.AdamW(
+            self._heads.parameters(),
+            lr=config.probe.learning_rate,
+            weight_decay=config.probe.weight_decay,
+            fused=True,
+        )
+        self._loader = Loader(
+            dataset.train,
+            () if self._cached else pipeline(config.data),
+            dataset.source.mean,
+            dataset.source.std,
+            config.probe.batch_size,
+            order_seed=order,
+            augment_seed=augment,
+        )
+        self.best_accuracy = torch.full((probed,), -1.0, dtype=torch.float64)
+        self.best_epoch = torch.zeros(probed, dtype=torch.int64)
+
+    def steps(self, epoch: int, start: int) -> Iterator[Callable[[], None]]:
+        """The epoch's batches from number `start` on, each as a step to take."""
+        for batch in self._loader.epoch(epoch, start):
+            inputs = self._features.of("train")[:, batch.index] if self._cached else None
+            yield lambda batch=batch, inputs=inputs: self._step(  # type: ignore[misc]
+                self._features.encode(batch.images) if inputs is None else inputs, batch.labels
+            )
+
+    def _step(self, inputs: Tensor, labels: Tensor) -> None:
+        self._optimiser.zero_grad(set_to_none=True)
+        losses = [cross_entropy(head(x), labels) for head, x in zip(self._heads, inputs, strict=True)]
+        torch.stack(losses).sum().backward()  # type: ignore[no-untyped-call]
+        self._optimiser.step()
+
+    @torch.no_grad()
+    def end_epoch(self, epoch: int) -> list[float]:
+        """Validates; keeps what is better than all before. Returns the accuracies."""
+        labels = self._dataset.validation.labels
+        accuracies = []
+        for i, (head, x) in enumerate(zip(self._heads, self._features.of("validation"), strict=True)):
+            accuracy = (head(x).argmax(1) == labels).double().mean().item()
+            accuracies.append(accuracy)
+            if accuracy > self.best_accuracy[i]:
+                self.best_accuracy[i], self.best_epoch[i] = accuracy, epoch
+                self._best[i].load_state_dict(head.state_dict())
+        return accuracies
+
+    @torch.no_grad()
+    def test_logits(self) -> Tensor:
+        """`(P, N, classes)` of the chosen classifiers."""
+        pairs = zip(self._best, self._features.of("test"), strict=True)
+        return torch.stack([head(x) for head, x in pairs])
+
+    def tensors(self) -> dict[str, Tensor]:
+        """All that a resume needs."""
+        return {
+            **module_tensors("probe.heads", self._heads),
+            **module_tensors("probe.best", self._best),
+            **optimiser_tensors("probe.optimiser", self._optimiser),
+            "probe.best_accuracy": self.best_accuracy.clone(),
+            "probe.best_epoch": self.best_epoch.clone(),
+        }
+
+    def load(self, tensors: dict[str, Tensor]) -> None:
+        """Puts it back."""
+        load_module("probe.heads", self._heads, tensors)
+        load_module("probe.best", self._best, tensors)
+        load_optimiser("probe.optimiser", self._optimiser, tensors)
+        self.best_accuracy = tensors["probe.best_accuracy"].clone()
+        self.best_epoch = tensors["probe.best_epoch"].clone()
+
+
+def _heads(config: RunConfig, classes: int, probed: int) -> nn.ModuleList:
+    dim = config.model.dim
+    return nn.ModuleList(nn.Sequential(nn.LayerNorm(dim), nn.Linear(dim, classes)) for _ in range(probed))

@@ -1,0 +1,45 @@
+"""SIGTERM and Ctrl-C as a request to stop after the batch, instead of a death in its midst."""
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from seedspread.errors import SeedspreadError
+
+
+class StoppedError(SeedspreadError):
+    """The run was asked to stop; its checkpoint is written."""
+
+    def __init__(self, message: str, number: int) -> None:
+        super().__init__(message)
+        self.exit_code = 128 + number
+
+
+class StopRequest:
+    """Which signal asked to stop, if any has."""
+
+    def __init__(self) -> None:
+        self.number: int | None = None
+
+    def handle(self, number: int, _: FrameType | None) -> None:
+        """Remembers the signal; a second Ctrl-C stops at once."""
+        if self.number is not None and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        self.number = number
+
+
+@contextmanager
+def stop_requests() -> Iterator[StopRequest]:
+    """Catches SIGTERM and SIGINT while it is open; only the main thread can."""
+    request = StopRequest()
+    if threading.current_thread() is not threading.main_thread():
+        yield request
+        return
+    before = {number: signal.signal(number, request.handle) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield request
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
