@@ -1,0 +1,145 @@
+"""A run that is killed and goes on ends with the same bits as one that never was."""
+
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from seedspread import train
+from seedspread.presets import to_toml
+from seedspread.training.checkpoint import Checkpoint, CheckpointError, CheckpointFolder
+
+from .tiny import files, tiny
+
+# Both stages take a while, and a checkpoint is written after every batch: kills hit all of them.
+CONFIG = tiny(training__epochs=6, probe__epochs=6, probe__repeats=2)
+
+
+def start(folder: Path) -> subprocess.Popen[str]:
+    config = folder.with_suffix(".toml")
+    config.write_text(to_toml(CONFIG))
+    command = "from seedspread.cli import main; main()"
+    return subprocess.Popen(
+        [sys.executable, "-c", command, "train", str(config), "--out", str(folder), "--resume"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def wait_for_checkpoint(folder: Path, process: subprocess.Popen[str]) -> None:
+    deadline = time.monotonic() + 120
+    while not list(folder.glob("checkpoint-*")) and process.poll() is None:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    folder = tmp_path_factory.mktemp("undisturbed") / "run"
+    train(CONFIG, folder)
+    return files(folder)
+
+
+def killed_at_random_and_resumed(folder: Path, kills: int, seed: int) -> int:
+    """Kills a run up to `kills` times, each some time after it goes on; returns how often it was killed."""
+    rng = random.Random(seed)  # noqa: S311
+    done = 0
+    for _ in range(kills):
+        process = start(folder)
+        wait_for_checkpoint(folder, process)
+        time.sleep(rng.uniform(0, 1.2))
+        process.kill()
+        process.communicate()
+        if (folder / "result.json").exists():
+            break
+        done += 1
+    process = start(folder)
+    _, errors = process.communicate(timeout=300)
+    assert process.returncode == 0, errors
+    return done
+
+
+def test_killed_at_random_moments_it_ends_with_the_same_bits(
+    tmp_path: Path, undisturbed: dict[str, bytes]
+) -> None:
+    assert killed_at_random_and_resumed(tmp_path / "run", kills=5, seed=0) >= 1
+    assert files(tmp_path / "run") == undisturbed
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(10))
+def test_killed_fifty_times_it_ends_with_the_same_bits(
+    seed: int, tmp_path: Path, undisturbed: dict[str, bytes]
+) -> None:
+    killed_at_random_and_resumed(tmp_path / "run", kills=5, seed=100 + seed)
+    assert files(tmp_path / "run") == undisturbed
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_asked_to_stop_it_writes_a_checkpoint_and_says_how_to_go_on(
+    number: signal.Signals, code: int, tmp_path: Path, undisturbed: dict[str, bytes]
+) -> None:
+    folder = tmp_path / "run"
+    process = start(folder)
+    wait_for_checkpoint(folder, process)
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=120)
+    assert process.returncode == code, errors
+    assert "--resume" in errors
+    assert "Traceback" not in errors
+    train(CONFIG, folder, resume=True)
+    assert files(folder) == undisturbed
+
+
+def interrupted(folder: Path) -> None:
+    """Leaves a run with two checkpoints behind."""
+    process = start(folder)
+    while len(list(folder.glob("checkpoint-*"))) < 2 and process.poll() is None:
+        time.sleep(0.01)
+    process.kill()
+    process.communicate()
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped", "emptied"])
+def test_a_damaged_checkpoint_is_noticed_and_the_one_before_it_used(
+    damage: str, tmp_path: Path, undisturbed: dict[str, bytes]
+) -> None:
+    folder = tmp_path / "run"
+    interrupted(folder)
+    newest = max(folder.glob("checkpoint-*"))
+    content = bytearray(newest.read_bytes())
+    content[len(content) // 2] ^= 1
+    newest.write_bytes({"cut": bytes(content[:-100]), "flipped": bytes(content), "emptied": b""}[damage])
+    train(CONFIG, folder, resume=True)
+    assert files(folder) == undisturbed
+
+
+def test_when_all_are_damaged_that_is_said(tmp_path: Path) -> None:
+    folder = CheckpointFolder(tmp_path, "key")
+    folder.write(Checkpoint({}, {}))
+    for path in folder.paths():
+        path.write_bytes(b"nothing")
+    with pytest.raises(CheckpointError, match=r"all checkpoints in .* are damaged"):
+        folder.newest()
+
+
+def test_a_checkpoint_of_another_config_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    interrupted(folder)
+    with pytest.raises(CheckpointError, match="belongs to another run"):
+        train(tiny(seeds__run=9), folder, resume=True)
+
+
+def test_two_checkpoints_are_kept(tmp_path: Path) -> None:
+    folder = CheckpointFolder(tmp_path, "key")
+    for number in range(12):
+        folder.write(Checkpoint({"number": number}, {}))
+    assert len(folder.paths()) == 2
+    newest = folder.newest()
+    assert newest is not None
+    assert newest.state == {"number": 11}

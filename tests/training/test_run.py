@@ -1,0 +1,283 @@
+"""One run: that it repeats itself to the bit, what its seeds decide, what it leaves behind, how it fails."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from seedspread import train
+from seedspread.config import RunConfig
+from seedspread.data.dataset import load
+from seedspread.identity import run_key
+from seedspread.objective.pairs import rate_from_histogram
+from seedspread.presets import to_toml
+from seedspread.training.folder import RunFailedError, RunFolder, RunFolderError
+from seedspread.training.run import NoWatcher, _Run
+from seedspread.training.signals import StopRequest
+
+from .tiny import files, tiny
+
+
+def prepared(config: RunConfig, folder: Path) -> _Run:
+    """A run before its first batch."""
+    folder.mkdir(exist_ok=True)
+    key = run_key(config)
+    run_folder = RunFolder(folder, key)
+    return _Run(config, load(config.data), torch.device("cpu"), run_folder, StopRequest(), NoWatcher())
+
+
+def test_the_same_config_gives_the_same_bytes_here_and_in_another_process(tmp_path: Path) -> None:
+    train(tiny(), tmp_path / "a")
+    train(tiny(), tmp_path / "b")
+    assert files(tmp_path / "a") == files(tmp_path / "b")
+    (tmp_path / "c.toml").write_text(to_toml(tiny()))
+    command = [sys.executable, "-c", "from seedspread.cli import main; main()"]
+    subprocess.run(
+        [*command, "train", str(tmp_path / "c.toml"), "--out", str(tmp_path / "c")],
+        check=True,
+        capture_output=True,
+    )
+    assert files(tmp_path / "a") == files(tmp_path / "c")
+
+
+def test_what_a_run_leaves_behind(tmp_path: Path) -> None:
+    result = train(tiny(), tmp_path / "run")
+    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == [
+        "config.toml",
+        "history.parquet",
+        "predictions.safetensors",
+        "provenance.json",
+        "result.json",
+    ]
+    history = pyarrow.parquet.read_table(tmp_path / "run" / "history.parquet").to_pydict()
+    rows = list(zip(history["epoch"], history["layer"], strict=True))
+    assert rows == [(epoch, layer) for epoch in range(3) for layer in range(3)]
+    assert all(np.isfinite(history["loss"]))
+    assert min(history["gradient_norm"]) > 0
+    assert all(0 <= rate <= 1 for rate in history["clamp_activation_rate"])
+    # A row's histogram has as many pairs as the epoch's four batches had together.
+    for histogram, pairs in zip(history["similarity_histogram"], history["positive_pairs"], strict=True):
+        assert sum(histogram) == pytest.approx(4 * pairs)
+    kept = load_file(tmp_path / "run" / "predictions.safetensors")
+    assert kept["logits"].shape == (1, 100, 10)
+    accuracy = (kept["logits"][0].argmax(1) == kept["labels"]).double().mean().item()
+    assert accuracy == result.test_accuracy
+    provenance = json.loads((tmp_path / "run" / "provenance.json").read_text())
+    assert provenance["threads"] == 1
+    assert json.loads((tmp_path / "run" / "result.json").read_text())["key"] == result.key == run_key(tiny())
+
+
+def test_the_final_rates_are_those_of_the_stored_histogram(tmp_path: Path) -> None:
+    result = train(tiny(), tmp_path / "run")
+    histogram = load_file(tmp_path / "run" / "predictions.safetensors")["similarity_histogram"]
+    for layer in result.layers:
+        assert layer.margin is not None
+        # The rate is a mean over batches, of which the last is smaller; the histogram is over all pairs.
+        assert layer.clamp_activation_rate == pytest.approx(
+            rate_from_histogram(histogram[layer.layer], layer.margin), abs=0.05
+        )
+
+
+@pytest.mark.parametrize("stream", ["init", "order", "augment", "probe"])
+def test_each_stream_decides_its_own_and_nothing_else(stream: str, tmp_path: Path) -> None:
+    one = prepared(tiny(), tmp_path / "a")
+    other = prepared(tiny(**{f"seeds__{stream}": 7}), tmp_path / "b")
+    first, second = (next(run._training_batches().epoch(0)) for run in (one, other))
+    weights = [run.encoder.model.layers[1].state_dict()["mlp.1.weight"] for run in (one, other)]
+    assert torch.equal(*weights) == (stream != "init")
+    assert torch.equal(first.index, second.index) == (stream != "order")
+
+    def views(run: _Run) -> dict[int, torch.Tensor]:
+        batches = list(run._training_batches().epoch(0))
+        return {
+            int(i): image
+            for batch in batches
+            for i, image in zip(batch.index, batch.images[: len(batch.index)], strict=True)
+        }
+
+    mine, theirs = views(one), views(other)
+    assert all(torch.equal(mine[i], theirs[i]) for i in mine) == (stream != "augment")
+
+
+def test_another_probe_seed_leaves_the_encoder_alone(tmp_path: Path) -> None:
+    train(tiny(probe__features="cached"), tmp_path / "a")
+    train(tiny(probe__features="cached", seeds__probe=5), tmp_path / "b")
+    one, other = (load_file(tmp_path / name / "predictions.safetensors") for name in "ab")
+    assert torch.equal(one["similarity_histogram"], other["similarity_histogram"])
+    assert not torch.equal(one["logits"], other["logits"])
+
+
+def test_the_seed_alone_decides(tmp_path: Path) -> None:
+    train(tiny(), tmp_path / "a")
+    torch.manual_seed(12345)
+    np.random.seed(12345)  # noqa: NPY002
+    train(tiny(seeds__run=0), tmp_path / "b")
+    train(tiny(seeds__run=1), tmp_path / "c")
+    assert files(tmp_path / "a") == files(tmp_path / "b")
+    assert files(tmp_path / "a") != files(tmp_path / "c")
+
+
+def test_gradient_neutral_twins_are_one_run(tmp_path: Path) -> None:
+    standard = tiny(objective__margin_type="subtract")
+    low = tiny(objective__margin_type="subtract", objective__margin_first=0.2)
+    assert run_key(standard) == run_key(low)
+    train(standard, tmp_path / "a")
+    train(low, tmp_path / "b")
+    assert files(tmp_path / "a") == files(tmp_path / "b")
+    history = [(tmp_path / name / "history.parquet").read_bytes() for name in "ab"]
+    assert history[0] == history[1]
+
+
+def test_the_baselines_train_and_differ(tmp_path: Path) -> None:
+    found = {
+        rule: train(tiny(training__rule=rule), tmp_path / rule)
+        for rule in ("layer_local", "end_to_end", "cross_entropy")
+    }
+    assert len({result.key for result in found.values()}) == 3
+    assert len({result.layers[0].loss for result in found.values()}) == 3
+    assert found["cross_entropy"].layers[0].clamp_activation_rate is None
+
+
+def test_end_to_end_is_the_summed_loss_with_gradients_flowing(tmp_path: Path) -> None:
+    config = tiny(training__rule="end_to_end")
+    run = prepared(config, tmp_path)
+    batch = next(run._training_batches().epoch(0))
+    features = run.encoder.model.features(batch.images, stop_gradient=False)
+    losses = zip(run.encoder.losses, features, strict=True)
+    torch.stack([loss(x, batch.labels) for loss, x in losses]).sum().backward()  # type: ignore[no-untyped-call]
+    expected = [p.grad.clone() for p in run.encoder.model.layers.parameters() if p.grad is not None]
+    run.encoder.step(batch, 0, run.sums, update=False)
+    found = [p.grad for p in run.encoder.model.layers.parameters() if p.grad is not None]
+    for a, b in zip(expected, found, strict=True):
+        torch.testing.assert_close(a, b)
+
+
+def test_a_layer_local_step_is_each_layers_own_gradient_and_hands_on_what_was_before(tmp_path: Path) -> None:
+    run = prepared(tiny(), tmp_path)
+    batch = next(run._training_batches().epoch(0))
+    expected = []
+    tokens = batch.images
+    for layer, loss in zip(run.encoder.model.layers, run.encoder.losses, strict=True):
+        output = layer(tokens.detach())
+        gradients = torch.autograd.grad(loss(output.mean(1), batch.labels), list(layer.parameters()))
+        expected.append(gradients)
+        tokens = output
+    run.encoder.step(batch, 0, run.sums)  # with the update: a later layer must not see it
+    for layer, gradients in zip(run.encoder.model.layers, expected, strict=True):
+        for parameter, gradient in zip(layer.parameters(), gradients, strict=True):
+            assert parameter.grad is not None
+            torch.testing.assert_close(parameter.grad, gradient)
+    norms = [torch.cat([g.flatten() for g in gradients]).norm().item() for gradients in expected]
+    assert run.sums.gradient_norm.tolist() == pytest.approx(norms, rel=1e-5)
+
+
+def test_every_layers_features_can_be_probed_and_probes_repeated(tmp_path: Path) -> None:
+    result = train(tiny(probe__layers="all", probe__repeats=2), tmp_path / "run")
+    assert [(p.repeat, p.layer) for p in result.probes] == [
+        (repeat, layer) for repeat in range(2) for layer in range(3)
+    ]
+    assert result.test_accuracy == result.probes[2].test_accuracy
+    last = [p for p in result.probes if p.layer == 2]
+    kept = load_file(tmp_path / "run" / "predictions.safetensors")["logits"]
+    assert kept.shape == (2, 100, 10)
+    assert not torch.equal(kept[0], kept[1])
+    assert len(last) == 2
+
+
+def test_the_first_of_equally_good_probe_epochs_counts(tmp_path: Path) -> None:
+    result = train(tiny(probe__learning_rate=1e-12), tmp_path / "run")  # accuracy never moves
+    assert result.probes[0].epoch == 0
+
+
+def test_the_best_validation_loss_can_decide(tmp_path: Path) -> None:
+    last = train(tiny(training__learning_rate=0.3), tmp_path / "a")
+    best = train(tiny(training__learning_rate=0.3, training__select="best_val_loss"), tmp_path / "b")
+    assert last.key != best.key
+    assert json.loads((tmp_path / "b" / "result.json").read_text())["layers"]
+
+
+def test_half_precision_runs(tmp_path: Path) -> None:
+    result = train(tiny(runtime__precision="bf16"), tmp_path / "run")
+    assert result.key != run_key(tiny())
+    assert 0 <= result.test_accuracy <= 1
+
+
+def test_a_run_that_guesses_is_called_collapsed(tmp_path: Path) -> None:
+    guessing = tiny(training__learning_rate=1e-9, probe__learning_rate=1e-9, probe__epochs=1)
+    assert train(guessing, tmp_path / "a").collapsed
+    assert not train(tiny(training__epochs=12, probe__epochs=20), tmp_path / "b").collapsed
+
+
+def test_numbers_that_are_not_finite_end_the_run_before_a_checkpoint(tmp_path: Path) -> None:
+    broken = tiny(training__learning_rate=1e30, runtime__checkpoint_seconds=0)
+    with pytest.raises(RunFailedError, match=r"layer \d: .* not finite in epoch 1, first at batch \d"):
+        train(broken, tmp_path / "run")
+    failure = json.loads((tmp_path / "run" / "failure.json").read_text())
+    assert set(failure) == {"layer", "epoch", "batch", "what", "message"}
+    for path in (tmp_path / "run").glob("checkpoint-*"):
+        assert all(t.isfinite().all() for t in load_file(path).values() if t.is_floating_point())
+
+
+def test_a_finished_or_begun_folder_is_not_overwritten(tmp_path: Path) -> None:
+    first = train(tiny(), tmp_path / "run")
+    with pytest.raises(RunFolderError, match="holds this run's result"):
+        train(tiny(), tmp_path / "run")
+    assert train(tiny(), tmp_path / "run", resume=True) == first
+    with pytest.raises(RunFolderError, match="holds another run"):
+        train(tiny(seeds__run=3), tmp_path / "run", resume=True)
+    (tmp_path / "run" / "result.json").unlink()
+    with pytest.raises(RunFolderError, match="unfinished run; add --resume"):
+        train(tiny(), tmp_path / "run")
+
+
+def test_a_full_disk_is_one_clear_line_and_loses_no_checkpoint(tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can mount a small file system")
+    mount = ["mount", "-t", "tmpfs", "-o", "size=420k", "tmpfs", str(tmp_path)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("a small file system cannot be mounted here")
+    try:
+        with pytest.raises(RunFolderError, match="No space left on device; what was written before is kept"):
+            train(tiny(), tmp_path / "run")
+        assert list((tmp_path / "run").glob("checkpoint-*.safetensors"))
+        subprocess.run(["mount", "-o", "remount,size=8m", str(tmp_path)], check=True)  # noqa: S607
+        train(tiny(), tmp_path / "run", resume=True)
+        resumed = files(tmp_path / "run")
+    finally:
+        subprocess.run(["umount", str(tmp_path)], check=True)  # noqa: S607
+    train(tiny(), tmp_path / "other")
+    assert resumed == files(tmp_path / "other")
+
+
+def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(RunFolderError, match="cannot write to"):
+        train(tiny(), tmp_path / "file" / "run")
+
+
+class Listening(NoWatcher):
+    """Remembers what it is told."""
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[Any, ...]] = []
+
+    def on_epoch(self, stage: str, epoch: int, values: dict[str, list[float]]) -> None:
+        self.heard.append((stage, epoch, sorted(values)))
+
+
+def test_a_watcher_is_told_of_every_epoch(tmp_path: Path) -> None:
+    listening = Listening()
+    train(tiny(), tmp_path / "run", watcher=listening)
+    assert [(stage, epoch) for stage, epoch, _ in listening.heard] == [
+        *(("encoder", e) for e in range(3)),
+        *(("probe", e) for e in range(4)),
+    ]
+    assert listening.heard[0][2] == ["gradient_norm", "loss", "rate"]
