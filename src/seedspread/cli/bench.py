@@ -30,3 +30,12 @@ def data(rounds: Rounds = 15, json: JsonOption = False) -> None:
     from seedspread.benchmarks import data as benchmark
 
     benchmark.run(rounds=rounds, as_json=json)
+
+
+@app.command()
+def train(rounds: Rounds = 10, json: JsonOption = False) -> None:
+    """What the diagnostics cost in a stage-1 step, and its memory as the model grows deeper."""
+    require_extra("train", "seedspread bench train")
+    from seedspread.benchmarks import train as benchmark
+
+    benchmark.run(rounds=rounds, as_json=json)

@@ -1,0 +1,123 @@
+"""A stage-1 step: what the diagnostics cost, and what memory it needs as the model grows deeper."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from rich.console import Console
+from rich.table import Table
+
+from seedspread.benchmarks.timing import interleaved, machine
+from seedspread.config import ModelConfig, RunConfig, TrainingConfig
+from seedspread.data.loader import Batch
+from seedspread.model import ViT
+from seedspread.training.encoder import Encoder
+from seedspread.training.records import EpochSums
+
+DEPTHS = (2, 4, 8, 16)
+BATCH, DIM = 64, 128
+
+_PEAK = """
+from seedspread.benchmarks.timing import peak_memory_above
+from seedspread.benchmarks.train import prepared, step
+first, batch, sums = prepared({depth}, {rule!r})
+step(first, batch, sums)  # gradients and optimiser state are there before
+print(peak_memory_above(lambda: step(first, batch, sums)))
+"""
+
+
+def prepared(depth: int, rule: str = "layer_local") -> tuple[Encoder, Batch, EpochSums]:
+    """An encoder of the paper's width and a batch of two views of random images."""
+    config = RunConfig(
+        model=ModelConfig(dim=DIM, depth=depth),
+        training=TrainingConfig(rule=rule, batch_size=BATCH),  # type: ignore[arg-type]
+    )
+    generator = torch.Generator().manual_seed(0)
+    images = torch.randn(2 * BATCH, 3, 32, 32, generator=generator)
+    labels = torch.randint(0, 10, (BATCH,), generator=generator)
+    encoder = Encoder(config, ViT(dim=DIM, depth=depth))
+    batch = Batch(images, labels.repeat(2), torch.arange(BATCH))
+    return encoder, batch, EpochSums.empty(depth, torch.device("cpu"))
+
+
+def step(encoder: Encoder, batch: Batch, sums: EpochSums) -> None:
+    """As a run does it, with every diagnostic."""
+    encoder.step(batch, 0, sums)
+
+
+def bare_step(encoder: Encoder, batch: Batch) -> None:
+    """The same training, and nothing recorded."""
+    tokens = batch.images
+    for layer, block in enumerate(encoder.model.layers):
+        encoder.optimisers[layer].zero_grad(set_to_none=True)
+        output = block(tokens)
+        encoder.losses[layer](output.mean(dim=1), batch.labels).backward()
+        encoder.optimisers[layer].step()
+        tokens = output.detach()
+
+
+def run(rounds: int, as_json: bool) -> None:
+    """Measures and prints, as a table or as JSON."""
+    encoder, batch, sums = prepared(depth=4)
+    jobs: dict[str, Callable[[], object]] = {
+        "with": lambda: step(encoder, batch, sums),
+        "without": lambda: bare_step(encoder, batch),
+    }
+    times = interleaved(jobs, rounds, "diagnostics")
+    with_, without = times["with"].median, times["without"].median
+    result = {
+        "machine": machine(),
+        "rounds": rounds,
+        "batch": BATCH,
+        "dim": DIM,
+        "images_per_second": BATCH / with_,
+        "step_ms": 1e3 * with_,
+        "bare_step_ms": 1e3 * without,
+        "diagnostics_share": with_ / without - 1,
+        "memory": [
+            {
+                "depth": depth,
+                "layer_local": _peak(depth, "layer_local"),
+                "end_to_end": _peak(depth, "end_to_end"),
+            }
+            for depth in DEPTHS
+        ],
+    }
+    if as_json:
+        print(json.dumps(result, indent=2))
+    else:
+        _print(result)
+
+
+def _peak(depth: int, rule: str) -> int | None:
+    done = subprocess.run(
+        [sys.executable, "-c", _PEAK.format(depth=depth, rule=rule)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return None if done.stdout.strip() == "None" else int(done.stdout)
+
+
+def _print(result: dict[str, Any]) -> None:
+    console = Console()
+    console.print(
+        f"A stage-1 step, batch {result['batch']}, two views, d = {result['dim']}, 4 layers: "
+        f"{result['step_ms']:.0f} ms with every diagnostic, {result['bare_step_ms']:.0f} ms without: "
+        f"they cost {result['diagnostics_share']:.1%}."
+    )
+    table = Table(title="Peak memory of a step above weights, gradients and optimiser state")
+    for heading in ("layers", "layer_local", "end_to_end"):
+        table.add_column(heading, justify="right")
+    for row in result["memory"]:
+        amounts = (
+            "not measured" if row[r] is None else f"{row[r] / 1e6:.0f} MB"
+            for r in ("layer_local", "end_to_end")
+        )
+        table.add_row(str(row["depth"]), *amounts)
+    console.print(table)
+    console.print(f"Medians of {result['rounds']} interleaved rounds. Memory is measured on Linux only.")
+    console.print(result["machine"], style="dim")

@@ -1,0 +1,78 @@
+"""`seedspread train` and `seedspread diagnose`, as a user runs them."""
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from seedspread import train
+from seedspread.presets import to_toml
+from seedspread.training.diagnose import diagnose
+from seedspread.training.display import Display, TensorBoard
+from tests.cli.test_cli import seedspread_command
+from tests.training.tiny import tiny
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("finished") / "run"
+    train(tiny(), folder)
+    return folder
+
+
+def test_train_shows_its_progress_and_its_result(tmp_path: Path, finished: Path) -> None:
+    config = tmp_path / "tiny.toml"
+    config.write_text(to_toml(tiny()))
+    done = seedspread_command("train", str(config), "--out", str(tmp_path / "run"), "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == json.loads((finished / "result.json").read_text())
+    assert "encoder 3/3" in done.stderr
+    assert "probe 4/4" in done.stderr
+    again = seedspread_command("train", str(config), "--out", str(tmp_path / "run"))
+    assert again.returncode == 1
+    assert again.stderr.count("\n") == 1
+    known = seedspread_command("train", str(config), "--out", str(tmp_path / "run"), "--resume")
+    assert "test accuracy" in known.stdout
+
+
+def test_diagnose_prints_the_layers_and_the_advice(finished: Path, tmp_path: Path) -> None:
+    shown = seedspread_command("diagnose", str(finished))
+    assert shown.returncode == 0
+    assert "activation" in shown.stdout
+    assert "evidence is thin" in " ".join(shown.stdout.split())
+    values = json.loads(seedspread_command("diagnose", str(finished), "--json").stdout)
+    assert len(values["rates"]) == 3
+    nothing = seedspread_command("diagnose", str(tmp_path))
+    assert nothing.returncode == 1
+    assert "no finished run" in nothing.stderr
+
+
+def test_a_subtraction_runs_would_be_rates_follow_from_its_histogram(tmp_path: Path) -> None:
+    for name, margin in (("standard", 0.4), ("low", 0.2)):
+        train(tiny(objective__margin_type="subtract", objective__margin_first=margin), tmp_path / name)
+    standard, low = diagnose(tmp_path / "standard"), diagnose(tmp_path / "low")
+    assert standard.would_be
+    assert standard.rates[0] >= low.rates[0]
+    assert standard.rates[2] == low.rates[2]  # both schedules end at 0.1
+    assert "would-be" in str(standard.advice)
+
+
+def test_on_a_terminal_the_display_is_live(tmp_path: Path) -> None:
+    screen = io.StringIO()
+    console = Console(file=screen, force_terminal=True, width=100)
+    with Display(tiny(), console) as display:
+        train(tiny(), tmp_path / "run", watcher=display)
+    shown = screen.getvalue()
+    assert "images/s" in shown
+    assert "gradient" in shown
+    assert "validation accuracy" in shown
+
+
+def test_tensorboard_gets_the_same_curves(tmp_path: Path) -> None:
+    train(tiny(), tmp_path / "run", watcher=TensorBoard(tmp_path / "curves"))
+    (events,) = (tmp_path / "curves").iterdir()
+    content = events.read_bytes()
+    assert b"encoder/loss/layer2" in content
+    assert b"probe/validation_accuracy/layer0" in content
