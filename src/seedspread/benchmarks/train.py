@@ -1,6 +1,7 @@
 """A stage-1 step: what the diagnostics cost, and what memory it needs as the model grows deeper."""
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -22,25 +23,30 @@ BATCH, DIM = 64, 128
 
 _PEAK = """
 from seedspread.benchmarks.timing import peak_memory_above
-from seedspread.benchmarks.train import prepared, step
-first, batch, sums = prepared({depth}, {rule!r})
-step(first, batch, sums)  # gradients and optimiser state are there before
-print(peak_memory_above(lambda: step(first, batch, sums)))
+from seedspread.benchmarks.train import BATCH, prepared, random_batch, step
+encoder, few, sums = prepared({depth}, {rule!r}, images=2)
+step(encoder, few, sums)  # makes gradients and optimiser state, which are not counted
+batch = random_batch(BATCH)
+print(peak_memory_above(lambda: step(encoder, batch, sums)))
 """
 
 
-def prepared(depth: int, rule: str = "layer_local") -> tuple[Encoder, Batch, EpochSums]:
-    """An encoder of the paper's width and a batch of two views of random images."""
+def random_batch(images: int) -> Batch:
+    """Two views of random images."""
+    generator = torch.Generator().manual_seed(0)
+    pixels = torch.randn(2 * images, 3, 32, 32, generator=generator)
+    labels = torch.randint(0, 10, (images,), generator=generator)
+    return Batch(pixels, labels.repeat(2), torch.arange(images))
+
+
+def prepared(depth: int, rule: str = "layer_local", images: int = BATCH) -> tuple[Encoder, Batch, EpochSums]:
+    """An encoder of the paper's width and a batch."""
     config = RunConfig(
         model=ModelConfig(dim=DIM, depth=depth),
         training=TrainingConfig(rule=rule, batch_size=BATCH),  # type: ignore[arg-type]
     )
-    generator = torch.Generator().manual_seed(0)
-    images = torch.randn(2 * BATCH, 3, 32, 32, generator=generator)
-    labels = torch.randint(0, 10, (BATCH,), generator=generator)
     encoder = Encoder(config, ViT(dim=DIM, depth=depth))
-    batch = Batch(images, labels.repeat(2), torch.arange(BATCH))
-    return encoder, batch, EpochSums.empty(depth, torch.device("cpu"))
+    return encoder, random_batch(images), EpochSums.empty(depth, torch.device("cpu"))
 
 
 def step(encoder: Encoder, batch: Batch, sums: EpochSums) -> None:
@@ -93,11 +99,15 @@ def run(rounds: int, as_json: bool) -> None:
 
 
 def _peak(depth: int, rule: str) -> int | None:
+    # Larger blocks go back to the system as soon as they are freed: what the allocator hoards is not what the
+    # step needs.
+    environment = os.environ | {"MALLOC_MMAP_THRESHOLD_": "65536"}
     done = subprocess.run(
         [sys.executable, "-c", _PEAK.format(depth=depth, rule=rule)],
         capture_output=True,
         text=True,
         check=True,
+        env=environment,
     )
     return None if done.stdout.strip() == "None" else int(done.stdout)
 
