@@ -118,6 +118,7 @@ def test_every_field_can_be_set() -> None:
         (["training.epochs=many"], "training.epochs: .* got 'many'"),
         (["training.batch_size=1"], "training.batch_size"),
         (["model.patch_size=5"], "model: patch_size 5 does not divide"),
+        (["training.rule=cross_entropy", "training.select=best_val_loss"], "training: select"),
         (["model.heads=3"], "model: heads 3 does not divide dim 128"),
         (["objective.margin_type=clip"], "objective.margin_type"),
         (["objective.temperature=0"], "objective.temperature"),

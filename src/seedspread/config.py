@@ -213,6 +213,12 @@ class TrainingConfig(Part):
     weight_decay: NotNegative = 1e-4
     select: Literal["last", "best_val_loss"] = "last"
 
+    @model_validator(mode="after")
+    def _selects_by_its_own_loss(self) -> Self:
+        if self.rule == "cross_entropy" and self.select == "best_val_loss":
+            raise ValueError("select = 'best_val_loss' needs a contrastive rule, not cross_entropy")
+        return self
+
 
 class ProbeConfig(Part):
     """Stage 2: a linear classifier on the frozen encoder.

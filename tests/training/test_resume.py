@@ -12,6 +12,7 @@ import pytest
 from seedspread import train
 from seedspread.presets import to_toml
 from seedspread.training.checkpoint import Checkpoint, CheckpointError, CheckpointFolder
+from seedspread.training.folder import RunFolderError
 
 from .tiny import files, tiny
 
@@ -128,11 +129,29 @@ def test_when_all_are_damaged_that_is_said(tmp_path: Path) -> None:
         folder.newest()
 
 
-def test_a_checkpoint_of_another_config_is_refused(tmp_path: Path) -> None:
+def test_a_begun_folder_is_only_gone_on_with_by_the_same_run(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     interrupted(folder)
-    with pytest.raises(CheckpointError, match="belongs to another run"):
+    config = (folder / "config.toml").read_bytes()
+    with pytest.raises(RunFolderError, match="unfinished run; add --resume"):
+        train(CONFIG, folder)
+    with pytest.raises(RunFolderError, match="holds another run"):
         train(tiny(seeds__run=9), folder, resume=True)
+    assert (folder / "config.toml").read_bytes() == config
+
+
+def test_a_checkpoint_of_another_run_is_refused(tmp_path: Path) -> None:
+    CheckpointFolder(tmp_path, "one").write(Checkpoint({}, {}))
+    with pytest.raises(CheckpointError, match="belongs to another run"):
+        CheckpointFolder(tmp_path, "other").newest()
+
+
+def test_what_a_kill_leaves_half_written_is_swept_away(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    interrupted(folder)
+    (folder / ".checkpoint-000009-abc-0123456789abcdef.safetensors").write_bytes(b"half")
+    train(CONFIG, folder, resume=True)
+    assert not list(folder.glob(".*"))
 
 
 def test_two_checkpoints_are_kept(tmp_path: Path) -> None:

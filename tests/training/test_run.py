@@ -18,8 +18,9 @@ from seedspread.config import RunConfig
 from seedspread.data.dataset import load
 from seedspread.identity import run_key
 from seedspread.objective.pairs import rate_from_histogram
-from seedspread.presets import to_toml
+from seedspread.presets import ConfigError, to_toml
 from seedspread.training.folder import RunFailedError, RunFolder, RunFolderError
+from seedspread.training.outcome import ResultError
 from seedspread.training.run import NoWatcher, _Run
 from seedspread.training.signals import StopRequest
 
@@ -233,9 +234,21 @@ def test_a_finished_or_begun_folder_is_not_overwritten(tmp_path: Path) -> None:
     assert train(tiny(), tmp_path / "run", resume=True) == first
     with pytest.raises(RunFolderError, match="holds another run"):
         train(tiny(seeds__run=3), tmp_path / "run", resume=True)
-    (tmp_path / "run" / "result.json").unlink()
-    with pytest.raises(RunFolderError, match="unfinished run; add --resume"):
-        train(tiny(), tmp_path / "run")
+    (tmp_path / "run" / "result.json").write_text("{")
+    with pytest.raises(ResultError, match="not a result"):
+        train(tiny(), tmp_path / "run", resume=True)
+
+
+def test_a_probe_that_is_not_finite_ends_the_run(tmp_path: Path) -> None:
+    with pytest.raises(RunFailedError, match="probe's weights not finite"):
+        train(tiny(probe__learning_rate=1e38), tmp_path / "run")
+
+
+def test_a_device_that_is_not_there_is_said(tmp_path: Path) -> None:
+    if torch.cuda.is_available():
+        pytest.skip("there is a CUDA device here")
+    with pytest.raises(ConfigError, match=r"runtime.device: there is no cuda here"):
+        train(tiny(runtime__device="cuda"), tmp_path / "run")
 
 
 def test_a_full_disk_is_one_clear_line_and_loses_no_checkpoint(tmp_path: Path) -> None:

@@ -46,32 +46,48 @@ class RunFolder:
 
     def open(self, config: RunConfig, *, resume: bool) -> RunResult | None:
         """Makes the folder, or looks what there is to go on from; returns a result that is there already."""
-        known = self.path / "config.toml"
         if (self.path / "result.json").exists():
             result = RunResult.read(self.path)
-            if result.key != self.key:
-                raise RunFolderError(f"{self.path} holds another run ({result.key}); use another folder")
+            self._check_key(result.key)
             if not resume:
                 raise RunFolderError(
                     f"{self.path} holds this run's result; use it, or name another folder with --out"
                 )
             return result
-        if known.exists() and not resume:
-            raise RunFolderError(
-                f"{self.path} holds an unfinished run; add --resume to go on with it, or use --out"
-            )
+        if (self.path / "run.json").exists():
+            self._check_key(self._begun()["key"])
+            if not resume:
+                raise RunFolderError(
+                    f"{self.path} holds an unfinished run; add --resume to go on with it, or use --out"
+                )
         self.writing(lambda: self.path.mkdir(parents=True, exist_ok=True))
-        (self.path / "failure.json").unlink(missing_ok=True)
+        for leftover in (*self.path.glob(".*-*"), self.path / "failure.json"):  # of a run that was killed
+            leftover.unlink(missing_ok=True)
         self._write("config.toml", to_toml(config).encode())
         return None
 
+    def _check_key(self, key: str) -> None:
+        if key != self.key:
+            raise RunFolderError(
+                f"{self.path} holds another run ({key}, not {self.key}): its config, its data or this "
+                "package's numerics differ; use another folder"
+            )
+
+    def _begun(self) -> dict[str, Any]:
+        try:
+            begun: dict[str, Any] = json.loads((self.path / "run.json").read_text())
+            return {"key": begun["key"], "threads": int(begun["threads"])}
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise RunFolderError(
+                f"{self.path / 'run.json'} is damaged: {error}; use another folder"
+            ) from error
+
     def pin_threads(self, wanted: int | None) -> int:
         """The run's thread count: what it started with, however often it is resumed."""
-        path = self.path / "threads.json"
-        if path.exists():
-            return int(json.loads(path.read_text()))
+        if (self.path / "run.json").exists():
+            return int(self._begun()["threads"])
         threads = wanted or torch.get_num_threads()
-        self._write("threads.json", json.dumps(threads).encode())
+        self._write("run.json", _json({"key": self.key, "threads": threads}))
         return threads
 
     def beat(self) -> None:
@@ -86,7 +102,7 @@ class RunFolder:
         """Writes failure.json and returns the error to raise."""
         message = (
             f"layer {layer}: {what} not finite in epoch {epoch + 1}, first at batch {batch}; "
-            "try a smaller training.learning_rate"
+            "try a smaller learning_rate"
         )
         failure = {"layer": layer, "epoch": epoch, "batch": batch, "what": what, "message": message}
         self._write("failure.json", _json(failure))
@@ -106,7 +122,7 @@ class RunFolder:
         self._write("predictions.safetensors", save(predictions))
         self._write("provenance.json", _json(self._provenance(config)))
         self._write("result.json", _json(result.values()))
-        for leftover in ("heartbeat.json", "threads.json"):
+        for leftover in ("heartbeat.json", "run.json"):
             (self.path / leftover).unlink(missing_ok=True)
 
     def writing(self, write: Callable[[], object]) -> None:

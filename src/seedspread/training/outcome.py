@@ -13,6 +13,7 @@ from seedspread.config import RunConfig
 from seedspread.data.dataset import Dataset
 from seedspread.data.loader import Loader
 from seedspread.diagnostics import pair_statistics
+from seedspread.errors import SeedspreadError
 from seedspread.identity import has_free_margin
 from seedspread.objective.loss import unit_vectors
 from seedspread.training.encoder import Encoder, layer_margins
@@ -21,6 +22,10 @@ from seedspread.training.records import EpochSums, History
 
 # Features of all images this alike are one point.
 _ALIKE = 0.999
+
+
+class ResultError(SeedspreadError):
+    """A file that should be a run's result is not."""
 
 
 @dataclass(frozen=True)
@@ -98,10 +103,16 @@ class RunResult:
     @classmethod
     def read(cls, folder: Path) -> "RunResult":
         """From a run's folder."""
-        values = json.loads((folder / "result.json").read_text())
-        values["probes"] = tuple(ProbeOutcome(**probe) for probe in values["probes"])
-        values["layers"] = tuple(LayerOutcome(**layer) for layer in values["layers"])
-        return cls(**values)
+        path = folder / "result.json"
+        try:
+            values = json.loads(path.read_text())
+            values["probes"] = tuple(ProbeOutcome(**probe) for probe in values["probes"])
+            values["layers"] = tuple(LayerOutcome(**layer) for layer in values["layers"])
+            return cls(**values)
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise ResultError(
+                f"{path} is not a result of this package: {error}; delete it to run again"
+            ) from error
 
 
 @dataclass(frozen=True)

@@ -99,6 +99,10 @@ class Probe:
         torch.stack(losses).sum().backward()  # type: ignore[no-untyped-call]
         self._optimiser.step()
 
+    def is_finite(self) -> bool:
+        """Whether all weights are finite."""
+        return all(bool(p.isfinite().all()) for p in self._heads.parameters())
+
     @torch.no_grad()
     def end_epoch(self, epoch: int) -> list[float]:
         """Validates; keeps what is better than all before. Returns the accuracies."""

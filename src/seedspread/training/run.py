@@ -12,6 +12,7 @@ from seedspread.data.dataset import Dataset, load, pipeline
 from seedspread.data.loader import Loader
 from seedspread.identity import run_key
 from seedspread.model import ViT
+from seedspread.presets import ConfigError
 from seedspread.training.checkpoint import (
     Checkpoint,
     CheckpointFolder,
@@ -87,11 +88,12 @@ def default_folder(key: str) -> Path:
 
 def choose_device(wanted: str) -> torch.device:
     """`auto` takes CUDA, else MPS, else the CPU."""
+    there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
     if wanted != "auto":
+        if not there[wanted]:
+            raise ConfigError(f"runtime.device: there is no {wanted} here; use auto or cpu")
         return torch.device(wanted)
-    if torch.cuda.is_available():
-        return torch.device("cuda")
-    return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+    return torch.device(next(name for name in ("cuda", "mps", "cpu") if there[name]))
 
 
 class _Run:
@@ -223,6 +225,9 @@ class _Run:
                     self.watcher.on_batch("probe", epoch, number, self.config.probe.batch_size)
                     self._at("probe", epoch, number + 1, repeat)
                     self._pause()
+                if not self.probe.is_finite():
+                    depth = self.config.model.depth
+                    raise self.folder.fail(layer=depth - 1, epoch=epoch, batch=0, what="probe's weights")
                 accuracies = self.probe.end_epoch(epoch)
                 self._at("probe", epoch + 1, 0, repeat)
                 self.watcher.on_epoch("probe", epoch, {"validation_accuracy": accuracies})
