@@ -1,5 +1,6 @@
 """What a run's key depends on, and what it does not."""
 
+import tomllib
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ def changed(config: RunConfig, setting: str) -> RunConfig:
     values = config.model_dump(mode="json", exclude_none=True)
     field, text = setting.split("=")
     part, name = field.split(".")
-    values[part][name] = text if not text.replace(".", "").replace("e-", "").isdigit() else float(text)
+    values[part][name] = tomllib.loads(f"x = {text}")["x"] if text[0].isdigit() or text == "true" else text
     return check(values)
 
 
@@ -64,6 +65,19 @@ def test_what_cannot_matter_does_not(config: RunConfig, setting: str) -> None:
 def test_the_datas_fingerprint_is_part_of_the_key() -> None:
     assert run_key(CLAMP, "partial-0123") != run_key(CLAMP)
     assert run_key(CLAMP, "partial-0123") != run_key(CLAMP, "partial-4567")
+
+
+def test_no_augmentation_is_not_the_default_one() -> None:
+    nothing = check({"data": {"name": "cifar10", "augment": []}})
+    assert run_key(nothing) != run_key(check({"data": {"name": "cifar10"}}))
+
+
+def test_cross_entropy_has_no_objective() -> None:
+    keys = {
+        run_key(read_config("quickstart", ["training.rule=cross_entropy", f"objective.margin_type={kind}"]))
+        for kind in ("clamp", "subtract")
+    }
+    assert len(keys) == 1
 
 
 def test_the_datasets_own_pipeline_by_name_or_by_silence_is_one() -> None:
@@ -115,6 +129,10 @@ def test_every_field_can_be_set() -> None:
         (["training.epoch=3"], "training.epoch: no such field; did you mean 'epochs'"),
         (["trainin.epochs=3"], "trainin: no such field; did you mean 'training'"),
         (["training.epochs=0"], "training.epochs: .* got 0"),
+        (["training.epochs=true"], "training.epochs"),
+        (["data.allow_partial=yes"], "data.allow_partial"),
+        (["training.betas=[1.0, 0.9]"], "training.betas"),
+        (["data.augment=[{op='blur'}]"], "data.augment.*blur"),
         (["training.epochs=many"], "training.epochs: .* got 'many'"),
         (["training.batch_size=1"], "training.batch_size"),
         (["model.patch_size=5"], "model: patch_size 5 does not divide"),

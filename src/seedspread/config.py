@@ -190,6 +190,9 @@ class ObjectiveConfig(Part):
         return self
 
 
+Beta = Annotated[float, Field(ge=0, lt=1)]
+
+
 class TrainingConfig(Part):
     """Stage 1.
 
@@ -209,7 +212,7 @@ class TrainingConfig(Part):
     epochs: int = Field(default=600, ge=1)
     batch_size: int = Field(default=512, ge=2)
     learning_rate: Positive = 4e-3
-    betas: tuple[Share, Share] = (0.9, 0.999)
+    betas: tuple[Beta, Beta] = (0.9, 0.999)
     weight_decay: NotNegative = 1e-4
     select: Literal["last", "best_val_loss"] = "last"
 
@@ -280,7 +283,7 @@ class RuntimeConfig(Part):
 
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     precision: Literal["fp32", "bf16"] = "fp32"
-    threads: int | None = Field(default=None, ge=1)
+    threads: int | None = Field(default=None, ge=1, le=1024)
     checkpoint_seconds: NotNegative = 60.0
 
 

@@ -107,12 +107,6 @@ class _Tally:
         return sum(known) / len(known) if known else math.nan
 
 
-def count_share(positive_pairs: float, anchors: int) -> float | None:
-    """The share of all ordered pairs of `anchors` rows that are positive; None where there is no pair."""
-    pairs = anchors * (anchors - 1)
-    return min(positive_pairs / pairs, 1.0) if pairs else None
-
-
 class ClampMonitor:
     """Keeps per-layer clamp activation rates over time, and says what the paper would advise.
 

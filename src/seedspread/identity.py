@@ -40,7 +40,7 @@ def canonical(config: RunConfig, fingerprint: str | None = None) -> dict[str, An
 def _data(config: RunConfig, fingerprint: str | None) -> dict[str, Any]:
     source = source_named(config.data.name)
     data = config.data.model_dump(mode="json", exclude={"allow_partial", "augment"})
-    augment = config.data.augment or source.augment
+    augment = source.augment if config.data.augment is None else config.data.augment
     steps = PIPELINES[augment] if isinstance(augment, str) else augment
     return data | {
         "fingerprint": fingerprint or official_fingerprint(source),

@@ -1,5 +1,7 @@
 """A run that is killed and goes on ends with the same bits as one that never was."""
 
+import contextlib
+import json
 import random
 import signal
 import subprocess
@@ -13,11 +15,60 @@ from seedspread import train
 from seedspread.presets import to_toml
 from seedspread.training.checkpoint import Checkpoint, CheckpointError, CheckpointFolder
 from seedspread.training.folder import RunFolderError
+from seedspread.training.run import NoWatcher
 
 from .tiny import files, tiny
 
 # Both stages take a while, and a checkpoint is written after every batch: kills hit all of them.
-CONFIG = tiny(training__epochs=6, probe__epochs=6, probe__repeats=2)
+CONFIG = tiny(training__epochs=8, probe__epochs=8, probe__repeats=2)
+
+
+class CrashError(Exception):
+    """Stands for a death without warning."""
+
+
+class CrashAt(NoWatcher):
+    """Dies at the n-th batch, before its checkpoint."""
+
+    def __init__(self, batch: int) -> None:
+        self.left = batch
+
+    def on_batch(self, stage: str, epoch: int, batch: int, images: int) -> None:
+        self.left -= 1
+        if self.left < 0:
+            raise CrashError
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"training__select": "best_val_loss"},
+        {"training__rule": "end_to_end"},
+        {"training__rule": "cross_entropy"},
+        {"probe__layers": "all", "probe__repeats": 2},
+        {"probe__features": "cached", "data__order": "balanced"},
+        {"objective__margin_type": "subtract", "objective__stability": "direct"},
+        {"runtime__precision": "bf16"},
+    ],
+    ids=lambda changes: "-".join(map(str, changes.values())),
+)
+def test_every_kind_of_run_resumes_exactly(changes: dict[str, object], tmp_path: Path) -> None:
+    config = tiny(training__epochs=2, probe__epochs=2, **changes)
+    train(config, tmp_path / "whole")
+    folder = tmp_path / "broken"
+    for batches in (1, 4, 3, 5, 4):  # in both stages, in the midst and at the ends of epochs
+        with contextlib.suppress(CrashError):
+            train(config, folder, resume=True, watcher=CrashAt(batches))
+    train(config, folder, resume=True)
+    assert files(folder) == files(tmp_path / "whole")
+
+
+def test_a_run_keeps_its_thread_count_through_a_resume(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    with contextlib.suppress(CrashError):
+        train(tiny(), folder, watcher=CrashAt(2))
+    train(tiny(runtime__threads=2), folder, resume=True)
+    assert json.loads((folder / "provenance.json").read_text())["threads"] == 1
 
 
 def start(folder: Path) -> subprocess.Popen[str]:
@@ -32,11 +83,12 @@ def start(folder: Path) -> subprocess.Popen[str]:
     )
 
 
-def wait_for_checkpoint(folder: Path, process: subprocess.Popen[str]) -> None:
+def wait_for_checkpoint(folder: Path, process: subprocess.Popen[str], known: set[Path]) -> None:
+    """Until a checkpoint appears that is not known yet: the run is really going on."""
     deadline = time.monotonic() + 120
-    while not list(folder.glob("checkpoint-*")) and process.poll() is None:
+    while not set(folder.glob("checkpoint-*")) - known and process.poll() is None:
         assert time.monotonic() < deadline
-        time.sleep(0.01)
+        time.sleep(0.005)
 
 
 @pytest.fixture(scope="module")
@@ -51,9 +103,10 @@ def killed_at_random_and_resumed(folder: Path, kills: int, seed: int) -> int:
     rng = random.Random(seed)  # noqa: S311
     done = 0
     for _ in range(kills):
+        known = set(folder.glob("checkpoint-*"))
         process = start(folder)
-        wait_for_checkpoint(folder, process)
-        time.sleep(rng.uniform(0, 1.2))
+        wait_for_checkpoint(folder, process, known)
+        time.sleep(rng.uniform(0, 0.3))
         process.kill()
         process.communicate()
         if (folder / "result.json").exists():
@@ -68,7 +121,7 @@ def killed_at_random_and_resumed(folder: Path, kills: int, seed: int) -> int:
 def test_killed_at_random_moments_it_ends_with_the_same_bits(
     tmp_path: Path, undisturbed: dict[str, bytes]
 ) -> None:
-    assert killed_at_random_and_resumed(tmp_path / "run", kills=5, seed=0) >= 1
+    assert killed_at_random_and_resumed(tmp_path / "run", kills=5, seed=0) >= 3
     assert files(tmp_path / "run") == undisturbed
 
 
@@ -87,7 +140,7 @@ def test_asked_to_stop_it_writes_a_checkpoint_and_says_how_to_go_on(
 ) -> None:
     folder = tmp_path / "run"
     process = start(folder)
-    wait_for_checkpoint(folder, process)
+    wait_for_checkpoint(folder, process, known=set())
     process.send_signal(number)
     _, errors = process.communicate(timeout=120)
     assert process.returncode == code, errors

@@ -133,8 +133,6 @@ def test_gradient_neutral_twins_are_one_run(tmp_path: Path) -> None:
     train(standard, tmp_path / "a")
     train(low, tmp_path / "b")
     assert files(tmp_path / "a") == files(tmp_path / "b")
-    history = [(tmp_path / name / "history.parquet").read_bytes() for name in "ab"]
-    assert history[0] == history[1]
 
 
 def test_the_baselines_train_and_differ(tmp_path: Path) -> None:
@@ -145,6 +143,16 @@ def test_the_baselines_train_and_differ(tmp_path: Path) -> None:
     assert len({result.key for result in found.values()}) == 3
     assert len({result.layers[0].loss for result in found.values()}) == 3
     assert found["cross_entropy"].layers[0].clamp_activation_rate is None
+    assert found["cross_entropy"].margin_type == "none"
+
+
+def test_cross_entropy_is_trained_with_the_probes_settings(tmp_path: Path) -> None:
+    config = tiny(training__rule="cross_entropy", probe__learning_rate=1e-3, probe__weight_decay=0.5)
+    (group,) = prepared(config, tmp_path).encoder.optimisers[0].param_groups
+    assert (group["lr"], group["weight_decay"]) == (1e-3, 0.5)
+    ours = prepared(tiny(), tmp_path).encoder.optimisers
+    assert [o.param_groups[0]["lr"] for o in ours] == [4e-3] * 3
+    assert [o.param_groups[0]["weight_decay"] for o in ours] == [1e-4] * 3
 
 
 def test_end_to_end_is_the_summed_loss_with_gradients_flowing(tmp_path: Path) -> None:
@@ -186,6 +194,9 @@ def test_every_layers_features_can_be_probed_and_probes_repeated(tmp_path: Path)
         (repeat, layer) for repeat in range(2) for layer in range(3)
     ]
     assert result.test_accuracy == result.probes[2].test_accuracy
+    alone = train(tiny(), tmp_path / "alone")  # what else is probed changes nothing
+    assert alone.test_accuracy == result.test_accuracy
+    assert alone.probes[0].epoch == result.probes[2].epoch
     last = [p for p in result.probes if p.layer == 2]
     kept = load_file(tmp_path / "run" / "predictions.safetensors")["logits"]
     assert kept.shape == (2, 100, 10)
@@ -198,11 +209,34 @@ def test_the_first_of_equally_good_probe_epochs_counts(tmp_path: Path) -> None:
     assert result.probes[0].epoch == 0
 
 
-def test_the_best_validation_loss_can_decide(tmp_path: Path) -> None:
-    last = train(tiny(training__learning_rate=0.3), tmp_path / "a")
-    best = train(tiny(training__learning_rate=0.3, training__select="best_val_loss"), tmp_path / "b")
-    assert last.key != best.key
-    assert json.loads((tmp_path / "b" / "result.json").read_text())["layers"]
+def test_the_best_validation_loss_can_decide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = prepared(tiny(training__select="best_val_loss"), tmp_path)
+    losses = iter([3.0, 1.0, 2.0])
+    seen: list[torch.Tensor] = []
+
+    def weights() -> torch.Tensor:
+        return torch.cat([p.detach().flatten() for p in run.encoder.model.parameters()])
+
+    def validation_loss(_: object) -> torch.Tensor:
+        seen.append(weights())
+        return torch.tensor(next(losses))
+
+    monkeypatch.setattr(run.encoder, "validation_loss", validation_loss)
+    run._encoder_stage()
+    assert [torch.equal(weights(), one) for one in seen] == [False, True, False]
+
+
+def test_the_first_bad_batch_of_any_layer_is_reported(tmp_path: Path) -> None:
+    run = prepared(tiny(), tmp_path)
+    run.sums.first_bad = torch.tensor([5, -1, 3])
+    with pytest.raises(RunFailedError, match=r"layer 2: .* first at batch 3"):
+        run._check_finite(0)
+
+
+def test_a_run_leaves_the_thread_count_as_it_was(tmp_path: Path) -> None:
+    before = torch.get_num_threads()
+    train(tiny(), tmp_path / "run")
+    assert torch.get_num_threads() == before
 
 
 def test_half_precision_runs(tmp_path: Path) -> None:
@@ -293,4 +327,4 @@ def test_a_watcher_is_told_of_every_epoch(tmp_path: Path) -> None:
         *(("encoder", e) for e in range(3)),
         *(("probe", e) for e in range(4)),
     ]
-    assert listening.heard[0][2] == ["gradient_norm", "loss", "rate"]
+    assert listening.heard[0][2] == ["clamp_activation_rate", "gradient_norm", "loss"]

@@ -26,4 +26,5 @@ def tiny(**changes: Any) -> RunConfig:
 
 def files(folder: Path) -> dict[str, bytes]:
     """What a finished run leaves behind that must be the same whenever it is repeated."""
-    return {name: (folder / name).read_bytes() for name in ("result.json", "predictions.safetensors")}
+    names = ("result.json", "predictions.safetensors", "history.parquet")
+    return {name: (folder / name).read_bytes() for name in names}

@@ -1,5 +1,6 @@
 """Run configs by name, and from files, with single fields set."""
 
+import json
 import tomllib
 from collections.abc import Sequence
 from difflib import get_close_matches
@@ -42,7 +43,8 @@ def read_config(name: str, settings: Sequence[str] = ()) -> RunConfig:
 def check(values: dict[str, Any]) -> RunConfig:
     """Builds a config; `ConfigError` names the field that is wrong, in one line."""
     try:
-        return RunConfig.model_validate(values)
+        # As JSON, because there a list may stand for a tuple while true is no number and "3" is none either.
+        return RunConfig.model_validate_json(json.dumps(values, default=str), strict=True)
     except ValidationError as error:
         raise ConfigError(_explain(error)) from error
 
@@ -93,8 +95,10 @@ def _value(text: str) -> Any:
 
 
 def _explain(error: ValidationError) -> str:
-    first, *more = error.errors()
-    where = ".".join(str(part) for part in first["loc"] if part != "function-after")
+    # Where a field may be a name or a list, the complaint that it is no name explains nothing.
+    errors = [one for one in error.errors() if one["loc"][-1:] != ("str",)] or error.errors()
+    first, *more = errors
+    where = ".".join(str(part) for part in first["loc"] if "[" not in str(part))
     message = first["msg"].removeprefix("Value error, ")
     if first["type"] == "extra_forbidden":
         message = _unknown(first["loc"])

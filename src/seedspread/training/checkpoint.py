@@ -70,11 +70,6 @@ class CheckpointFolder:
         """All checkpoints, oldest first."""
         return sorted(self._folder.glob("checkpoint-*.safetensors"), key=self._number)
 
-    def clear(self) -> None:
-        """Deletes all; the run is done."""
-        for path in self.paths():
-            path.unlink(missing_ok=True)
-
     def _open(self, path: Path, content: bytes) -> Checkpoint:
         try:
             header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])

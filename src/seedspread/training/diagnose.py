@@ -4,10 +4,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from safetensors import SafetensorError
 from safetensors.torch import load
+from torch import Tensor
 
 from seedspread.advice import Advice, advise
-from seedspread.diagnostics import count_share
 from seedspread.errors import SeedspreadError
 from seedspread.objective.pairs import rate_from_histogram
 from seedspread.presets import read_config
@@ -50,15 +51,20 @@ def diagnose(folder: Path) -> Diagnosis:
     config = read_config(str(folder / "config.toml"))
     margins = layer_margins(config)
     # Where margins are part of the run, the rate was counted; elsewhere it follows from the histogram.
-    histograms = load((folder / "predictions.safetensors").read_bytes())["similarity_histogram"]
+    histograms = _histograms(folder / "predictions.safetensors")
     rates = [
         rate_from_histogram(histograms[layer.layer], margin)
         if layer.clamp_activation_rate is None
         else layer.clamp_activation_rate
         for layer, margin in zip(result.layers, margins, strict=True)
     ]
-    clamps = result.margin_type == "clamp" and result.rule != "cross_entropy"
-    views = 1 if result.rule == "cross_entropy" else 2
-    share = count_share(result.positive_pairs, views * config.training.batch_size)
-    advice = advise(rates[0], clamp=clamps, accuracy=result.test_accuracy, pair_share=share)
+    clamps = result.margin_type == "clamp"
+    advice = advise(rates[0], clamp=clamps, accuracy=result.test_accuracy, pair_share=result.pair_share)
     return Diagnosis(result, not clamps, margins, rates, advice)
+
+
+def _histograms(path: Path) -> Tensor:
+    try:
+        return load(path.read_bytes())["similarity_histogram"]
+    except (OSError, SafetensorError, KeyError) as error:
+        raise DiagnoseError(f"{path} cannot be read ({error}): run it again") from error

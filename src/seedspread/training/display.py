@@ -10,10 +10,14 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from seedspread.config import RunConfig
-from seedspread.errors import require_extra
+from seedspread.errors import SeedspreadError, require_extra
 
 # Plain lines come at most this often, so that a log of 600 epochs stays readable.
 _SECONDS_BETWEEN_LINES = 2.0
+
+
+class DisplayError(SeedspreadError):
+    """Curves cannot be written where they were asked for."""
 
 
 class Display:
@@ -25,8 +29,6 @@ class Display:
             "encoder": config.training.epochs,
             "probe": config.probe.epochs * config.probe.repeats,
         }
-        clamps = config.training.rule != "cross_entropy" and config.objective.margin_type == "clamp"
-        self._rate_name = "clamped" if clamps else "would-be"
         self._progress = Progress(
             TextColumn("{task.description:<8}"),
             BarColumn(),
@@ -60,7 +62,7 @@ class Display:
     def on_epoch(self, stage: str, epoch: int, values: dict[str, list[float]]) -> None:
         """Moves the bars, or prints a line."""
         self._latest |= values
-        self._done[stage] = max(self._done[stage] + 1, epoch + 1)
+        self._done[stage] = epoch + 1
         if self._console.is_terminal:
             speed = f"{self._speed():,.0f} images/s"
             self._progress.update(self._tasks[stage], completed=self._done[stage], speed=speed)
@@ -82,7 +84,12 @@ class Display:
     def _screen(self) -> Group:
         table = Table(box=None, pad_edge=False)
         table.add_column("layer")
-        rows = {"loss": "loss", "rate": self._rate_name, "gradient_norm": "gradient"}
+        rows = {
+            "loss": "loss",
+            "clamp_activation_rate": "clamped",
+            "would_be_rate": "would-be",
+            "gradient_norm": "gradient",
+        }
         layers = len(self._latest.get("loss", []))
         for layer in range(layers):
             table.add_column(str(layer), justify="right")
@@ -95,7 +102,7 @@ class Display:
 
 
 def _number(name: str, value: float) -> str:
-    return f"{value:.1%}" if name in ("rate", "validation_accuracy") else f"{value:.3f}"
+    return f"{value:.1%}" if name.endswith(("rate", "accuracy")) else f"{value:.3f}"
 
 
 def _numbers(name: str, values: list[float]) -> str:
@@ -109,7 +116,10 @@ class TensorBoard:
         require_extra("tensorboard", "--tensorboard")
         from torch.utils.tensorboard import SummaryWriter  # noqa: PLC0415
 
-        self._writer: Any = SummaryWriter(str(folder))
+        try:
+            self._writer: Any = SummaryWriter(str(folder))
+        except OSError as error:
+            raise DisplayError(f"--tensorboard {folder}: {error.strerror}; name a folder") from error
 
     def on_batch(self, stage: str, epoch: int, batch: int, images: int) -> None:
         """Nothing: curves are by epoch."""

@@ -76,7 +76,7 @@ class Encoder:
 
     def _layer_local(self, batch: Batch, number: int, sums: EpochSums, update: bool) -> None:
         """Each layer on the detached output of the one before; one layer's graph is alive at a time."""
-        tokens, pairs = batch.images, 0
+        tokens, seen = batch.images, None
         for layer, block in enumerate(self.model.layers):
             self.optimisers[layer].zero_grad(set_to_none=True)
             with self.autocast():
@@ -87,8 +87,8 @@ class Encoder:
             if update:
                 self.optimisers[layer].step()
             tokens = output.detach()  # what is handed on was computed before the step
-            pairs = seen.positive_pairs
-        sums.end_batch(pairs)
+        if seen is not None:
+            sums.end_batch(seen)
 
     def _together(self, batch: Batch, number: int, sums: EpochSums, update: bool) -> None:
         """One loss for all layers, gradients flowing through."""
@@ -114,7 +114,7 @@ class Encoder:
             sums.add_layer(layer, losses[layer], _norm(block), statistics[layer], number)
         if update:
             self.optimisers[0].step()
-        sums.end_batch(statistics[0].positive_pairs)
+        sums.end_batch(statistics[0])
 
     def autocast(self) -> torch.autocast:
         """The precision of the encoder's products; the losses are computed in float32 whatever it is."""

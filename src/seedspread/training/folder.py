@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,7 @@ class RunFolder:
                 raise RunFolderError(
                     f"{self.path} holds this run's result; use it, or name another folder with --out"
                 )
+            self._sweep()
             return result
         if (self.path / "run.json").exists():
             self._check_key(self._begun()["key"])
@@ -61,10 +63,18 @@ class RunFolder:
                     f"{self.path} holds an unfinished run; add --resume to go on with it, or use --out"
                 )
         self.writing(lambda: self.path.mkdir(parents=True, exist_ok=True))
-        for leftover in (*self.path.glob(".*-*"), self.path / "failure.json"):  # of a run that was killed
-            leftover.unlink(missing_ok=True)
+        self._sweep()
         self._write("config.toml", to_toml(config).encode())
         return None
+
+    def _sweep(self) -> None:
+        """Deletes what a run that was killed has left half-written, or had no time to delete."""
+        leftovers = [*self.path.glob(".*-*"), self.path / "failure.json"]
+        if (self.path / "result.json").exists():
+            names = ("heartbeat.json", "run.json")
+            leftovers += [*self.path.glob("checkpoint-*"), *(self.path / name for name in names)]
+        for leftover in leftovers:
+            self.writing(partial(leftover.unlink, missing_ok=True))
 
     def _check_key(self, key: str) -> None:
         if key != self.key:
@@ -122,8 +132,7 @@ class RunFolder:
         self._write("predictions.safetensors", save(predictions))
         self._write("provenance.json", _json(self._provenance(config)))
         self._write("result.json", _json(result.values()))
-        for leftover in ("heartbeat.json", "run.json"):
-            (self.path / leftover).unlink(missing_ok=True)
+        self._sweep()
 
     def writing(self, write: Callable[[], object]) -> None:
         """Runs a piece of writing; a full disk or a read-only folder is one clear line."""

@@ -70,12 +70,13 @@ class RunResult:
         dataset: its name, with "partial" where so.
         fingerprint: of the data.
         rule: how it was trained.
-        margin_type: of its objective.
+        margin_type: of its objective; `none` under cross entropy, which has none.
         test_accuracy: of the first probe on the last layer, from 0 to 1.
         validation_accuracy: likewise.
         probes: every probe.
         layers: the diagnostics of every layer.
         positive_pairs: ordered, per batch, averaged over the last epoch.
+        pair_share: the share of a batch's ordered pairs that are positive, likewise.
         majority_share: of the largest class in the test part.
         feature_similarity: the mean cosine between the test images' features at the last layer.
         collapsed: accuracy no better than the majority class, or features of all images alike: the run is
@@ -92,6 +93,7 @@ class RunResult:
     probes: tuple[ProbeOutcome, ...]
     layers: tuple[LayerOutcome, ...]
     positive_pairs: float
+    pair_share: float
     majority_share: float
     feature_similarity: float
     collapsed: bool
@@ -184,12 +186,13 @@ def summarise(
         dataset=dataset.title,
         fingerprint=dataset.fingerprint,
         rule=config.training.rule,
-        margin_type=config.objective.margin_type,
+        margin_type="none" if config.training.rule == "cross_entropy" else config.objective.margin_type,
         test_accuracy=chosen.test_accuracy,
         validation_accuracy=chosen.validation_accuracy,
         probes=tuple(outcomes),
         layers=layers,
         positive_pairs=history.last("positive_pairs")[0],
+        pair_share=history.last("positive_pairs")[0] / history.last("possible_pairs")[0],
         majority_share=share,
         feature_similarity=similarity,
         collapsed=guessing or similarity > _ALIKE,

@@ -11,7 +11,7 @@ from seedspread.data.dataset import Dataset, Part, pipeline
 from seedspread.data.loader import Loader
 from seedspread.training.checkpoint import load_module, load_optimiser, module_tensors, optimiser_tensors
 from seedspread.training.encoder import Encoder
-from seedspread.training.randomness import drawn_from, probe_seeds
+from seedspread.training.randomness import drawn_from, head_seed, probe_seeds
 
 # Images per forward pass where nothing is trained.
 _EVALUATION_BATCH = 500
@@ -59,14 +59,15 @@ class Probe:
     """
 
     def __init__(self, config: RunConfig, dataset: Dataset, features: Features, repeat: int) -> None:
-        init, order, augment = probe_seeds(config.seeds.stream("probe"), repeat)
+        order, augment = probe_seeds(config.seeds.stream("probe"), repeat)
         device = dataset.train.images.device
-        probed = config.model.depth if config.probe.layers == "all" else 1
+        last = config.model.depth - 1
+        layers = range(config.model.depth) if config.probe.layers == "all" else range(last, last + 1)
         self._features = features
         self._dataset = dataset
         self._cached = config.probe.features == "cached"
-        self._heads = drawn_from(init, lambda: _heads(config, len(dataset.classes), probed)).to(device)
-        self._best = drawn_from(init, lambda: _heads(config, len(dataset.classes), probed)).to(device)
+        self._heads = _heads(config, len(dataset.classes), repeat, layers).to(device)
+        self._best = _heads(config, len(dataset.classes), repeat, layers).to(device)
         self._optimiser = torch.optim.AdamW(
             self._heads.parameters(),
             lr=config.probe.learning_rate,
@@ -82,8 +83,8 @@ class Probe:
             order_seed=order,
             augment_seed=augment,
         )
-        self.best_accuracy = torch.full((probed,), -1.0, dtype=torch.float64)
-        self.best_epoch = torch.zeros(probed, dtype=torch.int64)
+        self.best_accuracy = torch.full((len(layers),), -1.0, dtype=torch.float64)
+        self.best_epoch = torch.zeros(len(layers), dtype=torch.int64)
 
     def steps(self, epoch: int, start: int) -> Iterator[Callable[[], None]]:
         """The epoch's batches from number `start` on, each as a step to take."""
@@ -109,7 +110,7 @@ class Probe:
         labels = self._dataset.validation.labels
         accuracies = []
         for i, (head, x) in enumerate(zip(self._heads, self._features.of("validation"), strict=True)):
-            accuracy = (head(x).argmax(1) == labels).double().mean().item()
+            accuracy = int((head(x).argmax(1) == labels).sum()) / len(labels)
             accuracies.append(accuracy)
             if accuracy > self.best_accuracy[i]:
                 self.best_accuracy[i], self.best_epoch[i] = accuracy, epoch
@@ -141,6 +142,11 @@ class Probe:
         self.best_epoch = tensors["probe.best_epoch"].clone()
 
 
-def _heads(config: RunConfig, classes: int, probed: int) -> nn.ModuleList:
-    dim = config.model.dim
-    return nn.ModuleList(nn.Sequential(nn.LayerNorm(dim), nn.Linear(dim, classes)) for _ in range(probed))
+def _heads(config: RunConfig, classes: int, repeat: int, layers: range) -> nn.ModuleList:
+    """A classifier per probed layer, each from a seed of its own."""
+    dim, stream = config.model.dim, config.seeds.stream("probe")
+
+    def head() -> nn.Module:
+        return nn.Sequential(nn.LayerNorm(dim), nn.Linear(dim, classes))
+
+    return nn.ModuleList(drawn_from(head_seed(stream, repeat, layer), head) for layer in layers)

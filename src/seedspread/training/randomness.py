@@ -25,10 +25,11 @@ def init_seed(stream: int) -> int:
     return derive(_INIT, stream)
 
 
-def probe_seeds(stream: int, repeat: int) -> tuple[int, int, int]:
-    """Of a probe's weights, its order and its augmentation."""
-    return (
-        derive(_PROBE, stream, repeat, 0),
-        derive(_PROBE, stream, repeat, 1),
-        derive(_PROBE, stream, repeat, 2),
-    )
+def probe_seeds(stream: int, repeat: int) -> tuple[int, int]:
+    """Of a probe's order and its augmentation."""
+    return derive(_PROBE, stream, repeat, 0), derive(_PROBE, stream, repeat, 1)
+
+
+def head_seed(stream: int, repeat: int, layer: int) -> int:
+    """Of the weights of one layer's classifier, whichever other layers are probed."""
+    return derive(_PROBE, stream, repeat, 2, layer)

@@ -21,7 +21,8 @@ class EpochSums:
         loss: `(L,)`.
         rate: `(L,)`, of the batches' clamp activation rates.
         gradient_norm: `(L,)`.
-        positive_pairs: `(1,)`.
+        positive_pairs: `(1,)`, ordered.
+        possible_pairs: `(1,)`, all ordered pairs of different rows.
         histogram: `(L, 200)`, positive pairs by similarity.
         batches: `(1,)`.
         first_bad: `(L,)`, the first batch whose loss or gradient is not finite; -1 for none.
@@ -31,6 +32,7 @@ class EpochSums:
     rate: Tensor
     gradient_norm: Tensor
     positive_pairs: Tensor
+    possible_pairs: Tensor
     histogram: Tensor
     batches: Tensor
     first_bad: Tensor
@@ -49,6 +51,7 @@ class EpochSums:
             rate=zeros(layers),
             gradient_norm=zeros(layers),
             positive_pairs=zeros(1),
+            possible_pairs=zeros(1),
             histogram=zeros(layers, HISTORY_BINS, dtype=torch.int64),
             batches=zeros(1, dtype=torch.int64),
             first_bad=zeros(layers, dtype=torch.int64) - 1,
@@ -63,9 +66,10 @@ class EpochSums:
         bad = ~(loss.detach().isfinite() & norm.isfinite()) & (self.first_bad[layer] < 0)
         self.first_bad[layer] = torch.where(bad, batch, self.first_bad[layer])
 
-    def end_batch(self, positive_pairs: int) -> None:
-        """Counts a batch, after its layers."""
-        self.positive_pairs += positive_pairs
+    def end_batch(self, seen: PairStatistics) -> None:
+        """Counts a batch, after its layers; they all saw the same pairs."""
+        self.positive_pairs += seen.positive_pairs
+        self.possible_pairs += seen.anchors * (seen.anchors - 1)
         self.batches += 1
 
     def tensors(self) -> dict[str, Tensor]:
@@ -75,11 +79,12 @@ class EpochSums:
     def means(self) -> dict[str, Tensor]:
         """The epoch's means over batches, on the CPU; the histogram as a sum."""
         mean = {name: getattr(self, name).cpu() / self.batches.cpu() for name in MEANS}
-        mean["positive_pairs"] = mean["positive_pairs"].expand(len(self.loss)).clone()
+        for name in ("positive_pairs", "possible_pairs"):
+            mean[name] = mean[name].expand(len(self.loss)).clone()
         return mean | {"histogram": self.histogram.cpu()}
 
 
-MEANS = ("loss", "rate", "gradient_norm", "positive_pairs")
+MEANS = ("loss", "rate", "gradient_norm", "positive_pairs", "possible_pairs")
 
 
 class History:

@@ -1,16 +1,18 @@
 """One whole run: both stages, resumable at every batch, and what it leaves behind."""
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from seedspread.config import RunConfig
 from seedspread.data.dataset import Dataset, load, pipeline
 from seedspread.data.loader import Loader
-from seedspread.identity import run_key
+from seedspread.identity import has_free_margin, run_key
 from seedspread.model import ViT
 from seedspread.presets import ConfigError
 from seedspread.training.checkpoint import (
@@ -68,17 +70,25 @@ def train(
         data_dir: the data folder.
         watcher: is told of batches and epochs.
     """
+    device = choose_device(config.runtime.device)
     dataset = load(config.data, data_dir)
     key = run_key(config, dataset.fingerprint)
     folder = RunFolder(out or default_folder(key), key)
     done = folder.open(config, resume=resume)
     if done is not None:
         return done
-    threads = folder.pin_threads(config.runtime.threads)
-    torch.set_num_threads(threads)
-    device = choose_device(config.runtime.device)
-    with stop_requests() as stop:
+    with _threads(folder.pin_threads(config.runtime.threads)), stop_requests() as stop:
         return _Run(config, dataset, device, folder, stop, watcher or NoWatcher()).carry_out()
+
+
+@contextmanager
+def _threads(count: int) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def default_folder(key: str) -> Path:
@@ -141,7 +151,6 @@ class _Run:
             self.features,
         )
         self.folder.finish(self.config, result, predictions, self.history)
-        self.checkpoints.clear()
         return result
 
     # Stage 1
@@ -182,7 +191,13 @@ class _Run:
         if self.config.training.select == "best_val_loss":
             self._keep_if_best(epoch)
         self._at("encoder", epoch + 1, 0)
-        values = {name: self.history.last(name) for name in ("loss", "rate", "gradient_norm")}
+        clamps = not has_free_margin(self.config) and self.config.objective.margin_type == "clamp"
+        rate = "clamp_activation_rate" if clamps else "would_be_rate"
+        values = {
+            "loss": self.history.last("loss"),
+            rate: self.history.last("rate"),
+            "gradient_norm": self.history.last("gradient_norm"),
+        }
         self.watcher.on_epoch("encoder", epoch, values)
 
     def _keep_if_best(self, epoch: int) -> None:
@@ -204,13 +219,18 @@ class _Run:
 
     def _check_finite(self, epoch: int) -> None:
         """Ends the run before a checkpoint could hold what is not a number."""
-        bad = self.sums.first_bad.tolist()
-        for layer, batch in enumerate(bad):
-            if batch >= 0:
-                raise self.folder.fail(layer=layer, epoch=epoch, batch=batch, what="loss or gradient")
-        for layer, block in enumerate(self.encoder.model.layers):
+        bad = [(batch, layer) for layer, batch in enumerate(self.sums.first_bad.tolist()) if batch >= 0]
+        if bad:
+            batch, layer = min(bad)
+            raise self.folder.fail(layer=layer, epoch=epoch, batch=batch, what="loss or gradient")
+        # The head counts as part of the last layer.
+        blocks = [
+            *self.encoder.model.layers[:-1],
+            nn.ModuleList([self.encoder.model.layers[-1], self.encoder.model.head]),
+        ]
+        for layer, block in enumerate(blocks):
             if not all(bool(p.isfinite().all()) for p in block.parameters()):
-                batch = int(self.sums.batches)
+                batch = int(self.sums.batches) - 1
                 raise self.folder.fail(layer=layer, epoch=epoch, batch=batch, what="weights")
 
     # Stage 2
@@ -230,7 +250,8 @@ class _Run:
                     raise self.folder.fail(layer=depth - 1, epoch=epoch, batch=0, what="probe's weights")
                 accuracies = self.probe.end_epoch(epoch)
                 self._at("probe", epoch + 1, 0, repeat)
-                self.watcher.on_epoch("probe", epoch, {"validation_accuracy": accuracies})
+                so_far = repeat * self.config.probe.epochs + epoch
+                self.watcher.on_epoch("probe", so_far, {"validation_accuracy": accuracies})
             self.finished_probes |= {
                 f"{repeat}.logits": self.probe.test_logits().cpu(),
                 f"{repeat}.accuracy": self.probe.best_accuracy,
@@ -280,20 +301,20 @@ class _Run:
         checkpoint = self.checkpoints.newest()
         if checkpoint is None:
             return
-        device = self.sums.loss.device
-        tensors = {name: tensor.to(device) for name, tensor in checkpoint.tensors.items()}
+        tensors = checkpoint.tensors
         self.position = checkpoint.state["position"]
         self.best_loss = checkpoint.state["best_loss"]
         load_module("model", self.encoder.model, tensors)
         for i, optimiser in enumerate(self.encoder.optimisers):
             load_optimiser(f"optimiser.{i}", optimiser, tensors)
-        self.sums = EpochSums(**below("sums", tensors))
-        self.history = History.from_tensors(below("history", checkpoint.tensors))
-        self.finished_probes = below("finished", checkpoint.tensors)
+        device = self.sums.loss.device
+        self.sums = EpochSums(**{name: t.to(device) for name, t in below("sums", tensors).items()})
+        self.history = History.from_tensors(below("history", tensors))
+        self.finished_probes = below("finished", tensors)
         self.best_weights = {name: t for name, t in tensors.items() if name.startswith("best.")}
         if "probe.best_epoch" in tensors:
             self.probe = Probe(self.config, self.dataset, self.features, self.position["repeat"])
-            self.probe.load(checkpoint.tensors)
+            self.probe.load(tensors)
 
 
 def _model(config: RunConfig, dataset: Dataset) -> ViT:
