@@ -64,14 +64,18 @@ class Loader:
     def __len__(self) -> int:
         return math.ceil(len(self.part) / self.batch_size)
 
-    def epoch(self, epoch: int, start: int = 0) -> Iterator[Batch]:
-        """The batches of one epoch, from number `start` on."""
+    def indices(self, epoch: int, start: int = 0) -> Sequence[Tensor]:
+        """Where the images of each batch of an epoch stand in the part, from batch `start` on; on the CPU."""
         labels = self.part.labels.cpu().numpy()
         order = torch.from_numpy(epoch_order(labels, self.order, self.order_seed, epoch))
+        return torch.split(order, self.batch_size)[start:]
+
+    def epoch(self, epoch: int, start: int = 0) -> Iterator[Batch]:
+        """The batches of one epoch, from number `start` on."""
         ids = self.part.ids.cpu()
         rows = int(ids.max()) + 1
         drawn = [draws(self.steps, self.augment_seed, epoch, view, rows) for view in range(self.views)]
-        for index in torch.split(order, self.batch_size)[start:]:
+        for index in self.indices(epoch, start):
             yield self._batch(index, [one[ids[index]] for one in drawn])
 
     def _batch(self, index: Tensor, uniform: list[Tensor]) -> Batch:

@@ -1,6 +1,6 @@
 """Stage 2: linear classifiers on the frozen encoder, one per probed layer."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor, nn
@@ -76,7 +76,7 @@ class Probe:
         )
         self._loader = Loader(
             dataset.train,
-            () if self._cached else pipeline(config.data),
+            pipeline(config.data),
             dataset.source.mean,
             dataset.source.std,
             config.probe.batch_size,
@@ -86,13 +86,19 @@ class Probe:
         self.best_accuracy = torch.full((len(layers),), -1.0, dtype=torch.float64)
         self.best_epoch = torch.zeros(len(layers), dtype=torch.int64)
 
-    def steps(self, epoch: int, start: int) -> Iterator[Callable[[], None]]:
-        """The epoch's batches from number `start` on, each as a step to take."""
-        for batch in self._loader.epoch(epoch, start):
-            inputs = self._features.of("train")[:, batch.index] if self._cached else None
-            yield lambda batch=batch, inputs=inputs: self._step(  # type: ignore[misc]
-                self._features.encode(batch.images) if inputs is None else inputs, batch.labels
-            )
+    def steps(self, epoch: int, start: int) -> Iterator[int]:
+        """Trains on the epoch's batches from number `start` on; says which after each."""
+        for number, (inputs, labels) in enumerate(self._batches(epoch, start), start):
+            self._step(inputs, labels)
+            yield number
+
+    def _batches(self, epoch: int, start: int) -> Iterator[tuple[Tensor, Tensor]]:
+        if self._cached:
+            for index in self._loader.indices(epoch, start):
+                yield self._features.of("train")[:, index], self._dataset.train.labels[index]
+        else:
+            for batch in self._loader.epoch(epoch, start):
+                yield self._features.encode(batch.images), batch.labels
 
     def _step(self, inputs: Tensor, labels: Tensor) -> None:
         self._optimiser.zero_grad(set_to_none=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from seedspread.config import RunConfig
 from seedspread.data.dataset import Dataset, load, pipeline
@@ -223,12 +223,8 @@ class _Run:
         if bad:
             batch, layer = min(bad)
             raise self.folder.fail(layer=layer, epoch=epoch, batch=batch, what="loss or gradient")
-        # The head counts as part of the last layer.
-        blocks = [
-            *self.encoder.model.layers[:-1],
-            nn.ModuleList([self.encoder.model.layers[-1], self.encoder.model.head]),
-        ]
-        for layer, block in enumerate(blocks):
+        model = self.encoder.model
+        for layer, block in [*enumerate(model.layers), (len(model.layers) - 1, model.head)]:
             if not all(bool(p.isfinite().all()) for p in block.parameters()):
                 batch = int(self.sums.batches) - 1
                 raise self.folder.fail(layer=layer, epoch=epoch, batch=batch, what="weights")
@@ -240,8 +236,7 @@ class _Run:
             self.probe = self.probe or Probe(self.config, self.dataset, self.features, repeat)
             for epoch in range(self.position["epoch"], self.config.probe.epochs):
                 start = self.position["batch"]
-                for number, step in enumerate(self.probe.steps(epoch, start), start):
-                    step()
+                for number in self.probe.steps(epoch, start):
                     self.watcher.on_batch("probe", epoch, number, self.config.probe.batch_size)
                     self._at("probe", epoch, number + 1, repeat)
                     self._pause()
