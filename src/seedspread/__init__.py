@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from seedspread.diagnostics import ClampMonitor, clamp_activation_rate
     from seedspread.model import ViT
     from seedspread.objective import SupConLoss, margin_schedule
+    from seedspread.stats.audit import audit
     from seedspread.training.run import train
 
 __version__ = "0.1.0"
@@ -23,6 +24,7 @@ __all__ = [
     "RunConfig",
     "SupConLoss",
     "ViT",
+    "audit",
     "clamp_activation_rate",
     "margin_schedule",
     "train",
@@ -33,16 +35,20 @@ _HOME = {
     "RunConfig": "seedspread.config",
     "SupConLoss": "seedspread.objective",
     "ViT": "seedspread.model",
+    "audit": "seedspread.stats.audit",
     "clamp_activation_rate": "seedspread.diagnostics",
     "margin_schedule": "seedspread.objective",
     "train": "seedspread.training.run",
 }
 
 
+_WITHOUT_TORCH = {"RunConfig", "audit"}
+
+
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'seedspread' has no attribute {name!r}")
-    if name != "RunConfig":
+    if name not in _WITHOUT_TORCH:
         require_extra("train", f"seedspread.{name}")
     return getattr(import_module(_HOME[name]), name)
 

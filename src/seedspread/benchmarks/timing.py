@@ -3,12 +3,13 @@
 import os
 import platform
 import statistics
+import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
+import numpy as np
 from rich.console import Console
 from rich.progress import track
 
@@ -66,10 +67,12 @@ def _status_bytes(field: str) -> int:
 
 def machine() -> str:
     """One line: processor, threads that torch uses, versions."""
-    return (
-        f"{_processor()}, {os.cpu_count()} cores, {torch.get_num_threads()} torch threads, "
-        f"torch {torch.__version__}, Python {platform.python_version()}"
-    )
+    python = f"Python {platform.python_version()}"
+    if "torch" not in sys.modules:  # what was measured did without it
+        return f"{_processor()}, {os.cpu_count()} cores, numpy {np.__version__}, {python}"
+    torch = sys.modules["torch"]
+    threads = f"{torch.get_num_threads()} torch threads, torch {torch.__version__}"
+    return f"{_processor()}, {os.cpu_count()} cores, {threads}, {python}"
 
 
 def _processor() -> str:

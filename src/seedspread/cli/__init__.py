@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from seedspread import __version__
+from seedspread.cli import audit as auditing
 from seedspread.cli import bench, data
 from seedspread.cli import train as training
 from seedspread.errors import SeedspreadError
@@ -19,6 +20,8 @@ app = typer.Typer(
 )
 app.command()(training.train)
 app.command()(training.diagnose)
+app.command()(auditing.audit)
+app.command()(auditing.seeds)
 app.add_typer(data.app, name="data")
 app.add_typer(bench.app, name="bench")
 

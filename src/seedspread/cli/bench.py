@@ -1,5 +1,6 @@
 """`seedspread bench`: ratios measured within one process, interleaved."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -39,3 +40,24 @@ def train(rounds: Rounds = 10, json: JsonOption = False) -> None:
     from seedspread.benchmarks import train as benchmark
 
     benchmark.run(rounds=rounds, as_json=json)
+
+
+@app.command()
+def audit(rounds: Rounds = 30, json: JsonOption = False) -> None:
+    """The ratio bootstrap against drawing its indices and scipy's; an audit of 100,000 rows."""
+    from seedspread.benchmarks import audit as benchmark
+
+    benchmark.run(rounds=rounds, as_json=json)
+
+
+@app.command()
+def calibration(
+    draws: Annotated[int, typer.Option(min=10, help="Simulated experiments per condition.")] = 1000,
+    write: Annotated[Path | None, typer.Option(help="The page to write the tables into.")] = None,
+    workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 2,
+    json: JsonOption = False,
+) -> None:
+    """Type-I error, power and coverage of every test of spread, by simulation (minutes)."""
+    from seedspread.benchmarks import calibration as benchmark
+
+    benchmark.run(draws=draws, as_json=json, write=write, workers=workers)

@@ -1,0 +1,79 @@
+"""`seedspread audit` and `seedspread seeds`."""
+
+import json as jsonlib
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+
+
+def audit(
+    table: Annotated[Path, typer.Argument(help="A .csv, .tsv or .parquet file, or a folder of runs.")],
+    value: Annotated[str, typer.Option(help="The column with one number per run.")] = "accuracy",
+    group: Annotated[str, typer.Option(help="The column whose levels are compared.")] = "margin_type",
+    reference: Annotated[str, typer.Option(help="The level that the others are compared with.")] = "subtract",
+    block: Annotated[
+        list[str] | None, typer.Option(help="A column that tells runs of one seed apart; may be repeated.")
+    ] = None,
+    seed: Annotated[str, typer.Option(help="The column with the seed.")] = "seed",
+    by: Annotated[str | None, typer.Option(help="A column, such as dataset, to audit apart.")] = None,
+    level: Annotated[float, typer.Option(help="The level of the intervals.")] = 0.95,
+    resamples: Annotated[int, typer.Option(help="Bootstrap resamples.")] = 10_000,
+    random_seed: Annotated[int, typer.Option(min=0, help="For the resamples.")] = 0,
+    chance: Annotated[float | None, typer.Option(help="What a run that learnt nothing scores.")] = None,
+    test_size: Annotated[int | None, typer.Option(help="Test examples, for the sampling floor.")] = None,
+    explain: Annotated[bool, typer.Option("--explain", help="Why each test, and what it assumes.")] = False,
+    plot: Annotated[Path | None, typer.Option(help="Draw the spread: .png, .pdf or .svg.")] = None,
+    form: Annotated[str, typer.Option("--format", help="text, markdown or latex.")] = "text",
+    json: Json = False,
+) -> None:
+    """Did a change alter the spread over seeds? From any table with one row per run."""
+    from rich.console import Console
+
+    from seedspread.stats.audit import audit as carry_out
+    from seedspread.stats.plot import draw_audit
+    from seedspread.stats.table import TableError
+
+    forms = ("text", "markdown", "latex")
+    if form not in forms:
+        raise TableError(f"--format must be one of {', '.join(forms)}; got {form!r}")
+    console = Console(stderr=True)
+    with console.status("auditing ..."):
+        result = carry_out(
+            table, value, group, reference, block, seed, by,
+            level=level, resamples=resamples, random_seed=random_seed, chance=chance, test_size=test_size,
+        )  # fmt: skip
+        if plot:
+            draw_audit(result, plot)
+    if json:
+        typer.echo(result.to_json())
+    elif form == "text":
+        typer.echo(result.to_text(width=min(Console().width, 130), explain=explain))
+    else:
+        typer.echo(result.to_markdown() if form == "markdown" else result.to_latex(), nl=False)
+    if plot:
+        console.print(f"picture in {plot}", highlight=False, soft_wrap=True)
+
+
+def seeds(
+    sd: Annotated[float | None, typer.Option(help="The spread over seeds, for a standard error.")] = None,
+    se: Annotated[float | None, typer.Option(help="The standard error of the mean to reach.")] = None,
+    ratio: Annotated[float | None, typer.Option(help="The variance ratio to detect.")] = None,
+    n: Annotated[int | None, typer.Option(help="Seeds per arm, or in the first arm.")] = None,
+    n_reference: Annotated[
+        int | None, typer.Option(help="Seeds in the reference arm, if not as many.")
+    ] = None,
+    power: Annotated[float, typer.Option(help="The chance of seeing the difference.")] = 0.8,
+    alpha: Annotated[float, typer.Option(help="The level of the test.")] = 0.05,
+    shape: Annotated[
+        str, typer.Option(help="normal (exact), or t5, skewed, bimodal (simulated).")
+    ] = "normal",
+    json: Json = False,
+) -> None:
+    """How many seeds: for a standard error (--sd --se), for a ratio (--ratio), or what --n can detect."""
+    from seedspread.stats.budget import answer
+
+    found = answer(sd, se, ratio, n, n_reference, power, alpha, shape)
+    typer.echo(jsonlib.dumps(found.values, indent=2) if json else found.text)

@@ -1,0 +1,291 @@
+"""The audit: from a table of runs to an answer."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from seedspread.stats import bootstrap, classic, permutation, robust
+from seedspread.stats.arms import Arm, Floats, common_seeds
+from seedspread.stats.collapse import look_for_collapse
+from seedspread.stats.dependence import twins as find_twins
+from seedspread.stats.floor import floor_from_accuracies, floor_from_predictions
+from seedspread.stats.forest import forest, holm
+from seedspread.stats.power import BudgetError, detectable_ratio
+from seedspread.stats.result import (
+    AuditResult,
+    Comparison,
+    Floor,
+    Headline,
+    Strip,
+    Summary,
+    Test,
+    Twins,
+)
+from seedspread.stats.runs import correct_predictions
+from seedspread.stats.table import Runs, TableError, check_table
+from seedspread.stats.verdict import headline_why, verdict, warnings
+
+# Values drawn in all bootstraps of an audit together; a table that would need more gets fewer resamples.
+_DRAWS = 40_000_000
+_FEWEST_RESAMPLES = 499
+
+
+def audit(
+    table: "str | Path | pd.DataFrame",
+    value: str,
+    group: str,
+    reference: str,
+    block: "str | Sequence[str] | None" = None,
+    seed: str | None = "seed",
+    by: str | None = None,
+    *,
+    level: float = 0.95,
+    resamples: int = 10_000,
+    random_seed: int = 0,
+    chance: float | None = None,
+    test_size: int | None = None,
+) -> AuditResult:
+    """Did the group change how much the values spread over seeds?
+
+    Args:
+        table: one row per run: a CSV, TSV or Parquet file, a folder of runs, or a DataFrame.
+        value: the column with the result of a run.
+        group: the column whose levels are compared.
+        reference: the level with which each other one is compared.
+        block: columns that tell the runs of one seed in one group apart, such as the stability mode.
+        seed: the column with the seed; None if every row is a seed of its own.
+        by: a column, such as the dataset, whose levels are audited apart and adjusted together.
+        level: of the intervals.
+        resamples: of bootstraps and sampled permutations; fewer where the table is very large.
+        random_seed: the same seed gives the same result to the bit.
+        chance: what a run that learnt nothing scores, in the values' units.
+        test_size: the number of test examples, for the sampling floor of accuracies.
+    """
+    if not 0.5 <= level < 1:
+        raise TableError(f"the level must lie between 0.5 and 1; got {level:g}")
+    if resamples < 100:
+        raise TableError(f"resamples must be at least 100; got {resamples}")
+    if test_size is not None and test_size < 2:
+        raise TableError(f"test_size must be at least 2; got {test_size}")
+    runs = check_table(table, value, group, reference, block, seed, by)
+    strata = runs.strata()
+    resamples = min(resamples, max(_FEWEST_RESAMPLES, _DRAWS // len(runs.frame)))
+    setup = _Setup(runs, level, resamples, random_seed, chance, test_size)
+    comparisons, notes = [], list(runs.notes)
+    for number, (name, arms) in enumerate(strata):
+        if arms[0].name != runs.columns.reference or len(arms) < 2:
+            notes.append(f"{name} has no {reference} run to compare with, or nothing else; it was left out.")
+            continue
+        for place, arm in enumerate(arms[1:]):
+            comparisons.append(setup.compare(name, arm, arms[0], (number, place)))
+    if not comparisons:
+        raise TableError(f"no stratum of {by!r} has both {reference!r} and another level of {group!r}")
+    adjusted = holm([c.headline.p for c in comparisons])
+    comparisons = [replace(c, p_holm=p) for c, p in zip(comparisons, adjusted, strict=True)]
+    comparisons = [replace(c, verdict=verdict(c, len(comparisons))) for c in comparisons]
+    return AuditResult(
+        source=runs.source,
+        value=value,
+        group=group,
+        reference=runs.columns.reference,
+        blocks=runs.columns.blocks,
+        seed=runs.columns.seed,
+        by=by,
+        rows=len(runs.frame),
+        level=level,
+        resamples=resamples,
+        random_seed=random_seed,
+        comparisons=tuple(comparisons),
+        forest=forest([c.title for c in comparisons], [c.test("seed_jackknife") for c in comparisons], level),
+        notes=tuple(notes),
+        values=_strips(runs),
+    )
+
+
+class _Setup:
+    """What all comparisons of an audit share."""
+
+    def __init__(
+        self,
+        runs: Runs,
+        level: float,
+        resamples: int,
+        random_seed: int,
+        chance: float | None,
+        test_size: int | None,
+    ) -> None:
+        self._runs, self._level, self._resamples = runs, level, resamples
+        self._random_seed, self._chance, self._test_size = random_seed, chance, test_size
+        values = runs.frame["value"]
+        self._scale = 100.0 if values.max() > 1.5 else 1.0
+
+    def compare(self, stratum: str, arm: Arm, reference: Arm, place: tuple[int, int]) -> Comparison:
+        level = self._level
+        rng = np.random.default_rng([self._random_seed, *place])
+        pair = arm, reference
+        twins = tuple(t for t in map(find_twins, pair) if t is not None)
+        tests = self._tests(arm, reference, _independent(twins), rng)
+        found = {test.key: test for test in tests}
+        comparison = Comparison(
+            stratum=stratum,
+            group=arm.name,
+            reference=reference.name,
+            cells=_cells(arm) + _cells(reference),
+            pooled=(_summary(arm.name, "", arm.values), _summary(reference.name, "", reference.values)),
+            headline=_headline(found["seed_jackknife"], arm, reference),
+            paper=_paper(found["f"]),
+            tests=tests,
+            twins=twins,
+            paired_correlation=_paired_correlation(arm, reference),
+            collapse=look_for_collapse(
+                arm,
+                reference,
+                reference.majority if self._chance is None else self._chance,
+                self._scale,
+                level,
+            ),
+            floors=self._floors(pair),
+            detectable=_detectable(len(arm.seed_codes), len(reference.seed_codes)),
+            p_holm=None,
+            warnings=(),
+            verdict="",
+        )
+        return replace(comparison, warnings=warnings(comparison, arm, reference))
+
+    def _tests(
+        self, arm: Arm, reference: Arm, independent: bool | None, rng: np.random.Generator
+    ) -> tuple[Test, ...]:
+        level, resamples = self._level, self._resamples
+        shapes = classic.shapiro(arm), classic.shapiro(reference)
+        normal = None if any(s.p is None for s in shapes) else all((s.p or 0) >= 0.05 for s in shapes)
+        if min(len(arm.values), len(reference.values)) < 2:
+            spread: tuple[Test, ...] = tuple(_refused(key) for key in ("seed_jackknife", "f"))
+        else:
+            spread = (
+                robust.seed_jackknife(arm, reference, level),
+                bootstrap.clustered_bootstrap(arm, reference, level, resamples, rng),
+                permutation.seed_permutation(arm, reference, resamples, rng),
+                permutation.within_seed_permutation(arm, reference, resamples, rng),
+                robust.pitman_morgan(arm, reference, level),
+                classic.f_test(arm, reference, level, normal, independent),
+                robust.bonett(arm, reference, level, independent),
+                *(classic.deviations_test(arm, reference, c, independent) for c in ("mean", "median")),
+                *bootstrap.bootstrap_tests(arm, reference, level, resamples, rng),
+                *(t for c in ("mean", "median") for t in classic.two_way_tests(arm, reference, c)),
+            )
+        means = (
+            robust.seed_means_test(arm, reference, level),
+            classic.welch(arm, reference, level, independent),
+        )
+        return spread + means + shapes
+
+    def _floors(self, pair: tuple[Arm, Arm]) -> tuple[Floor, ...]:
+        out = []
+        for arm in pair:
+            correct = self._predictions(arm)
+            if correct is not None:
+                out.append(floor_from_predictions(arm.name, correct, self._level))
+            elif self._test_size and len(arm.values) > 1 and _are_accuracies(arm.values, self._scale):
+                out.append(floor_from_accuracies(arm.name, arm.values, self._test_size, self._scale))
+        return tuple(out)
+
+    def _predictions(self, arm: Arm) -> NDArray[np.bool_] | None:
+        if not arm.folders or self._runs.columns.value != "accuracy":
+            return None
+        # One run per seed: twins of a seed are not further samples of the seeds.
+        _, first = np.unique(arm.seeds, return_index=True)
+        return correct_predictions([arm.folders[i] for i in first]) if len(first) > 1 else None
+
+
+def _refused(key: str) -> Test:
+    names = {"seed_jackknife": "seed jackknife (Miller)", "f": "F test, pooled"}
+    return Test(
+        key=key,
+        name=names[key],
+        about="spread",
+        why="",
+        assumes="",
+        note="an arm has a single run: it counts for the means, and has no variance",
+    )
+
+
+def _independent(twins: tuple[Twins, ...]) -> bool | None:
+    if not twins:
+        return True
+    alike = any(t.identical or (t.p is not None and t.p < 0.05) for t in twins)
+    return False if alike else None
+
+
+def _summary(group: str, block: str, values: Floats) -> Summary:
+    if len(values) < 2:
+        return Summary(group, block, len(values), float(values.mean()), None, None)
+    variance = 0.0 if np.ptp(values) == 0 else float(values.var(ddof=1))
+    return Summary(group, block, len(values), float(values.mean()), variance**0.5, variance)
+
+
+def _cells(arm: Arm) -> tuple[Summary, ...]:
+    return tuple(_summary(arm.name, arm.block_names[code], values) for code, values in arm.cells.items())
+
+
+def _headline(test: Test, arm: Arm, reference: Arm) -> Headline:
+    ratio = test.estimate
+    if ratio is None and arm.has_spread and reference.has_spread:
+        ratio = arm.within_variance / reference.within_variance
+    return Headline(
+        ratio=ratio,
+        sd_ratio=None if ratio is None else ratio**0.5,
+        interval=test.interval,
+        p=test.p,
+        method=test.name,
+        why=test.note or headline_why(len(arm.cells) > 1 or len(reference.cells) > 1),
+    )
+
+
+def _paper(test: Test) -> Headline:
+    ratio = test.estimate
+    return Headline(
+        ratio=ratio,
+        sd_ratio=None if ratio is None else ratio**0.5,
+        interval=test.interval,
+        p=test.p,
+        method=test.name,
+        why=test.note or "what the paper reports: every run counted as independent",
+    )
+
+
+def _paired_correlation(arm: Arm, reference: Arm) -> float | None:
+    in_a, in_b = common_seeds(arm, reference)
+    x, y = arm.seed_means[in_a], reference.seed_means[in_b]
+    if len(x) < 3 or np.ptp(x) == 0 or np.ptp(y) == 0:
+        return None
+    return float(np.corrcoef(x, y)[0, 1])
+
+
+@cache
+def _detectable(first: int, second: int) -> float | None:
+    try:
+        return detectable_ratio((first, second))
+    except BudgetError:
+        return None
+
+
+def _are_accuracies(values: Floats, scale: float) -> bool:
+    return bool(values.min() >= 0 and values.max() <= scale)
+
+
+def _strips(runs: Runs) -> tuple[Strip, ...]:
+    return tuple(
+        Strip(
+            stratum=str(stratum),
+            group=str(group),
+            values=tuple(map(float, rows["value"])),
+            blocks=tuple(rows["block"]),
+            seeds=tuple(rows["seed_name"]),
+        )
+        for (stratum, group), rows in runs.frame.groupby(["stratum", "group"], sort=False)
+    )

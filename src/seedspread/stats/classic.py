@@ -1,0 +1,215 @@
+"""The statistics that the paper uses: F, Levene, Brown-Forsythe, Welch, Shapiro-Wilk, two-way deviations."""
+
+from dataclasses import replace
+
+import numpy as np
+from scipy import stats
+
+from seedspread.stats.arms import Arm, Floats
+from seedspread.stats.result import Interval, Test
+
+
+def f_interval(ratio: float, df: tuple[float, float], level: float) -> Interval:
+    """The exact interval of a ratio of variances of normal data."""
+    tail = (1 - level) / 2
+    return Interval(float(ratio / stats.f.ppf(1 - tail, *df)), float(ratio / stats.f.ppf(tail, *df)), level)
+
+
+def f_p_value(ratio: float, df: tuple[float, float]) -> float:
+    """Two-sided: twice the smaller tail."""
+    return float(min(1.0, 2 * min(stats.f.sf(ratio, *df), stats.f.cdf(ratio, *df))))
+
+
+def f_test(arm: Arm, reference: Arm, level: float, normal: bool | None, independent: bool | None) -> Test:
+    """The ratio of pooled variances (Eq. vr), as though every run were independent."""
+    blank = Test(
+        key="f",
+        name="F test, pooled",
+        about="spread",
+        why="the paper's primary test (its Eq. vr and Section 5.2)",
+        assumes="normal values, independent runs",
+        holds=_both(normal, independent),
+        evidence=_f_evidence(normal, independent),
+    )
+    top, bottom = arm.values.var(ddof=1), reference.values.var(ddof=1)
+    if not (top > 0 and bottom > 0):
+        return replace(blank, note="an arm has no spread at all, so there is no ratio to test")
+    ratio, df = float(top / bottom), (len(arm.values) - 1.0, len(reference.values) - 1.0)
+    return replace(
+        blank,
+        statistic=ratio,
+        df=df,
+        p=f_p_value(ratio, df),
+        estimate=ratio,
+        interval=f_interval(ratio, df, level),
+    )
+
+
+def _both(normal: bool | None, independent: bool | None) -> bool | None:
+    if normal is False or independent is False:
+        return False
+    return True if normal and independent else None
+
+
+def _f_evidence(normal: bool | None, independent: bool | None) -> str:
+    said = {True: "is not contradicted", False: "is contradicted", None: "cannot be told"}
+    return f"normality {said[normal]}, independence {said[independent]}"
+
+
+def deviations_test(arm: Arm, reference: Arm, center: str, independent: bool | None) -> Test:
+    """Levene's test (center "mean") or Brown and Forsythe's (center "median"), the two arms pooled."""
+    name, key = (
+        ("Levene (means), pooled", "levene")
+        if center == "mean"
+        else ("Brown-Forsythe (medians), pooled", "brown_forsythe")
+    )
+    blank = Test(
+        key=key,
+        name=name,
+        about="spread",
+        why="less sensitive to heavy tails than F; the paper reports it beside F",
+        assumes="independent runs; deviations well enough behaved for an analysis of variance",
+        holds=independent,
+        evidence="twins of one seed are not independent"
+        if independent is False
+        else "no dependence was seen",
+    )
+    middle = np.mean if center == "mean" else np.median
+    if len(arm.values) < 3 or len(reference.values) < 3:
+        return replace(
+            blank, note="needs three runs in each arm: two always lie equally far from their middle"
+        )
+    if not any(np.ptp(np.abs(x.values - middle(x.values))) > 0 for x in (arm, reference)):
+        return replace(blank, note="the deviations do not vary within the arms")
+    found = stats.levene(arm.values, reference.values, center=center)
+    df = (1.0, float(len(arm.values) + len(reference.values) - 2))
+    return replace(blank, statistic=float(found.statistic), df=df, p=float(found.pvalue))
+
+
+def two_way_tests(arm: Arm, reference: Arm, center: str) -> tuple[Test, ...]:
+    """The two-way analysis of absolute deviations from cell means or medians, Type II.
+
+    The paper describes this analysis; group, block and interaction each get a p value. The fits work on cell
+    means weighted by cell sizes, which gives the same sums of squares as the runs one by one and does not
+    grow with them.
+    """
+    label = "Levene" if center == "mean" else "Brown-Forsythe"
+    terms = ("group", "block", "interaction")
+    blanks = [
+        Test(
+            key=f"two_way_{center}_{term}",
+            name=f"two-way {label}: {term}",
+            about="spread",
+            why=f"the factorial analysis: deviations from cell {center}s, so block means are taken out",
+            assumes="independent runs; deviations well enough behaved for an analysis of variance",
+        )
+        for term in terms
+    ]
+    blocks = sorted({*arm.cells, *reference.cells})
+    if len(blocks) < 2:
+        return ()
+    middle = np.mean if center == "mean" else np.median
+    cells = [
+        (g, blocks.index(b), np.abs(values - middle(values)))
+        for g, x in enumerate((arm, reference))
+        for b, values in x.cells.items()
+    ]
+    found = two_way(cells)
+    if isinstance(found, str):
+        return tuple(replace(blank, note=found) for blank in blanks)
+    return tuple(
+        replace(blank, note="some cells are empty, so there is no interaction to test")
+        if f is None
+        else replace(blank, statistic=f, df=df, p=float(stats.f.sf(f, *df)))
+        for blank, (f, df) in zip(blanks, found, strict=True)
+    )
+
+
+Effect = tuple[float | None, tuple[float, ...]]
+
+
+def two_way(cells: list[tuple[int, int, Floats]]) -> list[Effect] | str:
+    """F and degrees of freedom of the first factor, the second, and their interaction (Type II), or why not.
+
+    Args:
+        cells: (level of the first factor, level of the second, values) for each cell that is not empty.
+    """
+    sizes = np.array([len(values) for _, _, values in cells], dtype=float)
+    means = np.array([values.mean() for _, _, values in cells])
+    residual = float(sum(((values - values.mean()) ** 2).sum() for _, _, values in cells))
+    residual_df = float(sizes.sum() - len(cells))
+    if residual_df < 1 or residual <= 1e-24 * float((sizes * means**2).sum()):
+        return "the deviations do not vary within cells"
+    first, second = (_dummies(np.array([cell[i] for cell in cells])) for i in (0, 1))
+    ones = np.ones((len(cells), 1))
+
+    def fit(*columns: Floats) -> tuple[float, int]:
+        design = np.hstack([ones, *columns]) * np.sqrt(sizes)[:, None]
+        target = means * np.sqrt(sizes)
+        solved, _, rank, _ = np.linalg.lstsq(design, target, rcond=None)
+        return float(((target - design @ solved) ** 2).sum()), int(rank)
+
+    main, main_rank = fit(first, second)
+    effects: list[Effect] = []
+    for other in (second, first):
+        without, rank = fit(other)
+        df = (float(main_rank - rank), residual_df)
+        effects.append(((without - main) / df[0] / (residual / residual_df) if df[0] else None, df))
+    df = (float(len(cells) - main_rank), residual_df)
+    effects.append((main / df[0] / (residual / residual_df) if df[0] else None, df))
+    return effects
+
+
+def _dummies(codes: Floats) -> Floats:
+    out: Floats = (codes[:, None] == np.unique(codes)[None, 1:]).astype(float)
+    return out
+
+
+def welch(arm: Arm, reference: Arm, level: float, independent: bool | None) -> Test:
+    """Welch's t test of the means, as the paper pools them."""
+    blank = Test(
+        key="welch",
+        name="Welch's t, pooled",
+        about="means",
+        why="means are tested in every comparison; variances need not be equal",
+        assumes="means roughly normal, independent runs",
+        holds=independent,
+        evidence="twins of one seed are not independent"
+        if independent is False
+        else "no dependence was seen",
+    )
+    x, y = arm.values, reference.values
+    difference = float(x.mean() - y.mean())
+    if len(x) < 2 or len(y) < 2:
+        return replace(blank, estimate=difference, note="an arm has a single run")
+    if np.ptp(x) == 0 and np.ptp(y) == 0:
+        return replace(blank, estimate=difference, note="neither arm has any spread")
+    found = stats.ttest_ind(x, y, equal_var=False)
+    low, high = found.confidence_interval(level)
+    return replace(
+        blank,
+        statistic=float(found.statistic),
+        df=(float(found.df),),
+        p=float(found.pvalue),
+        estimate=difference,
+        interval=Interval(float(low), float(high), level),
+    )
+
+
+def shapiro(arm: Arm) -> Test:
+    """Shapiro and Wilk's test of the pooled values of one arm."""
+    blank = Test(
+        key=f"shapiro_{arm.name}",
+        name=f"Shapiro-Wilk, {arm.name}",
+        about="shape",
+        why="the F test rests on normality; a large p is weak evidence for it at small n",
+        assumes="independent runs",
+    )
+    if len(arm.values) < 3:
+        return replace(blank, note="needs three runs")
+    if np.ptp(arm.values) == 0:
+        return replace(blank, note="all values are equal")
+    if len(arm.values) > 5000:
+        return replace(blank, note="its p value is not known beyond 5,000 runs")
+    found = stats.shapiro(arm.values)
+    return replace(blank, statistic=float(found.statistic), p=float(found.pvalue))

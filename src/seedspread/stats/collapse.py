@@ -1,0 +1,114 @@
+"""Failed runs and two clusters: when an arm has either, its variance answers the wrong question."""
+
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from seedspread.stats.arms import Arm, Floats
+from seedspread.stats.result import Collapse, Failures, Interval, Test
+
+# A value at most this far above a level that needs no learning counts as having learnt nothing.
+_NEAR = 0.01
+_GAP_LEVEL = 0.05
+_NULL_DRAWS = 20_000
+# Beyond this many runs the largest gap says little about modes.
+_MOST = 200
+
+
+def look_for_collapse(
+    arm: Arm, reference: Arm, floor_level: float | None, scale: float, level: float
+) -> Collapse:
+    """Counts failed runs and looks for two clusters.
+
+    Args:
+        arm: one arm.
+        reference: the other.
+        floor_level: what a run that learnt nothing scores (chance, or the largest class's share), if known.
+        scale: 100 for values in per cent, 1 for shares.
+        level: of the intervals.
+    """
+    reasons: list[str] = []
+    failed = {}
+    for one in (arm, reference):
+        bad = np.zeros(len(one.values), dtype=bool) if one.failed is None else one.failed.copy()
+        if bad.any():
+            reasons.append(f"{int(bad.sum())} of {len(bad)} {one.name} runs are flagged as collapsed")
+        if floor_level is not None:
+            near = one.values <= floor_level + _NEAR * scale
+            if near.any():
+                reasons.append(
+                    f"{int(near.sum())} of {len(near)} {one.name} runs score no better than "
+                    f"{floor_level:g} (+{_NEAR * scale:g})"
+                )
+            bad |= near
+        cut, p = largest_gap(one.values)
+        if cut is not None and p is not None and p < _GAP_LEVEL:
+            reasons.append(
+                f"{one.name} falls into two clusters, {int((one.values < cut).sum())} runs below "
+                f"{cut:.4g} and {int((one.values > cut).sum())} above (gap test p = {p:.3g})"
+            )
+            bad |= one.values < cut
+        failed[one.name] = bad
+    if not reasons:
+        return Collapse(found=False, sentence="No run is flagged, near chance, or in a cluster of its own.")
+    counts = [_by_seed(one, failed[one.name]) for one in (arm, reference)]
+    arms = tuple(
+        _failures(one.name, *count, level) for one, count in zip((arm, reference), counts, strict=True)
+    )
+    sentence = (
+        "; ".join(reasons)
+        + ". A variance over failed and sound runs together measures how often runs fail: compare the "
+        "failure rates, and the spread of the sound runs apart."
+    )
+    return Collapse(found=True, sentence=sentence, arms=arms, test=_fisher(counts))
+
+
+def _by_seed(arm: Arm, bad: NDArray[np.bool_]) -> tuple[int, int]:
+    """(seeds of which any run failed, seeds)."""
+    return len(np.unique(arm.seeds[bad])), len(arm.seed_codes)
+
+
+def _failures(name: str, failed: int, seeds: int, level: float) -> Failures:
+    exact = stats.binomtest(failed, seeds).proportion_ci(level, method="exact")
+    return Failures(name, failed, seeds, failed / seeds, Interval(float(exact.low), float(exact.high), level))
+
+
+def _fisher(counts: list[tuple[int, int]]) -> Test:
+    table = [[failed, seeds - failed] for failed, seeds in counts]
+    return Test(
+        key="fisher",
+        name="Fisher's exact test of the failure rates, by seed",
+        about="failures",
+        why="an arm holds failed runs, or two clusters: whether runs fail more often is then the question",
+        assumes="independent seeds",
+        holds=True,
+        evidence="each seed counts once",
+        p=float(stats.fisher_exact(table).pvalue),
+    )
+
+
+def largest_gap(values: Floats) -> tuple[float | None, float | None]:
+    """The middle of the widest gap with two runs or more on either side, and its p value under normality.
+
+    The statistic is the gap in standard deviations; its null distribution is simulated for the sample's size.
+    """
+    n = len(values)
+    if not 5 <= n <= _MOST or np.ptp(values) == 0:
+        return None, None
+    ordered = np.sort(values)
+    gaps = np.diff(ordered)[1:-1]
+    place = int(np.argmax(gaps))
+    statistic = gaps[place] / values.std(ddof=1)
+    null = _null_gaps(n)
+    p = (1 + float(np.sum(null >= statistic))) / (1 + len(null))
+    return float((ordered[place + 1] + ordered[place + 2]) / 2), p
+
+
+@cache
+def _null_gaps(n: int) -> Floats:
+    rng = np.random.default_rng([n, 20_000])
+    draws = np.sort(rng.standard_normal((_NULL_DRAWS, n)), axis=1)
+    gaps: Floats = np.diff(draws, axis=1)[:, 1:-1].max(axis=1) / draws.std(axis=1, ddof=1)
+    return gaps

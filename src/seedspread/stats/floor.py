@@ -1,0 +1,73 @@
+"""The sampling floor: the variance over seeds that a finite test set makes by itself."""
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from seedspread.stats.result import Floor, Interval
+
+
+def floor_from_accuracies(group: str, values: NDArray[np.float64], test_size: int, scale: float) -> Floor:
+    """The bound a(1 - a) / N from accuracies alone.
+
+    It is reached only if every run guesses each example anew; runs that agree on most examples stay below it.
+
+    Args:
+        group: the arm.
+        values: (n,) accuracies.
+        test_size: N, the number of test examples.
+        scale: 100 for values in per cent, 1 for shares.
+    """
+    a = float(values.mean()) / scale
+    bound = a * (1 - a) / test_size * scale**2
+    observed = float(values.var(ddof=1))
+    sentence = (
+        f"{group}: {test_size:,} test examples make at most {bound:.3g} of the variance {observed:.3g}"
+        if observed > bound
+        else f"{group}: the variance {observed:.3g} is no larger than what {test_size:,} test examples can "
+        f"make by chance ({bound:.3g}); it may be nothing else"
+    )
+    return Floor(group, test_size, observed, bound, True, None, None, sentence)
+
+
+def floor_from_predictions(
+    group: str, correct: NDArray[np.bool_], level: float = 0.95, scale: float = 1.0
+) -> Floor:
+    """The floor, and the variance that would remain on an infinite test set, from per-example results.
+
+    Two different examples share nothing but the run, so the covariance over runs of their results is, on
+    average over pairs of examples, the variance of the runs' true accuracies. Averaged over all pairs it
+    equals N / (N - 1) * (V - sum_j v_j / N^2), with V the variance of the accuracies and v_j the variance
+    over runs of example j's result. It is unbiased, and can come out negative.
+
+    K. Jordan, On the Variance of Neural Network Training with respect to Test Sets and Distributions (2023).
+
+    Args:
+        group: the arm.
+        correct: (runs, N) whether a run got an example right; the same examples in the same order.
+        level: of the interval, which treats accuracies as normal and the floor as known: the floor is a mean
+            over N examples, and its own error is small beside that of a variance over a few runs.
+        scale: 100 to report in per cent squared, 1 in shares.
+    """
+    runs, n = correct.shape
+    if runs < 2 or n < 2:
+        raise ValueError(f"needs two runs and two examples or more; got {runs} runs and {n} examples")
+    accuracies = correct.mean(axis=1)
+    observed = float(accuracies.var(ddof=1))
+    shares = correct.mean(axis=0)
+    single = float((shares * (1 - shares)).sum() * runs / (runs - 1)) / n**2
+    remaining = n / (n - 1) * (observed - single)
+    floor = observed - remaining
+    tail = (1 - level) / 2
+    low, high = observed * (runs - 1) / stats.chi2.ppf([1 - tail, tail], runs - 1) - floor
+    square = scale**2
+    interval = Interval(float(low) * square, float(high) * square, level)
+    sentence = (
+        f"{group}: of the variance {observed * square:.3g}, the {n:,} test examples make "
+        f"{floor * square:.3g} by themselves; "
+        f"{remaining * square:.3g} [{interval.low:.3g}, {interval.high:.3g}] would remain on an "
+        "infinite test set"
+    )
+    if remaining < 0:
+        sentence += " (below zero: these runs differ by no more than the test set's chance)"
+    return Floor(group, n, observed * square, floor * square, False, remaining * square, interval, sentence)

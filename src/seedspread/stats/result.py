@@ -1,0 +1,312 @@
+"""What an audit says: plain typed values, no computation."""
+
+import json
+import math
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+About = Literal["spread", "means", "shape", "failures"]
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A confidence interval; `high` is infinite where the data set no upper bound."""
+
+    low: float
+    high: float
+    level: float
+
+    def __contains__(self, value: float) -> bool:
+        return self.low <= value <= self.high
+
+
+@dataclass(frozen=True)
+class Test:
+    """One test or interval, and what is needed to judge it.
+
+    Attributes:
+        key: short and stable, for programs: `f`, `seed_jackknife`.
+        name: for people.
+        about: what it asks after.
+        why: why it was used here.
+        assumes: what must be true for it to mean what it says.
+        holds: whether the data agree with that; None where they cannot tell.
+        evidence: the sentence behind `holds`.
+        statistic: the test statistic, if there is one.
+        df: its degrees of freedom.
+        p: two-sided.
+        estimate: of the variance ratio, or of the difference of means.
+        error: the standard error of the log ratio, where it is used.
+        interval: of that.
+        note: why something is missing, when it is.
+    """
+
+    __test__ = False  # the name is a statistician's, not pytest's
+
+    key: str
+    name: str
+    about: About
+    why: str
+    assumes: str
+    holds: bool | None = None
+    evidence: str = ""
+    statistic: float | None = None
+    df: tuple[float, ...] = ()
+    p: float | None = None
+    estimate: float | None = None
+    error: float | None = None
+    interval: Interval | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A cell, or the runs of an arm together: `variance` and `sd` are None for a single run."""
+
+    group: str
+    block: str
+    n: int
+    mean: float
+    sd: float | None
+    variance: float | None
+
+
+@dataclass(frozen=True)
+class Twins:
+    """How alike the runs of one seed in different blocks are, within one arm.
+
+    Attributes:
+        group: the arm.
+        seeds: how many seeds have more than one run.
+        identical: how many of them have exactly equal values throughout.
+        correlation: intraclass, ICC(3,1), block means taken out; None where it cannot be had.
+        p: of the hypothesis that it is zero (one-sided: twins resemble each other).
+        effective_df: what the arm's variance is worth in degrees of freedom, given that correlation.
+        naive_df: what pooling all runs as independent claims.
+    """
+
+    group: str
+    seeds: int
+    identical: int
+    correlation: float | None
+    p: float | None
+    effective_df: float
+    naive_df: int
+
+
+@dataclass(frozen=True)
+class Failures:
+    """Runs of an arm that are not samples of the same thing as the rest, counted by seed."""
+
+    group: str
+    failed: int
+    seeds: int
+    rate: float
+    interval: Interval
+
+
+@dataclass(frozen=True)
+class Collapse:
+    """Whether arms hold failed runs or two clusters: the variance ratio is then the wrong question."""
+
+    found: bool
+    sentence: str
+    arms: tuple[Failures, ...] = ()
+    test: Test | None = None
+
+
+@dataclass(frozen=True)
+class Floor:
+    """The variance that a finite test set makes by itself, in one arm.
+
+    Attributes:
+        group: the arm.
+        test_size: the number of test examples.
+        observed: the variance over seeds.
+        floor: what the test set alone would make; an upper bound where only accuracies are known.
+        is_bound: whether `floor` is that bound.
+        remaining: the variance that would be left on an infinite test set; it can come out negative.
+        interval: of `remaining`.
+        sentence: all that in words.
+    """
+
+    group: str
+    test_size: int
+    observed: float
+    floor: float
+    is_bound: bool
+    remaining: float | None
+    interval: Interval | None
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Headline:
+    """The figure to quote, and why this one."""
+
+    ratio: float | None
+    sd_ratio: float | None
+    interval: Interval | None
+    p: float | None
+    method: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One arm against the reference, within one stratum.
+
+    Attributes:
+        stratum: such as the dataset; empty where there is one only.
+        group: the arm.
+        reference: what it is compared with.
+        cells: every group and block.
+        pooled: the two arms over all blocks, as the paper pools them.
+        headline: the figure to quote.
+        paper: the paper's figure beside it: the ratio of pooled variances and its F test.
+        tests: every test, in the order in which they are shown.
+        twins: dependence within seeds, per arm.
+        paired_correlation: of the seed means across the arms; None unless at least three seeds are in both.
+        collapse: failed or two-clustered arms.
+        floors: the sampling floor per arm, where it can be had.
+        detectable: the smallest ratio above 1 that this many seeds detect with power 0.8 at level 0.05.
+        p_holm: the headline's p, adjusted over all comparisons of the audit.
+        warnings: what a reader should know before using the numbers.
+        verdict: the answer in a sentence or two.
+    """
+
+    stratum: str
+    group: str
+    reference: str
+    cells: tuple[Summary, ...]
+    pooled: tuple[Summary, Summary]
+    headline: Headline
+    paper: Headline
+    tests: tuple[Test, ...]
+    twins: tuple[Twins, ...]
+    paired_correlation: float | None
+    collapse: Collapse
+    floors: tuple[Floor, ...]
+    detectable: float | None
+    p_holm: float | None
+    warnings: tuple[str, ...]
+    verdict: str
+
+    def test(self, key: str) -> Test:
+        """The test called `key`."""
+        for test in self.tests:
+            if test.key == key:
+                return test
+        raise KeyError(f"no test {key!r}; there are {', '.join(t.key for t in self.tests)}")
+
+    @property
+    def title(self) -> str:
+        """`clamp against subtract`, with the stratum before it."""
+        name = f"{self.group} against {self.reference}"
+        return f"{self.stratum}: {name}" if self.stratum else name
+
+
+@dataclass(frozen=True)
+class Forest:
+    """Log variance ratios of several comparisons together.
+
+    Attributes:
+        titles: of the comparisons that have a ratio with a standard error.
+        log_ratios: natural logarithms.
+        standard_errors: theirs, seeds as units.
+        q: Cochran's heterogeneity statistic.
+        df: its degrees of freedom.
+        p: of the hypothesis that all ratios are one.
+        i_squared: the share of variation beyond chance, from 0 to 1.
+        pooled: the random-effects ratio (DerSimonian and Laird).
+        interval: of that.
+    """
+
+    titles: tuple[str, ...]
+    log_ratios: tuple[float, ...]
+    standard_errors: tuple[float, ...]
+    q: float
+    df: int
+    p: float
+    i_squared: float
+    pooled: float
+    interval: Interval
+
+
+@dataclass(frozen=True)
+class AuditResult:
+    """The audit of a table.
+
+    Attributes:
+        source: what was read.
+        value, group, reference, blocks, seed, by: the columns and the reference level.
+        rows: how many runs went in.
+        level: of every interval.
+        resamples: of each bootstrap and sampled permutation.
+        random_seed: from which they are drawn.
+        comparisons: one for each stratum and each group other than the reference.
+        forest: over the comparisons, when there are several.
+        notes: what was left out of the table and why.
+    """
+
+    source: str
+    value: str
+    group: str
+    reference: str
+    blocks: tuple[str, ...]
+    seed: str | None
+    by: str | None
+    rows: int
+    level: float
+    resamples: int
+    random_seed: int
+    comparisons: tuple[Comparison, ...]
+    forest: Forest | None = None
+    notes: tuple[str, ...] = ()
+    values: tuple["Strip", ...] = field(default=(), repr=False)
+
+    def to_json(self) -> str:
+        """Everything; a number that is not finite is null."""
+        return json.dumps(_plain(asdict(self)), indent=2, allow_nan=False)
+
+    def to_text(self, width: int = 110, explain: bool = False) -> str:
+        """For a terminal; with `explain`, why each test was used and what it assumes."""
+        from seedspread.stats.show import as_text  # noqa: PLC0415 - results stay free of rendering
+
+        return as_text(self, width, explain)
+
+    def to_markdown(self) -> str:
+        """Tables for a README or an issue."""
+        from seedspread.stats.show import as_markdown  # noqa: PLC0415
+
+        return as_markdown(self)
+
+    def to_latex(self) -> str:
+        """Tables for a paper (booktabs)."""
+        from seedspread.stats.show import as_latex  # noqa: PLC0415
+
+        return as_latex(self)
+
+    def __str__(self) -> str:
+        return self.to_text()
+
+
+@dataclass(frozen=True)
+class Strip:
+    """The values of one group in one stratum, for drawing: seeds and blocks stand beside them."""
+
+    stratum: str
+    group: str
+    values: tuple[float, ...]
+    blocks: tuple[str, ...]
+    seeds: tuple[str, ...]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

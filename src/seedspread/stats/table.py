@@ -1,0 +1,245 @@
+"""Reading a tidy table of runs, and saying in one line what is wrong with it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from seedspread.errors import SeedspreadError
+from seedspread.stats.arms import Arm
+from seedspread.stats.runs import is_store, runs_table
+
+_READERS = {".csv": ",", ".tsv": "\t", ".txt": "\t"}
+
+
+class TableError(SeedspreadError):
+    """A table that cannot be audited as asked."""
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which column is what."""
+
+    value: str
+    group: str
+    reference: str
+    blocks: tuple[str, ...]
+    seed: str | None
+    by: str | None
+
+
+@dataclass(frozen=True)
+class Runs:
+    """A checked table: columns value, group, block, seed, stratum, failed, row; one row per run."""
+
+    frame: pd.DataFrame
+    columns: Columns
+    source: str
+    notes: tuple[str, ...]
+
+    def strata(self) -> list[tuple[str, list[Arm]]]:
+        """Per stratum its arms, the reference first; in the order of the table."""
+        seeds = self.frame["seed"].to_numpy()
+        out = []
+        for name, rows in self.frame.groupby("stratum", sort=False, observed=True).indices.items():
+            piece = self.frame.iloc[np.sort(rows)]
+            codes, names = pd.factorize(piece["block"].to_numpy(object))
+            groups = list(dict.fromkeys(piece["group"]))
+            groups.sort(key=lambda g: g != self.columns.reference)
+            arms = []
+            for group in groups:
+                here = (piece["group"] == group).to_numpy()
+                arms.append(
+                    Arm(
+                        name=group,
+                        values=piece["value"].to_numpy(float)[here],
+                        blocks=codes[here].astype(np.intp),
+                        seeds=seeds[np.sort(rows)][here].astype(np.intp),
+                        block_names=tuple(names),
+                        failed=piece["failed"].to_numpy(bool)[here],
+                        folders=tuple(piece["folder"][here]) if "folder" in piece else (),
+                        majority=float(piece["majority"].max()) if "majority" in piece else None,
+                    )
+                )
+            out.append((str(name), arms))
+        return out
+
+
+def read_table(source: "str | Path | pd.DataFrame") -> tuple[pd.DataFrame, str]:
+    """A table from a CSV, TSV or Parquet file, a folder of runs, or a DataFrame; and what to call it."""
+    if isinstance(source, pd.DataFrame):
+        return source, "a DataFrame"
+    path = Path(source)
+    if not path.exists():
+        raise TableError(f"{path} does not exist; give a .csv, .tsv or .parquet file, or a folder of runs")
+    if path.is_dir():
+        if not is_store(path):
+            raise TableError(f"{path} holds no finished run: no folder in it has a result.json")
+        return runs_table(path), str(path)
+    try:
+        if path.suffix == ".parquet":
+            return pd.read_parquet(path), str(path)
+        # Values stay text until they are asked for: what is not a number can then be named by its row.
+        return pd.read_csv(path, sep=_READERS.get(path.suffix, ","), dtype=str, skipinitialspace=True), str(
+            path
+        )
+    except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError, pa.ArrowInvalid) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise TableError(f"{path} cannot be read as a table: {reason}") from None
+
+
+def check_table(
+    source: "str | Path | pd.DataFrame",
+    value: str,
+    group: str,
+    reference: str,
+    block: "str | Sequence[str] | None" = None,
+    seed: str | None = "seed",
+    by: str | None = None,
+) -> Runs:
+    """Reads a table and checks that it can be audited.
+
+    Args:
+        source: a file, a folder of runs, or a DataFrame.
+        value: the column with one number per run.
+        group: the column whose levels are compared.
+        reference: the level with which the others are compared.
+        block: columns whose levels hold runs of the same seed, such as the stability mode.
+        seed: the column that names a run's seed; if the default is not there, every row counts as a seed.
+        by: a column, such as the dataset, whose levels are audited apart and adjusted together.
+    """
+    frame, name = read_table(source)
+    blocks = (block,) if isinstance(block, str) else tuple(block or ())
+    notes = []
+    if seed == "seed" and "seed" not in frame.columns:
+        seed = None
+        notes.append("No seed column: every row counts as an independent run.")
+    columns = Columns(value, group, str(reference), blocks, seed, by)
+    wanted = [value, group, *blocks, *([seed] if seed else []), *([by] if by else [])]
+    for column in wanted:
+        _require(column, frame, name)
+    if len(set(wanted)) < len(wanted):
+        raise TableError(f"each column can have one role only; got {', '.join(wanted)}")
+    is_stored = not isinstance(source, pd.DataFrame) and Path(source).is_dir()
+    tidy = _tidy(frame, columns, is_stored)
+    dropped = tidy["value"].isna()
+    if dropped.any():
+        rows = _rows(tidy.loc[dropped, "row"])
+        notes.append(f"{int(dropped.sum())} runs without a value were left out ({rows}).")
+        tidy = tidy.loc[~dropped]
+    _check_groups(tidy, columns)
+    _check_repeats(tidy, columns)
+    return Runs(tidy.reset_index(drop=True), columns, name, tuple(notes))
+
+
+def _require(column: str, frame: pd.DataFrame, name: str) -> None:
+    names = [str(c) for c in frame.columns]
+    if column in names:
+        return
+    near = get_close_matches(column, names, n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    shown = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
+    raise TableError(f"{name} has no column {column!r}{hint} (it has {shown})")
+
+
+def _tidy(frame: pd.DataFrame, columns: Columns, is_stored: bool) -> pd.DataFrame:
+    # Row numbers as a text editor shows them: the header is line 1.
+    rows = np.arange(2, len(frame) + 2)
+    blocks = [_labels(frame[b]) for b in columns.blocks]
+    joined = blocks[0] if blocks else pd.Series("", index=frame.index)
+    for more in blocks[1:]:
+        joined = joined + ", " + more
+    seeds = _labels(frame[columns.seed]) if columns.seed else pd.Series(rows, index=frame.index)
+    failed = frame["collapsed"].map(_truth) if "collapsed" in frame.columns else False
+    # A store tells more of a run than a CSV does: where it lies, and what the largest class would score.
+    stored = {name: frame[name] for name in ("folder", "majority") if is_stored and name in frame.columns}
+    return pd.DataFrame(
+        {
+            "value": _numbers(frame[columns.value], columns.value, rows),
+            "group": _labels(frame[columns.group]),
+            "block": joined,
+            "seed": pd.factorize(seeds)[0],
+            "seed_name": seeds.astype(str),
+            "stratum": _labels(frame[columns.by]) if columns.by else "",
+            "failed": failed,
+            "row": rows,
+            **stored,
+        }
+    )
+
+
+def _labels(column: "pd.Series[Any]") -> "pd.Series[Any]":
+    """Each level is put into words once, however many rows have it."""
+    codes, levels = pd.factorize(column, use_na_sentinel=False)
+    names = np.array([_label(level) for level in levels], dtype=object)
+    return pd.Series(names[codes], index=column.index, dtype=object)
+
+
+def _label(value: object) -> str:
+    """Levels are text; 1 and 1.0, or True and true, are the same level."""
+    if value is None or value is pd.NA or (isinstance(value, float) and np.isnan(value)):
+        return "(missing)"
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value).strip()
+
+
+def _truth(value: object) -> bool:
+    return _label(value).lower() in {"true", "1", "yes"}
+
+
+def _numbers(
+    column: "pd.Series[Any]", name: str, rows: "np.ndarray[tuple[int], np.dtype[np.int64]]"
+) -> "pd.Series[float]":
+    numbers = pd.to_numeric(column, errors="coerce").astype(float)
+    empty = column.isna() | (column.map(lambda v: isinstance(v, str) and not v.strip()))
+    bad = (numbers.isna() & ~empty) | np.isinf(numbers)
+    if bad.any():
+        places = np.flatnonzero(bad.to_numpy())
+        shown = ", ".join(f"row {rows[i]}: {column.iloc[i]!r}" for i in places[:3])
+        more = f" and {len(places) - 3} more" if len(places) > 3 else ""
+        raise TableError(f"{name!r} must hold finite numbers; {shown}{more}")
+    return numbers
+
+
+def _check_groups(tidy: pd.DataFrame, columns: Columns) -> None:
+    groups = list(dict.fromkeys(tidy["group"]))
+    if columns.reference not in groups:
+        near = get_close_matches(columns.reference, groups, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        shown = ", ".join(groups[:8]) or "no values"
+        raise TableError(
+            f"no run has {columns.group} = {columns.reference!r}{hint} ({columns.group} has {shown})"
+        )
+    if len(groups) < 2:
+        raise TableError(f"every run has {columns.group} = {groups[0]!r}; a comparison needs two levels")
+
+
+def _check_repeats(tidy: pd.DataFrame, columns: Columns) -> None:
+    if columns.seed is None:
+        return
+    same = tidy.duplicated(["stratum", "group", "block", "seed"], keep=False)
+    if not same.any():
+        return
+    first = tidy.loc[same].iloc[0]
+    keys = ["stratum", "group", "block", "seed"]
+    twin = tidy.loc[same & (tidy[keys] == first[keys]).all(axis=1)]
+    described = ", ".join(
+        part
+        for part in (first["stratum"], first["group"], first["block"], f"seed {first['seed_name']}")
+        if part
+    )
+    raise TableError(
+        f"rows {twin['row'].iloc[0]} and {twin['row'].iloc[1]} are both {described}: one row per run. If "
+        "another column tells them apart, name it with --block (twins of a seed) or --by (audited apart)"
+    )
+
+
+def _rows(rows: "pd.Series[int]") -> str:
+    shown = ", ".join(str(r) for r in rows[:5])
+    return f"row {shown}" + (", ..." if len(rows) > 5 else "")

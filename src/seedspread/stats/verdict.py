@@ -1,0 +1,163 @@
+"""The answer in words."""
+
+import numpy as np
+
+from seedspread.stats.arms import Arm
+from seedspread.stats.result import Comparison, Interval
+
+_ALPHA = 0.05
+
+
+def number(value: float | None) -> str:
+    """Three digits, no needless ones; infinity has its sign."""
+    if value is None:
+        return "-"
+    if not np.isfinite(value):
+        return "∞"
+    if value != 0 and (abs(value) >= 1e5 or abs(value) < 1e-3):
+        return f"{value:.2e}"
+    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def p_value(p: float | None) -> str:
+    """`0.003`, `< 0.001`."""
+    if p is None:
+        return "-"
+    return "< 0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def p_phrase(p: float) -> str:
+    """`p = 0.003`, `p < 0.001`."""
+    return "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
+
+
+def between(interval: Interval | None) -> str:
+    """`[1.2, 57]`."""
+    return "-" if interval is None else f"[{number(interval.low)}, {number(interval.high)}]"
+
+
+def headline_why(blocks: bool) -> str:
+    """Why the seed jackknife is the figure to quote."""
+    why = (
+        "the seed is the unit, no shape is assumed, and it keeps its level in simulation (docs/statistics.md)"
+    )
+    return why + "; the ratio is within cells, so that block means do not count as spread" if blocks else why
+
+
+def warnings(c: Comparison, arm: Arm, reference: Arm) -> tuple[str, ...]:
+    """What a reader should know before using the numbers."""
+    out = []
+    for t in c.twins:
+        if t.identical:
+            out.append(
+                f"{t.identical} of {t.seeds} seeds have exactly equal values in all blocks of {t.group}: "
+                "these are one run counted several times."
+            )
+        if t.correlation is not None and t.p is not None and t.p < _ALPHA and t.identical < t.seeds:
+            out.append(
+                f"Runs of one seed in different blocks of {t.group} correlate by {t.correlation:.2f} "
+                f"({p_phrase(t.p)}): its {t.naive_df + 1} runs are worth "
+                f"{t.effective_df:.0f} degrees of freedom, not {t.naive_df}."
+            )
+    if c.twins and c.paper.p is not None and c.headline.p is not None and c.paper.p < _ALPHA <= c.headline.p:
+        out.append(
+            f"The naive {p_phrase(c.paper.p)} overstates: with the seed as the unit {p_phrase(c.headline.p)}."
+        )
+    for one in (arm, reference):
+        sizes = [len(v) for v in one.cells.values()]
+        if min(sizes) == 1 and len(sizes) > 1:
+            out.append(f"{one.name} has a block with a single run: it counts for the means only.")
+    for name, p in ((t.name, t.p) for t in c.tests if t.about == "shape"):
+        if p is not None and p < _ALPHA:
+            out.append(f"{name} rejects normality ({p_phrase(p)}): do not rely on F.")
+    return tuple(out)
+
+
+def verdict(c: Comparison, comparisons: int) -> str:
+    """A sentence or two, then what the design could have shown and what the means do."""
+    parts = [_spread(c)]
+    if c.collapse.found and c.collapse.test is not None and c.collapse.test.p is not None:
+        rates = " and ".join(f"{a.failed} of {a.seeds} {a.group} seeds" for a in c.collapse.arms)
+        parts.insert(
+            0,
+            f"The variance ratio is the wrong question here: {rates} failed or form a lower cluster "
+            f"(Fisher {p_phrase(c.collapse.test.p)}).",
+        )
+    if comparisons > 1 and c.p_holm is not None:
+        parts.append(f"Adjusted over {comparisons} comparisons (Holm) {p_phrase(c.p_holm)}.")
+    overstated = _overstated(c)
+    if overstated:
+        parts.append(overstated)
+    if c.detectable is not None:
+        parts.append(f"With {_seeds(c)} ratios above {number(c.detectable)} can be detected (power 0.8).")
+    parts.append(_means(c))
+    return " ".join(parts)
+
+
+def _spread(c: Comparison) -> str:
+    h = c.headline
+    if h.ratio is None:
+        return _no_ratio(c)
+    larger = h.ratio >= 1
+    shown = h.ratio if larger else 1 / h.ratio
+    a, b = (c.group, c.reference) if larger else (c.reference, c.group)
+    sentence = (
+        f"the variance under {a} is {number(shown)} times that under {b} ({number(shown**0.5)} times the sd"
+    )
+    if h.interval is None or h.p is None:
+        return f"In this sample {sentence}); whether that is more than chance cannot be told: {h.why}."
+    interval = (
+        h.interval if larger else Interval(1 / h.interval.high, _inverse(h.interval.low), h.interval.level)
+    )
+    sentence += (
+        f"; {h.interval.level:.0%} interval {between(interval)}, {p_phrase(h.p)}, the seed as the unit)"
+    )
+    if h.p < _ALPHA:
+        return sentence[0].upper() + sentence[1:] + "."
+    return f"No difference in spread is shown: in this sample {sentence}."
+
+
+def _inverse(value: float) -> float:
+    return float("inf") if value == 0 else 1 / value
+
+
+def _no_ratio(c: Comparison) -> str:
+    flat = [s.group for s in c.pooled if s.variance == 0]
+    single = [s.group for s in c.pooled if s.variance is None]
+    if single:
+        return f"No variance can be had from the single run of {' and '.join(single)}."
+    if len(flat) == 2:
+        return "Neither arm has any spread: all values are equal."
+    if flat:
+        return (
+            f"All values of {flat[0]} are equal, so a ratio of variances is zero or infinite, and not tested."
+        )
+    return "An arm has no spread within its cells, so there is no ratio of variances to give."
+
+
+def _overstated(c: Comparison) -> str:
+    if c.paper.ratio is None or c.paper.p is None:
+        return ""
+    if not c.twins:
+        return ""
+    figure = f"{number(c.paper.ratio)} ({p_phrase(c.paper.p)})"
+    said = f"All runs pooled as independent, as the paper does, give {figure}"
+    alike = [t for t in c.twins if t.identical or (t.p is not None and t.p < _ALPHA)]
+    if alike:
+        how = " and ".join(f"{t.correlation:.2f} under {t.group}" for t in alike if t.correlation is not None)
+        return f"{said}, which counts twins of one seed as independent although they correlate ({how})."
+    return f"{said}."
+
+
+def _seeds(c: Comparison) -> str:
+    counts = {s: max(cell.n for cell in c.cells if cell.group == s) for s in (c.group, c.reference)}
+    first, second = counts.values()
+    return f"{first} seeds" if first == second else f"{first} and {second} seeds"
+
+
+def _means(c: Comparison) -> str:
+    test = c.test("seed_means")
+    if test.p is None or test.interval is None:
+        return f"The means differ by {number(test.estimate)}; {test.note}."
+    size = f"{number(test.estimate)} {between(test.interval)}, {p_phrase(test.p)}"
+    return f"Means differ ({size})." if test.p < _ALPHA else f"Means do not differ detectably ({size})."
