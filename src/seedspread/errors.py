@@ -43,6 +43,14 @@ def one_of(argument: str, value: str, choices: Iterable[str]) -> None:
     names = list(choices)
     if value in names:
         return
-    near = get_close_matches(str(value), names, n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
-    raise ValueError(f"{argument} must be one of {', '.join(names)}; got {value!r}{hint}")
+    raise ValueError(
+        f"{argument} must be one of {', '.join(names)}; got {value!r}{did_you_mean(value, names)}"
+    )
+
+
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """`; did you mean 'accuracy'?`, or nothing where nothing is near."""
+    choices = list(names)
+    starting = [choice for choice in choices if name and choice.startswith(name)]
+    near = get_close_matches(str(name), choices, n=1) or starting
+    return f"; did you mean {near[0]!r}?" if near else ""

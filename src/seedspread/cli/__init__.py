@@ -9,6 +9,7 @@ from seedspread import __version__
 from seedspread.cli import audit as auditing
 from seedspread.cli import bench, data
 from seedspread.cli import train as training
+from seedspread.cli.verify import verify_paper
 from seedspread.errors import SeedspreadError
 
 app = typer.Typer(
@@ -22,6 +23,7 @@ app.command()(training.train)
 app.command()(training.diagnose)
 app.command()(auditing.audit)
 app.command()(auditing.seeds)
+app.command()(verify_paper)
 app.add_typer(data.app, name="data")
 app.add_typer(bench.app, name="bench")
 

@@ -3,7 +3,6 @@
 import json
 import tomllib
 from collections.abc import Sequence
-from difflib import get_close_matches
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ import tomli_w
 from pydantic import ValidationError
 
 from seedspread.config import RunConfig
-from seedspread.errors import SeedspreadError
+from seedspread.errors import SeedspreadError, did_you_mean
 
 
 class ConfigError(SeedspreadError):
@@ -64,8 +63,7 @@ def _read(name: str) -> dict[str, Any]:
             raise ConfigError(f"{name} is not a TOML file: {error}") from error
     names = preset_names()
     if name not in names:
-        near = get_close_matches(name, names, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
+        hint = did_you_mean(name, names)
         raise ConfigError(
             f"no preset is named {name!r}{hint} There are: {', '.join(names)}; or give a .toml file"
         )
@@ -116,5 +114,4 @@ def _unknown(location: tuple[int | str, ...]) -> str:
     for part in location[:-1]:
         annotation = fields[str(part)].annotation if str(part) in fields else None
         fields = getattr(annotation, "model_fields", {})
-    near = get_close_matches(str(location[-1]), list(fields), n=1)
-    return "no such field" + (f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(fields)}")
+    return "no such field" + (did_you_mean(str(location[-1]), fields) or f"; there are {', '.join(fields)}")

@@ -96,8 +96,9 @@ def _bca_points(
     """Efron's corrected percentiles; the acceleration is the two-sample one, from leaving runs out."""
     valid = ratios[~np.isnan(ratios)]
     share = (np.sum(valid < estimate) + np.sum(valid <= estimate)) / (2 * len(valid))
-    influences = [(len(v) - 1) * (kept.mean() - kept) / len(v) for v, kept in _left_out(x, y)]
-    spread = sum((u**2).sum() for u in influences)
+    with np.errstate(invalid="ignore"):  # a sample that has no spread without one of its values
+        influences = [(len(v) - 1) * (kept.mean() - kept) / len(v) for v, kept in _left_out(x, y)]
+        spread = sum((u**2).sum() for u in influences)
     if not 0 < share < 1 or not np.isfinite(spread) or spread == 0:
         return None
     acceleration = sum((u**3).sum() for u in influences) / (6 * spread**1.5)

@@ -44,15 +44,10 @@ def combine(
     errors: "np.ndarray[tuple[int], np.dtype[np.float64]]",
 ) -> tuple[float, int, float, float, float, float]:
     """Cochran's Q, its df and p, I^2, and the random-effects mean (DerSimonian and Laird) with its error."""
-    found = combine_effects(effects, errors**2, method_re="chi2", use_t=False)
-    df = len(effects) - 1
-    q = float(found.q)
-    i_squared = max(0.0, 1 - df / q) if q > 0 else 0.0
-    return (
-        q,
-        df,
-        float(stats.chi2.sf(q, df)),
-        i_squared,
-        float(found.mean_effect_re),
-        float(found.sd_eff_w_re),
-    )
+    with np.errstate(invalid="ignore"):
+        found = combine_effects(effects, errors**2, method_re="chi2", use_t=False)
+    df, q = len(effects) - 1, float(found.q)
+    p = float(stats.chi2.sf(q, df))
+    if q <= df:  # no more variation than chance makes: the two models are one
+        return q, df, p, 0.0, float(found.mean_effect_fe), float(found.sd_eff_w_fe)
+    return q, df, p, 1 - df / q, float(found.mean_effect_re), float(found.sd_eff_w_re)

@@ -4,12 +4,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import combinations
 from math import comb
-from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from seedspread.stats.arms import Arm, Floats, Ints, common_seeds
+from seedspread.stats.arms import Arm, Floats, common_seeds
 from seedspread.stats.result import Test
 
 Choice = NDArray[np.bool_]
@@ -29,17 +28,17 @@ def seed_permutation(arm: Arm, reference: Arm, resamples: int, rng: np.random.Ge
         why="the log variance ratio without assumption about shape; twins move together",
         assumes="seeds exchangeable between the arms once cell means are taken out",
     )
-    (q1, m1), (q2, m2) = arm.by_seed, reference.by_seed
-    n1, n = len(q1), len(q1) + len(q2)
+    n1, n = len(arm.seed_codes), len(arm.seed_codes) + len(reference.seed_codes)
     if min(n1, n - n1) < 3:
         return replace(blank, note="needs three seeds in each arm: fewer rearrangements say nothing")
     first = np.arange(n) < n1
+    residuals = _residuals(arm, reference)
     if comb(n, n1) <= _ALL:
         every = np.zeros((comb(n, n1), n), dtype=bool)
         np.put_along_axis(every, np.array(list(combinations(range(n), n1))), True, axis=1)
-        return _exact(blank, np.concatenate([q1, q2]), np.concatenate([m1, m2]), first, every)
+        return _exact(blank, residuals, first, every)
     drawn = (rng.permuted(np.tile(first, (rows, 1)), axis=1) for rows in _batches(resamples, n))
-    return _sampled(blank, np.concatenate([q1, q2]), np.concatenate([m1, m2]), first, drawn, resamples)
+    return _sampled(blank, residuals, first, drawn, resamples)
 
 
 def within_seed_permutation(arm: Arm, reference: Arm, resamples: int, rng: np.random.Generator) -> Test:
@@ -55,19 +54,28 @@ def within_seed_permutation(arm: Arm, reference: Arm, resamples: int, rng: np.ra
     n = len(in_a)
     if n < 2:
         return replace(blank, note="the arms share fewer than two seeds")
-    q = np.concatenate([arm.by_seed[0][in_a], reference.by_seed[0][in_b]])
-    m = np.concatenate([arm.by_seed[1][in_a], reference.by_seed[1][in_b]])
+    residuals = _residuals(arm, reference)[np.concatenate([in_a, len(arm.seed_codes) + in_b])]
     first = np.arange(2 * n) < n
     if 2**n <= _ALL:
         stays = (np.arange(2**n)[:, None] >> np.arange(n) & 1).astype(bool)
-        done = _exact(blank, q, m, first, np.hstack([stays, ~stays]))
+        done = _exact(blank, residuals, first, np.hstack([stays, ~stays]))
         least = 2.0 ** (1 - n)
         return replace(done, note=f"with {n} seeds never below {least:.3g}") if least > 0.05 else done
     drawn = (
         np.hstack([stays, ~stays])
         for stays in (rng.random((rows, n)) < 0.5 for rows in _batches(resamples, 2 * n))
     )
-    return _sampled(blank, q, m, first, drawn, resamples)
+    return _sampled(blank, residuals, first, drawn, resamples)
+
+
+def _residuals(arm: Arm, reference: Arm) -> Floats:
+    """(seeds of both arms, blocks) deviations from cell means; NaN where there is no run."""
+    blocks = sorted({*arm.cells, *reference.cells})
+    out = np.full((len(arm.seed_codes) + len(reference.seed_codes), len(blocks)), np.nan)
+    for start, one in ((0, arm), (len(arm.seed_codes), reference)):
+        rows = start + np.searchsorted(one.seed_codes, one.seeds)
+        out[rows, np.searchsorted(blocks, one.blocks)] = one.residuals
+    return out
 
 
 def _batches(total: int, width: int) -> list[int]:
@@ -75,32 +83,46 @@ def _batches(total: int, width: int) -> list[int]:
     return [min(size, total - start) for start in range(0, total, size)]
 
 
-def _exact(blank: Test, q: Floats, m: Ints, first: Choice, every: Choice) -> Test:
-    if not np.any(q):
+def _exact(blank: Test, residuals: Floats, first: Choice, every: Choice) -> Test:
+    if not np.nansum(residuals**2):
         return replace(blank, note="neither arm has any spread")
-    p = _as_extreme(q, m, first, every) / len(every)
+    p = _as_extreme(residuals, first, every) / len(every)
     return replace(blank, p=p, note=f"all {len(every):,} rearrangements")
 
 
-def _sampled(blank: Test, q: Floats, m: Ints, first: Choice, drawn: Iterator[Choice], total: int) -> Test:
-    if not np.any(q):
+def _sampled(blank: Test, residuals: Floats, first: Choice, drawn: Iterator[Choice], total: int) -> Test:
+    if not np.nansum(residuals**2):
         return replace(blank, note="neither arm has any spread")
-    more = sum(_as_extreme(q, m, first, piece) for piece in drawn)
+    more = sum(_as_extreme(residuals, first, piece) for piece in drawn)
     # The observed arrangement is one of those that could have been drawn (Phipson and Smyth, 2010).
     return replace(blank, p=(more + 1) / (total + 1), note=f"{total:,} random rearrangements")
 
 
-def _as_extreme(q: Floats, m: Ints, first: Choice, chosen: Choice) -> int:
+def _as_extreme(residuals: Floats, first: Choice, chosen: Choice) -> int:
     """How many rearrangements give a log ratio at least as far from zero as the observed one."""
-    observed = abs(_log_ratio(q, m, first[None])[0])
-    found = np.abs(_log_ratio(q, m, chosen))
+    observed = abs(_log_ratio(residuals, first[None])[0])
+    found = np.abs(_log_ratio(residuals, chosen))
     return int(np.sum((found >= observed * (1 - 1e-10)) | np.isnan(found)))
 
 
-def _log_ratio(q: Floats, m: Ints, chosen: Choice) -> Floats:
+def _log_ratio(residuals: Floats, chosen: Choice) -> Floats:
+    """The log ratio of within-cell variances of the chosen rows and the others, each about its own means.
+
+    Centring anew after each exchange keeps the test near its level: residuals of two arms that were centred
+    apart are not quite exchangeable.
+    """
     picked = chosen.astype(float)
-    top, top_runs = picked @ q, picked @ m
-    # What is not on top is below; taking it from the total would leave a rounding where nothing is left.
-    bottom, bottom_runs = (1 - picked) @ q, m.sum() - top_runs
     with np.errstate(divide="ignore", invalid="ignore"):
-        return cast(Floats, np.log(top / top_runs) - np.log(bottom / bottom_runs))
+        return np.log(_within(residuals, picked)) - np.log(_within(residuals, 1 - picked))
+
+
+def _within(residuals: Floats, picked: Floats) -> Floats:
+    there = ~np.isnan(residuals)
+    e = np.where(there, residuals, 0.0)
+    counts = picked @ there
+    squares = picked @ e**2 - (picked @ e) ** 2 / np.maximum(counts, 1)
+    total = (e**2).sum()
+    sums = squares.sum(axis=1)
+    sums[sums < 1e-12 * total] = 0.0
+    out: Floats = sums / np.maximum(counts - 1, 0).sum(axis=1)
+    return out

@@ -209,19 +209,30 @@ def as_markdown(audit: AuditResult) -> str:
     """Tables and sentences in Markdown; every test with its reason and assumptions."""
     out = []
     for c in audit.comparisons:
-        out += [f"## {_md(c.title)}", "", _md(c.verdict), ""]
-        out += [f"- {_md(line.removeprefix('! '))}" for line in _said(c)]
+        out += [f"## {markdown_text(c.title)}", "", markdown_text(c.verdict), ""]
+        out += [f"- {markdown_text(line.removeprefix('! '))}" for line in _said(c)]
         for grid in grids(audit, c, explain=True):
-            out += ["", f"**{_md(grid.title)}**", "", *_lines(grid, _md, "| {} |", " | ", markdown=True)]
+            out += [
+                "",
+                f"**{markdown_text(grid.title)}**",
+                "",
+                *_lines(grid, markdown_text, "| {} |", " | ", markdown=True),
+            ]
         out.append("")
     together = _forest_grid(audit)
     if together is not None:
-        out += [f"**{_md(together.title)}**", "", *_lines(together, _md, "| {} |", " | ", markdown=True), ""]
-    out += [_md(note) for note in (*audit.notes, _foot(audit))]
+        out += [
+            f"**{markdown_text(together.title)}**",
+            "",
+            *_lines(together, markdown_text, "| {} |", " | ", markdown=True),
+            "",
+        ]
+    out += [markdown_text(note) for note in (*audit.notes, _foot(audit))]
     return "\n".join(out) + "\n"
 
 
-def _md(text: str) -> str:
+def markdown_text(text: str) -> str:
+    """Text that Markdown shows as it is."""
     for char in ("\\", "|", "<", ">", "*", "_", "`", "["):
         text = (
             text.replace(char, "\\" + char)

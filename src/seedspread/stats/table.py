@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from seedspread.errors import SeedspreadError
+from seedspread.errors import SeedspreadError, did_you_mean
 from seedspread.stats.arms import Arm
 from seedspread.stats.runs import is_store, runs_table
 
@@ -141,10 +140,8 @@ def _require(column: str, frame: pd.DataFrame, name: str) -> None:
     names = [str(c) for c in frame.columns]
     if column in names:
         return
-    near = get_close_matches(column, names, n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
     shown = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
-    raise TableError(f"{name} has no column {column!r}{hint} (it has {shown})")
+    raise TableError(f"{name} has no column {column!r}{did_you_mean(column, names)} (it has {shown})")
 
 
 def _tidy(frame: pd.DataFrame, columns: Columns, is_stored: bool) -> pd.DataFrame:
@@ -210,8 +207,7 @@ def _numbers(
 def _check_groups(tidy: pd.DataFrame, columns: Columns) -> None:
     groups = list(dict.fromkeys(tidy["group"]))
     if columns.reference not in groups:
-        near = get_close_matches(columns.reference, groups, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
+        hint = did_you_mean(columns.reference, groups)
         shown = ", ".join(groups[:8]) or "no values"
         raise TableError(
             f"no run has {columns.group} = {columns.reference!r}{hint} ({columns.group} has {shown})"

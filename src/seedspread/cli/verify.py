@@ -1,0 +1,74 @@
+"""`seedspread verify-paper`."""
+
+import json as jsonlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from seedspread.published.check import Finding
+
+
+def verify_paper(
+    only: Annotated[
+        str | None, typer.Option(help="Show one verdict only: reproduces, differs or 'not derivable'.")
+    ] = None,
+    write: Annotated[
+        Path | None, typer.Option(help="Write the page for reviewers here, as Markdown.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Recompute every number of the paper from its own per-seed values, and say which hold."""
+    from seedspread.atomic import replacing
+    from seedspread.errors import SeedspreadError
+    from seedspread.published.check import VERDICTS, as_values, check_paper
+
+    if only is not None and only not in VERDICTS:
+        raise SeedspreadError(f"--only must be one of {', '.join(VERDICTS)}; got {only!r}")
+    findings = check_paper()
+    if write is not None:
+        from seedspread.published.page import page
+
+        try:
+            with replacing(write) as part:
+                part.write_text(page(findings))
+        except OSError as error:
+            raise SeedspreadError(f"{write} cannot be written: {error.strerror or error}") from None
+    if json:
+        typer.echo(jsonlib.dumps(as_values(findings), indent=2, ensure_ascii=False))
+    else:
+        _print(findings, only)
+
+
+def _print(findings: "list[Finding]", only: str | None) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from seedspread.published.check import SECTIONS, summary
+
+    console = Console(highlight=False)
+    styles = {"reproduces": "green", "differs": "bold red", "not derivable": "yellow"}
+    for section in SECTIONS:
+        rows = [f for f in findings if f.section == section and only in (None, f.verdict)]
+        if not rows:
+            continue
+        table = Table(title=section, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+        for heading in ("where", "claim", "printed", "computed", "verdict"):
+            table.add_column(heading)
+        for f in rows:
+            table.add_row(
+                Text(f.where),
+                Text(f.what),
+                Text(f.printed),
+                Text(f.computed),
+                Text(f.verdict, style=styles[f.verdict]),
+            )
+            if f.comment and f.verdict != "reproduces":
+                table.add_row("", Text(f"  {f.comment}", style="dim"), "", "", "")
+        console.print(table)
+    counts = summary(findings)
+    told = ", ".join(f"{n} {verdict}" for verdict, n in counts.items())
+    console.print(f"{len(findings)} claims: {told}. The reasons are in docs/paper-check.md and --json.")

@@ -1,0 +1,1 @@
+"""The paper's numbers as data, and the check of each against the others."""

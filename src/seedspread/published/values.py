@@ -1,0 +1,73 @@
+"""The published values: accuracies, measurements by layer, stated sizes; each knows how it was rounded."""
+
+import csv
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+
+from seedspread.stats.arms import Floats
+
+# What a check of words finds: whether it holds (None: cannot be told), what was computed, what to know.
+Outcome = tuple[bool | None, str, str]
+
+SETTINGS = ("cifar10", "cifar10-low", "cifar100", "svhn", "fashion-mnist", "svhn-medium", "svhn-hard")
+
+
+@dataclass(frozen=True)
+class Series:
+    """Published numbers, and by how much rounding may have moved each (0 for exact ones)."""
+
+    values: Floats
+    half_widths: Floats
+
+
+def half_width(printed: str) -> float:
+    """Half of the last printed digit: 78.52 stands for anything from 78.515 to 78.525."""
+    digits = printed.lstrip("+-~< >")
+    return 0.5 * 10.0 ** -(len(digits.split(".")[1]) if "." in digits else 0)
+
+
+@cache
+def per_seed() -> list[dict[str, str]]:
+    """Rows of setting, margin_type, stability, seed, accuracy."""
+    with (files(__package__) / "seeds.csv").open() as file:
+        return list(csv.DictReader(file))
+
+
+@cache
+def _measured() -> dict[str, Any]:
+    return tomllib.loads((files(__package__) / "measured.toml").read_text())
+
+
+@cache
+def series(name: str) -> Series:
+    """By name: `cifar10/clamp/detach`, `cifar10/clamp`, `car/svhn`, `classes/svhn`, or a stated size."""
+    part, _, rest = name.partition("/")
+    if part in SETTINGS:
+        margin_type, _, stability = rest.partition("/")
+        rows = [
+            r["accuracy"]
+            for r in per_seed()
+            if (r["setting"], r["margin_type"]) == (part, margin_type) and stability in ("", r["stability"])
+        ]
+        return _rounded(rows)
+    if part in ("car", "gradient", "stated"):
+        return _rounded(_measured()[part][rest].split())
+    text = _measured()["classes"][rest] if part == "classes" else _measured()["exact"][name]
+    values = np.concatenate([_repeated(word) for word in text.split()])
+    return Series(values, np.zeros(len(values)))
+
+
+def _rounded(words: list[str]) -> Series:
+    if not words:
+        raise KeyError("no published value has this name")
+    return Series(np.array([float(w) for w in words]), np.array([half_width(w) for w in words]))
+
+
+def _repeated(word: str) -> Floats:
+    value, _, times = word.partition("x")
+    return np.full(int(times or 1), float(value))

@@ -1,0 +1,409 @@
+"""Claims in words that follow from numbers: each a function that looks."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+from statsmodels.stats.multitest import multipletests
+
+from seedspread.published.loss import denominator_pathway, modes_differ, neutral_only_for_means
+from seedspread.published.methods import METHODS
+from seedspread.published.values import Outcome, per_seed, series
+from seedspread.stats.arms import Floats
+
+_CELLS = [f"cifar10/{m}/{s}" for m in ("clamp", "subtract") for s in ("detach", "direct")]
+
+
+@dataclass(frozen=True)
+class Words:
+    """A claim in words."""
+
+    section: str
+    where: str
+    says: str
+    check: Callable[[], Outcome]
+
+
+def values(name: str) -> Floats:
+    """Published values by name."""
+    return series(name).values
+
+
+def _two_way(effect: str) -> tuple[float, float]:
+    cells = [values(c) for c in _CELLS]
+    return METHODS[f"two_way_means_{effect}"](*cells), METHODS[f"two_way_medians_{effect}"](*cells)
+
+
+def _ratio(setting: str) -> float:
+    return METHODS["ratio"](values(f"{setting}/clamp"), values(f"{setting}/subtract"))
+
+
+def _welch(setting: str) -> tuple[float, float]:
+    x, y = values(f"{setting}/clamp"), values(f"{setting}/subtract")
+    return float(x.mean() - y.mean()), METHODS["welch_p"](x, y)
+
+
+def fourteen_seeds() -> Outcome:
+    seeds = len({r["seed"] for r in per_seed() if r["setting"] == "cifar10"})
+    r = np.corrcoef(values("cifar10/clamp/detach"), values("cifar10/clamp/direct"))[0, 1]
+    s = np.corrcoef(values("cifar10/subtract/detach"), values("cifar10/subtract/direct"))[0, 1]
+    comment = (
+        f"the appendix says that the same seed index is the same seed in every condition: there are {seeds} "
+        f"seeds, each "
+        "run in two modes whose gradients are equal in exact arithmetic. Counting their runs as 14 "
+        "independent "
+        "values makes every p value of Section 5.2 too small"
+    )
+    return (
+        seeds == 14,
+        f"{seeds} seeds; the two runs of a seed correlate by {r:.2f} (clamp), {s:.2f} (subtract)",
+        comment,
+    )
+
+
+def no_mean_difference() -> Outcome:
+    difference, p = _welch("cifar10")
+    comment = (
+        "not detected, which is not the same as absent: differences up to 0.6 points are compatible with it"
+    )
+    return True, f"difference {difference:.2f}, p = {p:.2f}", comment
+
+
+def no_cost() -> Outcome:
+    told = []
+    for setting in ("svhn", "fashion-mnist", "cifar100"):
+        difference, p = _welch(setting)
+        told.append(f"{setting} {-difference:+.2f} (p = {p:.3f})")
+    comment = (
+        "true of CIFAR-10, where it is said. The means of the other datasets are not tested in the paper: on "
+        "SVHN and Fashion-MNIST subtraction is less accurate, at p below 0.05 each"
+    )
+    return True, "subtract minus clamp: " + ", ".join(told), comment
+
+
+def lower_elsewhere() -> Outcome:
+    ratios = {s: _ratio(s) for s in ("cifar100", "svhn", "fashion-mnist")}
+    told = ", ".join(f"{s} {r:.2f}" for s, r in ratios.items())
+    comment = (
+        "so the samples say; only Fashion-MNIST's ratio is significant by itself, and not after Holm's "
+        "adjustment "
+        "over the four datasets (Section 7.3 below)"
+    )
+    return all(r < 1 for r in ratios.values()), told, comment
+
+
+def marginal() -> Outcome:
+    mean, median = _two_way("margin")
+    comment = (
+        "by the analysis that the text describes, the effect of the margin type is significant at 0.05 under "
+        "both tests; the printed p values are of other tests (Table 4). Runs of one seed are still "
+        "counted as independent, so neither settles the matter"
+    )
+    return min(mean, median) > 0.05, f"p = {mean:.3f} (means), {median:.3f} (medians)", comment
+
+
+def stability_p() -> Outcome:
+    mean, median = _two_way("stability")
+    return (
+        mean > 0.82 and median > 0.82,
+        f"p = {mean:.3f} (means), {median:.3f} (medians)",
+        "the conclusion, no evidence of an effect, stands; the bound does not",
+    )
+
+
+def interaction() -> Outcome:
+    mean, median = _two_way("interaction")
+    return (
+        0.05 < mean < 0.1,
+        f"p = {mean:.3f} (means), {median:.3f} (medians)",
+        "there is nothing marginal to explain: 0.058 is the test of all four cells at once",
+    )
+
+
+def normality_supports_f() -> Outcome:
+    comment = (
+        "Shapiro-Wilk does not reject, but at 14 values of 7 seeds it would hardly notice; the F test also "
+        "needs independent values, and the twins of a seed are not"
+    )
+    return None, "p = 0.58 and 0.59", comment
+
+
+def dose_response() -> Outcome:
+    subtract = values("cifar10/subtract/detach")
+    standard = METHODS["ratio"](values("cifar10/clamp"), subtract)
+    low = METHODS["ratio"](values("cifar10-low/clamp"), subtract)
+    pooled = METHODS["ratio"](values("cifar10-low/clamp"), values("cifar10/subtract"))
+    p = METHODS["f_p"](values("cifar10/clamp"), values("cifar10-low/clamp"))
+    comment = (
+        "5.90 divides by the pooled subtraction variance (0.172), 2.98 by that of detach alone (0.218). With "
+        "one "
+        f"reference the ratio goes from {standard:.2f} to {low:.2f} (detach), or from 5.90 to {pooled:.2f} "
+        f"(pooled): by {1 - low / standard:.0%}, not a half. The clamp variances themselves, 1.017 and "
+        f"0.650, do not "
+        f"differ detectably (F test p = {p:.2f})"
+    )
+    return abs(low / standard - 0.5) < 0.05, f"{standard:.2f} to {low:.2f} with one reference", comment
+
+
+def halves() -> Outcome:
+    standard, low = values("car/cifar10 standard")[0], values("car/cifar10 low")[0]
+    cut = 1 - low / standard
+    return (
+        abs(cut - 0.5) < 0.05,
+        f"{standard} % to {low} %: reduced by {cut:.1%}",
+        "the margin is halved, not the rate",
+    )
+
+
+def over_60_early() -> Outcome:
+    rates = values("car/cifar10 standard")
+    comment = "only layer 0 exceeds 60 %; layer 1 has 58.3 %"
+    return bool(np.all(rates[:2] > 60)), f"layers 0 and 1: {rates[0]} %, {rates[1]} %", comment
+
+
+def gap_narrows() -> Outcome:
+    gap = values("car/cifar10 standard") - values("car/cifar10 low")
+    return bool(np.all(np.diff(gap) < 0)), "gaps " + ", ".join(f"{g:.1f}" for g in gap), ""
+
+
+def below_half_by_layer_3() -> Outcome:
+    rates = values("car/cifar10 standard")
+    return bool(rates[3] < 50 <= rates[2]), f"layer 2 {rates[2]} %, layer 3 {rates[3]} %", ""
+
+
+def truncation_tracks_rate() -> Outcome:
+    rates = values("car/cifar10 standard")[:4]
+    ratios = values("gradient/cifar10 subtract") / values("gradient/cifar10 clamp")
+    comment = (
+        "both fall from layer to layer, which is what is claimed; but the rate falls by a fifth while the "
+        "ratio "
+        "falls to a fifth, and at layer 3, half of the pairs saturated, clamping has the larger norm"
+    )
+    told = ", ".join(f"{c} %: {r:.2f}" for c, r in zip(rates, ratios, strict=True))
+    return bool(np.all(np.diff(rates) < 0) and np.all(np.diff(ratios) < 0)), told, comment
+
+
+def ten_times_fewer() -> Outcome:
+    ten, hundred = (
+        METHODS["expected_pairs"](values("batch"), values(f"classes/{c}")) for c in ("cifar10", "cifar100")
+    )
+    return abs(ten / hundred - 10) < 0.5, f"{ten:,.0f} / {hundred:,.0f} = {ten / hundred:.2f}", ""
+
+
+def reverse_of_cifar10() -> Outcome:
+    ten, hundred = (
+        values(f"gradient/{d} clamp")[0] / values(f"gradient/{d} subtract")[0]
+        for d in ("cifar10", "cifar100")
+    )
+    comment = (
+        "both ratios are below 1: on both datasets clamping has the smaller gradient at layer 0, on CIFAR-10 "
+        "more so. "
+        "Nothing is reversed"
+    )
+    return (ten - 1) * (hundred - 1) < 0, f"clamp / subtract: {hundred:.2f} and {ten:.2f}", comment
+
+
+def no_truncation_on_cifar100() -> Outcome:
+    c, s = values("gradient/cifar100 clamp")[0], values("gradient/cifar100 subtract")[0]
+    comment = "at layer 0 clamping has a norm 1.7 times smaller: truncation is weaker there, not absent"
+    return bool(abs(np.log(c / s)) < np.log(1.25)), f"{c} against {s}: {s / c:.2f} times smaller", comment
+
+
+def higher_under_clamping() -> Outcome:
+    c, s = values("gradient/cifar10 clamp")[0], values("gradient/cifar10 subtract")[0]
+    return bool(c > s), f"clamp {c}, subtract {s}", "it is 4.0 times lower, as Table 8 and Section 6 say"
+
+
+def single_seed() -> Outcome:
+    comment = "a single seed has no standard deviation over seeds; what the ± of Table 12 is, is not said"
+    return None, "-", comment
+
+
+def rises_with_depth() -> Outcome:
+    rates, mean = values("car/svhn"), 70.6
+    rest = (8 * mean - rates.sum()) / 4
+    comment = (
+        f"Table 18 gives 78.3 % to layer 3, Section 7.2 to layer 7. With a mean of 70.6 % over eight layers, "
+        f"layers 4 "
+        f"to 7 average {rest:.1f} %, below layer 3: the rate rises to layer 3 and then falls"
+    )
+    return (
+        bool(rest >= rates[3]),
+        f"layers 0 to 3: {', '.join(f'{r}' for r in rates)}; 4 to 7 on average {rest:.1f}",
+        comment,
+    )
+
+
+def falls_on_cifar10() -> Outcome:
+    rates = values("car/cifar10 standard")
+    return bool(np.all(np.diff(rates) < 0)), ", ".join(f"{r}" for r in rates), ""
+
+
+def lower_at_every_layer() -> Outcome:
+    lower = values("car/cifar100") < values("car/cifar10 standard")
+    return bool(np.all(lower)), f"{int(lower.sum())} of {len(lower)} layers", ""
+
+
+def above_92() -> Outcome:
+    means = {
+        f"{d}, {m}": values(f"{d}/{m}").mean()
+        for d in ("svhn", "fashion-mnist")
+        for m in ("clamp", "subtract")
+    }
+    told = ", ".join(f"{name} {mean:.2f}" for name, mean in means.items())
+    return all(m > 92 for m in means.values()), told, "Fashion-MNIST reaches it under clamp only"
+
+
+def strongest_inversion() -> Outcome:
+    ratios = {d: _ratio(d) for d in ("cifar100", "svhn", "fashion-mnist")}
+    told = ", ".join(f"{d} {r:.3f}" for d, r in ratios.items())
+    return min(ratios, key=lambda d: ratios[d]) == "fashion-mnist", told, ""
+
+
+def only_cifar10_above_one() -> Outcome:
+    comment = "true of the table; SVHN itself has ratios above 1 in the medium and hard levels of Table 15"
+    return (
+        _ratio("cifar10") > 1 and all(_ratio(d) < 1 for d in ("cifar100", "svhn", "fashion-mnist")),
+        "",
+        comment,
+    )
+
+
+def more_aggressive() -> Outcome:
+    padding, flip = values("padding of easy, medium, hard"), values("flip in easy, medium, hard")
+    holds = bool(np.all(np.diff(padding) >= 0) and np.all(np.diff(flip) >= 0))
+    comment = (
+        "crop padding goes from 12 pixels (easy) to 4 (medium) to 6 (hard), and the flip is dropped in "
+        "medium and back in "
+        "hard: rotation, colour and erasing are added, but no level contains the one before"
+    )
+    return holds, "padding " + ", ".join(f"{p:.0f}" for p in padding) + "; flip yes, no, yes", comment
+
+
+def sweep_confirms() -> Outcome:
+    p = METHODS["f_p"](values("svhn-medium/clamp"), values("svhn-medium/subtract"))
+    largest, size = values("largest class and size of the SVHN test set")
+    majority = 100 * largest / size
+    failed, sound = (int((values(f"svhn-hard/{m}") <= majority).sum()) for m in ("clamp", "subtract"))
+    fisher = stats.fisher_exact([[failed, 5 - failed], [sound, 5 - sound]]).pvalue
+    comment = (
+        f"medium and hard differ by 2 points in accuracy and both lie near the share of the largest class "
+        f"({majority:.1f} "
+        f"%); {failed} of 5 hard clamp runs lie below it. That is not intermediate difficulty but runs that "
+        f"did not learn: how "
+        f"often they fail is the question ({failed} of 5 against {sound} of 5, Fisher p = {fisher:.2f}), not "
+        f"a variance"
+    )
+    return failed == 0 and p < 0.05, f"medium: ratio 2.18, p = {p:.2f}; hard: two clusters", comment
+
+
+def two_clusters() -> Outcome:
+    hard = np.sort(values("svhn-hard/clamp"))
+    return (
+        bool(abs(hard[3:].mean() - 35) < 0.5 and abs(hard[:3].mean() - 18) < 0.5),
+        f"{hard[:3].mean():.1f} % (3 seeds) and {hard[3:].mean():.1f} % (2 seeds)",
+        "",
+    )
+
+
+def necessary() -> Outcome:
+    return (
+        None,
+        "-",
+        "the clamp activation rate was not measured in the medium and hard levels, nor on Fashion-MNIST",
+    )
+
+
+def nearly_six() -> Outcome:
+    return abs(_ratio("cifar10") - 6) < 0.5, f"{_ratio('cifar10'):.2f}", ""
+
+
+def indistinguishable_low() -> Outcome:
+    x, y = values("cifar10-low/clamp"), values("cifar10-low/subtract")
+    p = METHODS["welch_p"](x, y)
+    return p > 0.05, f"p = {p:.2f}", ""
+
+
+def holm_adjusted() -> Outcome:
+    settings = ("cifar10", "cifar100", "svhn", "fashion-mnist")
+    p = [METHODS["f_p"](values(f"{d}/clamp"), values(f"{d}/subtract")) for d in settings]
+    adjusted = multipletests(p, method="holm")[1]
+    comment = "by itself, as the paper says it; not after Holm's adjustment over the four datasets"
+    return p[3] < 0.05, f"p = {p[3]:.3f}; adjusted {adjusted[3]:.3f}", comment
+
+
+_GENERAL, _METHODS, _CIFAR10 = "Abstract and introduction", "4 Methods", "5.2 CIFAR-10"
+_MECHANISM, _ELSEWHERE, _DISCUSSION = "6 Mechanism", "7 Generalisation", "8 Discussion"
+_LIMITS = "9 Limitations and conclusion"
+
+WORDS = (
+    Words(_GENERAL, "Abstract", "no difference in mean accuracy on CIFAR-10", no_mean_difference),
+    Words(_GENERAL, "Abstract", "removes the inflation at no cost to mean accuracy", no_cost),
+    Words(_GENERAL, "Abstract", "equal or lower variance on the other three datasets", lower_elsewhere),
+    Words(
+        _METHODS, "Section 4.2", "the modes differ in whether gradients flow through the max", modes_differ
+    ),
+    Words(_CIFAR10, "Section 5.2", "n = 14 seeds per margin type", fourteen_seeds),
+    Words(_CIFAR10, "Section 5.2", "the margin-type effect is marginal", marginal),
+    Words(_CIFAR10, "Sections 5.1, 5.2, 9", "stability mode: both p > 0.82", stability_p),
+    Words(_CIFAR10, "Section 5.2", "a marginal Levene interaction", interaction),
+    Words(_CIFAR10, "Section 5.2", "normality tests support the F test's assumption", normality_supports_f),
+    Words(_CIFAR10, "Sections 5.2, 6.4, 10", "halving the margin halves the variance ratio", dose_response),
+    Words(
+        _CIFAR10, "Section 5.2", "no significant mean difference under the low margin", indistinguishable_low
+    ),
+    Words(
+        _MECHANISM,
+        "Section 6.1",
+        "gradients flow through a saturated pair's denominator pathway",
+        denominator_pathway,
+    ),
+    Words(_MECHANISM, "Section 6.2", "the gap between schedules narrows monotonically", gap_narrows),
+    Words(_MECHANISM, "Section 6.3", "the rate drops below 50 % by layer 3", below_half_by_layer_3),
+    Words(
+        _MECHANISM,
+        "Section 6.3",
+        "norm reduction corresponds to the rate across layers",
+        truncation_tracks_rate,
+    ),
+    Words(_MECHANISM, "Section 6.4", "reducing the starting margin halves the rate", halves),
+    Words(_ELSEWHERE, "Table 9", "CIFAR-10 is the only dataset with a ratio above 1", only_cifar10_above_one),
+    Words(_ELSEWHERE, "Section 7.1", "CIFAR-100 has about 10 times fewer positive pairs", ten_times_fewer),
+    Words(
+        _ELSEWHERE,
+        "Section 7.1",
+        "low rate translates to an absence of truncation",
+        no_truncation_on_cifar100,
+    ),
+    Words(_ELSEWHERE, "Section 7.1", "the reverse of CIFAR-10", reverse_of_cifar10),
+    Words(_ELSEWHERE, "Table 12", "norms of a single seed, with a standard deviation", single_seed),
+    Words(
+        _ELSEWHERE,
+        "Section 7.2, Table 18",
+        "SVHN's rate increases with depth, to 78.3 % at layer 7",
+        rises_with_depth,
+    ),
+    Words(_ELSEWHERE, "Section 7.2", "CIFAR-10's rate decreases monotonically", falls_on_cifar10),
+    Words(_ELSEWHERE, "Section 7.3", "the strongest inversion", strongest_inversion),
+    Words(_ELSEWHERE, "Section 7.3", "Fashion-MNIST's inversion is significant", holm_adjusted),
+    Words(_ELSEWHERE, "Section 7.4", "progressively more aggressive augmentation", more_aggressive),
+    Words(_ELSEWHERE, "Section 7.4", "bimodal: about 35 % and about 18 %", two_clusters),
+    Words(
+        _ELSEWHERE,
+        "Sections 7.4, 7.5",
+        "the sweep confirms the role of intermediate difficulty",
+        sweep_confirms,
+    ),
+    Words(_ELSEWHERE, "Section 7.5", "a high rate is necessary", necessary),
+    Words(_ELSEWHERE, "Sections 7.5, 8", "SVHN and Fashion-MNIST reach more than 92 %", above_92),
+    Words(_DISCUSSION, "Section 8", "lower rate at every layer of CIFAR-100", lower_at_every_layer),
+    Words(
+        _DISCUSSION, "Section 8", "CIFAR-10's ratio is 4.0 times higher under clamping", higher_under_clamping
+    ),
+    Words(
+        _LIMITS, "Section 9", "gradient-neutrality does not hold for other reductions", neutral_only_for_means
+    ),
+    Words(_LIMITS, "Section 10", "nearly six-fold", nearly_six),
+    Words(_LIMITS, "Section 10", "rates exceed 60 % at early layers", over_60_early),
+)

@@ -1,0 +1,84 @@
+"""`seedspread audit`, `seeds` and `verify-paper`, as a user without torch runs them."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from seedspread.published.page import published_table
+from tests.cli.test_cli import seedspread_command
+
+
+def paper_csv(tmp_path: Path) -> str:
+    path = tmp_path / "paper.csv"
+    table = published_table()
+    table[table["setting"] == "cifar10"].to_csv(path, index=False)
+    return str(path)
+
+
+# Makes `import torch` fail in a child process, and leaves no trace that other libraries could trip over.
+NO_TORCH = """
+import sys
+class NoTorch:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition('.')[0] == 'torch':
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, NoTorch())
+"""
+
+
+def without_torch(*arguments: str) -> subprocess.CompletedProcess[str]:
+    code = NO_TORCH + f"sys.argv = {['seedspread', *arguments]!r}\nfrom seedspread.cli import main; main()"
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+
+def test_the_audit_tells_the_whole_story_in_one_screen(tmp_path: Path) -> None:
+    plot = tmp_path / "a.png"
+    done = without_torch("audit", paper_csv(tmp_path), "--block", "stability", "--plot", str(plot))
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) < 70
+    for said in ("clamp    |", "F test, pooled", "8.22 times", "ratios above 12 can be detected"):
+        assert said in done.stdout
+    assert plot.read_bytes().startswith(b"\x89PNG")
+
+
+def test_other_forms(tmp_path: Path) -> None:
+    path = paper_csv(tmp_path)
+    done = seedspread_command("audit", path, "--block", "stability", "--json")
+    assert json.loads(done.stdout)["comparisons"][0]["group"] == "clamp"
+    assert (
+        "\\toprule" in seedspread_command("audit", path, "--block", "stability", "--format", "latex").stdout
+    )
+    explained = seedspread_command("audit", path, "--block", "stability", "--explain").stdout
+    assert "assumes" in explained
+
+
+def test_mistakes_are_one_line(tmp_path: Path) -> None:
+    path = paper_csv(tmp_path)
+    for arguments, said in (
+        ((path, "--value", "acc"), "did you mean 'accuracy'"),
+        ((path,), "--block"),
+        ((path, "--block", "stability", "--format", "word"), "--format must be one of"),
+        ((str(tmp_path / "no.csv"),), "does not exist"),
+    ):
+        done = seedspread_command("audit", *arguments)
+        assert done.returncode == 1
+        assert done.stderr.count("\n") == 1
+        assert said in done.stderr
+
+
+def test_seed_budgets() -> None:
+    assert without_torch("seeds", "--sd", "1.0", "--se", "0.3").stdout.startswith("12 seeds")
+    found = json.loads(seedspread_command("seeds", "--ratio", "5.9", "--json").stdout)
+    assert found["seeds"] == [12, 12]
+    assert "7 seeds per arm detect" in seedspread_command("seeds", "--n", "7").stdout
+    assert seedspread_command("seeds").stderr.startswith("error: say what is wanted")
+
+
+def test_the_paper_is_verified_without_torch() -> None:
+    done = without_torch("verify-paper", "--only", "differs")
+    assert done.returncode == 0, done.stderr
+    assert "claims:" in done.stdout
+    found = json.loads(seedspread_command("verify-paper", "--json").stdout)
+    assert set(found["summary"]) == {"reproduces", "differs", "not derivable"}
+    assert seedspread_command("verify-paper", "--only", "wrong").returncode == 1

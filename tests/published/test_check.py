@@ -1,0 +1,110 @@
+"""The check of the paper: known verdicts, and that a changed number changes its verdict."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from seedspread.published.check import check_paper, recompute, summary
+from seedspread.published.methods import METHODS, NAMES
+from seedspread.published.page import audit_published, page, published_table
+from seedspread.published.values import Series, half_width, series
+from seedspread.published.words import WORDS
+
+ROOT = Path(__file__).parents[2]
+FINDINGS = check_paper()
+
+
+def verdict(where: str, what: str) -> str:
+    found = [f for f in FINDINGS if f.where == where and what in f.what]
+    assert len(found) == 1, [f.what for f in found]
+    return found[0].verdict
+
+
+def test_every_per_seed_accuracy_of_the_appendices_is_there() -> None:
+    """Tables 16 and 17, 19 to 22: 28 + 21 + 20 + 10 + 10 + 20 values."""
+    table = published_table()
+    assert len(table) == 28 + 21 + 20 + 10 + 10 + 20
+    # Checksums worked out by adding up the printed rows.
+    sums = table.assign(a=table["accuracy"].astype(float)).groupby("setting")["a"].sum()
+    assert sums["svhn"] == pytest.approx(483.52 + 476.43)
+    assert sums["cifar100"] == pytest.approx(260.34 + 257.85 + 256.48 + 257.32)
+
+
+@pytest.mark.parametrize(
+    ("where", "what", "expected"),
+    [
+        ("Section 5.2, variance comparison", "variance ratio", "reproduces"),
+        ("Section 5.2, variance comparison", "p, F test", "reproduces"),
+        ("Section 5.2, bootstrap interval", "low", "reproduces"),
+        ("Section 5.2, bootstrap interval", "high", "reproduces"),
+        ("Section 5.2, low margin, bootstrap interval", "high", "reproduces"),
+        ("Section 5.2, mean comparison", "Welch df", "differs"),
+        ("Section 5.2, mean comparison", "Welch t", "differs"),
+        ("Table 4, Levene", "margin type", "differs"),
+        ("Table 4, Brown-Forsythe", "interaction", "differs"),
+        ("Table 15, medium", "variance, clamp", "differs"),
+        ("Table 15, medium", "variance ratio", "reproduces"),
+        ("Section 5.1, all runs", "runs in all", "differs"),
+        ("Section 6.4", "halves the rate", "differs"),
+        ("Section 7.1", "the reverse", "differs"),
+        ("Section 7.4", "progressively", "differs"),
+        ("Section 9", "other reductions", "differs"),
+        ("Section 10", "nearly six-fold", "reproduces"),
+        ("Abstract", "no cost", "reproduces"),
+        ("Table 18, mean (L0-L7)", "mean", "not derivable"),
+    ],
+)
+def test_known_verdicts(where: str, what: str, expected: str) -> None:
+    assert verdict(where, what) == expected
+
+
+def test_where_a_number_differs_a_reason_is_given() -> None:
+    assert all(f.comment for f in FINDINGS if f.verdict != "reproduces")
+
+
+def test_the_counts_add_up() -> None:
+    counts = summary(FINDINGS)
+    assert sum(counts.values()) == len(FINDINGS)
+    assert counts["reproduces"] > 6 * counts["differs"]
+
+
+@pytest.mark.parametrize(("printed", "agrees"), [("0.927", True), ("0.922", False), ("0.932", False)])
+def test_a_changed_digit_changes_the_verdict(printed: str, agrees: bool) -> None:
+    assert recompute("sd", printed, [series("cifar10/clamp/detach")])[1] is agrees
+
+
+def test_rounding_of_the_inputs_counts() -> None:
+    """1.2 may be anything up to 1.25, so a product of 1.2 and 1.2 can be 1.56, and not 1.57."""
+    rounded = Series(np.array([1.2, 1.2]), np.array([0.05, 0.05]))
+    exact = Series(np.array([1.2, 1.2]), np.zeros(2))
+    assert recompute("product", "1.56", [rounded])[1]
+    assert not recompute("product", "1.57", [rounded])[1]
+    assert not recompute("product", "1.56", [exact])[1]
+
+
+def test_half_of_the_last_digit() -> None:
+    assert half_width("78.52") == pytest.approx(0.005)
+    assert half_width("7") == pytest.approx(0.5)
+    assert half_width("-0.64") == pytest.approx(0.005)
+
+
+def test_every_claim_in_words_is_looked_at_in_a_way_that_can_fail() -> None:
+    """Their outcomes are not all alike, and none rests on a missing value."""
+    outcomes = [word.check() for word in WORDS]
+    assert {True, False, None} == {holds for holds, _, _ in outcomes}
+    assert not any("nan" in computed for _, computed, _ in outcomes)
+
+
+def test_a_method_that_is_named_has_a_name_that_exists() -> None:
+    assert set(NAMES) <= set(METHODS)
+
+
+def test_the_page_in_docs_is_the_one_that_the_data_give() -> None:
+    assert (ROOT / "docs" / "paper-check.md").read_text() == page(FINDINGS)
+
+
+def test_the_published_accuracies_can_be_audited() -> None:
+    found = audit_published()
+    assert [c.stratum for c in found.comparisons] == ["cifar10", "cifar100", "svhn", "fashion-mnist"]
+    assert [round(c.paper.ratio or 0, 2) for c in found.comparisons] == [5.90, 0.39, 0.25, 0.08]

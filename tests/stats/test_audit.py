@@ -1,0 +1,191 @@
+"""The audit of whole tables: what it says, in which forms, and what it makes of odd input."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from seedspread import audit
+from seedspread.published.page import published_table
+from seedspread.stats.plot import PlotError, draw_audit
+from seedspread.stats.result import AuditResult
+from seedspread.stats.table import TableError
+
+
+def paper(setting: str = "cifar10", **options: object) -> AuditResult:
+    table = published_table()
+    rows = table[table["setting"] == setting]
+    return audit(rows, "accuracy", "margin_type", "subtract", "stability", **options)  # type: ignore[arg-type]
+
+
+def table(values: dict[str, list[float]]) -> pd.DataFrame:
+    rows = [(g, seed, v) for g, vs in values.items() for seed, v in enumerate(vs)]
+    return pd.DataFrame(rows, columns=["group", "seed", "value"])
+
+
+def two(x: list[float], y: list[float], **options: object) -> AuditResult:
+    return audit(table({"new": x, "old": y}), "value", "group", "old", **options)  # type: ignore[arg-type]
+
+
+def test_the_papers_table_gets_the_seed_as_unit_and_the_papers_figure_beside_it() -> None:
+    c = paper().comparisons[0]
+    assert c.paper.ratio == pytest.approx(5.90, abs=0.005)
+    assert c.paper.p == pytest.approx(0.003, abs=0.0005)
+    # Cell variances (0.859 + 1.341) / (0.218 + 0.050), from Table 3.
+    assert c.headline.ratio == pytest.approx((0.8590 + 1.3408) / (0.2178 + 0.0500), rel=1e-3)
+    assert c.headline.p is not None
+    assert c.headline.p > 0.05
+    assert any("correlate by 0.81" in w for w in c.warnings)
+    assert any("overstates" in w for w in c.warnings)
+    assert "8.22 times" in c.verdict
+    assert "5.9 (p = 0.003)" in c.verdict
+    assert "Means do not differ" in c.verdict
+
+
+def test_every_test_says_why_and_what_it_assumes() -> None:
+    for setting in ("cifar10", "svhn-hard"):
+        for test in paper(setting).comparisons[0].tests:
+            assert test.why
+            assert test.assumes
+            assert test.p is not None or test.interval is not None or test.note
+
+
+def test_the_same_random_seed_gives_the_same_bytes_and_another_does_not() -> None:
+    one, two_, other = paper().to_json(), paper().to_json(), paper(random_seed=1).to_json()
+    assert one == two_
+    assert one != other
+
+
+def test_the_order_of_rows_does_not_matter_where_nothing_is_drawn() -> None:
+    rows = published_table()
+    rows = rows[rows["setting"] == "cifar100"]
+    mixed = rows.sample(frac=1, random_state=3)
+    one, other = (
+        audit(r, "accuracy", "margin_type", "subtract", "stability").comparisons[0] for r in (rows, mixed)
+    )
+    assert one.headline.p == pytest.approx(other.headline.p)
+    assert one.test("permutation").p == pytest.approx(other.test("permutation").p)
+
+
+def test_datasets_are_adjusted_together_and_stand_in_a_forest() -> None:
+    rows = published_table()
+    rows = rows[rows["setting"].isin(["cifar10", "svhn", "fashion-mnist"])]
+    found = audit(rows, "accuracy", "margin_type", "subtract", "stability", by="setting")
+    assert [c.stratum for c in found.comparisons] == ["cifar10", "svhn", "fashion-mnist"]
+    p = sorted(c.headline.p or 1 for c in found.comparisons)
+    assert min(c.p_holm or 1 for c in found.comparisons) == pytest.approx(3 * p[0])
+    assert found.forest is not None
+    assert found.forest.df == 2
+    assert "heterogeneity" in found.to_text()
+
+
+def test_three_groups_are_each_compared_with_the_reference() -> None:
+    rng = np.random.default_rng(0)
+    rows = table({g: list(rng.normal(size=8)) for g in ("a", "b", "ref")})
+    found = audit(rows, "value", "group", "ref")
+    assert [(c.group, c.reference) for c in found.comparisons] == [("a", "ref"), ("b", "ref")]
+
+
+def test_identical_twins_are_called_one_run() -> None:
+    rng = np.random.default_rng(1)
+    rows = table({"new": list(rng.normal(size=6)), "old": list(rng.normal(size=6))})
+    twice = pd.concat([rows.assign(mode="x"), rows.assign(mode="y")])
+    c = audit(twice, "value", "group", "old", "mode").comparisons[0]
+    once = audit(rows, "value", "group", "old").comparisons[0]
+    assert any("one run counted several times" in w for w in c.warnings)
+    assert c.headline.p == pytest.approx(once.headline.p)
+    assert c.test("f").p < once.test("f").p  # type: ignore[operator]
+    assert c.test("f").holds is False
+
+
+def test_a_collapsed_arm_is_asked_how_often_it_fails() -> None:
+    c = paper("svhn-hard").comparisons[0]
+    assert c.collapse.found
+    assert c.verdict.startswith("The variance ratio is the wrong question here: 3 of 5 clamp seeds")
+
+
+def test_a_single_run_counts_for_the_means_only() -> None:
+    c = two([1.0], [1.0, 2.0, 3.0]).comparisons[0]
+    assert c.headline.ratio is None
+    assert "single run" in c.verdict
+    assert c.test("seed_means").estimate == pytest.approx(-1.0)
+
+
+def test_no_spread_is_a_sentence() -> None:
+    assert "All values of old are equal" in two([1.0, 2, 3], [5.0, 5, 5]).comparisons[0].verdict
+    assert "Neither arm has any spread" in two([2.0, 2, 2], [5.0, 5, 5]).comparisons[0].verdict
+    assert "whether that is more than chance cannot be told" in two([1.0, 2], [1.0, 5]).comparisons[0].verdict
+
+
+finite = st.floats(-1e6, 1e6).map(lambda v: round(v, 3))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(finite, min_size=1, max_size=9), st.lists(finite, min_size=1, max_size=9))
+def test_no_input_gives_a_nan_or_an_error(x: list[float], y: list[float]) -> None:
+    found = two(x, y, resamples=100)
+    for form in (found.to_text(), found.to_markdown(), found.to_latex()):
+        assert "nan" not in form
+        assert "None" not in form
+    assert "NaN" not in found.to_json()
+    assert found.comparisons[0].verdict
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.sampled_from([1.0, 1.0, 2.0, 3.0]), min_size=8, max_size=8), st.integers(0, 3))
+def test_ties_and_missing_cells_are_no_error(values: list[float], missing: int) -> None:
+    rows = [("new" if i < 4 else "old", "xy"[i % 2], i % 4 // 2, v) for i, v in enumerate(values)]
+    rows = [row for i, row in enumerate(rows) if i != missing]
+    frame = pd.DataFrame(rows, columns=["group", "mode", "seed", "value"])
+    found = audit(frame, "value", "group", "old", "mode", resamples=100)
+    assert "nan" not in found.to_text()
+
+
+def test_json_has_everything_and_no_infinity() -> None:
+    found = json.loads(two([1.0, 2, 3, 9], [1.0, 1, 1, 2], resamples=200).to_json())
+    assert found["comparisons"][0]["tests"][0]["key"] == "seed_jackknife"
+    assert {"comparisons", "forest", "rows", "random_seed", "values"} <= set(found)
+
+
+def test_latex_is_booktabs_and_escaped() -> None:
+    rows = table({"a_b & c%": [1.0, 2, 4], "old": [1.0, 2, 2]})
+    text = audit(rows, "value", "group", "old").to_latex()
+    assert "\\toprule" in text
+    assert "a\\_b \\& c\\%" in text
+    tables = [line for line in text.splitlines() if not line.startswith("%")]
+    assert not any("a_b" in line for line in tables)
+
+
+def test_markdown_does_not_let_names_out_of_their_cells() -> None:
+    rows = table({"a|b <script>": [1.0, 2, 4], "old": [1.0, 2, 2]})
+    text = audit(rows, "value", "group", "old").to_markdown()
+    assert "<script>" not in text
+    assert "a\\|b &lt;script&gt;" in text
+
+
+def test_a_picture_is_drawn_the_same_each_time(tmp_path: Path) -> None:
+    for suffix in (".png", ".svg", ".pdf"):
+        paths = [tmp_path / f"{k}{suffix}" for k in range(2)]
+        for path in paths:
+            draw_audit(paper(), path)
+        assert paths[0].read_bytes() == paths[1].read_bytes()
+        assert paths[0].stat().st_size > 5000
+    with pytest.raises(PlotError, match="must end in"):
+        draw_audit(paper(), tmp_path / "a.bmp")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"level": 1.0}, "level"),
+        ({"resamples": 10}, "resamples"),
+        ({"test_size": 1}, "test_size"),
+    ],
+)
+def test_impossible_options_are_refused(options: dict[str, float], said: str) -> None:
+    with pytest.raises(TableError, match=said):
+        two([1.0, 2, 3], [1.0, 2, 3], **options)

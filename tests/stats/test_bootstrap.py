@@ -1,0 +1,99 @@
+"""Bootstrap intervals against scipy's."""
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from seedspread.stats.arms import Floats
+from seedspread.stats.bootstrap import bootstrap_tests, clustered_bootstrap, ratio_resamples
+from tests.stats.arms import arm, paper_arms
+
+
+def ratio(x: Floats, y: Floats, axis: int) -> Floats:
+    out: Floats = np.var(x, axis=axis, ddof=1) / np.var(y, axis=axis, ddof=1)
+    return out
+
+
+@pytest.mark.parametrize("method", ["percentile", "BCa"])
+def test_the_intervals_are_scipys_up_to_the_draws(method: str) -> None:
+    x, y = paper_arms()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        expected = stats.bootstrap(
+            (x.values, y.values), ratio, n_resamples=50_000, method=method, vectorized=True, rng=1
+        ).confidence_interval
+    found = bootstrap_tests(x, y, 0.95, 50_000, np.random.default_rng(2))[method == "BCa"].interval
+    assert found is not None
+    assert found.low == pytest.approx(expected.low, rel=0.03)
+    assert found.high == pytest.approx(expected.high, rel=0.03)
+
+
+def test_the_papers_interval_is_one_of_those_that_the_draws_give() -> None:
+    x, y = paper_arms()
+    ends = np.array(
+        [
+            (t.interval.low, t.interval.high)
+            for seed in range(30)
+            if (t := bootstrap_tests(x, y, 0.95, 10_000, np.random.default_rng(seed))[0]).interval
+        ]
+    )
+    assert ends[:, 0].min() < 1.62 < ends[:, 0].max()
+    assert ends[:, 1].min() < 15.80 < ends[:, 1].max()
+
+
+def test_the_same_seed_gives_the_same_bytes() -> None:
+    x, y = (a.values for a in paper_arms())
+    one, two = (ratio_resamples(x, y, 1000, np.random.default_rng(7)).tobytes() for _ in range(2))
+    assert one == two
+
+
+def test_resampled_variances_are_those_of_the_resamples() -> None:
+    """Against numpy's variance of the values that the same generator draws."""
+    x, y = np.array([78.49, 80.12, 76.96]), np.array([78.82, 79.29, 77.87, 78.4])
+    rng = np.random.default_rng(5)
+    drawn = [v[rng.integers(0, len(v), size=(200, len(v)), dtype=np.uint8)] for v in (x, y)]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        expected = drawn[0].var(axis=1, ddof=1) / drawn[1].var(axis=1, ddof=1)
+    found = ratio_resamples(x, y, 200, np.random.default_rng(5))
+    finite = np.isfinite(expected) & (expected < 1e10) & np.isfinite(found)
+    assert finite.sum() > 180
+    assert found[finite] == pytest.approx(expected[finite], rel=1e-6, abs=1e-9)
+
+
+def test_whole_seeds_are_drawn_by_hand() -> None:
+    """Every draw gone through in a plain loop: two cells, twins of a seed always together."""
+    x, y = arm([1.0, 2, 4, 9], [2.0, 3, 3, 8]), arm([0.0, 1, 1, 3], [5.0, 6, 7, 6])
+    rng = np.random.default_rng(3)
+    drawn = np.random.default_rng(3).integers(0, 4, size=(500, 4))
+    ratios = []
+    for rows in drawn:
+        top, bottom = (np.mean([c[rows].var(ddof=1) for c in a.matrix.T]) for a in (x, y))
+        if bottom > 0:
+            ratios.append(top / bottom)
+        elif top > 0:
+            ratios.append(np.inf)
+    found = clustered_bootstrap(x, y, 0.95, 500, rng).interval
+    assert found is not None
+    ordered = np.sort(ratios)
+    assert found.low == pytest.approx(np.percentile(ordered[np.isfinite(ordered)], 2.5), rel=0.1)
+    assert found.high == pytest.approx(ordered[int(0.975 * (len(ordered) - 1))], rel=0.1) or np.isinf(
+        found.high
+    )
+
+
+def test_twins_that_are_copies_do_not_shorten_the_interval() -> None:
+    x, y = [78.4, 78.2, 77.0, 78.8, 80.1, 78.6, 78.5], [78.8, 79.3, 78.9, 79.0, 77.9, 78.4, 78.7]
+    single = clustered_bootstrap(arm(x), arm(y), 0.95, 2000, np.random.default_rng(0)).interval
+    doubled = clustered_bootstrap(arm(x, x), arm(y, y), 0.95, 2000, np.random.default_rng(0)).interval
+    assert single is not None
+    assert doubled is not None
+    assert single.low == pytest.approx(doubled.low)
+    assert single.high == pytest.approx(doubled.high)
+
+
+def test_no_spread_is_said() -> None:
+    for test in bootstrap_tests(arm([1.0, 1, 1]), arm([1.0, 2, 3]), 0.95, 100, np.random.default_rng(0)):
+        assert test.interval is None
+        assert "no spread" in test.note

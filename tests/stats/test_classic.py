@@ -1,0 +1,117 @@
+"""The paper's tests against scipy, statsmodels and printed numbers."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import statsmodels.api as sm
+import statsmodels.formula.api as smf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+from statsmodels.stats.weightstats import CompareMeans, DescrStatsW
+
+from seedspread.stats.classic import deviations_test, f_test, shapiro, two_way, two_way_tests, welch
+from tests.stats.arms import arm, paper_arms
+
+
+def test_the_f_test_gives_the_papers_numbers() -> None:
+    found = f_test(*paper_arms(), 0.95, True, True)
+    assert found.estimate == pytest.approx(5.90, abs=0.005)
+    assert found.p == pytest.approx(0.003, abs=0.0005)
+    assert found.df == (13, 13)
+
+
+def test_the_f_interval_is_the_set_of_ratios_that_are_not_rejected() -> None:
+    x, y = paper_arms()
+    interval = f_test(x, y, 0.95, None, None).interval
+    assert interval is not None
+    for end in (interval.low, interval.high):
+        scaled = arm(x.values / end**0.5)
+        assert f_test(scaled, y, 0.95, None, None).p == pytest.approx(0.05)
+
+
+def test_the_f_test_does_not_care_which_arm_comes_first() -> None:
+    x, y = paper_arms("svhn")
+    one, other = f_test(x, y, 0.95, None, None), f_test(y, x, 0.95, None, None)
+    assert one.p == pytest.approx(other.p)
+    assert one.estimate is not None
+    assert other.estimate == pytest.approx(1 / one.estimate)
+
+
+@pytest.mark.parametrize(("center", "middle"), [("mean", np.mean), ("median", np.median)])
+def test_levene_is_an_analysis_of_variance_of_deviations(center: str, middle: object) -> None:
+    x, y = paper_arms()
+    deviations = [np.abs(v.values - middle(v.values)) for v in (x, y)]  # type: ignore[operator]
+    expected = stats.f_oneway(*deviations)
+    found = deviations_test(x, y, center, None)
+    assert found.statistic == pytest.approx(expected.statistic)
+    assert found.p == pytest.approx(expected.pvalue)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.integers(2, 9), min_size=4, max_size=6), st.integers(0, 10**6))
+def test_the_two_way_analysis_is_statsmodels_type_ii_for_any_cell_sizes(sizes: list[int], seed: int) -> None:
+    sizes = sizes[: len(sizes) // 2 * 2]
+    blocks = len(sizes) // 2
+    rng = np.random.default_rng(seed)
+    cells = [(k // blocks, k % blocks, rng.gamma(2.0, size=n)) for k, n in enumerate(sizes)]
+    table = pd.DataFrame([{"a": a, "b": b, "v": v} for a, b, values in cells for v in values])
+    expected = sm.stats.anova_lm(smf.ols("v ~ C(a) * C(b)", table).fit(), typ=2)
+    found = two_way(cells)
+    assert not isinstance(found, str)
+    for (f, df), (_, row) in zip(found, expected.iterrows(), strict=False):
+        assert f == pytest.approx(row["F"], rel=1e-6, abs=1e-9)
+        assert df[0] == row["df"]
+
+
+def test_the_two_way_analysis_of_the_papers_accuracies() -> None:
+    """Worked out with statsmodels from the description in Section 5.2; the paper prints other numbers."""
+    found = {t.key: t.p for c in ("mean", "median") for t in two_way_tests(*paper_arms(), c)}
+    expected = {
+        "two_way_mean_group": 0.018,
+        "two_way_mean_block": 0.742,
+        "two_way_mean_interaction": 0.166,
+        "two_way_median_group": 0.037,
+        "two_way_median_block": 0.776,
+        "two_way_median_interaction": 0.300,
+    }
+    assert found == {key: pytest.approx(p, abs=0.0006) for key, p in expected.items()}
+
+
+def test_a_missing_cell_leaves_the_interaction_out_with_a_sentence() -> None:
+    found = two_way_tests(arm([1.0, 2, 4], [2.0, 3, 5]), arm([1.0, 1.5, 1.7]), "mean")
+    assert [t.p is None for t in found] == [False, False, True]
+    assert "empty" in found[2].note
+
+
+def test_welch_is_statsmodels() -> None:
+    x, y = paper_arms("cifar10-low")
+    found = welch(x, y, 0.95, None)
+    both = CompareMeans(DescrStatsW(x.values), DescrStatsW(y.values))
+    t, p, df = both.ttest_ind(usevar="unequal")
+    assert found.statistic == pytest.approx(t)
+    assert found.p == pytest.approx(p)
+    assert found.df[0] == pytest.approx(df)
+    assert found.interval is not None
+    low, high = both.tconfint_diff(usevar="unequal")
+    assert found.interval.low == pytest.approx(low)
+    assert found.interval.high == pytest.approx(high)
+
+
+def test_shapiro_gives_the_papers_numbers() -> None:
+    clamp, subtract = (shapiro(a) for a in paper_arms())
+    assert clamp.statistic == pytest.approx(0.9513, abs=5e-5)
+    assert clamp.p == pytest.approx(0.5816, abs=5e-5)
+    assert subtract.statistic == pytest.approx(0.9516, abs=5e-5)
+    assert subtract.p == pytest.approx(0.5853, abs=5e-5)
+
+
+def test_where_there_is_no_spread_there_is_a_sentence() -> None:
+    flat, other = arm([1.0, 1, 1]), arm([1.0, 2, 3])
+    for test in (f_test(flat, other, 0.95, None, None), shapiro(flat), welch(flat, flat, 0.95, None)):
+        assert test.p is None
+        assert test.note
+
+
+def test_levene_of_two_runs_is_refused() -> None:
+    assert "three" in deviations_test(arm([1.0, 2]), arm([1.0, 5, 2]), "mean", None).note

@@ -1,0 +1,128 @@
+"""Dependence, collapse, the floor, the forest: published examples, brute force, simulation."""
+
+import numpy as np
+import pytest
+
+from seedspread.stats.collapse import largest_gap, look_for_collapse
+from seedspread.stats.dependence import effective_df, intraclass_correlation, twins
+from seedspread.stats.floor import floor_from_accuracies, floor_from_predictions
+from seedspread.stats.forest import combine, holm
+from tests.stats.arms import arm, paper_arms
+
+
+def test_the_intraclass_correlation_of_shrout_and_fleiss() -> None:
+    """Their example of 1979: six targets, four judges; ICC(3,1) = 0.71, F = 11.03."""
+    ratings = np.array([[9, 2, 5, 8], [6, 1, 3, 2], [8, 4, 6, 8], [7, 1, 2, 6], [10, 5, 6, 9], [6, 2, 4, 7]])
+    correlation, p = intraclass_correlation(ratings.astype(float))
+    assert correlation == pytest.approx(0.71, abs=0.005)
+    assert p == pytest.approx(0.0001, abs=0.0001)
+
+
+def test_the_papers_twins_are_alike_under_clamp() -> None:
+    clamp, subtract = (twins(a) for a in paper_arms())
+    assert clamp is not None
+    assert subtract is not None
+    assert clamp.correlation == pytest.approx(0.81, abs=0.01)
+    assert clamp.p is not None
+    assert clamp.p < 0.01
+    assert 6 < clamp.effective_df < 8
+    assert subtract.p is not None
+    assert subtract.p > 0.5
+
+
+def test_identical_twins_are_counted() -> None:
+    found = twins(arm([1.0, 2, 3, 4], [1.0, 2, 3, 4.5]))
+    assert found is not None
+    assert (found.seeds, found.identical) == (4, 3)
+    copies = twins(arm([1.0, 2, 3], [1.0, 2, 3]))
+    assert copies is not None
+    assert (copies.identical, copies.correlation, copies.effective_df) == (3, 1.0, 2.0)
+    assert twins(arm([1.0, 2, 3])) is None
+
+
+def test_effective_degrees_of_freedom_by_simulation() -> None:
+    """Var(s^2) = 2 sigma^4 / df defines them."""
+    rng, n, r = np.random.default_rng(0), 7, 0.8
+    values = np.sqrt(r) * rng.normal(size=(40_000, n, 1)) + np.sqrt(1 - r) * rng.normal(size=(40_000, n, 2))
+    s2 = values.var(axis=1, ddof=1).mean(axis=1)
+    assert effective_df(2 * (n - 1), 2, r) == pytest.approx(2 / s2.var(), rel=0.03)
+
+
+def test_the_hard_svhn_runs_are_two_clusters() -> None:
+    clamp, subtract = paper_arms("svhn-hard")
+    cut, p = largest_gap(clamp.values)
+    assert cut == pytest.approx((19.02 + 34.41) / 2)
+    assert p is not None
+    assert p < 0.05
+    found = look_for_collapse(clamp, subtract, None, 100.0, 0.95)
+    assert found.found
+    assert [(a.failed, a.seeds) for a in found.arms] == [(3, 5), (0, 5)]
+    # Three of the six failures' places: C(5,3) C(5,0) / C(10,3) = 1/12, both tails.
+    assert found.test is not None
+    assert found.test.p == pytest.approx(1 / 6)
+
+
+def test_values_near_chance_and_flags_are_failures() -> None:
+    x, y = arm([10.2, 60, 61, 62]), arm([60.0, 61, 62, 63], name="b")
+    assert not look_for_collapse(x, y, None, 100.0, 0.95).found
+    found = look_for_collapse(x, y, 10.0, 100.0, 0.95)
+    assert [a.failed for a in found.arms] == [1, 0]
+    assert "1 of 4 a runs" in found.sentence
+
+
+def test_the_floor_is_the_mean_covariance_of_pairs_of_examples() -> None:
+    """Brute force over all pairs of different examples."""
+    correct = np.random.default_rng(0).random((5, 40)) < np.linspace(0.3, 0.95, 40)
+    found = floor_from_predictions("a", correct)
+    covariances = np.cov(correct.T.astype(float))
+    off = covariances[~np.eye(40, dtype=bool)].mean()
+    assert found.remaining == pytest.approx(off)
+    assert found.observed == pytest.approx(correct.mean(axis=1).var(ddof=1))
+    assert found.observed == pytest.approx(found.floor + off)
+
+
+def test_the_floor_finds_the_true_spread_of_simulated_runs() -> None:
+    rng, spread = np.random.default_rng(1), 0.02
+    found = []
+    for _ in range(300):
+        skill = rng.normal(0.8, spread, size=(10, 1))
+        found.append(floor_from_predictions("a", rng.random((10, 500)) < skill))
+    remaining = np.array([f.remaining for f in found])
+    assert remaining.mean() == pytest.approx(spread**2, rel=0.15)
+    inside = np.mean(
+        [f.interval is not None and f.interval.low <= spread**2 <= f.interval.high for f in found]
+    )
+    assert inside == pytest.approx(0.95, abs=0.05)
+
+
+def test_a_negative_remainder_is_said_to_be_one() -> None:
+    found = floor_from_predictions("a", np.array([[1, 0, 1, 0], [0, 1, 0, 1]], dtype=bool))
+    assert found.remaining is not None
+    assert found.remaining < 0
+    assert "below zero" in found.sentence
+
+
+def test_the_bound_from_accuracies_is_binomial() -> None:
+    found = floor_from_accuracies("a", np.array([80.0, 80, 80, 80.4, 79.6]), 10_000, 100.0)
+    assert found.floor == pytest.approx(0.8 * 0.2 / 10_000 * 100**2)
+    assert found.is_bound
+    assert "no larger" in found.sentence
+
+
+def test_holm_as_in_the_textbook() -> None:
+    """Sorted 0.005, 0.01, 0.03, 0.04 times 4, 3, 2, 1, made monotone."""
+    assert holm([0.01, 0.04, None, 0.03, 0.005]) == [
+        pytest.approx(0.03), pytest.approx(0.06), None, pytest.approx(0.06), pytest.approx(0.02),
+    ]  # fmt: skip
+
+
+def test_cochrans_q_by_hand() -> None:
+    effects, errors = np.array([0.0, 1.0]), np.array([0.5, 0.5])
+    q, df, p, i_squared, pooled, error = combine(effects, errors)
+    assert q == pytest.approx(2.0)
+    assert df == 1
+    assert p == pytest.approx(0.1573, abs=1e-4)  # chi-square with one degree of freedom beyond 2
+    assert i_squared == pytest.approx(0.5)
+    assert pooled == pytest.approx(0.5)
+    # tau^2 = (Q - 1) / (8 - 32/8) = 1/4; weights 1/(1/4 + 1/4) = 2 each; error 1/sqrt(4)
+    assert error == pytest.approx(0.5)

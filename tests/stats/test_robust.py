@@ -1,0 +1,113 @@
+"""Robust and paired tests against published values, brute force and other libraries."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from seedspread.stats.robust import bonett, pitman_morgan, seed_jackknife, seed_means_test
+from tests.stats.arms import arm, paper_arms
+
+values = st.lists(st.integers(-1000, 1000), min_size=5, max_size=12, unique=True)
+
+
+def test_bonetts_interval_is_that_of_the_r_package_statpsych() -> None:
+    """The example of its function ci.ratio.sd2, in standard deviations: 0.486279 to 1.728396."""
+    y1 = arm([32, 39, 26, 35, 43, 27, 40, 37, 34, 29])
+    y2 = arm([36, 44, 47, 42, 49, 39, 46, 31, 33, 48])
+    found = bonett(y1, y2, 0.95, None)
+    assert found.interval is not None
+    assert found.interval.low**0.5 == pytest.approx(0.486279, abs=1e-6)
+    assert found.interval.high**0.5 == pytest.approx(
+        1.728396, abs=5e-6
+    )  # R's ten iterations stop just before
+
+
+@settings(max_examples=30, deadline=None)
+@given(values, values)
+def test_bonetts_p_value_belongs_to_its_interval(x: list[float], y: list[float]) -> None:
+    found = bonett(arm(x), arm(y), 0.95, None)
+    assert found.p is not None
+    assert found.interval is not None
+    inside = found.interval.low < 1 < found.interval.high
+    assert inside == (found.p > 0.05) or found.p == pytest.approx(0.05, abs=1e-3)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.tuples(st.integers(-99, 99), st.integers(-99, 99)), min_size=4, max_size=15))
+def test_pitman_morgan_is_the_correlation_of_sums_and_differences(pairs: list[tuple[float, float]]) -> None:
+    x, y = np.array(pairs, dtype=float).T
+    if min(np.ptp(x), np.ptp(y), np.ptp(x + y), np.ptp(x - y)) == 0 or abs(np.corrcoef(x, y)[0, 1]) > 0.999:
+        return
+    expected = stats.pearsonr(x + y, x - y)
+    found = pitman_morgan(arm(x), arm(y), 0.95)
+    assert found.p == pytest.approx(expected.pvalue, rel=1e-6, abs=1e-9)
+
+
+def test_pitman_morgans_interval_is_the_set_of_ratios_that_are_not_rejected() -> None:
+    x, y = paper_arms("svhn")
+    interval = pitman_morgan(x, y, 0.95).interval
+    assert interval is not None
+    for end in (interval.low, interval.high):
+        assert pitman_morgan(arm(x.values / end**0.5), y, 0.95).p == pytest.approx(0.05)
+
+
+def test_the_seed_jackknife_leaves_out_whole_seeds() -> None:
+    """By brute force: every seed deleted with its runs, everything computed anew."""
+    x, y = paper_arms()
+
+    def log_variance(cells: list[np.ndarray[tuple[int], np.dtype[np.float64]]]) -> float:
+        squares = sum(((c - c.mean()) ** 2).sum() for c in cells)
+        return float(np.log(squares / sum(len(c) - 1 for c in cells)))
+
+    parts = []
+    for one in (x, y):
+        cells = list(one.cells.values())
+        left = np.array([log_variance([np.delete(c, i) for c in cells]) for i in range(7)])
+        parts.append((log_variance(cells), 6 / 7 * ((left - left.mean()) ** 2).sum()))
+    (a, va), (b, vb) = parts
+    df = (va + vb) ** 2 / (va**2 / 6 + vb**2 / 6)
+    p = 2 * stats.t.sf(abs(a - b) / (va + vb) ** 0.5, df)
+    found = seed_jackknife(x, y, 0.95)
+    assert found.estimate == pytest.approx(np.exp(a - b))
+    assert found.p == pytest.approx(p)
+    assert found.df[0] == pytest.approx(df)
+
+
+def test_copies_of_runs_add_nothing_to_the_jackknife() -> None:
+    x, y = [1.0, 2, 4, 8, 3], [1.0, 2, 2, 3, 4]
+    once, twice = seed_jackknife(arm(x), arm(y), 0.95), seed_jackknife(arm(x, x), arm(y, y), 0.95)
+    assert once.p == pytest.approx(twice.p)
+
+
+@settings(max_examples=50, deadline=None)
+@given(values, values, st.floats(0.1, 10), st.floats(-50, 50))
+def test_the_jackknife_knows_no_units(x: list[float], y: list[float], scale: float, shift: float) -> None:
+    plain = seed_jackknife(arm(x), arm(y), 0.95)
+    moved = seed_jackknife(arm(np.array(x) * scale + shift), arm(np.array(y) * scale), 0.95)
+    if plain.p is not None:
+        assert moved.p == pytest.approx(plain.p, rel=1e-5, abs=1e-9)
+        assert moved.estimate == pytest.approx(plain.estimate, rel=1e-5)
+
+
+@pytest.mark.parametrize("n", [2, 1])
+def test_too_few_seeds_get_a_sentence(n: int) -> None:
+    few, many = arm([1.0, 3][:n]), arm([1.0, 2, 5, 4, 3])
+    for test in (
+        seed_jackknife(few, many, 0.95),
+        bonett(few, many, 0.95, None),
+        pitman_morgan(few, many, 0.95),
+    ):
+        assert test.p is None
+        assert test.note
+
+
+def test_means_of_shared_seeds_are_compared_in_pairs() -> None:
+    x, y = paper_arms("svhn")
+    expected = stats.ttest_rel(x.values, y.values)
+    found = seed_means_test(x, y, 0.95)
+    assert found.name.startswith("paired")
+    assert found.p == pytest.approx(expected.pvalue)
+    apart = seed_means_test(x, arm(y.values, first_seed=90), 0.95)
+    assert apart.p == pytest.approx(stats.ttest_ind(x.values, y.values, equal_var=False).pvalue)

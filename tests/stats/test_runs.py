@@ -1,0 +1,55 @@
+"""Finished runs as a table, and the sampling floor from their predictions."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from seedspread.stats.audit import audit
+from seedspread.stats.runs import RunsError, correct_predictions, runs_table
+from seedspread.training.run import train
+from tests.training.tiny import tiny
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("store")
+    for margin_type in ("clamp", "subtract"):
+        for seed in range(3):
+            config = tiny(objective__margin_type=margin_type, seeds__run=seed)
+            train(config, folder / f"{margin_type}-{seed}")
+    return folder
+
+
+def test_a_folder_of_runs_is_a_table(store: Path) -> None:
+    rows = runs_table(store)
+    assert len(rows) == 6
+    assert set(rows["margin_type"]) == {"clamp", "subtract"}
+    assert set(rows["seed"]) == {0, 1, 2}
+    result = json.loads((store / "clamp-1" / "result.json").read_text())
+    row = rows[(rows["margin_type"] == "clamp") & (rows["seed"] == 1)].iloc[0]
+    assert row["accuracy"] == result["test_accuracy"]
+    assert row["objective.stability"] == row["stability"] == "detach"
+
+
+def test_stored_predictions_give_the_accuracies_back(store: Path) -> None:
+    rows = runs_table(store)
+    correct = correct_predictions(list(rows["folder"]))
+    assert correct is not None
+    assert list(correct.mean(axis=1)) == pytest.approx(list(rows["accuracy"]))
+
+
+def test_the_audit_of_a_store_has_the_sampling_floor(store: Path) -> None:
+    c = audit(store, "accuracy", "margin_type", "subtract", resamples=100).comparisons[0]
+    assert [f.group for f in c.floors] == ["clamp", "subtract"]
+    assert not any(f.is_bound for f in c.floors)
+    assert all(f.remaining is not None for f in c.floors)
+
+
+def test_a_damaged_run_is_named(store: Path, tmp_path: Path) -> None:
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    (broken / "result.json").write_text("{}")
+    (broken / "config.toml").write_text("")
+    with pytest.raises(RunsError, match="broken is not a readable run"):
+        runs_table(tmp_path)

@@ -1,0 +1,112 @@
+"""Tables from files and folders, and what is said of bad ones."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from seedspread.stats.audit import audit
+from seedspread.stats.table import TableError, check_table
+
+CSV = "margin_type,stability,seed,accuracy\n" + "".join(
+    f"{m},{s},{k},{v + k * (1.5 if m == 'clamp' else 0.5) * (-1) ** k}\n"
+    for m, v in (("clamp", 78), ("subtract", 79))
+    for s in ("detach", "direct")
+    for k in range(4)
+)
+
+
+def write(tmp_path: Path, text: str, name: str = "runs.csv") -> Path:
+    path = tmp_path / name
+    path.write_text(text)
+    return path
+
+
+def refused(path: "Path | pd.DataFrame", **options: str) -> str:
+    columns = {"value": "accuracy", "group": "margin_type", "reference": "subtract", "block": "stability"}
+    with pytest.raises(TableError) as caught:
+        check_table(path, **(columns | options))
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_csv_tsv_parquet_and_frames_are_one_table(tmp_path: Path) -> None:
+    csv = write(tmp_path, CSV)
+    frame = pd.read_csv(csv)
+    frame.to_parquet(tmp_path / "runs.parquet")
+    sources: list[Path | pd.DataFrame] = [
+        csv,
+        write(tmp_path, CSV.replace(",", "\t"), "runs.tsv"),
+        tmp_path / "runs.parquet",
+        frame,
+    ]
+    found = [
+        audit(s, "accuracy", "margin_type", "subtract", "stability", resamples=100).comparisons
+        for s in sources
+    ]
+    assert found[0] == found[1] == found[2] == found[3]
+
+
+def test_wrong_columns_get_suggestions(tmp_path: Path) -> None:
+    path = write(tmp_path, CSV)
+    assert "did you mean 'accuracy'?" in refused(path, value="acuracy")
+    assert "did you mean 'margin_type'?" in refused(path, group="margin")
+    assert "did you mean 'subtract'?" in refused(path, reference="substract")
+    assert "has no column 'run'" in refused(path, seed="run")
+    assert "one role only" in refused(path, block="margin_type")
+
+
+def test_cells_that_are_no_numbers_are_named_by_row(tmp_path: Path) -> None:
+    lines = CSV.splitlines()
+    lines[3] = "clamp,detach,2,seventy"
+    lines[5] = "clamp,direct,0,inf"
+    said = refused(write(tmp_path, "\n".join(lines)))
+    assert "row 4: 'seventy'" in said
+    assert "row 6: 'inf'" in said
+
+
+def test_runs_without_a_value_are_left_out_and_named(tmp_path: Path) -> None:
+    lines = CSV.splitlines()
+    lines[3] = "clamp,detach,2,"
+    runs = check_table(write(tmp_path, "\n".join(lines)), "accuracy", "margin_type", "subtract", "stability")
+    assert len(runs.frame) == 15
+    assert "row 4" in runs.notes[0]
+
+
+def test_two_rows_for_one_run_are_refused(tmp_path: Path) -> None:
+    said = refused(write(tmp_path, CSV + "clamp,detach,2,80\n"))
+    assert "rows 4 and 18 are both clamp, detach, seed 2" in said
+    forgotten = write(tmp_path, CSV)
+    with pytest.raises(TableError, match="--block"):
+        check_table(forgotten, "accuracy", "margin_type", "subtract")
+
+
+def test_files_that_are_no_tables_are_refused_in_a_line(tmp_path: Path) -> None:
+    assert "does not exist" in refused(tmp_path / "none.csv")
+    assert "cannot be read" in refused(write(tmp_path, "", "empty.csv"))
+    assert "cannot be read" in refused(write(tmp_path, "not parquet", "a.parquet"))
+    assert "no finished run" in refused(tmp_path)
+    binary = tmp_path / "b.csv"
+    binary.write_bytes(b"\xff\xfe\x00\x01\n\xff")
+    assert "cannot be read" in refused(binary)
+
+
+def test_one_group_is_not_a_comparison() -> None:
+    frame = pd.DataFrame({"accuracy": [1.0, 2], "margin_type": "subtract", "stability": "a", "seed": [1, 2]})
+    assert "a comparison needs two levels" in refused(frame)
+
+
+def test_levels_are_compared_as_text() -> None:
+    """A seed read as 1.0 is the seed 1; a numeric group can be named on a command line."""
+    depth, seed = [1.0, 1, 1, 2, 2, 2], [1.0, 2, 3, 1, 2, 3]
+    frame = pd.DataFrame({"value": [1.0, 2, 3, 5, 4, 9], "depth": depth, "seed": seed})
+    found = audit(frame, "value", "depth", "1", resamples=100)
+    assert found.comparisons[0].group == "2"
+    assert found.values[0].seeds == ("1", "2", "3")
+
+
+def test_without_a_seed_column_every_row_is_a_seed() -> None:
+    frame = pd.DataFrame({"value": [1.0, 2, 3, 5, 4, 9], "group": ["a"] * 3 + ["b"] * 3})
+    found = audit(frame, "value", "group", "a", resamples=100)
+    assert "every row counts" in found.notes[0]
+    assert "share fewer" in found.comparisons[0].test("within_seed_permutation").note
