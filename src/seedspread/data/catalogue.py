@@ -71,6 +71,11 @@ class Source:
         """Training and test files."""
         return self.train + self.test
 
+    @property
+    def train_size(self) -> int:
+        """Images in the official training part; a file of labels holds none."""
+        return sum(file.images for file in self.train if "labels" not in file.name)
+
 
 _KRIZHEVSKY = "https://www.cs.toronto.edu/~kriz/"
 _NETZER = "http://ufldl.stanford.edu/housenumbers/"

@@ -33,7 +33,7 @@ def preset_names() -> list[str]:
 
 def read_config(name: str, settings: Sequence[str] = ()) -> RunConfig:
     """A preset by name, or a .toml file, with settings such as `objective.margin_type=subtract`."""
-    values = _read(name)
+    values = preset_values(name)
     for setting in settings:
         _set(values, setting)
     return check(values)
@@ -53,7 +53,8 @@ def to_toml(config: RunConfig) -> str:
     return tomli_w.dumps(config.model_dump(mode="json", exclude_none=True))
 
 
-def _read(name: str) -> dict[str, Any]:
+def preset_values(name: str) -> dict[str, Any]:
+    """A preset's fields as they stand in its file, or those of a .toml file."""
     if name.endswith(".toml"):
         try:
             return tomllib.loads(Path(name).read_text())

@@ -30,6 +30,7 @@ def look_for_collapse(
         level: of the intervals.
     """
     reasons: list[str] = []
+    cuts = [_cut(one, reasons) for one in (arm, reference)]
     failed = {}
     for one in (arm, reference):
         bad = np.zeros(len(one.values), dtype=bool) if one.failed is None else one.failed.copy()
@@ -43,13 +44,9 @@ def look_for_collapse(
                     f"{floor_level:g} (+{_NEAR * scale:g})"
                 )
             bad |= near
-        cut, p = largest_gap(one.values)
-        if cut is not None and p is not None and p < _GAP_LEVEL:
-            reasons.append(
-                f"{one.name} falls into two clusters, {int((one.values < cut).sum())} runs below "
-                f"{cut:.4g} and {int((one.values > cut).sum())} above (gap test p = {p:.3g})"
-            )
-            bad |= one.values < cut
+        # What lies below one arm's gap is below it in the other arm too.
+        for cut in cuts:
+            bad |= one.values < (-np.inf if cut is None else cut)
         failed[one.name] = bad
     if not reasons:
         return Collapse(found=False, sentence="No run is flagged, near chance, or in a cluster of its own.")
@@ -63,6 +60,21 @@ def look_for_collapse(
         "failure rates, and the spread of the sound runs apart."
     )
     return Collapse(found=True, sentence=sentence, arms=arms, test=_fisher(counts))
+
+
+def _cut(arm: Arm, reasons: list[str]) -> float | None:
+    """Where an arm falls apart into two clusters, if it does."""
+    cut, p = largest_gap(arm.values)
+    if cut is None or p is None or p >= _GAP_LEVEL:
+        return None
+    low, high = arm.values[arm.values < cut], arm.values[arm.values > cut]
+    if high.min() - low.max() < max(np.ptp(low), np.ptp(high)):
+        return None  # a gap, but no narrower clusters on its sides
+    reasons.append(
+        f"{arm.name} falls into two clusters, {len(low)} runs below {cut:.4g} and {len(high)} above "
+        f"(gap test p = {p:.3g})"
+    )
+    return cut
 
 
 def _by_seed(arm: Arm, bad: NDArray[np.bool_]) -> tuple[int, int]:

@@ -39,9 +39,10 @@ class RunFolderError(SeedspreadError):
 class RunFolder:
     """One folder per run; `result.json` is in it if and only if the run is done."""
 
-    def __init__(self, path: Path, key: str) -> None:
+    def __init__(self, path: Path, key: str, guard: Callable[[], None] | None = None) -> None:
         self.path = path
         self.key = key
+        self._guard = guard
         self._started = datetime.now(UTC)
         self._beat = 0.0
 
@@ -137,6 +138,8 @@ class RunFolder:
     def writing(self, write: Callable[[], object]) -> None:
         """Runs a piece of writing; a full disk or a read-only folder is one clear line."""
         try:
+            if self._guard is not None:
+                self._guard()
             write()
         except OSError as error:
             raise RunFolderError(

@@ -1,7 +1,7 @@
 """One whole run: both stages, resumable at every batch, and what it leaves behind."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
@@ -60,6 +60,7 @@ def train(
     resume: bool = False,
     data_dir: Path | None = None,
     watcher: Watcher | None = None,
+    guard: Callable[[], None] | None = None,
 ) -> RunResult:
     """Carries out a run and returns its result.
 
@@ -69,11 +70,12 @@ def train(
         resume: go on from a checkpoint where there is one, and return a result that is there already.
         data_dir: the data folder.
         watcher: is told of batches and epochs.
+        guard: is called before every write, and raises if the folder is no longer this process's to write to.
     """
     device = choose_device(config.runtime.device)
     dataset = load(config.data, data_dir)
     key = run_key(config, dataset.fingerprint)
-    folder = RunFolder(out or default_folder(key), key)
+    folder = RunFolder(out or default_folder(key), key, guard)
     done = folder.open(config, resume=resume)
     if done is not None:
         return done

@@ -1,0 +1,1 @@
+"""A study -> planned runs -> an executor -> the store of results."""

@@ -1,0 +1,71 @@
+"""How long a campaign will take, from a step that is measured on this machine."""
+
+import time
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+
+from seedspread.config import RunConfig
+from seedspread.data.catalogue import source_named
+from seedspread.data.loader import Batch
+from seedspread.model import ViT
+from seedspread.training.encoder import Encoder
+from seedspread.training.records import EpochSums
+from seedspread.training.run import choose_device
+
+# Images of the step that is measured; cost per image hardly depends on it.
+_IMAGES = 32
+# A forward pass costs about a third of a step.
+_FORWARD = 1 / 3
+
+
+def seconds_per_run(configs: Iterable[RunConfig], threads: int) -> list[float]:
+    """One estimate per config; configs of one shape are measured once."""
+    known: dict[tuple[Any, ...], float] = {}
+    out = []
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        for config in configs:
+            shape = (config.model, config.training.rule, config.objective.margin_type, config.runtime.device)
+            if shape not in known:
+                known[shape] = _seconds_per_image(config)
+            out.append(known[shape] * _images(config))
+    finally:
+        torch.set_num_threads(before)
+    return out
+
+
+def _images(config: RunConfig) -> float:
+    """How many images' worth of stage-1 work a run is."""
+    source = source_named(config.data.name)
+    training: float = source.train_size
+    if config.data.limit_per_class is not None:
+        training = min(training, config.data.limit_per_class * len(source.classes))
+    training *= 1 - config.data.validation_share
+    passes = config.probe.epochs if config.probe.features == "augmented" else 1
+    # Two views a step in stage 1 (that is what is measured); single views forward only in the probe.
+    probe = training * passes * config.probe.repeats * _FORWARD / 2
+    return float(training * (config.training.epochs + _FORWARD) + probe)
+
+
+def _seconds_per_image(config: RunConfig) -> float:
+    device = choose_device(config.runtime.device)
+    model = config.model
+    classes = len(source_named(config.data.name).classes)
+    encoder = Encoder(
+        config, ViT(32, model.patch_size, 3, model.dim, model.depth, model.heads, classes).to(device)
+    )
+    generator = torch.Generator().manual_seed(0)
+    images = torch.randn(encoder.views * _IMAGES, 3, 32, 32, generator=generator).to(device)
+    labels = torch.arange(_IMAGES).remainder(classes).repeat(encoder.views).to(device)
+    batch = Batch(images, labels, torch.arange(_IMAGES))
+    sums = EpochSums.empty(model.depth, device)
+    times = []
+    for _ in range(3):
+        start = time.perf_counter()
+        encoder.step(batch, 0, sums)
+        float(sums.loss.sum())  # waits for a device that works on its own
+        times.append(time.perf_counter() - start)
+    return min(times) / _IMAGES

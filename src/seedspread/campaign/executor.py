@@ -1,0 +1,74 @@
+"""The contract of all engines: carry out what a plan misses, tell how it goes, leave all resumable."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from seedspread.campaign.plan import Plan
+from seedspread.errors import SeedspreadError
+
+
+class CampaignStoppedError(SeedspreadError):
+    """The campaign was stopped, or stopped itself; everything can be gone on with."""
+
+    exit_code = 130
+
+
+@dataclass
+class Report:
+    """How a campaign stands.
+
+    Attributes:
+        total: the runs that it had to do.
+        done: those of them that have a result.
+        failed: those that failed, with the last line of each.
+        stopped: why it ended early, if it did.
+    """
+
+    total: int
+    done: set[str] = field(default_factory=set)
+    failed: dict[str, str] = field(default_factory=dict)
+    stopped: str = ""
+
+    @property
+    def left(self) -> int:
+        """How many have neither."""
+        return self.total - len(self.done) - len(self.failed)
+
+
+Tell = Callable[[Report], None]
+
+
+class Executor(Protocol):
+    """An engine."""
+
+    def run(self, plan: Plan, tell: Tell) -> Report:
+        """Carries out what the plan is missing; `tell` hears of every change."""
+
+
+def prepare(plan: Plan, retry_failed: bool) -> tuple[dict[str, str], Report]:
+    """The runs to do, as JSON configs by key, and a report; failed ones only if they are to be retried."""
+    missing = plan.missing()
+    report = Report(len(missing))
+    todo = {}
+    for key, config in missing.items():
+        if plan.store.has_failed(key):
+            if not retry_failed:
+                report.failed[key] = plan.store.state(key).message
+                continue
+            plan.store.forget_failure(key)
+        todo[key] = config.model_dump_json()
+    return todo, report
+
+
+def look(plan: Plan, todo: dict[str, str], report: Report) -> bool:
+    """Brings a report up to date from the store; True if anything has changed."""
+    before = len(report.done), len(report.failed)
+    for key in todo:
+        if key in report.done or key in report.failed:
+            continue
+        if plan.store.is_done(key):
+            report.done.add(key)
+        elif plan.store.has_failed(key) and plan.store.state(key).state == "failed":
+            report.failed[key] = plan.store.state(key).message
+    return before != (len(report.done), len(report.failed))

@@ -1,0 +1,200 @@
+"""Leases: who may write into a run's folder, decided by the filesystem alone.
+
+A lease is a file `lease-NUMBER.json` that is linked into place, which the filesystem lets one process do.
+Its number is the fencing token: the highest number holds, and whoever finds a higher one than its own writes
+nothing more. A lease is alive while its modification time keeps changing, as the observer sees it by its own
+monotonic clock: clocks of other machines, and clocks that jump, do not matter. A lease whose process is seen
+to be dead is free at once. A file that is not the one that was linked (it was copied) is no lease.
+"""
+
+import json
+import os
+import platform
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from seedspread.errors import SeedspreadError
+
+LEASE_SECONDS = 120.0
+
+
+class LeaseLostError(SeedspreadError):
+    """Another worker holds the run; this one writes nothing more."""
+
+
+@dataclass(frozen=True)
+class Holder:
+    """A lease as it is found on disk."""
+
+    token: int
+    path: Path
+    content: dict[str, Any]
+    inode: int
+    beat: int
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether it was linked here and is not given back."""
+        return self.content.get("inode") == self.inode
+
+    @property
+    def is_here(self) -> bool:
+        """Whether its process number means something to this process."""
+        return self.content.get("space") == _space()
+
+    @property
+    def is_dead(self) -> bool:
+        """Whether its process is known to have ended; False where that cannot be known."""
+        return self.is_here and self.content.get("started") != _started(int(self.content.get("pid", 0)))
+
+
+class Watch:
+    """Remembers when leases were last seen to move, by this process's monotonic clock."""
+
+    def __init__(self, seconds: float = LEASE_SECONDS) -> None:
+        self.seconds = seconds
+        self._seen: dict[Path, tuple[int, float]] = {}
+
+    def is_stale(self, holder: Holder) -> bool:
+        """Whether a lease has not moved for the set time since it was first looked at."""
+        beat, since = self._seen.get(holder.path, (None, 0.0))
+        now = time.monotonic()
+        if beat != holder.beat:
+            self._seen[holder.path] = holder.beat, now
+            return False
+        return now - since >= self.seconds
+
+
+class Lease:
+    """The right to write into a run's folder, until it is given back or overtaken."""
+
+    def __init__(self, path: Path, token: int, inode: int) -> None:
+        self.path, self.token, self._inode = path, token, inode
+
+    def check(self) -> None:
+        """Raises `LeaseLostError` unless this is still the newest lease."""
+        holder = newest(self.path.parent)
+        if holder is None or holder.token != self.token or holder.inode != self._inode:
+            raise LeaseLostError(
+                f"{self.path.parent} was taken over by another worker; nothing more is written"
+            )
+
+    def beat(self) -> None:
+        """Shows that its holder is alive."""
+        self.check()
+        before = self.path.stat().st_mtime_ns
+        now = max(time.time_ns(), before + 1)  # a change is what counts, also when the clock goes back
+        os.utime(self.path, ns=(now, now))
+
+    def release(self) -> None:
+        """Gives it back; the number stays taken."""
+        try:
+            self.check()
+        except LeaseLostError:
+            return
+        part = self.path.with_name(f".lease-{secrets.token_hex(8)}")
+        part.write_text(json.dumps({"released": True}))
+        os.replace(part, self.path)  # another inode: no longer a lease
+
+    @contextmanager
+    def kept(self, seconds: float, every_beat: Callable[[], None] = lambda: None) -> Iterator[None]:
+        """Beats in the background while it is open, often enough for leases of `seconds`."""
+        over = threading.Event()
+
+        def beat() -> None:
+            while not over.wait(min(seconds / 6, 5.0)):
+                try:
+                    self.beat()
+                except (LeaseLostError, OSError):
+                    return  # the next write finds out
+                every_beat()
+
+        thread = threading.Thread(target=beat, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
+
+
+def claim(folder: Path, watch: Watch) -> Lease | None:
+    """Takes the run's lease if it is free; None if another holds it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    holder = newest(folder)
+    if holder is not None and holder.is_valid and not (holder.is_dead or watch.is_stale(holder)):
+        return None
+    token = 1 if holder is None else holder.token + 1
+    path = folder / f"lease-{token:06d}.json"
+    part = folder / f".lease-{secrets.token_hex(8)}"
+    try:
+        part.touch()
+        inode = part.stat().st_ino
+        part.write_text(json.dumps(_self() | {"inode": inode}))
+        os.link(part, path)
+    except FileExistsError:
+        return None
+    finally:
+        part.unlink(missing_ok=True)
+    lease = Lease(path, token, inode)
+    try:
+        lease.check()  # a slow claimant may have linked a number that was already overtaken
+    except LeaseLostError:
+        path.unlink(missing_ok=True)
+        return None
+    for older in folder.glob("lease-*.json"):
+        if _token(older) < token:
+            older.unlink(missing_ok=True)
+    return lease
+
+
+def newest(folder: Path) -> Holder | None:
+    """The lease with the highest number, if there is any; a damaged one counts as given back."""
+    paths = sorted(folder.glob("lease-*.json"), key=_token)
+    for path in reversed(paths):
+        try:
+            stat = path.stat()
+            content = json.loads(path.read_text())
+        except FileNotFoundError:
+            continue
+        except ValueError:
+            content = {}
+        kept = content if isinstance(content, dict) else {}
+        return Holder(_token(path), path, kept, stat.st_ino, stat.st_mtime_ns)
+    return None
+
+
+def _token(path: Path) -> int:
+    digits = path.stem.removeprefix("lease-")
+    return int(digits) if digits.isdigit() else 0
+
+
+def _self() -> dict[str, Any]:
+    pid = os.getpid()
+    return {"host": platform.node(), "pid": pid, "started": _started(pid), "space": _space()}
+
+
+@cache
+def _space() -> str:
+    """Names the set of process numbers in which a pid of ours means something: this boot, this namespace."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return f"{boot} {os.readlink('/proc/self/ns/pid')}"
+    except OSError:  # not Linux: only silence can tell that a process is dead
+        return f"unknown {secrets.token_hex(8)}"
+
+
+def _started(pid: int) -> str | None:
+    """When a process started, by the kernel's count; None if there is no such process, or it is a zombie."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return None if fields[0] in ("Z", "X") else fields[19]

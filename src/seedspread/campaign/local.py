@@ -1,0 +1,172 @@
+"""The local engine: worker processes that find their work in the store, so that any of them can die."""
+
+import multiprocessing
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from types import FrameType
+
+from seedspread.campaign.attempt import Task, attempt, stop_when_orphaned
+from seedspread.campaign.executor import Report, Tell, look, prepare
+from seedspread.campaign.lease import LEASE_SECONDS, Watch
+from seedspread.campaign.plan import Plan
+from seedspread.campaign.store import Store
+
+_POLL_SECONDS = 0.25
+_STOP_SECONDS = 60.0
+# So many deaths of workers in a row, without any run ending in between, are a fault and not an accident.
+_DEATHS_PER_WORKER = 4
+
+
+@dataclass(frozen=True)
+class LocalExecutor:
+    """Worker processes on this machine.
+
+    Attributes:
+        workers: how many; None takes as many as there are cores.
+        max_failures: stop early once so many runs have failed; None never does.
+        retry_failed: try again what has failed before.
+        lease_seconds: after how long a silent lease may be taken over.
+    """
+
+    workers: int | None = None
+    max_failures: int | None = None
+    retry_failed: bool = False
+    lease_seconds: float = LEASE_SECONDS
+
+    def run(self, plan: Plan, tell: Tell) -> Report:
+        """Starts the workers, replaces those that die, and ends when the store says that all is done."""
+        todo, report = prepare(plan, self.retry_failed)
+        tell(report)
+        if not todo:
+            return report
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        count = min(self.workers or cores, len(todo))
+        threads = max(1, cores // count)
+        tasks = [
+            Task(
+                str(plan.store.path.absolute()),
+                key,
+                config,
+                None if plan.data_dir is None else str(plan.data_dir.absolute()),
+                threads,
+                self.lease_seconds,
+            )
+            for key, config in todo.items()
+        ]
+        crew = _Crew(tasks, count)
+        with crew.at_work(), _interrupts():
+            try:
+                self._watch(plan, todo, report, crew, tell)
+            except KeyboardInterrupt:
+                report.stopped = "interrupted"
+        look(plan, todo, report)
+        tell(report)
+        return report
+
+    def _watch(self, plan: Plan, todo: dict[str, str], report: Report, crew: "_Crew", tell: Tell) -> None:
+        before = len(report.failed)
+        while report.left:
+            time.sleep(_POLL_SECONDS)
+            if look(plan, todo, report):
+                crew.deaths = 0
+                tell(report)
+            if self.max_failures is not None and len(report.failed) - before >= self.max_failures:
+                report.stopped = (
+                    f"{len(report.failed) - before} runs failed, as many as --max-failures allows"
+                )
+                return
+            if report.left and not crew.replace_the_dead():
+                report.stopped = (
+                    "the workers keep dying; run one of the runs alone with seedspread train to see why"
+                )
+                return
+
+
+class _Crew:
+    """The worker processes."""
+
+    def __init__(self, tasks: list[Task], count: int) -> None:
+        self._tasks, self._count = tasks, count
+        self._context = multiprocessing.get_context("spawn")
+        self._workers: list[BaseProcess] = []
+        self.deaths = 0
+
+    @contextmanager
+    def at_work(self) -> Iterator[None]:
+        """Workers are there while it is open; at its end they write their checkpoints and go."""
+        self._workers = [self._start() for _ in range(self._count)]
+        try:
+            yield
+        finally:
+            for worker in self._workers:
+                worker.terminate()  # a request: the run writes a checkpoint and stops
+            deadline = time.monotonic() + _STOP_SECONDS
+            for worker in self._workers:
+                worker.join(max(0.0, deadline - time.monotonic()))
+                if worker.is_alive():
+                    worker.kill()
+                    worker.join()
+
+    def _start(self) -> BaseProcess:
+        worker = self._context.Process(target=work, args=(self._tasks,), daemon=False)
+        worker.start()
+        return worker
+
+    def replace_the_dead(self) -> bool:
+        """Starts a worker for each that died of something; False if that does not help."""
+        for i, worker in enumerate(self._workers):
+            if worker.exitcode not in (None, 0):
+                self.deaths += 1
+                if self.deaths > _DEATHS_PER_WORKER * self._count:
+                    return False
+                self._workers[i] = self._start()
+        if all(worker.exitcode == 0 for worker in self._workers):
+            # They saw nothing left to do; what is left was taken by another campaign that has since died.
+            self._workers = [self._start() for _ in range(self._count)]
+        return True
+
+
+@contextmanager
+def _interrupts() -> Iterator[None]:
+    """SIGTERM ends a campaign as Ctrl-C does."""
+
+    def interrupt(_: int, __: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def work(tasks: list[Task]) -> None:
+    """What a worker does: takes whatever is free until everything has ended."""
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # a run in progress listens to it; otherwise the crew decides
+    orphaned = stop_when_orphaned()
+    store = Store(Path(tasks[0].store))
+    watch = Watch(tasks[0].lease_seconds)
+    left = {task.key: task for task in tasks}
+    while left:
+        busy = True
+        for key, task in list(left.items()):
+            if store.is_done(key) or store.has_failed(key):
+                del left[key]
+                continue
+            ended = attempt(task, watch, orphaned)
+            if ended.outcome == "stopped":
+                return
+            if ended.outcome in ("done", "failed"):
+                del left[key]
+                busy = False
+        orphaned()
+        if left and busy:
+            time.sleep(_POLL_SECONDS)

@@ -1,0 +1,106 @@
+"""A plan: which runs a study names, which are distinct, which the store already has."""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from seedspread.campaign.store import RunState, Store
+from seedspread.campaign.study import NamedRun, Study
+from seedspread.config import DataConfig, RunConfig
+from seedspread.data.catalogue import source_named
+from seedspread.data.files import official_fingerprint
+from seedspread.data.presence import presence
+from seedspread.errors import DataError, require_extra
+from seedspread.identity import run_key
+
+if TYPE_CHECKING:
+    from seedspread.campaign.executor import Executor, Report
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """A run that a study names, and its key."""
+
+    named: NamedRun
+    key: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a study asks for.
+
+    Attributes:
+        study: the study.
+        store: where its results are, and go.
+        data_dir: the data folder.
+        runs: every run that the study names, in order; a run that two cells or studies share appears twice.
+    """
+
+    study: Study
+    store: Store
+    data_dir: Path | None
+    runs: tuple[PlannedRun, ...]
+
+    @classmethod
+    def make(cls, study: Study, store: Store, data_dir: Path | None = None) -> "Plan":
+        """Names every run by its key; without data, by that of the whole official dataset."""
+        prints = {data: fingerprint(data, data_dir) for data in {_dataset(r.config.data) for r in study.runs}}
+        runs = tuple(PlannedRun(r, run_key(r.config, prints[_dataset(r.config.data)])) for r in study.runs)
+        return cls(study, store, data_dir, runs)
+
+    @property
+    def distinct(self) -> dict[str, RunConfig]:
+        """Each run once, by its key."""
+        return {run.key: run.named.config for run in reversed(self.runs)}
+
+    @property
+    def shared(self) -> dict[str, list[PlannedRun]]:
+        """Runs that are named more than once, with all their names."""
+        times = Counter(run.key for run in self.runs)
+        return {key: [r for r in self.runs if r.key == key] for key, n in times.items() if n > 1}
+
+    def states(self) -> dict[str, RunState]:
+        """Where each distinct run is."""
+        return self.store.states(self.distinct)
+
+    def missing(self) -> dict[str, RunConfig]:
+        """The runs that have no result yet."""
+        return {key: config for key, config in self.distinct.items() if not self.store.is_done(key)}
+
+    def check_data(self) -> None:
+        """Raises `DataError` at once if a dataset that a missing run needs is not there."""
+        for config in {c.data.name: c.data for c in self.missing().values()}.values():
+            there = presence(source_named(config.name), self.data_dir)
+            if there.found == 0:
+                raise DataError(
+                    f"{config.name} is not in {there.folder}; get it with: seedspread data fetch "
+                    f"{config.name} (or name another folder with --data-dir or SEEDSPREAD_DATA)"
+                )
+
+    def run(self, executor: "Executor", report: "Callable[[Report], None] | None" = None) -> "Report":
+        """Carries out what is missing; returns what became of it."""
+        require_extra("train", "a campaign")
+        self.check_data()
+        return executor.run(self, report or (lambda _: None))
+
+
+def _dataset(data: DataConfig) -> tuple[str, str, bool]:
+    return data.name, data.labels, data.allow_partial
+
+
+@cache
+def fingerprint(dataset: tuple[str, str, bool], data_dir: Path | None) -> str:
+    """The fingerprint of the data that a run will find: the official one unless they are there in part."""
+    name, labels, allow_partial = dataset
+    source = source_named(name)
+    there = presence(source, data_dir)
+    whole = there.found in (0, there.expected) and there.short == 0
+    if whole or not allow_partial:
+        return official_fingerprint(source)
+    require_extra("train", f"the key of a run on partial {name}")
+    from seedspread.data.dataset import read_official  # noqa: PLC0415 - only partial data need be read
+
+    return read_official(source, labels, data_dir).fingerprint

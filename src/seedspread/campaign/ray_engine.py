@@ -1,0 +1,108 @@
+"""The Ray engine: the same attempts as Ray tasks, on an existing cluster or a local one."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from seedspread.campaign.attempt import Task, attempt_until_ended
+from seedspread.campaign.executor import Report, Tell, look, prepare
+from seedspread.campaign.lease import LEASE_SECONDS
+from seedspread.campaign.plan import Plan
+from seedspread.errors import SeedspreadError, require_extra
+
+_POLL_SECONDS = 1.0
+
+
+class RayError(SeedspreadError):
+    """The Ray cluster cannot be used."""
+
+
+@dataclass(frozen=True)
+class RayExecutor:
+    """Ray tasks; the store must lie on a filesystem that all nodes share.
+
+    Attributes:
+        address: of an existing cluster; None starts a local one.
+        cpus_per_run: CPUs that a run asks for, and the threads it uses if its config leaves them open.
+        gpus_per_run: GPUs, fractions included: 0.25 packs four small models on one.
+        max_failures: stop early once so many runs have failed; None never does.
+        retry_failed: try again what has failed before.
+        lease_seconds: after how long a silent lease may be taken over.
+    """
+
+    address: str | None = None
+    cpus_per_run: int = 1
+    gpus_per_run: float = 0.0
+    max_failures: int | None = None
+    retry_failed: bool = False
+    lease_seconds: float = LEASE_SECONDS
+
+    def run(self, plan: Plan, tell: Tell) -> Report:
+        """Submits a task per run; one whose node is lost is retried elsewhere, from its checkpoint."""
+        require_extra("ray", "--backend ray")
+        import ray  # noqa: PLC0415 - an extra
+
+        todo, report = prepare(plan, self.retry_failed)
+        tell(report)
+        if not todo:
+            return report
+        started = not ray.is_initialized()
+        if started:
+            self._connect(ray)
+        try:
+            self._watch(ray, plan, todo, report, tell)
+        except KeyboardInterrupt:
+            report.stopped = "interrupted"
+        finally:
+            if started:
+                ray.shutdown()
+        look(plan, todo, report)
+        tell(report)
+        return report
+
+    def _connect(self, ray: Any) -> None:
+        try:
+            ray.init(
+                address=self.address, log_to_driver=False, include_dashboard=False, configure_logging=False
+            )
+        except (ConnectionError, RuntimeError, ValueError) as error:
+            where = self.address or "a local cluster"
+            raise RayError(f"Ray cannot reach {where}: {str(error).splitlines()[0]}") from None
+
+    def _watch(self, ray: Any, plan: Plan, todo: dict[str, str], report: Report, tell: Tell) -> None:
+        remote = ray.remote(
+            num_cpus=self.cpus_per_run, num_gpus=self.gpus_per_run, max_retries=-1, retry_exceptions=False
+        )(_ray_attempt)
+        data_dir = None if plan.data_dir is None else str(plan.data_dir.absolute())
+        store = str(plan.store.path.absolute())
+        pending = [
+            remote.remote(asdict(Task(store, key, config, data_dir, self.cpus_per_run, self.lease_seconds)))
+            for key, config in todo.items()
+        ]
+        before = len(report.failed)
+        while pending:
+            ready, pending = ray.wait(pending, num_returns=1, timeout=_POLL_SECONDS)
+            for reference in ready:
+                self._end(ray, reference, report)
+            if look(plan, todo, report) or ready:
+                tell(report)
+            if self.max_failures is not None and len(report.failed) - before >= self.max_failures:
+                report.stopped = (
+                    f"{len(report.failed) - before} runs failed, as many as --max-failures allows"
+                )
+                for reference in pending:
+                    ray.cancel(reference)
+                return
+
+    @staticmethod
+    def _end(ray: Any, reference: Any, report: Report) -> None:
+        try:
+            ended = ray.get(reference)
+        except ray.exceptions.RayError:
+            return  # the store says what became of it
+        if ended["outcome"] == "failed":
+            report.failed[ended["key"]] = ended["message"]
+
+
+def _ray_attempt(task: dict[str, Any]) -> dict[str, Any]:
+    """What a Ray worker carries out."""
+    return asdict(attempt_until_ended(Task(**task)))

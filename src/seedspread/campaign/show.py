@@ -1,0 +1,140 @@
+"""Plans, progress and states for people."""
+
+import time
+from collections import Counter
+from collections.abc import Iterable
+
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from seedspread.campaign.executor import Report
+from seedspread.campaign.plan import Plan
+from seedspread.campaign.store import STATES, RunState
+from seedspread.campaign.study import NamedRun
+
+_SECONDS_BETWEEN_LINES = 10.0
+_FAILURES_SHOWN = 8
+
+
+def duration(seconds: float) -> str:
+    """`45 s`, `12 min`, `3.5 h`, `20 days`."""
+    for limit, size, unit in ((90, 1, "s"), (5400, 60, "min"), (172_800, 3600, "h")):
+        if seconds < limit:
+            amount = seconds / size
+            return f"{amount:.1f} {unit}" if unit == "h" and amount < 10 else f"{amount:.0f} {unit}"
+    return f"{seconds / 86400:.0f} days"
+
+
+def _cell(run: NamedRun) -> str:
+    return ", ".join(str(level) for _, level in run.cell)
+
+
+def plan_table(plan: Plan, states: dict[str, RunState]) -> Table:
+    """One row per study and cell: its seeds, and how many of its runs are where."""
+    table = Table(title=Text(plan.study.title), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    for heading in ("study", "cell"):
+        table.add_column(heading)
+    table.add_column("runs", justify="right")
+    shown = [s for s in STATES if any(state.state == s for state in states.values())] or ["waiting"]
+    for heading in shown:
+        table.add_column(heading, justify="right")
+    cells: dict[tuple[str, str], Counter[str]] = {}
+    for run in plan.runs:
+        cells.setdefault((run.named.study, _cell(run.named)), Counter())[states[run.key].state] += 1
+    for (study, cell), counts in cells.items():
+        numbers = (str(counts[s]) if counts[s] else "·" for s in shown)
+        table.add_row(Text(study), Text(cell), str(counts.total()), *numbers)
+    return table
+
+
+def sharing(plan: Plan) -> list[str]:
+    """How many runs are named, how many are distinct, and why."""
+    named, distinct = len(plan.runs), len(plan.distinct)
+    lines = [f"{named} runs are named, {distinct} are distinct."]
+    if named == distinct:
+        return lines
+    pairs: Counter[tuple[str, ...]] = Counter()
+    for runs in plan.shared.values():
+        names = dict.fromkeys(f"{r.named.study} ({_cell(r.named)})" for r in runs)
+        pairs[tuple(names)] += 1
+    for sharers, times in pairs.items():
+        lines.append(f"{times} are shared by {' and '.join(sharers)}: the same run by its key.")
+    return lines
+
+
+def failures(states: Iterable[RunState]) -> list[str]:
+    """The last line of each failure, the first few of them."""
+    failed = [s for s in states if s.state == "failed"]
+    lines = [f"{s.key}: {s.message}" for s in failed[:_FAILURES_SHOWN]]
+    more = len(failed) - _FAILURES_SHOWN
+    return [*lines, f"... and {more} more"] if more > 0 else lines
+
+
+def status_view(plan: Plan, states: dict[str, RunState], seconds_left: float | None) -> RenderableType:
+    """The state of a study, as `campaign status` shows it."""
+    parts: list[RenderableType] = [plan_table(plan, states)]
+    counts = Counter(s.state for s in states.values())
+    told = ", ".join(f"{counts[s]} {s}" for s in STATES if counts[s])
+    left = f"; about {duration(seconds_left)} left" if seconds_left is not None else ""
+    parts.append(Text(f"{len(states)} distinct runs: {told}{left}."))
+    parts += [Text(line, style="red") for line in failures(states.values())]
+    parts += [Text(f"! {problem}", style="yellow") for problem in plan.store.problems()[:_FAILURES_SHOWN]]
+    return Group(*parts)
+
+
+class Progressing:
+    """Tells how a campaign goes: a bar on a terminal, a line now and then elsewhere."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[left]}"),
+            console=console,
+            transient=True,
+        )
+        self._task = self._progress.add_task("runs", total=None, left="")
+        self._start = time.monotonic()
+        self._line_at = 0.0
+        self._told: set[str] = set()
+
+    def __enter__(self) -> "Progressing":
+        if self._console.is_terminal:
+            self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+    def tell(self, report: Report) -> None:
+        """Something has changed."""
+        ended = len(report.done) + len(report.failed)
+        left = self._left(report)
+        for key, message in report.failed.items():
+            if key not in self._told:
+                self._told.add(key)
+                self._console.print(
+                    f"failed {key}: {message}", style="red", highlight=False, soft_wrap=True, markup=False
+                )
+        if self._console.is_terminal:
+            self._progress.update(self._task, total=report.total, completed=ended, left=left)
+            return
+        now = time.monotonic()
+        if now - self._line_at >= _SECONDS_BETWEEN_LINES or ended == report.total:
+            self._line_at = now
+            failed = f", {len(report.failed)} failed" if report.failed else ""
+            self._console.print(
+                f"{ended}/{report.total} runs{failed}  {left}", highlight=False, soft_wrap=True
+            )
+
+    def _left(self, report: Report) -> str:
+        elapsed = time.monotonic() - self._start
+        if not report.done or not report.left:
+            return ""
+        return f"about {duration(elapsed / len(report.done) * report.left)} left"

@@ -1,0 +1,1 @@
+"""The shipped studies, as TOML files."""

@@ -1,0 +1,131 @@
+"""Leases: one holder at a time, whatever happens to the others."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from seedspread.campaign.lease import LeaseLostError, Watch, claim, newest
+
+
+def foreign(folder: Path) -> None:
+    """Makes the newest lease one of another machine: its process cannot be looked at from here."""
+    holder = newest(folder)
+    assert holder is not None
+    inode = holder.path.stat().st_ino
+    holder.path.write_text(json.dumps(holder.content | {"space": "elsewhere", "inode": inode}))
+
+
+def test_one_holder_at_a_time(tmp_path: Path) -> None:
+    first = claim(tmp_path, Watch())
+    assert first is not None
+    assert first.token == 1
+    assert claim(tmp_path, Watch()) is None
+    first.release()
+    second = claim(tmp_path, Watch())
+    assert second is not None
+    assert second.token == 2
+
+
+def test_of_many_that_claim_at_once_one_wins(tmp_path: Path) -> None:
+    for round_ in range(20):
+        together = threading.Barrier(8)
+
+        def attempt(
+            _: int, folder: Path = tmp_path / str(round_), gate: threading.Barrier = together
+        ) -> bool:
+            gate.wait()
+            return claim(folder, Watch()) is not None
+
+        with ThreadPoolExecutor(8) as pool:
+            assert sum(pool.map(attempt, range(8))) == 1
+
+
+def test_a_dead_process_holds_nothing(tmp_path: Path) -> None:
+    code = f"from seedspread.campaign.lease import *; claim(Path({str(tmp_path)!r}), Watch())"
+    subprocess.run([sys.executable, "-c", f"from pathlib import Path; {code}"], check=True)
+    assert newest(tmp_path) is not None
+    taken = claim(tmp_path, Watch())
+    assert taken is not None
+    assert taken.token == 2
+
+
+def test_a_silent_lease_of_another_machine_is_taken_over_after_the_set_time(tmp_path: Path) -> None:
+    held = claim(tmp_path, Watch())
+    assert held is not None
+    foreign(tmp_path)
+    watch = Watch(seconds=0.3)
+    assert claim(tmp_path, watch) is None
+    held.beat()  # it moves
+    time.sleep(0.35)
+    assert claim(tmp_path, watch) is None
+    time.sleep(0.35)
+    taken = claim(tmp_path, watch)
+    assert taken is not None
+    with pytest.raises(LeaseLostError):  # whoever was only asleep finds out
+        held.check()
+    with pytest.raises(LeaseLostError):
+        held.beat()
+    held.release()
+    taken.check()
+
+
+@pytest.mark.parametrize("jump", [-1e6, 1e6])
+def test_a_clock_that_jumps_takes_no_lease_from_the_living(tmp_path: Path, jump: float) -> None:
+    held = claim(tmp_path, Watch())
+    assert held is not None
+    foreign(tmp_path)
+    os.utime(held.path, (time.time() + jump, time.time() + jump))
+    watch = Watch(seconds=60)
+    assert claim(tmp_path, watch) is None
+    held.beat()
+    assert claim(tmp_path, watch) is None
+
+
+def test_a_copied_lease_is_no_lease(tmp_path: Path) -> None:
+    assert claim(tmp_path / "a", Watch()) is not None
+    shutil.copytree(tmp_path / "a", tmp_path / "b")
+    assert claim(tmp_path / "b", Watch()) is not None
+    assert claim(tmp_path / "a", Watch()) is None
+
+
+def test_a_damaged_lease_is_free(tmp_path: Path) -> None:
+    (tmp_path / "lease-000003.json").write_text("{")
+    taken = claim(tmp_path, Watch())
+    assert taken is not None
+    assert taken.token == 4
+
+
+def test_a_number_that_was_overtaken_does_not_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A claimant that slept between looking and linking."""
+    first = claim(tmp_path, Watch())
+    assert first is not None
+    first.release()
+    old = newest(tmp_path)
+    third = claim(tmp_path, Watch())
+    assert third is not None
+    third.release()
+    fourth = claim(tmp_path, Watch())
+    assert fourth is not None
+    looks = iter([old])
+    real = newest
+    monkeypatch.setattr("seedspread.campaign.lease.newest", lambda folder: next(looks, None) or real(folder))
+    assert claim(tmp_path, Watch()) is None
+    monkeypatch.undo()
+    fourth.check()
+
+
+def test_beats_go_on_in_the_background(tmp_path: Path) -> None:
+    lease = claim(tmp_path, Watch())
+    assert lease is not None
+    before = lease.path.stat().st_mtime_ns
+    with lease.kept(seconds=0.6):
+        time.sleep(0.5)
+    assert lease.path.stat().st_mtime_ns > before

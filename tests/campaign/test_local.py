@@ -1,0 +1,104 @@
+"""The local engine: failures, stopping, two campaigns at once."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from seedspread.campaign.local import LocalExecutor
+from seedspread.campaign.store import Store
+from seedspread.campaign.study import Study
+from tests.campaign.tiny import results, study_file, tiny_study
+
+COMMAND = [sys.executable, "-c", "from seedspread.cli import main; main()", "campaign", "run"]
+
+
+def start(folder: Path, *options: str) -> "subprocess.Popen[str]":
+    """A campaign in a process group of its own."""
+    return subprocess.Popen(
+        [*COMMAND, str(folder / "study.toml"), "--store", str(folder / "store"), *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def wait_for(condition: object, seconds: float = 60) -> None:
+    end = time.monotonic() + seconds
+    while not condition():  # type: ignore[operator]
+        assert time.monotonic() < end, "it never happened"
+        time.sleep(0.05)
+
+
+def test_one_failure_never_stops_the_others(tmp_path: Path) -> None:
+    """A learning rate that explodes at one level only."""
+    path = study_file(tmp_path, seeds=1)
+    levels = '"training.learning_rate" = [4e-3, 1e30]'
+    text = path.read_text().replace('margin_type = ["clamp", "subtract"]', levels)
+    path.write_text(text.split("[audit]")[0])
+    plan = Study.from_file(path).plan(tmp_path / "store")
+    report = plan.run(LocalExecutor(workers=2))
+    assert len(report.done) == 1
+    assert len(report.failed) == 1
+    assert "not finite" in next(iter(report.failed.values()))
+    again = plan.run(LocalExecutor())
+    assert (len(again.done), len(again.failed)) == (0, 1)
+    states = plan.states().values()
+    assert sorted(s.state for s in states)[-1] == "failed"
+    retried = plan.run(LocalExecutor(retry_failed=True))
+    assert (len(retried.failed), retried.total) == (1, 1)
+
+
+def test_it_stops_early_when_asked(tmp_path: Path) -> None:
+    plan = tiny_study(tmp_path, seeds=6, training__learning_rate=1e30).plan(tmp_path / "store")
+    report = plan.run(LocalExecutor(workers=2, max_failures=2))
+    assert "--max-failures" in report.stopped
+    assert 2 <= len(report.failed) < 12
+
+
+def test_cores_are_divided_and_a_run_keeps_its_threads(tmp_path: Path) -> None:
+    study = tiny_study(tmp_path, seeds=1, runtime__threads=None)
+    plan = study.plan(tmp_path / "store")
+    plan.run(LocalExecutor(workers=1))
+    key = next(iter(plan.distinct))
+    provenance = json.loads((tmp_path / "store" / key / "provenance.json").read_text())
+    assert provenance["threads"] == max(1, len(os.sched_getaffinity(0)) // 1)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_stopping_leaves_everything_resumable(tmp_path: Path, number: signal.Signals) -> None:
+    study_file(tmp_path, seeds=2, training__epochs=6)
+    reference = tiny_study(tmp_path, seeds=2, training__epochs=6).plan(tmp_path / "reference")
+    reference.run(LocalExecutor(workers=2))
+    campaign = start(tmp_path, "--workers", "2")
+    store = tmp_path / "store"
+    wait_for(lambda: any(store.glob("*/checkpoint-*")))
+    os.killpg(campaign.pid, number) if number == signal.SIGINT else campaign.send_signal(number)
+    out, err = campaign.communicate(timeout=60)
+    assert campaign.returncode == 130, err
+    assert "give the same command again" in err
+    assert "Traceback" not in err
+    assert len(results(store)) < 4
+    again = start(tmp_path, "--workers", "2")
+    out, err = again.communicate(timeout=120)
+    assert again.returncode == 0, err
+    assert "4 of 4 runs are done" in out
+    assert results(store) == results(tmp_path / "reference")
+
+
+def test_two_campaigns_at_once_share_the_work(tmp_path: Path) -> None:
+    study_file(tmp_path, seeds=3)
+    both = [start(tmp_path, "--workers", "1") for _ in range(2)]
+    for campaign in both:
+        _, err = campaign.communicate(timeout=180)
+        assert campaign.returncode == 0, err
+    store = Store(tmp_path / "store")
+    assert len(results(store.path)) == 6
+    tokens = [sorted(p.name for p in store.folder(k).glob("lease-*.json")) for k in store.keys()]  # noqa: SIM118
+    assert tokens == [["lease-000001.json"]] * 6  # each was carried out once

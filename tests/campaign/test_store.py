@@ -1,0 +1,110 @@
+"""The store: what it says of runs, and what it makes of foreign and damaged files."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from seedspread.campaign.attempt import Task, attempt
+from seedspread.campaign.lease import Watch
+from seedspread.campaign.local import LocalExecutor
+from seedspread.campaign.store import Store
+from seedspread.training.run import train
+from tests.campaign.tiny import results, tiny_study
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("filled")
+    report = tiny_study(folder, seeds=2).plan(folder / "store").run(LocalExecutor(workers=2))
+    assert len(report.done) == 4
+    return folder
+
+
+def test_a_finished_run_has_its_result_and_no_lease_that_holds(filled: Path) -> None:
+    store = Store(filled / "store")
+    assert store.counts()["done"] + store.counts()["collapsed"] == 4
+    for key in store.keys():  # noqa: SIM118 - a store is not a dict
+        names = {p.name for p in store.folder(key).iterdir() if not p.name.startswith("lease")}
+        assert names == {
+            "config.toml",
+            "history.parquet",
+            "predictions.safetensors",
+            "provenance.json",
+            "result.json",
+        }
+
+
+def test_the_table_has_factors_as_columns(filled: Path) -> None:
+    study = tiny_study(filled, seeds=2)
+    table = Store(filled / "store").table(study)
+    assert list(table["margin_type"]) == ["clamp", "clamp", "subtract", "subtract"]
+    assert list(table["seed"]) == [0, 1, 0, 1]
+    assert set(table["study"]) == {"study"}
+    assert len(Store(filled / "store").table()) == 4
+
+
+def test_states(filled: Path, tmp_path: Path) -> None:
+    store = Store(tmp_path / "s")
+    plan = tiny_study(tmp_path, seeds=2).plan(store)
+    keys = list(plan.distinct)
+    assert {s.state for s in plan.states().values()} == {"waiting"}
+    lease = store.claim(keys[0], Watch())
+    assert lease is not None
+    store.write_failure(keys[1], {"message": "first\nlast line"}) if store.folder(
+        keys[1]
+    ).mkdir() is None else None
+    store.folder(keys[2]).mkdir()
+    (store.folder(keys[2]) / "run.json").write_text("{}")
+    states = plan.states()
+    assert [states[k].state for k in keys] == ["running", "failed", "interrupted", "waiting"]
+    assert states[keys[1]].message == "last line"
+
+
+def test_damaged_and_foreign_files_are_named_and_stop_nothing(filled: Path, tmp_path: Path) -> None:
+    shutil.copytree(filled / "store", tmp_path / "store")
+    store = Store(tmp_path / "store")
+    broken, *rest = store.keys()
+    (store.folder(broken) / "result.json").write_text("{ half")
+    (store.path / "notes.txt").write_text("mine")
+    (store.path / "photos").mkdir()
+    assert len(store.table()) == len(rest)
+    assert len(store.problems()) == 1
+    assert broken in store.problems()[0]
+    assert store.state(broken).state == "failed"
+
+
+def test_stores_are_merged_by_copying(filled: Path, tmp_path: Path) -> None:
+    """Half of the runs here, half there; the copy knows them all, and carries no lease over."""
+    study = tiny_study(filled, seeds=2)
+    here, there = tmp_path / "here", tmp_path / "there"
+    keys = sorted(results(filled / "store"))
+    for key in keys:
+        shutil.copytree(filled / "store" / key, (here if key < keys[2] else there) / key)
+    running = Store(there).claim("0" * 20, Watch())
+    assert running is not None
+    shutil.copytree(there, here, dirs_exist_ok=True)
+    assert not study.plan(here).missing()
+    assert Store(here).claim("0" * 20, Watch()) is not None
+    assert results(here) == results(filled / "store")
+
+
+def test_a_run_that_is_done_is_not_done_again(filled: Path) -> None:
+    store = Store(filled / "store")
+    plan = tiny_study(filled, seeds=2).plan(store)
+    key, config = next(iter(plan.distinct.items()))
+    before = (store.folder(key) / "result.json").stat().st_mtime_ns
+    assert attempt(Task.of(store, key, config, None)).outcome == "done"
+    assert (store.folder(key) / "result.json").stat().st_mtime_ns == before
+    report = plan.run(LocalExecutor())
+    assert (report.total, report.left) == (0, 0)
+
+
+def test_results_are_those_of_the_runs_alone(filled: Path, tmp_path: Path) -> None:
+    plan = tiny_study(filled, seeds=2).plan(Store(filled / "store"))
+    key, config = next(iter(plan.distinct.items()))
+    alone = train(config, tmp_path / "alone")
+    assert alone.key == key
+    stored = json.loads((filled / "store" / key / "result.json").read_text())
+    assert stored == json.loads((tmp_path / "alone" / "result.json").read_text())

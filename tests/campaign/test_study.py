@@ -1,0 +1,117 @@
+"""Studies as data: those that are shipped, and what is said of bad ones."""
+
+from pathlib import Path
+
+import pytest
+
+from seedspread.campaign.plan import Plan
+from seedspread.campaign.store import Store
+from seedspread.campaign.study import Study, StudyError, study_names
+
+GOOD = """
+title = "t"
+preset = "quickstart"
+seeds = [1, 2]
+[factors]
+margin_type = ["clamp", "subtract"]
+"""
+
+
+def plan(name: str, tmp_path: Path) -> Plan:
+    return Study.from_file(name).plan(Store(tmp_path / "store"), tmp_path / "nodata")
+
+
+def refused(tmp_path: Path, text: str) -> str:
+    path = tmp_path / "s.toml"
+    path.write_text(text)
+    with pytest.raises(StudyError) as caught:
+        Study.from_file(path)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("name", study_names())
+def test_every_shipped_study_can_be_planned_without_data(name: str, tmp_path: Path) -> None:
+    made = plan(name, tmp_path)
+    assert made.runs
+    assert len(made.missing()) == len(made.distinct)
+    assert made.study.audit is not None
+
+
+@pytest.mark.parametrize(
+    ("name", "named"),
+    [
+        ("paper/cifar10-factorial", 28),
+        ("paper/dose-response", 21),
+        ("paper/cifar100", 20),
+        ("paper/svhn", 10),
+        ("paper/fashion-mnist", 10),
+        ("paper/svhn-difficulty", 30),
+    ],
+)
+def test_the_papers_designs_have_the_papers_numbers_of_runs(name: str, named: int, tmp_path: Path) -> None:
+    assert len(plan(name, tmp_path).runs) == named
+    assert len(plan(name.replace("paper", "mini"), tmp_path).runs) == named
+
+
+def test_all_of_the_paper_is_119_named_and_102_distinct_runs(tmp_path: Path) -> None:
+    made = plan("paper/all", tmp_path)
+    assert len(made.runs) == 119
+    assert len(made.distinct) == 102
+    shared = [{r.named.study for r in runs} for runs in made.shared.values()]
+    assert shared.count({"paper/cifar10-factorial", "paper/dose-response"}) == 7
+    assert shared.count({"paper/svhn", "paper/svhn-difficulty"}) == 10
+
+
+def test_a_paper_run_is_what_the_paper_says(tmp_path: Path) -> None:
+    low = [r.config for r in Study.from_file("paper/dose-response").runs]
+    assert {c.objective.margin_first for c in low} == {0.2}
+    assert {c.seeds.run for c in low} == set(range(1, 8))
+    svhn = Study.from_file("paper/svhn-difficulty").runs
+    assert {r.config.objective.stability for r in svhn} == {"direct"}
+
+
+def test_cells_are_called_by_their_factors() -> None:
+    run = Study.from_file("paper/cifar10-factorial").runs[0]
+    assert dict(run.cell) == {"margin_type": "clamp", "stability": "detach"}
+    assert run.title == "clamp, detach, seed 1"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("margin_type =", "margintype =", "did you mean 'margin_type'"),
+        ('"subtract"]', '"substract"]', "objective.margin_type"),
+        ('"subtract"]', '"clamp"]', "'clamp' twice"),
+        ("seeds = [1, 2]", "seeds = [1, 1]", "1 twice"),
+        ("seeds = [1, 2]", "", "seeds is missing"),
+        ('preset = "quickstart"', 'preset = "quikstart"', "did you mean 'quickstart'"),
+        ('preset = "quickstart"', "", "preset is missing"),
+        ("[factors]", "[factor]", "did you mean 'factors'"),
+        ('margin_type = ["clamp", "subtract"]', "", "nothing to compare"),
+        ('margin_type = ["clamp", "subtract"]', '"runtime.threads" = [1, 2]', "cannot be a factor"),
+        ("title", "titel", "no such field; did you mean 'title'"),
+        ("[factors]", "[factors", "not a TOML file"),
+        (
+            "[factors]",
+            'audit = { group = "margin", reference = "x" }\n[factors]',
+            "did you mean 'margin_type'",
+        ),
+    ],
+)
+def test_mistakes_are_one_line_with_the_nearest_name(old: str, new: str, said: str, tmp_path: Path) -> None:
+    assert old in GOOD
+    assert said in refused(tmp_path, GOOD.replace(old, new))
+
+
+def test_a_cell_that_is_listed_twice_is_refused(tmp_path: Path) -> None:
+    text = (
+        GOOD.split("[factors]", maxsplit=1)[0]
+        + 'cells = [{ margin_type = "clamp" }, { margin_type = "clamp" }]'
+    )
+    assert "twice" in refused(tmp_path, text)
+
+
+def test_unknown_studies_are_refused_with_the_nearest_name() -> None:
+    with pytest.raises(StudyError, match="did you mean 'paper/cifar100'"):
+        Study.from_file("paper/cifar1000")

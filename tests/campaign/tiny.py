@@ -1,0 +1,40 @@
+"""Studies of tiny runs, a second each."""
+
+from pathlib import Path
+
+from seedspread.campaign.study import Study
+from seedspread.presets import to_toml
+from tests.training.tiny import tiny
+
+STUDY = """
+title = "tiny"
+preset = "{preset}"
+seeds = [{seeds}]
+settings = {{ {settings} }}
+[factors]
+margin_type = ["clamp", "subtract"]
+[audit]
+group = "margin_type"
+reference = "subtract"
+"""
+
+
+def study_file(folder: Path, seeds: int = 2, settings: str = "", **changes: object) -> Path:
+    """A study of clamp against subtract with so many seeds; `changes` are to the tiny config."""
+    folder.mkdir(parents=True, exist_ok=True)
+    preset = folder / "tiny.toml"
+    preset.write_text(to_toml(tiny(**changes)))
+    path = folder / "study.toml"
+    numbers = ", ".join(str(seed) for seed in range(seeds))
+    path.write_text(STUDY.format(preset=preset, seeds=numbers, settings=settings))
+    return path
+
+
+def tiny_study(folder: Path, seeds: int = 2, settings: str = "", **changes: object) -> Study:
+    """The same, read."""
+    return Study.from_file(study_file(folder, seeds, settings, **changes))
+
+
+def results(store: Path) -> dict[str, bytes]:
+    """Every result of a store, by key."""
+    return {path.parent.name: path.read_bytes() for path in store.glob("*/result.json")}
