@@ -52,9 +52,8 @@ def test_states(filled: Path, tmp_path: Path) -> None:
     assert {s.state for s in plan.states().values()} == {"waiting"}
     lease = store.claim(keys[0], Watch())
     assert lease is not None
-    store.write_failure(keys[1], {"message": "first\nlast line"}) if store.folder(
-        keys[1]
-    ).mkdir() is None else None
+    store.folder(keys[1]).mkdir()
+    store.write_failure(keys[1], {"message": "first\nlast line"})
     store.folder(keys[2]).mkdir()
     (store.folder(keys[2]) / "run.json").write_text("{}")
     states = plan.states()

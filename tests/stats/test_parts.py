@@ -6,7 +6,8 @@ import pytest
 from seedspread.stats.collapse import largest_gap, look_for_collapse
 from seedspread.stats.dependence import effective_df, intraclass_correlation, twins
 from seedspread.stats.floor import floor_from_accuracies, floor_from_predictions
-from seedspread.stats.forest import combine, holm
+from seedspread.stats.forest import combine, forest, holm
+from seedspread.stats.robust import seed_jackknife
 from tests.stats.arms import arm, paper_arms
 
 
@@ -126,3 +127,18 @@ def test_cochrans_q_by_hand() -> None:
     assert pooled == pytest.approx(0.5)
     # tau^2 = (Q - 1) / (8 - 32/8) = 1/4; weights 1/(1/4 + 1/4) = 2 each; error 1/sqrt(4)
     assert error == pytest.approx(0.5)
+
+
+def test_the_forests_interval_is_that_of_its_mean() -> None:
+    tests = [seed_jackknife(*paper_arms(s), 0.95) for s in ("cifar10", "svhn", "fashion-mnist")]
+    found = forest(["a", "b", "c"], tests, 0.95)
+    assert found is not None
+    *_, mean, error = combine(np.array(found.log_ratios), np.array(found.standard_errors))
+    assert np.log(found.interval.low) == pytest.approx(mean - 1.959964 * error)
+    assert np.log(found.interval.high) == pytest.approx(mean + 1.959964 * error)
+
+
+@pytest.mark.parametrize(("value", "failed"), [(10.9, 1), (11.5, 0)])
+def test_near_chance_is_within_a_point(value: float, failed: int) -> None:
+    found = look_for_collapse(arm([value, 60, 61, 62]), arm([60.0, 61, 62, 63], name="b"), 10.0, 100.0, 0.95)
+    assert found.found == bool(failed)

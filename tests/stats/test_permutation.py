@@ -66,3 +66,15 @@ def test_too_few_seeds_and_no_spread_are_said() -> None:
     assert "three seeds" in seed_permutation(arm([1.0, 2]), arm([1.0, 2, 3]), 100, RNG).note
     assert "share" in within_seed_permutation(arm([1.0, 2]), arm([1.0, 2], first_seed=9), 100, RNG).note
     assert "spread" in seed_permutation(arm([1.0, 1, 1]), arm([2.0, 2, 2]), 100, RNG).note
+
+
+def test_arms_of_different_size_by_hand() -> None:
+    x, y = arm([1.0, 4, 9, 3]), arm([2.0, 2.5, 3.1, 2.2, 2.9, 1.7])
+    q = centred(x) + centred(y)
+    observed = log_ratio(q[:4], q[4:])
+    found = [
+        log_ratio([q[i] for i in chosen], [q[i] for i in range(10) if i not in chosen])
+        for chosen in combinations(range(10), 4)
+    ]
+    expected = np.mean([f >= observed * (1 - 1e-10) for f in found])
+    assert seed_permutation(x, y, 100, RNG).p == pytest.approx(expected)

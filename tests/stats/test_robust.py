@@ -111,3 +111,28 @@ def test_means_of_shared_seeds_are_compared_in_pairs() -> None:
     assert found.p == pytest.approx(expected.pvalue)
     apart = seed_means_test(x, arm(y.values, first_seed=90), 0.95)
     assert apart.p == pytest.approx(stats.ttest_ind(x.values, y.values, equal_var=False).pvalue)
+
+
+def test_bonetts_bounds_solve_his_equation_for_unequal_sizes() -> None:
+    """ln(c v1/v2) - ln(ratio) = ± z se(ratio), written out; c = n1/(n1 - z) * (n2 - z)/n2."""
+    x = np.array([3.1, 4.7, 2.2, 8.9, 5.0, 6.1, 3.3, 7.7])
+    y = np.array([1.0, 1.9, 2.5, 0.2, 1.4])
+    interval = bonett(arm(x), arm(y), 0.95, None).interval
+    assert interval is not None
+    z = stats.norm.ppf(0.975)
+    n1, n2, v1, v2 = 8, 5, x.var(ddof=1), y.var(ddof=1)
+    c = n1 / (n1 - z) * (n2 - z) / n2
+    a1 = ((x - stats.trim_mean(x, 1 / (2 * 4**0.5))) ** 4).sum()
+    a2 = ((y - np.median(y)) ** 4).sum()  # a half is trimmed on each side
+    for ratio, sign in ((interval.low, 1), (interval.high, -1)):
+        kurtosis = (n1 + n2) * (a1 + ratio**2 * a2) / ((n1 - 1) * v1 + ratio * (n2 - 1) * v2) ** 2
+        se = np.sqrt((kurtosis - 5 / 8) / 7 + (kurtosis - 2 / 5) / 4)
+        assert np.log(c * v1 / v2 / ratio) == pytest.approx(sign * z * se, rel=1e-6)
+
+
+def test_a_run_alone_in_its_cell_counts_for_nothing_in_the_jackknife() -> None:
+    x, y = [1.0, 2, 4, 8, 3], [1.0, 2, 2, 3, 4]
+    with_single = arm(x, [100.0])
+    assert seed_jackknife(with_single, arm(y), 0.95).p == pytest.approx(
+        seed_jackknife(arm(x), arm(y), 0.95).p
+    )

@@ -110,3 +110,50 @@ def test_without_a_seed_column_every_row_is_a_seed() -> None:
     found = audit(frame, "value", "group", "a", resamples=100)
     assert "every row counts" in found.notes[0]
     assert "share fewer" in found.comparisons[0].test("within_seed_permutation").note
+
+
+def test_odd_files_are_read_as_an_editor_shows_them(tmp_path: Path) -> None:
+    """Blank lines keep their numbers; 1.0 is the seed 1; a group may be called None."""
+    path = write(tmp_path, "g,seed,v\nNone,1,1\n\nNone,2.0,3\nNone,3,5\nb,1.0,2\nb,2,2.5\nb,3,x\n")
+    with pytest.raises(TableError, match="row 8: 'x'"):
+        check_table(path, "v", "g", "None")
+    path.write_text(path.read_text().replace("x", "2.2"))
+    runs = check_table(path, "v", "g", "None")
+    seeds = list(runs.frame["seed"])
+    assert seeds[:3] == seeds[3:]
+    assert len(set(seeds)) == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("g,seed,v\na,1,1\na,2,2\n,1,3\nb,2,4\n", "column 'g' is empty in row 4"),
+        ("g,seed,v\na,1,1\na,,2\nb,1,3\nb,2,4\n", "column 'seed' is empty in row 3"),
+        ("g,seed,v\na,1,1e200\na,2,2\nb,1,3\nb,2,4\n", "change its unit"),
+        ("g,seed,v,collapsed\na,1,1,maybe\na,2,2,no\nb,1,3,no\nb,2,4,no\n", "true or false"),
+        ("g,seed,v,v\na,1,1,1\nb,1,3,1\n", "does not matter"),
+        ("g,seed,v\n", "no rows"),
+    ],
+)
+def test_gaps_are_named(tmp_path: Path, text: str, said: str) -> None:
+    path = write(tmp_path, text)
+    if said == "does not matter":  # pandas renames the second column of one name
+        assert len(check_table(path, "v", "g", "a").frame) == 2
+        return
+    with pytest.raises(TableError, match=said):
+        check_table(path, "v", "g", "a")
+
+
+def test_frames_with_odd_column_names() -> None:
+    frame = pd.DataFrame([[1.0, "a"], [2.0, "a"], [3.0, "b"], [5.0, "b"]])
+    assert len(check_table(frame, "0", "1", "a", seed=None).frame) == 4
+    doubled = pd.concat([frame, frame], axis=1)
+    with pytest.raises(TableError, match="two columns"):
+        check_table(doubled, "0", "1", "a", seed=None)
+
+
+def test_a_collapsed_flag_may_be_a_float() -> None:
+    frame = pd.DataFrame(
+        {"v": [1.0, 2, 3, 4], "g": list("aabb"), "seed": [1, 2, 1, 2], "collapsed": [1.0, 0, None, 0]}
+    )
+    assert list(check_table(frame, "v", "g", "a").frame["failed"]) == [True, False, False, False]

@@ -134,7 +134,9 @@ def _read(name: str) -> StudyFile:
 
 
 def _explain(error: ValidationError) -> str:
-    first = error.errors()[0]
+    # A name that is not known explains a name that is missing.
+    errors = sorted(error.errors(), key=lambda e: e["type"] != "extra_forbidden")
+    first = errors[0]
     where = ".".join(str(part) for part in first["loc"])
     if first["type"] == "extra_forbidden":
         fields = AuditSpec.model_fields if first["loc"][0] == "audit" else StudyFile.model_fields

@@ -47,6 +47,11 @@ def _root(
 
 def main() -> None:
     """Runs the command line; a user's mistake is one line on stderr and exit code 1."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(
+            stream, "reconfigure"
+        ):  # a terminal that knows no dots gets question marks, not a traceback
+            stream.reconfigure(errors="replace")
     try:
         app()
     except SeedspreadError as error:

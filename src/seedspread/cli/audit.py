@@ -45,8 +45,6 @@ def audit(
             table, value, group, reference, block, seed, by,
             level=level, resamples=resamples, random_seed=random_seed, chance=chance, test_size=test_size,
         )  # fmt: skip
-        if plot:
-            draw_audit(result, plot)
     if json:
         typer.echo(result.to_json())
     elif form == "text":
@@ -54,7 +52,8 @@ def audit(
     else:
         typer.echo(result.to_markdown() if form == "markdown" else result.to_latex(), nl=False)
     if plot:
-        console.print(f"picture in {plot}", highlight=False, soft_wrap=True)
+        draw_audit(result, plot)
+        console.print(f"picture in {plot}", highlight=False, soft_wrap=True, markup=False)
 
 
 def seeds(

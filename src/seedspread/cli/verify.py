@@ -66,9 +66,12 @@ def _print(findings: "list[Finding]", only: str | None) -> None:
                 Text(f.computed),
                 Text(f.verdict, style=styles[f.verdict]),
             )
-            if f.comment and f.verdict != "reproduces":
-                table.add_row("", Text(f"  {f.comment}", style="dim"), "", "", "")
         console.print(table)
+        for f in rows:
+            if f.comment:
+                console.print(Text(f"{f.where}, {f.what}: {f.comment}", style="dim"))
     counts = summary(findings)
-    told = ", ".join(f"{n} {verdict}" for verdict, n in counts.items())
-    console.print(f"{len(findings)} claims: {told}. The reasons are in docs/paper-check.md and --json.")
+    console.print(
+        f"{len(findings)} claims: {counts['reproduces']} reproduce, {counts['differs']} differ, "
+        f"{counts['not derivable']} are not derivable."
+    )

@@ -60,6 +60,7 @@ SECTIONS = (
     "7 Generalisation",
     "8 Discussion",
     "9 Limitations and conclusion",
+    "Appendix A, per-seed results",
     "Appendix B, SVHN CAR",
     "Appendix D, normality",
 )
@@ -116,10 +117,13 @@ def _number(claim: dict[str, Any], method: str, printed: str, inputs: list[Serie
         comment = claim.get("why", "")
         other = claim.get("instead", {}).get(method)
         if other:
-            other_value, other_agrees = recompute(other, printed, inputs)
+            names = claim.get("instead_on", {}).get(method)
+            others = inputs if names is None else [series(name) for name in names]
+            other_value, other_agrees = recompute(other, printed, others)
             if not other_agrees:
                 raise ValueError(f"{claim['where']}: {other} does not give {printed} either")
-            comment = f"{NAMES[other]} gives {_like(printed, other_value)}; {comment}"
+            of = "" if names is None else f" of {' and '.join(names)}"
+            comment = f"{NAMES[other]}{of} gives {_like(printed, other_value)}; {comment}"
     what = ", ".join(
         part for part in (label, NAMES.get(method, method.replace("_", " ")), _of(claim)) if part
     )

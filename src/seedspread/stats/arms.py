@@ -62,7 +62,7 @@ class Arm:
     @property
     def has_spread(self) -> bool:
         """Whether any two runs of one cell differ."""
-        return bool(np.any(self.residuals))
+        return self.df > 0 and self.within_variance > 0
 
     @cached_property
     def seed_codes(self) -> Ints:

@@ -12,14 +12,16 @@ from numpy.typing import NDArray
 from seedspread.stats import bootstrap, classic, permutation, robust
 from seedspread.stats.arms import Arm, Floats, common_seeds
 from seedspread.stats.collapse import look_for_collapse
+from seedspread.stats.dependence import are_alike
 from seedspread.stats.dependence import twins as find_twins
 from seedspread.stats.floor import floor_from_accuracies, floor_from_predictions
 from seedspread.stats.forest import forest, holm
-from seedspread.stats.power import BudgetError, detectable_ratio
+from seedspread.stats.power import BudgetError, detectable_ratio, simulated_detectable
 from seedspread.stats.result import (
     AuditResult,
     Comparison,
     Floor,
+    Forest,
     Headline,
     Strip,
     Summary,
@@ -33,6 +35,7 @@ from seedspread.stats.verdict import headline_why, verdict, warnings
 # Values drawn in all bootstraps of an audit together; a table that would need more gets fewer resamples.
 _DRAWS = 40_000_000
 _FEWEST_RESAMPLES = 499
+_MOST_SIMULATED_SEEDS = 60
 
 
 def audit(
@@ -70,6 +73,8 @@ def audit(
         raise TableError(f"the level must lie between 0.5 and 1; got {level:g}")
     if resamples < 100:
         raise TableError(f"resamples must be at least 100; got {resamples}")
+    if chance is not None and not np.isfinite(chance):
+        raise TableError(f"chance must be a finite number; got {chance}")
     if test_size is not None and test_size < 2:
         raise TableError(f"test_size must be at least 2; got {test_size}")
     runs = check_table(table, value, group, reference, block, seed, by)
@@ -101,10 +106,17 @@ def audit(
         resamples=resamples,
         random_seed=random_seed,
         comparisons=tuple(comparisons),
-        forest=forest([c.title for c in comparisons], [c.test("seed_jackknife") for c in comparisons], level),
+        forest=_forest(comparisons, level),
         notes=tuple(notes),
         values=_strips(runs),
     )
+
+
+def _forest(comparisons: list[Comparison], level: float) -> Forest | None:
+    """Over strata only: comparisons that share a reference arm are not independent."""
+    if len({c.stratum for c in comparisons}) < len(comparisons):
+        return None
+    return forest([c.title for c in comparisons], [c.test("seed_jackknife") for c in comparisons], level)
 
 
 class _Setup:
@@ -141,6 +153,7 @@ class _Setup:
             paper=_paper(found["f"]),
             tests=tests,
             twins=twins,
+            seeds=(len(arm.seed_codes), len(reference.seed_codes)),
             paired_correlation=_paired_correlation(arm, reference),
             collapse=look_for_collapse(
                 arm,
@@ -163,7 +176,7 @@ class _Setup:
         level, resamples = self._level, self._resamples
         shapes = classic.shapiro(arm), classic.shapiro(reference)
         normal = None if any(s.p is None for s in shapes) else all((s.p or 0) >= 0.05 for s in shapes)
-        if min(len(arm.values), len(reference.values)) < 2:
+        if min(len(arm.seed_codes), len(reference.seed_codes)) < 2:
             spread: tuple[Test, ...] = tuple(_refused(key) for key in ("seed_jackknife", "f"))
         else:
             spread = (
@@ -171,12 +184,16 @@ class _Setup:
                 bootstrap.clustered_bootstrap(arm, reference, level, resamples, rng),
                 permutation.seed_permutation(arm, reference, resamples, rng),
                 permutation.within_seed_permutation(arm, reference, resamples, rng),
-                robust.pitman_morgan(arm, reference, level),
+                robust.pitman_morgan(arm, reference, level, normal),
                 classic.f_test(arm, reference, level, normal, independent),
                 robust.bonett(arm, reference, level, independent),
                 *(classic.deviations_test(arm, reference, c, independent) for c in ("mean", "median")),
-                *bootstrap.bootstrap_tests(arm, reference, level, resamples, rng),
-                *(t for c in ("mean", "median") for t in classic.two_way_tests(arm, reference, c)),
+                *bootstrap.bootstrap_tests(arm, reference, level, resamples, rng, independent),
+                *(
+                    t
+                    for c in ("mean", "median")
+                    for t in classic.two_way_tests(arm, reference, c, independent)
+                ),
             )
         means = (
             robust.seed_means_test(arm, reference, level),
@@ -210,15 +227,14 @@ def _refused(key: str) -> Test:
         about="spread",
         why="",
         assumes="",
-        note="an arm has a single run: it counts for the means, and has no variance",
+        note="an arm has a single seed: it counts for the means, and has no variance over seeds",
     )
 
 
 def _independent(twins: tuple[Twins, ...]) -> bool | None:
     if not twins:
         return True
-    alike = any(t.identical or (t.p is not None and t.p < 0.05) for t in twins)
-    return False if alike else None
+    return False if any(map(are_alike, twins)) else None
 
 
 def _summary(group: str, block: str, values: Floats) -> Summary:
@@ -268,8 +284,11 @@ def _paired_correlation(arm: Arm, reference: Arm) -> float | None:
 
 @cache
 def _detectable(first: int, second: int) -> float | None:
+    """By the test that is quoted, on normal values; rounded, since it is simulated."""
+    if max(first, second) > _MOST_SIMULATED_SEEDS:
+        return detectable_ratio((first, second))  # with so many the two tests agree
     try:
-        return detectable_ratio((first, second))
+        return float(f"{simulated_detectable((first, second), 0.8, 0.05, 'normal'):.2g}")
     except BudgetError:
         return None
 

@@ -7,10 +7,13 @@ import numpy as np
 from scipy import stats
 
 from seedspread.stats.arms import Arm, Floats, Ints
+from seedspread.stats.classic import independence_evidence
 from seedspread.stats.result import Interval, Test
 
 # Draws in one piece, so that a large table does not fill the memory.
 _PIECE = 2_000_000
+# Counts of drawn seeds held at once.
+_MOST_COUNTS = 100_000_000
 
 
 def ratio_resamples(x: Floats, y: Floats, resamples: int, rng: np.random.Generator) -> Floats:
@@ -35,14 +38,20 @@ def _variances(x: Floats, resamples: int, rng: np.random.Generator) -> Floats:
 
 
 def bootstrap_tests(
-    arm: Arm, reference: Arm, level: float, resamples: int, rng: np.random.Generator
+    arm: Arm,
+    reference: Arm,
+    level: float,
+    resamples: int,
+    rng: np.random.Generator,
+    independent: bool | None = None,
 ) -> tuple[Test, Test]:
     """The percentile interval of the paper's appendix, and the BCa interval from the same draws."""
     common = {
         "about": "spread",
         "assumes": "independent runs, enough of them to stand for the population",
-        "holds": None if len(arm.values) >= 20 and len(reference.values) >= 20 else False,
-        "evidence": "below about 20 runs an arm, bootstrap intervals of a variance ratio are too short",
+        "holds": independent if min(len(arm.values), len(reference.values)) >= 20 else False,
+        "evidence": independence_evidence(independent)
+        + "; below about 20 runs an arm, bootstrap intervals of a variance ratio are too short",
     }
     percentile = Test(
         key="bootstrap",
@@ -138,6 +147,10 @@ def clustered_bootstrap(
     )
     if not (arm.has_spread and reference.has_spread):
         return replace(blank, note="an arm has no spread within its cells, so there is no ratio")
+    if resamples * (len(arm.seed_codes) + len(reference.seed_codes)) > _MOST_COUNTS:
+        return replace(
+            blank, note="left out: the table is too large for it, and the jackknife then says the same"
+        )
     everyone = np.union1d(arm.seed_codes, reference.seed_codes)
     shared = len(everyone) < len(arm.seed_codes) + len(reference.seed_codes)
     # Seeds of both arms in one draw if they share any; otherwise each arm has its own draw.

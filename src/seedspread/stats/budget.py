@@ -7,6 +7,7 @@ from seedspread.errors import one_of
 from seedspread.stats.power import (
     SHAPES,
     BudgetError,
+    check_design,
     detectable_ratio,
     f_power,
     seeds_for_ratio,
@@ -40,6 +41,8 @@ def answer(
         one_of("shape", shape, SHAPES)
     except ValueError as error:
         raise BudgetError(str(error)) from None
+    if n_reference is not None and n_reference < 2:
+        raise BudgetError(f"a variance needs at least two seeds per arm; got --n-reference {n_reference}")
     if sd is not None or se is not None:
         return _standard_error(sd, se)
     if ratio is not None and n is not None:
@@ -73,8 +76,9 @@ def _method(shape: str) -> str:
 
 
 def _power(ratio: float, seeds: tuple[int, int], alpha: float, shape: str) -> Answer:
-    if min(seeds) < 2 or not ratio > 0:
-        raise BudgetError(f"needs two seeds per arm and a positive ratio; got {seeds} and {ratio:g}")
+    check_design(seeds, 0.999, alpha)
+    if not 0 < ratio < float("inf"):
+        raise BudgetError(f"the ratio must be positive; got {ratio:g}")
     found = f_power(ratio, seeds, alpha) if shape == "normal" else simulated_power(ratio, seeds, shape, alpha)
     text = (
         f"Power {found:.2f}: {_arms(seeds)} see a variance ratio of {ratio:g} that often at level {alpha:g} "

@@ -10,6 +10,15 @@ from seedspread.stats.arms import Arm, Floats
 from seedspread.stats.result import Interval, Test
 
 
+def independence_evidence(independent: bool | None) -> str:
+    """What the data say of independent runs."""
+    return {
+        True: "every run is a seed of its own",
+        False: "runs of one seed resemble each other",
+        None: "runs of one seed may resemble each other; too few seeds to tell",
+    }[independent]
+
+
 def f_interval(ratio: float, df: tuple[float, float], level: float) -> Interval:
     """The exact interval of a ratio of variances of normal data."""
     tail = (1 - level) / 2
@@ -33,7 +42,7 @@ def f_test(arm: Arm, reference: Arm, level: float, normal: bool | None, independ
         evidence=_f_evidence(normal, independent),
     )
     top, bottom = arm.values.var(ddof=1), reference.values.var(ddof=1)
-    if not (top > 0 and bottom > 0):
+    if np.ptp(arm.values) == 0 or np.ptp(reference.values) == 0 or not (top > 0 and bottom > 0):
         return replace(blank, note="an arm has no spread at all, so there is no ratio to test")
     ratio, df = float(top / bottom), (len(arm.values) - 1.0, len(reference.values) - 1.0)
     return replace(
@@ -71,9 +80,7 @@ def deviations_test(arm: Arm, reference: Arm, center: str, independent: bool | N
         why="less sensitive to heavy tails than F; the paper reports it beside F",
         assumes="independent runs; deviations well enough behaved for an analysis of variance",
         holds=independent,
-        evidence="twins of one seed are not independent"
-        if independent is False
-        else "no dependence was seen",
+        evidence=independence_evidence(independent),
     )
     middle = np.mean if center == "mean" else np.median
     if len(arm.values) < 3 or len(reference.values) < 3:
@@ -87,7 +94,7 @@ def deviations_test(arm: Arm, reference: Arm, center: str, independent: bool | N
     return replace(blank, statistic=float(found.statistic), df=df, p=float(found.pvalue))
 
 
-def two_way_tests(arm: Arm, reference: Arm, center: str) -> tuple[Test, ...]:
+def two_way_tests(arm: Arm, reference: Arm, center: str, independent: bool | None = None) -> tuple[Test, ...]:
     """The two-way analysis of absolute deviations from cell means or medians, Type II.
 
     The paper describes this analysis; group, block and interaction each get a p value. The fits work on cell
@@ -103,6 +110,8 @@ def two_way_tests(arm: Arm, reference: Arm, center: str) -> tuple[Test, ...]:
             about="spread",
             why=f"the factorial analysis: deviations from cell {center}s, so block means are taken out",
             assumes="independent runs; deviations well enough behaved for an analysis of variance",
+            holds=independent,
+            evidence=independence_evidence(independent),
         )
         for term in terms
     ]
@@ -175,9 +184,7 @@ def welch(arm: Arm, reference: Arm, level: float, independent: bool | None) -> T
         why="means are tested in every comparison; variances need not be equal",
         assumes="means roughly normal, independent runs",
         holds=independent,
-        evidence="twins of one seed are not independent"
-        if independent is False
-        else "no dependence was seen",
+        evidence=independence_evidence(independent),
     )
     x, y = arm.values, reference.values
     difference = float(x.mean() - y.mean())

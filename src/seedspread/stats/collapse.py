@@ -3,7 +3,6 @@
 from functools import cache
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import stats
 
 from seedspread.stats.arms import Arm, Floats
@@ -30,8 +29,8 @@ def look_for_collapse(
         level: of the intervals.
     """
     reasons: list[str] = []
-    cuts = [_cut(one, reasons) for one in (arm, reference)]
-    failed = {}
+    cuts = [cut for one in (arm, reference) if (cut := _cut(one, reasons)) is not None]
+    counts = []
     for one in (arm, reference):
         bad = np.zeros(len(one.values), dtype=bool) if one.failed is None else one.failed.copy()
         if bad.any():
@@ -44,42 +43,35 @@ def look_for_collapse(
                     f"{floor_level:g} (+{_NEAR * scale:g})"
                 )
             bad |= near
-        # What lies below one arm's gap is below it in the other arm too.
-        for cut in cuts:
-            bad |= one.values < (-np.inf if cut is None else cut)
-        failed[one.name] = bad
+        # A seed of either arm that is no better than one arm's lower cluster belongs there.
+        below = [one.seed_codes[one.seed_means <= cut] for cut in cuts]
+        seeds = np.unique(np.concatenate([one.seeds[bad], *below]))
+        counts.append((len(seeds), len(one.seed_codes)))
     if not reasons:
         return Collapse(found=False, sentence="No run is flagged, near chance, or in a cluster of its own.")
-    counts = [_by_seed(one, failed[one.name]) for one in (arm, reference)]
-    arms = tuple(
-        _failures(one.name, *count, level) for one, count in zip((arm, reference), counts, strict=True)
-    )
+    arms = tuple(_failures(one.name, *n, level) for one, n in zip((arm, reference), counts, strict=True))
     sentence = (
         "; ".join(reasons)
         + ". A variance over failed and sound runs together measures how often runs fail: compare the "
-        "failure rates, and the spread of the sound runs apart."
+        "rates, and the spread of the sound runs apart."
     )
     return Collapse(found=True, sentence=sentence, arms=arms, test=_fisher(counts))
 
 
 def _cut(arm: Arm, reasons: list[str]) -> float | None:
-    """Where an arm falls apart into two clusters, if it does."""
-    cut, p = largest_gap(arm.values)
+    """The top of the lower cluster, if an arm falls apart into two."""
+    values = arm.seed_means  # twins of a seed fall on one side together, and block means make no clusters
+    cut, p = largest_gap(values)
     if cut is None or p is None or p >= _GAP_LEVEL:
         return None
-    low, high = arm.values[arm.values < cut], arm.values[arm.values > cut]
-    if high.min() - low.max() < max(np.ptp(low), np.ptp(high)):
+    low, high = values[values < cut], values[values > cut]
+    if high.min() - low.max() < 2 * max(np.ptp(low), np.ptp(high)):
         return None  # a gap, but no narrower clusters on its sides
     reasons.append(
-        f"{arm.name} falls into two clusters, {len(low)} runs below {cut:.4g} and {len(high)} above "
+        f"{arm.name} falls into two clusters, {len(low)} seeds below {cut:.4g} and {len(high)} above "
         f"(gap test p = {p:.3g})"
     )
-    return cut
-
-
-def _by_seed(arm: Arm, bad: NDArray[np.bool_]) -> tuple[int, int]:
-    """(seeds of which any run failed, seeds)."""
-    return len(np.unique(arm.seeds[bad])), len(arm.seed_codes)
+    return float(low.max())
 
 
 def _failures(name: str, failed: int, seeds: int, level: float) -> Failures:

@@ -9,12 +9,12 @@ from seedspread.stats.result import Twins
 
 def twins(arm: Arm) -> Twins | None:
     """How alike an arm's runs of one seed are; None where no seed has more than one run."""
+    if len(arm.seed_codes) == len(arm.values):
+        return None
     table = arm.matrix
     whole = table[~np.isnan(table).any(axis=1)]
     counted = np.sum(~np.isnan(table), axis=1)
     several = int(np.sum(counted > 1))
-    if several == 0:
-        return None
     spans = np.nanmax(table, axis=1) - np.nanmin(table, axis=1)
     identical = int(np.sum((counted > 1) & (spans == 0)))
     correlation, p = intraclass_correlation(whole) if len(whole) >= 3 else (None, None)
@@ -27,6 +27,15 @@ def twins(arm: Arm) -> Twins | None:
         effective_df=effective_df(arm.df, whole.shape[1], correlation),
         naive_df=len(arm.values) - 1,
     )
+
+
+def are_alike(found: Twins) -> bool:
+    """Whether the runs of a seed must not be counted as independent: copies of each other, or correlated.
+
+    Values of few digits tie by chance, so that copies count only where half of the seeds are.
+    """
+    copies = found.identical >= 2 and 2 * found.identical >= found.seeds
+    return copies or (found.p is not None and found.p < 0.05)
 
 
 def intraclass_correlation(table: Floats) -> tuple[float | None, float | None]:

@@ -17,6 +17,9 @@ Choice = NDArray[np.bool_]
 _ALL = 2**14
 # Places of rearrangements held at once, so that a large table does not fill the memory.
 _PIECE = 2_000_000
+# Seeds times blocks beyond which a permutation is not worth its memory: the jackknife says the same.
+_LARGEST = 5_000_000
+_TOO_LARGE = "left out: the table is too large for it, and the jackknife then says the same"
 
 
 def seed_permutation(arm: Arm, reference: Arm, resamples: int, rng: np.random.Generator) -> Test:
@@ -27,11 +30,14 @@ def seed_permutation(arm: Arm, reference: Arm, resamples: int, rng: np.random.Ge
         about="spread",
         why="the log variance ratio without assumption about shape; twins move together",
         assumes="seeds exchangeable between the arms once cell means are taken out",
+        evidence="cannot be told: whether they are is what is tested",
     )
     n1, n = len(arm.seed_codes), len(arm.seed_codes) + len(reference.seed_codes)
     if min(n1, n - n1) < 3:
         return replace(blank, note="needs three seeds in each arm: fewer rearrangements say nothing")
     first = np.arange(n) < n1
+    if _is_too_large(arm, reference):
+        return replace(blank, note=_TOO_LARGE)
     residuals = _residuals(arm, reference)
     if comb(n, n1) <= _ALL:
         every = np.zeros((comb(n, n1), n), dtype=bool)
@@ -49,11 +55,14 @@ def within_seed_permutation(arm: Arm, reference: Arm, resamples: int, rng: np.ra
         about="spread",
         why="compares a seed only with itself, so what a seed does to both arms cannot matter",
         assumes="the arms exchangeable within a seed once cell means are taken out",
+        evidence="cannot be told: whether they are is what is tested",
     )
     in_a, in_b = common_seeds(arm, reference)
     n = len(in_a)
     if n < 2:
         return replace(blank, note="the arms share fewer than two seeds")
+    if _is_too_large(arm, reference):
+        return replace(blank, note=_TOO_LARGE)
     residuals = _residuals(arm, reference)[np.concatenate([in_a, len(arm.seed_codes) + in_b])]
     first = np.arange(2 * n) < n
     if 2**n <= _ALL:
@@ -66,6 +75,11 @@ def within_seed_permutation(arm: Arm, reference: Arm, resamples: int, rng: np.ra
         for stays in (rng.random((rows, n)) < 0.5 for rows in _batches(resamples, 2 * n))
     )
     return _sampled(blank, residuals, first, drawn, resamples)
+
+
+def _is_too_large(arm: Arm, reference: Arm) -> bool:
+    blocks = len({*arm.cells, *reference.cells})
+    return (len(arm.seed_codes) + len(reference.seed_codes)) * blocks > _LARGEST
 
 
 def _residuals(arm: Arm, reference: Arm) -> Floats:

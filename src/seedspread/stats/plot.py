@@ -25,7 +25,7 @@ class PlotError(SeedspreadError):
 
 def draw_audit(audit: AuditResult, path: Path) -> None:
     """Writes the picture; its format follows from the file's name."""
-    if path.suffix not in _FORMATS:
+    if path.suffix.lower() not in _FORMATS:
         raise PlotError(f"{path} must end in {', '.join(_FORMATS)}")
     if len(audit.comparisons) > _MOST:
         raise PlotError(
@@ -43,7 +43,9 @@ def draw_audit(audit: AuditResult, path: Path) -> None:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with replacing(path) as part:
-                figure.savefig(part, format=path.suffix[1:], dpi=150, metadata=_metadata(path.suffix))
+                figure.savefig(
+                    part, format=path.suffix[1:].lower(), dpi=150, metadata=_metadata(path.suffix.lower())
+                )
         except OSError as error:
             raise PlotError(f"{path} cannot be written: {error.strerror or error}") from None
 

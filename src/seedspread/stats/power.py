@@ -25,7 +25,7 @@ class BudgetError(SeedspreadError):
 
 def seeds_for_standard_error(sd: float, se: float) -> int:
     """The fewest seeds whose mean has a standard error of at most `se`, the spread being `sd`."""
-    if not (sd > 0 and se > 0):
+    if not (0 < sd < math.inf and 0 < se < math.inf):
         raise BudgetError(f"sd and se must be positive; got sd={sd:g}, se={se:g}")
     # A standard error that misses the goal by rounding alone meets it.
     return max(1, math.ceil((sd / se) ** 2 * (1 - 1e-12)))
@@ -40,7 +40,7 @@ def f_power(ratio: float, seeds: tuple[int, int], alpha: float = 0.05) -> float:
 
 def detectable_ratio(seeds: tuple[int, int], power: float = 0.8, alpha: float = 0.05) -> float:
     """The smallest variance ratio above 1 that the F test detects with `power`."""
-    _check(seeds, power, alpha)
+    check_design(seeds, power, alpha)
 
     def lacking(log_ratio: float) -> float:
         return f_power(math.exp(log_ratio), seeds, alpha) - power
@@ -58,7 +58,7 @@ def seeds_for_ratio(
 ) -> tuple[int, int]:
     """The fewest seeds per arm with which the F test detects `ratio`; the reference's number may be fixed."""
     _check_ratio(ratio)
-    _check((2, reference_seeds or 2), power, alpha)
+    check_design((2, reference_seeds or 2), power, alpha)
 
     def reaches(n: int) -> bool:
         return f_power(ratio, (n, reference_seeds or n), alpha) >= power
@@ -77,11 +77,12 @@ def seeds_for_ratio(
 
 
 def _check_ratio(ratio: float) -> None:
-    if not ratio > 0 or ratio == 1:
+    if not 0 < ratio < math.inf or ratio == 1:
         raise BudgetError(f"the ratio must be positive and not 1; got {ratio:g}")
 
 
-def _check(seeds: tuple[int, int], power: float, alpha: float) -> None:
+def check_design(seeds: tuple[int, int], power: float, alpha: float) -> None:
+    """Raises `BudgetError` for numbers that no design has."""
     if min(seeds) < 2:
         raise BudgetError(f"a variance needs at least two seeds per arm; got {seeds[0]} and {seeds[1]}")
     if not 0 < alpha < 1:
@@ -128,21 +129,25 @@ def simulated_seeds(
 ) -> tuple[tuple[int, int], float]:
     """The fewest seeds per arm, and the power reached, for values of `shape`."""
     _check_ratio(ratio)
-    _check((3, reference_seeds or 3), power, alpha)
-    n = 3
-    while True:
-        seeds = n, reference_seeds or n
-        reached = simulated_power(ratio, seeds, shape, alpha)
-        if reached >= power:
-            return seeds, reached
-        n += max(1, n // 20)
-        if n > _MOST_SIMULATED:
+    check_design((3, reference_seeds or 3), power, alpha)
+
+    def reached(n: int) -> float:
+        return simulated_power(ratio, (n, reference_seeds or n), shape, alpha)
+
+    low, high = 2, 3
+    while reached(high) < power:
+        low, high = high, 2 * high
+        if high > _MOST_SIMULATED:
             raise BudgetError(f"no number of seeds up to {_MOST_SIMULATED} detects a ratio of {ratio:g}")
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if reached(middle) >= power else (middle, high)
+    return (high, reference_seeds or high), reached(high)
 
 
 def simulated_detectable(seeds: tuple[int, int], power: float, alpha: float, shape: str) -> float:
     """The smallest ratio above 1 that is detected with `power`, for values of `shape`."""
-    _check(seeds, power, alpha)
+    check_design(seeds, power, alpha)
 
     def lacking(log_ratio: float) -> float:
         return simulated_power(math.exp(log_ratio), seeds, shape, alpha) - power

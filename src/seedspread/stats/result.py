@@ -166,10 +166,11 @@ class Comparison:
         paper: the paper's figure beside it: the ratio of pooled variances and its F test.
         tests: every test, in the order in which they are shown.
         twins: dependence within seeds, per arm.
+        seeds: how many seeds each arm has.
         paired_correlation: of the seed means across the arms; None unless at least three seeds are in both.
         collapse: failed or two-clustered arms.
         floors: the sampling floor per arm, where it can be had.
-        detectable: the smallest ratio above 1 that this many seeds detect with power 0.8 at level 0.05.
+        detectable: the smallest ratio above 1 that so many seeds show by the headline's test, with power 0.8.
         p_holm: the headline's p, adjusted over all comparisons of the audit.
         warnings: what a reader should know before using the numbers.
         verdict: the answer in a sentence or two.
@@ -184,6 +185,7 @@ class Comparison:
     paper: Headline
     tests: tuple[Test, ...]
     twins: tuple[Twins, ...]
+    seeds: tuple[int, int]
     paired_correlation: float | None
     collapse: Collapse
     floors: tuple[Floor, ...]

@@ -8,6 +8,7 @@ import numpy as np
 from scipy import optimize, stats
 
 from seedspread.stats.arms import Arm, Floats, common_seeds
+from seedspread.stats.classic import independence_evidence
 from seedspread.stats.result import Interval, Test
 
 
@@ -34,7 +35,9 @@ def seed_jackknife(arm: Arm, reference: Arm, level: float) -> Test:
         return replace(blank, note="an arm has no spread within its cells, so there is no ratio")
     errors = [log_variance_error(x) for x in (arm, reference)]
     if None in errors:
-        return replace(blank, note="needs three seeds in each arm, and spread without any one of them")
+        return replace(
+            blank, note="needs three seeds in each arm, and spread that does not rest on one of them alone"
+        )
     (first, k1), (second, k2) = cast(list[tuple[float, int]], errors)
     square = first**2 + second**2
     if square == 0:
@@ -84,9 +87,7 @@ def bonett(arm: Arm, reference: Arm, level: float, independent: bool | None) -> 
         why="allows for heavy tails through the kurtosis, which F does not",
         assumes="independent runs; both arms of one shape",
         holds=independent,
-        evidence="twins of one seed are not independent"
-        if independent is False
-        else "no dependence was seen",
+        evidence=independence_evidence(independent),
     )
     x, y = arm.values, reference.values
     if min(len(x), len(y)) < 5:
@@ -101,7 +102,6 @@ def bonett(arm: Arm, reference: Arm, level: float, independent: bool | None) -> 
         p=pair.p_value(),
         estimate=pair.ratio,
         interval=Interval(low, high, level),
-        note="two runs more or less can move it much at this size" if min(len(x), len(y)) < 10 else "",
     )
 
 
@@ -163,7 +163,7 @@ def _trimmed_mean(values: Floats) -> float:
     return float(np.median(values) if trim >= 0.5 else stats.trim_mean(values, trim))
 
 
-def pitman_morgan(arm: Arm, reference: Arm, level: float) -> Test:
+def pitman_morgan(arm: Arm, reference: Arm, level: float, normal: bool | None = None) -> Test:
     """Pitman and Morgan's test: variances are equal when sum and difference of the pairs are uncorrelated.
 
     It works on the seed means, so with several blocks it asks after the variance of those.
@@ -176,6 +176,12 @@ def pitman_morgan(arm: Arm, reference: Arm, level: float) -> Test:
         about="spread",
         why="the same seeds in both arms are pairs, and correlated pairs sharpen the comparison",
         assumes="normal pairs",
+        holds=normal,
+        evidence={
+            True: "normality is not contradicted",
+            False: "normality is contradicted",
+            None: "normality cannot be told",
+        }[normal],
     )
     in_a, in_b = common_seeds(arm, reference)
     if len(in_a) < 3:

@@ -25,11 +25,11 @@ class Grid:
     rows: tuple[tuple[str, ...], ...]
 
 
-def grids(audit: AuditResult, c: Comparison, explain: bool) -> list[Grid]:
+def grids(audit: AuditResult, c: Comparison, full: bool) -> list[Grid]:
     """The tables of one comparison."""
-    out = [_cells_grid(audit, c), _tests_grid("Spread", c, "spread", "ratio", explain)]
-    out.append(_tests_grid("Means", c, "means", "difference", explain))
-    out.append(_tests_grid("Shape", c, "shape", None, explain))
+    out = [_cells_grid(audit, c), _tests_grid("Spread", c, "spread", "ratio", full)]
+    out.append(_tests_grid("Means", c, "means", "difference", full))
+    out.append(_tests_grid("Shape", c, "shape", None, full))
     if c.collapse.test is not None:
         out.append(_failures_grid(c))
     return [grid for grid in out if grid.rows]
@@ -55,24 +55,26 @@ def _digits(value: float | None) -> str:
     return "-" if value is None else f"{value:.4g}" if abs(value) < 1000 else f"{value:.6g}"
 
 
-def _tests_grid(title: str, c: Comparison, about: str, estimate: str | None, explain: bool) -> Grid:
+def _tests_grid(title: str, c: Comparison, about: str, estimate: str | None, full: bool) -> Grid:
     tests = [t for t in c.tests if t.about == about]
     shown = (estimate, "interval") if estimate else ()
-    if explain:
-        rows = tuple(_full_row(t, bool(shown)) for t in tests)
-        return Grid(
-            title, ("test", "statistic", "p", *shown, "why", "assumes", "do the data agree?", "note"), rows
-        )
-    rows = tuple(_short_row(t, bool(shown)) for t in _folded(tests))
+    rows = tuple(_short_row(t, bool(shown)) for t in (tests if full else _folded(tests)))
     return Grid(title, ("test", "p", *shown, "data agree?", ""), rows)
 
 
-def _full_row(t: Test, has_estimate: bool) -> tuple[str, ...]:
-    df = f" ({', '.join(f'{d:.3g}' for d in t.df)})" if t.df else ""
-    statistic = "-" if t.statistic is None else f"{t.statistic:.3g}{df}"
-    agree = _AGREE[t.holds] + (f": {t.evidence}" if t.evidence else "")
-    shown = (number(t.estimate), between(t.interval)) if has_estimate else ()
-    return (_name(t), statistic, p_value(t.p), *shown, t.why, t.assumes, agree, t.note)
+def explanations(c: Comparison) -> list[str]:
+    """Per test a paragraph: which it is, why it is used, what it assumes, whether the data agree."""
+    return [f"{_name(t)}: {_explained(t)}" for t in c.tests]
+
+
+def _explained(t: Test) -> str:
+    df = f" ({', '.join(f'{d:.3g}' for d in t.df)} df)" if t.df else ""
+    statistic = "" if t.statistic is None else f"statistic {t.statistic:.3g}{df}; "
+    p = "" if t.p is None else f"p {p_value(t.p)}; "
+    agree = {True: "the data agree", False: "the data do not agree", None: "the data cannot tell"}[t.holds]
+    evidence = f" ({t.evidence})" if t.evidence else ""
+    note = f" {t.note[0].upper()}{t.note[1:]}." if t.note else ""
+    return f"{statistic}{p}{t.why}. Assumes {t.assumes}; {agree}{evidence}.{note}"
 
 
 def _short_row(t: Test, has_estimate: bool) -> tuple[str, ...]:
@@ -157,9 +159,9 @@ def as_text(audit: AuditResult, width: int, explain: bool) -> str:
         console.rule(Text(c.title))
         for line in strip_lines(audit, c.stratum, (c.group, c.reference)):
             console.print(Text(line), soft_wrap=True)
-        for grid in grids(audit, c, explain):
+        for grid in grids(audit, c, full=explain):
             console.print(_rich(grid))
-        for line in _said(c):
+        for line in [*(explanations(c) if explain else []), *_said(c)]:
             console.print(Text(line))
         console.print(Text(f"* the figure to quote: {c.headline.why}.", style="dim"))
         console.print(Text(c.verdict, style="bold"))
@@ -194,6 +196,8 @@ def _said(c: Comparison) -> list[str]:
     lines = [f"! {warning}" for warning in c.warnings]
     if c.collapse.found:
         lines.append(f"! {c.collapse.sentence}")
+    if c.paired_correlation is not None:
+        lines.append(f"The arms' seed means correlate by {c.paired_correlation:.2f} over the shared seeds.")
     lines += [f"Sampling floor: {floor.sentence}." for floor in c.floors]
     return lines
 
@@ -211,14 +215,14 @@ def as_markdown(audit: AuditResult) -> str:
     for c in audit.comparisons:
         out += [f"## {markdown_text(c.title)}", "", markdown_text(c.verdict), ""]
         out += [f"- {markdown_text(line.removeprefix('! '))}" for line in _said(c)]
-        for grid in grids(audit, c, explain=True):
+        for grid in grids(audit, c, full=True):
             out += [
                 "",
                 f"**{markdown_text(grid.title)}**",
                 "",
                 *_lines(grid, markdown_text, "| {} |", " | ", markdown=True),
             ]
-        out.append("")
+        out += ["", *(f"- {markdown_text(line)}" for line in explanations(c)), ""]
     together = _forest_grid(audit)
     if together is not None:
         out += [
@@ -245,10 +249,11 @@ def markdown_text(text: str) -> str:
 def as_latex(audit: AuditResult) -> str:
     """Tables for a paper: `booktabs` only."""
     out = ["% needs \\usepackage{booktabs}"]
-    tables = [(c.title, grid) for c in audit.comparisons for grid in grids(audit, c, explain=False)]
+    tables = [(c.title, grid) for c in audit.comparisons for grid in grids(audit, c, full=True)]
     together = _forest_grid(audit)
     if together is not None:
         tables.append((together.title, together))
+    out += [f"\\paragraph{{{_tex(c.title)}}} {_tex(c.verdict)}\n" for c in audit.comparisons]
     for title, grid in tables:
         caption = title if title == grid.title else f"{title}. {grid.title}"
         columns = "".join("r" if _is_numeric(grid, i) else "l" for i in range(len(grid.headings)))
@@ -265,14 +270,9 @@ def as_latex(audit: AuditResult) -> str:
             "",
         ]
     for c in audit.comparisons:
-        out += [f"% {_comment(t)}" for t in c.tests]
+        out += [f"% {line}".replace("\n", " ") for line in explanations(c)]
     out += [f"% {line}" for line in _foot(audit).splitlines()]
     return "\n".join(out) + "\n"
-
-
-def _comment(t: Test) -> str:
-    line = f"{t.name}: {t.why}; assumes {t.assumes}; do the data agree: {_AGREE[t.holds]} ({t.evidence})"
-    return line.replace("\n", " ")
 
 
 _TEX = {

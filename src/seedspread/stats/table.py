@@ -13,6 +13,8 @@ from seedspread.errors import SeedspreadError, did_you_mean
 from seedspread.stats.arms import Arm
 from seedspread.stats.runs import is_store, runs_table
 
+# Beyond this, squares and products of squares leave the range of floating point.
+_LARGEST = 1e60
 _READERS = {".csv": ",", ".tsv": "\t", ".txt": "\t"}
 
 
@@ -84,10 +86,23 @@ def read_table(source: "str | Path | pd.DataFrame") -> tuple[pd.DataFrame, str]:
         if path.suffix == ".parquet":
             return pd.read_parquet(path), str(path)
         # Values stay text until they are asked for: what is not a number can then be named by its row.
-        return pd.read_csv(path, sep=_READERS.get(path.suffix, ","), dtype=str, skipinitialspace=True), str(
-            path
+        table = pd.read_csv(
+            path,
+            sep=_READERS.get(path.suffix, ","),
+            dtype=str,
+            skipinitialspace=True,
+            index_col=False,
+            keep_default_na=False,  # a group may be called None
+            skip_blank_lines=False,  # rows keep the numbers that an editor shows
         )
-    except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError, pa.ArrowInvalid) as error:
+        return table, str(path)
+    except (
+        pd.errors.ParserError,
+        pd.errors.ParserWarning,
+        pd.errors.EmptyDataError,
+        UnicodeDecodeError,
+        pa.ArrowInvalid,
+    ) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise TableError(f"{path} cannot be read as a table: {reason}") from None
 
@@ -113,6 +128,10 @@ def check_table(
         by: a column, such as the dataset, whose levels are audited apart and adjusted together.
     """
     frame, name = read_table(source)
+    frame = frame.set_axis([str(c) for c in frame.columns], axis=1)
+    twice = frame.columns[frame.columns.duplicated()]
+    if len(twice):
+        raise TableError(f"{name} has two columns called {twice[0]!r}")
     blocks = (block,) if isinstance(block, str) else tuple(block or ())
     notes = []
     if seed == "seed" and "seed" not in frame.columns:
@@ -124,13 +143,18 @@ def check_table(
         _require(column, frame, name)
     if len(set(wanted)) < len(wanted):
         raise TableError(f"each column can have one role only; got {', '.join(wanted)}")
+    if frame.empty:
+        raise TableError(f"{name} has no rows")
     is_stored = not isinstance(source, pd.DataFrame) and Path(source).is_dir()
     tidy = _tidy(frame, columns, is_stored)
+    # A blank line in a file is no run.
+    tidy = tidy.loc[~(frame[wanted].map(_is_empty).all(axis=1))]
     dropped = tidy["value"].isna()
     if dropped.any():
         rows = _rows(tidy.loc[dropped, "row"])
         notes.append(f"{int(dropped.sum())} runs without a value were left out ({rows}).")
         tidy = tidy.loc[~dropped]
+    _check_labels(tidy, columns)
     _check_groups(tidy, columns)
     _check_repeats(tidy, columns)
     return Runs(tidy.reset_index(drop=True), columns, name, tuple(notes))
@@ -177,31 +201,55 @@ def _labels(column: "pd.Series[Any]") -> "pd.Series[Any]":
     return pd.Series(names[codes], index=column.index, dtype=object)
 
 
+_EMPTY = {"", "nan", "na", "n/a", "null", "none", "<na>"}
+
+
+def _is_empty(value: object) -> bool:
+    return value is None or value is pd.NA or str(value).strip().lower() in _EMPTY
+
+
 def _label(value: object) -> str:
-    """Levels are text; 1 and 1.0, or True and true, are the same level."""
+    """Levels are text; 1 and 1.0 are the same level."""
     if value is None or value is pd.NA or (isinstance(value, float) and np.isnan(value)):
-        return "(missing)"
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
-    return str(value).strip()
+        return ""
+    text = str(value).strip()
+    whole, dot, fraction = text.partition(".")
+    return whole if dot and whole.lstrip("-").isdigit() and not fraction.strip("0") else text
 
 
 def _truth(value: object) -> bool:
-    return _label(value).lower() in {"true", "1", "yes"}
+    label = _label(value).lower()
+    if label in {"true", "1", "yes"}:
+        return True
+    if label in {"false", "0", "no", ""}:
+        return False
+    raise TableError(f"the column 'collapsed' must hold true or false; got {value!r}")
 
 
 def _numbers(
     column: "pd.Series[Any]", name: str, rows: "np.ndarray[tuple[int], np.dtype[np.int64]]"
 ) -> "pd.Series[float]":
     numbers = pd.to_numeric(column, errors="coerce").astype(float)
-    empty = column.isna() | (column.map(lambda v: isinstance(v, str) and not v.strip()))
+    empty = column.isna() | column.map(_is_empty)
     bad = (numbers.isna() & ~empty) | np.isinf(numbers)
     if bad.any():
         places = np.flatnonzero(bad.to_numpy())
         shown = ", ".join(f"row {rows[i]}: {column.iloc[i]!r}" for i in places[:3])
         more = f" and {len(places) - 3} more" if len(places) > 3 else ""
         raise TableError(f"{name!r} must hold finite numbers; {shown}{more}")
+    largest = numbers.abs().max()
+    if largest > _LARGEST or 0 < largest < 1 / _LARGEST:
+        raise TableError(f"{name!r} reaches {largest:g}; change its unit: squares of it cannot be computed")
     return numbers
+
+
+def _check_labels(tidy: pd.DataFrame, columns: Columns) -> None:
+    for column, name in (("group", columns.group), ("seed_name", columns.seed), ("stratum", columns.by)):
+        empty = tidy[column] == ""
+        if name is not None and empty.any():
+            raise TableError(
+                f"column {name!r} is empty in {_rows(tidy.loc[empty, 'row'])}; fill it in, or drop the row"
+            )
 
 
 def _check_groups(tidy: pd.DataFrame, columns: Columns) -> None:

@@ -3,6 +3,7 @@
 import numpy as np
 
 from seedspread.stats.arms import Arm
+from seedspread.stats.dependence import are_alike
 from seedspread.stats.result import Comparison, Interval
 
 _ALPHA = 0.05
@@ -47,21 +48,36 @@ def headline_why(blocks: bool) -> str:
 def warnings(c: Comparison, arm: Arm, reference: Arm) -> tuple[str, ...]:
     """What a reader should know before using the numbers."""
     out = []
-    for t in c.twins:
-        if t.identical:
+    alike = [t for t in c.twins if are_alike(t)]
+    for t in alike:
+        if t.identical == t.seeds:
             out.append(
-                f"{t.identical} of {t.seeds} seeds have exactly equal values in all blocks of {t.group}: "
-                "these are one run counted several times."
+                f"All {t.seeds} seeds of {t.group} have equal values in all blocks: copies, not further runs."
             )
-        if t.correlation is not None and t.p is not None and t.p < _ALPHA and t.identical < t.seeds:
+            continue
+        if 2 * t.identical >= t.seeds:
+            out.append(
+                f"{t.identical} of {t.seeds} seeds of {t.group} have exactly equal values in all blocks: "
+                f"copies."
+            )
+        if t.correlation is not None and t.p is not None:
             out.append(
                 f"Runs of one seed in different blocks of {t.group} correlate by {t.correlation:.2f} "
-                f"({p_phrase(t.p)}): its {t.naive_df + 1} runs are worth "
-                f"{t.effective_df:.0f} degrees of freedom, not {t.naive_df}."
+                f"({p_phrase(t.p)}): its {t.naive_df + 1} runs are worth {t.effective_df:.0f} degrees of "
+                f"freedom, not {t.naive_df}."
             )
-    if c.twins and c.paper.p is not None and c.headline.p is not None and c.paper.p < _ALPHA <= c.headline.p:
+    if (
+        alike
+        and c.paper.p is not None
+        and c.headline.p is not None
+        and c.paper.p < min(_ALPHA, c.headline.p / 2)
+    ):
         out.append(
             f"The naive {p_phrase(c.paper.p)} overstates: with the seed as the unit {p_phrase(c.headline.p)}."
+        )
+    if set(arm.cells) != set(reference.cells):
+        out.append(
+            "The arms were not run in the same blocks: what a block does is mixed with what the group does."
         )
     for one in (arm, reference):
         sizes = [len(v) for v in one.cells.values()]
@@ -80,7 +96,8 @@ def verdict(c: Comparison, comparisons: int) -> str:
         rates = " and ".join(f"{a.failed} of {a.seeds} {a.group} seeds" for a in c.collapse.arms)
         parts.insert(
             0,
-            f"The variance ratio is the wrong question here: {rates} failed or form a lower cluster "
+            f"The variance ratio may be the wrong question here: {rates} failed or lie in the lower of two "
+            f"clusters "
             f"(Fisher {p_phrase(c.collapse.test.p)}).",
         )
     if comparisons > 1 and c.p_holm is not None:
@@ -123,9 +140,9 @@ def _inverse(value: float) -> float:
 
 def _no_ratio(c: Comparison) -> str:
     flat = [s.group for s in c.pooled if s.variance == 0]
-    single = [s.group for s in c.pooled if s.variance is None]
+    single = [name for name, n in zip((c.group, c.reference), c.seeds, strict=True) if n < 2]
     if single:
-        return f"No variance can be had from the single run of {' and '.join(single)}."
+        return f"No variance over seeds can be had from the single seed of {' and '.join(single)}."
     if len(flat) == 2:
         return "Neither arm has any spread: all values are equal."
     if flat:
@@ -136,22 +153,20 @@ def _no_ratio(c: Comparison) -> str:
 
 
 def _overstated(c: Comparison) -> str:
-    if c.paper.ratio is None or c.paper.p is None:
+    if c.paper.ratio is None or c.paper.p is None or not c.twins:
         return ""
-    if not c.twins:
-        return ""
-    figure = f"{number(c.paper.ratio)} ({p_phrase(c.paper.p)})"
-    said = f"All runs pooled as independent, as the paper does, give {figure}"
-    alike = [t for t in c.twins if t.identical or (t.p is not None and t.p < _ALPHA)]
+    said = f"All runs pooled as independent give {number(c.paper.ratio)} ({p_phrase(c.paper.p)})"
+    alike = [
+        f"{t.correlation:.2f} under {t.group}" for t in c.twins if are_alike(t) and t.correlation is not None
+    ]
     if alike:
-        how = " and ".join(f"{t.correlation:.2f} under {t.group}" for t in alike if t.correlation is not None)
-        return f"{said}, which counts twins of one seed as independent although they correlate ({how})."
+        how = " and ".join(alike)
+        return f"{said}, which counts runs of one seed as independent although they correlate ({how})."
     return f"{said}."
 
 
 def _seeds(c: Comparison) -> str:
-    counts = {s: max(cell.n for cell in c.cells if cell.group == s) for s in (c.group, c.reference)}
-    first, second = counts.values()
+    first, second = c.seeds
     return f"{first} seeds" if first == second else f"{first} and {second} seeds"
 
 
