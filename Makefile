@@ -7,7 +7,7 @@ READY  := $(VENV)/.ready
 .PHONY: run test soak format clean
 
 run: $(READY)
-	$(BIN)/python examples/layer_local_loop.py
+	$(BIN)/seedspread quickstart
 
 test: $(READY)
 	$(BIN)/ruff check .

@@ -70,7 +70,10 @@ def attempt(task: Task, watch: Watch | None = None, every_beat: Callable[[], Non
     store = Store(task.store)
     if store.is_done(task.key):
         return Ended(task.key, "done")
-    lease = store.claim(task.key, watch or Watch(task.lease_seconds))
+    try:
+        lease = store.claim(task.key, watch or Watch(task.lease_seconds))
+    except OSError as error:
+        return Ended(task.key, "failed", f"{store.folder(task.key)} cannot be written: {error.strerror}")
     if lease is None:
         return Ended(task.key, "busy")
     try:

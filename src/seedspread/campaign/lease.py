@@ -100,8 +100,12 @@ class Lease:
         except LeaseLostError:
             return
         part = self.path.with_name(f".lease-{secrets.token_hex(8)}")
-        part.write_text(json.dumps({"released": True}))
-        os.replace(part, self.path)  # another inode: no longer a lease
+        try:
+            part.write_text(json.dumps({"released": True}))
+            os.replace(part, self.path)  # another inode: no longer a lease
+        except OSError:  # a full disk: what cannot be marked is removed
+            part.unlink(missing_ok=True)
+            self.path.unlink(missing_ok=True)
 
     @contextmanager
     def kept(self, seconds: float, every_beat: Callable[[], None] = lambda: None) -> Iterator[None]:

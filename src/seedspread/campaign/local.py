@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import signal
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -82,9 +83,7 @@ class LocalExecutor:
                 )
                 return
             if report.left and not crew.replace_the_dead():
-                report.stopped = (
-                    "the workers keep dying; run one of the runs alone with seedspread train to see why"
-                )
+                report.stopped = "the workers keep dying (is the disk full, the memory too small?)"
                 return
 
 
@@ -164,6 +163,8 @@ def work(tasks: list[Task]) -> None:
             ended = attempt(task, watch, orphaned)
             if ended.outcome == "stopped":
                 return
+            if ended.outcome == "failed" and not store.has_failed(key):
+                sys.exit(f"{key}: {ended.message}")  # not even the failure could be written
             if ended.outcome in ("done", "failed"):
                 del left[key]
                 busy = False

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,9 +38,10 @@ class Checkpoint:
 class CheckpointFolder:
     """The checkpoints of one run, `checkpoint-NUMBER-CHECKSUM.safetensors`."""
 
-    def __init__(self, folder: Path, key: str) -> None:
+    def __init__(self, folder: Path, key: str, guard: Callable[[], None] | None = None) -> None:
         self._folder = folder
         self._key = key
+        self._guard = guard
 
     def write(self, checkpoint: Checkpoint) -> None:
         """Adds a checkpoint, then drops all but the last two."""
@@ -47,7 +49,7 @@ class CheckpointFolder:
         content = save(tensors, {"key": self._key, "state": json.dumps(checkpoint.state)})
         number = max((self._number(path) for path in self.paths()), default=0) + 1
         name = f"checkpoint-{number:06d}-{_checksum(content)}.safetensors"
-        with replacing(self._folder / name) as temporary:
+        with replacing(self._folder / name, self._guard) as temporary:
             temporary.write_bytes(content)
         for old in self.paths()[:-KEPT]:
             old.unlink(missing_ok=True)

@@ -42,7 +42,7 @@ class RunFolder:
     def __init__(self, path: Path, key: str, guard: Callable[[], None] | None = None) -> None:
         self.path = path
         self.key = key
-        self._guard = guard
+        self.guard = guard
         self._started = datetime.now(UTC)
         self._beat = 0.0
 
@@ -126,7 +126,7 @@ class RunFolder:
         table = history.table(with_rate=not has_free_margin(config))
 
         def parquet() -> None:
-            with replacing(self.path / "history.parquet") as temporary:
+            with replacing(self.path / "history.parquet", self.guard) as temporary:
                 pyarrow.parquet.write_table(table, temporary)
 
         self.writing(parquet)
@@ -138,8 +138,8 @@ class RunFolder:
     def writing(self, write: Callable[[], object]) -> None:
         """Runs a piece of writing; a full disk or a read-only folder is one clear line."""
         try:
-            if self._guard is not None:
-                self._guard()
+            if self.guard is not None:
+                self.guard()
             write()
         except OSError as error:
             raise RunFolderError(
@@ -149,7 +149,7 @@ class RunFolder:
 
     def _write(self, name: str, content: bytes) -> None:
         def whole() -> None:
-            with replacing(self.path / name) as temporary:
+            with replacing(self.path / name, self.guard) as temporary:
                 temporary.write_bytes(content)
 
         self.writing(whole)

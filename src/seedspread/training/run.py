@@ -133,7 +133,7 @@ class _Run:
         self.probe: Probe | None = None
         self.finished_probes: dict[str, Tensor] = {}
         self.position: dict[str, Any] = {"stage": "encoder", "epoch": 0, "batch": 0, "repeat": 0}
-        self.checkpoints = CheckpointFolder(folder.path, folder.key)
+        self.checkpoints = CheckpointFolder(folder.path, folder.key, folder.guard)
         self._written = time.monotonic()
 
     def carry_out(self) -> RunResult:

@@ -1,0 +1,132 @@
+"""Faults, tried: whatever is killed, filled, cut or stopped, the end state is the undisturbed one."""
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from seedspread.campaign.attempt import Task, attempt_until_ended
+from seedspread.campaign.local import LocalExecutor
+from seedspread.campaign.store import Store
+from tests.campaign.faults import disturb
+from tests.campaign.test_local import start, wait_for
+from tests.campaign.tiny import results, study_file, tiny_study
+
+LONG: dict[str, Any] = {"training__epochs": 12}
+
+
+def check_rounds(folder: Path, rounds: int, seeds: int, faults: int) -> list[dict[str, int]]:
+    """Rounds of a campaign that is killed again and again, each compared with the undisturbed one."""
+    reference = tiny_study(folder / "reference", seeds, **LONG).plan(folder / "reference" / "store")
+    reference.run(LocalExecutor(workers=2))
+    expected = results(folder / "reference" / "store")
+    counts = []
+    for number in range(rounds):
+        here = folder / str(number)
+        study_file(here, seeds, **LONG)
+        counts.append(asdict(disturb(here, random.Random(number), faults)))  # noqa: S311
+        assert results(here / "store") == expected
+        leftovers = [
+            p.name for p in here.glob("store/*/*") if p.name.startswith((".", "checkpoint", "run.json"))
+        ]
+        assert not leftovers
+    return counts
+
+
+def test_killed_at_random_moments_it_ends_as_if_nothing_had_happened(tmp_path: Path) -> None:
+    check_rounds(tmp_path, rounds=2, seeds=2, faults=3)
+
+
+@pytest.mark.soak
+def test_ten_rounds_of_twelve_runs_killed_at_random_moments(tmp_path: Path) -> None:
+    counts = check_rounds(tmp_path, rounds=10, seeds=6, faults=8)
+    print(json.dumps(counts))
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of four megabytes."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(folder)], check=False)  # noqa: S607
+    if mounted.returncode:
+        pytest.skip("a small tmpfs cannot be mounted here")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)  # noqa: S607
+
+
+def test_a_full_disk_fails_runs_with_a_reason_and_loses_nothing(small_disk: Path, tmp_path: Path) -> None:
+    study = tiny_study(tmp_path, seeds=1)
+    study.plan(tmp_path / "reference").run(LocalExecutor(workers=1))
+    filler = small_disk / "filler"
+    filler.write_bytes(bytes(4_000_000))
+    plan = study.plan(small_disk / "store")
+    report = plan.run(LocalExecutor(workers=1, max_failures=1))
+    assert report.failed or report.stopped
+    filler.unlink()
+    again = plan.run(LocalExecutor(workers=1, retry_failed=True))
+    assert not again.failed
+    assert results(small_disk / "store") == results(tmp_path / "reference")
+
+
+def test_a_checkpoint_that_was_cut_short_is_passed_over(tmp_path: Path) -> None:
+    study_file(tmp_path, seeds=1, **LONG)
+    study = tiny_study(tmp_path, seeds=1, **LONG)
+    study.plan(tmp_path / "reference").run(LocalExecutor(workers=1))
+    campaign = start(tmp_path, "--workers", "1")
+    store = tmp_path / "store"
+    wait_for(lambda: len(list(store.glob("*/checkpoint-*"))) > 1)
+    os.killpg(campaign.pid, signal.SIGKILL)
+    campaign.communicate(timeout=60)
+    newest = max(store.glob("*/checkpoint-*"))
+    newest.write_bytes(newest.read_bytes()[:1000])
+    study.plan(store).run(LocalExecutor(workers=1))
+    assert results(store) == results(tmp_path / "reference")
+
+
+def test_a_worker_that_slept_past_its_lease_writes_nothing_more(tmp_path: Path) -> None:
+    study = tiny_study(tmp_path, seeds=1, **LONG)
+    store = Store(tmp_path / "store")
+    plan = study.plan(store)
+    key, config = next(iter(plan.distinct.items()))
+    task = Task.of(store, key, config, None, lease_seconds=1.0)
+    code = f"""
+from seedspread.campaign.attempt import Task, attempt
+import json, dataclasses
+print(json.dumps(dataclasses.asdict(attempt(Task(**{asdict(task)!r})))))
+"""
+    sleeper = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    folder = store.folder(key)
+    wait_for(lambda: any(folder.glob("checkpoint-*")))
+    sleeper.send_signal(signal.SIGSTOP)
+    ended = attempt_until_ended(task)  # waits until the lease has not moved for a second, and goes on
+    assert ended.outcome == "done"
+    before = {p.name: p.stat().st_mtime_ns for p in folder.iterdir()}
+    sleeper.send_signal(signal.SIGCONT)
+    out, _ = sleeper.communicate(timeout=60)
+    assert json.loads(out)["outcome"] == "lost"
+    assert {p.name: p.stat().st_mtime_ns for p in folder.iterdir()} == before
+    assert not [p for p in folder.iterdir() if p.name.startswith(("checkpoint", "."))]
+
+
+def test_a_store_copied_in_mid_campaign_can_be_gone_on_with(tmp_path: Path) -> None:
+    study_file(tmp_path, seeds=2, **LONG)
+    study = tiny_study(tmp_path, seeds=2, **LONG)
+    campaign = start(tmp_path, "--workers", "2")
+    store = tmp_path / "store"
+    wait_for(lambda: any(store.glob("*/checkpoint-*")))
+    os.killpg(campaign.pid, signal.SIGSTOP)
+    shutil.copytree(store, tmp_path / "copy", ignore=shutil.ignore_patterns(".*"))
+    os.killpg(campaign.pid, signal.SIGCONT)
+    campaign.communicate(timeout=120)
+    study.plan(tmp_path / "copy").run(LocalExecutor(workers=2))
+    assert results(tmp_path / "copy") == results(store)
