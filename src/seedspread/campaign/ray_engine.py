@@ -1,5 +1,6 @@
 """The Ray engine: the same attempts as Ray tasks, on an existing cluster or a local one."""
 
+import socket
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -61,10 +62,11 @@ class RayExecutor:
 
     def _connect(self, ray: Any) -> None:
         try:
+            _reach(self.address)
             ray.init(
                 address=self.address, log_to_driver=False, include_dashboard=False, configure_logging=False
             )
-        except (ConnectionError, RuntimeError, ValueError) as error:
+        except (OSError, RuntimeError, ValueError) as error:
             where = self.address or "a local cluster"
             raise RayError(f"Ray cannot reach {where}: {str(error).splitlines()[0]}") from None
 
@@ -101,6 +103,13 @@ class RayExecutor:
             return  # the store says what became of it
         if ended["outcome"] == "failed":
             report.failed[ended["key"]] = ended["message"]
+
+
+def _reach(address: str | None) -> None:
+    """Knocks at HOST:PORT first: Ray itself would wait for minutes."""
+    host, colon, port = (address or "").removeprefix("ray://").rpartition(":")
+    if colon and port.isdigit():
+        socket.create_connection((host, int(port)), timeout=5).close()
 
 
 def _ray_attempt(task: dict[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,59 @@
+"""The Ray engine against a real cluster of two nodes, one of which is killed."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from seedspread.campaign.local import LocalExecutor
+from seedspread.campaign.store import Store
+from tests.campaign.test_local import COMMAND
+from tests.campaign.tiny import results, study_file, tiny_study
+
+pytest.importorskip("ray")
+
+SCRIPT = Path(__file__).with_name("ray_cluster.py")
+
+
+def on_the_cluster(folder: Path, *options: str) -> dict[str, int]:
+    done = subprocess.run(
+        [sys.executable, str(SCRIPT), str(folder / "study.toml"), str(folder / "ray"), *options],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    found: dict[str, int] = json.loads(
+        next(line for line in done.stdout.splitlines() if line.startswith("{"))
+    )
+    return found
+
+
+def test_a_lost_node_loses_no_run_and_the_results_are_those_of_the_local_engine(tmp_path: Path) -> None:
+    study_file(tmp_path, seeds=2, training__epochs=20)
+    found = on_the_cluster(tmp_path, "--lose-a-node")
+    assert found == {"done": 4, "failed": {}, "lost": 1}
+    local = tiny_study(tmp_path, seeds=2, training__epochs=20).plan(tmp_path / "local")
+    local.run(LocalExecutor(workers=2))
+    assert results(tmp_path / "ray") == results(tmp_path / "local")
+    store = Store(tmp_path / "ray")
+    tokens = [max(p.name for p in store.folder(k).glob("lease-*")) for k in store.keys()]  # noqa: SIM118
+    assert max(tokens) > "lease-000001.json"  # at least one was taken over from the lost node
+
+
+def test_an_unreachable_cluster_is_one_line(tmp_path: Path) -> None:
+    study_file(tmp_path, seeds=1)
+    options = ["--store", str(tmp_path / "s"), "--backend", "ray", "--address", "127.0.0.1:1"]
+    done = subprocess.run(
+        [*COMMAND, str(tmp_path / "study.toml"), *options],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stderr.strip().splitlines()[-1].startswith("error: Ray cannot reach 127.0.0.1:1")
+    assert "Traceback" not in done.stderr
