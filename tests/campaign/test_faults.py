@@ -57,11 +57,11 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A disk of four megabytes."""
     folder = tmp_path / "disk"
     folder.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(folder)], check=False)  # noqa: S607
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(folder)], check=False)
     if mounted.returncode:
         pytest.skip("a small tmpfs cannot be mounted here")
     yield folder
-    subprocess.run(["umount", str(folder)], check=True)  # noqa: S607
+    subprocess.run(["umount", str(folder)], check=True)
 
 
 def test_a_full_disk_fails_runs_with_a_reason_and_loses_nothing(small_disk: Path, tmp_path: Path) -> None:

@@ -295,11 +295,11 @@ def test_a_full_disk_is_one_clear_line_and_loses_no_checkpoint(tmp_path: Path) -
         with pytest.raises(RunFolderError, match="No space left on device; what was written before is kept"):
             train(tiny(), tmp_path / "run")
         assert list((tmp_path / "run").glob("checkpoint-*.safetensors"))
-        subprocess.run(["mount", "-o", "remount,size=8m", str(tmp_path)], check=True)  # noqa: S607
+        subprocess.run(["mount", "-o", "remount,size=8m", str(tmp_path)], check=True)
         train(tiny(), tmp_path / "run", resume=True)
         resumed = files(tmp_path / "run")
     finally:
-        subprocess.run(["umount", str(tmp_path)], check=True)  # noqa: S607
+        subprocess.run(["umount", str(tmp_path)], check=True)
     train(tiny(), tmp_path / "other")
     assert resumed == files(tmp_path / "other")
 

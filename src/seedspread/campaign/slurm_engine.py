@@ -1,5 +1,8 @@
 """The Slurm engine: the same attempts as a job array, through submitit."""
 
+import os
+import signal
+import sys
 import time
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -133,7 +136,13 @@ class SlurmAttempt:
 
     def __call__(self, task: dict[str, Any]) -> dict[str, Any]:
         """Tries until the run has ended."""
-        return asdict(attempt_until_ended(Task(**task)))
+        ended = attempt_until_ended(Task(**task))
+        if ended.outcome == "stopped":
+            # Slurm asked the job to go. Returning would tell submitit that it is finished, and a requeued job
+            # would not be started again: it leaves without a word, checkpoint written and lease given back.
+            sys.stdout.flush()
+            os._exit(128 + signal.SIGTERM)
+        return asdict(ended)
 
     def checkpoint(self, task: dict[str, Any]) -> Any:
         """Preempted or out of time: the same job again, which goes on from the run's own checkpoint."""

@@ -12,7 +12,7 @@ import pandas as pd
 
 from seedspread.atomic import replacing
 from seedspread.campaign.lease import LEASE_SECONDS, Lease, Watch, claim, newest
-from seedspread.stats.runs import read_run, runs_and_problems
+from seedspread.stats.runs import is_collapsed, read_run, runs_and_problems
 
 if TYPE_CHECKING:
     from seedspread.campaign.study import Study
@@ -113,10 +113,10 @@ class Store:
 
 
 def _finished(folder: Path) -> tuple[State, str]:
-    found = read_run(folder)
+    found = is_collapsed(folder)
     if isinstance(found, str):
         return "failed", found
-    return ("collapsed", "") if found["collapsed"] else ("done", "")
+    return ("collapsed", "") if found else ("done", "")
 
 
 def _is_running(folder: Path) -> bool:

@@ -61,3 +61,14 @@ def calibration(
     from seedspread.benchmarks import calibration as benchmark
 
     benchmark.run(draws=draws, as_json=json, write=write, workers=workers)
+
+
+@app.command()
+def store(
+    runs: Annotated[int, typer.Option(min=1, help="Finished runs in the store.")] = 10_000,
+    json: JsonOption = False,
+) -> None:
+    """How long a store of 10,000 runs takes to list."""
+    from seedspread.benchmarks import store as benchmark
+
+    benchmark.run(runs=runs, as_json=json)

@@ -1,8 +1,10 @@
 """A folder of finished runs as a table, read without torch: result.json, config.toml, stored predictions."""
 
 import json
+import os
 import tomllib
 from collections import Counter
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -48,26 +50,42 @@ def runs_and_problems(folder: Path) -> tuple[pd.DataFrame, list[str]]:
 
 def read_run(folder: Path) -> dict[str, Any] | str:
     """A finished run as a row, or what is wrong with it."""
+    where = str(folder)
     try:
-        result = json.loads((folder / "result.json").read_text())
-        return _named(_config(folder)) | {
+        result = _json(where, "result.json")
+        return _named(_config(where)) | {
             "accuracy": float(result["test_accuracy"]),
             "dataset": str(result["dataset"]),
             "collapsed": bool(result["collapsed"]),
             "majority": float(result["majority_share"]),
-            "folder": str(folder),
+            "folder": where,
         }
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        return f"{folder} is not a readable run: {error}"
+        return f"{where} is not a readable run: {error}"
 
 
-def _config(folder: Path) -> dict[str, Any]:
+def _json(folder: str, name: str) -> dict[str, Any]:
+    # Plain strings and bytes: with ten thousand runs, paths and decoding would be most of the time.
+    with open(os.path.join(folder, name), "rb") as file:
+        found: dict[str, Any] = json.loads(file.read())
+        return found
+
+
+def _config(folder: str) -> dict[str, Any]:
     """From provenance.json, which reads a hundred times faster than config.toml and says the same."""
-    path = folder / "provenance.json"
-    if path.exists():
-        config: dict[str, Any] = json.loads(path.read_text())["config"]
+    try:
+        config: dict[str, Any] = _json(folder, "provenance.json")["config"]
         return config
-    return tomllib.loads((folder / "config.toml").read_text())
+    except FileNotFoundError:
+        return tomllib.loads((Path(folder) / "config.toml").read_text())
+
+
+def is_collapsed(folder: Path) -> bool | str:
+    """Whether a finished run is flagged as collapsed, or what is wrong with its result."""
+    try:
+        return bool(_json(str(folder), "result.json")["collapsed"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        return f"{folder} is not a readable run: {error}"
 
 
 def _named(config: dict[str, Any]) -> dict[str, Any]:
@@ -77,9 +95,15 @@ def _named(config: dict[str, Any]) -> dict[str, Any]:
         for field, value in fields.items()
         if value is not None
     }
-    counts = Counter(name.split(".")[1] for name in full)
-    short = {name.split(".")[1]: value for name, value in full.items() if counts[name.split(".")[1]] == 1}
+    short = {name: full[whole] for name, whole in _short_names(tuple(full))}
     return full | short | {"seed": config.get("seeds", {}).get("run", 0)}
+
+
+@cache
+def _short_names(full: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    """The last part of each name that no other shares, and the whole name; the same for most runs."""
+    counts = Counter(name.split(".")[1] for name in full)
+    return tuple((name.split(".")[1], name) for name in full if counts[name.split(".")[1]] == 1)
 
 
 def correct_predictions(folders: list[str]) -> NDArray[np.bool_] | None:

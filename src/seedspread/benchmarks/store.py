@@ -1,0 +1,54 @@
+"""How long a store of 10,000 runs takes to list."""
+
+import json
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import track
+
+from seedspread.benchmarks.timing import machine
+from seedspread.campaign.store import Store
+from seedspread.presets import read_config, to_toml
+
+RUNS = 10_000
+
+
+def run(runs: int, as_json: bool) -> None:
+    """Makes a store of finished runs, lists it three times, and prints the medians."""
+    with tempfile.TemporaryDirectory() as folder:
+        store = Store(Path(folder))
+        fill(store, runs)
+        states = sorted(_seconds(store.counts) for _ in range(3))[1]
+        table = sorted(_seconds(store.table) for _ in range(3))[1]
+    result = {"machine": machine(), "runs": runs, "states_seconds": states, "table_seconds": table}
+    if as_json:
+        print(json.dumps(result, indent=2))
+        return
+    print(f"A store of {runs:,} finished runs: states in {states:.2f} s, the whole table in {table:.2f} s.")
+    print(result["machine"])
+
+
+def fill(store: Store, runs: int) -> None:
+    """Writes runs with all that listing reads; as large as real ones."""
+    config = read_config("mini/cifar10")
+    provenance = json.dumps({"config": config.model_dump(mode="json")}, indent=2)
+    norms = {"gradient_norm": 1.0, "gradient_norm_mean": 1.0, "loss": 5.0}
+    layers = [{"layer": k, "margin": 0.4, "clamp_activation_rate": 0.6, **norms} for k in range(4)]
+    result: dict[str, Any] = {"dataset": "CIFAR-10", "test_accuracy": 0.5, "majority_share": 0.1}
+    result |= {"collapsed": False, "layers": layers}
+    text, toml = json.dumps(result, indent=2), to_toml(config)
+    for number in track(range(runs), "filling", console=Console(stderr=True), transient=True):
+        folder = store.folder(f"{number:020x}")
+        folder.mkdir(parents=True)
+        (folder / "config.toml").write_text(toml)
+        (folder / "provenance.json").write_text(provenance)
+        (folder / "result.json").write_text(text)
+
+
+def _seconds(job: Any) -> float:
+    start = time.perf_counter()
+    job()
+    return time.perf_counter() - start
