@@ -34,7 +34,7 @@ def require_extra(extra: str, what: str) -> None:
 def _installed(module: str) -> bool:
     try:
         return find_spec(module) is not None
-    except ValueError:  # the module is blocked: sys.modules holds None for it
+    except (ValueError, ImportError):  # the module is blocked
         return False
 
 

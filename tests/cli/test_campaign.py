@@ -1,0 +1,68 @@
+"""`seedspread campaign`, as a user runs it."""
+
+import json
+from pathlib import Path
+
+from tests.campaign.tiny import study_file
+from tests.cli.test_audit import without_torch
+from tests.cli.test_cli import seedspread_command
+
+
+def test_plan_run_status(tmp_path: Path) -> None:
+    study = str(study_file(tmp_path, seeds=1))
+    store = str(tmp_path / "store")
+    plan = seedspread_command("campaign", "plan", study, "--store", store)
+    assert plan.returncode == 0, plan.stderr
+    assert "2 runs are named, 2 are distinct" in plan.stdout
+    assert "from a measured step" in " ".join(plan.stdout.split())
+    done = seedspread_command("campaign", "run", study, "--store", store, "--json")
+    assert done.returncode == 0, done.stderr
+    assert len(json.loads(done.stdout)["done"]) == 2
+    assert "2/2 runs" in done.stderr
+    status = seedspread_command("campaign", "status", study, "--store", store)
+    assert "2 distinct runs: 2 " in status.stdout
+    listed = json.loads(seedspread_command("campaign", "status", study, "--store", store, "--json").stdout)
+    assert {r["state"] for r in listed["runs"]} <= {"done", "collapsed"}
+    again = seedspread_command("campaign", "plan", study, "--store", store)
+    assert "Everything is there" in again.stdout
+
+
+def test_failures_are_told_and_set_the_exit_code(tmp_path: Path) -> None:
+    study = str(study_file(tmp_path, seeds=1, training__learning_rate=1e30))
+    store = str(tmp_path / "store")
+    done = seedspread_command("campaign", "run", study, "--store", store)
+    assert done.returncode == 1
+    assert "not finite" in done.stderr
+    assert done.stderr.strip().splitlines()[-1] == "error: 2 runs failed; try them again with --retry-failed"
+    status = seedspread_command("campaign", "status", study, "--store", store)
+    assert "2 failed" in status.stdout
+    assert "not finite" in status.stdout
+
+
+def test_a_plan_needs_neither_data_nor_torch(tmp_path: Path) -> None:
+    done = without_torch(
+        "campaign", "plan", "paper/all", "--store", str(tmp_path), "--data-dir", str(tmp_path)
+    )
+    assert done.returncode == 0, done.stderr
+    said = " ".join(done.stdout.split())
+    assert "119 runs are named, 102 are distinct" in said
+    assert "7 are shared by paper/cifar10-factorial (subtract, detach) and paper/dose-response" in said
+    assert "pip install 'seedspread[train]'" in said
+
+
+def test_mistakes_are_one_line(tmp_path: Path) -> None:
+    for arguments, said in (
+        (("plan", "paper/cifar"), "did you mean"),
+        (("run", "quickstart", "--backend", "slrum", "--store", str(tmp_path)), "did you mean 'slurm'"),
+        (("run", "paper/svhn", "--data-dir", str(tmp_path), "--store", str(tmp_path)), "data fetch svhn"),
+        (("status", str(tmp_path / "none.toml")), "No such file"),
+        (
+            ("run", "quickstart", "--backend", "slurm", "--gpus-per-run", "0.5", "--store", str(tmp_path)),
+            "whole GPUs",
+        ),
+    ):
+        done = seedspread_command("campaign", *arguments)
+        assert done.returncode == 1
+        assert done.stderr.strip().splitlines()[-1].startswith("error: ")
+        assert said in done.stderr
+        assert "Traceback" not in done.stderr
