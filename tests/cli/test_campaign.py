@@ -23,6 +23,12 @@ def test_plan_run_status(tmp_path: Path) -> None:
     assert "2 distinct runs: 2 " in status.stdout
     listed = json.loads(seedspread_command("campaign", "status", study, "--store", store, "--json").stdout)
     assert {r["state"] for r in listed["runs"]} <= {"done", "collapsed"}
+    more = str(study_file(tmp_path, seeds=2))
+    half = " ".join(seedspread_command("campaign", "status", more, "--store", store).stdout.split())
+    assert "4 distinct runs: 2 " in half
+    assert "about" in half
+    assert "left" in half
+    study = str(study_file(tmp_path, seeds=1))
     again = seedspread_command("campaign", "plan", study, "--store", store)
     assert "Everything is there" in again.stdout
 

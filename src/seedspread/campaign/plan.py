@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from statistics import mean
 from typing import TYPE_CHECKING
 
 from seedspread.campaign.store import RunState, Store
@@ -18,6 +19,10 @@ from seedspread.identity import run_key
 
 if TYPE_CHECKING:
     from seedspread.campaign.executor import Executor, Report
+
+
+# Finished runs whose durations are looked up for an estimate.
+_SAMPLE = 50
 
 
 @dataclass(frozen=True)
@@ -65,6 +70,14 @@ class Plan:
     def states(self) -> dict[str, RunState]:
         """Where each distinct run is."""
         return self.store.states(self.distinct)
+
+    def seconds_left(self, states: dict[str, RunState]) -> float | None:
+        """From what finished runs took and how many run at once; None if nothing is known."""
+        done = [key for key, state in states.items() if state.state in ("done", "collapsed")]
+        took = [seconds for key in done[-_SAMPLE:] if (seconds := self.store.seconds(key)) is not None]
+        running = sum(state.state == "running" for state in states.values())
+        left = sum(state.state in ("running", "waiting", "interrupted") for state in states.values())
+        return mean(took) * left / max(running, 1) if took and left else None
 
     def missing(self) -> dict[str, RunConfig]:
         """The runs that have no result yet."""

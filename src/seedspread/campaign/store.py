@@ -76,6 +76,14 @@ class Store:
         begun = (folder / "run.json").exists() or any(folder.glob("checkpoint-*"))
         return RunState(key, "interrupted" if begun else "waiting")
 
+    def seconds(self, key: str) -> float | None:
+        """How long a finished run took, since it was last started; None where that is not known."""
+        try:
+            provenance = json.loads((self.folder(key) / "provenance.json").read_text())
+            return float(provenance["seconds_since_last_start"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
     def states(self, keys: Iterable[str]) -> dict[str, RunState]:
         """Where several runs are."""
         return {key: self.state(key) for key in keys}

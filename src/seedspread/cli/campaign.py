@@ -221,16 +221,14 @@ def status(
         return
     console = Console(highlight=False)
     if not watch:
-        console.print(status_view(made, made.states(), None))
+        states = made.states()
+        console.print(status_view(made, states, made.seconds_left(states)))
         return
-    start, first = time.monotonic(), len(made.missing())
     with Live(console=console, refresh_per_second=2) as live:
         while True:
-            now = len(made.missing())
-            elapsed = time.monotonic() - start
-            left = elapsed / (first - now) * now if now < first else None
-            live.update(status_view(made, made.states(), left), refresh=True)
-            if not now:
+            states = made.states()
+            live.update(status_view(made, states, made.seconds_left(states)), refresh=True)
+            if not made.missing():
                 return
             time.sleep(2)
 
