@@ -17,7 +17,7 @@ import pytest
 from seedspread.campaign.attempt import Task, attempt_until_ended
 from seedspread.campaign.local import LocalExecutor
 from seedspread.campaign.store import Store
-from tests.campaign.faults import disturb
+from tests.campaign.faults import children, disturb
 from tests.campaign.test_local import start, wait_for
 from tests.campaign.tiny import results, study_file, tiny_study
 
@@ -130,3 +130,47 @@ def test_a_store_copied_in_mid_campaign_can_be_gone_on_with(tmp_path: Path) -> N
     campaign.communicate(timeout=120)
     study.plan(tmp_path / "copy").run(LocalExecutor(workers=2))
     assert results(tmp_path / "copy") == results(store)
+
+
+def test_a_run_whose_checkpoints_are_all_damaged_starts_afresh(tmp_path: Path) -> None:
+    study = tiny_study(tmp_path, seeds=1)
+    study.plan(tmp_path / "reference").run(LocalExecutor(workers=1))
+    plan = study.plan(tmp_path / "store")
+    key = next(iter(plan.distinct))
+    folder = plan.store.folder(key)
+    folder.mkdir(parents=True)
+    (folder / "run.json").write_text(json.dumps({"key": key, "threads": 1}))
+    (folder / "checkpoint-000001-0123456789abcdef.safetensors").write_bytes(b"half")
+    assert not plan.run(LocalExecutor(workers=1)).failed
+    assert results(tmp_path / "store") == results(tmp_path / "reference")
+
+
+def test_a_worker_whose_coordinator_dies_at_once_does_not_live_on(tmp_path: Path) -> None:
+    study_file(tmp_path, seeds=2, training__epochs=400)
+    campaign = start(tmp_path, "--workers", "1")
+    wait_for(lambda: bool(children(campaign.pid)))
+    workers = children(campaign.pid)
+    campaign.kill()
+    campaign.communicate(timeout=30)
+    wait_for(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers), 60)
+
+
+def test_a_run_that_kills_its_worker_fails_and_the_others_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a run does that needs more memory than there is: the process is gone before the first checkpoint."""
+    (tmp_path / "poison").mkdir()
+    (tmp_path / "poison" / "sitecustomize.py").write_text(
+        "import os\n"
+        "from seedspread.training import run\n"
+        "real = run.Encoder\n"
+        "def encoder(config, model):\n"
+        "    if config.seeds.run == 0 and config.objective.margin_type == 'clamp':\n"
+        "        os.kill(os.getpid(), 9)\n"
+        "    return real(config, model)\n"
+        "run.Encoder = encoder\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path / 'poison'}:{os.environ.get('PYTHONPATH', '')}")
+    report = tiny_study(tmp_path, seeds=2).plan(tmp_path / "store").run(LocalExecutor(workers=1))
+    assert len(report.done) == 3
+    assert ["its worker died 4 times" in message for message in report.failed.values()] == [True]

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from seedspread.campaign import lease as module
 from seedspread.campaign.lease import LeaseLostError, Watch, claim, newest
 
 
@@ -104,22 +105,82 @@ def test_a_damaged_lease_is_free(tmp_path: Path) -> None:
 
 
 def test_a_number_that_was_overtaken_does_not_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A claimant that slept between looking and linking."""
+    """A claimant that slept between looking and linking: it saw a free run with number 1."""
+    held = claim(tmp_path, Watch())
+    assert held is not None
+    held.release()
+    second = claim(tmp_path, Watch())
+    assert second is not None
+    real, looks = module.newest, iter([True])
+    monkeypatch.setattr(module, "newest", lambda folder: None if next(looks, False) else real(folder))
+    monkeypatch.setattr(
+        module, "max", lambda *_, **__: 0, raising=False
+    )  # it still believes that none is taken
+    late = claim(tmp_path, Watch())
+    monkeypatch.undo()
+    assert late is None
+    second.check()
+
+
+def test_a_full_disk_leaves_a_number_taken_and_no_holder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     first = claim(tmp_path, Watch())
     assert first is not None
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("seedspread.campaign.lease.os.replace", full)
     first.release()
-    old = newest(tmp_path)
-    third = claim(tmp_path, Watch())
-    assert third is not None
-    third.release()
-    fourth = claim(tmp_path, Watch())
-    assert fourth is not None
-    looks = iter([old])
-    real = newest
-    monkeypatch.setattr("seedspread.campaign.lease.newest", lambda folder: next(looks, None) or real(folder))
-    assert claim(tmp_path, Watch()) is None
     monkeypatch.undo()
-    fourth.check()
+    second = claim(tmp_path, Watch())
+    assert second is not None
+    assert second.token == 2
+    with pytest.raises(LeaseLostError):
+        first.check()
+
+
+def test_a_copied_lease_with_a_higher_number_takes_nothing_from_the_living(tmp_path: Path) -> None:
+    """Merging stores by copying: the other store's lease had number 2."""
+    other = tmp_path / "other"
+    for _ in range(2):
+        lease = claim(other, Watch())
+        assert lease is not None
+        lease.release()
+    held = claim(tmp_path / "here", Watch())
+    assert held is not None
+    shutil.copytree(other, tmp_path / "here", dirs_exist_ok=True)
+    held.check()
+    assert claim(tmp_path / "here", Watch()) is None
+
+
+def test_a_filesystem_that_stumbles_does_not_end_the_beats(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lease = claim(tmp_path, Watch())
+    assert lease is not None
+    real, failures = os.utime, iter([True])
+
+    def stumble(*arguments: object, **options: object) -> None:
+        if next(failures, False):
+            raise OSError(116, "Stale file handle")
+        real(*arguments, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("seedspread.campaign.lease.os.utime", stumble)
+    before = lease.path.stat().st_mtime_ns
+    with lease.kept(seconds=0.6):
+        time.sleep(0.6)
+    assert lease.path.stat().st_mtime_ns > before
+
+
+def test_a_process_that_cannot_be_seen_is_not_dead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On machines that hide other users' processes."""
+    assert claim(tmp_path, Watch()) is not None
+    monkeypatch.setattr(module, "_started", lambda pid: None)
+    holder = newest(tmp_path)
+    assert holder is not None
+    assert not holder.is_dead
 
 
 def test_beats_go_on_in_the_background(tmp_path: Path) -> None:

@@ -62,13 +62,23 @@ def test_it_stops_early_when_asked(tmp_path: Path) -> None:
     assert 2 <= len(report.failed) < 12
 
 
-def test_cores_are_divided_and_a_run_keeps_its_threads(tmp_path: Path) -> None:
-    study = tiny_study(tmp_path, seeds=1, runtime__threads=None)
-    plan = study.plan(tmp_path / "store")
-    plan.run(LocalExecutor(workers=1))
+@pytest.mark.parametrize("workers", [1, 2])
+def test_cores_are_divided_among_workers(tmp_path: Path, workers: int) -> None:
+    plan = tiny_study(tmp_path, seeds=1, runtime__threads=None).plan(tmp_path / "store")
+    plan.run(LocalExecutor(workers=workers))
+    for key in plan.distinct:
+        provenance = json.loads((tmp_path / "store" / key / "provenance.json").read_text())
+        assert provenance["threads"] == max(1, len(os.sched_getaffinity(0)) // workers)
+
+
+def test_a_run_that_has_begun_keeps_its_threads(tmp_path: Path) -> None:
+    plan = tiny_study(tmp_path, seeds=1, runtime__threads=None).plan(tmp_path / "store")
     key = next(iter(plan.distinct))
-    provenance = json.loads((tmp_path / "store" / key / "provenance.json").read_text())
-    assert provenance["threads"] == max(1, len(os.sched_getaffinity(0)) // 1)
+    folder = plan.store.folder(key)
+    folder.mkdir(parents=True)
+    (folder / "run.json").write_text(json.dumps({"key": key, "threads": 3}))
+    plan.run(LocalExecutor(workers=2))
+    assert json.loads((folder / "provenance.json").read_text())["threads"] == 3
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

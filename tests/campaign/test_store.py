@@ -9,7 +9,7 @@ import pytest
 from seedspread.campaign.attempt import Task, attempt
 from seedspread.campaign.lease import Watch
 from seedspread.campaign.local import LocalExecutor
-from seedspread.campaign.store import Store
+from seedspread.campaign.store import Store, StoreError
 from seedspread.training.run import train
 from tests.campaign.tiny import results, tiny_study
 
@@ -69,9 +69,22 @@ def test_damaged_and_foreign_files_are_named_and_stop_nothing(filled: Path, tmp_
     (store.path / "notes.txt").write_text("mine")
     (store.path / "photos").mkdir()
     assert len(store.table()) == len(rest)
-    assert len(store.problems()) == 1
-    assert broken in store.problems()[0]
+    problems = "\n".join(store.problems())
+    assert len(store.problems()) == 3
+    for name in (broken, "notes.txt", "photos"):
+        assert name in problems
     assert store.state(broken).state == "failed"
+
+
+def test_a_damaged_result_is_computed_again_when_asked(filled: Path, tmp_path: Path) -> None:
+    shutil.copytree(filled / "store", tmp_path / "store")
+    store = Store(tmp_path / "store")
+    plan = tiny_study(filled, seeds=2).plan(store)
+    broken = next(iter(plan.distinct))
+    (store.folder(broken) / "result.json").write_text("{ half")
+    assert list(plan.run(LocalExecutor(workers=1)).failed) == [broken]
+    assert not plan.run(LocalExecutor(workers=1, retry_failed=True)).failed
+    assert results(store.path) == results(filled / "store")
 
 
 def test_stores_are_merged_by_copying(filled: Path, tmp_path: Path) -> None:
@@ -107,3 +120,20 @@ def test_results_are_those_of_the_runs_alone(filled: Path, tmp_path: Path) -> No
     assert alone.key == key
     stored = json.loads((filled / "store" / key / "result.json").read_text())
     assert stored == json.loads((tmp_path / "alone" / "result.json").read_text())
+
+
+def test_a_store_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match="cannot be written"):
+        tiny_study(tmp_path, seeds=1).plan(tmp_path / "file").run(LocalExecutor())
+
+
+def test_another_run_than_planned_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    """The data changed after the plan was made, so that the key is another."""
+    store = Store(tmp_path / "store")
+    key, config = next(iter(tiny_study(tmp_path, seeds=1).plan(store).distinct.items()))
+    other = "0" * len(key)
+    ended = attempt(Task.of(store, other, config, None))
+    assert ended.outcome == "failed"
+    assert "not the run that was planned" in ended.message
+    assert not store.is_done(other)

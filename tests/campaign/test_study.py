@@ -81,7 +81,14 @@ def test_cells_are_called_by_their_factors() -> None:
     ("old", "new", "said"),
     [
         ("margin_type =", "margintype =", "did you mean 'margin_type'"),
-        ('"subtract"]', '"substract"]', "objective.margin_type"),
+        ('"subtract"]', '"substract"]', "did you mean 'subtract'"),
+        (
+            "[factors]",
+            'audit = { group = "margin_type", reference = "sbtract" }\n[factors]',
+            "mean 'subtract'",
+        ),
+        ("[factors]", 'settings = { margin_type = "none" }\n[factors]', "given twice"),
+        ("[factors]", '[factors]\n"objective.margin_type" = ["none"]', "given twice"),
         ('"subtract"]', '"clamp"]', "'clamp' twice"),
         ("seeds = [1, 2]", "seeds = [1, 1]", "1 twice"),
         ("seeds = [1, 2]", "", "seeds is missing"),
@@ -115,3 +122,15 @@ def test_a_cell_that_is_listed_twice_is_refused(tmp_path: Path) -> None:
 def test_unknown_studies_are_refused_with_the_nearest_name() -> None:
     with pytest.raises(StudyError, match="did you mean 'paper/cifar100'"):
         Study.from_file("paper/cifar1000")
+
+
+def test_a_study_that_includes_itself_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "s.toml"
+    path.write_text(f'title = "t"\ninclude = ["{path}"]')
+    with pytest.raises(StudyError, match="includes itself"):
+        Study.from_file(path)
+
+
+def test_runs_are_planned_in_the_order_of_the_study(tmp_path: Path) -> None:
+    made = plan("quickstart", tmp_path)
+    assert list(made.distinct) == [r.key for r in made.runs]

@@ -1,5 +1,6 @@
 """One attempt at one run: claim it, carry it out, leave it in a state from which anyone can go on."""
 
+import multiprocessing
 import os
 import signal
 import time
@@ -56,7 +57,8 @@ class Ended:
 
 def stop_when_orphaned() -> Callable[[], None]:
     """To be called now and then: asks this process to stop once its parent is gone."""
-    parent = os.getppid()
+    known = multiprocessing.parent_process()
+    parent = os.getppid() if known is None else known.pid
 
     def look() -> None:
         if os.getppid() != parent:
@@ -96,7 +98,8 @@ def attempt_until_ended(task: Task, every_beat: Callable[[], None] = lambda: Non
 
 
 def _carry_out(task: Task, store: Store, lease: Lease) -> Ended:
-    from seedspread.training.run import train  # noqa: PLC0415 - the one place that needs torch
+    from seedspread.training.checkpoint import CheckpointError  # noqa: PLC0415 - the one place that needs torch
+    from seedspread.training.run import train  # noqa: PLC0415
     from seedspread.training.signals import StoppedError  # noqa: PLC0415
 
     config = RunConfig.model_validate_json(task.config)
@@ -104,16 +107,24 @@ def _carry_out(task: Task, store: Store, lease: Lease) -> Ended:
         runtime = config.runtime.model_copy(update={"threads": task.threads})
         config = config.model_copy(update={"runtime": runtime})
     data_dir = None if task.data_dir is None else Path(task.data_dir)
+    folder = store.folder(task.key)
+
+    def go_on() -> object:
+        return train(config, folder, resume=True, data_dir=data_dir, guard=lease.check, expected_key=task.key)
+
     try:
-        result = train(config, store.folder(task.key), resume=True, data_dir=data_dir, guard=lease.check)
+        try:
+            go_on()
+        except CheckpointError:  # all are damaged: the run starts afresh
+            for damaged in folder.glob("checkpoint-*"):
+                damaged.unlink()
+            go_on()
     except StoppedError as error:
         return Ended(task.key, "stopped", str(error))
     except LeaseLostError as error:
         return Ended(task.key, "lost", str(error))
     except Exception as error:  # one failure never stops the others
         return _failed(task, store, lease, error)
-    if result.key != task.key:
-        return Ended(task.key, "failed", f"it is another run than planned: {result.key}")
     return Ended(task.key, "done")
 
 

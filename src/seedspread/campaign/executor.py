@@ -48,17 +48,19 @@ class Executor(Protocol):
 
 def prepare(plan: Plan, retry_failed: bool) -> tuple[dict[str, str], Report]:
     """The runs to do, as JSON configs by key, and a report; failed ones only if they are to be retried."""
-    missing = plan.missing()
-    report = Report(len(missing))
-    todo = {}
-    for key, config in missing.items():
-        if plan.store.has_failed(key):
+    plan.store.check()
+    todo, failed = {}, {}
+    for key, config in plan.distinct.items():
+        damage = plan.store.damage(key)
+        if plan.store.is_done(key) and not damage:
+            continue
+        if damage or plan.store.has_failed(key):
             if not retry_failed:
-                report.failed[key] = plan.store.state(key).message
+                failed[key] = plan.store.state(key).message
                 continue
             plan.store.forget_failure(key)
         todo[key] = config.model_dump_json()
-    return todo, report
+    return todo, Report(len(todo) + len(failed), failed=failed)
 
 
 def look(plan: Plan, todo: dict[str, str], report: Report) -> bool:
@@ -69,6 +71,6 @@ def look(plan: Plan, todo: dict[str, str], report: Report) -> bool:
             continue
         if plan.store.is_done(key):
             report.done.add(key)
-        elif plan.store.has_failed(key) and plan.store.state(key).state == "failed":
+        elif plan.store.has_failed(key):
             report.failed[key] = plan.store.state(key).message
     return before != (len(report.done), len(report.failed))

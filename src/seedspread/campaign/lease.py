@@ -52,7 +52,7 @@ class Holder:
     @property
     def is_dead(self) -> bool:
         """Whether its process is known to have ended; False where that cannot be known."""
-        return self.is_here and self.content.get("started") != _started(int(self.content.get("pid", 0)))
+        return self.is_here and _has_ended(int(self.content.get("pid", 0)), self.content.get("started"))
 
 
 class Watch:
@@ -75,13 +75,13 @@ class Watch:
 class Lease:
     """The right to write into a run's folder, until it is given back or overtaken."""
 
-    def __init__(self, path: Path, token: int, inode: int) -> None:
-        self.path, self.token, self._inode = path, token, inode
+    def __init__(self, path: Path, token: int, nonce: str) -> None:
+        self.path, self.token, self._nonce = path, token, nonce
 
     def check(self) -> None:
         """Raises `LeaseLostError` unless this is still the newest lease."""
         holder = newest(self.path.parent)
-        if holder is None or holder.token != self.token or holder.inode != self._inode:
+        if holder is None or holder.content.get("nonce") != self._nonce:
             raise LeaseLostError(
                 f"{self.path.parent} was taken over by another worker; nothing more is written"
             )
@@ -103,9 +103,9 @@ class Lease:
         try:
             part.write_text(json.dumps({"released": True}))
             os.replace(part, self.path)  # another inode: no longer a lease
-        except OSError:  # a full disk: what cannot be marked is removed
+        except OSError:  # a full disk: an empty lease holds nothing either, and its number stays taken
             part.unlink(missing_ok=True)
-            self.path.unlink(missing_ok=True)
+            os.truncate(self.path, 0)
 
     @contextmanager
     def kept(self, seconds: float, every_beat: Callable[[], None] = lambda: None) -> Iterator[None]:
@@ -116,8 +116,10 @@ class Lease:
             while not over.wait(min(seconds / 6, 5.0)):
                 try:
                     self.beat()
-                except (LeaseLostError, OSError):
+                except LeaseLostError:
                     return  # the next write finds out
+                except OSError:
+                    pass  # a filesystem that stumbles: the next beat may come through
                 every_beat()
 
         thread = threading.Thread(target=beat, daemon=True)
@@ -132,46 +134,52 @@ class Lease:
 def claim(folder: Path, watch: Watch) -> Lease | None:
     """Takes the run's lease if it is free; None if another holds it."""
     folder.mkdir(parents=True, exist_ok=True)
-    holder = newest(folder)
-    if holder is not None and holder.is_valid and not (holder.is_dead or watch.is_stale(holder)):
+    paths = _paths(folder)  # one look for both: a lease that appears later has the number that is tried below
+    holder = _holding(paths)
+    if holder is not None and not (holder.is_dead or watch.is_stale(holder)):
         return None
-    token = 1 if holder is None else holder.token + 1
+    token = 1 + (_token(paths[-1]) if paths else 0)
     path = folder / f"lease-{token:06d}.json"
     part = folder / f".lease-{secrets.token_hex(8)}"
+    nonce = secrets.token_hex(16)
     try:
         part.touch()
-        inode = part.stat().st_ino
-        part.write_text(json.dumps(_self() | {"inode": inode}))
+        part.write_text(json.dumps(_self() | {"inode": part.stat().st_ino, "nonce": nonce}))
         os.link(part, path)
-    except FileExistsError:
+    except (FileExistsError, FileNotFoundError):
         return None
     finally:
         part.unlink(missing_ok=True)
-    lease = Lease(path, token, inode)
+    lease = Lease(path, token, nonce)
     try:
         lease.check()  # a slow claimant may have linked a number that was already overtaken
     except LeaseLostError:
         path.unlink(missing_ok=True)
         return None
-    for older in folder.glob("lease-*.json"):
-        if _token(older) < token:
-            older.unlink(missing_ok=True)
+    for older in paths:
+        older.unlink(missing_ok=True)
     return lease
 
 
 def newest(folder: Path) -> Holder | None:
-    """The lease with the highest number, if there is any; a damaged one counts as given back."""
-    paths = sorted(folder.glob("lease-*.json"), key=_token)
+    """The lease that holds: the highest number that was linked here and is not given back."""
+    return _holding(_paths(folder))
+
+
+def _paths(folder: Path) -> list[Path]:
+    return sorted(folder.glob("lease-*.json"), key=_token)
+
+
+def _holding(paths: list[Path]) -> Holder | None:
     for path in reversed(paths):
         try:
             stat = path.stat()
             content = json.loads(path.read_text())
-        except FileNotFoundError:
+        except (OSError, ValueError):  # gone meanwhile, or damaged: it holds nothing
             continue
-        except ValueError:
-            content = {}
-        kept = content if isinstance(content, dict) else {}
-        return Holder(_token(path), path, kept, stat.st_ino, stat.st_mtime_ns)
+        holder = Holder(_token(path), path, content, stat.st_ino, stat.st_mtime_ns)
+        if isinstance(content, dict) and holder.is_valid:
+            return holder
     return None
 
 
@@ -195,10 +203,22 @@ def _space() -> str:
         return f"unknown {secrets.token_hex(8)}"
 
 
+def _has_ended(pid: int, started: str | None) -> bool:
+    """Whether a process is gone, or its number is another's now; False where that cannot be seen."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        pass  # it is someone else's, and there
+    now = _started(pid)
+    return now is not None and now != started
+
+
 def _started(pid: int) -> str | None:
-    """When a process started, by the kernel's count; None if there is no such process, or it is a zombie."""
+    """When a process started, by the kernel, or `ended` for a zombie; None if it cannot be seen."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
         return None
-    return None if fields[0] in ("Z", "X") else fields[19]
+    return "ended" if fields[0] in ("Z", "X") else fields[19]

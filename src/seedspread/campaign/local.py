@@ -4,6 +4,7 @@ import multiprocessing
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,14 +15,18 @@ from types import FrameType
 
 from seedspread.campaign.attempt import Task, attempt, stop_when_orphaned
 from seedspread.campaign.executor import Report, Tell, look, prepare
-from seedspread.campaign.lease import LEASE_SECONDS, Watch
+from seedspread.campaign.lease import LEASE_SECONDS, Watch, newest
 from seedspread.campaign.plan import Plan
 from seedspread.campaign.store import Store
 
 _POLL_SECONDS = 0.25
 _STOP_SECONDS = 60.0
+# Looks at runs per second: a store of thousands on a shared filesystem is not stormed.
+_LOOKS_PER_SECOND = 2000
 # So many deaths of workers in a row, without any run ending in between, are a fault and not an accident.
-_DEATHS_PER_WORKER = 4
+_DEATHS, _DEATHS_PER_WORKER = 8, 4
+# So many deaths in one run, without a new checkpoint in between, are the run's own.
+_DEATHS_PER_RUN = 4
 
 
 @dataclass(frozen=True)
@@ -73,7 +78,7 @@ class LocalExecutor:
     def _watch(self, plan: Plan, todo: dict[str, str], report: Report, crew: "_Crew", tell: Tell) -> None:
         before = len(report.failed)
         while report.left:
-            time.sleep(_POLL_SECONDS)
+            time.sleep(max(_POLL_SECONDS, len(todo) / _LOOKS_PER_SECOND))
             if look(plan, todo, report):
                 crew.deaths = 0
                 tell(report)
@@ -95,6 +100,7 @@ class _Crew:
         self._context = multiprocessing.get_context("spawn")
         self._workers: list[BaseProcess] = []
         self.deaths = 0
+        self._died: dict[str, tuple[str, int]] = {}
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
@@ -103,6 +109,8 @@ class _Crew:
         try:
             yield
         finally:
+            if threading.current_thread() is threading.main_thread():
+                signal.signal(signal.SIGINT, signal.SIG_IGN)  # impatience must not cost a checkpoint
             for worker in self._workers:
                 worker.terminate()  # a request: the run writes a checkpoint and stops
             deadline = time.monotonic() + _STOP_SECONDS
@@ -111,6 +119,8 @@ class _Crew:
                 if worker.is_alive():
                     worker.kill()
                     worker.join()
+            if threading.current_thread() is threading.main_thread():
+                signal.signal(signal.SIGINT, signal.default_int_handler)
 
     def _start(self) -> BaseProcess:
         worker = self._context.Process(target=work, args=(self._tasks,), daemon=False)
@@ -122,13 +132,29 @@ class _Crew:
         for i, worker in enumerate(self._workers):
             if worker.exitcode not in (None, 0):
                 self.deaths += 1
-                if self.deaths > _DEATHS_PER_WORKER * self._count:
+                self._blame(worker)
+                if self.deaths > _DEATHS + _DEATHS_PER_WORKER * self._count:
                     return False
                 self._workers[i] = self._start()
         if all(worker.exitcode == 0 for worker in self._workers):
             # They saw nothing left to do; what is left was taken by another campaign that has since died.
             self._workers = [self._start() for _ in range(self._count)]
         return True
+
+    def _blame(self, worker: BaseProcess) -> None:
+        """A run in which workers die again and again, without getting on, has failed."""
+        store = Store(self._tasks[0].store)
+        for task in self._tasks:
+            holder = newest(store.folder(task.key))
+            if holder is None or holder.content.get("pid") != worker.pid or not holder.is_dead:
+                continue
+            reached = max((p.name for p in store.folder(task.key).glob("checkpoint-*")), default="")
+            before, times = self._died.get(task.key, ("", 0))
+            times = times + 1 if reached == before else 1
+            self._died[task.key] = reached, times
+            if times >= _DEATHS_PER_RUN:
+                message = f"its worker died {times} times at the same place (exit code {worker.exitcode})"
+                store.write_failure(task.key, {"message": message})
 
 
 @contextmanager
@@ -151,6 +177,8 @@ def work(tasks: list[Task]) -> None:
         signal.SIGINT, signal.SIG_IGN
     )  # a run in progress listens to it; otherwise the crew decides
     orphaned = stop_when_orphaned()
+    orphaned()
+    unrecorded = False
     store = Store(Path(tasks[0].store))
     watch = Watch(tasks[0].lease_seconds)
     left = {task.key: task for task in tasks}
@@ -164,10 +192,13 @@ def work(tasks: list[Task]) -> None:
             if ended.outcome == "stopped":
                 return
             if ended.outcome == "failed" and not store.has_failed(key):
-                sys.exit(f"{key}: {ended.message}")  # not even the failure could be written
+                unrecorded = True  # not even the failure could be written; the others go on
+                print(f"{key}: {ended.message}", file=sys.stderr)
             if ended.outcome in ("done", "failed"):
                 del left[key]
                 busy = False
         orphaned()
         if left and busy:
             time.sleep(_POLL_SECONDS)
+    if unrecorded:
+        sys.exit(3)

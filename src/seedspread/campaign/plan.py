@@ -59,7 +59,10 @@ class Plan:
     @property
     def distinct(self) -> dict[str, RunConfig]:
         """Each run once, by its key."""
-        return {run.key: run.named.config for run in reversed(self.runs)}
+        first: dict[str, RunConfig] = {}
+        for run in self.runs:
+            first.setdefault(run.key, run.named.config)
+        return first
 
     @property
     def shared(self) -> dict[str, list[PlannedRun]]:
@@ -110,8 +113,8 @@ def fingerprint(dataset: tuple[str, str, bool], data_dir: Path | None) -> str:
     name, labels, allow_partial = dataset
     source = source_named(name)
     there = presence(source, data_dir)
-    whole = there.found in (0, there.expected) and there.short == 0
-    if whole or not allow_partial:
+    whole = there.found == there.expected and there.short == 0 and there.packed == 0
+    if there.found == 0 or whole or not allow_partial:
         return official_fingerprint(source)
     require_extra("train", f"the key of a run on partial {name}")
     from seedspread.data.dataset import read_official  # noqa: PLC0415 - only partial data need be read

@@ -32,7 +32,7 @@ def quickstart(path: Path, workers: int | None, console: Console) -> AuditResult
     if report.failed:
         key, message = next(iter(report.failed.items()))
         raise SeedspreadError(f"{len(report.failed)} runs failed; the first, {key}: {message}")
-    result = audit(store.path, "accuracy", "margin_type", "subtract")
+    result = audit(store.table(study), "accuracy", "margin_type", "subtract")
     console.print(Text(result.to_text(width=min(console.width, 110))))
     _write(result, path)
     for line in _what_it_shows(result):

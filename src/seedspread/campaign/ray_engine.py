@@ -11,6 +11,8 @@ from seedspread.campaign.plan import Plan
 from seedspread.errors import SeedspreadError, require_extra
 
 _POLL_SECONDS = 1.0
+# How often a task is tried again when its node or its process is lost.
+_RETRIES = 20
 
 
 class RayError(SeedspreadError):
@@ -72,19 +74,25 @@ class RayExecutor:
 
     def _watch(self, ray: Any, plan: Plan, todo: dict[str, str], report: Report, tell: Tell) -> None:
         remote = ray.remote(
-            num_cpus=self.cpus_per_run, num_gpus=self.gpus_per_run, max_retries=-1, retry_exceptions=False
+            num_cpus=self.cpus_per_run,
+            num_gpus=self.gpus_per_run,
+            max_retries=_RETRIES,
+            retry_exceptions=False,
         )(_ray_attempt)
         data_dir = None if plan.data_dir is None else str(plan.data_dir.absolute())
         store = str(plan.store.path.absolute())
-        pending = [
-            remote.remote(asdict(Task(store, key, config, data_dir, self.cpus_per_run, self.lease_seconds)))
+        tasks = {
+            key: asdict(Task(store, key, config, data_dir, self.cpus_per_run, self.lease_seconds))
             for key, config in todo.items()
-        ]
+        }
+        pending = {remote.remote(task): key for key, task in tasks.items()}
         before = len(report.failed)
         while pending:
-            ready, pending = ray.wait(pending, num_returns=1, timeout=_POLL_SECONDS)
+            ready, _ = ray.wait(list(pending), num_returns=1, timeout=_POLL_SECONDS)
             for reference in ready:
-                self._end(ray, reference, report)
+                key = pending.pop(reference)
+                if self._is_to_go_on(ray, reference, key, report):
+                    pending[remote.remote(tasks[key])] = key
             if look(plan, todo, report) or ready:
                 tell(report)
             if self.max_failures is not None and len(report.failed) - before >= self.max_failures:
@@ -96,13 +104,17 @@ class RayExecutor:
                 return
 
     @staticmethod
-    def _end(ray: Any, reference: Any, report: Report) -> None:
+    def _is_to_go_on(ray: Any, reference: Any, key: str, report: Report) -> bool:
+        """Whether a task was only stopped, and its run is to be gone on with."""
         try:
             ended = ray.get(reference)
-        except ray.exceptions.RayError:
-            return  # the store says what became of it
+        except ray.exceptions.RayError as error:
+            lines = str(error).strip().splitlines() or [type(error).__name__]
+            report.failed[key] = f"its Ray task failed: {lines[-1]}"
+            return False
         if ended["outcome"] == "failed":
-            report.failed[ended["key"]] = ended["message"]
+            report.failed[key] = ended["message"]
+        return bool(ended["outcome"] == "stopped")
 
 
 def _reach(address: str | None) -> None:

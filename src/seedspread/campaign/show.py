@@ -81,7 +81,10 @@ def status_view(plan: Plan, states: dict[str, RunState], seconds_left: float | N
     left = f"; about {duration(seconds_left)} left" if seconds_left is not None else ""
     parts.append(Text(f"{len(states)} distinct runs: {told}{left}."))
     parts += [Text(line, style="red") for line in failures(states.values())]
-    parts += [Text(f"! {problem}", style="yellow") for problem in plan.store.problems()[:_FAILURES_SHOWN]]
+    problems = plan.store.problems()
+    parts += [Text(f"! {problem}", style="yellow") for problem in problems[:_FAILURES_SHOWN]]
+    if len(problems) > _FAILURES_SHOWN:
+        parts.append(Text(f"! and {len(problems) - _FAILURES_SHOWN} more", style="yellow"))
     return Group(*parts)
 
 

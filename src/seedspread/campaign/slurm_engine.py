@@ -15,6 +15,8 @@ from seedspread.campaign.plan import Plan
 from seedspread.errors import SeedspreadError, require_extra
 
 _POLL_SECONDS = 2.0
+# How often a job that runs out of time is started again.
+_REQUEUES = 1000
 
 
 class SlurmError(SeedspreadError):
@@ -76,7 +78,6 @@ class SlurmExecutor:
         import submitit  # noqa: PLC0415 - an extra
 
         folder = plan.store.path.absolute() / ".slurm"
-        folder.mkdir(parents=True, exist_ok=True)
         data_dir = None if plan.data_dir is None else str(plan.data_dir.absolute())
         store = str(plan.store.path.absolute())
         tasks = [
@@ -84,7 +85,10 @@ class SlurmExecutor:
             for key, config in todo.items()
         ]
         try:
-            executor = submitit.AutoExecutor(folder=folder, cluster=self.cluster)
+            folder.mkdir(parents=True, exist_ok=True)
+            executor = submitit.AutoExecutor(
+                folder=folder, cluster=self.cluster, slurm_max_num_timeout=_REQUEUES
+            )
             executor.update_parameters(**self._parameters(len(tasks)))
             return list(executor.map_array(SlurmAttempt(), tasks))
         except (RuntimeError, OSError, submitit.core.utils.FailedJobError) as error:

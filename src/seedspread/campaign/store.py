@@ -1,6 +1,7 @@
 """The store: one folder per run, safe with many writers, readable while they write. Needs no torch."""
 
 import json
+import secrets
 import time
 from collections import Counter
 from collections.abc import Iterable
@@ -12,6 +13,7 @@ import pandas as pd
 
 from seedspread.atomic import replacing
 from seedspread.campaign.lease import LEASE_SECONDS, Lease, Watch, claim, newest
+from seedspread.errors import SeedspreadError
 from seedspread.stats.runs import is_collapsed, read_run, runs_and_problems
 
 if TYPE_CHECKING:
@@ -28,6 +30,10 @@ class RunState:
     key: str
     state: State
     message: str = ""
+
+
+class StoreError(SeedspreadError):
+    """A store that cannot be used."""
 
 
 class Store:
@@ -49,12 +55,21 @@ class Store:
         return (self.folder(key) / "result.json").exists()
 
     def has_failed(self, key: str) -> bool:
-        """Whether a run has failed and was not tried again."""
-        return not self.is_done(key) and (self.folder(key) / "failure.json").exists()
+        """Whether a run has failed, and nobody is trying it again."""
+        folder = self.folder(key)
+        return (folder / "failure.json").exists() and not self.is_done(key) and not _is_running(folder)
+
+    def damage(self, key: str) -> str:
+        """What is wrong with a run's result; empty if nothing is, or if there is none."""
+        found = is_collapsed(self.folder(key)) if self.is_done(key) else False
+        return found if isinstance(found, str) else ""
 
     def forget_failure(self, key: str) -> None:
-        """Lets a failed run be tried again."""
+        """Lets a failed run be tried again; a damaged result is kept aside."""
         (self.folder(key) / "failure.json").unlink(missing_ok=True)
+        if self.damage(key):
+            result = self.folder(key) / "result.json"
+            result.replace(result.with_suffix(".damaged"))
 
     def write_failure(self, key: str, failure: dict[str, Any]) -> None:
         """Keeps why a run failed."""
@@ -96,7 +111,22 @@ class Store:
 
     def problems(self) -> list[str]:
         """Damaged and foreign files, by name."""
-        return runs_and_problems(self.path)[1]
+        foreign = [
+            f"{path} is not a run's folder"
+            for path in sorted(self.path.iterdir() if self.path.is_dir() else ())
+            if not path.name.startswith((".", "report.")) and not _could_be_a_run(path)
+        ]
+        return runs_and_problems(self.path)[1] + foreign
+
+    def check(self) -> None:
+        """Raises `StoreError` if nothing can be written here."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            trial = self.path / f".trial-{secrets.token_hex(8)}"
+            trial.touch()
+            trial.unlink()
+        except OSError as error:
+            raise StoreError(f"the store {self.path} cannot be written: {error.strerror}") from None
 
     def counts(self) -> dict[State, int]:
         """How many runs are in each state."""
@@ -117,7 +147,14 @@ class Store:
                 rows.append(
                     row | dict(named.cell) | {"study": named.study, "seed": named.seed, "key": planned.key}
                 )
-        return pd.DataFrame(rows)
+        table = pd.DataFrame(rows)
+        table.attrs["store"] = str(self.path)  # an audit may look at the runs' predictions
+        return table
+
+
+def _could_be_a_run(path: Path) -> bool:
+    names = ("config.toml", "result.json", "run.json", "failure.json")
+    return path.is_dir() and (any((path / n).exists() for n in names) or any(path.glob("lease-*")))
 
 
 def _finished(folder: Path) -> tuple[State, str]:
@@ -130,7 +167,7 @@ def _finished(folder: Path) -> tuple[State, str]:
 def _is_running(folder: Path) -> bool:
     """For a person who looks: alive as far as a glance can tell. Who would take over waits and watches."""
     holder = newest(folder)
-    if holder is None or not holder.is_valid or holder.is_dead:
+    if holder is None or holder.is_dead:
         return False
     return holder.is_here or time.time() - holder.beat / 1e9 < 2 * LEASE_SECONDS
 

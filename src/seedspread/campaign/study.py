@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pydantic import Field, ValidationError
 
@@ -92,7 +92,7 @@ class Study:
     @classmethod
     def from_file(cls, name: "str | Path") -> "Study":
         """A shipped study by name (`mini/cifar10-factorial`), or a .toml file."""
-        return _build(str(name), _read(str(name)))
+        return _build(str(name), _read(str(name)), ())
 
     def plan(self, store: "Store | Path | str", data_dir: Path | None = None) -> "Plan":
         """What there is to do, given what the store holds."""
@@ -141,15 +141,20 @@ def _explain(error: ValidationError) -> str:
     if first["type"] == "extra_forbidden":
         fields = AuditSpec.model_fields if first["loc"][0] == "audit" else StudyFile.model_fields
         return f"{where}: no such field{did_you_mean(str(first['loc'][-1]), fields)}"
-    return f"{where}: {first['msg'].removeprefix('Value error, ')}"
+    where = ".".join(str(part) for part in first["loc"] if str(part) not in ("str", "int", "float", "bool"))
+    said = first["msg"].removeprefix("Value error, ").replace("tuple", "list")
+    return f"{where}: {said}"
 
 
-def _build(name: str, file: StudyFile) -> Study:
+def _build(name: str, file: StudyFile, within: tuple[str, ...]) -> Study:
+    if name in within:
+        raise StudyError(f"{name} includes itself")
     title = Path(name).stem if name.endswith(".toml") else name
     if file.include:
         if file.preset or file.factors or file.cells or file.seeds:
             raise StudyError(f"{name}: a study that includes others has no preset, factors, cells or seeds")
-        parts = [Study.from_file(part) for part in file.include]
+        parts = [_build(part, _read(part), (*within, name)) for part in file.include]
+        _check_audit(name, file, [r for p in parts for r in p.runs])
         return Study(title, file.title, tuple(r for p in parts for r in p.runs), file.audit, file.note)
     if file.preset is None:
         raise StudyError(f"{name}: preset is missing; name one, such as preset = 'mini/cifar10'")
@@ -158,12 +163,13 @@ def _build(name: str, file: StudyFile) -> Study:
     _refuse_repeats(f"{name}: seeds", file.seeds)
     cells = _cells(name, file)
     fields = _field_names()
+    _check_fields(name, file, cells, fields)
     runs = tuple(
         NamedRun(title, _short(cell, fields), seed, _config(name, file, cell, seed, fields))
         for cell in cells
         for seed in file.seeds
     )
-    _check_audit(name, file, {factor for run in runs for factor, _ in run.cell})
+    _check_audit(name, file, list(runs))
     return Study(title, file.title, runs, file.audit, file.note)
 
 
@@ -235,13 +241,33 @@ def _config(name: str, file: StudyFile, cell: Cell, seed: int, fields: dict[str,
         raise StudyError(f"{name}: {error}") from None
 
 
-def _check_audit(name: str, file: StudyFile, factors: set[str]) -> None:
+def _check_fields(name: str, file: StudyFile, cells: list[Cell], fields: dict[str, str]) -> None:
+    """Each field has one role: not two names for one factor, not a factor and a setting."""
+    given = [*(cells[0] if cells else {}), *file.settings]
+    full = [_full(name, field, fields) for field in given]
+    twice = [field for field, times in Counter(full).items() if times > 1]
+    if twice:
+        raise StudyError(f"{name}: {twice[0]} is given twice, among factors, cells and settings")
+    if not full[: len(full) - len(file.settings)]:
+        raise StudyError(f"{name}: there is nothing to compare; cells set no field")
+
+
+def _check_audit(name: str, file: StudyFile, runs: list[NamedRun]) -> None:
     if file.audit is None:
         return
-    known: dict[str, Any] = dict.fromkeys(factors)
+    levels: dict[str, set[str]] = {"study": {run.study for run in runs}} if file.include else {}
+    for run in runs:
+        for factor, level in run.cell:
+            levels.setdefault(factor, set()).add(str(level))
     for wanted in (file.audit.group, *file.audit.block, *([file.audit.by] if file.audit.by else [])):
-        if wanted not in known:
+        if wanted not in levels:
             raise StudyError(
-                f"{name}: audit names {wanted!r}, which is no factor{did_you_mean(wanted, known)} "
-                f"(factors are {', '.join(sorted(known))})"
+                f"{name}: audit names {wanted!r}, which is no factor{did_you_mean(wanted, levels)} "
+                f"(factors are {', '.join(sorted(levels))})"
             )
+    known = levels[file.audit.group]
+    if file.audit.reference not in known:
+        hint = did_you_mean(file.audit.reference, known)
+        raise StudyError(
+            f"{name}: audit.reference {file.audit.reference!r} is no level of {file.audit.group}{hint}"
+        )

@@ -61,7 +61,7 @@ def plan(
     elif seconds is not None:
         cores = _cores()
         console.print(
-            f"{len(missing)} runs to do: about {duration(seconds)} on one core of this machine, "
+            f"{_runs(len(missing))} to do: about {duration(seconds)} on one core of this machine's CPU, "
             f"{duration(seconds / cores)} on its {cores} (from a measured step)."
         )
     else:
@@ -151,13 +151,19 @@ def run(
     if json:
         typer.echo(jsonlib.dumps(_report_values(made, report), indent=2))
     else:
-        typer.echo(_summary(made, report, study, store))
+        typer.echo(_summary(made, report, store))
     if report.stopped == "interrupted":
         raise CampaignStoppedError("stopped; every run can be gone on with: give the same command again")
     if report.stopped and not (backend == "slurm" and not wait):
         raise SeedspreadError(report.stopped)
     if report.failed:
-        raise SeedspreadError(f"{len(report.failed)} runs failed; try them again with --retry-failed")
+        raise SeedspreadError(f"{_runs(len(report.failed))} failed; try again with --retry-failed")
+    if report.left and not report.stopped:
+        raise SeedspreadError(f"{_runs(report.left)} did not end; give the same command again")
+
+
+def _runs(count: int) -> str:
+    return "1 run" if count == 1 else f"{count} runs"
 
 
 def _executor(
@@ -167,6 +173,9 @@ def _executor(
         one_of("--backend", backend, ("local", "ray", "slurm"))
     except ValueError as error:
         raise SeedspreadError(str(error)) from None
+    for name, engine in (("address", "ray"), ("partition", "slurm")):
+        if (ray | slurm)[name] is not None and backend != engine:
+            raise SeedspreadError(f"--{name} is for --backend {engine}; this is {backend}")
     if backend == "ray":
         from seedspread.campaign.ray_engine import RayExecutor
 
@@ -193,11 +202,15 @@ def _report_values(made: "Plan", report: "Report") -> dict[str, Any]:
     }
 
 
-def _summary(made: "Plan", report: "Report", study: str, store: Path) -> str:
+def _summary(made: "Plan", report: "Report", store: Path) -> str:
     there = len(made.distinct) - len(made.missing())
     lines = [f"{there} of {len(made.distinct)} runs are done ({len(report.done)} of them now), in {store}"]
-    if there and made.study.audit:
-        lines.append(f"see how they stand with: seedspread campaign status {study} --store {store}")
+    if there == len(made.distinct) and made.study.audit:
+        spec = made.study.audit
+        blocks = "".join(f" --block {block}" for block in spec.block)
+        by = f" --by {spec.by}" if spec.by and spec.by != "study" else ""
+        told = f"--group {spec.group} --reference {spec.reference}{blocks}{by}"
+        lines.append(f"audit them with: seedspread audit {store} {told}")
     return "\n".join(lines)
 
 
@@ -215,6 +228,8 @@ def status(
 
     from seedspread.campaign.show import status_view
 
+    if store.exists() and not store.is_dir():
+        raise SeedspreadError(f"the store {store} is not a folder")
     made = _plan(study, store, data_dir)
     if json:
         typer.echo(jsonlib.dumps(_plan_values(made, None), indent=2))
@@ -228,7 +243,7 @@ def status(
         while True:
             states = made.states()
             live.update(status_view(made, states, made.seconds_left(states)), refresh=True)
-            if not made.missing():
+            if all(s.state in ("done", "collapsed", "failed") for s in states.values()):
                 return
             time.sleep(2)
 

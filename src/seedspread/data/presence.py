@@ -17,6 +17,7 @@ class Presence:
         folder: where its files are, or would be put.
         found: how many of its files are there.
         short: how many of those are smaller than the official ones.
+        packed: how many are packed, so that their size says nothing.
         expected: how many it has.
         bytes: what they take on disk.
     """
@@ -26,6 +27,7 @@ class Presence:
     folder: str
     found: int
     short: int
+    packed: int
     expected: int
     bytes: int
 
@@ -42,6 +44,7 @@ def presence(source: Source, data_dir: Path | None = None) -> Presence:
         folder=str(paths[0].parent if paths else folder / source.folder),
         found=len(paths),
         short=len(short),
+        packed=sum(path.suffix == ".gz" for path in paths),
         expected=len(source.files),
         bytes=sum(path.stat().st_size for path in paths),
     )

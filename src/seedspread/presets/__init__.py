@@ -1,6 +1,7 @@
 """Run configs by name, and from files, with single fields set."""
 
 import json
+import re
 import tomllib
 from collections.abc import Sequence
 from importlib.resources import files
@@ -102,6 +103,9 @@ def _explain(error: ValidationError) -> str:
     if first["type"] == "extra_forbidden":
         message = _unknown(first["loc"])
     rest = f" (and {len(more)} more)" if more else ""
+    if first["type"] == "literal_error":
+        choices = re.findall(r"'([^']*)'", str(first.get("ctx", {}).get("expected", "")))
+        rest = did_you_mean(str(first["input"]), choices) + rest
     got = (
         f"; got {first['input']!r}"
         if first["type"] not in ("extra_forbidden", "value_error", "missing")

@@ -74,7 +74,7 @@ class Runs:
 def read_table(source: "str | Path | pd.DataFrame") -> tuple[pd.DataFrame, str]:
     """A table from a CSV, TSV or Parquet file, a folder of runs, or a DataFrame; and what to call it."""
     if isinstance(source, pd.DataFrame):
-        return source, "a DataFrame"
+        return source, str(source.attrs.get("store", "a DataFrame"))
     path = Path(source)
     if not path.exists():
         raise TableError(f"{path} does not exist; give a .csv, .tsv or .parquet file, or a folder of runs")
@@ -145,7 +145,7 @@ def check_table(
         raise TableError(f"each column can have one role only; got {', '.join(wanted)}")
     if frame.empty:
         raise TableError(f"{name} has no rows")
-    is_stored = not isinstance(source, pd.DataFrame) and Path(source).is_dir()
+    is_stored = "store" in source.attrs if isinstance(source, pd.DataFrame) else Path(source).is_dir()
     tidy = _tidy(frame, columns, is_stored)
     # A blank line in a file is no run.
     tidy = tidy.loc[~(frame[wanted].map(_is_empty).all(axis=1))]

@@ -70,7 +70,8 @@ class RunFolder:
 
     def _sweep(self) -> None:
         """Deletes what a run that was killed has left half-written, or had no time to delete."""
-        leftovers = [*self.path.glob(".*-*"), self.path / "failure.json"]
+        leftovers = [p for p in self.path.glob(".*-*") if not p.name.startswith(".lease-")]
+        leftovers.append(self.path / "failure.json")
         if (self.path / "result.json").exists():
             names = ("heartbeat.json", "run.json")
             leftovers += [*self.path.glob("checkpoint-*"), *(self.path / name for name in names)]

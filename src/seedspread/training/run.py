@@ -25,7 +25,7 @@ from seedspread.training.checkpoint import (
     optimiser_tensors,
 )
 from seedspread.training.encoder import Encoder
-from seedspread.training.folder import RunFolder
+from seedspread.training.folder import RunFolder, RunFolderError
 from seedspread.training.outcome import RunResult, final_diagnostics, summarise
 from seedspread.training.probe import Features, Probe
 from seedspread.training.randomness import drawn_from, init_seed
@@ -61,6 +61,7 @@ def train(
     data_dir: Path | None = None,
     watcher: Watcher | None = None,
     guard: Callable[[], None] | None = None,
+    expected_key: str | None = None,
 ) -> RunResult:
     """Carries out a run and returns its result.
 
@@ -70,11 +71,17 @@ def train(
         resume: go on from a checkpoint where there is one, and return a result that is there already.
         data_dir: the data folder.
         watcher: is told of batches and epochs.
+        expected_key: what the run was planned as; another one, because the data are others, is refused.
         guard: is called before every write, and raises if the folder is no longer this process's to write to.
     """
     device = choose_device(config.runtime.device)
     dataset = load(config.data, data_dir)
     key = run_key(config, dataset.fingerprint)
+    if expected_key is not None and key != expected_key:
+        raise RunFolderError(
+            f"this is not the run that was planned ({key}, not {expected_key}): the data have changed; plan "
+            f"again"
+        )
     folder = RunFolder(out or default_folder(key), key, guard)
     done = folder.open(config, resume=resume)
     if done is not None:

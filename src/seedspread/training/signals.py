@@ -1,5 +1,6 @@
 """SIGTERM and Ctrl-C as a request to stop after the batch, instead of a death in its midst."""
 
+import os
 import signal
 import threading
 from collections.abc import Iterator
@@ -43,3 +44,7 @@ def stop_requests() -> Iterator[StopRequest]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+    if (
+        request.number is not None
+    ):  # it came when the run had nothing left to stop: whoever is outside hears of it
+        os.kill(os.getpid(), request.number)
