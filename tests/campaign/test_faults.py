@@ -119,8 +119,8 @@ print(json.dumps(dataclasses.asdict(attempt(Task(**{asdict(task)!r})))))
 
 
 def test_a_store_copied_in_mid_campaign_can_be_gone_on_with(tmp_path: Path) -> None:
-    study_file(tmp_path, seeds=2, **LONG)
-    study = tiny_study(tmp_path, seeds=2, **LONG)
+    study_file(tmp_path, seeds=1, **LONG)
+    study = tiny_study(tmp_path, seeds=1, **LONG)
     campaign = start(tmp_path, "--workers", "2")
     store = tmp_path / "store"
     wait_for(lambda: any(store.glob("*/checkpoint-*")))

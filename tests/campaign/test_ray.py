@@ -32,11 +32,14 @@ def on_the_cluster(folder: Path, *options: str) -> dict[str, int]:
     return found
 
 
-def test_a_lost_node_loses_no_run_and_the_results_are_those_of_the_local_engine(tmp_path: Path) -> None:
-    study_file(tmp_path, seeds=2, training__epochs=20)
+@pytest.mark.parametrize("seeds", [2, pytest.param(8, marks=pytest.mark.soak)])
+def test_a_lost_node_loses_no_run_and_the_results_are_those_of_the_local_engine(
+    tmp_path: Path, seeds: int
+) -> None:
+    study_file(tmp_path, seeds=seeds, training__epochs=20)
     found = on_the_cluster(tmp_path, "--lose-a-node")
-    assert found == {"done": 4, "failed": {}, "lost": 1}
-    local = tiny_study(tmp_path, seeds=2, training__epochs=20).plan(tmp_path / "local")
+    assert found == {"done": 2 * seeds, "failed": {}, "lost": 1}
+    local = tiny_study(tmp_path, seeds=seeds, training__epochs=20).plan(tmp_path / "local")
     local.run(LocalExecutor(workers=2))
     assert results(tmp_path / "ray") == results(tmp_path / "local")
     store = Store(tmp_path / "ray")

@@ -88,11 +88,12 @@ def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     subprocess.run(["bash", str(CLUSTER), "stop", str(folder)], check=True)
 
 
-def test_a_real_slurm_carries_out_an_array(slurm: dict[str, str], tmp_path: Path) -> None:
-    study_file(tmp_path, seeds=2)
+@pytest.mark.parametrize("seeds", [1, pytest.param(8, marks=pytest.mark.soak)])
+def test_a_real_slurm_carries_out_an_array(slurm: dict[str, str], tmp_path: Path, seeds: int) -> None:
+    study_file(tmp_path, seeds=seeds)
     found = ended(submit(tmp_path, slurm, minutes=10))
-    assert found == {"done": 4, "failed": {}, "stopped": ""}
-    tiny_study(tmp_path, seeds=2).plan(tmp_path / "local").run(LocalExecutor(workers=2))
+    assert found == {"done": 2 * seeds, "failed": {}, "stopped": ""}
+    tiny_study(tmp_path, seeds=seeds).plan(tmp_path / "local").run(LocalExecutor(workers=2))
     assert results(tmp_path / "slurm") == results(tmp_path / "local")
 
 
