@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from seedspread.published.check import check_paper, recompute, summary
+from seedspread.published.claims import WORDS
 from seedspread.published.methods import METHODS, NAMES
 from seedspread.published.page import audit_published, page, published_table
 from seedspread.published.values import Series, half_width, series
-from seedspread.published.words import WORDS
 
 ROOT = Path(__file__).parents[2]
 FINDINGS = check_paper()

@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 import numpy as np
 
+from seedspread.published.claims import WORDS
 from seedspread.published.methods import METHODS, NAMES
 from seedspread.published.values import Series, half_width, series
-from seedspread.published.words import WORDS
 from seedspread.stats.arms import Floats
 
 Verdict = Literal["reproduces", "differs", "not derivable"]

@@ -1,28 +1,14 @@
-"""Claims in words that follow from numbers: each a function that looks."""
-
-from collections.abc import Callable
-from dataclasses import dataclass
+"""Claims in words that follow from numbers: each a function that looks; the claims stand in claims.py."""
 
 import numpy as np
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
-from seedspread.published.loss import denominator_pathway, modes_differ, neutral_only_for_means
 from seedspread.published.methods import METHODS, bootstrap_ends
 from seedspread.published.values import Outcome, per_seed, series
 from seedspread.stats.arms import Floats
 
 _CELLS = [f"cifar10/{m}/{s}" for m in ("clamp", "subtract") for s in ("detach", "direct")]
-
-
-@dataclass(frozen=True)
-class Words:
-    """A claim in words."""
-
-    section: str
-    where: str
-    says: str
-    check: Callable[[], Outcome]
 
 
 def values(name: str) -> Floats:
@@ -385,96 +371,3 @@ def fixed_pipeline() -> Outcome:
     comment = "Fashion-MNIST has 4 pixels of padding (Section 5.1), and the sweep varies the augmentation"
     padding = values("padding of easy, medium, hard")
     return bool(np.ptp(padding) == 0), "padding 12 (CIFAR, SVHN), 4 (Fashion-MNIST), 4 and 6 (sweep)", comment
-
-
-_GENERAL, _METHODS, _CIFAR10 = "Abstract and introduction", "4 Methods", "5.2 CIFAR-10"
-_MECHANISM, _ELSEWHERE, _DISCUSSION = "6 Mechanism", "7 Generalisation", "8 Discussion"
-_LIMITS = "9 Limitations and conclusion"
-_APPENDIX = "Appendix A, per-seed results"
-
-WORDS = (
-    Words(_GENERAL, "Abstract", "no difference in mean accuracy on CIFAR-10", no_mean_difference),
-    Words(_GENERAL, "Abstract", "removes the inflation at no cost to mean accuracy", no_cost),
-    Words(_GENERAL, "Abstract", "equal or lower variance on the other three datasets", lower_elsewhere),
-    Words(
-        _METHODS, "Section 4.2", "the modes differ in whether gradients flow through the max", modes_differ
-    ),
-    Words(_CIFAR10, "Section 5.2", "n = 14 seeds per margin type", fourteen_seeds),
-    Words(_CIFAR10, "Section 5.2", "the margin-type effect is marginal", marginal),
-    Words(_CIFAR10, "Sections 5.1, 5.2, 9", "stability mode: both p > 0.82", stability_p),
-    Words(_CIFAR10, "Section 5.2", "a marginal Levene interaction", interaction),
-    Words(_CIFAR10, "Section 5.2", "normality tests support the F test's assumption", normality_supports_f),
-    Words(
-        _CIFAR10,
-        "Sections 5.2, 6.4, 10",
-        "halving the margin cut the variance ratio from 5.90 to 2.98",
-        dose_response,
-    ),
-    Words(
-        _CIFAR10, "Section 5.2", "no significant mean difference under the low margin", indistinguishable_low
-    ),
-    Words(_CIFAR10, "Section 5.2", "the low-margin bootstrap interval includes 1.0", interval_includes_one),
-    Words(
-        _MECHANISM,
-        "Section 6.1",
-        "gradients flow through a saturated pair's denominator pathway",
-        denominator_pathway,
-    ),
-    Words(_MECHANISM, "Section 6.2", "the gap between schedules narrows monotonically", gap_narrows),
-    Words(_MECHANISM, "Section 6.3", "the rate drops below 50 % by layer 3", below_half_by_layer_3),
-    Words(
-        _MECHANISM,
-        "Section 6.3",
-        "norm reduction corresponds to the rate across layers",
-        truncation_tracks_rate,
-    ),
-    Words(_MECHANISM, "Section 6.4", "reducing the starting margin halves the rate", halves),
-    Words(_ELSEWHERE, "Table 9", "CIFAR-10 is the only dataset with a ratio above 1", only_cifar10_above_one),
-    Words(_ELSEWHERE, "Section 7.1", "CIFAR-100 has about 10 times fewer positive pairs", ten_times_fewer),
-    Words(
-        _ELSEWHERE,
-        "Section 7.1",
-        "low rate translates to an absence of truncation",
-        no_truncation_on_cifar100,
-    ),
-    Words(_ELSEWHERE, "Section 7.1", "the reverse of CIFAR-10", reverse_of_cifar10),
-    Words(_ELSEWHERE, "Table 12", "norms of a single seed, with a standard deviation", single_seed),
-    Words(
-        _ELSEWHERE,
-        "Section 7.2, Table 18",
-        "SVHN's rate increases with depth, to 78.3 % at layer 7",
-        rises_with_depth,
-    ),
-    Words(_ELSEWHERE, "Section 7.2", "CIFAR-10's rate decreases monotonically", falls_on_cifar10),
-    Words(_ELSEWHERE, "Section 7.3", "the strongest inversion", strongest_inversion),
-    Words(_ELSEWHERE, "Section 7.3", "Fashion-MNIST's inversion is significant", holm_adjusted),
-    Words(_ELSEWHERE, "Section 7.4", "progressively more aggressive augmentation", more_aggressive),
-    Words(_ELSEWHERE, "Section 7.4", "bimodal: about 35 % and about 18 %", two_clusters),
-    Words(
-        _ELSEWHERE,
-        "Sections 7.4, 7.5",
-        "the sweep confirms the role of intermediate difficulty",
-        sweep_confirms,
-    ),
-    Words(_ELSEWHERE, "Section 7.5", "a high rate is necessary", necessary),
-    Words(_ELSEWHERE, "Sections 7.5, 8", "SVHN and Fashion-MNIST reach more than 92 %", above_92),
-    Words(_DISCUSSION, "Section 8", "lower rate at every layer of CIFAR-100", lower_at_every_layer),
-    Words(
-        _DISCUSSION, "Section 8", "CIFAR-10's ratio is 4.0 times higher under clamping", higher_under_clamping
-    ),
-    Words(
-        _LIMITS, "Section 9", "gradient-neutrality does not hold for other reductions", neutral_only_for_means
-    ),
-    Words(_LIMITS, "Section 10", "nearly six-fold", nearly_six),
-    Words(_LIMITS, "Section 10", "rates exceed 60 % at early layers", over_60_early),
-    Words(
-        _GENERAL,
-        "Abstract, Sections 7.5, 10",
-        "positive-pair density governs the rate",
-        density_determines_rate,
-    ),
-    Words(_MECHANISM, "Section 6.2", "the gap vanishes at layer 7", vanishes_at_layer_7),
-    Words(_MECHANISM, "Section 6.3", "the norm reduction disappears by layer 2", gone_by_layer_2),
-    Words(_LIMITS, "Section 9", "all results use a fixed augmentation pipeline", fixed_pipeline),
-    Words(_APPENDIX, "Appendix A", "the subtract_detach rows of both tables are identical", same_rows),
-)
