@@ -109,18 +109,18 @@ class _Crew:
         try:
             yield
         finally:
-            if threading.current_thread() is threading.main_thread():
-                signal.signal(signal.SIGINT, signal.SIG_IGN)  # impatience must not cost a checkpoint
-            for worker in self._workers:
-                worker.terminate()  # a request: the run writes a checkpoint and stops
-            deadline = time.monotonic() + _STOP_SECONDS
-            for worker in self._workers:
-                worker.join(max(0.0, deadline - time.monotonic()))
-                if worker.is_alive():
-                    worker.kill()
-                    worker.join()
-            if threading.current_thread() is threading.main_thread():
-                signal.signal(signal.SIGINT, signal.default_int_handler)
+            with _deaf_to_interrupts():  # impatience must not cost a checkpoint
+                self._dismiss()
+
+    def _dismiss(self) -> None:
+        for worker in self._workers:
+            worker.terminate()  # a request: the run writes a checkpoint and stops
+        deadline = time.monotonic() + _STOP_SECONDS
+        for worker in self._workers:
+            worker.join(max(0.0, deadline - time.monotonic()))
+            if worker.is_alive():
+                worker.kill()
+                worker.join()
 
     def _start(self) -> BaseProcess:
         worker = self._context.Process(target=work, args=(self._tasks,), daemon=False)
@@ -158,8 +158,23 @@ class _Crew:
 
 
 @contextmanager
+def _deaf_to_interrupts() -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
 def _interrupts() -> Iterator[None]:
-    """SIGTERM ends a campaign as Ctrl-C does."""
+    """SIGTERM ends a campaign as Ctrl-C does; only the main thread can hear it."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
 
     def interrupt(_: int, __: FrameType | None) -> None:
         raise KeyboardInterrupt
