@@ -68,9 +68,9 @@ def _what_it_shows(result: AuditResult) -> list[str]:
         f"What this can show: with {seeds} seeds per arm {detectable} (or below the inverse) are likely to "
         f"be seen, in this "
         "model, on this sample.",
-        "What it cannot show: anything about the paper's effect, which is about a model 30 times larger, "
+        "What it cannot show: anything about the paper's effect, which is about a model 37 times larger, "
         "trained 120 times "
-        "longer on 75 times more images.",
+        "longer on 80 times more images.",
         "What to run next: seedspread campaign plan mini/cifar10-factorial  (real CIFAR-10 in miniature, "
         "about a minute a "
         "run), or paper/cifar10-factorial (GPUs).",

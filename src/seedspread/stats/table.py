@@ -148,7 +148,10 @@ def check_table(
     is_stored = "store" in source.attrs if isinstance(source, pd.DataFrame) else Path(source).is_dir()
     tidy = _tidy(frame, columns, is_stored)
     # A blank line in a file is no run.
-    tidy = tidy.loc[~(frame[wanted].map(_is_empty).all(axis=1))]
+    without = tidy["value"].isna()
+    if without.any():
+        blank = frame.loc[without, wanted].map(_is_empty).all(axis=1)
+        tidy = tidy.drop(index=blank.index[blank])
     dropped = tidy["value"].isna()
     if dropped.any():
         rows = _rows(tidy.loc[dropped, "row"])
@@ -230,8 +233,9 @@ def _numbers(
     column: "pd.Series[Any]", name: str, rows: "np.ndarray[tuple[int], np.dtype[np.int64]]"
 ) -> "pd.Series[float]":
     numbers = pd.to_numeric(column, errors="coerce").astype(float)
-    empty = column.isna() | column.map(_is_empty)
-    bad = (numbers.isna() & ~empty) | np.isinf(numbers)
+    bad = numbers.isna()
+    bad[bad] = ~column[bad].map(_is_empty).astype(bool)
+    bad |= np.isinf(numbers)
     if bad.any():
         places = np.flatnonzero(bad.to_numpy())
         shown = ", ".join(f"row {rows[i]}: {column.iloc[i]!r}" for i in places[:3])
