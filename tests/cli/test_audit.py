@@ -16,12 +16,12 @@ def paper_csv(tmp_path: Path) -> str:
     return str(path)
 
 
-# Makes `import torch` fail in a child process, and leaves no trace that other libraries could trip over.
+# Makes what the base install leaves out fail to import, without a trace that others could trip over.
 NO_TORCH = """
 import sys
 class NoTorch:
     def find_spec(self, name, path=None, target=None):
-        if name.partition('.')[0] == 'torch':
+        if name.partition('.')[0] in ('torch', 'pooch', 'requests', 'ray', 'submitit', 'tensorboard'):
             raise ModuleNotFoundError(name)
 sys.meta_path.insert(0, NoTorch())
 """
