@@ -72,7 +72,7 @@ def _json(folder: str, name: str) -> dict[str, Any]:
 
 
 def _config(folder: str) -> dict[str, Any]:
-    """From provenance.json, which reads a hundred times faster than config.toml and says the same."""
+    """From provenance.json, which reads much faster than config.toml and says the same."""
     try:
         config: dict[str, Any] = _json(folder, "provenance.json")["config"]
         return config
