@@ -98,7 +98,7 @@ def test_a_worker_that_slept_past_its_lease_writes_nothing_more(tmp_path: Path) 
     store = Store(tmp_path / "store")
     plan = study.plan(store)
     key, config = next(iter(plan.distinct.items()))
-    task = Task.of(store, key, config, None, lease_seconds=1.0)
+    task = Task(str(store.path), key, config.model_dump_json(), lease_seconds=1.0)
     code = f"""
 from seedspread.campaign.attempt import Task, attempt
 import json, dataclasses

@@ -107,7 +107,7 @@ def test_a_run_that_is_done_is_not_done_again(filled: Path) -> None:
     plan = tiny_study(filled, seeds=2).plan(store)
     key, config = next(iter(plan.distinct.items()))
     before = (store.folder(key) / "result.json").stat().st_mtime_ns
-    assert attempt(Task.of(store, key, config, None)).outcome == "done"
+    assert attempt(Task(str(store.path), key, config.model_dump_json())).outcome == "done"
     assert (store.folder(key) / "result.json").stat().st_mtime_ns == before
     report = plan.run(LocalExecutor())
     assert (report.total, report.left) == (0, 0)
@@ -133,7 +133,7 @@ def test_another_run_than_planned_is_refused_before_anything_is_written(tmp_path
     store = Store(tmp_path / "store")
     key, config = next(iter(tiny_study(tmp_path, seeds=1).plan(store).distinct.items()))
     other = "0" * len(key)
-    ended = attempt(Task.of(store, other, config, None))
+    ended = attempt(Task(str(store.path), other, config.model_dump_json()))
     assert ended.outcome == "failed"
     assert "not the run that was planned" in ended.message
     assert not store.is_done(other)

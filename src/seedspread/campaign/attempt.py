@@ -8,7 +8,7 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from seedspread.campaign.lease import LEASE_SECONDS, Lease, LeaseLostError, Watch
 from seedspread.campaign.store import Store
@@ -38,12 +38,6 @@ class Task:
     data_dir: str | None = None
     threads: int | None = None
     lease_seconds: float = LEASE_SECONDS
-
-    @classmethod
-    def of(cls, store: Store, key: str, config: RunConfig, data_dir: Path | None, **options: Any) -> "Task":
-        """From the objects themselves."""
-        where = None if data_dir is None else str(data_dir.absolute())
-        return cls(str(store.path.absolute()), key, config.model_dump_json(), where, **options)
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from seedspread.campaign.attempt import Task
 from seedspread.campaign.plan import Plan
 from seedspread.errors import SeedspreadError
 
@@ -61,6 +62,13 @@ def prepare(plan: Plan, retry_failed: bool) -> tuple[dict[str, str], Report]:
             plan.store.forget_failure(key)
         todo[key] = config.model_dump_json()
     return todo, Report(len(todo) + len(failed), failed=failed)
+
+
+def tasks_of(plan: Plan, todo: dict[str, str], threads: int, lease_seconds: float) -> list[Task]:
+    """What the workers of any engine are given, one for each run to do."""
+    store = str(plan.store.path.absolute())
+    data_dir = None if plan.data_dir is None else str(plan.data_dir.absolute())
+    return [Task(store, key, config, data_dir, threads, lease_seconds) for key, config in todo.items()]
 
 
 def look(plan: Plan, todo: dict[str, str], report: Report) -> bool:

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import FrameType
 
 from seedspread.campaign.attempt import Task, attempt, stop_when_orphaned
-from seedspread.campaign.executor import Report, Tell, look, prepare
+from seedspread.campaign.executor import Report, Tell, look, prepare, tasks_of
 from seedspread.campaign.lease import LEASE_SECONDS, Watch, newest
 from seedspread.campaign.plan import Plan
 from seedspread.campaign.store import Store
@@ -53,18 +53,7 @@ class LocalExecutor:
             return report
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         count = min(self.workers or cores, len(todo))
-        threads = max(1, cores // count)
-        tasks = [
-            Task(
-                str(plan.store.path.absolute()),
-                key,
-                config,
-                None if plan.data_dir is None else str(plan.data_dir.absolute()),
-                threads,
-                self.lease_seconds,
-            )
-            for key, config in todo.items()
-        ]
+        tasks = tasks_of(plan, todo, max(1, cores // count), self.lease_seconds)
         crew = _Crew(tasks, count)
         with crew.at_work(), _interrupts():
             try:

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from seedspread.campaign.attempt import Task, attempt_until_ended
-from seedspread.campaign.executor import Report, Tell, look, prepare
+from seedspread.campaign.executor import Report, Tell, look, prepare, tasks_of
 from seedspread.campaign.lease import LEASE_SECONDS
 from seedspread.campaign.plan import Plan
 from seedspread.errors import SeedspreadError, require_extra
@@ -79,12 +79,7 @@ class RayExecutor:
             max_retries=_RETRIES,
             retry_exceptions=False,
         )(_ray_attempt)
-        data_dir = None if plan.data_dir is None else str(plan.data_dir.absolute())
-        store = str(plan.store.path.absolute())
-        tasks = {
-            key: asdict(Task(store, key, config, data_dir, self.cpus_per_run, self.lease_seconds))
-            for key, config in todo.items()
-        }
+        tasks = {t.key: asdict(t) for t in tasks_of(plan, todo, self.cpus_per_run, self.lease_seconds)}
         pending = {remote.remote(task): key for key, task in tasks.items()}
         before = len(report.failed)
         while pending:

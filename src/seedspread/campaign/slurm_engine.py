@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from seedspread.campaign.attempt import Task, attempt_until_ended
-from seedspread.campaign.executor import Report, Tell, look, prepare
+from seedspread.campaign.executor import Report, Tell, look, prepare, tasks_of
 from seedspread.campaign.lease import LEASE_SECONDS
 from seedspread.campaign.plan import Plan
 from seedspread.errors import SeedspreadError, require_extra
@@ -78,12 +78,7 @@ class SlurmExecutor:
         import submitit  # noqa: PLC0415 - an extra
 
         folder = plan.store.path.absolute() / ".slurm"
-        data_dir = None if plan.data_dir is None else str(plan.data_dir.absolute())
-        store = str(plan.store.path.absolute())
-        tasks = [
-            asdict(Task(store, key, config, data_dir, self.cpus_per_run, self.lease_seconds))
-            for key, config in todo.items()
-        ]
+        tasks = [asdict(t) for t in tasks_of(plan, todo, self.cpus_per_run, self.lease_seconds)]
         try:
             folder.mkdir(parents=True, exist_ok=True)
             executor = submitit.AutoExecutor(

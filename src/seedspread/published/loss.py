@@ -78,4 +78,4 @@ def modes_differ() -> Outcome:
         "so the graphs do; but what flows is 1 - sum of p = 0: the modes have one gradient, and the factor "
         "measures rounding"
     )
-    return True, f"1 - sum of p is at most {residual:.0e}", comment
+    return residual < 1e-9, f"1 - sum of p is at most {residual:.0e}", comment
