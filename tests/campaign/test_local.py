@@ -61,7 +61,7 @@ def test_it_stops_early_when_asked(tmp_path: Path) -> None:
     plan = tiny_study(tmp_path, seeds=6, training__learning_rate=1e30).plan(tmp_path / "store")
     report = plan.run(LocalExecutor(workers=2, max_failures=2))
     assert "--max-failures" in report.stopped
-    assert 2 <= len(report.failed) < 12
+    assert len(report.failed) in (2, 3)  # the second worker may have been at its own
 
 
 @pytest.mark.parametrize("workers", [1, 2])

@@ -54,7 +54,7 @@ class LocalExecutor:
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         count = min(self.workers or cores, len(todo))
         tasks = tasks_of(plan, todo, max(1, cores // count), self.lease_seconds)
-        crew = _Crew(tasks, count)
+        crew = _Crew(tasks, count, self.max_failures)
         with crew.at_work(), _interrupts():
             try:
                 self._watch(plan, todo, report, crew, tell)
@@ -84,8 +84,8 @@ class LocalExecutor:
 class _Crew:
     """The worker processes."""
 
-    def __init__(self, tasks: list[Task], count: int) -> None:
-        self._tasks, self._count = tasks, count
+    def __init__(self, tasks: list[Task], count: int, max_failures: int | None) -> None:
+        self._tasks, self._count, self._max_failures = tasks, count, max_failures
         self._context = multiprocessing.get_context("spawn")
         self._workers: list[BaseProcess] = []
         self.deaths = 0
@@ -112,7 +112,7 @@ class _Crew:
                 worker.join()
 
     def _start(self) -> BaseProcess:
-        worker = self._context.Process(target=work, args=(self._tasks,), daemon=False)
+        worker = self._context.Process(target=work, args=(self._tasks, self._max_failures), daemon=False)
         worker.start()
         return worker
 
@@ -175,8 +175,8 @@ def _interrupts() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def work(tasks: list[Task]) -> None:
-    """What a worker does: takes whatever is free until everything has ended."""
+def work(tasks: list[Task], max_failures: int | None = None) -> None:
+    """What a worker does: takes whatever is free until everything has ended, or too much has failed."""
     signal.signal(
         signal.SIGINT, signal.SIG_IGN
     )  # a run in progress listens to it; otherwise the crew decides
@@ -192,6 +192,9 @@ def work(tasks: list[Task]) -> None:
             if store.is_done(key) or store.has_failed(key):
                 del left[key]
                 continue
+            # Counted here too: runs that fail at once would outrun the crew's slower look.
+            if max_failures is not None and sum(store.has_failed(t.key) for t in tasks) >= max_failures:
+                return
             ended = attempt(task, watch, orphaned)
             if ended.outcome == "stopped":
                 return
