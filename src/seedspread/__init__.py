@@ -42,7 +42,7 @@ _HOME = {
 }
 
 
-_WITHOUT_TORCH = {"RunConfig", "audit"}
+_WITHOUT_TORCH = {"RunConfig", "audit", "margin_schedule"}
 
 
 def __getattr__(name: str) -> Any:

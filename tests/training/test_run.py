@@ -17,7 +17,7 @@ from seedspread import train
 from seedspread.config import RunConfig
 from seedspread.data.dataset import load
 from seedspread.identity import run_key
-from seedspread.objective.pairs import rate_from_histogram
+from seedspread.objective.histogram import rate_from_histogram
 from seedspread.presets import ConfigError, to_toml
 from seedspread.training.folder import RunFailedError, RunFolder, RunFolderError
 from seedspread.training.outcome import ResultError

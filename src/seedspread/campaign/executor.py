@@ -49,7 +49,6 @@ class Executor(Protocol):
 
 def prepare(plan: Plan, retry_failed: bool) -> tuple[dict[str, str], Report]:
     """The runs to do, as JSON configs by key, and a report; failed ones only if they are to be retried."""
-    plan.store.check()
     todo, failed = {}, {}
     for key, config in plan.distinct.items():
         damage = plan.store.damage(key)

@@ -98,8 +98,12 @@ class Plan:
 
     def run(self, executor: "Executor", report: "Callable[[Report], None] | None" = None) -> "Report":
         """Carries out what is missing; returns what became of it."""
+        from seedspread.campaign.record import remember  # noqa: PLC0415 - a record knows its plan
+
         require_extra("train", "a campaign")
         self.check_data()
+        self.store.check()
+        remember(self)
         return executor.run(self, report or (lambda _: None))
 
 

@@ -81,6 +81,7 @@ class Study:
         runs: every run that it names, in order.
         audit: the comparison that it is about.
         note: what to know about it.
+        included: the studies of a collection, each with its own comparison; none in a single study.
     """
 
     name: str
@@ -88,11 +89,17 @@ class Study:
     runs: tuple[NamedRun, ...]
     audit: AuditSpec | None
     note: str = ""
+    included: tuple["Study", ...] = ()
 
     @classmethod
     def from_file(cls, name: "str | Path") -> "Study":
         """A shipped study by name (`mini/cifar10-factorial`), or a .toml file."""
         return _build(str(name), _read(str(name)), ())
+
+    @property
+    def parts(self) -> tuple["Study", ...]:
+        """The single studies in it: itself, or all that a collection includes."""
+        return tuple(p for study in self.included for p in study.parts) or (self,)
 
     def plan(self, store: "Store | Path | str", data_dir: Path | None = None) -> "Plan":
         """What there is to do, given what the store holds."""
@@ -155,7 +162,8 @@ def _build(name: str, file: StudyFile, within: tuple[str, ...]) -> Study:
             raise StudyError(f"{name}: a study that includes others has no preset, factors, cells or seeds")
         parts = [_build(part, _read(part), (*within, name)) for part in file.include]
         _check_audit(name, file, [r for p in parts for r in p.runs])
-        return Study(title, file.title, tuple(r for p in parts for r in p.runs), file.audit, file.note)
+        runs = tuple(r for p in parts for r in p.runs)
+        return Study(title, file.title, runs, file.audit, file.note, tuple(parts))
     if file.preset is None:
         raise StudyError(f"{name}: preset is missing; name one, such as preset = 'mini/cifar10'")
     if not file.seeds:

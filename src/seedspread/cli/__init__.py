@@ -8,6 +8,7 @@ import typer
 from seedspread import __version__
 from seedspread.cli import audit as auditing
 from seedspread.cli import bench, campaign, data
+from seedspread.cli import report as reporting
 from seedspread.cli import train as training
 from seedspread.cli.verify import verify_paper
 from seedspread.errors import SeedspreadError
@@ -24,6 +25,8 @@ app.command()(training.diagnose)
 app.command()(auditing.audit)
 app.command()(auditing.seeds)
 app.command()(verify_paper)
+app.command()(reporting.report)
+app.command()(reporting.serve)
 app.command()(campaign.quickstart)
 app.add_typer(campaign.app, name="campaign")
 app.add_typer(data.app, name="data")

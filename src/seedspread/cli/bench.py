@@ -72,3 +72,14 @@ def store(
     from seedspread.benchmarks import store as benchmark
 
     benchmark.run(runs=runs, as_json=json)
+
+
+@app.command()
+def report(
+    runs: Annotated[int, typer.Option(min=8, help="Finished runs in the store.")] = 1000,
+    json: JsonOption = False,
+) -> None:
+    """How long the report of a store of 1,000 runs takes, and its page to open."""
+    from seedspread.benchmarks import report as benchmark
+
+    benchmark.run(runs=runs, as_json=json)

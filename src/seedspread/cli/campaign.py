@@ -256,6 +256,6 @@ def quickstart(
     require_extra("train", "seedspread quickstart")
     from rich.console import Console
 
-    from seedspread.campaign.quickstart import quickstart as carry_out
+    from seedspread.report.quickstart import quickstart as carry_out
 
     carry_out(store, workers, Console(highlight=False))

@@ -1,9 +1,16 @@
-"""The layer loss of Contrastive Forward-Forward learning: margins, stability modes, reductions, schedules."""
+"""The layer loss of Contrastive Forward-Forward learning: margins, stability modes, reductions, schedules.
 
-from seedspread.objective.loss import SupConLoss
-from seedspread.objective.pairs import PairStatistics, count_positive_pairs
-from seedspread.objective.schedule import SCHEDULES, margin_schedule
-from seedspread.objective.spec import MARGIN_TYPES, REDUCTIONS, STABILITY_MODES, LossSpec
+Names are loaded when they are first used: schedules and histograms of similarities need no torch.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from seedspread.objective.loss import SupConLoss
+    from seedspread.objective.pairs import PairStatistics, count_positive_pairs
+    from seedspread.objective.schedule import SCHEDULES, margin_schedule
+    from seedspread.objective.spec import MARGIN_TYPES, REDUCTIONS, STABILITY_MODES, LossSpec
 
 __all__ = [
     "MARGIN_TYPES",
@@ -16,3 +23,21 @@ __all__ = [
     "count_positive_pairs",
     "margin_schedule",
 ]
+
+_HOME = {
+    "MARGIN_TYPES": "spec",
+    "REDUCTIONS": "spec",
+    "SCHEDULES": "schedule",
+    "STABILITY_MODES": "spec",
+    "LossSpec": "spec",
+    "PairStatistics": "pairs",
+    "SupConLoss": "loss",
+    "count_positive_pairs": "pairs",
+    "margin_schedule": "schedule",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'seedspread.objective' has no attribute {name!r}")
+    return getattr(import_module(f"seedspread.objective.{_HOME[name]}"), name)

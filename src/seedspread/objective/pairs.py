@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from seedspread.objective.histogram import rate_from_histogram
+
 # Similarities are counted in bins of 0.001, so that margins with three decimals fall on an edge.
 HISTOGRAM_BINS = 2000
 
@@ -106,22 +108,7 @@ class PairStatistics:
 
     def rate_at(self, margin: float) -> float:
         """The (would-be) rate for any other margin, from the histogram; linear inside a bin."""
-        return rate_from_histogram(self.histogram, margin)
-
-
-def rate_from_histogram(histogram: Tensor, margin: float) -> float:
-    """The share of positive pairs with s > 1 - margin, from counts in equal bins over [-1, 1]."""
-    total = int(histogram.sum())
-    if total == 0:
-        return math.nan
-    bins = len(histogram)
-    # Rounded, because 2000 * 0.4 / 2 must be 400 bins and not 399.9999.
-    above = min(max(round(margin * bins / 2, 6), 0.0), float(bins))
-    whole = math.floor(above)
-    count = float(histogram[bins - whole :].sum())
-    if whole < bins:
-        count += (above - whole) * float(histogram[bins - whole - 1])
-    return count / total
+        return rate_from_histogram(self.histogram.cpu(), margin)
 
 
 class PairCollector:

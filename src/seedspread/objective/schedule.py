@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 
+from seedspread.config import RunConfig
 from seedspread.errors import one_of
 
 # Each shape gives the margin at x = l / (L - 1), from x = 0 (m_0) to x = 1 (m_last), with exponent k.
@@ -44,3 +45,15 @@ def margin_schedule(
         return [first]
     margin = _SHAPES[shape]
     return [margin(first, last, layer / (layers - 1), exponent) for layer in range(layers)]
+
+
+def layer_margins(config: RunConfig) -> list[float]:
+    """The margin of each layer."""
+    objective = config.objective
+    return margin_schedule(
+        objective.margin_first,
+        objective.margin_last,
+        config.model.depth,
+        objective.margin_schedule,
+        objective.margin_exponent,
+    )

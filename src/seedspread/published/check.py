@@ -42,7 +42,7 @@ class Finding:
 
 def check_paper() -> list[Finding]:
     """Every claim, numbers first, in the order of the paper's sections."""
-    found = [finding for claim in _claims() for finding in _number_findings(claim)]
+    found = [finding for claim in claims() for finding in _number_findings(claim)]
     for word in WORDS:
         holds, computed, comment = word.check()
         verdict: Verdict = "not derivable" if holds is None else "reproduces" if holds else "differs"
@@ -77,7 +77,8 @@ def as_values(findings: list[Finding]) -> dict[str, Any]:
     return {"summary": summary(findings), "claims": [asdict(f) for f in findings]}
 
 
-def _claims() -> list[dict[str, Any]]:
+def claims() -> list[dict[str, Any]]:
+    """Every claim in numbers, as `numbers.toml` has it."""
     data = tomllib.loads((files(__package__) / "numbers.toml").read_text())
     return [{"section": data["section"]} | claim for claim in data["claim"]]
 

@@ -60,7 +60,7 @@ def series(name: str) -> Series:
         exact = part not in _MORE_THAN_TWO_DECIMALS
         found = _rounded(rows)
         return Series(found.values, np.zeros(len(rows))) if exact else found
-    if part in ("car", "gradient", "stated"):
+    if part in ("car", "gradient", "gradient_sd", "stated"):
         return _rounded(_measured()[part][rest].split())
     text = _measured()["classes"][rest] if part == "classes" else _measured()["exact"][name]
     values = np.concatenate([_repeated(word) for word in text.split()])

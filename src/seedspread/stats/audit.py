@@ -206,7 +206,7 @@ class _Setup:
         for arm in pair:
             correct = self._predictions(arm)
             if correct is not None:
-                out.append(floor_from_predictions(arm.name, correct, self._level))
+                out.append(floor_from_predictions(arm.name, correct, self._level, self._scale))
             elif self._test_size and len(arm.values) > 1 and _are_accuracies(arm.values, self._scale):
                 out.append(floor_from_accuracies(arm.name, arm.values, self._test_size, self._scale))
         return tuple(out)

@@ -253,17 +253,17 @@ def as_latex(audit: AuditResult) -> str:
     together = _forest_grid(audit)
     if together is not None:
         tables.append((together.title, together))
-    out += [f"\\paragraph{{{_tex(c.title)}}} {_tex(c.verdict)}\n" for c in audit.comparisons]
+    out += [f"\\paragraph{{{tex_text(c.title)}}} {tex_text(c.verdict)}\n" for c in audit.comparisons]
     for title, grid in tables:
         caption = title if title == grid.title else f"{title}. {grid.title}"
         columns = "".join("r" if _is_numeric(grid, i) else "l" for i in range(len(grid.headings)))
         out += [
             "\\begin{table}[t]",
             "\\centering",
-            f"\\caption{{{_tex(caption)}}}",
+            f"\\caption{{{tex_text(caption)}}}",
             f"\\begin{{tabular}}{{{columns}}}",
             "\\toprule",
-            *_lines(grid, _tex, "{} \\\\", " & ", markdown=False),
+            *_lines(grid, tex_text, "{} \\\\", " & ", markdown=False),
             "\\bottomrule",
             "\\end{tabular}",
             "\\end{table}",
@@ -294,7 +294,8 @@ _TEX = {
 }
 
 
-def _tex(text: str) -> str:
+def tex_text(text: str) -> str:
+    """Text that LaTeX prints as it is."""
     return "".join(_TEX.get(char, char) for char in text)
 
 

@@ -10,9 +10,9 @@ from torch import Tensor
 
 from seedspread.advice import Advice, advise
 from seedspread.errors import SeedspreadError
-from seedspread.objective.pairs import rate_from_histogram
+from seedspread.objective.histogram import rate_from_histogram
+from seedspread.objective.schedule import layer_margins
 from seedspread.presets import read_config
-from seedspread.training.encoder import layer_margins
 from seedspread.training.outcome import RunResult
 
 

@@ -10,7 +10,8 @@ from seedspread.data.loader import Batch
 from seedspread.diagnostics import pair_statistics
 from seedspread.identity import has_free_margin
 from seedspread.model import ViT
-from seedspread.objective import SupConLoss, margin_schedule
+from seedspread.objective import SupConLoss
+from seedspread.objective.schedule import layer_margins
 from seedspread.training.records import EpochSums
 
 
@@ -127,18 +128,6 @@ class Encoder:
         with self.autocast():
             features = self.model.features(batch.images)[-1]
         return self.losses[-1](features, batch.labels)  # type: ignore[no-any-return]
-
-
-def layer_margins(config: RunConfig) -> list[float]:
-    """The margin of each layer."""
-    objective = config.objective
-    return margin_schedule(
-        objective.margin_first,
-        objective.margin_last,
-        config.model.depth,
-        objective.margin_schedule,
-        objective.margin_exponent,
-    )
 
 
 def _norm(block: nn.Module) -> Tensor:

@@ -16,7 +16,8 @@ from seedspread.diagnostics import pair_statistics
 from seedspread.errors import SeedspreadError
 from seedspread.identity import has_free_margin
 from seedspread.objective.loss import unit_vectors
-from seedspread.training.encoder import Encoder, layer_margins
+from seedspread.objective.schedule import layer_margins
+from seedspread.training.encoder import Encoder
 from seedspread.training.probe import Features
 from seedspread.training.records import EpochSums, History
 

@@ -5,22 +5,23 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from seedspread.atomic import replacing
 from seedspread.campaign.executor import CampaignStoppedError
 from seedspread.campaign.local import LocalExecutor
 from seedspread.campaign.show import Progressing
 from seedspread.campaign.store import Store
 from seedspread.campaign.study import Study
 from seedspread.errors import SeedspreadError
+from seedspread.report.export import write_page
+from seedspread.report.from_store import from_store
+from seedspread.report.page import Report
 from seedspread.stats.audit import audit
-from seedspread.stats.plot import draw_audit
 from seedspread.stats.result import AuditResult
 
 NAME = "quickstart"
 
 
 def quickstart(path: Path, workers: int | None, console: Console) -> AuditResult:
-    """Trains, audits, writes `report.md` and `report.png`, and says what it can and cannot show."""
+    """Trains, audits, writes `report.html`, and says what it can and cannot show."""
     study, store = Study.from_file(NAME), Store(path)
     plan = study.plan(store)
     count = len(plan.missing())
@@ -34,29 +35,12 @@ def quickstart(path: Path, workers: int | None, console: Console) -> AuditResult
         raise SeedspreadError(f"{len(report.failed)} runs failed; the first, {key}: {message}")
     result = audit(store.table(study), "accuracy", "margin_type", "subtract")
     console.print(Text(result.to_text(width=min(console.width, 110))))
-    _write(result, path)
+    with Console(stderr=True).status("making the report ..."):
+        write_page(Report(from_store(path, (), None, lambda _: None)), path / "report.html")
     for line in _what_it_shows(result):
         console.print(line, markup=False)
-    console.print(
-        f"Report: {path / 'report.md'}, picture: {path / 'report.png'}", markup=False, soft_wrap=True
-    )
+    console.print(f"Report: {path / 'report.html'}", markup=False, soft_wrap=True)
     return result
-
-
-def _write(result: AuditResult, path: Path) -> None:
-    draw_audit(result, path / "report.png")
-    head = [
-        "# Clamp against subtract, in miniature",
-        "",
-        "A very small ViT on 600 images of Fashion-MNIST, five epochs: **not the paper's scale**. It shows "
-        "the pipeline, "
-        "not the paper's effect.",
-        "",
-        "![The spread over seeds, and the variance ratio](report.png)",
-        "",
-    ]
-    with replacing(path / "report.md") as part:
-        part.write_text("\n".join(head) + result.to_markdown())
 
 
 def _what_it_shows(result: AuditResult) -> list[str]:

@@ -1,0 +1,185 @@
+"""How long the report of a store with 1,000 runs takes to make, and its page to open in a browser."""
+
+import json
+import shutil
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from rich.console import Console
+from rich.progress import track
+from safetensors.numpy import save_file
+
+from seedspread.benchmarks.timing import machine
+from seedspread.campaign.plan import Plan
+from seedspread.campaign.record import remember
+from seedspread.campaign.study import AuditSpec, NamedRun, Study
+from seedspread.config import RunConfig
+from seedspread.identity import has_free_margin
+from seedspread.objective.schedule import layer_margins
+from seedspread.presets import read_config, to_toml
+from seedspread.report.export import write_page
+from seedspread.report.from_store import from_store
+from seedspread.report.page import Report
+
+RUNS = 1000
+_TEST_IMAGES = 1000
+
+
+def run(runs: int, as_json: bool) -> None:
+    """Makes a store, reports on it three times afresh, opens the page three times."""
+    with tempfile.TemporaryDirectory() as folder:
+        store, page = Path(folder) / "store", Path(folder) / "report.html"
+        fill(study(max(2, runs // 4)).plan(store))
+        made = [_make(store, page) for _ in range(3)]
+        opened = [found for _ in range(5) if (found := _opened(page)) is not None]
+        size = page.stat().st_size / 1e6
+    result: dict[str, Any] = {
+        "machine": machine(),
+        "runs": 4 * max(2, runs // 4),
+        "report_seconds": sorted(made)[1],
+        "page_megabytes": size,
+        "page_readable_seconds": _median([readable for readable, _ in opened]),
+        "first_figure_interactive_seconds": _median([ready for _, ready in opened]),
+    }
+    if as_json:
+        print(json.dumps(result, indent=2))
+        return
+    print(f"A store of {result['runs']:,} runs: report in {result['report_seconds']:.1f} s, {size:.1f} MB.")
+    if opened:
+        print(
+            f"The page can be read, with its answer and picture, after "
+            f"{result['page_readable_seconds']:.2f} s; its first figure is interactive after {result['first_figure_interactive_seconds']:.2f} s."
+        )
+    else:
+        print("The page was not opened: that needs chromium, its driver and selenium.")
+    print(result["machine"])
+
+
+def study(seeds: int) -> Study:
+    """The CIFAR-10 factorial in miniature with so many seeds."""
+    base = read_config("mini/cifar10")
+    runs = []
+    for margin_type in ("clamp", "subtract"):
+        for stability in ("detach", "direct"):
+            objective = base.objective.model_copy(update={"margin_type": margin_type, "stability": stability})
+            for seed in range(1, seeds + 1):
+                config = base.model_copy(
+                    update={"objective": objective, "seeds": base.seeds.model_copy(update={"run": seed})}
+                )
+                cell = (("margin_type", margin_type), ("stability", stability))
+                runs.append(NamedRun("bench", cell, seed, config))
+    spec = AuditSpec(group="margin_type", reference="subtract", block=("stability",))
+    return Study("bench", "Made-up runs, to measure speed", tuple(runs), spec)
+
+
+def fill(plan: Plan) -> None:
+    """Finished runs with every file that a report reads, as large as real ones; the values are made up."""
+    remember(plan)
+    labels = np.random.default_rng(0).integers(0, 10, _TEST_IMAGES)
+    for planned in track(plan.runs, "filling", console=Console(stderr=True), transient=True):
+        folder = plan.store.folder(planned.key)
+        folder.mkdir(parents=True, exist_ok=True)
+        _fill_run(folder, planned.key, planned.named.config, labels)
+
+
+def _fill_run(folder: Path, key: str, config: RunConfig, labels: "np.ndarray[Any, Any]") -> None:
+    # Twins of a seed get the same values, as real ones nearly do.
+    rng = np.random.default_rng([config.seeds.run, config.objective.margin_type == "clamp"])
+    margins, free = layer_margins(config), has_free_margin(config)
+    epochs, depth = config.training.epochs, config.model.depth
+    rates = np.linspace(0.6, 0.3, depth) + rng.normal(0, 0.02, (epochs, depth))
+    norms = np.exp(rng.normal(0, 0.1, (epochs, depth))) * np.linspace(2, 0.2, depth)
+    wide = rng.integers(0, 50, (depth, 2000))
+    history: dict[str, Any] = {
+        "epoch": np.repeat(np.arange(epochs), depth),
+        "layer": np.tile(np.arange(depth), epochs),
+        "loss": np.full(epochs * depth, 5.0),
+        "clamp_activation_rate": pa.nulls(epochs * depth, pa.float64()) if free else rates.ravel(),
+        "gradient_norm": norms.ravel(),
+        "positive_pairs": np.full(epochs * depth, 6000.0),
+        "similarity_histogram": rng.integers(0, 500, (epochs * depth, 200)).tolist(),
+    }
+    pq.write_table(pa.table(history), folder / "history.parquet")
+    logits = rng.normal(size=(1, len(labels), 10)).astype(np.float32)
+    right = rng.random(len(labels)) < 0.4 + rng.normal(0, 0.02)
+    logits[0, right, labels[right]] += 9
+    tensors = {
+        "logits": logits,
+        "labels": labels,
+        "ids": np.arange(len(labels)),
+        "similarity_histogram": wide,
+    }
+    save_file(tensors, folder / "predictions.safetensors")
+    accuracy = float((logits[0].argmax(1) == labels).mean())
+    layers = [
+        {"layer": k, "margin": None if free else margins[k], "loss": 5.0,
+         "clamp_activation_rate": None if free else float(rates[-1, k]),
+         "gradient_norm": float(norms[-1, k]), "gradient_norm_mean": float(norms[-1, k])}
+        for k in range(depth)
+    ]  # fmt: skip
+    probe = {
+        "repeat": 0,
+        "layer": depth - 1,
+        "test_accuracy": accuracy,
+        "validation_accuracy": accuracy,
+        "epoch": 3,
+    }
+    result = {
+        "key": key, "dataset": "made up", "fingerprint": "made-up", "rule": config.training.rule,
+        "margin_type": config.objective.margin_type, "test_accuracy": accuracy,
+        "validation_accuracy": accuracy, "probes": [probe], "layers": layers, "positive_pairs": 6000.0,
+        "pair_share": 0.1, "majority_share": 0.1, "feature_similarity": 0.5, "collapsed": False,
+    }  # fmt: skip
+    provenance = {
+        "config": config.model_dump(mode="json"), "ended": "2000-01-01T00:00:00+00:00", "platform": "none",
+        "python": "none", "threads": 1, "versions": {}, "seconds_since_last_start": 1.0,
+    }  # fmt: skip
+    (folder / "config.toml").write_text(to_toml(config))
+    (folder / "provenance.json").write_text(json.dumps(provenance, indent=2))
+    (folder / "result.json").write_text(json.dumps(result, indent=2))
+
+
+def _make(store: Path, page: Path) -> float:
+    from seedspread.report import layers  # noqa: PLC0415 - its cache is emptied: every report is a first one
+
+    layers._read.cache_clear()
+    start = time.perf_counter()
+    write_page(Report(from_store(store, (), None, lambda _: None)), page)
+    return time.perf_counter() - start
+
+
+def _median(values: list[float]) -> float | None:
+    return sorted(values)[len(values) // 2] if values else None
+
+
+def _opened(page: Path) -> tuple[float, float] | None:
+    """Seconds until the page can be read and until a figure is interactive; None without a browser."""
+    chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
+    if chromium is None or driver is None:
+        return None
+    with suppress(ImportError):
+        from selenium import webdriver  # noqa: PLC0415 - only where a browser is there
+
+        options = webdriver.ChromeOptions()
+        options.binary_location = chromium
+        for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
+            options.add_argument(argument)
+        service = webdriver.ChromeService(driver)
+        with webdriver.Chrome(options=options, service=service) as browser:
+            browser.get(page.as_uri())
+            deadline = time.monotonic() + 60
+            while time.monotonic() < deadline:
+                marks = browser.execute_script(
+                    "return performance.getEntriesByType('mark').map(m => [m.name, m.startTime / 1000])"
+                )
+                found = dict(marks)
+                if "seedspread-ready" in found:
+                    return found["seedspread-readable"], found["seedspread-ready"]
+                time.sleep(0.05)
+    return None

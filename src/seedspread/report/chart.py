@@ -1,0 +1,117 @@
+"""A figure before it has a form: what is to be seen, said once, drawn by plotly and by matplotlib."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+Kind = Literal["dots", "line", "band", "interval", "rule"]
+
+# Okabe and Ito's colours, which colour-blind readers can tell apart, on white and on black.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+GREY = "#888888"
+# Layers have an order, so their colours have one too (cividis, without its palest end).
+_LAYERS = ("#12396e", "#35517f", "#566688", "#6f7a86", "#8a8d80", "#a7a072", "#c4b55a", "#e0cb3a")
+
+
+@dataclass(frozen=True)
+class Mark:
+    """Something drawn: all of one condition.
+
+    Attributes:
+        kind: `dots`; a `line`; a `band` between low and high; horizontal `interval`s from low to high with
+            a dot at x; a `rule`, a thin dashed line that is no data.
+        name: the condition, as the legend has it.
+        x, y: where.
+        low, high: of bands (in y) and intervals (in x).
+        labels: of each dot: which run, which seed.
+        colour: hexadecimal.
+        symbol: which of the markers.
+        legend: whether the legend names it.
+    """
+
+    kind: Kind
+    name: str
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+    low: tuple[float, ...] = ()
+    high: tuple[float, ...] = ()
+    labels: tuple[str, ...] = ()
+    colour: str = GREY
+    symbol: int = 0
+    legend: bool = False
+
+    def __post_init__(self) -> None:
+        lengths = {len(v) for v in (self.x, self.y, self.low, self.high, self.labels) if v} | {len(self.x)}
+        if len(lengths) != 1 or len(self.x) != len(self.y):
+            raise ValueError(f"{self.kind} {self.name!r}: coordinates and labels must be equally many")
+
+
+@dataclass(frozen=True)
+class Axis:
+    """An axis: `ticks` are given where places have names."""
+
+    title: str = ""
+    log: bool = False
+    ticks: tuple[tuple[float, str], ...] = ()
+    range: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One pair of axes."""
+
+    title: str
+    x: Axis
+    y: Axis
+    marks: tuple[Mark, ...]
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A figure.
+
+    Attributes:
+        id: short and stable: an anchor of the page, and a file's name.
+        title: what it shows.
+        caption: how to read it.
+        alt: what a reader who cannot see it should know.
+        panels: its axes, side by side.
+        scale: where its numbers come from: the data, and the size of what was trained.
+        number: of the paper's figure that it follows, if there is one.
+        height: in units of a panel's usual height.
+    """
+
+    id: str
+    title: str
+    caption: str
+    alt: str
+    panels: tuple[Panel, ...]
+    scale: str = ""
+    number: int | None = None
+    height: float = 1.0
+
+    @property
+    def heading(self) -> str:
+        """With the paper's number."""
+        return f"{self.title} (the paper's Figure {self.number})" if self.number else self.title
+
+
+def floats(values: ArrayLike) -> tuple[float, ...]:
+    """Plain numbers, for marks."""
+    return tuple(float(v) for v in np.ravel(np.asarray(values, dtype=float)))
+
+
+def layer_colour(layer: int, layers: int) -> str:
+    """From dark to light over the depth of a model."""
+    return _LAYERS[round(layer * (len(_LAYERS) - 1) / max(layers - 1, 1))]
+
+
+def log_ticks(low: float, high: float) -> tuple[tuple[float, str], ...]:
+    """Round numbers between two, for a logarithmic axis; at most nine."""
+    for steps, every in (((1, 2, 5), 1), ((1,), 1), ((1,), 2), ((1,), 4)):
+        found = [s * 10.0**k for k in range(-12, 13, every) for s in steps if low <= s * 10.0**k <= high]
+        if len(found) <= 9:
+            break
+    return tuple((t, f"{t:g}") for t in found)

@@ -1,0 +1,64 @@
+"""A report's files: the page, figures for a paper, tables for a paper."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from seedspread.atomic import replacing
+from seedspread.report.drawn import write_chart
+from seedspread.report.from_store import ReportError
+from seedspread.report.page import Report
+from seedspread.report.table import Table, to_csv, to_latex, to_markdown
+
+_FORMS: dict[str, Callable[[Table], str]] = {"tex": to_latex, "md": to_markdown, "csv": to_csv}
+
+
+def check_page(path: Path) -> None:
+    """Before anything is computed: can this be a page?"""
+    if path.suffix.lower() not in (".html", ".htm"):
+        raise ReportError(f"the page {path} must end in .html")
+
+
+def write_page(report: Report, path: Path) -> None:
+    """The page, whole or not at all."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(path) as part:
+            part.write_text(report.page(), encoding="utf-8")
+    except OSError as error:
+        raise ReportError(f"{path} cannot be written: {error.strerror or error}") from None
+
+
+def write_figures(report: Report, folder: Path, tell: Callable[[str], None]) -> list[Path]:
+    """Every figure as PDF, SVG and PNG."""
+    _make(folder)
+    out: list[Path] = []
+    for chart in report.charts:
+        tell(f"drawing {chart.id}")
+        try:
+            out += write_chart(chart, folder)
+        except OSError as error:
+            raise ReportError(f"{folder} cannot be written: {error.strerror or error}") from None
+    return out
+
+
+def write_tables(report: Report, folder: Path) -> list[Path]:
+    """Every table as LaTeX, Markdown and CSV."""
+    _make(folder)
+    out = []
+    for table in report.tables:
+        for ending, form in _FORMS.items():
+            path = folder / f"{table.id}.{ending}"
+            try:
+                with replacing(path) as part:
+                    part.write_text(form(table), encoding="utf-8")
+            except OSError as error:
+                raise ReportError(f"{path} cannot be written: {error.strerror or error}") from None
+            out.append(path)
+    return out
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ReportError(f"{folder} cannot be made: {error.strerror or error}") from None

@@ -1,0 +1,366 @@
+"""The figures about spread: the answer, the seeds, the ratios, what this design can show."""
+
+import math
+from collections.abc import Iterable
+from functools import cache
+
+import numpy as np
+
+from seedspread.report.chart import COLOURS, GREY, Axis, Chart, Mark, Panel, floats, log_ticks
+from seedspread.report.material import Material, Run, Setting, origins
+from seedspread.stats.power import BudgetError, f_power, simulated_power
+from seedspread.stats.result import Comparison, Interval
+from seedspread.stats.verdict import between, number, p_value
+
+_SHOWN = ("seed_jackknife", "seed_bootstrap", "pitman_morgan", "f", "bonett", "bootstrap", "bootstrap_bca")
+_SEED_UNIT = _SHOWN[:3]
+_MOST_SIMULATED_SEEDS = 60
+_WIDEST = 1e4  # ratios beyond this are drawn at the edge
+
+
+def arm_colour(setting: Setting, arm: str) -> str:
+    """The same for an arm throughout: subtract is always the first."""
+    order = [*reversed(setting.arms)]
+    return COLOURS[order.index(arm) % len(COLOURS)]
+
+
+def ratio_axis(intervals: Iterable[Interval], title: str) -> Axis:
+    """A logarithmic axis that holds 1/2, 2 and all finite ends, within reason."""
+    ends = [e for i in intervals for e in (i.low, i.high) if 0 < e < math.inf]
+    low = max(min([*ends, 0.5]) / 1.5, 1 / _WIDEST)
+    high = min(max([*ends, 2.0]) * 1.5, _WIDEST)
+    return Axis(title, log=True, ticks=log_ticks(low, high), range=(low, high))
+
+
+def _rule(x: tuple[float, ...], y: tuple[float, ...]) -> Mark:
+    return Mark("rule", "", x, y)
+
+
+def answer_chart(material: Material) -> Chart | None:
+    """Every comparison's variance ratio, the seed as the unit, with the pooled one beside."""
+    rows = [(s, c) for s in material.settings for c in s.comparisons if c.headline.ratio]
+    drawn = [(s, c) for s, c in rows if c.headline.interval is not None]
+    if not drawn:
+        return None
+    intervals = [c.headline.interval for _, c in drawn if c.headline.interval is not None]
+    axis = ratio_axis(intervals, "variance ratio (1: no difference)")
+    places = list(range(len(drawn) - 1, -1, -1))
+    seed = Mark(
+        "interval", "seed as the unit, 95% interval",
+        floats([c.headline.ratio or math.nan for _, c in drawn]), floats(places),
+        floats([i.low for i in intervals]), floats([i.high for i in intervals]),
+        tuple(_ratio_label(s, c) for s, c in drawn), COLOURS[0], legend=True,
+    )  # fmt: skip
+    pooled = [(p, c.paper.ratio) for p, (_, c) in zip(places, drawn, strict=True) if c.paper.ratio]
+    naive = Mark(
+        "dots", "all runs pooled, as the paper does", floats([r for _, r in pooled]),
+        floats([p for p, _ in pooled]), labels=tuple(f"pooled ratio {number(r)}" for _, r in pooled),
+        colour=COLOURS[1], symbol=2, legend=True,
+    )  # fmt: skip
+    ticks = tuple((float(p), _short(s, c)) for p, (s, c) in zip(places, drawn, strict=True))
+    y = Axis(ticks=ticks, range=(-0.6, len(drawn) - 0.4))
+    panel = Panel("", axis, y, (_rule((1, 1), (-0.6, len(drawn) - 0.4)), seed, naive))
+    said = "; ".join(
+        f"{_short(s, c)}: {number(c.headline.ratio)} {between(c.headline.interval)}" for s, c in drawn
+    )
+    return Chart(
+        "answer",
+        "The variance ratio, and how sure it is",
+        f"Right of 1, the first arm ({_arms(drawn[0][1])}) spreads more; left of 1, less. An interval that "
+        "crosses 1 shows no difference.",
+        f"Variance ratios with 95% intervals. {said}.",
+        (panel,),
+        origins([s for s, _ in drawn]),
+        height=0.45 + 0.14 * len(drawn),
+    )
+
+
+def _arms(c: Comparison) -> str:
+    return f"{c.group} over {c.reference}"
+
+
+def _short(s: Setting, c: Comparison) -> str:
+    name = s.title.split(" (")[0]
+    return name if len(s.comparisons) == 1 else f"{name}: {c.group}"
+
+
+def _ratio_label(s: Setting, c: Comparison) -> str:
+    h = c.headline
+    return f"{s.title}\n{_arms(c)}: {number(h.ratio)} {between(h.interval)}\np = {p_value(h.p)}"
+
+
+def spread_chart(s: Setting) -> Chart | None:
+    """Figure 1: every run, means and +-1 sd bands; beside it the ratio by every method."""
+    if not s.runs:
+        return None
+    marks: list[Mark] = []
+    for place, arm in enumerate(s.arms):
+        marks += _arm_marks(s, arm, place)
+    ticks = tuple((float(i), arm) for i, arm in enumerate(s.arms))
+    x = Axis(ticks=ticks, range=(-0.6, len(s.arms) - 0.4))
+    panels = [Panel("every run", x, Axis(s.value), tuple(marks))]
+    panels += [_methods_panel(s, c) for c in s.comparisons if _drawable(c)]
+    means = "; ".join(_arm_words(s, arm) for arm in s.arms if s.of(arm))
+    return Chart(
+        f"{s.id}-spread",
+        f"Spread over seeds: {s.title}",
+        "Each mark is one run; lines are means, bands ±1 standard deviation. Right: the variance ratio by "
+        "method; blue, the seed is the unit (the first is the figure to quote); grey, every run counted as "
+        "independent.",
+        f"{s.value} of every run by arm. {means}.",
+        tuple(panels),
+        s.origin,
+        1 if s.paper == "cifar10" and s.is_the_papers else None,
+    )
+
+
+def _arm_words(s: Setting, arm: str) -> str:
+    values = [r.value for r in s.of(arm)]
+    spread = f", from {min(values):.4g} to {max(values):.4g}" if len(values) > 1 else ""
+    return f"{arm}: {len(values)} runs, mean {np.mean(values):.4g}{spread}"
+
+
+def _arm_marks(s: Setting, arm: str, place: int) -> list[Mark]:
+    runs = s.of(arm)
+    if not runs:
+        return []
+    colour = arm_colour(s, arm)
+    values = np.array([r.value for r in runs])
+    sides = (place - 0.38, place + 0.38)
+    summary = next((p for c in s.comparisons for p in c.pooled if p.group == arm), None)
+    mean = summary.mean if summary else float(values.mean())
+    out = []
+    if summary is not None and summary.sd is not None:
+        low, high = mean - summary.sd, mean + summary.sd
+        out.append(Mark("band", arm, sides, (mean, mean), (low, low), (high, high), colour=colour))
+    out.append(Mark("line", arm, sides, (mean, mean), labels=(f"{arm}: mean {mean:.4g}",) * 2, colour=colour))
+    many = len(s.blocks)
+    for k, block in enumerate(s.blocks):
+        here = [r for r in runs if r.block == block]
+        if not here:
+            continue
+        centre = place + (k - (many - 1) / 2) * 0.3
+        width = 0.10 if many > 1 else 0.22
+        offsets = np.linspace(-width, width, len(here)) if len(here) > 1 else np.zeros(1)
+        name = f"{arm}, {block}" if many > 1 else arm
+        out.append(_dots(name, centre + offsets, [r.value for r in here], here, colour, k))
+    return out
+
+
+def _dots(
+    name: str, x: Iterable[float], y: Iterable[float], runs: list[Run], colour: str, symbol: int = 0
+) -> Mark:
+    return Mark(
+        "dots", name, floats(list(x)), floats(list(y)), labels=tuple(r.label for r in runs), colour=colour,
+        symbol=symbol, legend=True,
+    )  # fmt: skip
+
+
+def _drawable(c: Comparison) -> bool:
+    return any(t.key in _SHOWN and t.interval is not None and t.estimate for t in c.tests)
+
+
+def _methods_panel(s: Setting, c: Comparison) -> Panel:
+    tests = [t for t in c.tests if t.key in _SHOWN and t.interval is not None and t.estimate]
+    axis = ratio_axis([t.interval for t in tests if t.interval], f"variance of {_arms(c)}")
+    marks: list[Mark] = [_rule((1, 1), (-0.6, len(tests) - 0.4))]
+    for place, t in zip(range(len(tests) - 1, -1, -1), tests, strict=True):
+        if t.interval is None:
+            continue
+        said = f"{t.name}\n{number(t.estimate)} {between(t.interval)}\np = {p_value(t.p)}"
+        colour = COLOURS[0] if t.key in _SEED_UNIT else GREY
+        marks.append(
+            Mark("interval", t.name, floats([t.estimate or math.nan]), (float(place),),
+                 (t.interval.low,), (t.interval.high,), (said,), colour)
+        )  # fmt: skip
+    ticks = tuple((float(len(tests) - 1 - i), t.name) for i, t in enumerate(tests))
+    title = "variance ratio by method" if len(s.comparisons) == 1 else f"{c.group}: variance ratio by method"
+    return Panel(title, axis, Axis(ticks=ticks, range=(-0.6, len(tests) - 0.4)), tuple(marks))
+
+
+def forest_chart(material: Material) -> Chart | None:
+    """Ratios across datasets, and all together."""
+    found = material.across
+    if found is None or found.forest is None:
+        return None
+    forest = found.forest
+    by_title = {c.title: c for c in found.comparisons}
+    rows = [by_title[title] for title in forest.titles]
+    intervals = [c.headline.interval for c in rows if c.headline.interval is not None]
+    axis = ratio_axis([*intervals, forest.interval], "variance of clamp over subtract")
+    places = floats(range(len(rows), 0, -1))
+    each = Mark(
+        "interval", "each dataset", floats([c.headline.ratio or math.nan for c in rows]), places,
+        floats([i.low for i in intervals]), floats([i.high for i in intervals]),
+        tuple(f"{c.title}\n{number(c.headline.ratio)} {between(c.headline.interval)}\n"
+              f"p (Holm) = {p_value(c.p_holm)}" for c in rows),
+        COLOURS[0], legend=True,
+    )  # fmt: skip
+    together = Mark(
+        "interval", "together (random effects)", (forest.pooled,), (0.0,), (forest.interval.low,),
+        (forest.interval.high,), (f"together: {number(forest.pooled)} {between(forest.interval)}",),
+        COLOURS[1], 2, legend=True,
+    )  # fmt: skip
+    ticks = (*((p, _dataset(c)) for p, c in zip(places, rows, strict=True)), (0.0, "together"))
+    y = Axis(ticks=ticks, range=(-0.6, len(rows) + 0.6))
+    panel = Panel("", axis, y, (_rule((1, 1), (-0.6, len(rows) + 0.6)), each, together))
+    chosen = [s for s in material.settings if s.paper in ("cifar10", "cifar100", "svhn", "fashion-mnist")]
+    return Chart(
+        "forest",
+        "Variance ratios across datasets",
+        f"The seed as the unit. Do the datasets differ? Q({forest.df}) = {forest.q:.3g}, "
+        f"p = {p_value(forest.p)}, I² = {forest.i_squared:.0%}; with so few datasets this test is weak.",
+        f"Together {number(forest.pooled)} {between(forest.interval)}; heterogeneity p {p_value(forest.p)}.",
+        (panel,),
+        origins(chosen),
+        height=0.5 + 0.12 * len(rows),
+    )
+
+
+def _dataset(c: Comparison) -> str:
+    from seedspread.report.scale import TITLES  # noqa: PLC0415 - the published audit has keys, a store titles
+
+    return TITLES.get(c.stratum, c.stratum)
+
+
+_RATIOS = tuple(float(f"{r:.3g}") for r in np.geomspace(1, 60, 25))
+
+
+@cache
+def _curve(seeds: tuple[int, int]) -> tuple[float, ...]:
+    if max(seeds) > _MOST_SIMULATED_SEEDS:
+        return tuple(f_power(r, seeds) for r in _RATIOS)
+    return tuple(simulated_power(r, seeds, "normal") for r in _RATIOS)
+
+
+def power_chart(material: Material) -> Chart | None:
+    """What these designs can show: the chance to see a ratio, if it is there."""
+    designs: dict[tuple[int, int], list[str]] = {}
+    for s in material.settings:
+        for c in s.comparisons:
+            if min(c.seeds) >= 2:
+                designs.setdefault((c.seeds[0], c.seeds[1]), []).append(_short(s, c))
+    marks: list[Mark] = [_rule((_RATIOS[0], _RATIOS[-1]), (0.8, 0.8))]
+    said = []
+    for i, (seeds, names) in enumerate(sorted(designs.items(), reverse=True)[: len(COLOURS)]):
+        try:
+            power = _curve(seeds)
+        except BudgetError:
+            continue
+        name = f"{seeds[0]} and {seeds[1]} seeds"
+        who = ", ".join(dict.fromkeys(names))
+        labels = tuple(
+            f"{name}\n({who})\nratio {r:g}: power {p:.0%}" for r, p in zip(_RATIOS, power, strict=True)
+        )
+        marks.append(
+            Mark("line", name, _RATIOS, power, labels=labels, colour=COLOURS[i], symbol=i, legend=True)
+        )
+        reached = next((r for r, p in zip(_RATIOS, power, strict=True) if p >= 0.8), None)
+        what = f"a ratio of {reached:g} or more" if reached else "no ratio below 60"
+        said.append(f"with {name} ({who}) {what} is seen with power 0.8")
+    if len(marks) == 1:
+        return None
+    x = Axis("true variance ratio", log=True, ticks=log_ticks(1, 60), range=(1, 60))
+    panel = Panel("", x, Axis("power at the 5% level", range=(0, 1.02)), tuple(marks))
+    return Chart(
+        "power",
+        "What this design can show",
+        "The chance that the headline's test (seed jackknife, normal values, simulated; above 60 seeds the F "
+        "test's) sees a ratio that is there. The dashed line is the usual 80%.",
+        f"Power curves: {'; '.join(said)}.",
+        (panel,),
+        "simulated normal values; the numbers of seeds are those of the comparisons above",
+    )
+
+
+def floor_chart(material: Material) -> Chart | None:
+    """The variance over seeds beside what the test set makes by itself."""
+    panels = [_floor_panel(s) for s in material.settings if any(c.floors for c in s.comparisons)]
+    if not panels:
+        return None
+    chosen = [s for s in material.settings if any(c.floors for c in s.comparisons)]
+    said = "; ".join(f.sentence for s in chosen for c in s.comparisons for f in c.floors)
+    return Chart(
+        "floor",
+        "Variance against the sampling floor",
+        "A finite test set makes some variance by itself. What remains would be left on an infinite test set."
+        " It can come out below zero, when runs differ by no more than chance makes.",
+        said,
+        tuple(panels),
+        origins(chosen),
+        height=0.75,
+    )
+
+
+def _floor_panel(s: Setting) -> Panel:
+    floors = {f.group: f for c in s.comparisons for f in c.floors}
+    arms = [arm for arm in s.arms if arm in floors]
+    marks: list[Mark] = [_rule((0, 0), (-0.6, len(arms) - 0.4))]
+    for place, arm in enumerate(reversed(arms)):
+        f, y = floors[arm], float(place)
+        bound = " (at most)" if f.is_bound else ""
+        said = f"{arm}: variance over seeds {number(f.observed)}"
+        marks.append(
+            Mark(
+                "dots",
+                "over seeds",
+                (f.observed,),
+                (y + 0.2,),
+                labels=(said,),
+                colour=COLOURS[0],
+                legend=True,
+            )
+        )
+        marks.append(Mark("dots", "the test set's own", (f.floor,), (y,), labels=(
+            f"{arm}: the test set's own{bound} {number(f.floor)}",), colour=COLOURS[4], symbol=1,
+            legend=True))  # fmt: skip
+        if f.remaining is not None and f.interval is not None:
+            marks.append(Mark("interval", "what remains, 95% interval", (f.remaining,), (y - 0.2,),
+                (f.interval.low,), (f.interval.high,), (f"{arm}: {f.sentence}",), COLOURS[2], 2,
+                legend=True))  # fmt: skip
+    ticks = tuple((float(i), arm) for i, arm in enumerate(reversed(arms)))
+    y_axis = Axis(ticks=ticks, range=(-0.6, len(arms) - 0.4))
+    return Panel(s.title.split(" (")[0], Axis(f"variance of {s.value}"), y_axis, tuple(marks))
+
+
+def twins_chart(material: Material) -> Chart | None:
+    """How alike the runs of one seed in two blocks are."""
+    chosen = [s for s in material.settings if len(s.blocks) > 1 and any(c.twins for c in s.comparisons)]
+    if not chosen:
+        return None
+    said = []
+    for s in chosen:
+        for t in {t.group: t for c in s.comparisons for t in c.twins}.values():
+            alike = "not known" if t.correlation is None else f"{t.correlation:.2f}"
+            copies = f", {t.identical} of {t.seeds} seeds equal to the digit" if t.identical else ""
+            said.append(f"{s.title.split(' (')[0]}, {t.group}: {alike}{copies}")
+    return Chart(
+        "twins",
+        "How alike the twins of one seed are",
+        "Each mark is a seed, run in both modes, which have the same gradient; on the dashed line the twins "
+        f"are equal. Intraclass correlation: {'; '.join(said)}.",
+        f"Runs of one seed in two modes. Correlations: {'; '.join(said)}.",
+        tuple(_twins_panel(s) for s in chosen),
+        origins(chosen),
+    )
+
+
+def _twins_panel(s: Setting) -> Panel:
+    first, second = s.blocks[:2]
+    marks, ends = [], []
+    for arm in s.arms:
+        left, right = ({r.seed: r for r in s.of(arm, b)} for b in (first, second))
+        seeds = [x for x in left if x in right]
+        if not seeds:
+            continue
+        ends += [r.value for x in seeds for r in (left[x], right[x])]
+        labels = tuple(
+            f"{arm}, seed {x}\n{first} {left[x].value:.4g}, {second} {right[x].value:.4g}" for x in seeds
+        )
+        marks.append(
+            Mark("dots", arm, floats([left[x].value for x in seeds]), floats([right[x].value for x in seeds]),
+                 labels=labels, colour=arm_colour(s, arm), symbol=s.arms.index(arm), legend=True)
+        )  # fmt: skip
+    low, high = (min(ends), max(ends)) if ends else (0.0, 1.0)
+    rule = _rule((low, high), (low, high))
+    return Panel(s.title.split(" (")[0], Axis(f"{first}: {s.value}"), Axis(second), (rule, *marks))

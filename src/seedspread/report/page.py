@@ -1,0 +1,120 @@
+"""The page: one file that opens offline, with everything in it."""
+
+import base64
+import gzip
+import json
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from seedspread.report.answer import answer
+from seedspread.report.chart import Chart
+from seedspread.report.drawn import still
+from seedspread.report.figures import answer_chart
+from seedspread.report.interactive import chart_values
+from seedspread.report.material import Material
+from seedspread.report.sections import Section, missing, sections
+from seedspread.report.table import Table, numeric_columns, to_csv, to_latex
+
+# Nothing may be fetched, from anywhere; the live page asks its own server only.
+_POLICY = (
+    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:; "
+    "font-src data:; connect-src {connect}; base-uri 'none'; form-action 'none'"
+)
+
+
+class Report:
+    """A report with all its parts: the page, and its tables and figures for a paper."""
+
+    def __init__(self, material: Material) -> None:
+        self.material = material
+        self.sections: list[Section] = sections(material)
+        self.answer = answer(material)
+        self.picture = answer_chart(material)
+
+    @property
+    def charts(self) -> list[Chart]:
+        """Every figure, the answer's first."""
+        found = [b for s in self.sections for b in (*s.blocks, *s.folded) if isinstance(b, Chart)]
+        return [*([self.picture] if self.picture else []), *found]
+
+    @property
+    def tables(self) -> list[Table]:
+        """Every table."""
+        return [b for s in self.sections for b in (*s.blocks, *s.folded) if isinstance(b, Table)]
+
+    def page(self, *, live: bool = False) -> str:
+        """The whole page."""
+        return (
+            _environment()
+            .get_template("page.html")
+            .render(
+                **self._values(),
+                live=live,
+                policy=Markup(_POLICY.format(connect="'self'" if live else "'none'")),  # noqa: S704 - ours
+                style=_own("report.css"),
+                script=_own("report.js"),
+                plotly=_plotly(),
+            )
+        )
+
+    def main(self) -> str:
+        """What changes when runs end: for a page that is open."""
+        return _environment().get_template("main.html").render(**self._values())
+
+    def _values(self) -> dict[str, Any]:
+        return {
+            "material": self.material,
+            "answer": self.answer,
+            "picture": self.picture,
+            "still": self._still(),
+            "sections": self.sections,
+            "missing": missing(self.material, self.sections),
+            "data": self._data(),
+        }
+
+    def _still(self) -> Markup:
+        """The answer's picture as it stands before plotly.js has been unpacked, and where scripts are off."""
+        return Markup(still(self.picture) if self.picture else "")  # noqa: S704 - matplotlib escapes text
+
+    def _data(self) -> Markup:
+        """Figures and copies of tables as JSON in which no tag can begin or end."""
+        values = {
+            "charts": {chart.id: chart_values(chart) for chart in self.charts},
+            "tables": {table.id: {"csv": to_csv(table), "latex": to_latex(table)} for table in self.tables},
+        }
+        text = json.dumps(values, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+        for char in "<>&\u2028\u2029":
+            text = text.replace(char, f"\\u{ord(char):04x}")
+        return Markup(text)  # noqa: S704 - every character that HTML could read is escaped
+
+
+@cache
+def _environment() -> Environment:
+    found = Environment(
+        loader=PackageLoader("seedspread.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    found.filters["numeric"] = numeric_columns
+    found.tests["table"] = lambda block: isinstance(block, Table)
+    return found
+
+
+@cache
+def _own(name: str) -> Markup:
+    return Markup((files("seedspread.report") / "templates" / name).read_text())  # noqa: S704 - ours
+
+
+@cache
+def _plotly() -> Markup:
+    """plotly.js, packed: it is most of the page, and three quarters of it are saved."""
+    from plotly.offline import get_plotlyjs  # noqa: PLC0415 - slow, and only a page needs it
+
+    packed = gzip.compress(get_plotlyjs().encode(), compresslevel=9, mtime=0)
+    return Markup(base64.b64encode(packed).decode())  # noqa: S704 - letters and digits only

@@ -1,0 +1,134 @@
+"""The order of a report: which tables and figures stand where, and what is missing."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from seedspread.report import figures, layer_figures, paper_tables, setup_tables
+from seedspread.report.chart import Chart
+from seedspread.report.material import Material, Setting
+from seedspread.report.table import Column, Table, without_empty
+from seedspread.stats.show import Grid, explanations, grids
+
+Block = Table | Chart
+
+# What the paper's other tables need, by number.
+_NEEDS = {
+    2: "a study", 3: "the CIFAR-10 factorial", 4: "the CIFAR-10 factorial, both stability modes",
+    5: "the CIFAR-10 factorial", 10: "CIFAR-100", 13: "SVHN", 14: "Fashion-MNIST",
+    16: "the CIFAR-10 factorial", 17: "the dose response", 19: "CIFAR-100", 20: "SVHN", 21: "Fashion-MNIST",
+    22: "the SVHN difficulty sweep", **{number: needs for number, needs, _ in paper_tables.WHOLE},
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the page: some words, tables and figures, and more that is folded away."""
+
+    id: str
+    title: str
+    words: tuple[str, ...]
+    blocks: tuple[Block, ...]
+    folded: tuple[Block, ...] = ()
+    folded_words: tuple[str, ...] = ()
+
+
+def sections(material: Material) -> list[Section]:
+    """All parts, in order; empty ones are left out."""
+    whole = {number: make(material) for number, _, make in paper_tables.WHOLE}
+    out = [_setting(material, s) for s in material.settings]
+    out.append(_saturation(material, whole))
+    out.append(_across(material, whole))
+    out.append(_trust(material, whole))
+    if material.is_published:
+        out.append(Section("paper-check", "The paper, checked", (
+            "Each printed number is recomputed from the published values; ✗ marks one that does not follow.",
+        ), (setup_tables.verdicts(material.findings),)))  # fmt: skip
+    out.append(_setup(material))
+    return [s for s in out if s.words or s.blocks]
+
+
+def _kept(blocks: Iterable[Block | None]) -> tuple[Block, ...]:
+    found = [block for block in blocks if block is not None]
+    return tuple(without_empty(block) if isinstance(block, Table) else block for block in found)
+
+
+def _setting(material: Material, s: Setting) -> Section:
+    words = [c.verdict for c in s.comparisons] + ([f"{s.why[0].upper()}{s.why[1:]}."] if s.why else [])
+    words += [warning for c in s.comparisons for warning in c.warnings]
+    words += [c.collapse.sentence for c in s.comparisons if c.collapse.found]
+    blocks = _kept(
+        [
+            figures.spread_chart(s),
+            paper_tables.factorial(material, s),
+            paper_tables.pooled(material, s),
+            paper_tables.variance_tests(material, s),
+            paper_tables.per_seed(material, s),
+        ]
+    )
+    tests = [
+        _of_grid(s, grid, f"{s.id}-{i}-{j}")
+        for i, c in enumerate(s.comparisons)
+        for j, grid in enumerate(grids(s.audit, c, full=True) if s.audit else [])
+        if not grid.title.endswith("by cell")
+    ]
+    said = tuple(line for c in s.comparisons for line in explanations(c))
+    return Section(s.id, s.title, tuple(words), blocks, tuple(tests), said)
+
+
+def _of_grid(s: Setting, grid: Grid, name: str) -> Table:
+    """An audit's own table; columns that say nothing here are dropped."""
+    kept = [i for i in range(len(grid.headings)) if any(row[i] not in ("", "-") for row in grid.rows)]
+    columns = tuple(Column(grid.headings[i] or "remark") for i in kept)
+    rows = tuple(tuple(row[i] for i in kept) for row in grid.rows)
+    return Table(f"{name}-tests", f"{grid.title}: {s.title}", columns, rows, scale=s.origin)
+
+
+def _saturation(material: Material, whole: dict[int, Table | None]) -> Section:
+    blocks: list[Block | None] = [whole[6], whole[7], whole[8]]
+    for s in material.settings:
+        blocks += [
+            layer_figures.profile_chart(material, s),
+            layer_figures.course_chart(s, "rate"),
+            layer_figures.course_chart(s, "gradient"),
+            layer_figures.rate_accuracy_chart(s),
+            layer_figures.accuracy_chart(s),
+        ]
+    return Section("layers", "Saturation and gradients", (), _kept(blocks))
+
+
+def _across(material: Material, whole: dict[int, Table | None]) -> Section:
+    tables = [whole[9], figures.forest_chart(material), whole[11], whole[12], whole[18], whole[15]]
+    return Section("datasets", "Across datasets", (), _kept(tables))
+
+
+def _trust(material: Material, whole: dict[int, Table | None]) -> Section:
+    charts = [figures.power_chart(material), figures.floor_chart(material), figures.twins_chart(material)]
+    return Section("trust", "How far to trust this", (), _kept([*charts, whole[23]]))
+
+
+def _setup(material: Material) -> Section:
+    tables = [
+        setup_tables.runs_by_state(material),
+        setup_tables.failures(material),
+        setup_tables.hyperparameters(material),
+    ]
+    return Section("setup", "What was run", (), _kept(tables))
+
+
+def missing(material: Material, made: list[Section]) -> list[str]:
+    """The paper's tables that this report cannot have, and what they would need."""
+    numbers = {b.number for s in made for b in s.blocks if isinstance(b, Table)}
+    if not any(s.is_the_papers for s in material.settings):
+        return []
+    out = [f"Table {n} needs {needs}" for n, needs in sorted(_NEEDS.items()) if n not in numbers]
+    charts = {b.id for s in made for b in s.blocks if isinstance(b, Chart)}
+    if not any(name.endswith("rate-over-training") for name in charts):
+        out.append("CAR and gradient norms over training need runs with two epochs or more")
+    if not any(name.endswith("accuracy-by-layer") for name in charts):
+        out.append("accuracy by layer needs runs with probe.layers = 'all'")
+    for name, needs in (("forest", "two datasets"), ("twins", "seeds run in both stability modes")):
+        if name not in charts:
+            out.append(f"the figure “{name}” needs {needs}")
+    if "floor" not in charts:
+        out.append("the sampling floor needs stored predictions of two seeds or more")
+    return out

@@ -1,0 +1,140 @@
+"""The live page: a small server for one reader on one machine, that gives out the report and nothing else."""
+
+import hashlib
+import json
+import os
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+from seedspread.campaign.record import FOLDER
+from seedspread.errors import SeedspreadError
+from seedspread.report.page import Report
+
+_LOOK_SECONDS = 1.0
+_SIGNS = ("result.json", "failure.json", "run.json")
+_LOCAL = ("127.0.0.1", "localhost", "[::1]")
+
+
+class ServeError(SeedspreadError):
+    """The server cannot be started."""
+
+
+def signature(store: Path) -> str:
+    """Changes whenever a run begins, ends or fails, or a study is added; reads no file."""
+    seen = []
+    try:
+        with os.scandir(store) as entries:
+            names = sorted(e.name for e in entries if e.is_dir() and (not e.name.startswith(".")))
+        for name in names:
+            seen += [f"{name}/{sign}" for sign in _SIGNS if (store / name / sign).exists()]
+        records = store / FOLDER
+        seen += [f"{p.name} {p.stat().st_mtime_ns}" for p in sorted(records.glob("*.json"))]
+    except OSError:
+        pass  # files come and go while runs are at work; the next look will do
+    return hashlib.sha256("\n".join(seen).encode()).hexdigest()[:16]
+
+
+class LiveReport:
+    """Makes the report again whenever its store has changed, in a thread of its own."""
+
+    def __init__(self, make: Callable[[], Report], look: Callable[[], str]) -> None:
+        self._make, self._look = make, look
+        self.version = look()
+        self.report = make()
+        self.building = False
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._follow, daemon=True)
+
+    def start(self) -> None:
+        """Begins to look."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stops looking."""
+        self._stopped.set()
+
+    def _follow(self) -> None:
+        pause = _LOOK_SECONDS
+        while not self._stopped.wait(pause):
+            seen = self._look()
+            if seen == self.version:
+                pause = _LOOK_SECONDS
+                continue
+            self.building, start = True, time.monotonic()
+            try:
+                self.report = self._make()
+            except (SeedspreadError, OSError, ValueError):
+                seen = (
+                    self.version
+                )  # a file was half there: the old page stays, and the next look tries again
+            self.version, self.building = seen, False
+            # A large store is not made into a page without a pause.
+            pause = max(_LOOK_SECONDS, 2 * (time.monotonic() - start))
+
+
+def make_server(live: LiveReport, host: str, port: int) -> ThreadingHTTPServer:
+    """A server bound to an address; `port` 0 takes a free one."""
+    handler = type("Handler", (_Handler,), {"live": live, "only_local": host in ("127.0.0.1", "localhost")})
+    try:
+        return ThreadingHTTPServer((host, port), handler)
+    except (OSError, OverflowError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ServeError(f"cannot serve on {host}:{port}: {reason}; try --port 0 for a free one") from None
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """Three addresses, all read-only: the page, its main part, and whether it has changed."""
+
+    live: LiveReport
+    only_local: bool
+    server_version = "seedspread"
+    sys_version = ""
+    timeout = 30
+
+    def do_GET(self) -> None:
+        """Answers; the method's name is the library's."""
+        if not self._is_for_us():
+            self._send(HTTPStatus.FORBIDDEN, "text/plain", "this server answers to its own name only\n")
+        elif self.path == "/":
+            self._send(HTTPStatus.OK, "text/html", self.live.report.page(live=True))
+        elif self.path == "/main":
+            self._send(HTTPStatus.OK, "text/html", self.live.report.main())
+        elif self.path == "/state":
+            state = {"version": self.live.version, "building": self.live.building}
+            self._send(HTTPStatus.OK, "application/json", json.dumps(state))
+        else:
+            self._send(HTTPStatus.NOT_FOUND, "text/plain", "nothing here but the report, at /\n")
+
+    do_HEAD = do_GET  # noqa: N815 - the library's name
+
+    def _is_for_us(self) -> bool:
+        """A page elsewhere that points its own name at this machine gets nothing."""
+        name = self.headers.get("Host", "").rpartition(":")[0] or self.headers.get("Host", "")
+        return not self.only_local or name in _LOCAL
+
+    def _send(self, status: HTTPStatus, kind: str, text: str) -> None:
+        body = text.encode()
+        self.send_response(status)
+        for name, value in (
+            ("Content-Type", f"{kind}; charset=utf-8"),
+            ("Content-Length", str(len(body))),
+            ("Cache-Control", "no-store"),
+            ("X-Content-Type-Options", "nosniff"),
+            ("X-Frame-Options", "DENY"),
+            ("Referrer-Policy", "no-referrer"),
+            ("Cross-Origin-Resource-Policy", "same-origin"),
+        ):
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command != "HEAD":
+            with suppress(BrokenPipeError, ConnectionResetError):  # the reader has gone
+                self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        """Says nothing: a line every two seconds helps nobody."""

@@ -1,0 +1,95 @@
+"""`seedspread report` and `serve`, as a user without torch runs them."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from tests.cli.test_audit import paper_csv, without_torch
+from tests.report.made import made_store
+
+
+def test_a_store_without_torch(tmp_path: Path) -> None:
+    made_store(tmp_path / "store", seeds=2)
+    out = tmp_path / "new folder" / "report.html"
+    done = without_torch(
+        "report", str(tmp_path / "store"), "--out", str(out), "--tables", str(tmp_path / "t")
+    )
+    assert done.returncode == 0, done.stderr
+    assert out.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+    assert "page: " in done.stdout
+    names = {path.suffix for path in (tmp_path / "t").iterdir()}
+    assert names == {".tex", ".md", ".csv"}
+
+
+def test_a_table_with_pictures_and_json(tmp_path: Path) -> None:
+    out, pictures = tmp_path / "r.html", tmp_path / "p"
+    done = without_torch(
+        "report",
+        paper_csv(tmp_path),
+        "--block",
+        "stability",
+        "--out",
+        str(out),
+        "--figures",
+        str(pictures),
+        "--json",
+    )
+    assert done.returncode == 0, done.stderr
+    values = json.loads(done.stdout)
+    assert "No difference in spread is shown" in values["answer"]
+    assert {Path(p).name for p in values["figures"]} == {p.name for p in pictures.iterdir()}
+    assert {p.suffix for p in pictures.iterdir()} == {".pdf", ".svg", ".png"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "give a store or a table"),
+        (("store", "--published"), "and not both"),
+        (("nowhere",), "not a folder of runs"),
+        ((".",), "no finished run"),
+        ((".", "--study", "quickstat"), "did you mean 'quickstart'"),
+        (("--published", "--out", "page.pdf"), "must end in .html"),
+        (("--published", "--out", "file/page.html"), "cannot be written"),
+        (("--published", "--figures", "file"), "cannot be made"),
+        (("file",), "file"),
+    ],
+)
+def test_mistakes_are_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], said: str
+) -> None:
+    (tmp_path / "file").write_text("no table")
+    monkeypatch.chdir(tmp_path)
+    done = without_torch("report", *arguments)
+    assert done.returncode == 1, done.stdout
+    assert said in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1, done.stderr
+
+
+def test_serve_says_where_answers_and_stops(tmp_path: Path) -> None:
+    made_store(tmp_path, seeds=2)
+    command = [
+        sys.executable,
+        "-c",
+        "from seedspread.cli import main; main()",
+        "serve",
+        str(tmp_path),
+        "--port",
+        "0",
+    ]
+    environment = os.environ | {"PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as server:
+        assert server.stdout is not None
+        address = re.match(r"(http://127\.0\.0\.1:\d+/)", server.stdout.readline())
+        assert address
+        with urllib.request.urlopen(address[1], timeout=30) as answer:  # noqa: S310 - ours
+            assert b"bench" in answer.read()
+        server.send_signal(signal.SIGINT)
+        assert server.wait(timeout=30) == 0

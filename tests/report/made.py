@@ -1,0 +1,40 @@
+"""Stores of made-up runs with every file that a report reads: quick to make, and free to be odd."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from seedspread.benchmarks.report import fill, study
+from seedspread.campaign.plan import Plan
+from seedspread.campaign.study import Study
+from seedspread.report.from_store import from_store
+from seedspread.report.material import Material
+
+ODD = "<script>alert(1)</script>"
+
+
+def made_store(folder: Path, seeds: int = 4, name: str = "bench") -> Plan:
+    """A finished CIFAR-10 factorial in miniature, with so many seeds per cell."""
+    base = study(seeds)
+    runs = tuple(replace(run, study=name) for run in base.runs)
+    plan = Study(name, base.title if name == "bench" else name, runs, base.audit).plan(folder)
+    fill(plan)
+    return plan
+
+
+def change(plan: Plan, place: int, **values: Any) -> None:
+    """Alters fields of a run's result."""
+    path = plan.store.folder(plan.runs[place].key) / "result.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | values))
+
+
+def unfinished(plan: Plan, *places: int) -> None:
+    """Takes the results of runs away."""
+    for place in places:
+        (plan.store.folder(plan.runs[place].key) / "result.json").unlink()
+
+
+def material_of(folder: Path) -> Material:
+    """What a report of the store is made of."""
+    return from_store(folder, (), None, lambda _: None)

@@ -1,0 +1,244 @@
+"""The page in a real browser: it loads alone, shows what it should, and does what it is asked."""
+
+import json
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from selenium import webdriver
+from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.by import By
+from selenium.webdriver.remote.webelement import WebElement
+
+from seedspread.report.page import Report
+from seedspread.report.server import LiveReport, make_server, signature
+from tests.report.made import ODD, made_store, material_of, unfinished
+
+CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+pytestmark = [
+    pytest.mark.skipif(CHROMIUM is None or DRIVER is None, reason="needs chromium and chromium-driver"),
+    # The driver's own client leaves sockets to the garbage collector.
+    pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+PATIENCE = 60.0
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[webdriver.Chrome]:
+    options = webdriver.ChromeOptions()
+    options.binary_location = str(CHROMIUM)
+    for argument in (
+        "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+        "--window-size=1200,900",
+    ):  # fmt: skip
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    with webdriver.Chrome(options=options, service=webdriver.ChromeService(str(DRIVER))) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A study whose name is a script, as a page."""
+    folder = tmp_path_factory.mktemp("browser")
+    made_store(folder / "store", seeds=4, name=ODD)
+    path = folder / "report.html"
+    path.write_text(Report(material_of(folder / "store")).page(), encoding="utf-8")
+    return path
+
+
+def log(browser: webdriver.Chrome, kind: str) -> list[dict[str, Any]]:
+    """What has come since the last call."""
+    found: list[dict[str, Any]] = browser.get_log(kind)  # type: ignore[no-untyped-call]
+    return found
+
+
+def wait(what: Callable[[], Any]) -> Any:
+    deadline = time.monotonic() + PATIENCE
+    while not (found := what()):
+        assert time.monotonic() < deadline, "it never came"
+        time.sleep(0.05)
+    return found
+
+
+def open_page(browser: webdriver.Chrome, address: str) -> None:
+    for kind in ("browser", "performance"):
+        log(browser, kind)  # what is there is another page's
+    browser.get(address)
+    wait(lambda: browser.execute_script("return document.documentElement.dataset.ready === 'yes'"))
+
+
+def drawn(browser: webdriver.Chrome, name: str) -> WebElement:
+    """A figure, scrolled to and drawn."""
+    figure = browser.find_element(By.ID, name)
+    browser.execute_script("arguments[0].scrollIntoView({block: 'center', behavior: 'instant'})", figure)
+    wait(lambda: figure.get_attribute("data-drawn") == "yes")
+    return figure
+
+
+def requests(browser: webdriver.Chrome) -> list[str]:
+    messages = [json.loads(entry["message"])["message"] for entry in log(browser, "performance")]
+    return [m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"]
+
+
+def spread(browser: webdriver.Chrome) -> WebElement:
+    names = browser.execute_script("return [...document.querySelectorAll('figure.chart')].map(f => f.id)")
+    return drawn(browser, next(name for name in names if name.endswith("-spread")))
+
+
+def test_every_figure_is_drawn_without_an_error_and_without_a_request(
+    browser: webdriver.Chrome, page: Path
+) -> None:
+    open_page(browser, page.as_uri())
+    browser.execute_async_script("seedspread.drawAll().then(arguments[0])")
+    figures = browser.find_elements(By.CSS_SELECTOR, "figure.chart")
+    assert len(figures) >= 9
+    assert {f.get_attribute("data-drawn") for f in figures} == {"yes"}
+    assert [e for e in log(browser, "browser") if e["level"] in ("SEVERE", "WARNING")] == []
+    outside = [u for u in requests(browser) if not u.startswith(("file:", "data:", "blob:"))]
+    assert outside == []
+
+
+def test_a_study_named_like_a_script_is_text(browser: webdriver.Chrome, page: Path) -> None:
+    open_page(browser, page.as_uri())  # an alert would end this call with an error
+    assert ODD in browser.find_element(By.TAG_NAME, "main").text
+    browser.execute_async_script("seedspread.drawAll().then(arguments[0])")
+    assert not any(
+        ODD[8:16] in (s.get_attribute("textContent") or "")[:40]
+        for s in browser.find_elements(By.TAG_NAME, "script")
+    )
+
+
+def test_a_pointer_that_rests_on_a_run_names_it(browser: webdriver.Chrome, page: Path) -> None:
+    open_page(browser, page.as_uri())
+    figure = spread(browser)
+    point = figure.find_element(By.CSS_SELECTOR, ".panel .scatterlayer .trace:nth-child(3) path.point")
+    ActionChains(browser).move_to_element(point).perform()
+    hover = wait(lambda: figure.find_elements(By.CSS_SELECTOR, ".hoverlayer text"))
+    said = wait(lambda: hover[0].text)
+    assert "clamp, detach, seed 1" in said.replace("\n", " ")
+    assert "run " in said
+
+
+def opacities(browser: webdriver.Chrome, figure: WebElement) -> dict[str, float]:
+    found: dict[str, float] = browser.execute_script(
+        "const traces = arguments[0].querySelector('.panel').data;"
+        "return Object.fromEntries(traces.map(t => [t.meta, t.opacity ?? 1]))",
+        figure,
+    )
+    return found
+
+
+def test_a_click_isolates_a_condition_and_another_brings_all_back(
+    browser: webdriver.Chrome, page: Path
+) -> None:
+    open_page(browser, page.as_uri())
+    figure = spread(browser)
+    point = figure.find_element(By.CSS_SELECTOR, ".panel .scatterlayer .trace:nth-child(3) path.point")
+    ActionChains(browser).move_to_element(point).pause(0.4).click().perform()
+    wait(lambda: opacities(browser, figure)["subtract, detach"] < 1)
+    assert opacities(browser, figure)["clamp, detach"] == 1
+    ActionChains(browser).pause(0.6).click().perform()
+    wait(lambda: opacities(browser, figure)["subtract, detach"] == 1)
+
+
+def test_the_legend_shows_and_hides_a_condition(browser: webdriver.Chrome, page: Path) -> None:
+    open_page(browser, page.as_uri())
+    figure = spread(browser)
+    before = len(figure.find_elements(By.CSS_SELECTOR, ".panel path.point"))
+    button = figure.find_element(By.CSS_SELECTOR, ".legend button")
+    assert button.text == "clamp, detach"
+    button.click()
+    wait(lambda: len(figure.find_elements(By.CSS_SELECTOR, ".panel path.point")) == before - 4)
+    assert button.get_attribute("aria-pressed") == "false"
+    button.click()
+    wait(lambda: len(figure.find_elements(By.CSS_SELECTOR, ".panel path.point")) == before)
+
+
+def test_a_table_is_sorted_by_its_numbers(browser: webdriver.Chrome, page: Path) -> None:
+    open_page(browser, page.as_uri())
+    table = next(t for t in browser.find_elements(By.CSS_SELECTOR, "figure.table") if "Every cell" in t.text)
+    button = table.find_elements(By.CSS_SELECTOR, "button.sort")[3]
+
+    def means() -> list[float]:
+        return [float(row.find_elements(By.TAG_NAME, "td")[2].text)
+                for row in table.find_elements(By.CSS_SELECTOR, "tbody tr")]  # fmt: skip
+
+    browser.execute_script("arguments[0].scrollIntoView({block: 'center', behavior: 'instant'})", table)
+    button.click()
+    assert means() == sorted(means())
+    button.click()
+    assert means() == sorted(means(), reverse=True)
+    assert len(set(means())) > 1
+
+
+def test_a_table_is_copied_as_csv_and_latex(browser: webdriver.Chrome, page: Path) -> None:
+    open_page(browser, page.as_uri())
+    browser.execute_script("navigator.clipboard.writeText = async (text) => { window.copied = text; }")
+    table = next(t for t in browser.find_elements(By.CSS_SELECTOR, "figure.table") if "Every cell" in t.text)
+    browser.execute_script("arguments[0].scrollIntoView({block: 'center', behavior: 'instant'})", table)
+    for kind, start in (("csv", "margin_type,stability,n,"), ("latex", "\\begin{table}")):
+        table.find_element(By.CSS_SELECTOR, f"button[data-copy={kind}]").click()
+        assert wait(lambda: browser.execute_script("return window.copied")).startswith(start)
+        browser.execute_script("delete window.copied")
+
+
+def test_dark_and_light_change_the_page_and_its_figures(browser: webdriver.Chrome, page: Path) -> None:
+    open_page(browser, page.as_uri())
+    figure = drawn(browser, "answer")
+
+    def colours() -> tuple[str, str]:
+        back = browser.execute_script("return getComputedStyle(document.body).backgroundColor")
+        script = "return arguments[0].querySelector('.panel').layout.font.color"
+        return back, browser.execute_script(script, figure)
+
+    light = colours()
+    browser.find_element(By.CSS_SELECTOR, ".theme").click()
+    wait(lambda: all(a != b for a, b in zip(colours(), light, strict=True)))
+
+
+def test_nothing_is_wider_than_a_phone(browser: webdriver.Chrome, page: Path) -> None:
+    size = {"width": 390, "height": 800, "deviceScaleFactor": 2, "mobile": True}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    try:
+        open_page(browser, page.as_uri())
+        browser.execute_async_script("seedspread.drawAll().then(() => setTimeout(arguments[0], 300))")
+        assert browser.execute_script("return document.documentElement.scrollWidth") <= 390
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def test_the_live_page_shows_a_run_that_ends_while_it_is_open(
+    browser: webdriver.Chrome, tmp_path: Path
+) -> None:
+    plan = made_store(tmp_path, seeds=3)
+    path = plan.store.folder(plan.runs[0].key) / "result.json"
+    result = path.read_text()
+    unfinished(plan, 0)
+    live = LiveReport(lambda: Report(material_of(tmp_path)), lambda: signature(tmp_path))
+    server = make_server(live, "127.0.0.1", 0)
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
+    thread.start()
+    live.start()
+    try:
+        open_page(browser, f"http://127.0.0.1:{server.server_port}/")
+        assert "1 of 12 runs are not finished" in browser.find_element(By.TAG_NAME, "main").text
+        browser.execute_script("window.stays = true")
+        path.write_text(result)
+        wait(lambda: "not finished" not in browser.find_element(By.TAG_NAME, "main").text)
+        assert browser.execute_script("return window.stays")  # without a reload
+        spread(browser)
+        severe = [e for e in log(browser, "browser") if e["level"] == "SEVERE"]
+        assert severe == []
+        here = f"http://127.0.0.1:{server.server_port}/"
+        assert all(u.startswith((here, "data:", "blob:")) for u in requests(browser))
+    finally:
+        browser.get("about:blank")
+        live.stop()
+        server.shutdown()
+        server.server_close()
+        thread.join()

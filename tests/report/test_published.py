@@ -1,0 +1,90 @@
+"""The report of the paper's own numbers."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from seedspread.report.from_published import from_published
+from seedspread.report.page import Report
+from seedspread.report.sections import missing
+from seedspread.report.table import Table
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+@pytest.fixture(scope="module")
+def report() -> Report:
+    return Report(from_published())
+
+
+def by_number(report: Report) -> dict[int | None, Table]:
+    return {table.number: table for table in reversed(report.tables)}
+
+
+def test_every_table_and_both_figures_of_the_paper_are_there(report: Report) -> None:
+    assert {t.number for t in report.tables} >= set(range(2, 24))
+    assert {c.number for c in report.charts} >= {1, 2}
+
+
+def test_what_is_computed_is_what_the_paper_prints(report: Report) -> None:
+    """Tables 3, 5, 10, 13, 14: mean, sd and variance stand first computed, then printed."""
+    for number in (3, 5, 10, 13, 14):
+        for row in by_number(report)[number].rows:
+            computed, printed = row[-6:-3], row[-3:]
+            for ours, theirs in zip(computed, printed, strict=True):
+                assert float(ours) == pytest.approx(float(theirs), abs=0.00051), (number, row)
+
+
+def test_numbers_that_do_not_follow_are_marked(report: Report) -> None:
+    """The paper's Table 4 prints one-way tests under the name of two-way ones."""
+    rows = by_number(report)[4].rows
+    assert rows[0] == ("Levene", "0.018", "0.742", "0.166", "0.061 ✗", "0.824 ✗", "0.058 ✗")
+    assert all(cell.endswith("✗") for cell in rows[1][4:])
+    assert by_number(report)[15].rows[1][-3:] == ("37.57 ✗", "17.23 ✗", "2.18")
+
+
+def test_printed_values_of_the_diagnostic_tables(report: Report) -> None:
+    tables = by_number(report)
+    assert tables[7].rows[0] == ("0", "0.40 / 0.20", "60.7%", "40.3%", "33.6%")
+    assert tables[8].rows[0] == ("L0", "0.400 ± 0.028", "1.614 ± 0.045", "4.04×")
+    assert tables[11].rows[7][1:] == ("32.3%", "8.7%", "-23.6 pp")
+    assert tables[12].rows[0][-1] == "0.58×"
+    assert tables[18].rows[3][1:] == ("49.6%", "78.3%", "+28.7 pp")
+    assert tables[16].rows[1] == (
+        "clamp, direct",
+        "78.07",
+        "77.91",
+        "79.42",
+        "76.23",
+        "79.24",
+        "78.79",
+        "79.45",
+    )
+
+
+def test_what_the_paper_did_not_publish_is_said(report: Report) -> None:
+    said = " ".join(missing(report.material, report.sections))
+    for words in ("over training", "accuracy by layer", "sampling floor"):
+        assert words in said
+
+
+def test_the_verdicts_are_those_of_verify_paper(report: Report) -> None:
+    table = next(t for t in report.tables if t.id == "verdicts")
+    assert len(table.rows) == 256
+    assert table.title == "256 claims checked: 219 reproduces, 30 differs, 7 not derivable"
+    assert [row[0] for row in table.rows[:31]] == ["differs"] * 30 + ["not derivable"]
+
+
+def without_plotly(page: str) -> str:
+    """plotly.js may be packed otherwise elsewhere."""
+    return re.sub(r'(id="plotly">)[^<]*', r"\1", page)
+
+
+def test_the_page_in_the_docs_is_what_the_command_writes(report: Report) -> None:
+    path = DOCS / "paper-report.html"
+    assert path.stat().st_size < 6_000_000
+    made = without_plotly(report.page())
+    assert without_plotly(path.read_text()) == made, (
+        "regenerate it: seedspread report --published --out docs/paper-report.html"
+    )

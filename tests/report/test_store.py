@@ -1,0 +1,184 @@
+"""What a report says of stores: whole, partial, damaged, foreign."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from seedspread.campaign.record import FOLDER
+from seedspread.campaign.store import Store
+from seedspread.objective.schedule import layer_margins
+from seedspread.report.from_store import ReportError, from_store
+from seedspread.report.layers import read_layers
+from seedspread.report.page import Report
+from seedspread.report.sections import missing
+from seedspread.stats.audit import audit
+from tests.campaign.tiny import tiny_study
+from tests.report.made import ODD, change, made_store, material_of, unfinished
+
+
+def page(folder: Path) -> str:
+    return Report(material_of(folder)).page()
+
+
+def test_the_settings_are_those_of_the_study_and_the_audit_is_the_stores_own(tmp_path: Path) -> None:
+    plan = made_store(tmp_path)
+    (setting,) = material_of(tmp_path).settings
+    assert (setting.paper, setting.arms, setting.blocks) == (
+        "cifar10",
+        ("clamp", "subtract"),
+        ("detach", "direct"),
+    )
+    assert setting.scale.same is False
+    assert "not the paper's scale" in setting.origin
+    table = plan.store.table(plan.study)
+    table["accuracy"] *= 100
+    table["majority"] *= 100
+    own = audit(table, "accuracy", "margin_type", "subtract", "stability").comparisons[0]
+    (found,) = setting.comparisons
+    assert found.headline == own.headline
+    assert found.tests == own.tests
+    assert found.floors == own.floors
+
+
+def test_floors_are_in_the_units_of_the_values(tmp_path: Path) -> None:
+    made_store(tmp_path)
+    (setting,) = material_of(tmp_path).settings
+    floor = setting.comparisons[0].floors[0]
+    seeds = {r.seed: r.value for r in setting.of(floor.group, "detach")}
+    assert floor.observed == pytest.approx(np.var(list(seeds.values()), ddof=1))
+
+
+def test_an_unfinished_store_says_what_is_missing(tmp_path: Path) -> None:
+    plan = made_store(tmp_path)
+    unfinished(plan, 0, 1, 9)
+    report = Report(material_of(tmp_path))
+    said = " ".join(report.answer.caveats)
+    assert "3 of 16 runs are not finished (clamp 6, subtract 7 are)" in said
+    runs = next(t for t in report.tables if t.id == "runs")
+    assert runs.rows[0][1:] == ("16", "13", "3")
+
+
+def test_a_store_in_which_nothing_has_ended_gives_a_page(tmp_path: Path) -> None:
+    plan = made_store(tmp_path, seeds=2)
+    unfinished(plan, *range(8))
+    assert "Not enough runs have ended to say." in page(tmp_path)
+
+
+def test_one_arm_alone_gives_a_page(tmp_path: Path) -> None:
+    plan = made_store(tmp_path, seeds=2)
+    unfinished(plan, *(i for i, r in enumerate(plan.runs) if dict(r.named.cell)["margin_type"] == "subtract"))
+    report = Report(material_of(tmp_path))
+    assert "subtract" in " ".join(report.answer.caveats)
+    assert any(c.id.endswith("spread") for c in report.charts)
+
+
+def test_failed_runs_and_what_they_do_to_the_conclusion(tmp_path: Path) -> None:
+    plan = made_store(tmp_path)
+    unfinished(plan, 0)
+    plan.store.write_failure(plan.runs[0].key, {"message": f"boom {ODD}"})
+    report = Report(material_of(tmp_path))
+    said = " ".join(report.answer.caveats)
+    assert "1 of 16 runs failed and are left out (clamp 7, subtract 8 finished)" in said
+    assert "biased" in said
+    assert "boom &lt;script&gt;" in report.page()
+    assert ODD not in report.page()
+
+
+def test_collapsed_runs_make_variance_the_wrong_question(tmp_path: Path) -> None:
+    plan = made_store(tmp_path, seeds=5)
+    for place in (0, 1, 2, 5, 6, 7):
+        change(plan, place, collapsed=True, test_accuracy=0.1)
+    report = Report(material_of(tmp_path))
+    assert "spread is the wrong question" in report.answer.short
+    per_seed = next(t for t in report.tables if t.id.endswith("per-seed"))
+    assert "10.00 †" in per_seed.rows[0]
+
+
+@pytest.mark.parametrize("name", ["history.parquet", "predictions.safetensors", "result.json"])
+def test_damaged_files_are_named_and_do_not_stop_the_report(tmp_path: Path, name: str) -> None:
+    plan = made_store(tmp_path)
+    # The last run subtracts: its rate is read from its predictions.
+    (plan.store.folder(plan.runs[-1].key) / name).write_bytes(b"not what it was")
+    report = Report(material_of(tmp_path))
+    assert any(plan.runs[-1].key in line for line in report.answer.caveats), report.answer.caveats
+    assert report.page()
+
+
+def test_a_store_without_a_record_is_read_from_its_runs(tmp_path: Path) -> None:
+    made_store(tmp_path)
+    with_record = material_of(tmp_path).settings[0]
+    shutil.rmtree(tmp_path / FOLDER)
+    (setting,) = material_of(tmp_path).settings
+    assert setting.comparisons[0].headline == with_record.comparisons[0].headline
+    assert setting.paper == "cifar10"
+
+
+def test_a_damaged_record_is_named(tmp_path: Path) -> None:
+    made_store(tmp_path)
+    (tmp_path / FOLDER / "odd.json").write_text('{"name": "x", "cells": [{"runs": {"1": "../../etc"}}]}')
+    assert any("odd.json" in line for line in material_of(tmp_path).problems)
+
+
+def test_names_from_files_are_text_everywhere(tmp_path: Path) -> None:
+    made_store(tmp_path, seeds=3, name=ODD)
+    text = page(tmp_path)
+    assert ODD not in text
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
+
+
+def test_the_page_is_the_same_twice_and_knows_no_folder(tmp_path: Path) -> None:
+    made_store(tmp_path / "store")
+    first = page(tmp_path / "store")
+    assert first == page(tmp_path / "store")
+    assert str(tmp_path) not in first
+
+
+def test_an_empty_folder_and_a_missing_one_are_one_line_each(tmp_path: Path) -> None:
+    with pytest.raises(ReportError, match="no finished run"):
+        material_of(tmp_path)
+    with pytest.raises(ReportError, match="not a folder"):
+        material_of(tmp_path / "nowhere")
+
+
+def test_real_runs_have_layers_courses_and_floors(tmp_path: Path) -> None:
+    """Trained, not made up: what `train` writes is what the report reads."""
+    from seedspread.campaign.local import LocalExecutor  # noqa: PLC0415 - needs torch
+
+    study = tiny_study(tmp_path, seeds=3, probe__layers="all")
+    plan = study.plan(tmp_path / "store")
+    plan.run(LocalExecutor(workers=2))
+    report = Report(material_of(tmp_path / "store"))
+    assert not report.material.problems
+    made = {chart.id.removeprefix("study-") for chart in report.charts}
+    assert made >= {
+        "answer", "spread", "profiles", "rate-over-training", "gradient-over-training", "rate-and-accuracy",
+        "accuracy-by-layer", "power", "floor",
+    }  # fmt: skip
+    said = " ".join(missing(report.material, report.sections))
+    assert "accuracy by layer" not in said
+    assert "floor" not in said
+    assert "Table 3 needs the CIFAR-10 factorial" in said
+    for planned in plan.runs:
+        folder = Store(tmp_path / "store").folder(planned.key)
+        layers = read_layers(folder, tuple(layer_margins(planned.named.config)))
+        assert not isinstance(layers, str)
+        result = json.loads((folder / "result.json").read_text())
+        counted = [layer["clamp_activation_rate"] for layer in result["layers"]]
+        if None not in counted:
+            assert layers.rate.tolist() == counted
+        assert layers.rates.shape == layers.gradients.shape == (3, 3)
+        assert np.all((layers.rates >= 0) & (layers.rates <= 1))
+        assert list(layers.epochs) == [1, 2, 3]
+
+
+def test_studies_can_be_named(tmp_path: Path) -> None:
+    from tests.campaign.tiny import study_file  # noqa: PLC0415 - with its file
+
+    path = study_file(tmp_path)
+    (tmp_path / "store").mkdir()
+    found = from_store(tmp_path / "store", [str(path)], None, lambda _: None)
+    assert [s.study for s in found.settings] == ["study"]
+    assert found.settings[0].why == "no run is finished yet"

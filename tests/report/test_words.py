@@ -1,0 +1,88 @@
+"""Scale, answers, and what stands beside the paper's values."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from seedspread.presets import read_config
+from seedspread.published.page import published_table
+from seedspread.published.printed import printed
+from seedspread.report.from_table import from_table
+from seedspread.report.page import Report
+from seedspread.report.scale import paper_setting, scale_of
+from tests.report.made import made_store, material_of
+
+
+@pytest.mark.parametrize(
+    ("preset", "setting"),
+    [("paper/cifar10", "cifar10"), ("mini/cifar100", "cifar100"), ("paper/svhn-medium", "svhn-medium"),
+     ("mini/svhn-hard", "svhn-hard"), ("paper/svhn-easy", "svhn"), ("quickstart", "fashion-mnist")],
+)  # fmt: skip
+def test_runs_are_of_the_papers_settings_by_their_config(preset: str, setting: str) -> None:
+    assert paper_setting(read_config(preset)) == setting
+
+
+def test_margins_decide_between_standard_and_low() -> None:
+    assert paper_setting(read_config("paper/cifar10", ["objective.margin_first=0.2"])) == "cifar10-low"
+    assert paper_setting(read_config("paper/cifar10", ["objective.margin_first=0.3"])) is None
+
+
+@pytest.mark.parametrize(
+    ("change", "same"),
+    [([], True), (["objective.margin_type=subtract"], True), (["probe.layers=all"], True),
+     (["training.epochs=599"], False), (["model.dim=64"], False), (["data.limit_per_class=100"], False)],
+)  # fmt: skip
+def test_only_the_papers_sizes_are_the_papers_scale(change: list[str], same: bool) -> None:
+    config = read_config("paper/cifar10", change)
+    assert scale_of(config, "cifar10", partial=False).same is same
+    assert scale_of(config, "cifar10", partial=True).same is False
+
+
+def test_mini_is_never_passed_off_as_the_papers_scale(tmp_path: Path) -> None:
+    made_store(tmp_path)
+    report = Report(material_of(tmp_path))
+    for table in report.tables:
+        assert not any(column.group == "paper (same scale)" for column in table.columns)
+    factorial = next(t for t in report.tables if t.number == 3)
+    assert factorial.columns[-1].group == "paper (different scale)"
+    assert factorial.rows[0][-3:] == ("78.52", "0.927", "0.8590")
+    per_seed = next(t for t in report.tables if t.number == 16)
+    assert per_seed.rows[1][0] == "clamp, detach: paper (different scale)"
+    assert per_seed.rows[1][1:5] == ("78.49", "78.27", "78.43", "76.96")
+    assert 1 in per_seed.muted
+    for chart in report.charts:
+        if chart.id != "power":
+            assert "not the paper's scale" in chart.scale
+
+
+def test_printed_numbers_are_the_papers() -> None:
+    both = ("cifar10/clamp", "cifar10/subtract")
+    assert printed(6, both, "ratio") == "5.90"
+    assert printed(23, ("cifar10/clamp",), "shapiro_w", judge=True) == "0.9513"
+    assert printed(9, ("batch", "classes/svhn"), "expected_pairs") == "~30500"
+    assert printed(99, both, "ratio") == ""
+
+
+def test_anyones_table_gets_a_page(tmp_path: Path) -> None:
+    table = published_table()
+    path = tmp_path / "runs.csv"
+    table[table["setting"].isin(["cifar10", "cifar100"])].to_csv(path, index=False)
+    material = from_table(path, "accuracy", "margin_type", "subtract", ["stability"], "seed", "setting")
+    report = Report(material)
+    assert [s.title for s in material.settings] == ["cifar10", "cifar100"]
+    assert material.settings[0].comparisons[0].headline.ratio == pytest.approx(8.2155, abs=1e-4)
+    assert {"answer", "forest", "power", "twins"} <= {c.id for c in report.charts}
+    assert not any(t.number for t in report.tables if t.number not in (9, 23))
+    assert "runs.csv" in report.page()
+
+
+def test_a_clear_difference_is_said_first(tmp_path: Path) -> None:
+    path = tmp_path / "clear.csv"
+    values = [50, 41, 62, 55, 38, 59, 47, 66, 44, 53]
+    rows = [("a", i, v) for i, v in enumerate(values)] + [
+        ("b", i, 50 + (v - 50) / 40) for i, v in enumerate(values)
+    ]
+    pd.DataFrame(rows, columns=["arm", "seed", "score"]).to_csv(path, index=False)
+    answer = Report(from_table(path, "score", "arm", "b", None, "seed", None)).answer
+    assert answer.short.startswith("Yes: a spreads more, variance ratio")
