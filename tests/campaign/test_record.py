@@ -1,6 +1,7 @@
 """A store's record of its studies."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -27,11 +28,25 @@ def test_what_is_remembered_is_what_was_planned(tmp_path: Path, name: str) -> No
 
 
 def test_a_study_of_the_same_name_takes_the_older_ones_place(tmp_path: Path) -> None:
-    plan = Study.from_file("quickstart").plan(tmp_path)
-    remember(plan)
+    study = Study.from_file("quickstart")
+    remember(replace(study, runs=study.runs[:3]).plan(tmp_path))
+    remember(study.plan(tmp_path))
+    plans, _ = remembered(Store(tmp_path))
+    assert [len(plan.runs) for plan in plans] == [len(study.runs)]
     before = {p: p.stat().st_mtime_ns for p in (tmp_path / FOLDER).iterdir()}
-    remember(plan)
+    remember(study.plan(tmp_path))  # the same again: nothing is written
     assert {p: p.stat().st_mtime_ns for p in (tmp_path / FOLDER).iterdir()} == before
+
+
+def test_a_record_that_no_longer_fits_does_not_hide_the_others(tmp_path: Path) -> None:
+    remember(Study.from_file("quickstart").plan(tmp_path))
+    (path,) = (tmp_path / FOLDER).iterdir()
+    for name, change in (("config", {"cells": [{"config": {"gone": {}}, "cell": {}, "runs": {}}]}),
+                         ("audit", {"audit": {"group": "no factor", "reference": "x"}})):  # fmt: skip
+        (tmp_path / FOLDER / f"{name}.json").write_text(json.dumps(json.loads(path.read_text()) | change))
+    plans, problems = remembered(Store(tmp_path))
+    assert [plan.study.name for plan in plans] == ["quickstart"]
+    assert len(problems) == 2
 
 
 @pytest.mark.parametrize(

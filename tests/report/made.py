@@ -8,19 +8,25 @@ from typing import Any
 from seedspread.benchmarks.report import fill, study
 from seedspread.campaign.plan import Plan
 from seedspread.campaign.study import Study
+from seedspread.config import RunConfig
 from seedspread.report.from_store import from_store
 from seedspread.report.material import Material
 
 ODD = "<script>alert(1)</script>"
 
 
-def made_store(folder: Path, seeds: int = 4, name: str = "bench") -> Plan:
-    """A finished CIFAR-10 factorial in miniature, with so many seeds per cell."""
+def made_store(folder: Path, seeds: int = 4, name: str = "bench", **changes: dict[str, Any]) -> Plan:
+    """A finished CIFAR-10 factorial in miniature with so many seeds; `changes` are to its configs."""
     base = study(seeds)
-    runs = tuple(replace(run, study=name) for run in base.runs)
+    runs = tuple(replace(run, study=name, config=_changed(run.config, changes)) for run in base.runs)
     plan = Study(name, base.title if name == "bench" else name, runs, base.audit).plan(folder)
     fill(plan)
     return plan
+
+
+def _changed(config: RunConfig, changes: dict[str, dict[str, Any]]) -> RunConfig:
+    parts = {part: getattr(config, part).model_copy(update=fields) for part, fields in changes.items()}
+    return config.model_copy(update=parts)
 
 
 def change(plan: Plan, place: int, **values: Any) -> None:

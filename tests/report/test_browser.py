@@ -181,7 +181,7 @@ def test_a_table_is_copied_as_csv_and_latex(browser: webdriver.Chrome, page: Pat
     browser.execute_script("navigator.clipboard.writeText = async (text) => { window.copied = text; }")
     table = next(t for t in browser.find_elements(By.CSS_SELECTOR, "figure.table") if "Every cell" in t.text)
     browser.execute_script("arguments[0].scrollIntoView({block: 'center', behavior: 'instant'})", table)
-    for kind, start in (("csv", "margin_type,stability,n,"), ("latex", "\\begin{table}")):
+    for kind, start in (("csv", "margin_type,stability,these runs: n,"), ("latex", "\\begin{table}")):
         table.find_element(By.CSS_SELECTOR, f"button[data-copy={kind}]").click()
         assert wait(lambda: browser.execute_script("return window.copied")).startswith(start)
         browser.execute_script("delete window.copied")

@@ -92,9 +92,10 @@ def test_a_port_that_is_taken_is_one_line(live: LiveReport) -> None:
             make_server(live, "127.0.0.1", taken.getsockname()[1])
 
 
-def test_a_change_makes_a_new_page_and_a_fault_keeps_the_old(tmp_path: Path) -> None:
+@pytest.mark.parametrize("fault", [OSError("a file was half there"), KeyError("odd"), IndexError()])
+def test_a_change_makes_a_new_page_and_a_fault_keeps_the_old(tmp_path: Path, fault: Exception) -> None:
     plan = made_store(tmp_path, seeds=2)
-    faults = [OSError("a file was half there")]
+    faults = [fault]
 
     def make() -> Report:
         if len(made) == 1 and faults:
@@ -104,14 +105,19 @@ def test_a_change_makes_a_new_page_and_a_fault_keeps_the_old(tmp_path: Path) -> 
 
     made: list[Report] = []
     live = LiveReport(make, lambda: signature(tmp_path))
-    first, before = live.report, live.version
+    first = live.edition
     live.start()
     unfinished(plan, 0)
     deadline = time.monotonic() + 30
-    while live.report is first:
+    states = set()
+    while live.edition is first:
         assert time.monotonic() < deadline
-        time.sleep(0.05)
+        states.add(live.state)
+        time.sleep(0.02)
     live.stop()
     assert not faults
-    assert live.version != before
-    assert "1 of 8 runs are not finished" in " ".join(live.report.answer.caveats)
+    assert f"could not be brought up to date ({type(fault).__name__})" in states
+    assert live.edition.version != first.version
+    assert "1 of 8 runs are not finished" in live.edition.main
+    assert f'data-version="{live.edition.version}"' in live.edition.page
+    assert live.edition.said == "7 of 8 runs"

@@ -2,17 +2,23 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from seedspread.campaign.record import FOLDER
+from seedspread.benchmarks.report import fill
+from seedspread.campaign.record import FOLDER, remember
 from seedspread.campaign.store import Store
+from seedspread.campaign.study import AuditSpec, Study
 from seedspread.objective.schedule import layer_margins
-from seedspread.report.from_store import ReportError, from_store
+from seedspread.report.export import write_tables
+from seedspread.report.from_store import from_store
 from seedspread.report.layers import read_layers
+from seedspread.report.material import Material
 from seedspread.report.page import Report
+from seedspread.report.plans import ReportError
 from seedspread.report.sections import missing
 from seedspread.stats.audit import audit
 from tests.campaign.tiny import tiny_study
@@ -81,7 +87,7 @@ def test_failed_runs_and_what_they_do_to_the_conclusion(tmp_path: Path) -> None:
     plan.store.write_failure(plan.runs[0].key, {"message": f"boom {ODD}"})
     report = Report(material_of(tmp_path))
     said = " ".join(report.answer.caveats)
-    assert "1 of 16 runs failed and are left out (clamp 7, subtract 8 finished)" in said
+    assert "1 of 16 runs ended with an error and are left out (clamp 7, subtract 8 finished)" in said
     assert "biased" in said
     assert "boom &lt;script&gt;" in report.page()
     assert ODD not in report.page()
@@ -182,3 +188,123 @@ def test_studies_can_be_named(tmp_path: Path) -> None:
     found = from_store(tmp_path / "store", [str(path)], None, lambda _: None)
     assert [s.study for s in found.settings] == ["study"]
     assert found.settings[0].why == "no run is finished yet"
+
+
+def two(folder: Path, first: str, second: str) -> Material:
+    """Two studies of the same runs but for the learning rate; the second spreads a thousand times more."""
+    made_store(folder, seeds=6, name=first)
+    other = made_store(folder, seeds=6, name=second, **{"training": {"learning_rate": 0.1}})
+    for place, planned in enumerate(other.runs):
+        wide = dict(planned.named.cell)["margin_type"] == "clamp"
+        seed = planned.named.seed
+        change(other, place, test_accuracy=0.4 + (0.04 if wide else 0.0004) * (seed - 3.5 + 0.3 * (seed % 2)))
+    return material_of(folder)
+
+
+def test_names_that_look_alike_in_an_address_keep_their_own_figures_and_files(tmp_path: Path) -> None:
+    material = two(tmp_path / "store", "x/y", "x-y")
+    report = Report(material)
+    for ids in (
+        [c.id for c in report.charts],
+        [t.id for t in report.tables],
+        [s.id for s in report.sections],
+    ):
+        assert len(set(ids)) == len(ids)
+    assert len(write_tables(report, tmp_path / "t")) == len(list((tmp_path / "t").iterdir()))
+    assert [s.name for s in material.settings] == ["CIFAR-10 (x-y)", "CIFAR-10 (x/y)"]
+
+
+def test_a_study_is_not_judged_by_the_adjusted_p_of_another(tmp_path: Path) -> None:
+    """Two studies of one dataset are no family of datasets."""
+    material = two(tmp_path, "first", "second")
+    by_study = {s.study: s.comparisons[0] for s in material.settings}
+    assert by_study["second"].p_holm == by_study["second"].headline.p
+    assert (by_study["second"].p_holm or 1) < 0.001
+    assert Report(material).answer.short.startswith("Yes: on CIFAR-10 (second) clamp spreads more")
+
+
+def test_two_comparisons_of_the_same_runs_are_both_shown(tmp_path: Path) -> None:
+    plan = made_store(tmp_path, seeds=3)
+    other = AuditSpec(group="stability", reference="direct", block=("margin_type",))
+    remember(replace(plan, study=replace(plan.study, name="other", audit=other, runs=tuple(
+        replace(r, study="other") for r in plan.study.runs)), runs=tuple(
+        replace(r, named=replace(r.named, study="other")) for r in plan.runs)))  # fmt: skip
+    assert {s.group for s in material_of(tmp_path).settings} == {"margin_type", "stability"}
+
+
+def test_the_same_comparison_in_two_studies_is_shown_once_under_both_names(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        made_store(tmp_path, seeds=2, name=name)
+    assert [s.title for s in material_of(tmp_path).settings] == ["CIFAR-10 (a, b)"]
+
+
+def test_arms_that_are_the_same_runs_are_not_compared(tmp_path: Path) -> None:
+    made_store(tmp_path, seeds=2, training={"rule": "cross_entropy"})
+    (setting,) = material_of(tmp_path).settings
+    assert (setting.comparisons, setting.paper) == ((), None)
+    assert "its arms are the same runs" in setting.why
+    assert all(profile.would_be for profile in setting.profiles["rate"].values())
+
+
+def test_one_seed_is_not_enough_to_say(tmp_path: Path) -> None:
+    made_store(tmp_path, seeds=1)
+    assert Report(material_of(tmp_path)).answer.short == "Not enough seeds to say."
+
+
+def test_a_run_whose_accuracy_is_no_number_is_named(tmp_path: Path) -> None:
+    plan = made_store(tmp_path)
+    change(plan, 0, test_accuracy=float("nan"))
+    assert any(plan.runs[0].key in line and "not a number" in line for line in material_of(tmp_path).problems)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"layers": []},
+        {"probes": [{"repeat": 0, "layer": 3, "test_accuracy": None}]},
+        {"positive_pairs": "many"},
+    ],
+)
+def test_odd_results_are_named_and_do_not_stop_the_report(tmp_path: Path, values: dict[str, object]) -> None:
+    plan = made_store(tmp_path)
+    change(plan, 0, **values)
+    report = Report(material_of(tmp_path))
+    assert any(plan.runs[0].key in line for line in report.answer.caveats)
+    assert report.page()
+
+
+def test_an_infinite_gradient_is_drawn_around(tmp_path: Path) -> None:
+    plan = made_store(tmp_path)
+    path = plan.store.folder(plan.runs[0].key) / "result.json"
+    layers = json.loads(path.read_text())["layers"]
+    layers[0]["gradient_norm"] = float("inf")
+    change(plan, 0, layers=layers)
+    assert page(tmp_path)
+
+
+def test_predictions_that_are_all_damaged_leave_no_floor_and_no_error(tmp_path: Path) -> None:
+    plan = made_store(tmp_path)
+    for planned in plan.runs:
+        (plan.store.folder(planned.key) / "predictions.safetensors").write_bytes(b"gone")
+    report = Report(material_of(tmp_path))
+    assert "floor" not in {c.id for c in report.charts}
+    assert str(tmp_path) not in report.page()  # problems name files by their place in the store
+
+
+def test_bands_count_each_seed_once(tmp_path: Path) -> None:
+    """Twins of a seed are equal here: counted as runs, the sd would be smaller."""
+    made_store(tmp_path)
+    (setting,) = material_of(tmp_path).settings
+    profile = setting.profiles["rate"]["clamp"]
+    rates = np.stack([r.layers.rate for r in setting.of("clamp", "detach") if r.layers is not None])
+    assert profile.seeds == 4
+    assert profile.sd is not None
+    np.testing.assert_allclose(profile.sd, rates.std(axis=0, ddof=1))
+
+
+def test_the_papers_rows_stand_beside_runs_without_a_stability_factor(tmp_path: Path) -> None:
+    """The paper's SVHN runs are `direct`; the shipped study has no such factor."""
+    study = Study.from_file("mini/svhn")
+    fill(study.plan(tmp_path))
+    table = next(t for t in Report(material_of(tmp_path)).tables if t.number == 20)
+    assert table.rows[1] == ("clamp: paper (different scale)", "97.16", "96.42", "97.11", "96.17", "96.66")

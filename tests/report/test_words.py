@@ -30,13 +30,22 @@ def test_margins_decide_between_standard_and_low() -> None:
 
 @pytest.mark.parametrize(
     ("change", "same"),
-    [([], True), (["objective.margin_type=subtract"], True), (["probe.layers=all"], True),
-     (["training.epochs=599"], False), (["model.dim=64"], False), (["data.limit_per_class=100"], False)],
+    [
+        ("seeds.run=5", True), ("objective.margin_type=subtract", True), ("probe.layers=all", True),
+        ("runtime.threads=2", True), ("training.epochs=599", False), ("model.dim=64", False),
+        ("data.limit_per_class=100", False), ("objective.temperature=0.5", False),
+        ("runtime.precision=bf16", False), ("objective.reduction=sum", False),
+        ("data.validation_share=0.5", False), ("data.augment=fashion-mnist", False),
+    ],
 )  # fmt: skip
-def test_only_the_papers_sizes_are_the_papers_scale(change: list[str], same: bool) -> None:
-    config = read_config("paper/cifar10", change)
+def test_only_what_the_paper_ran_is_the_papers_scale(change: str, same: bool) -> None:
+    config = read_config("paper/cifar10", [change])
     assert scale_of(config, "cifar10", partial=False).same is same
     assert scale_of(config, "cifar10", partial=True).same is False
+
+
+def test_another_way_of_training_is_no_setting_of_the_paper() -> None:
+    assert paper_setting(read_config("paper/cifar10", ["training.rule=end_to_end"])) is None
 
 
 def test_mini_is_never_passed_off_as_the_papers_scale(tmp_path: Path) -> None:
@@ -46,7 +55,7 @@ def test_mini_is_never_passed_off_as_the_papers_scale(tmp_path: Path) -> None:
         assert not any(column.group == "paper (same scale)" for column in table.columns)
     factorial = next(t for t in report.tables if t.number == 3)
     assert factorial.columns[-1].group == "paper (different scale)"
-    assert factorial.rows[0][-3:] == ("78.52", "0.927", "0.8590")
+    assert factorial.rows[0][-4:] == ("7", "78.52", "0.927", "0.8590")
     per_seed = next(t for t in report.tables if t.number == 16)
     assert per_seed.rows[1][0] == "clamp, detach: paper (different scale)"
     assert per_seed.rows[1][1:5] == ("78.49", "78.27", "78.43", "76.96")

@@ -42,7 +42,7 @@ def test_the_papers_table_gets_the_seed_as_unit_and_the_papers_figure_beside_it(
     assert any("correlate by 0.81" in w for w in c.warnings)
     assert any("overstates" in w for w in c.warnings)
     assert "8.22 times" in c.verdict
-    assert "5.9 (p = 0.003)" in c.verdict
+    assert "5.9 times (p = 0.003)" in c.verdict
     assert "Means do not differ" in c.verdict
 
 

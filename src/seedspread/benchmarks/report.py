@@ -53,8 +53,9 @@ def run(runs: int, as_json: bool) -> None:
     print(f"A store of {result['runs']:,} runs: report in {result['report_seconds']:.1f} s, {size:.1f} MB.")
     if opened:
         print(
-            f"The page can be read, with its answer and picture, after "
-            f"{result['page_readable_seconds']:.2f} s; its first figure is interactive after {result['first_figure_interactive_seconds']:.2f} s."
+            "The page can be read, with its answer and picture, after "
+            f"{result['page_readable_seconds']:.2f} s; its first figure is interactive after "
+            f"{result['first_figure_interactive_seconds']:.2f} s."
         )
     else:
         print("The page was not opened: that needs chromium, its driver and selenium.")

@@ -13,6 +13,7 @@ from seedspread.campaign.plan import Plan, PlannedRun
 from seedspread.campaign.store import Store
 from seedspread.campaign.study import AuditSpec, NamedRun, Study
 from seedspread.config import RunConfig
+from seedspread.errors import SeedspreadError
 from seedspread.presets import check
 
 FOLDER = ".studies"
@@ -53,8 +54,9 @@ def remembered(store: Store) -> tuple[list[Plan], list[str]]:
     for path in sorted((store.path / FOLDER).glob("*.json")):
         try:
             plans.append(_plan(json.loads(path.read_text()), store))
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            problems.append(f"{path} is not a readable record of a study: {str(error).splitlines()[0]}")
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, SeedspreadError) as error:
+            reason = (str(error).splitlines() or [type(error).__name__])[0]
+            problems.append(f"{path} is not a readable record of a study: {reason}")
     return sorted(plans, key=lambda plan: plan.study.name), problems
 
 
@@ -66,6 +68,9 @@ def _plan(values: dict[str, Any], store: Store) -> Plan:
         for seed, key in cell["runs"].items():
             runs.append(PlannedRun(NamedRun(name, levels, int(seed), _seeded(config, int(seed))), _key(key)))
     audit = None if values["audit"] is None else AuditSpec.model_validate_json(json.dumps(values["audit"]))
+    factors = {factor for run in runs for factor, _ in run.named.cell}
+    if audit is not None and not {audit.group, *audit.block, *([audit.by] if audit.by else [])} <= factors:
+        raise ValueError("its audit names what is no factor")
     study = Study(name, str(values["title"]), tuple(r.named for r in runs), audit, str(values["note"]))
     return Plan(study, store, None, tuple(runs))
 

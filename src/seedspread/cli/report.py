@@ -27,7 +27,10 @@ DataDir = Annotated[Path | None, typer.Option(help="The data folder, for --study
 
 def report(
     source: Source = None,
-    out: Annotated[Path, typer.Option(help="The page to write.")] = Path("report.html"),
+    out: Annotated[
+        Path | None,
+        typer.Option(help="The page to write; report.html unless only pictures or tables are wanted."),
+    ] = None,
     published: Annotated[bool, typer.Option("--published", help="Report the paper's own numbers.")] = False,
     study: Studies = None,
     figures: Annotated[Path | None, typer.Option(help="Write every figure as PDF, SVG, PNG here.")] = None,
@@ -51,7 +54,8 @@ def report(
 
     if published == (source is not None):
         raise SeedspreadError("give a store or a table to report on, or --published, and not both")
-    check_page(out)
+    page = out or (None if figures or tables else Path("report.html"))
+    check_page(page)
     console = Console(stderr=True)
     with console.status("reading ...") as status:
 
@@ -66,7 +70,8 @@ def report(
             material = _material(source, study, data_dir, tell)
         tell("making the page")
         made = Report(material)
-        write_page(made, out)
+        if page:
+            write_page(made, page)
         drawn = write_figures(made, figures, tell) if figures else []
         written = write_tables(made, tables) if tables else []
     if json:
@@ -74,7 +79,7 @@ def report(
         typer.echo(
             jsonlib.dumps(
                 {
-                    "page": str(out),
+                    "page": None if page is None else str(page),
                     "question": answer.question,
                     "answer": answer.short,
                     "details": [{"setting": title, "verdict": said} for title, said in answer.details],
@@ -88,9 +93,12 @@ def report(
         )
         return
     typer.echo(made.answer.short)
-    files = f", {len(drawn)} pictures in {figures}" if figures else ""
-    files += f", {len(written)} tables in {tables}" if tables else ""
-    typer.echo(f"page: {out}{files}")
+    if page:
+        typer.echo(f"page: {page}")
+    if figures:
+        typer.echo(f"{len(drawn)} pictures in {figures}")
+    if tables:
+        typer.echo(f"{len(written)} tables in {tables}")
 
 
 def _material(

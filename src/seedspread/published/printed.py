@@ -1,28 +1,27 @@
 """The paper's printed numbers, to be set beside others."""
 
 from functools import cache
-from typing import Any
 
 from seedspread.published.check import claims, recompute
-from seedspread.published.values import series
+from seedspread.published.values import Series, series
 
 Key = tuple[int, tuple[str, ...], str]
 
 
 @cache
 def _index() -> dict[Key, str]:
+    """By table, values and method; of a claim by layer the method is followed by the layer's number."""
     found: dict[Key, str] = {}
     for claim in claims():
-        table, is_table = _number(claim["where"])
-        if is_table and isinstance(claim["printed"], dict):
-            for method, text in claim["printed"].items():
-                found.setdefault((table, tuple(claim.get("on", ())), method), text)
+        table = claim["where"].partition(",")[0].removeprefix("Table ")
+        if not table.isdigit():
+            continue
+        on, numbers = tuple(claim.get("on", ())), claim["printed"]
+        if "by_layer" in claim:
+            numbers = {f"{claim['by_layer']} {layer}": text for layer, text in enumerate(numbers)}
+        for method, text in numbers.items():
+            found.setdefault((int(table), on, method), text)
     return found
-
-
-def _number(where: str) -> tuple[int, bool]:
-    name = where.split(",", maxsplit=1)[0].removeprefix("Table ")
-    return (int(name), True) if name.isdigit() else (0, False)
 
 
 def printed(table: int, on: tuple[str, ...], method: str, *, judge: bool = False) -> str:
@@ -31,12 +30,14 @@ def printed(table: int, on: tuple[str, ...], method: str, *, judge: bool = False
     With `judge`, a number that does not follow from the published values is marked.
     """
     text = _index().get((table, on, method), "")
-    if judge and text and not _agrees(table, on, method, text):
-        return f"{text} ✗"
-    return text
+    return f"{text} ✗" if judge and text and not _agrees(on, method, text) else text
 
 
 @cache
-def _agrees(_: int, on: tuple[str, ...], method: str, text: str) -> bool:
-    inputs: list[Any] = [series(name) for name in on]
-    return recompute(method, text, inputs)[1]
+def _agrees(on: tuple[str, ...], method: str, text: str) -> bool:
+    inputs = [series(name) for name in on]
+    name, _, layer = method.partition(" ")
+    if layer:
+        at = slice(int(layer), int(layer) + 1)
+        inputs = [Series(s.values[at], s.half_widths[at]) for s in inputs]
+    return recompute(name, text, inputs)[1]

@@ -3,8 +3,6 @@
 from collections import Counter
 from dataclasses import dataclass
 
-import numpy as np
-
 from seedspread.advice import advise
 from seedspread.report.material import Material, Setting
 from seedspread.stats.power import BudgetError, seeds_for_ratio, seeds_for_standard_error
@@ -38,11 +36,13 @@ def answer(material: Material) -> Answer:
     """From the audits; nothing is computed but counts and seed budgets."""
     pairs = [(s, c) for s in material.settings for c in s.comparisons]
     groups = list(dict.fromkeys((c.group, c.reference) for _, c in pairs))
-    question = (
-        f"Does {groups[0][0]}, against {groups[0][1]}, change how much results spread over seeds?"
-        if len(groups) == 1
-        else "Does the change alter how much results spread over seeds?"
-    )
+    factors = {s.group for s, _ in pairs}
+    question = "Does the change alter how much results spread over seeds?"
+    if len(groups) == 1 and len(factors) == 1:
+        arm, reference = groups[0]
+        question = (
+            f"Does {arm} instead of {reference} ({factors.pop()}) change how much results spread over seeds?"
+        )
     return Answer(
         question=question,
         short=_short(pairs),
@@ -59,8 +59,9 @@ def _adjusted(c: Comparison) -> float | None:
 def _short(pairs: list[tuple[Setting, Comparison]]) -> str:
     if not pairs:
         return "Not enough runs have ended to say."
-    failing = [s.title.split(" (")[0] for s, c in pairs if c.collapse.found]
-    sound = [(s, c) for s, c in pairs if not c.collapse.found]
+    failing = [s.name for s, c in pairs if c.collapse.found]
+    tested = [(s, c) for s, c in pairs if not c.collapse.found]
+    sound = [(s, c) for s, c in tested if c.headline.p is not None]
     shown = [(s, c) for s, c in sound if (p := _adjusted(c)) is not None and p < _ALPHA]
     parts = []
     if shown:
@@ -69,21 +70,28 @@ def _short(pairs: list[tuple[Setting, Comparison]]) -> str:
             parts.append(f"Not shown in the other {len(sound) - len(shown)} of {len(sound)} comparisons.")
     elif sound:
         parts.append("No difference in spread is shown.")
-        seen = [c.detectable for _, c in sound if c.detectable]
+        seen = sorted({(c.detectable, min(c.seeds)) for _, c in sound if c.detectable})
         if seen:
+            ratios = " to ".join(f"{number(r)} ({n} seeds)" for r, n in dict.fromkeys((seen[0], seen[-1])))
             parts.append(
                 "That is no proof that there is none: so few seeds see only large differences, "
-                f"variance ratios of {number(min(seen))} and more."
+                f"variance ratios from {ratios} on."
             )
+    if len(sound) < len(tested):
+        few = ", ".join(s.name for s, c in tested if c.headline.p is None)
+        parts.append(
+            f"Not enough seeds, or no spread at all, to say: {few}." if sound else "Not enough seeds to say."
+        )
     if failing:
-        parts.append(f"Where runs fail to train ({', '.join(failing)}), spread is the wrong question.")
+        where = ", ".join(dict.fromkeys(failing))
+        parts.append(f"Where runs fail to train ({where}), spread is the wrong question.")
     return " ".join(parts)
 
 
 def _shown(s: Setting, c: Comparison, name: bool) -> str:
     ratio = c.headline.ratio or 1.0
     more = "more" if ratio > 1 else "less"
-    where = f"on {s.title.split(' (')[0]} " if name else ""
+    where = f"on {s.name} " if name else ""
     return f"{where}{c.group} spreads {more}, variance ratio {number(ratio)} {between(c.headline.interval)}"
 
 
@@ -91,23 +99,19 @@ def _advice(material: Material, pairs: list[tuple[Setting, Comparison]]) -> list
     out = []
     if not pairs:
         return ["Let the campaign go on: seedspread campaign run STUDY, and make the report again."]
-    s, c = pairs[0]
-    shown = any((p := _adjusted(x)) is not None and p < _ALPHA and not x.collapse.found for _, x in pairs)
-    if not shown:
-        out += _more_seeds(c)
-    budget = _budget(c)
-    if budget:
-        out.append(budget)
-    out += _about_the_clamp(s)
+    shown = [
+        (s, c) for s, c in pairs
+        if (p := _adjusted(c)) is not None and p < _ALPHA and not c.collapse.found
+    ]  # fmt: skip
+    out += [_budget(s, c) for s, c in shown] or _more_seeds(pairs[0][1])
+    out += [line for s, _ in pairs for line in _about_the_clamp(s)]
     failing = next((x for _, x in pairs if x.collapse.found), None)
     if failing is not None:
         out.append(
             "Compare how often runs fail, not their variance: the failure rates stand with each setting, "
             "with an exact test."
         )
-    if any(x.scale.same is False for x in material.settings):
-        out.append("These runs are not at the paper's scale: they say nothing about its effect either way.")
-    return out
+    return [line for line in out if line]
 
 
 def _more_seeds(c: Comparison) -> list[str]:
@@ -121,32 +125,34 @@ def _more_seeds(c: Comparison) -> list[str]:
     ]
 
 
-def _budget(c: Comparison) -> str:
-    """Seeds for a mean that is known to a third of the larger spread."""
-    sds = [p.sd for p in c.pooled]
-    if any(not sd for sd in sds):
+def _budget(s: Setting, c: Comparison) -> str:
+    """Where the spread differs, so do the seeds that a mean needs: to know it to a third of the larger sd."""
+    sds = [p.sd for p in c.pooled if p.sd]
+    if len(sds) < 2:
         return ""
-    goal = float(f"{max(sd for sd in sds if sd) / 3:.1g}")
-    counts = [seeds_for_standard_error(sd, goal) for sd in sds if sd]
+    goal = float(f"{max(sds) / 3:.1g}")
+    counts = [seeds_for_standard_error(sd, goal) for sd in sds]
     return (
-        f"For means with a standard error of {goal:g}, take {counts[0]} seeds of {c.group} and {counts[1]} "
-        f"of {c.reference}."
+        f"{s.name}: for a mean {s.value} with a standard error of {goal:g}, take {counts[0]} seeds of "
+        f"{c.group} or {counts[1]} of {c.reference}."
     )
 
 
 def _about_the_clamp(s: Setting) -> list[str]:
-    """The paper's rule of thumb, where it applies."""
-    clamping = [r for r in s.runs if r.arm == "clamp" and r.layers is not None]
-    if not s.is_the_papers or not clamping:
+    """The paper's rule of thumb, where it applies: at its scale, and with seeds to speak of."""
+    rates = s.profiles.get("rate", {}).get("clamp")
+    shares = [r.layers.pair_share for r in s.runs if r.layers is not None]
+    if (
+        not s.is_the_papers
+        or not s.scale.same
+        or rates is None
+        or not shares
+        or min(s.comparisons[0].seeds) < 2
+    ):
         return []
-    layers = [r.layers for r in clamping if r.layers is not None]
-    found = advise(
-        float(np.mean([x.rate[0] for x in layers])),
-        clamp=True,
-        accuracy=float(np.mean([r.value for r in clamping])) / 100,
-        pair_share=float(np.mean([x.pair_share for x in layers])),
-    )
-    return [f"The paper's rule of thumb for {s.title}: {found.sentence} {' '.join(found.reasons)}"]
+    accuracy = next(p.mean for p in s.comparisons[0].pooled if p.group == "clamp") / 100
+    found = advise(float(rates.mean[0]), clamp=True, accuracy=accuracy, pair_share=shares[0])
+    return [f"The paper's rule of thumb for {s.name}: {found.sentence} {' '.join(found.reasons)}"]
 
 
 def _caveats(material: Material) -> list[str]:
@@ -163,8 +169,9 @@ def _caveats(material: Material) -> list[str]:
             )
         if counts["failed"]:
             out.append(
-                f"{s.title}: {counts['failed']} of {sum(counts.values())} runs failed and are left out "
-                f"({_by_arm(s)} finished). If failing has to do with the arm, the rest is a biased sample."
+                f"{s.title}: {counts['failed']} of {sum(counts.values())} runs ended with an error and are "
+                f"left out ({_by_arm(s)} finished). If that has to do with the arm, the rest is a biased "
+                "sample."
             )
     return [*out, *material.problems]
 

@@ -9,10 +9,15 @@ from numpy.typing import ArrayLike
 Kind = Literal["dots", "line", "band", "interval", "rule"]
 
 # Okabe and Ito's colours, which colour-blind readers can tell apart, on white and on black.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+# The two palest are darker than theirs, to be seen on white.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#A66F00", "#2C8FC9")
 GREY = "#888888"
-# Layers have an order, so their colours have one too (cividis, without its palest end).
-_LAYERS = ("#12396e", "#35517f", "#566688", "#6f7a86", "#8a8d80", "#a7a072", "#c4b55a", "#e0cb3a")
+# Figures to quote have a colour that no arm has.
+QUOTED = COLOURS[2]
+# Layers have an order, so their colours have one too: plasma's dark half on white, its light half on black.
+_LAYERS = ("#0d0887", "#4903a0", "#7201a8", "#9511a1", "#b12a90", "#c53f7f", "#d8576b", "#e0685e")
+_LAYERS_IN_THE_DARK = ("#b93a8f", "#cc4778", "#dd5e66", "#ed7953", "#f89540", "#fdb42f", "#fbd524", "#f0f921")
+DARK = dict(zip(_LAYERS, _LAYERS_IN_THE_DARK, strict=True))
 
 
 @dataclass(frozen=True)
@@ -41,6 +46,11 @@ class Mark:
     colour: str = GREY
     symbol: int = 0
     legend: bool = False
+
+    @property
+    def has_markers(self) -> bool:
+        """A line of few points shows them; one of two is a level, one of many a curve."""
+        return self.kind != "line" or 2 < len(self.x) <= 12
 
     def __post_init__(self) -> None:
         lengths = {len(v) for v in (self.x, self.y, self.low, self.high, self.labels) if v} | {len(self.x)}
@@ -109,9 +119,9 @@ def layer_colour(layer: int, layers: int) -> str:
 
 
 def log_ticks(low: float, high: float) -> tuple[tuple[float, str], ...]:
-    """Round numbers between two, for a logarithmic axis; at most nine."""
+    """Round numbers between two, for a logarithmic axis; at most seven."""
     for steps, every in (((1, 2, 5), 1), ((1,), 1), ((1,), 2), ((1,), 4)):
         found = [s * 10.0**k for k in range(-12, 13, every) for s in steps if low <= s * 10.0**k <= high]
-        if len(found) <= 9:
+        if len(found) <= 7:
             break
     return tuple((t, f"{t:g}") for t in found)

@@ -94,7 +94,8 @@ def _legend(chart: Chart) -> list[Line2D]:
     order = dict.fromkeys(m.name for p in chart.panels for m in p.marks if m.legend)
     return [
         Line2D(
-            [], [], color=named[n].colour, marker=_MARKERS[named[n].symbol % len(_MARKERS)], markersize=4,
+            [], [], color=named[n].colour, markersize=4,
+            marker=_MARKERS[named[n].symbol % len(_MARKERS)] if named[n].has_markers else "",
             linestyle="-" if named[n].kind == "line" else "", label=n,
         )
         for n in order
@@ -129,7 +130,7 @@ def _draw_mark(axes: Axes, mark: Mark, axis: Axis) -> None:
         axes.plot(x, y, color=mark.colour, linewidth=0.8, linestyle="--")
     elif mark.kind == "line":
         axes.plot(
-            x, y, color=mark.colour, linewidth=1.3, marker=marker if 2 < len(x) <= 12 else "", markersize=3
+            x, y, color=mark.colour, linewidth=1.3, marker=marker if mark.has_markers else "", markersize=3
         )
     elif mark.kind == "interval":
         low, high = axis.range or (-np.inf, np.inf)

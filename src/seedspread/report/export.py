@@ -5,16 +5,16 @@ from pathlib import Path
 
 from seedspread.atomic import replacing
 from seedspread.report.drawn import write_chart
-from seedspread.report.from_store import ReportError
 from seedspread.report.page import Report
+from seedspread.report.plans import ReportError
 from seedspread.report.table import Table, to_csv, to_latex, to_markdown
 
 _FORMS: dict[str, Callable[[Table], str]] = {"tex": to_latex, "md": to_markdown, "csv": to_csv}
 
 
-def check_page(path: Path) -> None:
+def check_page(path: Path | None) -> None:
     """Before anything is computed: can this be a page?"""
-    if path.suffix.lower() not in (".html", ".htm"):
+    if path is not None and path.suffix.lower() not in (".html", ".htm"):
         raise ReportError(f"the page {path} must end in .html")
 
 
@@ -32,8 +32,8 @@ def write_figures(report: Report, folder: Path, tell: Callable[[str], None]) -> 
     """Every figure as PDF, SVG and PNG."""
     _make(folder)
     out: list[Path] = []
-    for chart in report.charts:
-        tell(f"drawing {chart.id}")
+    for number, chart in enumerate(report.charts, 1):
+        tell(f"drawing {chart.id}, {number} of {len(report.charts)}")
         try:
             out += write_chart(chart, folder)
         except OSError as error:

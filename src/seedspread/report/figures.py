@@ -6,7 +6,7 @@ from functools import cache
 
 import numpy as np
 
-from seedspread.report.chart import COLOURS, GREY, Axis, Chart, Mark, Panel, floats, log_ticks
+from seedspread.report.chart import COLOURS, GREY, QUOTED, Axis, Chart, Mark, Panel, floats, log_ticks
 from seedspread.report.material import Material, Run, Setting, origins
 from seedspread.stats.power import BudgetError, f_power, simulated_power
 from seedspread.stats.result import Comparison, Interval
@@ -40,26 +40,35 @@ def answer_chart(material: Material) -> Chart | None:
     """Every comparison's variance ratio, the seed as the unit, with the pooled one beside."""
     rows = [(s, c) for s in material.settings for c in s.comparisons if c.headline.ratio]
     drawn = [(s, c) for s, c in rows if c.headline.interval is not None]
+    drawn.sort(key=lambda pair: pair[1].collapse.found)  # what cannot be judged so stands below the rest
     if not drawn:
         return None
     intervals = [c.headline.interval for _, c in drawn if c.headline.interval is not None]
-    axis = ratio_axis(intervals, "variance ratio (1: no difference)")
+    axis = ratio_axis(intervals, f"variance ratio, {_arms(drawn[0][1])}")
     places = list(range(len(drawn) - 1, -1, -1))
-    seed = Mark(
-        "interval", "seed as the unit, 95% interval",
-        floats([c.headline.ratio or math.nan for _, c in drawn]), floats(places),
-        floats([i.low for i in intervals]), floats([i.high for i in intervals]),
-        tuple(_ratio_label(s, c) for s, c in drawn), COLOURS[0], legend=True,
-    )  # fmt: skip
+    marks = []
+    for failing, name, colour in (
+        (False, "each seed counted once, 95% interval", QUOTED),
+        (True, "runs fail to train: not to be judged so", GREY),
+    ):
+        here = [(p, s, c) for p, (s, c) in zip(places, drawn, strict=True) if c.collapse.found == failing]
+        if here:
+            ends = [c.headline.interval for _, _, c in here if c.headline.interval is not None]
+            marks.append(Mark(
+                "interval", name, floats([c.headline.ratio or math.nan for *_, c in here]),
+                floats([p for p, *_ in here]), floats([i.low for i in ends]), floats([i.high for i in ends]),
+                tuple(_ratio_label(s, c) for _, s, c in here), colour, legend=True,
+            ))  # fmt: skip
     pooled = [(p, c.paper.ratio) for p, (_, c) in zip(places, drawn, strict=True) if c.paper.ratio]
     naive = Mark(
-        "dots", "all runs pooled, as the paper does", floats([r for _, r in pooled]),
-        floats([p for p, _ in pooled]), labels=tuple(f"pooled ratio {number(r)}" for _, r in pooled),
-        colour=COLOURS[1], symbol=2, legend=True,
+        "dots", "every run counted, as the paper does", floats([r for _, r in pooled]),
+        floats([p - 0.22 for p, _ in pooled]), labels=tuple(f"pooled ratio {number(r)}" for _, r in pooled),
+        colour=COLOURS[3], symbol=2, legend=True,
     )  # fmt: skip
-    ticks = tuple((float(p), _short(s, c)) for p, (s, c) in zip(places, drawn, strict=True))
+    names = [f"{_short(s, c)}, {_seeds(c)}" for s, c in drawn]
+    ticks = tuple((float(p), name) for p, name in zip(places, names, strict=True))
     y = Axis(ticks=ticks, range=(-0.6, len(drawn) - 0.4))
-    panel = Panel("", axis, y, (_rule((1, 1), (-0.6, len(drawn) - 0.4)), seed, naive))
+    panel = Panel("", axis, y, (_rule((1, 1), (-0.6, len(drawn) - 0.4)), *marks, naive))
     said = "; ".join(
         f"{_short(s, c)}: {number(c.headline.ratio)} {between(c.headline.interval)}" for s, c in drawn
     )
@@ -67,7 +76,12 @@ def answer_chart(material: Material) -> Chart | None:
         "answer",
         "The variance ratio, and how sure it is",
         f"Right of 1, the first arm ({_arms(drawn[0][1])}) spreads more; left of 1, less. An interval that "
-        "crosses 1 shows no difference.",
+        "crosses 1 shows no difference."
+        + (
+            " † Runs fail to train here: a ratio of variances is the wrong question."
+            if "†" in "".join(names)
+            else ""
+        ),
         f"Variance ratios with 95% intervals. {said}.",
         (panel,),
         origins([s for s, _ in drawn]),
@@ -75,12 +89,17 @@ def answer_chart(material: Material) -> Chart | None:
     )
 
 
+def _seeds(c: Comparison) -> str:
+    first, second = c.seeds
+    return f"{first} seeds" if first == second else f"{first} and {second} seeds"
+
+
 def _arms(c: Comparison) -> str:
     return f"{c.group} over {c.reference}"
 
 
 def _short(s: Setting, c: Comparison) -> str:
-    name = s.title.split(" (")[0]
+    name = s.name
     return name if len(s.comparisons) == 1 else f"{name}: {c.group}"
 
 
@@ -103,10 +122,10 @@ def spread_chart(s: Setting) -> Chart | None:
     means = "; ".join(_arm_words(s, arm) for arm in s.arms if s.of(arm))
     return Chart(
         f"{s.id}-spread",
-        f"Spread over seeds: {s.title}",
+        f"Spread over seeds: {s.name}",
         "Each mark is one run; lines are means, bands ±1 standard deviation. Right: the variance ratio by "
-        "method; blue, the seed is the unit (the first is the figure to quote); grey, every run counted as "
-        "independent.",
+        "method; green, each seed counted once (the first is the figure to quote); grey, every run counted "
+        "as independent.",
         f"{s.value} of every run by arm. {means}.",
         tuple(panels),
         s.origin,
@@ -162,19 +181,19 @@ def _drawable(c: Comparison) -> bool:
 
 def _methods_panel(s: Setting, c: Comparison) -> Panel:
     tests = [t for t in c.tests if t.key in _SHOWN and t.interval is not None and t.estimate]
-    axis = ratio_axis([t.interval for t in tests if t.interval], f"variance of {_arms(c)}")
+    axis = ratio_axis([t.interval for t in tests if t.interval], f"variance ratio, {_arms(c)}")
     marks: list[Mark] = [_rule((1, 1), (-0.6, len(tests) - 0.4))]
     for place, t in zip(range(len(tests) - 1, -1, -1), tests, strict=True):
         if t.interval is None:
             continue
         said = f"{t.name}\n{number(t.estimate)} {between(t.interval)}\np = {p_value(t.p)}"
-        colour = COLOURS[0] if t.key in _SEED_UNIT else GREY
+        colour = QUOTED if t.key in _SEED_UNIT else GREY
         marks.append(
             Mark("interval", t.name, floats([t.estimate or math.nan]), (float(place),),
                  (t.interval.low,), (t.interval.high,), (said,), colour)
         )  # fmt: skip
     ticks = tuple((float(len(tests) - 1 - i), t.name) for i, t in enumerate(tests))
-    title = "variance ratio by method" if len(s.comparisons) == 1 else f"{c.group}: variance ratio by method"
+    title = "ratio by method" if len(s.comparisons) == 1 else f"{c.group}: ratio by method"
     return Panel(title, axis, Axis(ticks=ticks, range=(-0.6, len(tests) - 0.4)), tuple(marks))
 
 
@@ -187,29 +206,29 @@ def forest_chart(material: Material) -> Chart | None:
     by_title = {c.title: c for c in found.comparisons}
     rows = [by_title[title] for title in forest.titles]
     intervals = [c.headline.interval for c in rows if c.headline.interval is not None]
-    axis = ratio_axis([*intervals, forest.interval], "variance of clamp over subtract")
+    axis = ratio_axis([*intervals, forest.interval], f"variance ratio, {_arms(rows[0])}")
     places = floats(range(len(rows), 0, -1))
     each = Mark(
-        "interval", "each dataset", floats([c.headline.ratio or math.nan for c in rows]), places,
+        "interval", "each by itself", floats([c.headline.ratio or math.nan for c in rows]), places,
         floats([i.low for i in intervals]), floats([i.high for i in intervals]),
         tuple(f"{c.title}\n{number(c.headline.ratio)} {between(c.headline.interval)}\n"
               f"p (Holm) = {p_value(c.p_holm)}" for c in rows),
-        COLOURS[0], legend=True,
+        QUOTED, legend=True,
     )  # fmt: skip
     together = Mark(
         "interval", "together (random effects)", (forest.pooled,), (0.0,), (forest.interval.low,),
         (forest.interval.high,), (f"together: {number(forest.pooled)} {between(forest.interval)}",),
-        COLOURS[1], 2, legend=True,
+        COLOURS[3], 2, legend=True,
     )  # fmt: skip
     ticks = (*((p, _dataset(c)) for p, c in zip(places, rows, strict=True)), (0.0, "together"))
     y = Axis(ticks=ticks, range=(-0.6, len(rows) + 0.6))
     panel = Panel("", axis, y, (_rule((1, 1), (-0.6, len(rows) + 0.6)), each, together))
-    chosen = [s for s in material.settings if s.paper in ("cifar10", "cifar100", "svhn", "fashion-mnist")]
+    chosen = [s for s in material.settings if {s.name, str(s.paper)} & {c.stratum for c in rows}]
     return Chart(
         "forest",
-        "Variance ratios across datasets",
-        f"The seed as the unit. Do the datasets differ? Q({forest.df}) = {forest.q:.3g}, "
-        f"p = {p_value(forest.p)}, I² = {forest.i_squared:.0%}; with so few datasets this test is weak.",
+        "Variance ratios together",
+        f"Each seed counted once. Do the ratios differ among themselves? Q({forest.df}) = {forest.q:.3g}, "
+        f"p = {p_value(forest.p)}, I² = {forest.i_squared:.0%}; with so few ratios this test is weak.",
         f"Together {number(forest.pooled)} {between(forest.interval)}; heterogeneity p {p_value(forest.p)}.",
         (panel,),
         origins(chosen),
@@ -223,7 +242,7 @@ def _dataset(c: Comparison) -> str:
     return TITLES.get(c.stratum, c.stratum)
 
 
-_RATIOS = tuple(float(f"{r:.3g}") for r in np.geomspace(1, 60, 25))
+_RATIOS = tuple(float(f"{r:.3g}") for r in np.geomspace(1, 200, 30))
 
 
 @cache
@@ -256,11 +275,11 @@ def power_chart(material: Material) -> Chart | None:
             Mark("line", name, _RATIOS, power, labels=labels, colour=COLOURS[i], symbol=i, legend=True)
         )
         reached = next((r for r, p in zip(_RATIOS, power, strict=True) if p >= 0.8), None)
-        what = f"a ratio of {reached:g} or more" if reached else "no ratio below 60"
+        what = f"a ratio of {reached:g} or more" if reached else "no ratio below 200"
         said.append(f"with {name} ({who}) {what} is seen with power 0.8")
     if len(marks) == 1:
         return None
-    x = Axis("true variance ratio", log=True, ticks=log_ticks(1, 60), range=(1, 60))
+    x = Axis("true variance ratio", log=True, ticks=log_ticks(1, 200), range=(1, 200))
     panel = Panel("", x, Axis("power at the 5% level", range=(0, 1.02)), tuple(marks))
     return Chart(
         "power",
@@ -311,16 +330,20 @@ def _floor_panel(s: Setting) -> Panel:
                 legend=True,
             )
         )
-        marks.append(Mark("dots", "the test set's own", (f.floor,), (y,), labels=(
+        marks.append(Mark("dots", "variance of the test set alone", (f.floor,), (y,), labels=(
             f"{arm}: the test set's own{bound} {number(f.floor)}",), colour=COLOURS[4], symbol=1,
             legend=True))  # fmt: skip
         if f.remaining is not None and f.interval is not None:
-            marks.append(Mark("interval", "what remains, 95% interval", (f.remaining,), (y - 0.2,),
+            marks.append(Mark("interval", "variance that remains, 95% interval", (f.remaining,), (y - 0.2,),
                 (f.interval.low,), (f.interval.high,), (f"{arm}: {f.sentence}",), COLOURS[2], 2,
                 legend=True))  # fmt: skip
     ticks = tuple((float(i), arm) for i, arm in enumerate(reversed(arms)))
     y_axis = Axis(ticks=ticks, range=(-0.6, len(arms) - 0.4))
-    return Panel(s.title.split(" (")[0], Axis(f"variance of {s.value}"), y_axis, tuple(marks))
+    return Panel(s.name, Axis(_squared(s.value)), y_axis, tuple(marks))
+
+
+def _squared(value: str) -> str:
+    return "variance (percentage points²)" if "%" in value else f"variance of {value}"
 
 
 def twins_chart(material: Material) -> Chart | None:
@@ -333,7 +356,7 @@ def twins_chart(material: Material) -> Chart | None:
         for t in {t.group: t for c in s.comparisons for t in c.twins}.values():
             alike = "not known" if t.correlation is None else f"{t.correlation:.2f}"
             copies = f", {t.identical} of {t.seeds} seeds equal to the digit" if t.identical else ""
-            said.append(f"{s.title.split(' (')[0]}, {t.group}: {alike}{copies}")
+            said.append(f"{s.name}, {t.group}: {alike}{copies}")
     return Chart(
         "twins",
         "How alike the twins of one seed are",
@@ -362,5 +385,7 @@ def _twins_panel(s: Setting) -> Panel:
                  labels=labels, colour=arm_colour(s, arm), symbol=s.arms.index(arm), legend=True)
         )  # fmt: skip
     low, high = (min(ends), max(ends)) if ends else (0.0, 1.0)
-    rule = _rule((low, high), (low, high))
-    return Panel(s.title.split(" (")[0], Axis(f"{first}: {s.value}"), Axis(second), (rule, *marks))
+    pad = 0.06 * (high - low) or 1.0
+    ends_ = (low - pad, high + pad)
+    x, y = (Axis(f"{block}: {s.value}", range=ends_) for block in (first, second))
+    return Panel(s.name, x, y, (_rule(ends_, ends_), *marks))

@@ -49,6 +49,7 @@ def _setting(name: str, found: AuditResult) -> Setting:
     return Setting(
         id=slug(name),
         title=TITLES[name],
+        name=TITLES[name],
         study="",
         paper=name,
         arms=("clamp", "subtract"),
@@ -59,6 +60,7 @@ def _setting(name: str, found: AuditResult) -> Setting:
         comparisons=tuple(c for c in found.comparisons if c.stratum == name),
         audit=found,
         config=paper_config(name),
+        configs=(paper_config(name),),
         scale=PAPER,
         profiles=_profiles(name),
     )

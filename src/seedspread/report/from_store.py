@@ -1,6 +1,7 @@
 """A report's material from a store: by its record of studies, by named studies, or by its runs alone."""
 
 import json
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -11,13 +12,10 @@ import pandas as pd
 
 from seedspread import __version__
 from seedspread.campaign.plan import Plan, PlannedRun
-from seedspread.campaign.record import remembered
 from seedspread.campaign.store import RunState, Store
-from seedspread.campaign.study import AuditSpec, NamedRun, Study
+from seedspread.campaign.study import AuditSpec
 from seedspread.config import RunConfig
-from seedspread.errors import SeedspreadError
 from seedspread.objective.schedule import layer_margins
-from seedspread.presets import check
 from seedspread.report.layers import read_layers
 from seedspread.report.material import (
     Material,
@@ -30,9 +28,10 @@ from seedspread.report.material import (
     slug,
     try_audit,
 )
+from seedspread.report.plans import ReportError, plans_of
 from seedspread.report.scale import TITLES, paper_setting, scale_of
 from seedspread.stats.audit import audit
-from seedspread.stats.result import AuditResult
+from seedspread.stats.result import AuditResult, Comparison
 from seedspread.stats.runs import read_run
 from seedspread.stats.table import TableError
 from seedspread.stats.verdict import verdict
@@ -41,116 +40,54 @@ Tell = Callable[[str], None]
 VALUE = "test accuracy (%)"
 
 
-class ReportError(SeedspreadError):
-    """There is nothing to report on, or nowhere to write it."""
-
-
 def from_store(path: Path, studies: Iterable[str], data_dir: Path | None, tell: Tell) -> Material:
     """Everything a store holds; what is missing is said, and is no error."""
     if not path.is_dir():
         raise ReportError(f"{path} is not a folder of runs; make one with: seedspread campaign run STUDY")
     store = Store(path)
     tell("looking for studies")
-    plans, problems = _plans(store, studies, data_dir)
+    plans, problems = plans_of(store, studies, data_dir)
     settings: list[Setting] = []
     for plan in plans:
         settings += _Reading(plan, tell, problems).settings()
     found = ordered(_once(settings))
-    across = _across(found, tell)
-    found = _adjusted(found, across)
+    across, family = _across(found, tell)
+    found = _adjusted(found, across, family)
     return Material(
         title=_title(plans, path),
         source=relative(path.absolute()),
         settings=found,
         across=across,
         notes=tuple(dict.fromkeys(p.study.note for p in plans if p.study.note)),
-        problems=tuple(dict.fromkeys([*problems, *store.problems()])),
+        problems=tuple(dict.fromkeys(_inside(path, line) for line in [*problems, *store.problems()])),
         provenance=_provenance(store, plans, found),
     )
 
 
 def _once(settings: list[Setting]) -> list[Setting]:
-    """A setting that two studies share is shown once, under both names."""
-    first: dict[frozenset[str], Setting] = {}
+    """The same comparison of the same runs in two studies is shown once, under both names."""
+    first: dict[tuple[object, ...], Setting] = {}
     for s in settings:
-        known = first.get(frozenset(s.states))
-        if known is None or known.arms != s.arms:
-            first.setdefault(frozenset(s.states), s)
+        what = (frozenset(s.states), s.group, s.arms, s.block)
+        known = first.get(what)
+        if known is None:
+            first[what] = s
         else:
-            title = f"{known.title.removesuffix(')')}, {s.study})" if s.paper else known.title
-            first[frozenset(s.states)] = replace(known, title=title)
+            studies = f"{known.study}, {s.study}"
+            first[what] = replace(known, title=f"{known.name} ({studies})", study=studies)
     return list(first.values())
+
+
+def _inside(store: Path, line: str) -> str:
+    """A page travels: it names files by their place in the store, and nobody's folders."""
+    for folder in (str(store.absolute()), str(store)):
+        line = line.replace(f"{folder}/", "")
+    return line
 
 
 def _title(plans: list[Plan], path: Path) -> str:
     titles = [plan.study.title for plan in plans]
     return titles[0] if len(titles) == 1 else f"{len(titles)} studies in {relative(path.absolute())}"
-
-
-def _plans(store: Store, studies: Iterable[str], data_dir: Path | None) -> tuple[list[Plan], list[str]]:
-    named = [Study.from_file(name) for name in studies]
-    if named:
-        return [part.plan(store, data_dir) for study in named for part in study.parts], []
-    plans, problems = remembered(store)
-    if not plans:
-        plans = [_plan_of_runs(store)]
-    return plans, problems
-
-
-def _plan_of_runs(store: Store) -> Plan:
-    """Where no study is known, the finished runs themselves say in what they differ."""
-    configs: dict[str, RunConfig] = {}
-    for key in store.keys():  # noqa: SIM118 - not a dict
-        row = read_run(store.folder(key)) if store.is_done(key) else None
-        if isinstance(row, dict):
-            try:
-                configs[key] = check(
-                    json.loads((store.folder(key) / "provenance.json").read_text())["config"]
-                )
-            except (OSError, ValueError, KeyError, SeedspreadError):
-                continue
-    if not configs:
-        raise ReportError(
-            f"{store.path} holds no finished run and no record of a study; name its study with --study, "
-            "or run one with: seedspread campaign run STUDY --store DIR"
-        )
-    name = relative(store.path.absolute())
-    runs = []
-    cells = _cells(configs)
-    for key, config in configs.items():
-        runs.append(PlannedRun(NamedRun(name, cells[key], config.seeds.run, config), key))
-    factors = {factor for cell in cells.values() for factor, _ in cell}
-    spec = None
-    levels = {dict(cell).get("margin_type") for cell in cells.values()}
-    if "subtract" in levels and len(levels) > 1:
-        block = ("stability",) if "stability" in factors else ()
-        by = "condition" if "condition" in factors else None
-        spec = AuditSpec(group="margin_type", reference="subtract", block=block, by=by)
-    study = Study(name, f"The finished runs in {name}", tuple(r.named for r in runs), spec)
-    return Plan(study, store, None, tuple(runs))
-
-
-def _cells(configs: dict[str, RunConfig]) -> dict[str, tuple[tuple[str, str], ...]]:
-    """Margin type and stability where they vary, and all else that varies as one `condition`."""
-    flat = {key: _flat(config) for key, config in configs.items()}
-    names = list(dict.fromkeys(name for fields in flat.values() for name in fields))
-    vary = [n for n in names if len({fields.get(n) for fields in flat.values()}) > 1]
-    own = ("objective.margin_type", "objective.stability")
-    out = {}
-    for key, fields in flat.items():
-        cell = [(n.split(".")[1], str(fields[n])) for n in own if n in vary]
-        rest = ", ".join(f"{n}={fields.get(n)}" for n in vary if n not in own)
-        out[key] = tuple(cell + ([("condition", rest)] if rest else []))
-    return out
-
-
-def _flat(config: RunConfig) -> dict[str, str]:
-    values = config.model_dump(mode="json", exclude={"seeds", "runtime"})
-    return {
-        f"{part}.{k}": json.dumps(v) if not isinstance(v, str) else v
-        for part, fields in values.items()
-        for k, v in fields.items()
-    }
 
 
 class _Reading:
@@ -194,6 +131,9 @@ class _Reading:
             if isinstance(row, str):
                 self._problems.append(row)
                 continue
+            if not math.isfinite(row["accuracy"]):
+                self._problems.append(f"{folder}: its accuracy is not a number, and it is left out")
+                continue
             layers = read_layers(folder, tuple(layer_margins(planned.named.config)))
             if isinstance(layers, str):
                 self._problems.append(layers)
@@ -205,7 +145,7 @@ class _Reading:
             block = ", ".join(str(cell[b]) for b in spec.block) if spec else ""
             run = Run(
                 arm, block, str(planned.named.seed), value, planned.key, row["collapsed"],
-                planned.named.config.objective.margin_type == "clamp",
+                _clamps(planned.named.config),
                 None if isinstance(layers, str) else layers,
             )  # fmt: skip
             shares = {"accuracy": value, "majority": 100 * row["majority"]}
@@ -222,16 +162,17 @@ class _Reading:
     ) -> Setting:
         study, spec = self._plan.study, self._spec
         runs = [run for _, run in rows]
-        config = _typical(planned, spec)
+        config = _typical(planned)
         paper = paper_setting(config) if spec and spec.group == "margin_type" else None
         partial = any("partial" in str(row["dataset"]) for row, _ in rows)
         arms = _arms(planned, spec)
-        comparisons = (
-            () if isinstance(found, str) else tuple(c for c in found.comparisons if c.stratum == level)
-        )
+        audited = None if isinstance(found, str) or _same_runs(planned, spec) else found
+        comparisons = tuple(c for c in audited.comparisons if c.stratum == level) if audited else ()
+        name = TITLES[paper] if paper else f"{study.name}: {level}" if level else study.name
         return Setting(
             id=slug(f"{study.name} {level}"),
-            title=_name(study.name, level, paper),
+            title=f"{name} ({study.name})" if paper else name,
+            name=name,
             study=study.name,
             paper=paper,
             arms=arms,
@@ -240,9 +181,10 @@ class _Reading:
             value=VALUE,
             runs=tuple(runs),
             comparisons=comparisons,
-            audit=None if isinstance(found, str) else found,
-            why=found if isinstance(found, str) else "" if comparisons else "an arm has no finished run yet",
+            audit=audited,
+            why=_why(found, comparisons, planned, spec),
             config=config,
+            configs=tuple({r.named.cell: r.named.config for r in planned}.values()),
             scale=scale_of(config, paper, partial),
             profiles=arm_profiles(runs, arms),
             courses=arm_courses(runs, arms),
@@ -250,7 +192,35 @@ class _Reading:
         )
 
 
-def _typical(planned: list[PlannedRun], spec: AuditSpec | None) -> RunConfig:
+def _why(
+    found: "AuditResult | str",
+    comparisons: tuple[Comparison, ...],
+    planned: list[PlannedRun],
+    spec: AuditSpec | None,
+) -> str:
+    """Why there is no comparison; empty if there is one."""
+    if comparisons:
+        return ""
+    if _same_runs(planned, spec):
+        return "its arms are the same runs: what is compared makes no difference to this way of training"
+    return found if isinstance(found, str) else "an arm has no finished run yet"
+
+
+def _same_runs(planned: list[PlannedRun], spec: AuditSpec | None) -> bool:
+    """Arms that share a run cannot be compared: cross entropy, for one, has no margin."""
+    if spec is None:
+        return False
+    arms: dict[str, set[str]] = {}
+    for run in planned:
+        arms.setdefault(str(dict(run.named.cell)[spec.group]), set()).add(run.key)
+    return sum(map(len, arms.values())) > len(set().union(*arms.values()))
+
+
+def _clamps(config: RunConfig) -> bool:
+    return config.objective.margin_type == "clamp" and config.training.rule != "cross_entropy"
+
+
+def _typical(planned: list[PlannedRun]) -> RunConfig:
     """A run that clamps, if there is one: its margins are the setting's."""
     clamps = [r for r in planned if r.named.config.objective.margin_type == "clamp"]
     return (clamps or planned)[0].named.config
@@ -263,51 +233,48 @@ def _arms(planned: list[PlannedRun], spec: AuditSpec | None) -> tuple[str, ...]:
     return (*(a for a in levels if a != spec.reference), spec.reference)
 
 
-def _name(study: str, level: str, paper: str | None) -> str:
-    if paper:
-        return f"{TITLES[paper]} ({study})"
-    return f"{study}: {level}" if level else study
+_DATASETS = ("cifar10", "cifar100", "svhn", "fashion-mnist")
 
 
-def _across(settings: tuple[Setting, ...], tell: Tell) -> AuditResult | None:
-    """The paper's comparison on its datasets, adjusted together; each dataset once, at one scale."""
-    for same in (True, False):
-        chosen = {
-            s.paper: s
-            for s in reversed(settings)
-            if s.is_the_papers
-            and s.comparisons
-            and s.scale.same is same
-            and s.paper in ("cifar10", "cifar100", "svhn", "fashion-mnist")
-        }
-        if len(chosen) < 2:
-            continue
-        rows = [
-            {"accuracy": r.value, "margin_type": r.arm, "stability": r.block or "one", "seed": r.seed,
-             "dataset": TITLES[str(s.paper)]}
-            for s in ordered(list(chosen.values()))
-            for r in s.runs
-        ]  # fmt: skip
-        tell("auditing the datasets together")
-        try:
-            return audit(pd.DataFrame(rows), "accuracy", "margin_type", "subtract", "stability", by="dataset")
-        except TableError:
-            continue
-    return None
+def _across(settings: tuple[Setting, ...], tell: Tell) -> tuple[AuditResult | None, dict[str, str]]:
+    """The paper's comparison on its datasets, adjusted together; and which setting is which stratum, by id.
+
+    Each dataset once, all of one size, and none in which runs fail: there is no ratio to adjust or to pool.
+    """
+    sizes: dict[str, dict[str, Setting]] = {}
+    for s in settings:
+        sound = len(s.comparisons) == 1 and not s.comparisons[0].collapse.found
+        if s.is_the_papers and s.paper in _DATASETS and sound:
+            sizes.setdefault(s.scale.size, {}).setdefault(str(s.paper), s)
+    chosen = list(max(sizes.values(), key=len, default={}).values())
+    if len(chosen) < 2:
+        return None, {}
+    rows = [
+        {"accuracy": r.value, "margin_type": r.arm, "stability": r.block or "one", "seed": r.seed,
+         "dataset": TITLES[str(s.paper)]}
+        for s in chosen
+        for r in s.runs
+    ]  # fmt: skip
+    tell("auditing the datasets together")
+    try:
+        found = audit(pd.DataFrame(rows), "accuracy", "margin_type", "subtract", "stability", by="dataset")
+    except TableError:
+        return None, {}
+    return found, {s.id: TITLES[str(s.paper)] for s in chosen}
 
 
-def _adjusted(settings: tuple[Setting, ...], across: AuditResult | None) -> tuple[Setting, ...]:
+def _adjusted(
+    settings: tuple[Setting, ...], across: AuditResult | None, family: dict[str, str]
+) -> tuple[Setting, ...]:
     """Comparisons that are one of several datasets know it: their p value is adjusted over all of them."""
-    if across is None:
-        return settings
-    family = {c.stratum: c.p_holm for c in across.comparisons}
+    adjusted = {c.stratum: c.p_holm for c in across.comparisons} if across else {}
     out = []
     for s in settings:
-        name = TITLES.get(str(s.paper))
-        if s.is_the_papers and name in family and len(s.comparisons) == 1:
-            c = replace(s.comparisons[0], p_holm=family[name])
-            s = replace(s, comparisons=(replace(c, verdict=verdict(c, len(family))),))  # noqa: PLW2901
-        out.append(s)
+        if s.id not in family:
+            out.append(s)
+            continue
+        c = replace(s.comparisons[0], p_holm=adjusted[family[s.id]])
+        out.append(replace(s, comparisons=(replace(c, verdict=verdict(c, len(family))),)))
     return tuple(out)
 
 
@@ -337,11 +304,17 @@ def _facts(folder: Path) -> list[tuple[str, str]]:
             ("data", f"{result['dataset']}, fingerprint {result['fingerprint']}"),
             ("trained with", versions),
             ("Python", str(provenance["python"])),
-            ("machine", f"{provenance['platform']}, {provenance['threads']} threads per run"),
+            ("machine", _machine(provenance)),
             ("ended", str(provenance["ended"])[:19].replace("T", " ") + " UTC"),
         ]
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return []
+
+
+def _machine(provenance: dict[str, Any]) -> str:
+    processor = f", {provenance['processor']}" if provenance.get("processor") else ""
+    threads = provenance["threads"]
+    return f"{provenance['platform']}{processor}, {threads} thread{'' if threads == 1 else 's'} per run"
 
 
 def _listed(counts: Counter[str]) -> str:

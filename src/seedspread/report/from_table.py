@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from seedspread import __version__
-from seedspread.report.material import Material, Run, Setting, relative, slug
+from seedspread.report.material import Material, Run, Setting, ordered, relative, slug
 from seedspread.report.scale import Scale
 from seedspread.stats.audit import audit
 from seedspread.stats.result import AuditResult, Strip
@@ -19,7 +19,7 @@ def from_table(
     return Material(
         title=f"{value} by {group}",
         source=relative(path),
-        settings=tuple(_setting(found, stratum, path) for stratum in strata),
+        settings=ordered([_setting(found, stratum, path) for stratum in strata]),
         across=found if found.forest is not None else None,
         notes=found.notes,
         provenance=(
@@ -36,6 +36,7 @@ def _setting(found: AuditResult, stratum: str, path: Path) -> Setting:
     return Setting(
         id=slug(stratum or path.stem),
         title=stratum or path.stem,
+        name=stratum or path.stem,
         study="",
         paper=None,
         arms=arms,

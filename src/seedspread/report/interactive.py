@@ -18,7 +18,12 @@ def chart_values(chart: Chart) -> dict[str, Any]:
     return {
         "panels": [panel_values(panel, chart.height) for panel in chart.panels],
         "legend": [
-            {"name": name, "colour": first[name].colour, "symbol": first[name].symbol} for name in order
+            {
+                "name": name,
+                "colour": first[name].colour,
+                "symbol": first[name].symbol if first[name].has_markers else -1,
+            }
+            for name in order
         ],
     }
 
@@ -44,6 +49,7 @@ def _axis(axis: Axis) -> dict[str, Any]:
         "title": {"text": html.escape(axis.title), "standoff": 8, "font": {"size": 12}},
         "automargin": True,
         "zeroline": False,
+        "tickangle": 0,
     }
     if axis.log:
         out["type"] = "log"
@@ -64,7 +70,7 @@ def _trace(mark: Mark, panel: Panel) -> dict[str, Any]:
             "y": _numbers((*mark.high, *reversed(mark.low))),
             "fill": "toself",
             "fillcolor": _see_through(mark.colour),
-            "line": {"width": 0},
+            "line": {"width": 0, "color": mark.colour},
             "mode": "lines",
             "hoverinfo": "skip",
         }
@@ -76,7 +82,7 @@ def _trace(mark: Mark, panel: Panel) -> dict[str, Any]:
     hover = _hover(mark)
     if mark.kind == "line":
         shape = {"color": mark.colour, "width": 2}
-        mode = "lines+markers" if 2 < len(mark.x) <= 12 else "lines"
+        mode = "lines+markers" if mark.has_markers else "lines"
         return common | hover | {"mode": mode, "line": shape, "marker": marker | {"size": 6}}
     if mark.kind == "interval":
         return common | hover | {"mode": "markers", "marker": marker | {"size": 9}} | _bars(mark, panel.x)
@@ -84,9 +90,7 @@ def _trace(mark: Mark, panel: Panel) -> dict[str, Any]:
 
 
 def _hover(mark: Mark) -> dict[str, Any]:
-    if mark.labels:
-        return {"text": [_lines(text) for text in mark.labels], "hovertemplate": "%{text}<extra></extra>"}
-    return {"hovertemplate": f"{html.escape(mark.name)}<br>%{{x}}, %{{y:.4g}}<extra></extra>"}
+    return {"text": [_lines(text) for text in mark.labels], "hovertemplate": "%{text}<extra></extra>"}
 
 
 def _lines(text: str) -> str:

@@ -1,10 +1,13 @@
 """The figures about layers: saturation and gradients, at the end and over training, and accuracy by layer."""
 
+import math
+from dataclasses import replace
+
 import numpy as np
 
 from seedspread.report.chart import COLOURS, Axis, Chart, Mark, Panel, floats, layer_colour, log_ticks
 from seedspread.report.figures import arm_colour
-from seedspread.report.layers import Course, Profile
+from seedspread.report.layers import Course, Profile, profile
 from seedspread.report.material import Material, Setting
 from seedspread.stats.correlation import seed_correlation
 from seedspread.stats.verdict import between
@@ -18,7 +21,7 @@ def profile_chart(material: Material, s: Setting) -> Chart | None:
     rates, norms = s.profiles.get("rate", {}), s.profiles.get("gradient", {})
     low = material.paper("cifar10-low") if s.paper == "cifar10" else None
     lines = [
-        _profile_marks(_rate_name(arm, p), p, arm_colour(s, arm), i, 100)
+        _profile_marks(_rate_name(arm, p), p, arm_colour(s, arm), i + 3 * p.would_be, 100)
         for i, (arm, p) in enumerate(rates.items())
     ]
     if low is not None and "clamp" in low.profiles.get("rate", {}):
@@ -40,8 +43,8 @@ def profile_chart(material: Material, s: Setting) -> Chart | None:
         return None
     return Chart(
         f"{s.id}-profiles",
-        f"Profiles by layer: {s.title}",
-        "With the final weights; bands are ±1 sd over runs. A would-be rate is what these margins would cut "
+        f"Profiles by layer: {s.name}",
+        "With the final weights; bands are ±1 sd over seeds. A would-be rate is what these margins would cut "
         "of a run that does not clamp; only the clamp's own rate is saturation.",
         _profile_words(rates, norms),
         tuple(panels),
@@ -62,7 +65,7 @@ def _layers_axis(profiles: dict[str, Profile]) -> Axis:
 
 def _norm_axis(marks: tuple[Mark, ...]) -> Axis:
     """Logarithmic, with round numbers over the range of what is drawn."""
-    ends = [v for m in marks for v in (*m.y, *m.low, *m.high) if v > 0]
+    ends = [v for m in marks for v in (*m.y, *m.low, *m.high) if 0 < v < math.inf]
     low, high = (min(ends) / 1.2, max(ends) * 1.2) if ends else (0.1, 1.0)
     return Axis(_GRADIENT, log=True, ticks=log_ticks(low, high), range=(low, high))
 
@@ -80,9 +83,10 @@ def _profile_marks(name: str, p: Profile, colour: str, symbol: int, times: float
 def _band(
     name: str, x: tuple[float, ...], mean: np.ndarray, sd: np.ndarray, colour: str, positive: bool
 ) -> Mark:
-    """A norm is positive: on its logarithmic axis a band cannot go below a tenth of the mean."""
+    """A norm is positive: a band ends at a tenth of its mean, on a logarithmic axis; a share ends at 100%."""
     low = np.maximum(mean - sd, mean / 10 if positive else 0)
-    return Mark("band", name, x, floats(mean), floats(low), floats(mean + sd), colour=colour)
+    high = mean + sd if positive else np.minimum(mean + sd, 100)
+    return Mark("band", name, x, floats(mean), floats(low), floats(high), colour=colour)
 
 
 def _profile_words(rates: dict[str, Profile], norms: dict[str, Profile]) -> str:
@@ -107,13 +111,16 @@ def course_chart(s: Setting, quantity: str) -> Chart | None:
     panels = []
     for arm, c in found.items():
         marks = _course_marks(c, 100 if rate else 1)
-        title, axis = (_rate_name(arm, c), Axis(_RATE)) if rate else (arm, _norm_axis(marks))
-        panels.append(Panel(title, Axis("epoch"), axis, marks))
+        panels.append(Panel(_rate_name(arm, c) if rate else arm, Axis("epoch"), Axis(), marks))
+    # One scale for all panels, so that they can be compared by eye.
+    marks = tuple(mark for panel in panels for mark in panel.marks)
+    axis = Axis(_RATE, range=(0, 102)) if rate else _norm_axis(marks)
+    panels = [replace(panel, y=axis) for panel in panels]
     what = "Clamp activation rate" if rate else "Gradient norms"
     return Chart(
         f"{s.id}-{quantity}-over-training",
-        f"{what} over training: {s.title}",
-        "Means over each epoch's batches, as they were trained; a line per layer, bands ±1 sd over runs.",
+        f"{what} over training: {s.name}",
+        "Means over each epoch's batches, as they were trained; a line per layer, bands ±1 sd over seeds.",
         _course_words(found, 100 if rate else 1),
         tuple(panels),
         s.origin,
@@ -166,7 +173,7 @@ def rate_accuracy_chart(s: Setting) -> Chart | None:
     panel = Panel("", Axis(f"{_RATE} at layer 0"), Axis(s.value), tuple(marks))
     return Chart(
         f"{s.id}-rate-and-accuracy",
-        f"Rate and accuracy, seed by seed: {s.title}",
+        f"Rate and accuracy, seed by seed: {s.name}",
         "Does a seed whose clamp cuts more end elsewhere? Correlations, 95% intervals, the seed as the unit: "
         f"{words}.",
         f"Layer-0 rate against final value. {words}.",
@@ -180,15 +187,17 @@ def accuracy_chart(s: Setting) -> Chart | None:
     marks: list[Mark] = []
     said = []
     for i, arm in enumerate(s.arms):
-        probes = [r.layers.probes for r in s.of(arm) if r.layers is not None and len(r.layers.probes) > 1]
-        same = [p for p in probes if [k for k, _ in p] == [k for k, _ in probes[0]]]
-        if not same:
+        runs = [r for r in s.of(arm) if r.layers is not None and len(r.layers.probes) > 1]
+        probes = [r.layers.probes for r in runs if r.layers is not None]
+        if not probes:
             continue
-        layers = [k for k, _ in same[0]]
-        values = 100 * np.array([[a for _, a in p] for p in same])
-        mean, colour = values.mean(axis=0), arm_colour(s, arm)
-        if len(same) > 1:
-            marks.append(_band(arm, floats(layers), mean, values.std(axis=0, ddof=1), colour, False))
+        layers = [k for k, _ in probes[0]]
+        band = profile(
+            [r.seed for r in runs], [100 * np.array([a for _, a in p]) for p in probes], would_be=False
+        )
+        mean, colour = band.mean, arm_colour(s, arm)
+        if band.sd is not None:
+            marks.append(_band(arm, floats(layers), mean, band.sd, colour, False))
         labels = tuple(f"{arm}, layer {k}\n{m:.4g}%" for k, m in zip(layers, mean, strict=True))
         marks.append(
             Mark(
@@ -200,11 +209,12 @@ def accuracy_chart(s: Setting) -> Chart | None:
         )
     if not marks:
         return None
-    panel = Panel("", Axis("layer"), Axis(s.value), tuple(marks))
+    ticks = tuple((float(k), str(k)) for k in sorted({int(x) for m in marks for x in m.x}))
+    panel = Panel("", Axis("layer", ticks=ticks), Axis(s.value), tuple(marks))
     return Chart(
         f"{s.id}-accuracy-by-layer",
-        f"Accuracy by layer: {s.title}",
-        "A linear probe on each layer's features, mean and ±1 sd over runs.",
+        f"Accuracy by layer: {s.name}",
+        "A linear probe on each layer's features; mean and ±1 sd over seeds.",
         "; ".join(said) + ".",
         (panel,),
         s.origin,

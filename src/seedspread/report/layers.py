@@ -1,7 +1,7 @@
 """Rates and gradient norms by layer, at the end and over training, read from runs' folders without torch."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
 from seedspread.objective.histogram import rate_from_histogram, rates_from_histograms
-
-Floats = NDArray[np.float64]
+from seedspread.stats.bands import Band, Floats, over_seeds
 
 # More epochs than this cannot be told apart in a picture; every so many-th is kept.
 _EPOCHS_DRAWN = 120
@@ -52,7 +51,8 @@ def read_layers(folder: Path, margins: tuple[float, ...]) -> RunLayers | str:
     try:
         return _read(str(folder), margins, (folder / "result.json").stat().st_mtime_ns)
     except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
-        return f"{folder}: its layers cannot be read: {str(error).splitlines()[0]}"
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        return f"{folder}: its layers cannot be read: {reason}"
 
 
 @lru_cache(maxsize=20_000)
@@ -61,6 +61,8 @@ def _read(folder: str, margins: tuple[float, ...], _: int) -> RunLayers:
     where = Path(folder)
     result = json.loads((where / "result.json").read_bytes())
     layers = result["layers"]
+    if len(layers) != len(margins):
+        raise ValueError(f"it has {len(layers)} layers where its config has {len(margins)}")
     rate = [layer["clamp_activation_rate"] for layer in layers]
     if None in rate:
         with safe_open(where / "predictions.safetensors", framework="numpy") as file:
@@ -73,7 +75,7 @@ def _read(folder: str, margins: tuple[float, ...], _: int) -> RunLayers:
         epochs=epochs,
         rates=rates,
         gradients=gradients,
-        probes=tuple((p["layer"], p["test_accuracy"]) for p in result["probes"] if p["repeat"] == 0),
+        probes=tuple((p["layer"], float(p["test_accuracy"])) for p in result["probes"] if p["repeat"] == 0),
         positive_pairs=float(result["positive_pairs"]),
         pair_share=float(result["pair_share"]),
     )
@@ -99,44 +101,33 @@ def _history(path: Path, margins: tuple[float, ...]) -> tuple[NDArray[np.int64],
 
 
 @dataclass(frozen=True)
-class Profile:
-    """A quantity by layer over the runs of one arm: mean and, of two runs or more, sd; `(L,)` each."""
+class Profile(Band):
+    """A quantity by layer in one arm: `(L,)` mean and sd over seeds; `would_be` if nothing was clamped."""
 
-    mean: Floats
-    sd: Floats | None
-    runs: int
     would_be: bool = False
 
 
 @dataclass(frozen=True)
-class Course:
-    """A quantity over training and layers: `(E,)` epochs, `(E, L)` mean and sd over runs."""
+class Course(Band):
+    """A quantity over training in one arm: `(E, L)` mean and sd over seeds, at the epochs `(E,)`."""
 
-    epochs: NDArray[np.int64]
-    mean: Floats
-    sd: Floats | None
-    runs: int
+    epochs: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     would_be: bool = False
 
 
-def profile(values: list[Floats], would_be: bool) -> Profile | None:
-    """Of runs with one number of layers; None of no run."""
-    same = [v for v in values if len(v) == len(values[0])]
-    if not same:
-        return None
-    stacked = np.stack(same)
-    return Profile(stacked.mean(axis=0), _sd(stacked), len(same), would_be)
+def profile(seeds: list[str], values: list[Floats], would_be: bool) -> Profile:
+    """Of runs with as many layers as the first."""
+    same = [(s, v) for s, v in zip(seeds, values, strict=True) if v.shape == values[0].shape]
+    band = over_seeds([s for s, _ in same], [v for _, v in same])
+    return Profile(band.mean, band.sd, band.seeds, would_be)
 
 
-def course(epochs: list[NDArray[np.int64]], values: list[Floats], would_be: bool) -> Course | None:
+def course(seeds: list[str], epochs: list[NDArray[np.int64]], values: list[Floats], would_be: bool) -> Course:
     """Of runs with the same epochs and layers as the first."""
-    same = [v for e, v in zip(epochs, values, strict=True) if np.array_equal(e, epochs[0])]
-    same = [v for v in same if v.shape == values[0].shape]
-    if not same:
-        return None
-    stacked = np.stack(same)
-    return Course(epochs[0], stacked.mean(axis=0), _sd(stacked), len(same), would_be)
-
-
-def _sd(stacked: Floats) -> Floats | None:
-    return stacked.std(axis=0, ddof=1) if len(stacked) > 1 else None
+    same = [
+        (s, v)
+        for s, e, v in zip(seeds, epochs, values, strict=True)
+        if np.array_equal(e, epochs[0]) and v.shape == values[0].shape
+    ]
+    band = over_seeds([s for s, _ in same], [v for _, v in same])
+    return Course(band.mean, band.sd, band.seeds, epochs[0], would_be)

@@ -1,8 +1,8 @@
 """What a report is made of, whatever it comes from: settings with their runs, audits and layers."""
 
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -53,8 +53,10 @@ class Setting:
 
     Attributes:
         id: short and stable.
-        title: for people.
+        title: for people; no two settings of a report have the same.
+        name: shorter, without the study, where that is clear.
         study: the study's name; empty for a table.
+        studies: the names of all studies that share it, joined.
         paper: the paper's setting that it stands for, if any.
         arms: the groups, the reference last.
         group: the factor that is compared.
@@ -64,7 +66,8 @@ class Setting:
         comparisons: the audit's.
         audit: the whole of it; None where there is none.
         why: why there is none, or what is wrong with it.
-        config: of one of its runs.
+        config: of one of its runs, one that clamps if any does.
+        configs: of every cell.
         scale: the paper's, or not.
         profiles: `rate` and `gradient` by arm, with the final weights.
         courses: the same over training.
@@ -73,6 +76,7 @@ class Setting:
 
     id: str
     title: str
+    name: str
     study: str
     paper: str | None
     arms: tuple[str, ...]
@@ -84,10 +88,12 @@ class Setting:
     audit: AuditResult | None = None
     why: str = ""
     config: RunConfig | None = None
+    configs: tuple[RunConfig, ...] = ()
     scale: Scale = UNKNOWN
     profiles: dict[str, dict[str, Profile]] = field(default_factory=dict)
     courses: dict[str, dict[str, Course]] = field(default_factory=dict)
     states: dict[str, RunState] = field(default_factory=dict)
+    studies: str = ""
 
     @property
     def is_the_papers(self) -> bool:
@@ -161,9 +167,32 @@ def origins(settings: list[Setting]) -> str:
 
 
 def ordered(settings: list[Setting]) -> tuple[Setting, ...]:
-    """The paper's first, in its order."""
-    names = list(TITLES)
-    return tuple(sorted(settings, key=lambda s: names.index(s.paper) if s.paper in names else len(names)))
+    """The paper's first, in its order; each with an id, a title and a name of its own."""
+    order = list(TITLES)
+    found = sorted(settings, key=lambda s: order.index(s.paper) if s.paper in order else len(order))
+    ids, titles = _unlike([s.id for s in found], _RESERVED), _unlike([s.title for s in found])
+    names = Counter(s.name for s in found)
+    return tuple(
+        replace(s, id=own, title=title, name=s.name if names[s.name] == 1 else title)
+        for s, own, title in zip(found, ids, titles, strict=True)
+    )
+
+
+# Ids of the page's own parts.
+_RESERVED = ("layers", "datasets", "trust", "setup", "paper-check")
+
+
+def _unlike(names: list[str], taken: tuple[str, ...] = ()) -> list[str]:
+    """Two that are alike get numbers: on a page, and in a folder, one would hide the other."""
+    seen, out = set(taken), []
+    for name in names:
+        number, own = 1, name
+        while own in seen:
+            number += 1
+            own = f"{name}-{number}"
+        seen.add(own)
+        out.append(own)
+    return out
 
 
 def try_audit(frame: pd.DataFrame, spec: AuditSpec, by: str | None, tell: Callable[[str], None]) -> Any:
@@ -178,33 +207,31 @@ def try_audit(frame: pd.DataFrame, spec: AuditSpec, by: str | None, tell: Callab
 def arm_profiles(runs: list[Run], arms: tuple[str, ...]) -> dict[str, dict[str, Profile]]:
     """`rate` and `gradient` with the final weights, by arm."""
     out: dict[str, dict[str, Profile]] = {"rate": {}, "gradient": {}}
-    for arm in arms:
-        layers = [r.layers for r in runs if r.arm == arm and r.layers is not None]
-        for name, values in (("rate", [x.rate for x in layers]), ("gradient", [x.gradient for x in layers])):
-            found = profile(values, would_be=_would_be(runs, arm)) if values else None
-            if found is not None:
-                out[name][arm] = found
+    for arm, seeds, layers, would_be in _with_layers(runs, arms):
+        out["rate"][arm] = profile(seeds, [x.rate for x in layers], would_be)
+        out["gradient"][arm] = profile(seeds, [x.gradient for x in layers], would_be)
     return out
 
 
 def arm_courses(runs: list[Run], arms: tuple[str, ...]) -> dict[str, dict[str, Course]]:
     """The same over training."""
     out: dict[str, dict[str, Course]] = {"rate": {}, "gradient": {}}
-    for arm in arms:
-        layers = [r.layers for r in runs if r.arm == arm and r.layers is not None]
+    for arm, seeds, layers, would_be in _with_layers(runs, arms):
         epochs = [x.epochs for x in layers]
-        for name, values in (
-            ("rate", [x.rates for x in layers]),
-            ("gradient", [x.gradients for x in layers]),
-        ):
-            found = course(epochs, values, would_be=_would_be(runs, arm)) if values else None
-            if found is not None:
-                out[name][arm] = found
+        out["rate"][arm] = course(seeds, epochs, [x.rates for x in layers], would_be)
+        out["gradient"][arm] = course(seeds, epochs, [x.gradients for x in layers], would_be)
     return out
 
 
-def _would_be(runs: list[Run], arm: str) -> bool:
-    return not all(r.clamps for r in runs if r.arm == arm)
+def _with_layers(
+    runs: list[Run], arms: tuple[str, ...]
+) -> Iterator[tuple[str, list[str], list[RunLayers], bool]]:
+    """By arm that has any: seeds, layers, and whether any of its rates is only would-be."""
+    for arm in arms:
+        known = [r for r in runs if r.arm == arm and r.layers is not None]
+        if known:
+            layers = [r.layers for r in known if r.layers is not None]
+            yield arm, [r.seed for r in known], layers, not all(r.clamps for r in known)
 
 
 def slug(text: str) -> str:

@@ -11,9 +11,10 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from seedspread.report.answer import answer
-from seedspread.report.chart import Chart
+from seedspread.report.chart import DARK, Chart
 from seedspread.report.drawn import still
 from seedspread.report.figures import answer_chart
+from seedspread.report.glossary import WORDS
 from seedspread.report.interactive import chart_values
 from seedspread.report.material import Material
 from seedspread.report.sections import Section, missing, sections
@@ -38,35 +39,40 @@ class Report:
     @property
     def charts(self) -> list[Chart]:
         """Every figure, the answer's first."""
-        found = [b for s in self.sections for b in (*s.blocks, *s.folded) if isinstance(b, Chart)]
+        found = [b for s in self.sections for b in s.all if isinstance(b, Chart)]
         return [*([self.picture] if self.picture else []), *found]
 
     @property
     def tables(self) -> list[Table]:
         """Every table."""
-        return [b for s in self.sections for b in (*s.blocks, *s.folded) if isinstance(b, Table)]
+        return [b for s in self.sections for b in s.all if isinstance(b, Table)]
 
-    def page(self, *, live: bool = False) -> str:
-        """The whole page."""
-        return (
-            _environment()
-            .get_template("page.html")
-            .render(
-                **self._values(),
-                live=live,
-                policy=Markup(_POLICY.format(connect="'self'" if live else "'none'")),  # noqa: S704 - ours
-                style=_own("report.css"),
-                script=_own("report.js"),
-                plotly=_plotly(),
-            )
-        )
+    def page(self, version: str = "") -> str:
+        """The whole page; with a version it is a live one, that asks its server for a newer."""
+        policy = _POLICY.format(connect="'self'" if version else "'none'")
+        values = self._values(version) | {
+            "live": bool(version),
+            "policy": Markup(policy),  # noqa: S704 - ours
+            "style": _own("report.css"),
+            "script": _own("report.js"),
+            "plotly": _plotly(),
+        }
+        return _environment().get_template("page.html").render(**values)
 
-    def main(self) -> str:
+    def main(self, version: str = "") -> str:
         """What changes when runs end: for a page that is open."""
-        return _environment().get_template("main.html").render(**self._values())
+        return _environment().get_template("main.html").render(**self._values(version))
 
-    def _values(self) -> dict[str, Any]:
+    def _values(self, version: str) -> dict[str, Any]:
+        same = {s.scale.same for s in self.material.settings}
         return {
+            "version": version,
+            "badge": ""
+            if False not in same
+            else "not the paper's scale"
+            if same == {False}
+            else "mixed scales",
+            "words": WORDS if any(s.is_the_papers for s in self.material.settings) else WORDS[:4],
             "material": self.material,
             "answer": self.answer,
             "picture": self.picture,
@@ -85,6 +91,7 @@ class Report:
         values = {
             "charts": {chart.id: chart_values(chart) for chart in self.charts},
             "tables": {table.id: {"csv": to_csv(table), "latex": to_latex(table)} for table in self.tables},
+            "dark": DARK,
         }
         text = json.dumps(values, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
         for char in "<>&\u2028\u2029":

@@ -1,9 +1,11 @@
 """At what scale a run was: the paper's, or another; and which of the paper's settings it stands for."""
 
 from dataclasses import dataclass
+from typing import Any
 
-from seedspread.config import RunConfig
+from seedspread.config import RunConfig, SeedConfig
 from seedspread.data.catalogue import source_named
+from seedspread.identity import canonical
 from seedspread.presets import read_config
 
 # The paper's settings, in its order, and what they are called here.
@@ -53,7 +55,9 @@ PAPER = Scale(True, "the paper's own published numbers")
 
 
 def paper_setting(config: RunConfig) -> str | None:
-    """The paper's setting that a run is of, by its data, augmentation and margins; None if of none."""
+    """The paper's setting that a run stands for: by its data, its CIFAR-10 margins, its SVHN augmentation."""
+    if config.training.rule != "layer_local":
+        return None  # another method
     name = config.data.name
     if name == "cifar10":
         margins = (config.objective.margin_first, config.objective.margin_last)
@@ -78,22 +82,19 @@ def paper_config(setting: str) -> RunConfig:
 
 
 def scale_of(config: RunConfig, setting: str | None, partial: bool) -> Scale:
-    """Compares a run with the paper's; what is compared in a study (margins, stability) is left out."""
+    """Compares a run with the paper's; margin type and stability, which studies vary, are left out."""
     limit, epochs = config.data.limit_per_class, config.training.epochs
     images = f"{limit} training images per class" if limit else "all images"
     data = f"{source_named(config.data.name).title}, {images}{' of partial data' if partial else ''}"
     size = f"ViT d={config.model.dim}, L={config.model.depth}, {epochs} epoch{'s' if epochs > 1 else ''}"
     if setting is None:
         return Scale(False, data, f"{size}; not a setting of the paper")
-    same = not partial and _sizes(config) == _sizes(paper_config(setting))
+    same = not partial and _canonical(config) == _canonical(paper_config(setting))
     return Scale(same, data, f"{size}; {'the' if same else 'not the'} paper's scale")
 
 
-def _sizes(config: RunConfig) -> dict[str, object]:
-    data = config.data.model_dump(include={"name", "limit_per_class", "test_limit_per_class", "labels"})
-    return {
-        "data": data,
-        "model": config.model,
-        "training": config.training,
-        "probe": config.probe.model_dump(exclude={"layers", "repeats"}),
-    }
+def _canonical(config: RunConfig) -> dict[str, Any]:
+    """All that a run is, but for what the paper varies and what a richer probe adds."""
+    clamping = config.objective.model_copy(update={"margin_type": "clamp", "stability": "detach"})
+    probe = config.probe.model_copy(update={"layers": "last", "repeats": 1})
+    return canonical(config.model_copy(update={"objective": clamping, "probe": probe, "seeds": SeedConfig()}))

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from seedspread.report import figures, layer_figures, paper_tables, setup_tables
+from seedspread.report import figures, layer_figures, paper_tables, setting_tables, setup_tables
 from seedspread.report.chart import Chart
 from seedspread.report.material import Material, Setting
 from seedspread.report.table import Column, Table, without_empty
@@ -22,14 +22,30 @@ _NEEDS = {
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the page: some words, tables and figures, and more that is folded away."""
+    """A part of the page: some words, tables and figures, and more that is folded away.
+
+    Attributes:
+        id: its anchor.
+        title: its heading.
+        words: paragraphs; the first is the verdict.
+        blocks: tables and figures.
+        groups: further ones under headings of their own, of which the first is open.
+        folded: what only a thorough reader wants, under `fold`, with its own words.
+    """
 
     id: str
     title: str
     words: tuple[str, ...]
     blocks: tuple[Block, ...]
+    groups: tuple[tuple[str, tuple[Block, ...]], ...] = ()
+    fold: str = ""
     folded: tuple[Block, ...] = ()
     folded_words: tuple[str, ...] = ()
+
+    @property
+    def all(self) -> tuple[Block, ...]:
+        """Every table and figure in it."""
+        return (*self.blocks, *(b for _, blocks in self.groups for b in blocks), *self.folded)
 
 
 def sections(material: Material) -> list[Section]:
@@ -40,11 +56,16 @@ def sections(material: Material) -> list[Section]:
     out.append(_across(material, whole))
     out.append(_trust(material, whole))
     if material.is_published:
-        out.append(Section("paper-check", "The paper, checked", (
-            "Each printed number is recomputed from the published values; ✗ marks one that does not follow.",
-        ), (setup_tables.verdicts(material.findings),)))  # fmt: skip
+        out.append(_paper_check(material))
     out.append(_setup(material))
-    return [s for s in out if s.words or s.blocks]
+    return [s for s in out if s.words or s.all]
+
+
+def _paper_check(material: Material) -> Section:
+    said = "Each printed number is recomputed from the published values; ✗ marks one that does not follow."
+    bad, good = (setup_tables.verdicts(material.findings, hold=hold) for hold in (False, True))
+    words = (setup_tables.counted(material.findings), said)
+    return Section("paper-check", "The paper, checked", words, (bad,), (), good.title, (good,))
 
 
 def _kept(blocks: Iterable[Block | None]) -> tuple[Block, ...]:
@@ -55,14 +76,15 @@ def _kept(blocks: Iterable[Block | None]) -> tuple[Block, ...]:
 def _setting(material: Material, s: Setting) -> Section:
     words = [c.verdict for c in s.comparisons] + ([f"{s.why[0].upper()}{s.why[1:]}."] if s.why else [])
     words += [warning for c in s.comparisons for warning in c.warnings]
+    words += [f"The figure to quote is the {c.headline.method}: {c.headline.why}." for c in s.comparisons[:1]]
     words += [c.collapse.sentence for c in s.comparisons if c.collapse.found]
     blocks = _kept(
         [
             figures.spread_chart(s),
-            paper_tables.factorial(material, s),
-            paper_tables.pooled(material, s),
-            paper_tables.variance_tests(material, s),
-            paper_tables.per_seed(material, s),
+            setting_tables.factorial(material, s),
+            setting_tables.pooled(material, s),
+            setting_tables.variance_tests(material, s),
+            setting_tables.per_seed(material, s),
         ]
     )
     tests = [
@@ -72,7 +94,8 @@ def _setting(material: Material, s: Setting) -> Section:
         if not grid.title.endswith("by cell")
     ]
     said = tuple(line for c in s.comparisons for line in explanations(c))
-    return Section(s.id, s.title, tuple(words), blocks, tuple(tests), said)
+    fold = "Every test, why it was used and what it assumes"
+    return Section(s.id, s.title, tuple(words), blocks, (), fold, tuple(tests), said)
 
 
 def _of_grid(s: Setting, grid: Grid, name: str) -> Table:
@@ -80,20 +103,25 @@ def _of_grid(s: Setting, grid: Grid, name: str) -> Table:
     kept = [i for i in range(len(grid.headings)) if any(row[i] not in ("", "-") for row in grid.rows)]
     columns = tuple(Column(grid.headings[i] or "remark") for i in kept)
     rows = tuple(tuple(row[i] for i in kept) for row in grid.rows)
-    return Table(f"{name}-tests", f"{grid.title}: {s.title}", columns, rows, scale=s.origin)
+    return Table(f"{name}-tests", f"{grid.title}: {s.name}", columns, rows, scale=s.origin)
 
 
 def _saturation(material: Material, whole: dict[int, Table | None]) -> Section:
-    blocks: list[Block | None] = [whole[6], whole[7], whole[8]]
+    groups = []
     for s in material.settings:
-        blocks += [
-            layer_figures.profile_chart(material, s),
-            layer_figures.course_chart(s, "rate"),
-            layer_figures.course_chart(s, "gradient"),
-            layer_figures.rate_accuracy_chart(s),
-            layer_figures.accuracy_chart(s),
-        ]
-    return Section("layers", "Saturation and gradients", (), _kept(blocks))
+        blocks = _kept(
+            [
+                layer_figures.profile_chart(material, s),
+                layer_figures.course_chart(s, "rate"),
+                layer_figures.course_chart(s, "gradient"),
+                layer_figures.rate_accuracy_chart(s),
+                layer_figures.accuracy_chart(s),
+            ]
+        )
+        if blocks:
+            groups.append((s.name, blocks))
+    tables = _kept([whole[6], whole[7], whole[8]])
+    return Section("layers", "Saturation and gradients", (), tables, tuple(groups))
 
 
 def _across(material: Material, whole: dict[int, Table | None]) -> Section:
@@ -117,11 +145,11 @@ def _setup(material: Material) -> Section:
 
 def missing(material: Material, made: list[Section]) -> list[str]:
     """The paper's tables that this report cannot have, and what they would need."""
-    numbers = {b.number for s in made for b in s.blocks if isinstance(b, Table)}
+    numbers = {b.number for s in made for b in s.all if isinstance(b, Table)}
     if not any(s.is_the_papers for s in material.settings):
         return []
     out = [f"Table {n} needs {needs}" for n, needs in sorted(_NEEDS.items()) if n not in numbers]
-    charts = {b.id for s in made for b in s.blocks if isinstance(b, Chart)}
+    charts = {b.id for s in made for b in s.all if isinstance(b, Chart)}
     if not any(name.endswith("rate-over-training") for name in charts):
         out.append("CAR and gradient norms over training need runs with two epochs or more")
     if not any(name.endswith("accuracy-by-layer") for name in charts):

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -17,6 +18,7 @@ from seedspread.errors import SeedspreadError
 from seedspread.report.page import Report
 
 _LOOK_SECONDS = 1.0
+_MINUTE = 60
 _SIGNS = ("result.json", "failure.json", "run.json")
 _LOCAL = ("127.0.0.1", "localhost", "[::1]")
 
@@ -26,13 +28,19 @@ class ServeError(SeedspreadError):
 
 
 def signature(store: Path) -> str:
-    """Changes whenever a run begins, ends or fails, or a study is added; reads no file."""
+    """Changes whenever a run begins, ends or fails, or a study is added; reads no file.
+
+    While runs are at work it also changes every minute: one that dies makes no mark in the store.
+    """
     seen = []
     try:
         with os.scandir(store) as entries:
             names = sorted(e.name for e in entries if e.is_dir() and (not e.name.startswith(".")))
         for name in names:
-            seen += [f"{name}/{sign}" for sign in _SIGNS if (store / name / sign).exists()]
+            files = {f.name: f for f in os.scandir(store / name)}
+            seen += [f"{name}/{s} {files[s].stat().st_mtime_ns}" for s in _SIGNS if s in files]
+            if "result.json" not in files and any(f.startswith("lease-") for f in files):
+                seen.append(f"{time.time() // _MINUTE}")
         records = store / FOLDER
         seen += [f"{p.name} {p.stat().st_mtime_ns}" for p in sorted(records.glob("*.json"))]
     except OSError:
@@ -40,16 +48,37 @@ def signature(store: Path) -> str:
     return hashlib.sha256("\n".join(seen).encode()).hexdigest()[:16]
 
 
+@dataclass(frozen=True)
+class Edition:
+    """A report as it is given out; its parts belong together."""
+
+    version: str
+    page: str
+    main: str
+    said: str
+
+
 class LiveReport:
-    """Makes the report again whenever its store has changed, in a thread of its own."""
+    """Makes the report again whenever its store has changed, in a thread of its own.
+
+    Attributes:
+        edition: the newest; replaced as a whole.
+        state: `live`, `live, updating`, or what went wrong.
+    """
 
     def __init__(self, make: Callable[[], Report], look: Callable[[], str]) -> None:
         self._make, self._look = make, look
-        self.version = look()
-        self.report = make()
-        self.building = False
+        self.edition = self._edition(look())
+        self.state = "live"
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._follow, daemon=True)
+
+    def _edition(self, version: str) -> Edition:
+        report = self._make()
+        states = [state.state for s in report.material.settings for state in s.states.values()]
+        ended = sum(state in ("done", "collapsed", "failed") for state in states)
+        said = f"{ended} of {len(states)} runs"
+        return Edition(version, report.page(version), report.main(version), said)
 
     def start(self) -> None:
         """Begins to look."""
@@ -63,17 +92,15 @@ class LiveReport:
         pause = _LOOK_SECONDS
         while not self._stopped.wait(pause):
             seen = self._look()
-            if seen == self.version:
+            if seen == self.edition.version:
                 pause = _LOOK_SECONDS
                 continue
-            self.building, start = True, time.monotonic()
+            self.state, start = "live, updating", time.monotonic()
             try:
-                self.report = self._make()
-            except (SeedspreadError, OSError, ValueError):
-                seen = (
-                    self.version
-                )  # a file was half there: the old page stays, and the next look tries again
-            self.version, self.building = seen, False
+                self.edition = self._edition(seen)
+                self.state = "live"
+            except Exception as error:
+                self.state = f"could not be brought up to date ({type(error).__name__})"
             # A large store is not made into a page without a pause.
             pause = max(_LOOK_SECONDS, 2 * (time.monotonic() - start))
 
@@ -102,11 +129,12 @@ class _Handler(BaseHTTPRequestHandler):
         if not self._is_for_us():
             self._send(HTTPStatus.FORBIDDEN, "text/plain", "this server answers to its own name only\n")
         elif self.path == "/":
-            self._send(HTTPStatus.OK, "text/html", self.live.report.page(live=True))
+            self._send(HTTPStatus.OK, "text/html", self.live.edition.page)
         elif self.path == "/main":
-            self._send(HTTPStatus.OK, "text/html", self.live.report.main())
+            self._send(HTTPStatus.OK, "text/html", self.live.edition.main)
         elif self.path == "/state":
-            state = {"version": self.live.version, "building": self.live.building}
+            edition = self.live.edition
+            state = {"version": edition.version, "state": f"{self.live.state}: {edition.said}"}
             self._send(HTTPStatus.OK, "application/json", json.dumps(state))
         else:
             self._send(HTTPStatus.NOT_FOUND, "text/plain", "nothing here but the report, at /\n")

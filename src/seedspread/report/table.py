@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from dataclasses import dataclass, replace
 
 from seedspread.stats.show import markdown_text, tex_text
@@ -83,12 +84,13 @@ def _harmless(cell: str) -> str:
     return cell if cell in ("-", "−") or _is_number(cell) else f"'{cell}"
 
 
+_DIGITS = r"[+-]?\d[\d,]*(\.\d+)?(e[+-]?\d+)?"
+_NUMBER = re.compile(rf"~?{_DIGITS}[%×]?( pp)?( ± {_DIGITS})?( [✗†])?")
+
+
 def _is_number(cell: str) -> bool:
-    try:
-        float(cell.split(maxsplit=1)[0].rstrip("%×"))
-    except (ValueError, IndexError):
-        return False
-    return True
+    """The whole of it, with the units and marks of these tables."""
+    return _NUMBER.fullmatch(cell) is not None
 
 
 def to_markdown(table: Table) -> str:
@@ -100,35 +102,33 @@ def to_markdown(table: Table) -> str:
     return "\n".join([*lines, *(line for note in notes for line in ("", note))]) + "\n"
 
 
+_ROWS_PER_PAGE = 45
+
+
 def to_latex(table: Table) -> str:
-    """A `table` environment; needs the package `booktabs`."""
-    alignment = "l" + "".join("r" if _is_numeric(table, i) else "l" for i in range(1, len(table.columns)))
+    """A `table`, or over more than a page a `longtable`; needs the package `booktabs`."""
+    alignment = "".join("r" if numeric else "l" for numeric in numeric_columns(table))
+    long = len(table.rows) > _ROWS_PER_PAGE
     head = []
     if any(name for name, _ in table.groups):
         head.append(_row([f"\\multicolumn{{{n}}}{{c}}{{{tex_text(name)}}}" for name, n in table.groups]))
         head.append(_rules(table))
     head.append(_row([tex_text(c.text) for c in table.columns]))
-    return "\n".join(
-        [
-            "\\begin{table}[t]",
-            "\\centering",
-            f"\\caption{{{tex_text(table.caption)}}}",
-            f"\\label{{tab:{table.id}}}",
-            f"\\begin{{tabular}}{{{alignment}}}",
-            "\\toprule",
-            *head,
-            "\\midrule",
-            *(_row([tex_text(cell) for cell in row]) for row in table.rows),
-            "\\bottomrule",
-            "\\end{tabular}",
-            "\\end{table}",
-            "",
-        ]
-    )
+    caption = f"\\caption{{{tex_text(table.caption)}}}\\label{{tab:{table.id}}}"
+    if long:
+        begin = ["% needs the package longtable", f"\\begin{{longtable}}{{{alignment}}}", f"{caption}\\\\"]
+        end = ["\\end{longtable}"]
+    else:
+        begin = ["\\begin{table}[t]", "\\centering", caption, f"\\begin{{tabular}}{{{alignment}}}"]
+        end = ["\\end{tabular}", "\\end{table}"]
+    rows = [_row([tex_text(cell) for cell in row]) for row in table.rows]
+    return "\n".join([*begin, "\\toprule", *head, "\\midrule", *rows, "\\bottomrule", *end, ""])
 
 
 def _row(cells: list[str]) -> str:
-    return " & ".join(cells) + " \\\\"
+    """A first cell that begins with [ or * would be taken for an argument of the row before it."""
+    guard = "{}" if cells[0][:1] in ("[", "*") else ""
+    return guard + " & ".join(cells) + " \\\\"
 
 
 def _rules(table: Table) -> str:

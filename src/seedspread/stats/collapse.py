@@ -40,7 +40,7 @@ def look_for_collapse(
             if near.any():
                 reasons.append(
                     f"{int(near.sum())} of {len(near)} {one.name} runs score no better than "
-                    f"{floor_level:g} (+{_NEAR * scale:g})"
+                    f"{floor_level:.4g}, which takes no learning, or at most {_NEAR * scale:g} above"
                 )
             bad |= near
         # A seed of either arm that is no better than one arm's lower cluster belongs there.

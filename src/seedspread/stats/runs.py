@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
 from seedspread.errors import SeedspreadError
@@ -53,7 +54,7 @@ def read_run(folder: Path) -> dict[str, Any] | str:
     where = str(folder)
     try:
         result = _json(where, "result.json")
-        return _named(_config(where)) | {
+        return _named(run_config(where)) | {
             "accuracy": float(result["test_accuracy"]),
             "dataset": str(result["dataset"]),
             "collapsed": bool(result["collapsed"]),
@@ -71,7 +72,7 @@ def _json(folder: str, name: str) -> dict[str, Any]:
         return found
 
 
-def _config(folder: str) -> dict[str, Any]:
+def run_config(folder: str) -> dict[str, Any]:
     """From provenance.json, which reads much faster than config.toml and says the same."""
     try:
         config: dict[str, Any] = _json(folder, "provenance.json")["config"]
@@ -107,15 +108,18 @@ def _short_names(full: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
 
 
 def correct_predictions(folders: list[str]) -> NDArray[np.bool_] | None:
-    """(runs, N) which test examples each run got right; None unless all predicted the same examples."""
+    """(runs, N) which test examples each run got right; None unless all can be read and saw the same ones."""
     found, ids = [], None
     for folder in folders:
         path = Path(folder) / "predictions.safetensors"
         if not path.exists():
             return None
-        stored = load_file(path)
-        if ids is not None and not np.array_equal(ids, stored["ids"]):
-            return None
-        ids = stored["ids"]
-        found.append(stored["logits"][0].argmax(axis=1) == stored["labels"])
+        try:
+            stored = load_file(path)
+            if ids is not None and not np.array_equal(ids, stored["ids"]):
+                return None
+            ids = stored["ids"]
+            found.append(stored["logits"][0].argmax(axis=1) == stored["labels"])
+        except (OSError, SafetensorError, KeyError, IndexError, ValueError):
+            return None  # damaged: no floor can be had from these runs
     return np.stack(found) if found else None

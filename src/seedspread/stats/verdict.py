@@ -155,7 +155,10 @@ def _no_ratio(c: Comparison) -> str:
 def _overstated(c: Comparison) -> str:
     if c.paper.ratio is None or c.paper.p is None or not c.twins:
         return ""
-    said = f"All runs pooled as independent give {number(c.paper.ratio)} ({p_phrase(c.paper.p)})"
+    # The same way round as the sentence before it.
+    turned = c.headline.ratio is not None and c.headline.ratio < 1
+    ratio = _inverse(c.paper.ratio) if turned else c.paper.ratio
+    said = f"All runs pooled as independent give {number(ratio)} times ({p_phrase(c.paper.p)})"
     alike = [
         f"{t.correlation:.2f} under {t.group}" for t in c.twins if are_alike(t) and t.correlation is not None
     ]
@@ -174,5 +177,7 @@ def _means(c: Comparison) -> str:
     test = c.test("seed_means")
     if test.p is None or test.interval is None:
         return f"The means differ by {number(test.estimate)}; {test.note}."
-    size = f"{number(test.estimate)} {between(test.interval)}, {p_phrase(test.p)}"
+    size = (
+        f"{c.group} less {c.reference}: {number(test.estimate)} {between(test.interval)}, {p_phrase(test.p)}"
+    )
     return f"Means differ ({size})." if test.p < _ALPHA else f"Means do not differ detectably ({size})."

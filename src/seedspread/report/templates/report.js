@@ -18,9 +18,10 @@
   }
 
   /* Colours of the page, for figures. */
-  function themed(layout) {
+  const ON_PAPER = { "--ink": "#000", "--soft": "#444", "--grid": "#ddd", "--line": "#bbb", "--card": "#fff", "--accent": "#000" };
+  function themed(layout, printing = false) {
     const style = getComputedStyle(document.body);
-    const of = (name) => style.getPropertyValue(name).trim();
+    const of = (name) => (printing ? ON_PAPER[name] : style.getPropertyValue(name).trim());
     const axis = { gridcolor: of("--grid"), linecolor: of("--line"), tickcolor: of("--line") };
     return {
       ...layout,
@@ -44,17 +45,20 @@
     '<path d="M6 1h4v5h5v4h-5v5H6v-5H1V6h5z"/>',
   ];
 
+  const SWATCH = (entry) => (entry.symbol < 0
+    ? `<path d="M1 8h14" stroke="${entry.colour}" stroke-width="3"/>` : SHAPES[entry.symbol % SHAPES.length]);
+
   function drawLegend(figure, chart) {
     const legend = figure.querySelector(".legend");
     for (const entry of chart.legend) {
       const button = document.createElement("button");
       button.type = "button";
       button.setAttribute("aria-pressed", "true");
-      button.innerHTML = `<svg viewBox="0 0 16 16" aria-hidden="true" fill="${entry.colour}">${SHAPES[entry.symbol % SHAPES.length]}</svg>`;
+      button.innerHTML = `<svg viewBox="0 0 16 16" aria-hidden="true" fill="${entry.colour}" data-colour="${entry.colour}">${SWATCH(entry)}</svg>`;
       button.append(entry.name);
       button.dataset.name = entry.name;
-      button.title = "Press to show or hide; press twice to see it alone";
-      button.addEventListener("click", () => toggle(figure, entry.name));
+      button.title = "Press to show or hide; with Shift, or twice, to see it alone";
+      button.addEventListener("click", (event) => (event.shiftKey ? isolate : toggle)(figure, entry.name));
       button.addEventListener("dblclick", () => isolate(figure, entry.name));
       legend.append(button);
     }
@@ -62,18 +66,19 @@
 
   /* A condition is a name: of a button, and of traces in every panel. */
   function show(figure) {
-    for (const button of figure.querySelectorAll(".legend button")) {
+    const buttons = [...figure.querySelectorAll(".legend button")];
+    for (const button of buttons) {
       button.setAttribute("aria-pressed", String(!figure.hiddenNames.has(button.dataset.name)));
       button.classList.toggle("alone", figure.alone === button.dataset.name);
     }
+    /* The entries that a trace belongs to: its own, or, of an arm's mean and band, those of all its cells. */
+    const entries = (trace) => buttons.map((b) => b.dataset.name)
+      .filter((name) => name === trace.meta || (trace.meta && name.startsWith(trace.meta + ", ")));
     for (const panel of figure.querySelectorAll(".panel")) {
       if (!panel.data) continue;
-      const belongs = (trace, name) => trace.meta === name || String(trace.meta).startsWith(name + ", ") ||
-        name.startsWith(trace.meta + ", ");
-      const known = [...figure.querySelectorAll(".legend button")].map((b) => b.dataset.name);
-      const visible = panel.data.map((t) => !figure.hiddenNames.has(t.meta));
-      const opacity = panel.data.map((t) =>
-        !figure.alone || !known.some((n) => belongs(t, n)) || belongs(t, figure.alone) ? 1 : 0.1);
+      const names = panel.data.map(entries);
+      const visible = names.map((own) => !own.length || own.some((n) => !figure.hiddenNames.has(n)));
+      const opacity = names.map((own) => (!figure.alone || !own.length || own.includes(figure.alone) ? 1 : 0.1));
       Plotly.restyle(panel, { visible, opacity });
     }
   }
@@ -90,28 +95,60 @@
     show(figure);
   }
 
-  async function draw(figure) {
+  function draw(figure) {
     if (figure.drawn) return figure.drawn;
     const chart = data.charts[figure.dataset.chart];
     figure.hiddenNames = new Set();
     figure.alone = null;
     drawLegend(figure, chart);
-    figure.drawn = (async () => {
-      await loadPlotly();
-      const panels = [...figure.querySelectorAll(".panel")];
-      figure.querySelector(".still")?.remove();
-      panels.forEach((panel) => { panel.hidden = false; });
-      await Promise.all(panels.map((panel, i) =>
-        Plotly.newPlot(panel, structuredClone(chart.panels[i].data), themed(chart.panels[i].layout), OPTIONS)));
-      for (const panel of panels) {
-        panel.on("plotly_click", (event) => {
-          const name = event.points[0].data.meta;
-          if (name) isolate(figure, name);
-        });
-      }
-      figure.dataset.drawn = "yes";
-    })();
+    figure.drawn = loadPlotly().then(() => drawPanels(figure, chart));
     return figure.drawn;
+  }
+
+  /* Some colours have another of their kind for a dark page. */
+  const isDark = () => (root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches);
+  function tinted(traces, dark) {
+    const of = (colour) => (dark && data.dark[colour]) || colour;
+    const glass = (hex) => `rgba(${[1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16)).join(",")},0.18)`;
+    return structuredClone(traces).map((trace) => {
+      if (trace.line?.color) trace.line.color = of(trace.line.color);
+      if (trace.marker) trace.marker.color = of(trace.marker.color);
+      if (trace.fill) trace.fillcolor = glass(trace.line.color);
+      return trace;
+    });
+  }
+  function tint(figure, dark) {
+    const chart = data.charts[figure.dataset.chart];
+    figure.querySelectorAll(".legend svg").forEach((svg) => {
+      const colour = (dark && data.dark[svg.dataset.colour]) || svg.dataset.colour;
+      svg.setAttribute("fill", colour);
+      svg.querySelector("[stroke]")?.setAttribute("stroke", colour);
+    });
+    figure.querySelectorAll(".panel").forEach((panel, i) => {
+      const traces = tinted(chart.panels[i].data, dark);
+      Plotly.restyle(panel, {
+        "line.color": traces.map((t) => t.line?.color ?? null),
+        "marker.color": traces.map((t) => t.marker?.color ?? null),
+        fillcolor: traces.map((t) => t.fillcolor ?? null),
+      });
+    });
+  }
+
+  /* Plotly draws these at once, before its promise is kept: so that paper can have them too. */
+  function drawPanels(figure, chart) {
+    if (figure.dataset.drawn === "yes") return;
+    const panels = [...figure.querySelectorAll(".panel")];
+    figure.querySelector(".still")?.remove();
+    panels.forEach((panel, i) => {
+      panel.hidden = false;
+      Plotly.newPlot(panel, tinted(chart.panels[i].data, isDark()), themed(chart.panels[i].layout), OPTIONS);
+      panel.on("plotly_click", (event) => {
+        const name = event.points[0].data.meta;
+        if (name) isolate(figure, name);
+      });
+    });
+    figure.dataset.drawn = "yes";
+    if (isDark()) tint(figure, true);
   }
 
   const charts = () => [...document.querySelectorAll("figure.chart")];
@@ -129,23 +166,41 @@
       if (figure.dataset.drawn !== "yes") continue;
       const chart = data.charts[figure.dataset.chart];
       figure.querySelectorAll(".panel").forEach((panel, i) => Plotly.relayout(panel, themed(chart.panels[i].layout)));
+      tint(figure, isDark());
     }
   }
 
   document.querySelector(".theme").addEventListener("click", () => {
-    const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
-    root.dataset.theme = dark ? "light" : "dark";
+    root.dataset.theme = isDark() ? "light" : "dark";
     retheme();
   });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", retheme);
 
-  /* On paper every figure is there, whether it was scrolled to or not. */
+  /* On paper every figure is there, whether it was scrolled to or not, in black on white, in the paper's width. */
   async function drawAll() { await Promise.all(charts().map(draw)); }
+  function fitPaper(printing) {
+    if (!globalThis.Plotly) return;
+    for (const figure of charts()) {
+      const chart = data.charts[figure.dataset.chart];
+      draw(figure);
+      drawPanels(figure, chart);
+      const width = chart.panels.length > 1 ? 325 : 600;
+      figure.querySelectorAll(".panel").forEach((panel, i) => {
+        const layout = themed(chart.panels[i].layout, printing);
+        Plotly.relayout(panel, { ...layout, autosize: !printing, width: printing ? width : null });
+        if (!printing) Plotly.Plots.resize(panel);
+      });
+      tint(figure, !printing && isDark());
+    }
+  }
   addEventListener("beforeprint", () => {
-    document.querySelectorAll("details.more").forEach((d) => { d.dataset.was = d.open; });
-    drawAll().then(() => charts().forEach((f) => f.querySelectorAll(".panel").forEach((p) => Plotly.Plots.resize(p))));
+    document.querySelectorAll("details.group:not([open])").forEach((d) => { d.open = true; d.dataset.opened = "yes"; });
+    fitPaper(true);
   });
-  matchMedia("print").addEventListener("change", retheme);
+  addEventListener("afterprint", () => {
+    document.querySelectorAll("details[data-opened]").forEach((d) => { d.open = false; delete d.dataset.opened; });
+    fitPaper(false);
+  });
 
   /* Tables: sort by a column, copy the source. */
   const value = (text) => {
@@ -160,16 +215,21 @@
     const down = head.getAttribute("aria-sort") === "ascending";
     table.querySelectorAll("th[aria-sort]").forEach((th) => th.removeAttribute("aria-sort"));
     head.setAttribute("aria-sort", down ? "descending" : "ascending");
-    const rows = [...table.tBodies[0].rows];
+    /* The paper's row stays under the one that it belongs to. */
+    const rows = [];
+    for (const row of table.tBodies[0].rows) {
+      if (row.classList.contains("muted") && rows.length) rows.at(-1).push(row);
+      else rows.push([row]);
+    }
     const numeric = head.classList.contains("n");
-    const key = (row) => { const t = row.cells[column].textContent; return numeric ? value(t) : t; };
+    const key = ([row]) => { const t = row.cells[column].textContent; return numeric ? value(t) : t; };
     rows.sort((a, b) => {
       const x = key(a), y = key(b);
       if (x === null || y === null) return (x === null) - (y === null);
       const order = numeric ? x - y : x.localeCompare(y, undefined, { numeric: true });
       return down ? -order : order;
     });
-    table.tBodies[0].append(...rows);
+    table.tBodies[0].append(...rows.flat());
   }
   async function copy(button) {
     const text = data.tables[button.closest("figure").id][button.dataset.copy];
@@ -183,9 +243,11 @@
       document.execCommand("copy");
       area.remove();
     }
-    const before = button.textContent;
+    button.dataset.label ??= button.textContent;
     button.textContent = "copied";
-    setTimeout(() => { button.textContent = before; }, 1500);
+    document.querySelector(".said").textContent = "copied";
+    clearTimeout(button.timer);
+    button.timer = setTimeout(() => { button.textContent = button.dataset.label; }, 1500);
   }
   document.addEventListener("click", (event) => {
     const button = event.target.closest("button");
@@ -196,11 +258,10 @@
   /* A live page asks its server whether anything has ended, and changes in place. */
   async function follow() {
     const sign = document.querySelector(".live");
-    let version = null;
     for (;;) {
       try {
         const state = await (await fetch("state", { cache: "no-store" })).json();
-        if (version !== null && state.version !== version) {
+        if (state.version !== document.querySelector("main").dataset.version) {
           const text = await (await fetch("main", { cache: "no-store" })).text();
           const open = [...document.querySelectorAll("details[open]")].map((d) => d.closest("figure, section")?.id);
           const top = scrollY;
@@ -211,8 +272,7 @@
           start();
           scrollTo({ top, behavior: "instant" });
         }
-        version = state.version;
-        sign.textContent = state.building ? "live, updating" : "live";
+        if (sign.textContent !== state.state) sign.textContent = state.state;
         sign.classList.remove("lost");
       } catch {
         sign.textContent = "server gone";
