@@ -31,7 +31,7 @@ def _paper_margins(*names: str) -> list[list[str]]:
 
 
 def _joined(margins: list[list[str]], layer: int) -> str:
-    return " / ".join(m[layer] if layer < len(m) else "-" for m in margins)
+    return " / ".join(m[layer] for m in margins if layer < len(m)) or "-"
 
 
 def _percent(share: float | None) -> str:
