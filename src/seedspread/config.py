@@ -277,12 +277,18 @@ class RuntimeConfig(Part):
     Attributes:
         device: `auto` takes CUDA, else MPS, else the CPU.
         precision: of the encoder's products; `bf16` alters results and is part of the run's identity.
+        slice_images: views of a batch that go through a layer at a time (`layer_local` only); None takes
+            all at once. Slices that stay in a CPU's cache are faster. Gradients are the same to rounding; it
+            is part of the run's identity.
+        recompute: work each slice out again for its backward pass: less memory, more time, the same bits.
         threads: CPU threads; None takes what torch takes. Kept through every resume.
         checkpoint_seconds: how often a checkpoint is written, at least once per stage.
     """
 
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     precision: Literal["fp32", "bf16"] = "fp32"
+    slice_images: int | None = Field(default=None, ge=1)
+    recompute: bool = False
     threads: int | None = Field(default=None, ge=1, le=1024)
     checkpoint_seconds: NotNegative = 60.0
 

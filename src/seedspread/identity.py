@@ -34,7 +34,13 @@ def canonical(config: RunConfig, fingerprint: str | None = None) -> dict[str, An
         "probe": config.probe.model_dump(mode="json"),
         "seeds": {name: config.seeds.stream(name) for name in ("init", "order", "augment", "probe")},
         "precision": config.runtime.precision,
-    }
+    } | _slicing(config)
+
+
+def _slicing(config: RunConfig) -> dict[str, Any]:
+    """Only where a layer is worked through in slices, which alters the last bits; recomputing does not."""
+    sliced = config.runtime.slice_images is not None and config.training.rule == "layer_local"
+    return {"slice_images": config.runtime.slice_images} if sliced else {}
 
 
 def _data(config: RunConfig, fingerprint: str | None) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from seedspread.cli import main
 from tests.cli.test_audit import paper_csv, without_torch
 from tests.report.made import made_store
 
@@ -63,33 +64,40 @@ def test_a_table_with_pictures_and_json(tmp_path: Path) -> None:
     ],
 )
 def test_mistakes_are_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], said: str
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: tuple[str, ...],
+    said: str,
 ) -> None:
     (tmp_path / "file").write_text("no table")
     monkeypatch.chdir(tmp_path)
-    done = without_torch("report", *arguments)
-    assert done.returncode == 1, done.stdout
-    assert said in done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1, done.stderr
+    monkeypatch.setattr(sys, "argv", ["seedspread", "report", *arguments])
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    assert stopped.value.code == 1
+    told = capsys.readouterr().err
+    assert said in told
+    assert len(told.strip().splitlines()) == 1, told
+
+
+# Where tests run in the background, interrupts are ignored, and children inherit that.
+HEARING = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
 
 
 def test_serve_says_where_answers_and_stops(tmp_path: Path) -> None:
     made_store(tmp_path, seeds=2)
-    command = [
-        sys.executable,
-        "-c",
-        "from seedspread.cli import main; main()",
-        "serve",
-        str(tmp_path),
-        "--port",
-        "0",
-    ]
+    code = HEARING + "from seedspread.cli import main; main()"
+    command = [sys.executable, "-c", code, "serve", str(tmp_path), "--port", "0"]
     environment = os.environ | {"PYTHONUNBUFFERED": "1"}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as server:
-        assert server.stdout is not None
-        address = re.match(r"(http://127\.0\.0\.1:\d+/)", server.stdout.readline())
-        assert address
-        with urllib.request.urlopen(address[1], timeout=30) as answer:  # noqa: S310 - ours
-            assert b"bench" in answer.read()
-        server.send_signal(signal.SIGINT)
-        assert server.wait(timeout=30) == 0
+        try:
+            assert server.stdout is not None
+            address = re.match(r"(http://127\.0\.0\.1:\d+/)", server.stdout.readline())
+            assert address
+            with urllib.request.urlopen(address[1], timeout=30) as answer:  # noqa: S310 - ours
+                assert b"bench" in answer.read()
+            server.send_signal(signal.SIGINT)
+            assert server.wait(timeout=30) == 0
+        finally:
+            server.kill()

@@ -92,10 +92,12 @@ def attempt_until_ended(task: Task, every_beat: Callable[[], None] = lambda: Non
 
 
 def _carry_out(task: Task, store: Store, lease: Lease) -> Ended:
+    from seedspread.training.allocator import keep_freed_memory  # noqa: PLC0415
     from seedspread.training.checkpoint import CheckpointError  # noqa: PLC0415 - the one place that needs torch
     from seedspread.training.run import train  # noqa: PLC0415
     from seedspread.training.signals import StoppedError  # noqa: PLC0415
 
+    keep_freed_memory()  # a worker trains, and does nothing else
     config = RunConfig.model_validate_json(task.config)
     if config.runtime.threads is None and task.threads is not None:
         runtime = config.runtime.model_copy(update={"threads": task.threads})

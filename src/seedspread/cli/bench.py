@@ -43,6 +43,36 @@ def train(rounds: Rounds = 10, json: JsonOption = False) -> None:
 
 
 @app.command()
+def step(
+    rounds: Rounds = 5,
+    reference: Annotated[
+        Path | None, typer.Option(help="A checkout of HosseinAghagol/ContrastiveFF to measure against.")
+    ] = None,
+    bf16: Annotated[
+        bool, typer.Option("--bf16", help="Also in bf16: very slow without hardware for it.")
+    ] = False,
+    json: JsonOption = False,
+) -> None:
+    """A stage-1 step at the paper's size, against the public code and against the machine."""
+    require_extra("train", "seedspread bench step")
+    from seedspread.benchmarks import step as benchmark
+
+    benchmark.run(rounds=rounds, as_json=json, reference=reference, bf16=bf16)
+
+
+@app.command()
+def growth(
+    plot: Annotated[Path | None, typer.Option(help="Draw it: .png, .pdf or .svg.")] = None,
+    json: JsonOption = False,
+) -> None:
+    """How time and memory of a stage-1 step grow with batch, depth, tokens and classes."""
+    require_extra("train", "seedspread bench growth")
+    from seedspread.benchmarks import growth as benchmark
+
+    benchmark.run(as_json=json, plot=plot)
+
+
+@app.command()
 def audit(rounds: Rounds = 30, json: JsonOption = False) -> None:
     """The ratio bootstrap against drawing its indices and scipy's; an audit of 100,000 rows."""
     from seedspread.benchmarks import audit as benchmark

@@ -37,12 +37,14 @@ def train(
     from rich.console import Console
 
     from seedspread.presets import read_config
+    from seedspread.training.allocator import keep_freed_memory
     from seedspread.training.display import Display, Several, TensorBoard
     from seedspread.training.run import default_folder
     from seedspread.training.run import train as carry_out
 
     chosen = [*(settings or []), *([f"seeds.run={seed}"] if seed is not None else [])]
     run = read_config(config, chosen)
+    keep_freed_memory()
     with ExitStack() as stack:
         display = stack.enter_context(Display(run, Console(stderr=True)))
         watcher = Several(display, *([TensorBoard(tensorboard)] if tensorboard else []))

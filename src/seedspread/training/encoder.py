@@ -10,9 +10,10 @@ from seedspread.data.loader import Batch
 from seedspread.diagnostics import pair_statistics
 from seedspread.identity import has_free_margin
 from seedspread.model import ViT
-from seedspread.objective import SupConLoss
+from seedspread.objective import PairStatistics, SupConLoss
 from seedspread.objective.schedule import layer_margins
 from seedspread.training.records import EpochSums
+from seedspread.training.slices import train_in_slices
 
 
 class Encoder:
@@ -80,16 +81,34 @@ class Encoder:
         tokens, seen = batch.images, None
         for layer, block in enumerate(self.model.layers):
             self.optimisers[layer].zero_grad(set_to_none=True)
-            with self.autocast():
-                output = block(tokens)
-            loss, seen = self.losses[layer](output.mean(dim=1), batch.labels, return_statistics=True)
-            loss.backward()
+            # What is handed on is computed before the step.
+            tokens, loss, seen = self._backward(layer, block, tokens, batch.labels)
             sums.add_layer(layer, loss, _norm(block), seen, number)
             if update:
                 self.optimisers[layer].step()
-            tokens = output.detach()  # what is handed on was computed before the step
         if seen is not None:
             sums.end_batch(seen)
+
+    def _backward(
+        self, layer: int, block: nn.Module, tokens: Tensor, labels: Tensor
+    ) -> tuple[Tensor, Tensor, PairStatistics]:
+        """A layer's output (detached), its loss, what that saw; its gradients are left in its parameters."""
+
+        def loss_of(pooled: Tensor) -> tuple[Tensor, PairStatistics]:
+            found: tuple[Tensor, PairStatistics] = self.losses[layer](pooled, labels, return_statistics=True)
+            return found
+
+        runtime = self.config.runtime
+        if runtime.slice_images is not None:
+            return train_in_slices(
+                block, tokens, runtime.slice_images, loss_of, self.autocast, recompute=runtime.recompute
+            )
+        # The definition, that slices are held to.
+        with self.autocast():
+            output = block(tokens)
+        loss, seen = loss_of(output.mean(dim=1))
+        loss.backward()  # type: ignore[no-untyped-call]
+        return output.detach(), loss.detach(), seen
 
     def _together(self, batch: Batch, number: int, sums: EpochSums, update: bool) -> None:
         """One loss for all layers, gradients flowing through."""

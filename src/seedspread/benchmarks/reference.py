@@ -1,0 +1,63 @@
+"""The public CFF code as something to measure against: loaded from a checkout that the user supplies.
+
+Nothing of it is part of this package. Its model and its loss are run as they are, with 'cuda' replaced; the
+step around them does what its training loop does.
+"""
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from seedspread.errors import SeedspreadError
+from seedspread.objective.schedule import margin_schedule
+
+
+class CheckoutError(SeedspreadError):
+    """The checkout is not one of the public CFF code."""
+
+
+def _load(path: Path) -> dict[str, Any]:
+    try:
+        text = path.read_text()
+    except OSError as error:
+        raise CheckoutError(
+            f"{path}: {error.strerror}; --reference takes a checkout of HosseinAghagol/ContrastiveFF"
+        ) from None
+    names: dict[str, Any] = {"__name__": path.stem}
+    # Run as it is: the user asked for it by naming the folder.
+    exec(compile(text.replace("'cuda'", "'cpu'").replace(".cuda()", ""), str(path), "exec"), names)  # noqa: S102
+    return names
+
+
+def reference_step(
+    folder: Path, images: Tensor, labels: Tensor, depth: int = 8, precision: str = "fp32"
+) -> Callable[[], None]:
+    """A stage-1 step of the public code on `(2B, 3, 32, 32)` images (both views) and `(2B,)` labels."""
+    models, losses = _load(folder / "models" / "vit.py"), _load(folder / "losses.py")
+    options = SimpleNamespace(
+        patch_size=4, num_class=10, E=128, H=4, L=depth, num_patches=64, temp=0.15, one_forward=False
+    )
+    model = models["ViT"](options)
+    margins = margin_schedule(0.4, 0.1, depth) if depth > 1 else [0.4]
+    criteria = [losses["SupMCon"](options, margin) for margin in margins]
+    optimisers = [torch.optim.AdamW(layer.parameters(), lr=4e-3, weight_decay=1e-4) for layer in model.layers]
+    first, second = images.chunk(2)
+    targets = labels[: len(first)]
+
+    def step() -> None:
+        x1, x2 = model.patching_layer(first), model.patching_layer(second)
+        for layer, criterion, optimiser in zip(model.layers, criteria, optimisers, strict=True):
+            with torch.autocast("cpu", torch.bfloat16) if precision == "bf16" else nullcontext():
+                x1, x2 = layer(x1.detach()), layer(x2.detach())
+                pooled = [x1.mean(1), x2.mean(1)]
+            loss = criterion([p.float() for p in pooled], targets)
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
+
+    return step

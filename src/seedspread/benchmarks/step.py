@@ -1,0 +1,177 @@
+"""A stage-1 step at the paper's size: against the public code, against the machine, and as it grows."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console
+from rich.table import Table
+from torch.utils.flop_counter import FlopCounterMode
+
+from seedspread.benchmarks.reference import reference_step
+from seedspread.benchmarks.timing import interleaved, machine
+from seedspread.benchmarks.train import random_batch
+from seedspread.config import ModelConfig, RunConfig, RuntimeConfig, TrainingConfig
+from seedspread.data.loader import Batch
+from seedspread.errors import SeedspreadError
+from seedspread.model import ViT
+from seedspread.training.allocator import keep_freed_memory
+from seedspread.training.encoder import Encoder
+from seedspread.training.records import EpochSums
+
+BATCH, DEPTH, SLICE = 512, 8, 64
+PRODUCT = "a large product"
+_ROWS = 2048  # of the matrices by whose product the machine is measured
+
+# What is compared: the settings of `runtime`.
+SETTINGS: dict[str, dict[str, Any]] = {
+    "whole batch": {},
+    "slices of 64": {"slice_images": SLICE},
+    "slices of 64, recomputed": {"slice_images": SLICE, "recompute": True},
+    "slices of 64, bf16": {"slice_images": SLICE, "precision": "bf16"},
+}
+
+# Each step lives in a process of its own, with the allocator that its runs have, and waits to be asked.
+_CHILD = """
+import sys, time
+from seedspread.benchmarks.step import job
+from seedspread.benchmarks.timing import peak_memory_above
+job({name!r}, {reference!r}, 8)()  # imports, threads
+step = job({name!r}, {reference!r}, {batch})
+print(peak_memory_above(step), flush=True)
+for _ in sys.stdin:
+    start = time.perf_counter()
+    step()
+    print(time.perf_counter() - start, flush=True)
+"""
+
+
+def our_step(batch: Batch, model: ModelConfig, runtime: dict[str, Any]) -> Callable[[], None]:
+    """A step as a run does it, with every diagnostic."""
+    config = RunConfig(model=model, training=TrainingConfig(), runtime=RuntimeConfig(**runtime))
+    torch.manual_seed(0)
+    vit = ViT(patch_size=model.patch_size, dim=model.dim, depth=model.depth, heads=model.heads)
+    encoder, sums = Encoder(config, vit), EpochSums.empty(model.depth, torch.device("cpu"))
+    return lambda: encoder.step(batch, 0, sums)
+
+
+def job(name: str, reference: str | None, images: int) -> Callable[[], object]:
+    """One of `SETTINGS`, the public code, or a large product; on a batch of so many images."""
+    if name == PRODUCT:
+        left, right = torch.randn(2, _ROWS, _ROWS)
+        return lambda: left @ right
+    batch = random_batch(images)
+    if name.startswith("public code"):
+        precision = "bf16" if name.endswith("bf16") else "fp32"
+        return reference_step(Path(str(reference)), batch.images, batch.labels, DEPTH, precision)
+    keep_freed_memory()
+    return our_step(batch, ModelConfig(depth=DEPTH), SETTINGS[name])
+
+
+def run(rounds: int, as_json: bool, reference: Path | None, bf16: bool) -> None:
+    """Measures and prints, as a table or as JSON."""
+    folder = None if reference is None else str(reference.absolute())
+    if folder:
+        reference_step(Path(folder), *_few())  # a wrong folder is said at once
+    names = [*(["public code"] if folder else []), *SETTINGS]
+    names += ["public code, bf16"] if folder else []
+    names = [*(name for name in names if bf16 or not name.endswith("bf16")), PRODUCT]
+    flops = count_flops(our_step(random_batch(BATCH), ModelConfig(depth=DEPTH), {}))
+    with ExitStack() as stack:
+        children = {name: stack.enter_context(_Child(name, folder)) for name in names}
+        times = interleaved({name: child.step for name, child in children.items()}, rounds, "steps")
+    limit = 2 * _ROWS**3 / times[PRODUCT].median / 1e9
+    steps = [
+        {
+            "name": name,
+            "images_per_second": BATCH / times[name].median,
+            "quartiles": [BATCH / times[name].upper, BATCH / times[name].lower],
+            "gflops": flops / times[name].median / 1e9,
+            "share_of_limit": flops / times[name].median / 1e9 / limit,
+            "speed_against_first": times[names[0]].median / times[name].median,
+            "peak_bytes": children[name].peak,
+        }
+        for name in names
+        if name != PRODUCT
+    ]
+    result = {
+        "machine": machine(), "rounds": rounds, "batch": BATCH, "depth": DEPTH, "flops_per_step": flops,
+        "limit_gflops": limit, "steps": steps,
+    }  # fmt: skip
+    if as_json:
+        print(json.dumps(result, indent=2))
+    else:
+        _print(result)
+
+
+def _few() -> tuple[torch.Tensor, torch.Tensor]:
+    batch = random_batch(2)
+    return batch.images, batch.labels
+
+
+class _Child:
+    """A process that takes a step whenever it is asked, and idles in between."""
+
+    def __init__(self, name: str, reference: str | None) -> None:
+        code = _CHILD.format(name=name, reference=reference, batch=BATCH)
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        self.peak = self._answer(int)
+
+    def _answer(self, kind: "type[int] | type[float]") -> Any:
+        line = self._process.stdout.readline().strip() if self._process.stdout else ""
+        if not line:
+            raise SeedspreadError("a step to be measured has died; is the memory too small?")
+        return None if line == "None" else kind(line)
+
+    def step(self) -> None:
+        if self._process.stdin is not None:
+            self._process.stdin.write("go\n")
+            self._process.stdin.flush()
+        self._answer(float)
+
+    def __enter__(self) -> "_Child":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+
+def count_flops(step: Callable[[], object]) -> int:
+    """Floating-point operations of the products in a step; all else is left out."""
+    with FlopCounterMode(display=False) as counter:
+        step()
+    return int(counter.get_total_flops())
+
+
+def _print(result: dict[str, Any]) -> None:
+    console = Console()
+    first = result["steps"][0]["name"]
+    table = Table(
+        title=f"A stage-1 step: d = 128, {result['depth']} layers, batch {result['batch']}, two views"
+    )
+    table.add_column("")
+    for heading in ("images/s", "quartiles", f"against {first}", "GFLOP/s", "of the limit", "peak memory"):
+        table.add_column(heading, justify="right")
+    for row in result["steps"]:
+        low, high = row["quartiles"]
+        memory = "-" if row["peak_bytes"] is None else f"{row['peak_bytes'] / 1e6:,.0f} MB"
+        table.add_row(
+            row["name"], f"{row['images_per_second']:.1f}", f"{low:.1f} to {high:.1f}",
+            f"{row['speed_against_first']:.2f}", f"{row['gflops']:.0f}", f"{row['share_of_limit']:.0%}",
+            memory,
+        )  # fmt: skip
+    console.print(table)
+    console.print(
+        f"{result['flops_per_step'] / 1e9:.0f} GFLOP in a step's products; a product of {_ROWS} x "
+        f"{_ROWS} matrices reaches {result['limit_gflops']:.0f} GFLOP/s here, in float32."
+    )
+    console.print(f"Medians of {result['rounds']} interleaved rounds; each step in its own process.")
+    console.print(result["machine"], style="dim")
