@@ -43,7 +43,7 @@ def check_rounds(folder: Path, rounds: int, seeds: int, faults: int) -> list[dic
 
 
 def test_killed_at_random_moments_it_ends_as_if_nothing_had_happened(tmp_path: Path) -> None:
-    check_rounds(tmp_path, rounds=2, seeds=2, faults=3)
+    check_rounds(tmp_path, rounds=1, seeds=2, faults=4)
 
 
 @pytest.mark.soak

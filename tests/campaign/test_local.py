@@ -64,7 +64,7 @@ def test_it_stops_early_when_asked(tmp_path: Path) -> None:
     assert len(report.failed) in (2, 3)  # the second worker may have been at its own
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [2, pytest.param(1, marks=pytest.mark.soak)])
 def test_cores_are_divided_among_workers(tmp_path: Path, workers: int) -> None:
     plan = tiny_study(tmp_path, seeds=1, runtime__threads=None).plan(tmp_path / "store")
     plan.run(LocalExecutor(workers=workers))
@@ -91,7 +91,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     return results(folder / "store")
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.soak)])
 def test_stopping_leaves_everything_resumable(
     tmp_path: Path, number: signal.Signals, undisturbed: dict[str, bytes]
 ) -> None:

@@ -81,13 +81,9 @@ def test_mistakes_are_one_line(
     assert len(told.strip().splitlines()) == 1, told
 
 
-# Where tests run in the background, interrupts are ignored, and children inherit that.
-HEARING = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
-
-
 def test_serve_says_where_answers_and_stops(tmp_path: Path) -> None:
     made_store(tmp_path, seeds=2)
-    code = HEARING + "from seedspread.cli import main; main()"
+    code = "from seedspread.cli import main; main()"
     command = [sys.executable, "-c", code, "serve", str(tmp_path), "--port", "0"]
     environment = os.environ | {"PYTHONUNBUFFERED": "1"}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as server:
