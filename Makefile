@@ -12,8 +12,8 @@ run: $(READY)
 test: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	$(BIN)/pytest
+	@# mypy beside the tests, which mostly use one core
+	@$(BIN)/mypy & mypy=$$!; status=0; $(BIN)/pytest || status=$$?; wait $$mypy || status=$$?; exit $$status
 
 # Long repetitions of what `make test` does a few times.
 soak: $(READY)
