@@ -277,18 +277,26 @@ class RuntimeConfig(Part):
     Attributes:
         device: `auto` takes CUDA, else MPS, else the CPU.
         precision: of the encoder's products; `bf16` alters results and is part of the run's identity.
-        slice_images: views of a batch that go through a layer at a time (`layer_local` only); None takes
-            all at once. Slices that stay in a CPU's cache are faster. Gradients are the same to rounding; it
-            is part of the run's identity.
-        recompute: work each slice out again for its backward pass: less memory, more time, the same bits.
+        implementation: how `layer_local` is computed: `plain` goes through autograd as the method is
+            written, `fast` has fewer products and lets several runs be trained as one program
+            (`docs/performance.md`). Gradients are the same to rounding; it is part of the run's identity.
+            The other rules have one implementation.
+        slice_images: `fast`: views of a batch that go through a layer at a time; None takes all. Part of
+            the run's identity.
+        recompute: `fast`: work each slice out again for its backward pass: less memory, more time, the same
+            bits.
+        compile: `fast`: let `torch.compile` translate the layers, which takes a compiler and a minute. The
+            same numbers to rounding; part of the run's identity.
         threads: CPU threads; None takes what torch takes. Kept through every resume.
         checkpoint_seconds: how often a checkpoint is written, at least once per stage.
     """
 
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     precision: Literal["fp32", "bf16"] = "fp32"
-    slice_images: int | None = Field(default=None, ge=1)
+    implementation: Literal["fast", "plain"] = "fast"
+    slice_images: int | None = Field(default=128, ge=1)
     recompute: bool = False
+    compile: bool = False
     threads: int | None = Field(default=None, ge=1, le=1024)
     checkpoint_seconds: NotNegative = 60.0
 

@@ -34,13 +34,39 @@ def canonical(config: RunConfig, fingerprint: str | None = None) -> dict[str, An
         "probe": config.probe.model_dump(mode="json"),
         "seeds": {name: config.seeds.stream(name) for name in ("init", "order", "augment", "probe")},
         "precision": config.runtime.precision,
-    } | _slicing(config)
+    } | _implementation(config)
 
 
-def _slicing(config: RunConfig) -> dict[str, Any]:
-    """Only where a layer is worked through in slices, which alters the last bits; recomputing does not."""
-    sliced = config.runtime.slice_images is not None and config.training.rule == "layer_local"
-    return {"slice_images": config.runtime.slice_images} if sliced else {}
+def _implementation(config: RunConfig) -> dict[str, Any]:
+    """Nothing for the plain one; the fast one, and its slices, alter the last bits. Recomputing does not."""
+    if not is_fast(config):
+        return {}
+    compiled = {"compile": True} if config.runtime.compile else {}
+    return {"fast": {"slice_images": config.runtime.slice_images} | compiled}
+
+
+def is_fast(config: RunConfig) -> bool:
+    """Whether a run is trained the fast way, which there is for layer by layer only."""
+    return config.training.rule == "layer_local" and config.runtime.implementation == "fast"
+
+
+def stack_shape(config: RunConfig) -> str | None:
+    """Runs with the same shape can be trained as one program: they differ in seeds and margins only.
+
+    None for a run that is always trained alone.
+    """
+    if not is_fast(config):
+        return None
+    free = {"margin_type", "margin_first", "margin_last", "margin_schedule", "margin_exponent"}
+    parts: dict[str, Any] = {name: getattr(config, name) for name in ("data", "model", "training", "probe")}
+    parts |= {"objective": config.objective, "runtime": config.runtime}
+    return json.dumps(
+        {
+            name: part.model_dump(mode="json", exclude=free if name == "objective" else None)
+            for name, part in parts.items()
+        },
+        sort_keys=True,
+    )
 
 
 def _data(config: RunConfig, fingerprint: str | None) -> dict[str, Any]:

@@ -158,17 +158,20 @@ def test_a_worker_whose_coordinator_dies_at_once_does_not_live_on(tmp_path: Path
 def test_a_run_that_kills_its_worker_fails_and_the_others_go_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As a run does that needs more memory than there is: the process is gone before the first checkpoint."""
+    """As a run does that needs more memory than there is: the process is gone before the first checkpoint.
+
+    The four are stacked at first; then each is tried alone, and one is guilty.
+    """
     (tmp_path / "poison").mkdir()
     (tmp_path / "poison" / "sitecustomize.py").write_text(
         "import os\n"
-        "from seedspread.training import run\n"
-        "real = run.Encoder\n"
+        "from seedspread.training import member\n"
+        "real = member.Encoder\n"
         "def encoder(config, model):\n"
         "    if config.seeds.run == 0 and config.objective.margin_type == 'clamp':\n"
         "        os.kill(os.getpid(), 9)\n"
         "    return real(config, model)\n"
-        "run.Encoder = encoder\n"
+        "member.Encoder = encoder\n"
     )
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path / 'poison'}:{os.environ.get('PYTHONPATH', '')}")
     report = tiny_study(tmp_path, seeds=2).plan(tmp_path / "store").run(LocalExecutor(workers=1))

@@ -58,8 +58,8 @@ def test_one_failure_never_stops_the_others(tmp_path: Path) -> None:
 
 
 def test_it_stops_early_when_asked(tmp_path: Path) -> None:
-    plan = tiny_study(tmp_path, seeds=6, training__learning_rate=1e30).plan(tmp_path / "store")
-    report = plan.run(LocalExecutor(workers=2, max_failures=2))
+    study = tiny_study(tmp_path, seeds=6, campaign="stack = 1", training__learning_rate=1e30)
+    report = study.plan(tmp_path / "store").run(LocalExecutor(workers=2, max_failures=2))
     assert "--max-failures" in report.stopped
     assert len(report.failed) in (2, 3)  # the second worker may have been at its own
 

@@ -11,6 +11,7 @@ title = "tiny"
 preset = "{preset}"
 seeds = [{seeds}]
 settings = {{ {settings} }}
+campaign = {{ {campaign} }}
 [factors]
 margin_type = ["clamp", "subtract"]
 [audit]
@@ -19,20 +20,24 @@ reference = "subtract"
 """
 
 
-def study_file(folder: Path, seeds: int = 2, settings: str = "", **changes: object) -> Path:
+def study_file(
+    folder: Path, seeds: int = 2, settings: str = "", campaign: str = "", **changes: object
+) -> Path:
     """A study of clamp against subtract with so many seeds; `changes` are to the tiny config."""
     folder.mkdir(parents=True, exist_ok=True)
     preset = folder / "tiny.toml"
     preset.write_text(to_toml(tiny(**changes)))
     path = folder / "study.toml"
     numbers = ", ".join(str(seed) for seed in range(seeds))
-    path.write_text(STUDY.format(preset=preset, seeds=numbers, settings=settings))
+    path.write_text(STUDY.format(preset=preset, seeds=numbers, settings=settings, campaign=campaign))
     return path
 
 
-def tiny_study(folder: Path, seeds: int = 2, settings: str = "", **changes: object) -> Study:
+def tiny_study(
+    folder: Path, seeds: int = 2, settings: str = "", campaign: str = "", **changes: object
+) -> Study:
     """The same, read."""
-    return Study.from_file(study_file(folder, seeds, settings, **changes))
+    return Study.from_file(study_file(folder, seeds, settings, campaign, **changes))
 
 
 def results(store: Path) -> dict[str, bytes]:

@@ -15,7 +15,7 @@ from seedspread import train
 from seedspread.presets import to_toml
 from seedspread.training.checkpoint import Checkpoint, CheckpointError, CheckpointFolder
 from seedspread.training.folder import RunFolderError
-from seedspread.training.run import NoWatcher
+from seedspread.training.member import NoWatcher
 
 from .tiny import files, tiny
 
@@ -49,6 +49,7 @@ class CrashAt(NoWatcher):
         {"probe__features": "cached", "data__order": "balanced"},
         {"objective__margin_type": "subtract", "objective__stability": "direct"},
         {"runtime__precision": "bf16"},
+        {"runtime__implementation": "plain"},
     ],
     ids=lambda changes: "-".join(map(str, changes.values())),
 )

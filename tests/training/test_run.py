@@ -20,19 +20,21 @@ from seedspread.identity import run_key
 from seedspread.objective.histogram import rate_from_histogram
 from seedspread.presets import ConfigError, to_toml
 from seedspread.training.folder import RunFailedError, RunFolder, RunFolderError
+from seedspread.training.member import Member, NoWatcher
 from seedspread.training.outcome import ResultError
-from seedspread.training.run import NoWatcher, _Run
+from seedspread.training.plain import Plain
 from seedspread.training.signals import StopRequest
+from seedspread.training.together import carry_out
 
 from .tiny import files, tiny
 
 
-def prepared(config: RunConfig, folder: Path) -> _Run:
+def prepared(config: RunConfig, folder: Path) -> Member:
     """A run before its first batch."""
     folder.mkdir(exist_ok=True)
     key = run_key(config)
     run_folder = RunFolder(folder, key)
-    return _Run(config, load(config.data), torch.device("cpu"), run_folder, StopRequest(), NoWatcher())
+    return Member(config, load(config.data), run_folder, StopRequest(), NoWatcher())
 
 
 def test_the_same_config_gives_the_same_bytes_here_and_in_another_process(tmp_path: Path) -> None:
@@ -91,13 +93,13 @@ def test_the_final_rates_are_those_of_the_stored_histogram(tmp_path: Path) -> No
 def test_each_stream_decides_its_own_and_nothing_else(stream: str, tmp_path: Path) -> None:
     one = prepared(tiny(), tmp_path / "a")
     other = prepared(tiny(**{f"seeds__{stream}": 7}), tmp_path / "b")
-    first, second = (next(run._training_batches().epoch(0)) for run in (one, other))
+    first, second = (next(run.training_batches().epoch(0)) for run in (one, other))
     weights = [run.encoder.model.layers[1].state_dict()["mlp.1.weight"] for run in (one, other)]
     assert torch.equal(*weights) == (stream != "init")
     assert torch.equal(first.index, second.index) == (stream != "order")
 
-    def views(run: _Run) -> dict[int, torch.Tensor]:
-        batches = list(run._training_batches().epoch(0))
+    def views(run: Member) -> dict[int, torch.Tensor]:
+        batches = list(run.training_batches().epoch(0))
         return {
             int(i): image
             for batch in batches
@@ -148,9 +150,9 @@ def test_the_baselines_train_and_differ(tmp_path: Path) -> None:
 
 def test_cross_entropy_is_trained_with_the_probes_settings(tmp_path: Path) -> None:
     config = tiny(training__rule="cross_entropy", probe__learning_rate=1e-3, probe__weight_decay=0.5)
-    (group,) = prepared(config, tmp_path).encoder.optimisers[0].param_groups
+    (group,) = Plain(prepared(config, tmp_path).encoder).optimisers[0].param_groups
     assert (group["lr"], group["weight_decay"]) == (1e-3, 0.5)
-    ours = prepared(tiny(), tmp_path).encoder.optimisers
+    ours = Plain(prepared(tiny(), tmp_path / "ours").encoder).optimisers
     assert [o.param_groups[0]["lr"] for o in ours] == [4e-3] * 3
     assert [o.param_groups[0]["weight_decay"] for o in ours] == [1e-4] * 3
 
@@ -158,12 +160,12 @@ def test_cross_entropy_is_trained_with_the_probes_settings(tmp_path: Path) -> No
 def test_end_to_end_is_the_summed_loss_with_gradients_flowing(tmp_path: Path) -> None:
     config = tiny(training__rule="end_to_end")
     run = prepared(config, tmp_path)
-    batch = next(run._training_batches().epoch(0))
+    batch = next(run.training_batches().epoch(0))
     features = run.encoder.model.features(batch.images, stop_gradient=False)
     losses = zip(run.encoder.losses, features, strict=True)
     torch.stack([loss(x, batch.labels) for loss, x in losses]).sum().backward()  # type: ignore[no-untyped-call]
     expected = [p.grad.clone() for p in run.encoder.model.layers.parameters() if p.grad is not None]
-    run.encoder.step(batch, 0, run.sums, update=False)
+    Plain(run.encoder).step([batch], 0, [run.sums], update=False)
     found = [p.grad for p in run.encoder.model.layers.parameters() if p.grad is not None]
     for a, b in zip(expected, found, strict=True):
         torch.testing.assert_close(a, b)
@@ -171,7 +173,7 @@ def test_end_to_end_is_the_summed_loss_with_gradients_flowing(tmp_path: Path) ->
 
 def test_a_layer_local_step_is_each_layers_own_gradient_and_hands_on_what_was_before(tmp_path: Path) -> None:
     run = prepared(tiny(), tmp_path)
-    batch = next(run._training_batches().epoch(0))
+    batch = next(run.training_batches().epoch(0))
     expected = []
     tokens = batch.images
     for layer, loss in zip(run.encoder.model.layers, run.encoder.losses, strict=True):
@@ -179,7 +181,7 @@ def test_a_layer_local_step_is_each_layers_own_gradient_and_hands_on_what_was_be
         gradients = torch.autograd.grad(loss(output.mean(1), batch.labels), list(layer.parameters()))
         expected.append(gradients)
         tokens = output
-    run.encoder.step(batch, 0, run.sums)  # with the update: a later layer must not see it
+    Plain(run.encoder).step([batch], 0, [run.sums])  # with the update: a later layer must not see it
     for layer, gradients in zip(run.encoder.model.layers, expected, strict=True):
         for parameter, gradient in zip(layer.parameters(), gradients, strict=True):
             assert parameter.grad is not None
@@ -222,7 +224,7 @@ def test_the_best_validation_loss_can_decide(tmp_path: Path, monkeypatch: pytest
         return torch.tensor(next(losses))
 
     monkeypatch.setattr(run.encoder, "validation_loss", validation_loss)
-    run._encoder_stage()
+    carry_out([run], NoWatcher())
     assert [torch.equal(weights(), one) for one in seen] == [False, True, False]
 
 

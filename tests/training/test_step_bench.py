@@ -1,6 +1,7 @@
 """What the benchmark of a step stands on: its count of operations, and whose step it is."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -9,22 +10,34 @@ from seedspread.benchmarks.step import count_flops, our_step
 from seedspread.benchmarks.train import random_batch
 from seedspread.config import ModelConfig
 
+N, T, D = 2 * 32, 64, 128
 
-@pytest.mark.parametrize("runtime", [{}, {"slice_images": 32}])
-def test_a_layers_operations_are_those_of_its_products(runtime: dict[str, int]) -> None:
-    """Forward 2 N T (3dd + dd + 2 d 2d) + 2 (2 N T T d), three times over; the loss adds little."""
-    n, t, d = 2 * 32, 64, 128
-    batch = random_batch(32)
+
+def operations_of_a_further_layer(runtime: dict[str, Any]) -> int:
+    batch = random_batch(N // 2)
     one, two = (count_flops(our_step(batch, ModelConfig(depth=depth), runtime)) for depth in (1, 2))
-    forward = 2 * n * t * (3 * d * d + d * d + 2 * d * 2 * d) + 2 * (2 * n * t * t * d)
-    assert two - one == pytest.approx(3 * forward, rel=0.01)
+    return two - one
 
 
-def test_recomputing_costs_a_third_more() -> None:
-    batch = random_batch(32)
-    kept = count_flops(our_step(batch, ModelConfig(depth=1), {"slice_images": 32}))
-    again = count_flops(our_step(batch, ModelConfig(depth=1), {"slice_images": 32, "recompute": True}))
-    assert again / kept == pytest.approx(4 / 3, rel=0.02)
+def test_a_plain_layers_operations_are_those_of_its_products() -> None:
+    """Forward 2 N T (3dd + dd + 2 d 2d) + 2 (2 N T T d), three times over; the loss adds little."""
+    forward = 2 * N * T * (3 * D * D + D * D + 2 * D * 2 * D) + 2 * (2 * N * T * T * D)
+    found = operations_of_a_further_layer({"implementation": "plain"})
+    assert found == pytest.approx(3 * forward, rel=0.01)
+
+
+def test_a_fast_layer_needs_fewer() -> None:
+    """No gradient by the input, none by the last map's tokens; the last layer computes no output."""
+    forward = 2 * N * T * (3 * D * D + D * D + 2 * D * D) + 2 * (2 * N * T * T * D)
+    handing_on = 2 * N * T * 2 * D * D
+    backward = 2 * N * T * (3 * D * D + 2 * D * D + 4 * D * D) + 4 * (2 * N * T * T * D)
+    assert operations_of_a_further_layer({}) == pytest.approx(handing_on + forward + backward, rel=0.02)
+
+
+def test_recomputing_costs_the_forward_pass_again() -> None:
+    more = operations_of_a_further_layer({"recompute": True}) - operations_of_a_further_layer({})
+    whole = 2 * N * T * (3 * D * D + D * D + 2 * D * 2 * D) + 2 * (2 * N * T * T * D)
+    assert more == pytest.approx(whole, rel=0.02)
 
 
 def test_a_folder_that_is_no_checkout_is_one_line(tmp_path: Path) -> None:

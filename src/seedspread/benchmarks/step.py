@@ -23,17 +23,19 @@ from seedspread.model import ViT
 from seedspread.training.allocator import keep_freed_memory
 from seedspread.training.encoder import Encoder
 from seedspread.training.records import EpochSums
+from seedspread.training.together import trainer_of
 
-BATCH, DEPTH, SLICE = 512, 8, 64
+BATCH, DEPTH = 512, 8
 PRODUCT = "a large product"
 _ROWS = 2048  # of the matrices by whose product the machine is measured
 
 # What is compared: the settings of `runtime`.
 SETTINGS: dict[str, dict[str, Any]] = {
-    "whole batch": {},
-    "slices of 64": {"slice_images": SLICE},
-    "slices of 64, recomputed": {"slice_images": SLICE, "recompute": True},
-    "slices of 64, bf16": {"slice_images": SLICE, "precision": "bf16"},
+    "plain": {"implementation": "plain"},
+    "fast": {},
+    "fast, recomputed": {"recompute": True},
+    "plain, bf16": {"implementation": "plain", "precision": "bf16"},
+    "fast, bf16": {"precision": "bf16"},
 }
 
 # Each step lives in a process of its own, with the allocator that its runs have, and waits to be asked.
@@ -56,8 +58,8 @@ def our_step(batch: Batch, model: ModelConfig, runtime: dict[str, Any]) -> Calla
     config = RunConfig(model=model, training=TrainingConfig(), runtime=RuntimeConfig(**runtime))
     torch.manual_seed(0)
     vit = ViT(patch_size=model.patch_size, dim=model.dim, depth=model.depth, heads=model.heads)
-    encoder, sums = Encoder(config, vit), EpochSums.empty(model.depth, torch.device("cpu"))
-    return lambda: encoder.step(batch, 0, sums)
+    trainer, sums = trainer_of([Encoder(config, vit)]), EpochSums.empty(model.depth, torch.device("cpu"))
+    return lambda: trainer.step([batch], 0, [sums])
 
 
 def job(name: str, reference: str | None, images: int) -> Callable[[], object]:

@@ -16,6 +16,7 @@ from seedspread.config import ModelConfig, RunConfig, TrainingConfig
 from seedspread.data.loader import Batch
 from seedspread.model import ViT
 from seedspread.training.encoder import Encoder
+from seedspread.training.plain import Plain
 from seedspread.training.records import EpochSums
 
 DEPTHS = (2, 4, 8, 16)
@@ -24,10 +25,10 @@ BATCH, DIM = 64, 128
 _PEAK = """
 from seedspread.benchmarks.timing import peak_memory_above
 from seedspread.benchmarks.train import BATCH, prepared, random_batch, step
-encoder, few, sums = prepared({depth}, {rule!r}, images=2)
-step(encoder, few, sums)  # makes gradients and optimiser state, which are not counted
+trainer, few, sums = prepared({depth}, {rule!r}, images=2)
+step(trainer, few, sums)  # makes gradients and optimiser state, which are not counted
 batch = random_batch(BATCH)
-print(peak_memory_above(lambda: step(encoder, batch, sums)))
+print(peak_memory_above(lambda: step(trainer, batch, sums)))
 """
 
 
@@ -39,38 +40,38 @@ def random_batch(images: int) -> Batch:
     return Batch(pixels, labels.repeat(2), torch.arange(images))
 
 
-def prepared(depth: int, rule: str = "layer_local", images: int = BATCH) -> tuple[Encoder, Batch, EpochSums]:
-    """An encoder of the paper's width and a batch."""
+def prepared(depth: int, rule: str = "layer_local", images: int = BATCH) -> tuple[Plain, Batch, EpochSums]:
+    """An encoder of the paper's width in plain training, and a batch."""
     config = RunConfig(
         model=ModelConfig(dim=DIM, depth=depth),
         training=TrainingConfig(rule=rule, batch_size=BATCH),  # type: ignore[arg-type]
     )
     encoder = Encoder(config, ViT(dim=DIM, depth=depth))
-    return encoder, random_batch(images), EpochSums.empty(depth, torch.device("cpu"))
+    return Plain(encoder), random_batch(images), EpochSums.empty(depth, torch.device("cpu"))
 
 
-def step(encoder: Encoder, batch: Batch, sums: EpochSums) -> None:
-    """As a run does it, with every diagnostic."""
-    encoder.step(batch, 0, sums)
+def step(trainer: Plain, batch: Batch, sums: EpochSums) -> None:
+    """As a plain run does it, with every diagnostic."""
+    trainer.step([batch], 0, [sums])
 
 
-def bare_step(encoder: Encoder, batch: Batch) -> None:
+def bare_step(trainer: Plain, batch: Batch) -> None:
     """The same training, and nothing recorded."""
     tokens = batch.images
-    for layer, block in enumerate(encoder.model.layers):
-        encoder.optimisers[layer].zero_grad(set_to_none=True)
+    for layer, block in enumerate(trainer.encoder.model.layers):
+        trainer.optimisers[layer].zero_grad(set_to_none=True)
         output = block(tokens)
-        encoder.losses[layer](output.mean(dim=1), batch.labels).backward()
-        encoder.optimisers[layer].step()
+        trainer.encoder.losses[layer](output.mean(dim=1), batch.labels).backward()
+        trainer.optimisers[layer].step()
         tokens = output.detach()
 
 
 def run(rounds: int, as_json: bool) -> None:
     """Measures and prints, as a table or as JSON."""
-    encoder, batch, sums = prepared(depth=4)
+    trainer, batch, sums = prepared(depth=4)
     jobs: dict[str, Callable[[], object]] = {
-        "with": lambda: step(encoder, batch, sums),
-        "without": lambda: bare_step(encoder, batch),
+        "with": lambda: step(trainer, batch, sums),
+        "without": lambda: bare_step(trainer, batch),
     }
     times = interleaved(jobs, rounds, "diagnostics")
     with_, without = times["with"].median, times["without"].median

@@ -1,19 +1,25 @@
-"""One attempt at one run: claim it, carry it out, leave it in a state from which anyone can go on."""
+"""One attempt at a run, or at several of one shape: claim, carry out, leave all so that anyone can go on."""
 
 import multiprocessing
 import os
 import signal
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from seedspread.campaign.lease import LEASE_SECONDS, Lease, LeaseLostError, Watch
 from seedspread.campaign.store import Store
 from seedspread.config import RunConfig
 from seedspread.errors import SeedspreadError
+from seedspread.identity import stack_shape
+
+if TYPE_CHECKING:
+    from seedspread.training.run import Order
 
 Outcome = Literal["done", "failed", "busy", "lost", "stopped"]
 _POLL_SECONDS = 0.5
@@ -30,6 +36,7 @@ class Task:
         data_dir: the data folder.
         threads: CPU threads, if the config leaves them open; a run that has begun keeps its own.
         lease_seconds: after how long a silent lease may be taken over.
+        stack: with how many runs of its shape, itself included, it may be trained as one program.
     """
 
     store: str
@@ -38,6 +45,13 @@ class Task:
     data_dir: str | None = None
     threads: int | None = None
     lease_seconds: float = LEASE_SECONDS
+    stack: int = 1
+
+    @cached_property
+    def shape(self) -> str:
+        """Runs with the same shape may be trained together; one that is to be alone has its own."""
+        shared = stack_shape(RunConfig.model_validate_json(self.config)) if self.stack > 1 else None
+        return shared or self.key
 
 
 @dataclass(frozen=True)
@@ -62,21 +76,34 @@ def stop_when_orphaned() -> Callable[[], None]:
 
 
 def attempt(task: Task, watch: Watch | None = None, every_beat: Callable[[], None] = lambda: None) -> Ended:
-    """Tries once: `busy` if another worker has the run."""
-    store = Store(task.store)
-    if store.is_done(task.key):
-        return Ended(task.key, "done")
-    try:
-        lease = store.claim(task.key, watch or Watch(task.lease_seconds))
-    except OSError as error:
-        return Ended(task.key, "failed", f"{store.folder(task.key)} cannot be written: {error.strerror}")
-    if lease is None:
-        return Ended(task.key, "busy")
-    try:
-        with lease.kept(task.lease_seconds, every_beat):
-            return _carry_out(task, store, lease)
-    finally:
-        lease.release()
+    """Tries a run once: `busy` if another worker has it."""
+    return attempt_together([task], 1, watch or Watch(task.lease_seconds), every_beat)[0]
+
+
+def attempt_together(
+    tasks: Iterable[Task], size: int, watch: Watch, every_beat: Callable[[], None] = lambda: None
+) -> list[Ended]:
+    """Tries runs of one shape once, as one program: the first of them that are free, up to `size`."""
+    ended: list[Ended] = []
+    with ExitStack() as stack:
+        held: list[tuple[Task, Lease]] = []
+        for task in tasks:
+            store = Store(task.store)
+            try:
+                lease = None if store.is_done(task.key) else store.claim(task.key, watch)
+            except OSError as error:
+                message = f"{store.folder(task.key)} cannot be written: {error.strerror}"
+                ended.append(Ended(task.key, "failed", message))
+                continue
+            if lease is None:
+                ended.append(Ended(task.key, "done" if store.is_done(task.key) else "busy"))
+                continue
+            stack.callback(lease.release)
+            stack.enter_context(lease.kept(task.lease_seconds, every_beat))
+            held.append((task, lease))
+            if len(held) == size:
+                break
+        return ended + (_carry_out(held) if held else [])
 
 
 def attempt_until_ended(task: Task, every_beat: Callable[[], None] = lambda: None) -> Ended:
@@ -91,47 +118,65 @@ def attempt_until_ended(task: Task, every_beat: Callable[[], None] = lambda: Non
         time.sleep(_POLL_SECONDS)
 
 
-def _carry_out(task: Task, store: Store, lease: Lease) -> Ended:
-    from seedspread.training.allocator import keep_freed_memory  # noqa: PLC0415
-    from seedspread.training.checkpoint import CheckpointError  # noqa: PLC0415 - the one place that needs torch
-    from seedspread.training.run import train  # noqa: PLC0415
-    from seedspread.training.signals import StoppedError  # noqa: PLC0415
+def _carry_out(held: list[tuple[Task, Lease]]) -> list[Ended]:
+    from seedspread.training.allocator import keep_freed_memory  # noqa: PLC0415 - here alone torch is needed
+    from seedspread.training.checkpoint import CheckpointError  # noqa: PLC0415
+    from seedspread.training.run import train_together  # noqa: PLC0415
 
     keep_freed_memory()  # a worker trains, and does nothing else
+    data_dir = held[0][0].data_dir
+    try:
+        found = train_together(
+            [_order(task, lease) for task, lease in held],
+            resume=True,
+            data_dir=None if data_dir is None else Path(data_dir),
+        )
+    except Exception as error:  # nothing could be begun with, or the program that they share has failed
+        if len(held) > 1:
+            return [ended for one in held for ended in _carry_out([one])]
+        found = [error]
+    ended = []
+    for (task, lease), outcome in zip(held, found, strict=True):
+        damaged = list(Store(task.store).folder(task.key).glob("checkpoint-*"))
+        if isinstance(outcome, CheckpointError) and damaged:  # all are damaged: the run starts afresh
+            for path in damaged:
+                path.unlink()
+            ended += _carry_out([(task, lease)])
+        else:
+            ended.append(_ended(task, lease, outcome))
+    return ended
+
+
+def _order(task: Task, lease: Lease) -> "Order":
+    from seedspread.training.run import Order  # noqa: PLC0415
+
     config = RunConfig.model_validate_json(task.config)
     if config.runtime.threads is None and task.threads is not None:
         runtime = config.runtime.model_copy(update={"threads": task.threads})
         config = config.model_copy(update={"runtime": runtime})
-    data_dir = None if task.data_dir is None else Path(task.data_dir)
-    folder = store.folder(task.key)
+    return Order(config, Store(task.store).folder(task.key), lease.check, task.key)
 
-    def go_on() -> object:
-        return train(config, folder, resume=True, data_dir=data_dir, guard=lease.check, expected_key=task.key)
 
-    try:
-        try:
-            go_on()
-        except CheckpointError:  # all are damaged: the run starts afresh
-            for damaged in folder.glob("checkpoint-*"):
-                damaged.unlink()
-            go_on()
-    except StoppedError as error:
-        return Ended(task.key, "stopped", str(error))
-    except LeaseLostError as error:
-        return Ended(task.key, "lost", str(error))
-    except Exception as error:  # one failure never stops the others
-        return _failed(task, store, lease, error)
+def _ended(task: Task, lease: Lease, outcome: object) -> Ended:
+    from seedspread.training.signals import StoppedError  # noqa: PLC0415
+
+    if isinstance(outcome, StoppedError):
+        return Ended(task.key, "stopped", str(outcome))
+    if isinstance(outcome, LeaseLostError):
+        return Ended(task.key, "lost", str(outcome))
+    if isinstance(outcome, Exception):
+        return _failed(task, lease, outcome)
     return Ended(task.key, "done")
 
 
-def _failed(task: Task, store: Store, lease: Lease, error: Exception) -> Ended:
+def _failed(task: Task, lease: Lease, error: Exception) -> Ended:
     message = str(error) or type(error).__name__
     if not isinstance(error, SeedspreadError):
         message = f"{type(error).__name__}: {message}"
     try:
         lease.check()
-        details = {"message": message, "traceback": traceback.format_exc()}
-        store.write_failure(task.key, details)
+        details = {"message": message, "traceback": "".join(traceback.format_exception(error))}
+        Store(task.store).write_failure(task.key, details)
     except LeaseLostError:
         return Ended(task.key, "lost", message)
     except OSError:

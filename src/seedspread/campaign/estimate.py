@@ -13,6 +13,7 @@ from seedspread.model import ViT
 from seedspread.training.encoder import Encoder
 from seedspread.training.records import EpochSums
 from seedspread.training.run import choose_device
+from seedspread.training.together import trainer_of
 
 # Images of the step that is measured; cost per image hardly depends on it.
 _IMAGES = 32
@@ -28,7 +29,7 @@ def seconds_per_run(configs: Iterable[RunConfig], threads: int) -> list[float]:
     torch.set_num_threads(threads)
     try:
         for config in configs:
-            shape = (config.model, config.training.rule, config.objective.margin_type, config.runtime.device)
+            shape = (config.model, config.training.rule, config.objective.margin_type, config.runtime)
             if shape not in known:
                 known[shape] = _seconds_per_image(config)
             out.append(known[shape] * _images(config))
@@ -61,11 +62,11 @@ def _seconds_per_image(config: RunConfig) -> float:
     images = torch.randn(encoder.views * _IMAGES, 3, 32, 32, generator=generator).to(device)
     labels = torch.arange(_IMAGES).remainder(classes).repeat(encoder.views).to(device)
     batch = Batch(images, labels, torch.arange(_IMAGES))
-    sums = EpochSums.empty(model.depth, device)
+    trainer, sums = trainer_of([encoder]), EpochSums.empty(model.depth, device)
     times = []
     for _ in range(3):
         start = time.perf_counter()
-        encoder.step(batch, 0, sums)
+        trainer.step([batch], 0, [sums])
         float(sums.loss.sum())  # waits for a device that works on its own
         times.append(time.perf_counter() - start)
     return min(times) / _IMAGES

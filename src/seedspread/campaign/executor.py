@@ -6,6 +6,7 @@ from typing import Protocol
 
 from seedspread.campaign.attempt import Task
 from seedspread.campaign.plan import Plan
+from seedspread.campaign.stacking import stack_sizes
 from seedspread.errors import SeedspreadError
 
 
@@ -63,11 +64,25 @@ def prepare(plan: Plan, retry_failed: bool) -> tuple[dict[str, str], Report]:
     return todo, Report(len(todo) + len(failed), failed=failed)
 
 
-def tasks_of(plan: Plan, todo: dict[str, str], threads: int, lease_seconds: float) -> list[Task]:
-    """What the workers of any engine are given, one for each run to do."""
+def tasks_of(
+    plan: Plan, todo: dict[str, str], threads: int, lease_seconds: float, workers: int | None = None
+) -> list[Task]:
+    """What the workers of any engine are given, one for each run to do.
+
+    Args:
+        plan: what the study asks for.
+        todo: the runs to do, as JSON configs by key.
+        threads: CPU threads of a run whose config leaves them open.
+        lease_seconds: after how long a silent lease may be taken over.
+        workers: how many share the tasks, if a worker can train several runs together.
+    """
     store = str(plan.store.path.absolute())
     data_dir = None if plan.data_dir is None else str(plan.data_dir.absolute())
-    return [Task(store, key, config, data_dir, threads, lease_seconds) for key, config in todo.items()]
+    stacks = {} if workers is None else stack_sizes(plan.study.stack, todo, workers)
+    return [
+        Task(store, key, config, data_dir, threads, lease_seconds, stacks.get(key, 1))
+        for key, config in todo.items()
+    ]
 
 
 def look(plan: Plan, todo: dict[str, str], report: Report) -> bool:

@@ -8,12 +8,12 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import FrameType
 
-from seedspread.campaign.attempt import Task, attempt, stop_when_orphaned
+from seedspread.campaign.attempt import Task, attempt_together, stop_when_orphaned
 from seedspread.campaign.executor import Report, Tell, look, prepare, tasks_of
 from seedspread.campaign.lease import LEASE_SECONDS, Watch, newest
 from seedspread.campaign.plan import Plan
@@ -53,7 +53,7 @@ class LocalExecutor:
             return report
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         count = min(self.workers or cores, len(todo))
-        tasks = tasks_of(plan, todo, max(1, cores // count), self.lease_seconds)
+        tasks = tasks_of(plan, todo, max(1, cores // count), self.lease_seconds, workers=count)
         crew = _Crew(tasks, count, self.max_failures)
         with crew.at_work(), _interrupts():
             try:
@@ -112,7 +112,9 @@ class _Crew:
                 worker.join()
 
     def _start(self) -> BaseProcess:
-        worker = self._context.Process(target=work, args=(self._tasks, self._max_failures), daemon=False)
+        # A run in which a worker has died is tried alone: it may be the reason, or one of those beside it.
+        tasks = [replace(task, stack=1) if task.key in self._died else task for task in self._tasks]
+        worker = self._context.Process(target=work, args=(tasks, self._max_failures), daemon=False)
         worker.start()
         return worker
 
@@ -175,6 +177,14 @@ def _interrupts() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
+def _companions(task: Task, left: dict[str, Task], store: Store) -> Iterator[Task]:
+    """A run, and then those that can be trained with it and have not ended."""
+    yield task
+    for other in left.values():
+        if other.key != task.key and other.shape == task.shape and not store.has_failed(other.key):
+            yield other
+
+
 def work(tasks: list[Task], max_failures: int | None = None) -> None:
     """What a worker does: takes whatever is free until everything has ended, or too much has failed."""
     signal.signal(
@@ -189,21 +199,23 @@ def work(tasks: list[Task], max_failures: int | None = None) -> None:
     while left:
         busy = True
         for key, task in list(left.items()):
+            if key not in left:  # it was taken along with another
+                continue
             if store.is_done(key) or store.has_failed(key):
                 del left[key]
                 continue
             # Counted here too: runs that fail at once would outrun the crew's slower look.
             if max_failures is not None and sum(store.has_failed(t.key) for t in tasks) >= max_failures:
                 return
-            ended = attempt(task, watch, orphaned)
-            if ended.outcome == "stopped":
-                return
-            if ended.outcome == "failed" and not store.has_failed(key):
-                unrecorded = True  # not even the failure could be written; the others go on
-                print(f"{key}: {ended.message}", file=sys.stderr)
-            if ended.outcome in ("done", "failed"):
-                del left[key]
-                busy = False
+            for ended in attempt_together(_companions(task, left, store), task.stack, watch, orphaned):
+                if ended.outcome == "stopped":
+                    return
+                if ended.outcome == "failed" and not store.has_failed(ended.key):
+                    unrecorded = True  # not even the failure could be written; the others go on
+                    print(f"{ended.key}: {ended.message}", file=sys.stderr)
+                if ended.outcome in ("done", "failed"):
+                    del left[ended.key]
+                    busy = False
         orphaned()
         if left and busy:
             time.sleep(_POLL_SECONDS)

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from importlib.resources import files
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, field_validator
 
 from seedspread.config import Part, RunConfig
 from seedspread.errors import SeedspreadError, did_you_mean
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 Level = str | int | float | bool
 Cell = dict[str, Level]
+
+_STACK_LIMIT = 64
 
 
 class StudyError(SeedspreadError):
@@ -42,6 +44,24 @@ class AuditSpec(Part):
     by: str | None = None
 
 
+class CampaignSpec(Part):
+    """How a study's runs are carried out; it alters no result.
+
+    Attributes:
+        stack: how many runs of one shape a worker trains as one program: a number, 1 for each alone, or
+            `auto` for several where that pays. Local engine; `runtime.implementation = "fast"`.
+    """
+
+    stack: Literal["auto"] | int = "auto"
+
+    @field_validator("stack", mode="before")
+    @classmethod
+    def _a_number_of_runs(cls, value: object) -> object:
+        if value == "auto" or (type(value) is int and 1 <= value <= _STACK_LIMIT):
+            return value
+        raise ValueError(f'must be "auto" or a number from 1 to {_STACK_LIMIT}; got {value!r}')
+
+
 class StudyFile(Part):
     """What stands in a study's file; either `preset` with `factors` or `cells`, or `include`."""
 
@@ -53,6 +73,7 @@ class StudyFile(Part):
     cells: tuple[Cell, ...] = ()
     include: tuple[str, ...] = ()
     audit: AuditSpec | None = None
+    campaign: CampaignSpec = CampaignSpec()
     note: str = ""
 
 
@@ -82,6 +103,7 @@ class Study:
         audit: the comparison that it is about.
         note: what to know about it.
         included: the studies of a collection, each with its own comparison; none in a single study.
+        stack: how many runs are trained as one program (`CampaignSpec`).
     """
 
     name: str
@@ -90,6 +112,7 @@ class Study:
     audit: AuditSpec | None
     note: str = ""
     included: tuple["Study", ...] = ()
+    stack: Literal["auto"] | int = "auto"
 
     @classmethod
     def from_file(cls, name: "str | Path") -> "Study":
@@ -146,7 +169,8 @@ def _explain(error: ValidationError) -> str:
     first = errors[0]
     where = ".".join(str(part) for part in first["loc"])
     if first["type"] == "extra_forbidden":
-        fields = AuditSpec.model_fields if first["loc"][0] == "audit" else StudyFile.model_fields
+        parts: dict[str, type[Part]] = {"audit": AuditSpec, "campaign": CampaignSpec}
+        fields = parts.get(str(first["loc"][0]), StudyFile).model_fields
         return f"{where}: no such field{did_you_mean(str(first['loc'][-1]), fields)}"
     where = ".".join(str(part) for part in first["loc"] if str(part) not in ("str", "int", "float", "bool"))
     said = first["msg"].removeprefix("Value error, ").replace("tuple", "list")
@@ -163,7 +187,7 @@ def _build(name: str, file: StudyFile, within: tuple[str, ...]) -> Study:
         parts = [_build(part, _read(part), (*within, name)) for part in file.include]
         _check_audit(name, file, [r for p in parts for r in p.runs])
         runs = tuple(r for p in parts for r in p.runs)
-        return Study(title, file.title, runs, file.audit, file.note, tuple(parts))
+        return Study(title, file.title, runs, file.audit, file.note, tuple(parts), file.campaign.stack)
     if file.preset is None:
         raise StudyError(f"{name}: preset is missing; name one, such as preset = 'mini/cifar10'")
     if not file.seeds:
@@ -178,7 +202,7 @@ def _build(name: str, file: StudyFile, within: tuple[str, ...]) -> Study:
         for seed in file.seeds
     )
     _check_audit(name, file, list(runs))
-    return Study(title, file.title, runs, file.audit, file.note)
+    return Study(title, file.title, runs, file.audit, file.note, stack=file.campaign.stack)
 
 
 def _cells(name: str, file: StudyFile) -> list[Cell]:

@@ -61,6 +61,15 @@ def step(
 
 
 @app.command()
+def stack(rounds: Rounds = 5, json: JsonOption = False) -> None:
+    """Several small runs trained as one program, against one after another, by shape."""
+    require_extra("train", "seedspread bench stack")
+    from seedspread.benchmarks import stack as benchmark
+
+    benchmark.run(rounds=rounds, as_json=json)
+
+
+@app.command()
 def growth(
     plot: Annotated[Path | None, typer.Option(help="Draw it: .png, .pdf or .svg.")] = None,
     json: JsonOption = False,

@@ -94,7 +94,9 @@ def scale_of(config: RunConfig, setting: str | None, partial: bool) -> Scale:
 
 
 def _canonical(config: RunConfig) -> dict[str, Any]:
-    """All that a run is, but for what the paper varies and what a richer probe adds."""
+    """All that a run is, but for what the paper varies, what a richer probe adds, and rounding."""
     clamping = config.objective.model_copy(update={"margin_type": "clamp", "stability": "detach"})
     probe = config.probe.model_copy(update={"layers": "last", "repeats": 1})
-    return canonical(config.model_copy(update={"objective": clamping, "probe": probe, "seeds": SeedConfig()}))
+    runtime = config.runtime.model_copy(update={"implementation": "plain"})
+    changes = {"objective": clamping, "probe": probe, "seeds": SeedConfig(), "runtime": runtime}
+    return canonical(config.model_copy(update=changes))

@@ -17,7 +17,7 @@ from seedspread.errors import SeedspreadError
 from seedspread.identity import has_free_margin
 from seedspread.objective.loss import unit_vectors
 from seedspread.objective.schedule import layer_margins
-from seedspread.training.encoder import Encoder
+from seedspread.training.encoder import Encoder, Trainer
 from seedspread.training.probe import Features
 from seedspread.training.records import EpochSums, History
 
@@ -127,21 +127,17 @@ class Diagnostics:
     gradient_norms: list[float]
 
 
-def final_diagnostics(encoder: Encoder, batches: Loader) -> Diagnostics:
+def final_diagnostics(trainer: Trainer, encoder: Encoder, batches: Loader) -> Diagnostics:
     """One more pass over the training batches, in an epoch of its own that no training has seen."""
     depth = len(encoder.margins)
     histograms, rates, norms = [], [], []
     for number, batch in enumerate(batches.epoch(encoder.config.training.epochs)):
         if number == 0:
             sums = EpochSums.empty(depth, batch.images.device)
-            encoder.step(batch, 0, sums, update=False)
+            trainer.step([batch], 0, [sums], update=False)
             norms = sums.gradient_norm.tolist()
-        with torch.no_grad(), encoder.autocast():
-            features = encoder.model.features(batch.images)
-        seen = [
-            pair_statistics(x.float(), batch.labels, m)
-            for x, m in zip(features, encoder.margins, strict=True)
-        ]
+        features = encoder.features(batch.images)
+        seen = [pair_statistics(x, batch.labels, m) for x, m in zip(features, encoder.margins, strict=True)]
         histograms.append(torch.stack([one.histogram for one in seen]))
         rates.append([one.clamp_activation_rate for one in seen])
     mean = torch.tensor(rates, dtype=torch.float64).mean(dim=0).tolist()

@@ -44,10 +44,9 @@ class Features:
     @torch.no_grad()
     def encode(self, images: Tensor) -> Tensor:
         """The probed layers' features of a batch, `(P, B, d)`."""
-        with self._encoder.autocast():
-            features = self._encoder.model.features(images)
+        features = self._encoder.features(images)
         probed = features if self._encoder.config.probe.layers == "all" else features[-1:]
-        return torch.stack(probed).float()
+        return torch.stack(probed)
 
 
 class Probe:

@@ -7,8 +7,6 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
-from seedspread.objective import PairStatistics
-
 # Bins of 0.01 over [-1, 1]: enough for a curve over training, and small over hundreds of epochs.
 HISTORY_BINS = 200
 
@@ -57,19 +55,21 @@ class EpochSums:
             first_bad=zeros(layers, dtype=torch.int64) - 1,
         )
 
-    def add_layer(self, layer: int, loss: Tensor, norm: Tensor, seen: PairStatistics, batch: int) -> None:
-        """Adds a layer's part of a batch."""
-        self.loss[layer] += loss.detach()
+    def add_layer(
+        self, layer: int, batch: int, loss: Tensor, norm: Tensor, rate: Tensor, histogram: Tensor
+    ) -> None:
+        """Adds a layer's part of a batch: scalars, and positive pairs in `(2000,)` bins of similarity."""
+        self.loss[layer] += loss
         self.gradient_norm[layer] += norm
-        self.rate[layer] += seen.saturated_pairs / max(seen.positive_pairs, 1)
-        self.histogram[layer] += seen.histogram.view(HISTORY_BINS, -1).sum(dim=1)
-        bad = ~(loss.detach().isfinite() & norm.isfinite()) & (self.first_bad[layer] < 0)
+        self.rate[layer] += rate
+        self.histogram[layer] += histogram.view(HISTORY_BINS, -1).sum(dim=1)
+        bad = ~(loss.isfinite() & norm.isfinite()) & (self.first_bad[layer] < 0)
         self.first_bad[layer] = torch.where(bad, batch, self.first_bad[layer])
 
-    def end_batch(self, seen: PairStatistics) -> None:
+    def end_batch(self, positive_pairs: Tensor | int, anchors: int) -> None:
         """Counts a batch, after its layers; they all saw the same pairs."""
-        self.positive_pairs += seen.positive_pairs
-        self.possible_pairs += seen.anchors * (seen.anchors - 1)
+        self.positive_pairs += positive_pairs
+        self.possible_pairs += anchors * (anchors - 1)
         self.batches += 1
 
     def tensors(self) -> dict[str, Tensor]:

@@ -1,0 +1,185 @@
+"""The losses of several runs at once, with their gradient in closed form and without waiting for the device.
+
+Each run has features, labels and a margin of its own; temperature, stability and reduction are shared. The
+formulas are those of `fast.py`, on whole rows: a block of anchors meets all others at once, so one pass gives
+its share of the loss and of the gradient, in memory that grows with N. Nothing is sorted, counted on the host
+or indexed by a mask, which would stop a GPU's queue.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from seedspread.objective.loss import unit_vectors
+from seedspread.objective.pairs import HISTOGRAM_BINS
+from seedspread.objective.spec import LossSpec
+
+# Similarities of one run in a block of anchors: 4 MB, which a CPU's cache holds.
+_BLOCK = 2**20
+
+
+@dataclass(frozen=True)
+class StackedPairs:
+    """Who is whose positive, in every run; shared by all layers.
+
+    Attributes:
+        labels: `(R, N)`.
+        positives: `(R, N)` float, |P_u|.
+        anchors: `(R,)` float, how many have a positive.
+    """
+
+    labels: Tensor
+    positives: Tensor
+    anchors: Tensor
+
+    @classmethod
+    def of(cls, labels: Tensor, dtype: torch.dtype) -> "StackedPairs":
+        """Counts `(R, N)` labels."""
+        rows = [
+            (labels[:, block, None] == labels[:, None]).sum(dim=2, dtype=torch.int32)
+            for block in _blocks(labels.shape[1])
+        ]
+        positives = (torch.cat(rows, dim=1) - 1).to(dtype)
+        return cls(labels, positives, (positives > 0).to(dtype).sum(dim=1))
+
+    @property
+    def pairs(self) -> Tensor:
+        """`(R,)`, ordered positive pairs."""
+        return self.positives.double().sum(dim=1)
+
+    def mask(self, block: slice) -> Tensor:
+        """`(R, r, N)`, True for a positive pair."""
+        mask = self.labels[:, block, None] == self.labels[:, None]
+        mask.diagonal(offset=block.start, dim1=1, dim2=2).fill_(False)
+        return mask
+
+
+@dataclass(frozen=True)
+class StackedLoss:
+    """What a layer's losses came to.
+
+    Attributes:
+        loss: `(R,)`.
+        gradient: `(R, N, d)`, of each run's loss by its features.
+        saturated: `(R,)` int64, ordered positive pairs with s + m > 1.
+        histogram: `(R, 2000)` int64, as in `PairStatistics`.
+    """
+
+    loss: Tensor
+    gradient: Tensor
+    saturated: Tensor
+    histogram: Tensor
+
+
+@torch.no_grad()
+def stacked_loss(features: Tensor, pairs: StackedPairs, specs: Sequence[LossSpec]) -> StackedLoss:
+    """The losses of `(R, N, d)` float32 features, one spec per run.
+
+    An anchor without a positive is left out; where no anchor has one, the loss is not a number.
+    """
+    runs, n, _ = features.shape
+    z = unit_vectors(features.flatten(0, 1)).view(features.shape)
+    rules = _Rules.of(specs, z)
+    by_z = torch.zeros_like(z)
+    per_anchor = []
+    saturated = torch.zeros(runs, dtype=torch.int64, device=z.device)
+    # The last bin takes what is no positive pair, or no number.
+    histogram = torch.zeros(runs, HISTOGRAM_BINS + 1, dtype=torch.int64, device=z.device)
+    for block in _blocks(n):
+        s = torch.bmm(z[:, block], z.transpose(1, 2))
+        positive = pairs.mask(block)
+        saturated += _count(s, positive, rules.margin, histogram)
+        loss, by_s = _rows(s, positive, pairs.positives[:, block], rules, block.start)
+        per_anchor.append(loss)
+        by_s /= (pairs.anchors * rules.temperature)[:, None, None]
+        by_z[:, block] += torch.bmm(by_s, z)
+        by_z += torch.bmm(by_s.transpose(1, 2), z[:, block])
+    total = torch.cat(per_anchor, dim=1).sum(dim=1) / pairs.anchors
+    return StackedLoss(total, _through_norm(by_z, z, features), saturated, histogram[:, :-1])
+
+
+@dataclass(frozen=True)
+class _Rules:
+    """The runs' specs as tensors `(R,)`: margins, what is added to positives, where they are cut."""
+
+    margin: Tensor
+    shift: Tensor
+    highest: Tensor
+    temperature: float
+    direct: bool
+    summed: bool
+
+    @classmethod
+    def of(cls, specs: Sequence[LossSpec], like: Tensor) -> "_Rules":
+        shared = {(spec.temperature, spec.stability, spec.reduction) for spec in specs}
+        if len(shared) > 1:
+            raise ValueError("stacked runs must share temperature, stability and reduction")
+        if any(spec.margin_type == "subtract" for spec in specs):
+            raise ValueError("subtraction moves no gradient: give margin_type 'none' for it")
+        (temperature, stability, reduction) = shared.pop()
+
+        def numbers(values: list[float]) -> Tensor:
+            return torch.tensor(values, dtype=like.dtype).to(like.device, non_blocking=True)
+
+        return cls(
+            margin=numbers([spec.margin for spec in specs]),
+            shift=numbers([spec.shift for spec in specs]),
+            highest=numbers([1.0 if spec.saturates else torch.inf for spec in specs]),
+            temperature=temperature,
+            direct=stability == "direct",
+            summed=reduction == "sum",
+        )
+
+
+def _blocks(n: int) -> list[slice]:
+    """Blocks of anchors; they follow from N alone, so that a run's numbers do not depend on the stack."""
+    rows = max(1, min(n, _BLOCK // n))
+    return [slice(begin, min(begin + rows, n)) for begin in range(0, n, rows)]
+
+
+def _count(s: Tensor, positive: Tensor, margin: Tensor, histogram: Tensor) -> Tensor:
+    """Adds a block's positive pairs to the histogram; returns how many a clamp cuts, `(R,)`."""
+    inside = s.clamp(-1, 1)  # rounding can exceed 1
+    cut = (positive & (inside + margin[:, None, None] > 1)).sum(dim=(1, 2))
+    counted = positive & ~s.isnan()
+    bins = ((inside + 1) * (HISTOGRAM_BINS / 2)).nan_to_num_().to(torch.int64).clamp_(max=HISTOGRAM_BINS - 1)
+    bins.masked_fill_(~counted, HISTOGRAM_BINS)
+    ones = torch.ones((), dtype=torch.int64, device=s.device).expand(bins.flatten(1).shape)
+    histogram.scatter_add_(1, bins.flatten(1), ones)
+    return cut
+
+
+def _rows(s: Tensor, positive: Tensor, positives: Tensor, rules: _Rules, start: int) -> tuple[Tensor, Tensor]:
+    """A block's weighted loss per anchor `(R, r)`, and n tau times its derivative by the similarities."""
+    shifted = s + rules.shift[:, None, None] * positive
+    highest = rules.highest[:, None, None]
+    kept = ~(positive & (shifted > highest))
+    modified = torch.where(kept, shifted, highest)
+    logits = modified.div_(rules.temperature)
+    logits.diagonal(offset=start, dim1=1, dim2=2).fill_(-torch.inf)
+    log_p = logits.log_softmax(dim=2)
+    counts = positives.clamp(min=1)
+    weight = positives if rules.summed else (positives > 0).to(s.dtype)
+    pulled = log_p.masked_fill(~positive, 0).sum(dim=2) / counts
+    p = log_p.exp_()
+    by_s = p * weight[:, :, None]
+    if rules.direct:
+        _through_maximum(by_s, logits, weight * (1 - p.sum(dim=2)))
+    by_s -= positive * (weight / counts)[:, :, None]
+    return -weight * pulled, by_s.mul_(kept)
+
+
+def _through_maximum(by_s: Tensor, logits: Tensor, residual: Tensor) -> None:
+    """Sends what rounding leaves of w (1 - sum p) to the row's maximum; a saturated one takes nothing."""
+    by_s.scatter_add_(2, logits.argmax(dim=2, keepdim=True), residual[:, :, None])
+
+
+def _through_norm(by_z: Tensor, z: Tensor, features: Tensor) -> Tensor:
+    """From the derivative by z = f / |f| to that by f; a zero row has none."""
+    largest = features.abs().amax(dim=2, keepdim=True)
+    safe = largest.masked_fill(largest == 0, 1)
+    length = (features / safe).square().sum(dim=2, keepdim=True).sqrt() * safe
+    across = by_z - z * (z * by_z).sum(dim=2, keepdim=True)
+    return torch.where(largest == 0, 0, across / length.masked_fill(largest == 0, 1))

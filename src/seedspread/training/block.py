@@ -1,0 +1,206 @@
+"""The model's layers as functions of weights that are stacked over runs, with fewer products.
+
+The same functions as `model.py`, whose modules are the definition, rearranged for training layer by layer:
+
+- A layer norm's scale and shift are folded into the linear map behind it. The input of a layer is a constant
+  there, so its normalised form is one too, and no gradient has to be brought back to it.
+- The loss sees the mean over tokens only, and a mean commutes with a linear map. So the last map of the
+  perceptron is differentiated on the mean of its input, one row per image instead of one per token; what is
+  handed on to the next layer goes through it without a graph.
+- Attention has its gradient in closed form. Thin products (tokens x head width) are computed as their
+  transposes, whose long rows suit a CPU.
+
+Weights have a first axis R, the runs; products are batched over it. Nothing of one run enters another.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn.functional import gelu, layer_norm
+
+from seedspread.config import ModelConfig
+
+# Numbers of an attention matrix that a CPU's cache holds beside all else: 2 MB.
+_CACHED = 2**19
+
+
+class Embedding(NamedTuple):
+    """Weights of the patch embedding.
+
+    Attributes:
+        weight: `(R, d, C p p)`.
+        bias: `(R, d)`.
+        position: `(R, T, d)`.
+    """
+
+    weight: Tensor
+    bias: Tensor
+    position: Tensor
+
+
+class Block(NamedTuple):
+    """Weights of an encoder block, layer norms folded in and queries scaled.
+
+    Attributes:
+        into: `(R, 3d, d)`, queries, keys and values.
+        into_bias: `(R, 3d)`.
+        out: `(R, d, d)`.
+        out_bias: `(R, d)`.
+        up: `(R, 2d, d)`.
+        up_bias: `(R, 2d)`.
+        down: `(R, d, 2d)`.
+        down_bias: `(R, d)`.
+    """
+
+    into: Tensor
+    into_bias: Tensor
+    out: Tensor
+    out_bias: Tensor
+    up: Tensor
+    up_bias: Tensor
+    down: Tensor
+    down_bias: Tensor
+
+
+def embedding_weights(named: Mapping[str, Tensor]) -> Embedding | None:
+    """Those of layer 0, from its stacked parameters by name; None for another layer."""
+    if "0.position" not in named:
+        return None
+    return Embedding(named["0.project.weight"], named["0.project.bias"], named["0.position"].squeeze(1))
+
+
+def block_weights(named: Mapping[str, Tensor], heads: int) -> Block:
+    """A layer's stacked parameters by name, folded; gradients by what is returned flow back to them."""
+    at = "1." if "0.position" in named else ""
+    into, into_bias = _folded(named, f"{at}attention.0", f"{at}attention.1.into")
+    up, up_bias = _folded(named, f"{at}mlp.0", f"{at}mlp.1")
+    dim = into.shape[-1]
+    scale = torch.ones(3 * dim, dtype=into.dtype, device=into.device)
+    scale[:dim] = (dim // heads) ** -0.5
+    return Block(
+        into=into * scale[:, None],
+        into_bias=into_bias * scale,
+        out=named[f"{at}attention.1.out.weight"],
+        out_bias=named[f"{at}attention.1.out.bias"],
+        up=up,
+        up_bias=up_bias,
+        down=named[f"{at}mlp.3.weight"],
+        down_bias=named[f"{at}mlp.3.bias"],
+    )
+
+
+def _folded(named: Mapping[str, Tensor], norm: str, linear: str) -> tuple[Tensor, Tensor]:
+    """W (g x + b) + c = (W g) x + (W b + c)."""
+    weight = named[f"{linear}.weight"]
+    # A product of a matrix and a vector would round differently in a stack of one.
+    shift = (weight * named[f"{norm}.bias"][:, None, :]).sum(dim=2)
+    return weight * named[f"{norm}.weight"][:, None, :], named[f"{linear}.bias"] + shift
+
+
+def embed(images: Tensor, weights: Embedding, patch: int, precision: torch.dtype) -> Tensor:
+    """Images `(R, B, C, H, W)` -> tokens `(R, B, T, d)`."""
+    runs, batch = images.shape[:2]
+    patches = images.unfold(3, patch, patch).unfold(4, patch, patch)  # (R, B, C, H/p, W/p, p, p)
+    flat = patches.permute(0, 1, 3, 4, 2, 5, 6).flatten(4).flatten(1, 3).to(precision)
+    projected = _linear(flat, weights.weight, weights.bias)
+    return projected.relu().view(runs, batch, -1, projected.shape[-1]) + weights.position[:, None]
+
+
+def encode(
+    tokens: Tensor, weights: Block, heads: int, precision: torch.dtype, *, hand_on: bool
+) -> tuple[Tensor, Tensor | None]:
+    """An encoder block.
+
+    Args:
+        tokens: `(R, B, T, d)` float32.
+        weights: of the block.
+        heads: attention heads.
+        precision: of the products; the residual path stays in float32.
+        hand_on: whether the output itself is wanted.
+
+    Returns:
+        the mean over tokens of its output, `(R, B, d)`, and the output `(R, B, T, d)` without a graph.
+    """
+    runs, batch, length, dim = tokens.shape
+    rows = runs, batch * length, dim
+    normed = layer_norm(tokens, (dim,)).to(precision).view(rows)
+    qkv = _linear(normed, weights.into, weights.into_bias)
+    mixed: Tensor = _Attention.apply(qkv.view(runs * batch, length, 3, heads, dim // heads))  # type: ignore[no-untyped-call]
+    attended = tokens + _linear(mixed.view(rows), weights.out, weights.out_bias).view(tokens.shape)
+    normed = layer_norm(attended, (dim,)).to(precision).view(rows)
+    active = gelu(_linear(normed, weights.up, weights.up_bias))
+    means = active.view(runs, batch, length, 2 * dim).mean(dim=2)
+    pooled = attended.mean(dim=2) + _linear(means, weights.down, weights.down_bias)
+    if not hand_on:
+        return pooled, None
+    with torch.no_grad():
+        return pooled, attended + _linear(active, weights.down, weights.down_bias).view(tokens.shape)
+
+
+def features(
+    layers: Sequence[Mapping[str, Tensor]], images: Tensor, model: ModelConfig, precision: torch.dtype
+) -> list[Tensor]:
+    """The mean over tokens after every layer, each `(R, B, d)`, of images `(R, B, C, H, W)`."""
+    blocks = [block_weights(named, model.heads) for named in layers]
+    embedding = embedding_weights(layers[0])
+    tokens = images if embedding is None else embed(images, embedding, model.patch_size, precision)
+    pooled = []
+    for block in blocks:
+        mean, handed_on = encode(tokens, block, model.heads, precision, hand_on=block is not blocks[-1])
+        pooled.append(mean)
+        tokens = tokens if handed_on is None else handed_on
+    return pooled
+
+
+def _linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """`(R, M, i)` by `(R, o, i)` -> `(R, M, o)`."""
+    return torch.baddbmm(bias[:, None].to(x.dtype), x, weight.to(x.dtype).transpose(1, 2))
+
+
+class _Attention(torch.autograd.Function):
+    """`(B, T, 3, h, w)`, queries scaled -> `(B, T, h w)`, a few images at a time so that P stays in cache.
+
+    With P the softmax of S = Q K^T and O = P V: dV = P^T dO, and dS = P * (dO V^T - D) where D is the row
+    sum of dO * O.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, qkv: Tensor) -> Tensor:
+        batch, length, _, heads, width = qkv.shape
+        mixed = torch.empty(batch, length, heads * width, dtype=qkv.dtype, device=qkv.device)
+        ctx.heads, ctx.images = heads, _images_at_once(qkv)
+        kept: list[Tensor] = []
+        for part, out in zip(torch.split(qkv, ctx.images), torch.split(mixed, ctx.images), strict=True):
+            # (3, b h, T, w)
+            q, k, v = part.permute(2, 0, 3, 1, 4).reshape(3, -1, length, width).unbind()
+            p = torch.bmm(q, k.transpose(1, 2)).softmax(dim=-1)
+            o = torch.bmm(v.transpose(1, 2), p.transpose(1, 2))  # (b h, w, T)
+            out.copy_(o.view(-1, heads * width, length).transpose(1, 2))
+            kept += [q, k, v, p, o]
+        ctx.save_for_backward(*kept)
+        return mixed
+
+    @staticmethod
+    def backward(ctx: Any, by_mixed: Tensor) -> Tensor:
+        batch, length, dim = by_mixed.shape
+        width = dim // ctx.heads
+        by_qkv = by_mixed.new_empty(batch, length, 3, ctx.heads, width)
+        kept = iter(ctx.saved_tensors)
+        for part, out in zip(torch.split(by_mixed, ctx.images), torch.split(by_qkv, ctx.images), strict=True):
+            q, k, v, p, o = (next(kept) for _ in range(5))
+            by_o = part.transpose(1, 2).reshape(o.shape)
+            rows = (by_o * o).sum(dim=1, dtype=torch.float32)[:, :, None]
+            by_s = torch.bmm(by_o.transpose(1, 2), v.transpose(1, 2)).sub_(rows).mul_(p)
+            thin = out.permute(2, 0, 3, 4, 1)  # (3, b, h, w, T), a view
+            thin[0] = torch.bmm(k.transpose(1, 2), by_s.transpose(1, 2)).view(thin.shape[1:])
+            thin[1] = torch.bmm(q.transpose(1, 2), by_s).view(thin.shape[1:])
+            thin[2] = torch.bmm(by_o, p).view(thin.shape[1:])
+        return by_qkv
+
+
+def _images_at_once(qkv: Tensor) -> int:
+    """On a CPU as many as keep P in cache; elsewhere all. A product is the same in any batch of products."""
+    batch, length, _, heads, _ = qkv.shape
+    return max(1, _CACHED // (heads * length**2)) if qkv.device.type == "cpu" else batch

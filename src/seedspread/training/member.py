@@ -1,0 +1,264 @@
+"""One run: where it is, what it has gathered, what it writes. Who trains it, and with whom, is elsewhere."""
+
+import time
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from seedspread.config import RunConfig
+from seedspread.data.dataset import Dataset, pipeline
+from seedspread.data.loader import Loader
+from seedspread.identity import has_free_margin
+from seedspread.model import ViT
+from seedspread.training.checkpoint import Checkpoint, CheckpointFolder, below, load_module, module_tensors
+from seedspread.training.encoder import Encoder
+from seedspread.training.folder import RunFolder
+from seedspread.training.outcome import Diagnostics, RunResult, summarise
+from seedspread.training.probe import Features, Probe
+from seedspread.training.randomness import drawn_from, init_seed
+from seedspread.training.records import EpochSums, History
+from seedspread.training.signals import StoppedError, StopRequest
+
+
+class Watcher(Protocol):
+    """Someone who looks on."""
+
+    def on_batch(self, stage: str, epoch: int, batch: int, images: int) -> None:
+        """A batch was trained on."""
+
+    def on_epoch(self, stage: str, epoch: int, values: dict[str, list[float]]) -> None:
+        """An epoch has ended, with these values by layer."""
+
+
+class NoWatcher:
+    """Nobody looks on."""
+
+    def on_batch(self, stage: str, epoch: int, batch: int, images: int) -> None:
+        """Nothing."""
+
+    def on_epoch(self, stage: str, epoch: int, values: dict[str, list[float]]) -> None:
+        """Nothing."""
+
+
+class Member:
+    """A run on its way.
+
+    Attributes:
+        config: what it is.
+        dataset: on its device.
+        folder: where it writes.
+        encoder: its model and losses.
+        sums: of the epoch so far.
+        position: stage, epoch, batch and probe's repeat.
+        optimiser_tensors: of the optimisers, as last read from or written to a checkpoint.
+        threads: CPU threads, the same through every resume.
+        ended: its result, or why it has none.
+    """
+
+    def __init__(
+        self, config: RunConfig, dataset: Dataset, folder: RunFolder, stop: StopRequest, watcher: Watcher
+    ) -> None:
+        self.config = config
+        self.dataset = dataset
+        self.folder = folder
+        self.threads = folder.pin_threads(config.runtime.threads)
+        self.ended: RunResult | Exception | None = None
+        device = dataset.train.images.device
+        model = drawn_from(init_seed(config.seeds.stream("init")), lambda: _model(config, dataset))
+        self.encoder = Encoder(config, model.to(device))
+        self.sums = EpochSums.empty(config.model.depth, device)
+        self.position: dict[str, Any] = {"stage": "encoder", "epoch": 0, "batch": 0, "repeat": 0}
+        self.optimiser_tensors: dict[str, Tensor] = {}
+        self._stop = stop
+        self._watcher = watcher
+        self._history = History()
+        self._best_loss: float | None = None
+        self._best_weights: dict[str, Tensor] = {}
+        self._features = Features(self.encoder, dataset)
+        self._probe: Probe | None = None
+        self._finished_probes: dict[str, Tensor] = {}
+        self._checkpoints = CheckpointFolder(folder.path, folder.key, folder.guard)
+        self._written = time.monotonic()
+        self._restore()
+
+    @property
+    def outcome(self) -> RunResult | Exception:
+        """What became of it, once it was carried out."""
+        return self.ended or RuntimeError(f"{self.folder.path}: the run was not carried out")
+
+    # Stage 1
+
+    def training_batches(self) -> Loader:
+        """The batches of every epoch."""
+        config = self.config
+        return Loader(
+            self.dataset.train,
+            pipeline(config.data),
+            self.dataset.source.mean,
+            self.dataset.source.std,
+            config.training.batch_size,
+            views=self.encoder.views,
+            order=config.data.order,
+            order_seed=config.seeds.stream("order"),
+            augment_seed=config.seeds.stream("augment"),
+        )
+
+    def end_epoch(self, epoch: int) -> None:
+        """After an epoch's last batch."""
+        self._check_finite(epoch)
+        self._history.add(self.sums)
+        self.sums = EpochSums.empty(self.config.model.depth, self.sums.loss.device)
+        if self.config.training.select == "best_val_loss":
+            self._keep_if_best(epoch)
+        self.at("encoder", epoch + 1, 0)
+        clamps = not has_free_margin(self.config) and self.config.objective.margin_type == "clamp"
+        rate = "clamp_activation_rate" if clamps else "would_be_rate"
+        values = {
+            "loss": self._history.last("loss"),
+            rate: self._history.last("rate"),
+            "gradient_norm": self._history.last("gradient_norm"),
+        }
+        self._watcher.on_epoch("encoder", epoch, values)
+
+    def end_encoder(self) -> None:
+        """After the last epoch: stage 2 begins with the chosen weights."""
+        if self.config.training.select == "best_val_loss":
+            load_module("best", self.encoder.model, self._best_weights)
+        self.at("probe", 0, 0)
+        self.checkpoint()
+
+    def _keep_if_best(self, epoch: int) -> None:
+        loader = Loader(
+            self.dataset.validation,
+            pipeline(self.config.data),
+            self.dataset.source.mean,
+            self.dataset.source.std,
+            self.config.training.batch_size,
+            views=2,
+            order="given",
+            augment_seed=self.config.seeds.stream("augment"),
+        )
+        losses = [self.encoder.validation_loss(batch) for batch in loader.epoch(epoch)]
+        loss = torch.stack(losses).mean().item()
+        if self._best_loss is None or loss < self._best_loss:
+            self._best_loss = loss
+            self._best_weights = module_tensors("best", self.encoder.model)
+
+    def _check_finite(self, epoch: int) -> None:
+        """Ends the run before a checkpoint could hold what is not a number."""
+        bad = [(batch, layer) for layer, batch in enumerate(self.sums.first_bad.tolist()) if batch >= 0]
+        if bad:
+            batch, layer = min(bad)
+            raise self.folder.fail(layer=layer, epoch=epoch, batch=batch, what="loss or gradient")
+        model = self.encoder.model
+        for layer, block in [*enumerate(model.layers), (len(model.layers) - 1, model.head)]:
+            if not all(bool(p.isfinite().all()) for p in block.parameters()):
+                batch = int(self.sums.batches) - 1
+                raise self.folder.fail(layer=layer, epoch=epoch, batch=batch, what="weights")
+
+    # Stage 2
+
+    def probe_stage(self) -> None:
+        """All of stage 2."""
+        for repeat in range(self.position["repeat"], self.config.probe.repeats):
+            self._probe = self._probe or Probe(self.config, self.dataset, self._features, repeat)
+            for epoch in range(self.position["epoch"], self.config.probe.epochs):
+                start = self.position["batch"]
+                for number in self._probe.steps(epoch, start):
+                    self._watcher.on_batch("probe", epoch, number, self.config.probe.batch_size)
+                    self.at("probe", epoch, number + 1, repeat)
+                    self.pause()
+                if not self._probe.is_finite():
+                    depth = self.config.model.depth
+                    raise self.folder.fail(layer=depth - 1, epoch=epoch, batch=0, what="probe's weights")
+                accuracies = self._probe.end_epoch(epoch)
+                self.at("probe", epoch + 1, 0, repeat)
+                so_far = repeat * self.config.probe.epochs + epoch
+                self._watcher.on_epoch("probe", so_far, {"validation_accuracy": accuracies})
+            self._finished_probes |= {
+                f"{repeat}.logits": self._probe.test_logits().cpu(),
+                f"{repeat}.accuracy": self._probe.best_accuracy,
+                f"{repeat}.epoch": self._probe.best_epoch,
+            }
+            self._probe = None
+            self.at("probe", 0, 0, repeat + 1)
+
+    def finish(self, diagnostics: Diagnostics) -> None:
+        """Writes the result."""
+        result, predictions = summarise(
+            self.config,
+            self.dataset,
+            self.folder.key,
+            self._history,
+            diagnostics,
+            self._finished_probes,
+            self._features,
+        )
+        self.folder.finish(self.config, result, predictions, self._history)
+        self.ended = result
+
+    # Pausing and going on
+
+    def at(self, stage: str, epoch: int, batch: int, repeat: int = 0) -> None:
+        """Notes where the run is."""
+        self.position = {"stage": stage, "epoch": epoch, "batch": batch, "repeat": repeat}
+
+    @property
+    def is_due(self) -> bool:
+        """Whether a checkpoint is to be written after this batch."""
+        due = time.monotonic() - self._written >= self.config.runtime.checkpoint_seconds
+        return due or self._stop.number is not None
+
+    def pause(self) -> None:
+        """After every batch: writes a checkpoint when one is due, stops when asked to."""
+        self.folder.beat()
+        if self.is_due:
+            self.checkpoint()
+        if self._stop.number is not None:
+            where = f"{self.position['stage']} epoch {self.position['epoch'] + 1}"
+            raise StoppedError(
+                f"stopped in {where}; go on with the same command and --resume (folder {self.folder.path})",
+                self._stop.number,
+            )
+
+    def checkpoint(self) -> None:
+        """Writes one now."""
+        if self.position["stage"] == "encoder":
+            self._check_finite(self.position["epoch"])
+        tensors = module_tensors("model", self.encoder.model) | self.optimiser_tensors
+        tensors |= {f"sums.{name}": tensor for name, tensor in self.sums.tensors().items()}
+        tensors |= {f"history.{name}": tensor for name, tensor in self._history.tensors().items()}
+        tensors |= {f"finished.{name}": tensor for name, tensor in self._finished_probes.items()}
+        tensors |= self._best_weights
+        if self._probe is not None:
+            tensors |= self._probe.tensors()
+        self.folder.writing(
+            lambda: self._checkpoints.write(
+                Checkpoint({"position": self.position, "best_loss": self._best_loss}, tensors)
+            )
+        )
+        self._written = time.monotonic()
+
+    def _restore(self) -> None:
+        checkpoint = self._checkpoints.newest()
+        if checkpoint is None:
+            return
+        tensors = checkpoint.tensors
+        self.position = checkpoint.state["position"]
+        self._best_loss = checkpoint.state["best_loss"]
+        load_module("model", self.encoder.model, tensors)
+        self.optimiser_tensors = {n: t for n, t in tensors.items() if n.startswith("optimiser.")}
+        device = self.sums.loss.device
+        self.sums = EpochSums(**{name: t.to(device) for name, t in below("sums", tensors).items()})
+        self._history = History.from_tensors(below("history", tensors))
+        self._finished_probes = below("finished", tensors)
+        self._best_weights = {name: t for name, t in tensors.items() if name.startswith("best.")}
+        if "probe.best_epoch" in tensors:
+            self._probe = Probe(self.config, self.dataset, self._features, self.position["repeat"])
+            self._probe.load(tensors)
+
+
+def _model(config: RunConfig, dataset: Dataset) -> ViT:
+    model = config.model
+    return ViT(32, model.patch_size, 3, model.dim, model.depth, model.heads, len(dataset.classes))

@@ -1,0 +1,107 @@
+"""Stage 1 as it is defined, through autograd, by one of three rules; `stack.py` is the fast way."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from seedspread.data.loader import Batch
+from seedspread.diagnostics import pair_statistics
+from seedspread.objective import PairStatistics
+from seedspread.training.checkpoint import load_optimiser, optimiser_tensors
+from seedspread.training.encoder import Encoder, adamw
+from seedspread.training.records import EpochSums
+
+
+class Plain:
+    """Trains one encoder.
+
+    Attributes:
+        encoder: what is trained.
+        optimisers: one per layer (`layer_local`) or one for all.
+    """
+
+    def __init__(self, encoder: Encoder) -> None:
+        self.encoder = encoder
+        self._rule = encoder.config.training.rule
+        layers = [list(layer.parameters()) for layer in encoder.model.layers]
+        if self._rule != "layer_local":
+            layers = [[parameter for layer in layers for parameter in layer]]
+        if self._rule == "cross_entropy":
+            layers[0] += list(encoder.model.head.parameters())
+        self.optimisers = [adamw(encoder.config, layer) for layer in layers]
+
+    def step(
+        self, batches: Sequence[Batch], number: int, sums: Sequence[EpochSums], *, update: bool = True
+    ) -> None:
+        """Trains on one batch and adds to the epoch's sums; without `update` it only looks."""
+        (batch,), (own,) = batches, sums
+        if self._rule == "layer_local":
+            self._layer_local(batch, number, own, update)
+        else:
+            self._together(batch, number, own, update)
+
+    def _layer_local(self, batch: Batch, number: int, sums: EpochSums, update: bool) -> None:
+        """Each layer on the detached output of the one before; one layer's graph is alive at a time."""
+        tokens, seen = batch.images, None
+        for layer, block in enumerate(self.encoder.model.layers):
+            self.optimisers[layer].zero_grad(set_to_none=True)
+            with self.encoder.autocast():
+                output = block(tokens)
+            loss, seen = self.encoder.losses[layer](output.mean(dim=1), batch.labels, return_statistics=True)
+            loss.backward()
+            tokens = output.detach()  # computed before the step
+            _add(sums, layer, number, loss, block, seen)
+            if update:
+                self.optimisers[layer].step()
+        if seen is not None:
+            sums.end_batch(seen.positive_pairs, seen.anchors)
+
+    def _together(self, batch: Batch, number: int, sums: EpochSums, update: bool) -> None:
+        """One loss for all layers, gradients flowing through."""
+        encoder = self.encoder
+        self.optimisers[0].zero_grad(set_to_none=True)
+        with encoder.autocast():
+            features = encoder.model.features(batch.images, stop_gradient=False)
+        if self._rule == "end_to_end":
+            seen = [
+                loss(layer, batch.labels, return_statistics=True)
+                for loss, layer in zip(encoder.losses, features, strict=True)
+            ]
+            losses, statistics = [one for one, _ in seen], [one for _, one in seen]
+            total = torch.stack(losses).sum()
+        else:
+            total = nn.functional.cross_entropy(encoder.model.head(features[-1]).float(), batch.labels)
+            losses = [total] * len(features)
+            statistics = [
+                pair_statistics(layer.detach(), batch.labels, margin)
+                for layer, margin in zip(features, encoder.margins, strict=True)
+            ]
+        total.backward()  # type: ignore[no-untyped-call]
+        for layer, block in enumerate(encoder.model.layers):
+            _add(sums, layer, number, losses[layer], block, statistics[layer])
+        if update:
+            self.optimisers[0].step()
+        sums.end_batch(statistics[0].positive_pairs, statistics[0].anchors)
+
+    def tensors(self, run: int) -> dict[str, Tensor]:
+        """What the checkpoint needs of the optimisers; there is one run."""
+        return {
+            name: tensor
+            for i, optimiser in enumerate(self.optimisers)
+            for name, tensor in optimiser_tensors(f"optimiser.{i}", optimiser).items()
+        }
+
+    def load(self, checkpoints: Sequence[dict[str, Tensor]]) -> None:
+        """Puts the optimisers back."""
+        for i, optimiser in enumerate(self.optimisers):
+            load_optimiser(f"optimiser.{i}", optimiser, checkpoints[0])
+
+
+def _add(
+    sums: EpochSums, layer: int, batch: int, loss: Tensor, block: nn.Module, seen: PairStatistics
+) -> None:
+    gradients = [p.grad for p in block.parameters() if p.grad is not None]
+    norm = nn.utils.get_total_norm(gradients)  # Eq. grad_norm, left on the device
+    rate = seen.saturated_pairs / max(seen.positive_pairs, 1)
+    sums.add_layer(layer, batch, loss.detach(), norm, rate, seen.histogram)

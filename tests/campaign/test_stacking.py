@@ -1,0 +1,134 @@
+"""Runs of one shape as one program: how many, that nothing comes out differently, and what a death costs."""
+
+import json
+import os
+import re
+import signal
+from pathlib import Path
+
+import pytest
+
+from seedspread.campaign.attempt import Task, attempt_together
+from seedspread.campaign.lease import Watch
+from seedspread.campaign.local import LocalExecutor
+from seedspread.campaign.stacking import stack_sizes, worthwhile
+from seedspread.campaign.store import Store
+from seedspread.campaign.study import Study, StudyError
+from seedspread.presets import read_config
+from tests.campaign.test_local import start, wait_for
+from tests.campaign.tiny import results, study_file, tiny_study
+from tests.training.tiny import tiny
+
+
+def test_small_runs_are_stacked_and_large_ones_are_not() -> None:
+    assert worthwhile(read_config("quickstart")) > 1
+    assert worthwhile(tiny()) > 1
+    assert worthwhile(read_config("paper/cifar10")) == 1
+
+
+def sizes(runs: int, workers: int, stack: int = 8, **changes: object) -> set[int]:
+    configs = {str(seed): tiny(seeds__run=seed, **changes).model_dump_json() for seed in range(runs)}
+    found = stack_sizes(stack, configs, workers)
+    assert set(found) in (set(configs), set())
+    return set(found.values())
+
+
+def test_no_worker_is_left_without_work() -> None:
+    assert sizes(runs=24, workers=2) == {6}
+    assert sizes(runs=2, workers=2) == {1}
+    assert sizes(runs=100, workers=1) == {8}
+    assert sizes(runs=3, workers=1, stack=2) == {2}
+    assert sizes(runs=24, workers=2, stack=1) == {1}
+
+
+def test_what_is_trained_the_plain_way_is_trained_alone() -> None:
+    assert sizes(runs=24, workers=2, runtime__implementation="plain") == set()
+    assert sizes(runs=24, workers=2, training__rule="end_to_end") == set()
+
+
+def test_runs_of_different_shapes_are_counted_apart() -> None:
+    configs = {
+        f"{dim}-{seed}": tiny(model__dim=dim, seeds__run=seed) for dim in (16, 32) for seed in range(3)
+    }
+    found = stack_sizes("auto", {key: config.model_dump_json() for key, config in configs.items()}, 1)
+    assert set(found.values()) == {3}
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """The results of every run by itself."""
+    folder = tmp_path_factory.mktemp("alone")
+    study = tiny_study(folder, seeds=3, campaign="stack = 1", training__epochs=8)
+    study.plan(folder / "store").run(LocalExecutor(workers=2))
+    return results(folder / "store")
+
+
+def test_a_stacked_campaign_has_the_same_results(tmp_path: Path, alone: dict[str, bytes]) -> None:
+    study = tiny_study(tmp_path, seeds=3, training__epochs=8)
+    assert study.stack == "auto"
+    report = study.plan(tmp_path / "store").run(LocalExecutor(workers=1))
+    assert len(report.done) == 6
+    assert results(tmp_path / "store") == alone
+    ends = {
+        json.loads(path.read_text())["started"][:19]
+        for path in (tmp_path / "store").glob("*/provenance.json")
+    }
+    assert len(ends) <= 2  # they were begun together
+
+
+def test_a_stack_that_is_killed_is_gone_on_with_to_the_same_bits(
+    tmp_path: Path, alone: dict[str, bytes]
+) -> None:
+    study_file(tmp_path, seeds=3, training__epochs=8)
+    store = tmp_path / "store"
+    for _ in range(3):
+        known = set(store.glob("*/checkpoint-*"))
+        campaign = start(tmp_path, "--workers", "1")
+        wait_for(lambda known=known: len(set(store.glob("*/checkpoint-*")) - known) > 8)
+        os.killpg(campaign.pid, signal.SIGKILL)
+        campaign.communicate()
+    # Whatever they were interrupted at, and though some are now alone.
+    campaign = start(tmp_path, "--workers", "2")
+    _, errors = campaign.communicate(timeout=300)
+    assert campaign.returncode == 0, errors
+    assert results(store) == alone
+
+
+def test_a_stop_leaves_every_run_of_a_stack_resumable(tmp_path: Path, alone: dict[str, bytes]) -> None:
+    study_file(tmp_path, seeds=3, training__epochs=8)
+    store = tmp_path / "store"
+    campaign = start(tmp_path, "--workers", "1")
+    wait_for(lambda: len(list(store.glob("*/checkpoint-*"))) > 8)
+    os.killpg(campaign.pid, signal.SIGINT)
+    campaign.communicate(timeout=120)
+    assert campaign.returncode == 130
+    begun = [folder for folder in store.iterdir() if any(folder.glob("checkpoint-*"))]
+    assert len(begun) == 6
+    report = Study.from_file(tmp_path / "study.toml").plan(store).run(LocalExecutor(workers=1))
+    assert not report.failed
+    assert results(store) == alone
+
+
+def test_a_run_that_another_has_is_left_out(tmp_path: Path) -> None:
+    plan = tiny_study(tmp_path, seeds=2, training__epochs=1).plan(tmp_path / "store")
+    store = Store(tmp_path / "store")
+    tasks = [Task(str(store.path), key, c.model_dump_json(), stack=4) for key, c in plan.distinct.items()]
+    held = store.claim(tasks[1].key, Watch(60))
+    assert held is not None
+    ended = {one.key: one.outcome for one in attempt_together(tasks, 2, Watch(60))}
+    assert [ended.get(task.key) for task in tasks] == ["done", "busy", "done", None]
+
+
+@pytest.mark.parametrize(
+    ("campaign", "words"),
+    [
+        ("stack = 0", 'campaign.stack: must be "auto" or a number from 1 to 64; got 0'),
+        ('stack = "many"', "got 'many'"),
+        ("stack = true", "got True"),
+        ("stak = 4", "did you mean 'stack'"),
+    ],
+)
+def test_what_is_no_stack_is_said_in_a_line(tmp_path: Path, campaign: str, words: str) -> None:
+    with pytest.raises(StudyError, match=re.escape(words)) as caught:
+        tiny_study(tmp_path, campaign=campaign)
+    assert "\n" not in str(caught.value)

@@ -1,0 +1,119 @@
+"""The stacked losses against the definition, run by run."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from seedspread.diagnostics import pair_statistics
+from seedspread.objective import LossSpec, SupConLoss
+from seedspread.objective import stacked as module
+from seedspread.objective.stacked import StackedPairs, stacked_loss
+
+from .batches import batches, random_batch
+
+SPECS = st.builds(
+    LossSpec,
+    temperature=st.just(0.15),
+    margin=st.floats(0, 0.8),
+    margin_type=st.sampled_from(["clamp", "shift", "none"]),
+    stability=st.just("detach"),
+    reduction=st.just("mean"),
+)
+
+
+def plain(features: Tensor, labels: Tensor, spec: LossSpec) -> tuple[Tensor, Tensor]:
+    """The loss and its gradient, as the equations are written."""
+    features = features.clone().requires_grad_()
+    loss = SupConLoss(
+        spec.temperature,
+        spec.margin,
+        spec.margin_type,
+        spec.stability,
+        spec.reduction,
+        implementation="plain",
+    )(features, labels)
+    return loss.detach(), torch.autograd.grad(loss, features)[0]
+
+
+@settings(deadline=None)
+@given(
+    batches(), st.lists(SPECS, min_size=1, max_size=3), st.sampled_from(["detach", "direct"]), st.booleans()
+)
+def test_each_runs_loss_gradient_and_counts(
+    batch: tuple[Tensor, Tensor], specs: list[LossSpec], stability: str, summed: bool
+) -> None:
+    features, labels = batch
+    reduction = "sum" if summed else "mean"
+    specs = [
+        LossSpec(s.temperature, s.margin, s.margin_type, stability, reduction)  # type: ignore[arg-type]
+        for s in specs
+    ]
+    # Every run has its own features and its own labels.
+    each = [(features + run, labels.roll(run)) for run in range(len(specs))]
+    pairs = StackedPairs.of(torch.stack([y for _, y in each]), torch.float64)
+    found = stacked_loss(torch.stack([x for x, _ in each]), pairs, specs)
+    for run, ((x, y), spec) in enumerate(zip(each, specs, strict=True)):
+        loss, gradient = plain(x, y, spec)
+        torch.testing.assert_close(found.loss[run], loss)
+        torch.testing.assert_close(found.gradient[run], gradient, rtol=1e-7, atol=1e-9)
+        seen = pair_statistics(x, y, spec.margin)
+        assert pairs.pairs[run] == seen.positive_pairs
+        assert found.saturated[run] == seen.saturated_pairs
+        assert torch.equal(found.histogram[run], seen.histogram)
+
+
+def test_blocks_of_anchors_make_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, y = random_batch(50, 8, 5, seed=1)
+    spec = LossSpec(margin=0.3, margin_type="clamp", stability="direct")
+    pairs = StackedPairs.of(y[None], torch.float64)
+    whole = stacked_loss(x[None], pairs, [spec])
+    monkeypatch.setattr(module, "_BLOCK", 7 * 50)
+    parts = stacked_loss(x[None], StackedPairs.of(y[None], torch.float64), [spec])
+    torch.testing.assert_close(parts.loss, whole.loss)
+    torch.testing.assert_close(parts.gradient, whole.gradient)
+    assert torch.equal(parts.histogram, whole.histogram)
+
+
+def test_a_zero_row_gets_no_gradient() -> None:
+    x, y = random_batch(12, 4, 2, seed=0)
+    x[3] = 0
+    found = stacked_loss(x[None], StackedPairs.of(y[None], torch.float64), [LossSpec()])
+    assert found.gradient.isfinite().all()
+    assert found.gradient[0, 3].abs().sum() == 0
+
+
+def test_huge_and_tiny_features() -> None:
+    x, y = random_batch(12, 4, 2, seed=0, dtype=torch.float32)
+    pairs = StackedPairs.of(y[None], torch.float32)
+    usual = stacked_loss(x[None], pairs, [LossSpec()])
+    for scale in (1e30, 1e-30):
+        scaled = stacked_loss(scale * x[None], pairs, [LossSpec()])
+        torch.testing.assert_close(scaled.loss, usual.loss)
+        torch.testing.assert_close(scaled.gradient * scale, usual.gradient)
+
+
+def test_a_number_that_is_none_stays_with_its_run() -> None:
+    x, y = random_batch(12, 4, 2, seed=0, dtype=torch.float32)
+    both = torch.stack([x, x])
+    both[0, 0, 0] = torch.nan
+    found = stacked_loss(both, StackedPairs.of(torch.stack([y, y]), torch.float32), [LossSpec()] * 2)
+    assert found.loss[0].isnan()
+    alone = stacked_loss(x[None], StackedPairs.of(y[None], torch.float32), [LossSpec()])
+    assert torch.equal(found.gradient[1], alone.gradient[0])
+
+
+@pytest.mark.parametrize(
+    ("specs", "words"),
+    [
+        ([LossSpec(), LossSpec(temperature=0.2)], "share temperature"),
+        ([LossSpec(margin_type="subtract")], "moves no gradient"),
+    ],
+)
+def test_what_cannot_be_stacked_is_said(specs: list[LossSpec], words: str) -> None:
+    x, y = random_batch(12, 4, 2, seed=0)
+    features = torch.stack([x] * len(specs))
+    pairs = StackedPairs.of(torch.stack([y] * len(specs)), torch.float64)
+    with pytest.raises(ValueError, match=words):
+        stacked_loss(features, pairs, specs)
