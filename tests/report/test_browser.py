@@ -56,6 +56,10 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+# In one go: an element that is looked up may be replaced before it is read.
+MAIN = "return document.querySelector('main').innerText"
+
+
 def log(browser: webdriver.Chrome, kind: str) -> list[dict[str, Any]]:
     """What has come since the last call."""
     found: list[dict[str, Any]] = browser.get_log(kind)  # type: ignore[no-untyped-call]
@@ -231,10 +235,10 @@ def test_the_live_page_shows_a_run_that_ends_while_it_is_open(
     live.start()
     try:
         open_page(browser, f"http://127.0.0.1:{server.server_port}/")
-        assert "1 of 12 runs are not finished" in browser.find_element(By.TAG_NAME, "main").text
+        assert "1 of 12 runs are not finished" in browser.execute_script(MAIN)
         browser.execute_script("window.stays = true")
         path.write_text(result)
-        wait(lambda: "not finished" not in browser.find_element(By.TAG_NAME, "main").text)
+        wait(lambda: "not finished" not in browser.execute_script(MAIN))
         assert browser.execute_script("return window.stays")  # without a reload
         spread(browser)
         severe = [e for e in log(browser, "browser") if e["level"] == "SEVERE"]

@@ -70,6 +70,21 @@ def stack(rounds: Rounds = 5, json: JsonOption = False) -> None:
 
 
 @app.command()
+def precision(
+    preset: Annotated[str, typer.Option(help="What is trained.")] = "mini/cifar10",
+    seeds: Annotated[int, typer.Option(min=2, help="Seeds, each in both precisions.")] = 5,
+    workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 2,
+    data_dir: Annotated[Path | None, typer.Option(help="The data folder.")] = None,
+    json: JsonOption = False,
+) -> None:
+    """What bf16 changes in accuracy and clamp activation rate, seed by seed (minutes)."""
+    require_extra("train", "seedspread bench precision")
+    from seedspread.benchmarks import precision as benchmark
+
+    benchmark.run(preset=preset, seeds=seeds, workers=workers, as_json=json, data_dir=data_dir)
+
+
+@app.command()
 def growth(
     plot: Annotated[Path | None, typer.Option(help="Draw it: .png, .pdf or .svg.")] = None,
     json: JsonOption = False,

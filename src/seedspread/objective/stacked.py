@@ -16,6 +16,8 @@ from seedspread.objective.loss import unit_vectors
 from seedspread.objective.pairs import HISTOGRAM_BINS
 from seedspread.objective.spec import LossSpec
 
+# The largest similarity that falls into the last bin.
+_BELOW_ONE = 1 - 2**-24
 # Similarities of one run in a block of anchors: 4 MB, which a CPU's cache holds.
 _BLOCK = 2**20
 
@@ -85,7 +87,7 @@ def stacked_loss(features: Tensor, pairs: StackedPairs, specs: Sequence[LossSpec
     by_z = torch.zeros_like(z)
     per_anchor = []
     saturated = torch.zeros(runs, dtype=torch.int64, device=z.device)
-    # The last bin takes what is no positive pair, or no number.
+    # The last bin takes what is no positive pair.
     histogram = torch.zeros(runs, HISTOGRAM_BINS + 1, dtype=torch.int64, device=z.device)
     for block in _blocks(n):
         s = torch.bmm(z[:, block], z.transpose(1, 2))
@@ -141,34 +143,38 @@ def _blocks(n: int) -> list[slice]:
 
 def _count(s: Tensor, positive: Tensor, margin: Tensor, histogram: Tensor) -> Tensor:
     """Adds a block's positive pairs to the histogram; returns how many a clamp cuts, `(R,)`."""
-    inside = s.clamp(-1, 1)  # rounding can exceed 1
-    cut = (positive & (inside + margin[:, None, None] > 1)).sum(dim=(1, 2))
-    counted = positive & ~s.isnan()
-    bins = ((inside + 1) * (HISTOGRAM_BINS / 2)).nan_to_num_().to(torch.int64).clamp_(max=HISTOGRAM_BINS - 1)
-    bins.masked_fill_(~counted, HISTOGRAM_BINS)
+    inside = torch.where(positive, s.clamp(max=_BELOW_ONE), -torch.inf)  # rounding can exceed 1
+    cut = torch.count_nonzero(inside + margin[:, None, None] > 1, dim=(1, 2))
+    bins = inside.add_(1).mul_(HISTOGRAM_BINS / 2).to(torch.int64).clamp_(0, HISTOGRAM_BINS - 1)
+    bins.masked_fill_(~positive, HISTOGRAM_BINS)
     ones = torch.ones((), dtype=torch.int64, device=s.device).expand(bins.flatten(1).shape)
     histogram.scatter_add_(1, bins.flatten(1), ones)
     return cut
 
 
 def _rows(s: Tensor, positive: Tensor, positives: Tensor, rules: _Rules, start: int) -> tuple[Tensor, Tensor]:
-    """A block's weighted loss per anchor `(R, r)`, and n tau times its derivative by the similarities."""
-    shifted = s + rules.shift[:, None, None] * positive
+    """A block's weighted loss per anchor `(R, r)`, and n tau times its derivative by the similarities.
+
+    Uses `s` up.
+    """
+    pulls = positive.to(s.dtype)
+    s.addcmul_(pulls, rules.shift[:, None, None])
     highest = rules.highest[:, None, None]
-    kept = ~(positive & (shifted > highest))
-    modified = torch.where(kept, shifted, highest)
-    logits = modified.div_(rules.temperature)
-    logits.diagonal(offset=start, dim1=1, dim2=2).fill_(-torch.inf)
+    cut = positive.logical_and_(s > highest)
+    logits = torch.where(cut, highest, s).div_(rules.temperature)
+    # exp of it is 0, as of -inf, but 0 times it is 0.
+    logits.diagonal(offset=start, dim1=1, dim2=2).fill_(torch.finfo(s.dtype).min / 2)
     log_p = logits.log_softmax(dim=2)
     counts = positives.clamp(min=1)
     weight = positives if rules.summed else (positives > 0).to(s.dtype)
-    pulled = log_p.masked_fill(~positive, 0).sum(dim=2) / counts
+    pulled = (log_p * pulls).sum(dim=2) / counts
     p = log_p.exp_()
-    by_s = p * weight[:, :, None]
-    if rules.direct:
-        _through_maximum(by_s, logits, weight * (1 - p.sum(dim=2)))
-    by_s -= positive * (weight / counts)[:, :, None]
-    return -weight * pulled, by_s.mul_(kept)
+    residual = 1 - p.sum(dim=2) if rules.direct else None
+    by_s = p.mul_(weight[:, :, None])
+    if residual is not None:
+        _through_maximum(by_s, logits, weight * residual)
+    by_s.addcmul_(pulls, (weight / counts)[:, :, None], value=-1)
+    return -weight * pulled, by_s.masked_fill_(cut, 0)
 
 
 def _through_maximum(by_s: Tensor, logits: Tensor, residual: Tensor) -> None:
