@@ -70,6 +70,19 @@ def stack(rounds: Rounds = 5, json: JsonOption = False) -> None:
 
 
 @app.command()
+def campaign(
+    rounds: Annotated[int, typer.Option(min=2, help="Rounds of interleaved campaigns.")] = 3,
+    workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 2,
+    json: JsonOption = False,
+) -> None:
+    """Runs per hour of the quickstart study, by ways of training them; where the time goes (minutes)."""
+    require_extra("train", "seedspread bench campaign")
+    from seedspread.benchmarks import campaign as benchmark
+
+    benchmark.run(rounds=rounds, workers=workers, as_json=json)
+
+
+@app.command()
 def precision(
     preset: Annotated[str, typer.Option(help="What is trained.")] = "mini/cifar10",
     seeds: Annotated[int, typer.Option(min=2, help="Seeds, each in both precisions.")] = 5,

@@ -1,0 +1,155 @@
+"""A campaign of small runs: runs per hour by ways of training them, what a worker's start costs, and where the
+time of a run and of `quickstart` goes.
+"""
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from rich.console import Console
+from rich.table import Table
+
+from seedspread.benchmarks.timing import interleaved, machine
+from seedspread.campaign.local import LocalExecutor
+from seedspread.campaign.store import Store
+from seedspread.campaign.study import NamedRun, Study
+from seedspread.config import RunConfig
+from seedspread.training import member, together
+from seedspread.training.run import Order, train_together
+
+SEEDS = 4
+WAYS: dict[str, tuple[str, int]] = {
+    "plain, one run a process": ("plain", 1),
+    "fast, one run a process": ("fast", 1),
+    "fast, stacked": ("fast", SEEDS),
+}
+
+_START = """
+import time
+begin = time.perf_counter()
+from seedspread.training.run import choose_device
+from seedspread.training.together import trainer_of
+imported = time.perf_counter()
+from seedspread.data.dataset import load
+from seedspread.presets import read_config
+config = read_config("quickstart")
+dataset = load(config.data)
+loaded = time.perf_counter()
+from seedspread.benchmarks.stack import shaped, steps
+steps(config, 1, 1)()
+print(imported - begin, loaded - imported, time.perf_counter() - loaded)
+"""
+
+
+def study_of(implementation: str, stack: int) -> Study:
+    """`quickstart` with a few seeds, trained in one way."""
+    study = Study.from_file("quickstart")
+
+    def changed(run: NamedRun) -> NamedRun:
+        runtime = run.config.runtime.model_copy(update={"implementation": implementation})
+        return replace(run, config=run.config.model_copy(update={"runtime": runtime}))
+
+    runs = tuple(changed(run) for run in study.runs if run.seed <= SEEDS)
+    return replace(study, runs=runs, stack=stack)
+
+
+def campaign(implementation: str, stack: int, workers: int) -> None:
+    """Trains it in a store of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        report = study_of(implementation, stack).plan(Store(folder)).run(LocalExecutor(workers=workers))
+        if report.left or report.failed:
+            raise RuntimeError(f"{len(report.failed)} runs failed, {report.left} were left")
+
+
+def start_up() -> dict[str, float]:
+    """Seconds of a fresh process until its first step is done."""
+    done = subprocess.run([sys.executable, "-c", _START], capture_output=True, text=True, check=True)
+    return dict(zip(("imports", "data", "first step"), map(float, done.stdout.split()), strict=True))
+
+
+@contextmanager
+def _timed(seconds: dict[str, float], name: str, owner: Any, attribute: str) -> Iterator[None]:
+    inner: Callable[..., Any] = getattr(owner, attribute)
+
+    def outer(*arguments: Any, **named: Any) -> Any:
+        begin = time.perf_counter()
+        try:
+            return inner(*arguments, **named)
+        finally:
+            seconds[name] = seconds.get(name, 0) + time.perf_counter() - begin
+
+    with patch.object(owner, attribute, outer):
+        yield
+
+
+def phases(runs: int) -> dict[str, float]:
+    """Seconds that a run of a stack spends in each part, in this process."""
+    seconds: dict[str, float] = {}
+    configs: list[RunConfig] = [run.config for run in study_of("fast", runs).runs[:runs]]
+    begin = time.perf_counter()
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        _timed(seconds, "stage 1", together, "_train"),
+        _timed(seconds, "probe", member.Member, "probe_stage"),
+        _timed(seconds, "final diagnostics", together, "final_diagnostics"),
+        _timed(seconds, "writing the result", member.Member, "finish"),
+    ):
+        train_together([Order(config, Path(folder) / str(i)) for i, config in enumerate(configs)])
+    seconds["data, folders"] = time.perf_counter() - begin - sum(seconds.values())
+    return {name: value / runs for name, value in seconds.items()}
+
+
+def run(rounds: int, workers: int, as_json: bool) -> None:
+    """Measures and prints, as a table or as JSON."""
+    jobs = {name: lambda way=way: campaign(*way, workers) for name, way in WAYS.items()}  # type: ignore[misc]
+    times = interleaved(jobs, rounds, "campaigns")
+    runs = len(study_of("fast", 1).runs)
+    first = times[next(iter(WAYS))].median
+    result = {
+        "machine": machine(),
+        "rounds": rounds,
+        "workers": workers,
+        "runs": runs,
+        "ways": [
+            {
+                "way": name,
+                "runs_per_hour": 3600 * runs / timing.median,
+                "quartiles": [3600 * runs / timing.upper, 3600 * runs / timing.lower],
+                "against_first": first / timing.median,
+            }
+            for name, timing in times.items()
+        ],
+        "start_up": start_up(),
+        "phases": phases(SEEDS),
+    }
+    if as_json:
+        print(json.dumps(result, indent=2))
+    else:
+        _print(result)
+
+
+def _print(result: dict[str, Any]) -> None:
+    console = Console()
+    table = Table(title=f"{result['runs']} runs of quickstart, {result['workers']} workers")
+    for heading in ("", "runs an hour", "quartiles", "against the first"):
+        table.add_column(heading, justify="right" if heading else "left")
+    for row in result["ways"]:
+        low, high = row["quartiles"]
+        table.add_row(
+            row["way"], f"{row['runs_per_hour']:,.0f}", f"{low:,.0f} to {high:,.0f}",
+            f"{row['against_first']:.2f}",
+        )  # fmt: skip
+    console.print(table)
+    for title, key in (("A worker's start", "start_up"), ("A run in a stack", "phases")):
+        parts = ", ".join(f"{name} {value:.2f} s" for name, value in result[key].items())
+        console.print(f"{title}: {parts}.")
+    console.print(f"Medians of {result['rounds']} interleaved rounds.")
+    console.print(result["machine"], style="dim")
