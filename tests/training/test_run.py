@@ -150,11 +150,11 @@ def test_the_baselines_train_and_differ(tmp_path: Path) -> None:
 
 def test_cross_entropy_is_trained_with_the_probes_settings(tmp_path: Path) -> None:
     config = tiny(training__rule="cross_entropy", probe__learning_rate=1e-3, probe__weight_decay=0.5)
-    (group,) = Plain(prepared(config, tmp_path).encoder).optimisers[0].param_groups
-    assert (group["lr"], group["weight_decay"]) == (1e-3, 0.5)
+    (one,) = Plain(prepared(config, tmp_path).encoder).optimisers
+    assert (one.learning_rate, one.weight_decay) == (1e-3, 0.5)
     ours = Plain(prepared(tiny(), tmp_path / "ours").encoder).optimisers
-    assert [o.param_groups[0]["lr"] for o in ours] == [4e-3] * 3
-    assert [o.param_groups[0]["weight_decay"] for o in ours] == [1e-4] * 3
+    assert [o.learning_rate for o in ours] == [4e-3] * 3
+    assert [o.weight_decay for o in ours] == [1e-4] * 3
 
 
 def test_end_to_end_is_the_summed_loss_with_gradients_flowing(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -43,8 +44,14 @@ from seedspread.presets import read_config
 config = read_config("quickstart")
 dataset = load(config.data)
 loaded = time.perf_counter()
-from seedspread.benchmarks.stack import shaped, steps
-steps(config, 1, 1)()
+from seedspread.benchmarks.train import random_batch
+from seedspread.model import ViT
+from seedspread.training.encoder import Encoder
+from seedspread.training.records import EpochSums
+import torch
+model = config.model
+trainer = trainer_of([Encoder(config, ViT(32, 4, 3, model.dim, model.depth, model.heads))])
+trainer.step([random_batch(128)], 0, [EpochSums.empty(model.depth, torch.device("cpu"))])
 print(imported - begin, loaded - imported, time.perf_counter() - loaded)
 """
 
@@ -109,7 +116,7 @@ def phases(runs: int) -> dict[str, float]:
 
 def run(rounds: int, workers: int, as_json: bool) -> None:
     """Measures and prints, as a table or as JSON."""
-    jobs = {name: lambda way=way: campaign(*way, workers) for name, way in WAYS.items()}  # type: ignore[misc]
+    jobs = {name: partial(campaign, *way, workers) for name, way in WAYS.items()}
     times = interleaved(jobs, rounds, "campaigns")
     runs = len(study_of("fast", 1).runs)
     first = times[next(iter(WAYS))].median

@@ -59,7 +59,7 @@ def bare_step(trainer: Plain, batch: Batch) -> None:
     """The same training, and nothing recorded."""
     tokens = batch.images
     for layer, block in enumerate(trainer.encoder.model.layers):
-        trainer.optimisers[layer].zero_grad(set_to_none=True)
+        trainer.optimisers[layer].clear()
         output = block(tokens)
         trainer.encoder.losses[layer](output.mean(dim=1), batch.labels).backward()
         trainer.optimisers[layer].step()

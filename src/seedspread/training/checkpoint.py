@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor, nn
@@ -104,25 +103,6 @@ def module_tensors(prefix: str, module: nn.Module) -> dict[str, Tensor]:
 def load_module(prefix: str, module: nn.Module, tensors: dict[str, Tensor]) -> None:
     """Puts the weights back."""
     module.load_state_dict(below(prefix, tensors))
-
-
-def optimiser_tensors(prefix: str, optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """An optimiser's state, by parameter and name."""
-    state = optimiser.state_dict()["state"]
-    return {
-        f"{prefix}.{index}.{name}": tensor.clone()
-        for index, entries in state.items()
-        for name, tensor in entries.items()
-    }
-
-
-def load_optimiser(prefix: str, optimiser: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
-    """Puts the state back."""
-    state: dict[int, dict[str, Tensor]] = {}
-    for name, tensor in below(prefix, tensors).items():
-        index, entry = name.split(".")
-        state.setdefault(int(index), {})[entry] = tensor
-    optimiser.load_state_dict({"state": state, "param_groups": optimiser.state_dict()["param_groups"]})
 
 
 def below(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -13,6 +13,7 @@ from seedspread.model import ViT
 from seedspread.objective import SupConLoss
 from seedspread.objective.schedule import layer_margins
 from seedspread.training import block
+from seedspread.training.adamw import AdamW
 from seedspread.training.records import EpochSums
 
 
@@ -92,17 +93,9 @@ def slice_of(config: RunConfig, views: int) -> int:
     return min(config.runtime.slice_images or views, views)
 
 
-def adamw(config: RunConfig, parameters: Sequence[nn.Parameter]) -> torch.optim.Optimizer:
+def optimiser_of(config: RunConfig, parameters: Sequence[nn.Parameter]) -> AdamW:
     """The optimiser of stage 1; cross entropy uses the probe's settings."""
     training, probe = config.training, config.probe
     if training.rule == "cross_entropy":
-        return torch.optim.AdamW(
-            parameters, lr=probe.learning_rate, weight_decay=probe.weight_decay, fused=True
-        )
-    return torch.optim.AdamW(
-        parameters,
-        lr=training.learning_rate,
-        betas=training.betas,
-        weight_decay=training.weight_decay,
-        fused=True,
-    )
+        return AdamW(parameters, probe.learning_rate, probe.weight_decay)
+    return AdamW(parameters, training.learning_rate, training.weight_decay, training.betas)

@@ -8,8 +8,7 @@ from torch import Tensor, nn
 from seedspread.data.loader import Batch
 from seedspread.diagnostics import pair_statistics
 from seedspread.objective import PairStatistics
-from seedspread.training.checkpoint import load_optimiser, optimiser_tensors
-from seedspread.training.encoder import Encoder, adamw
+from seedspread.training.encoder import Encoder, optimiser_of
 from seedspread.training.records import EpochSums
 
 
@@ -29,7 +28,7 @@ class Plain:
             layers = [[parameter for layer in layers for parameter in layer]]
         if self._rule == "cross_entropy":
             layers[0] += list(encoder.model.head.parameters())
-        self.optimisers = [adamw(encoder.config, layer) for layer in layers]
+        self.optimisers = [optimiser_of(encoder.config, layer) for layer in layers]
 
     def step(
         self, batches: Sequence[Batch], number: int, sums: Sequence[EpochSums], *, update: bool = True
@@ -45,7 +44,7 @@ class Plain:
         """Each layer on the detached output of the one before; one layer's graph is alive at a time."""
         tokens, seen = batch.images, None
         for layer, block in enumerate(self.encoder.model.layers):
-            self.optimisers[layer].zero_grad(set_to_none=True)
+            self.optimisers[layer].clear()
             with self.encoder.autocast():
                 output = block(tokens)
             loss, seen = self.encoder.losses[layer](output.mean(dim=1), batch.labels, return_statistics=True)
@@ -60,7 +59,7 @@ class Plain:
     def _together(self, batch: Batch, number: int, sums: EpochSums, update: bool) -> None:
         """One loss for all layers, gradients flowing through."""
         encoder = self.encoder
-        self.optimisers[0].zero_grad(set_to_none=True)
+        self.optimisers[0].clear()
         with encoder.autocast():
             features = encoder.model.features(batch.images, stop_gradient=False)
         if self._rule == "end_to_end":
@@ -89,13 +88,13 @@ class Plain:
         return {
             name: tensor
             for i, optimiser in enumerate(self.optimisers)
-            for name, tensor in optimiser_tensors(f"optimiser.{i}", optimiser).items()
+            for name, tensor in optimiser.tensors(f"optimiser.{i}").items()
         }
 
     def load(self, checkpoints: Sequence[dict[str, Tensor]]) -> None:
         """Puts the optimisers back."""
         for i, optimiser in enumerate(self.optimisers):
-            load_optimiser(f"optimiser.{i}", optimiser, checkpoints[0])
+            optimiser.load(f"optimiser.{i}", checkpoints[0])
 
 
 def _add(

@@ -9,7 +9,8 @@ from torch.nn.functional import cross_entropy
 from seedspread.config import RunConfig
 from seedspread.data.dataset import Dataset, Part, pipeline
 from seedspread.data.loader import Loader
-from seedspread.training.checkpoint import load_module, load_optimiser, module_tensors, optimiser_tensors
+from seedspread.training.adamw import AdamW
+from seedspread.training.checkpoint import load_module, module_tensors
 from seedspread.training.encoder import Encoder
 from seedspread.training.randomness import drawn_from, head_seed, probe_seeds
 
@@ -67,11 +68,8 @@ class Probe:
         self._cached = config.probe.features == "cached"
         self._heads = _heads(config, len(dataset.classes), repeat, layers).to(device)
         self._best = _heads(config, len(dataset.classes), repeat, layers).to(device)
-        self._optimiser = torch.optim.AdamW(
-            self._heads.parameters(),
-            lr=config.probe.learning_rate,
-            weight_decay=config.probe.weight_decay,
-            fused=True,
+        self._optimiser = AdamW(
+            list(self._heads.parameters()), config.probe.learning_rate, config.probe.weight_decay
         )
         self._loader = Loader(
             dataset.train,
@@ -100,7 +98,7 @@ class Probe:
                 yield self._features.encode(batch.images), batch.labels
 
     def _step(self, inputs: Tensor, labels: Tensor) -> None:
-        self._optimiser.zero_grad(set_to_none=True)
+        self._optimiser.clear()
         losses = [cross_entropy(head(x), labels) for head, x in zip(self._heads, inputs, strict=True)]
         torch.stack(losses).sum().backward()  # type: ignore[no-untyped-call]
         self._optimiser.step()
@@ -133,7 +131,7 @@ class Probe:
         return {
             **module_tensors("probe.heads", self._heads),
             **module_tensors("probe.best", self._best),
-            **optimiser_tensors("probe.optimiser", self._optimiser),
+            **self._optimiser.tensors("probe.optimiser"),
             "probe.best_accuracy": self.best_accuracy.clone(),
             "probe.best_epoch": self.best_epoch.clone(),
         }
@@ -142,7 +140,7 @@ class Probe:
         """Puts it back."""
         load_module("probe.heads", self._heads, tensors)
         load_module("probe.best", self._best, tensors)
-        load_optimiser("probe.optimiser", self._optimiser, tensors)
+        self._optimiser.load("probe.optimiser", tensors)
         self.best_accuracy = tensors["probe.best_accuracy"].clone()
         self.best_epoch = tensors["probe.best_epoch"].clone()
 

@@ -16,8 +16,7 @@ from torch import Tensor, nn
 from seedspread.data.loader import Batch
 from seedspread.objective.stacked import StackedPairs, stacked_loss
 from seedspread.training.block import Block, Embedding, block_weights, embed, embedding_weights, encode
-from seedspread.training.checkpoint import load_optimiser, optimiser_tensors
-from seedspread.training.encoder import Encoder, adamw, slice_of
+from seedspread.training.encoder import Encoder, optimiser_of, slice_of
 from seedspread.training.records import EpochSums
 
 # Numbers of an attention matrix that go through a layer at once: runs are taken together up to this size.
@@ -36,7 +35,7 @@ class Stack:
         self.encoders = encoders
         self.layers = [_stacked(layers) for layers in zip(*(e.model.layers for e in encoders), strict=True)]
         self._config = encoders[0].config
-        self._optimisers = [adamw(self._config, list(layer.values())) for layer in self.layers]
+        self._optimisers = [optimiser_of(self._config, list(layer.values())) for layer in self.layers]
 
     def step(
         self, batches: Sequence[Batch], number: int, sums: Sequence[EpochSums], *, update: bool = True
@@ -46,7 +45,7 @@ class Stack:
         pairs = StackedPairs.of(torch.stack([batch.labels for batch in batches]), torch.float32)
         positive_pairs = pairs.pairs
         for layer, optimiser in enumerate(self._optimisers):
-            optimiser.zero_grad(set_to_none=True)
+            optimiser.clear()
             passes = self._forward(layer, tokens)
             specs = [encoder.losses[layer].spec for encoder in self.encoders]
             found = stacked_loss(torch.cat([one.pooled() for one in passes]), pairs, specs)
@@ -81,7 +80,7 @@ class Stack:
         return {
             name: tensor if name.endswith(".step") else tensor[run]
             for layer, optimiser in enumerate(self._optimisers)
-            for name, tensor in optimiser_tensors(f"optimiser.{layer}", optimiser).items()
+            for name, tensor in optimiser.tensors(f"optimiser.{layer}").items()
         }
 
     def load(self, checkpoints: Sequence[dict[str, Tensor]]) -> None:
@@ -92,7 +91,7 @@ class Stack:
             if name.startswith("optimiser.")
         }
         for layer, optimiser in enumerate(self._optimisers):
-            load_optimiser(f"optimiser.{layer}", optimiser, together)
+            optimiser.load(f"optimiser.{layer}", together)
 
 
 @cache
@@ -123,6 +122,12 @@ def _norms(parameters: dict[str, nn.Parameter]) -> Tensor:
     ]
     norms: Tensor = torch.linalg.vector_norm(torch.stack(each, dim=1), dim=1)
     return norms
+
+
+def _send_back(outputs: Sequence[Tensor], gradients: Sequence[Tensor]) -> None:
+    """`torch.autograd.backward(outputs, gradients)`, which would load a computer algebra to compare shapes."""
+    both = zip(outputs, gradients, strict=True)
+    torch.stack([(output * gradient).sum() for output, gradient in both]).sum().backward()  # type: ignore[no-untyped-call]
 
 
 class _Pass:
@@ -170,5 +175,5 @@ class _Pass:
             pooled, _ = self._outputs.pop(0)
             if self._config.runtime.recompute:
                 pooled, _ = self._forward(part)
-            torch.autograd.backward(pooled, by_pooled)
-        torch.autograd.backward(self._folded, [leaf.grad for leaf in self._leaves])
+            _send_back([pooled], [by_pooled])
+        _send_back(self._folded, [leaf.grad for leaf in self._leaves if leaf.grad is not None])

@@ -1,0 +1,76 @@
+"""AdamW over torch's own function of it, with a state that goes into a checkpoint by name.
+
+`torch.optim.AdamW` makes the same call. To make one imports torch's compiler first, which takes longer than
+loading torch itself and would be paid for by every worker and every short run.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.optim.adamw import adamw
+
+_EPSILON = 1e-8
+
+
+class AdamW:
+    """The fused optimiser.
+
+    Attributes:
+        parameters: what it moves.
+        learning_rate: constant.
+        betas: of the means of gradients and of their squares.
+        weight_decay: decoupled.
+    """
+
+    def __init__(
+        self,
+        parameters: Sequence[nn.Parameter],
+        learning_rate: float,
+        weight_decay: float,
+        betas: tuple[float, float] = (0.9, 0.999),
+    ) -> None:
+        self.parameters = parameters
+        self.learning_rate, self.weight_decay, self.betas = learning_rate, weight_decay, betas
+        self._means = [torch.zeros_like(p) for p in parameters]
+        self._squares = [torch.zeros_like(p) for p in parameters]
+        self._steps = [torch.zeros((), dtype=torch.float32, device=p.device) for p in parameters]
+
+    def clear(self) -> None:
+        """Forgets the gradients."""
+        for parameter in self.parameters:
+            parameter.grad = None
+
+    @torch.no_grad()
+    def step(self) -> None:
+        """Moves every parameter that has a gradient."""
+        found = [i for i, parameter in enumerate(self.parameters) if parameter.grad is not None]
+        adamw(
+            [self.parameters[i] for i in found],
+            [gradient for p in self.parameters if (gradient := p.grad) is not None],
+            [self._means[i] for i in found],
+            [self._squares[i] for i in found],
+            [],
+            [self._steps[i] for i in found],
+            fused=True,
+            amsgrad=False,
+            beta1=self.betas[0],
+            beta2=self.betas[1],
+            lr=self.learning_rate,
+            weight_decay=self.weight_decay,
+            eps=_EPSILON,
+            maximize=False,
+        )
+
+    def tensors(self, prefix: str) -> dict[str, Tensor]:
+        """Copies of its state, by the parameters' numbers."""
+        return {f"{prefix}.{name}": tensor.clone() for name, tensor in self._state().items()}
+
+    def load(self, prefix: str, tensors: dict[str, Tensor]) -> None:
+        """Puts the state back."""
+        for name, tensor in self._state().items():
+            tensor.copy_(tensors[f"{prefix}.{name}"])
+
+    def _state(self) -> dict[str, Tensor]:
+        kinds = {"exp_avg": self._means, "exp_avg_sq": self._squares, "step": self._steps}
+        return {f"{i}.{kind}": tensor for kind, held in kinds.items() for i, tensor in enumerate(held)}
