@@ -1,6 +1,4 @@
-"""A campaign of small runs: runs per hour by ways of training them, what a worker's start costs, and where the
-time of a run and of `quickstart` goes.
-"""
+"""A campaign of small runs: runs per hour by ways of training them, and where the time goes."""
 
 import json
 import subprocess

@@ -127,7 +127,8 @@ def _norms(parameters: dict[str, nn.Parameter]) -> Tensor:
 def _send_back(outputs: Sequence[Tensor], gradients: Sequence[Tensor]) -> None:
     """`torch.autograd.backward(outputs, gradients)`, which would load a computer algebra to compare shapes."""
     both = zip(outputs, gradients, strict=True)
-    torch.stack([(output * gradient).sum() for output, gradient in both]).sum().backward()  # type: ignore[no-untyped-call]
+    scalar = torch.stack([(output * gradient).sum() for output, gradient in both]).sum()
+    scalar.backward()  # type: ignore[no-untyped-call]
 
 
 class _Pass:
