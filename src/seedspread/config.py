@@ -281,8 +281,8 @@ class RuntimeConfig(Part):
             written, `fast` has fewer products and lets several runs be trained as one program
             (`docs/performance.md`). Gradients are the same to rounding; it is part of the run's identity.
             The other rules have one implementation.
-        slice_images: `fast`: views of a batch that go through a layer at a time; None takes all. Part of
-            the run's identity.
+        slice_images: `fast`: at most so many views of a batch go through a layer at a time. Part of the
+            run's identity.
         recompute: `fast`: work each slice out again for its backward pass: less memory, more time, the same
             bits.
         compile: `fast`: let `torch.compile` translate the layers, which takes a compiler and a minute. The
@@ -294,11 +294,17 @@ class RuntimeConfig(Part):
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     precision: Literal["fp32", "bf16"] = "fp32"
     implementation: Literal["fast", "plain"] = "fast"
-    slice_images: int | None = Field(default=128, ge=1)
+    slice_images: int = Field(default=128, ge=2)
     recompute: bool = False
     compile: bool = False
     threads: int | None = Field(default=None, ge=1, le=1024)
     checkpoint_seconds: NotNegative = 60.0
+
+    @field_validator("slice_images", mode="before")
+    @classmethod
+    def _read_older(cls, value: object) -> object:
+        """Records once had None for a batch that is not sliced, which was trained the plain way."""
+        return 128 if value is None else value
 
 
 class RunConfig(Part):

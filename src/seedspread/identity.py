@@ -41,7 +41,8 @@ def _implementation(config: RunConfig) -> dict[str, Any]:
     """Nothing for the plain one; the fast one, and its slices, alter the last bits. Recomputing does not."""
     if not is_fast(config):
         return {}
-    compiled = {"compile": True} if config.runtime.compile else {}
+    # What is translated for a forward pass by itself rounds as it likes.
+    compiled = {"compile": True, "recompute": config.runtime.recompute} if config.runtime.compile else {}
     return {"fast": {"slice_images": config.runtime.slice_images} | compiled}
 
 
@@ -55,7 +56,7 @@ def stack_shape(config: RunConfig) -> str | None:
 
     None for a run that is always trained alone.
     """
-    if not is_fast(config):
+    if not is_fast(config) or config.runtime.compile:
         return None
     free = {"margin_type", "margin_first", "margin_last", "margin_schedule", "margin_exponent"}
     parts: dict[str, Any] = {name: getattr(config, name) for name in ("data", "model", "training", "probe")}

@@ -5,16 +5,18 @@ import os
 import re
 import signal
 from pathlib import Path
+from typing import Any, Literal
 
 import pytest
 
 from seedspread.campaign.attempt import Task, attempt_together
-from seedspread.campaign.lease import Watch
+from seedspread.campaign.lease import Lease, Watch
 from seedspread.campaign.local import LocalExecutor
 from seedspread.campaign.stacking import stack_sizes, worthwhile
 from seedspread.campaign.store import Store
 from seedspread.campaign.study import Study, StudyError
 from seedspread.presets import read_config
+from seedspread.training.stack import Stack
 from tests.campaign.test_local import start, wait_for
 from tests.campaign.tiny import results, study_file, tiny_study
 from tests.training.tiny import tiny
@@ -28,7 +30,7 @@ def test_small_runs_are_stacked_and_large_ones_are_not() -> None:
 
 def sizes(runs: int, workers: int, stack: int = 8, **changes: object) -> set[int]:
     configs = {str(seed): tiny(seeds__run=seed, **changes).model_dump_json() for seed in range(runs)}
-    found = stack_sizes(stack, configs, workers)
+    found = stack_sizes(dict.fromkeys(configs, stack), configs, workers)
     assert set(found) in (set(configs), set())
     return set(found.values())
 
@@ -39,6 +41,8 @@ def test_no_worker_is_left_without_work() -> None:
     assert sizes(runs=100, workers=1) == {8}
     assert sizes(runs=3, workers=1, stack=2) == {2}
     assert sizes(runs=24, workers=2, stack=1) == {1}
+    assert sizes(runs=5, workers=4) == {1}  # stacks of two would be three
+    assert sizes(runs=7, workers=2) == {4}
 
 
 def test_what_is_trained_the_plain_way_is_trained_alone() -> None:
@@ -50,7 +54,8 @@ def test_runs_of_different_shapes_are_counted_apart() -> None:
     configs = {
         f"{dim}-{seed}": tiny(model__dim=dim, seeds__run=seed) for dim in (16, 32) for seed in range(3)
     }
-    found = stack_sizes("auto", {key: config.model_dump_json() for key, config in configs.items()}, 1)
+    wanted: dict[str, Literal["auto"] | int] = dict.fromkeys(configs, "auto")
+    found = stack_sizes(wanted, {key: config.model_dump_json() for key, config in configs.items()}, 1)
     assert set(found.values()) == {3}
 
 
@@ -81,7 +86,7 @@ def test_a_stack_that_is_killed_is_gone_on_with_to_the_same_bits(
 ) -> None:
     study_file(tmp_path, seeds=3, training__epochs=8)
     store = tmp_path / "store"
-    for _ in range(3):
+    for _ in range(2):
         known = set(store.glob("*/checkpoint-*"))
         campaign = start(tmp_path, "--workers", "1")
         wait_for(lambda known=known: len(set(store.glob("*/checkpoint-*")) - known) > 8)
@@ -132,3 +137,62 @@ def test_what_is_no_stack_is_said_in_a_line(tmp_path: Path, campaign: str, words
     with pytest.raises(StudyError, match=re.escape(words)) as caught:
         tiny_study(tmp_path, campaign=campaign)
     assert "\n" not in str(caught.value)
+
+
+def tasks_in(folder: Path, seeds: int) -> list[Task]:
+    plan = tiny_study(folder, seeds=seeds, training__epochs=2).plan(folder / "store")
+    return [Task(str(plan.store.path), key, c.model_dump_json(), stack=8) for key, c in plan.distinct.items()]
+
+
+def test_runs_whose_program_fails_are_tried_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As when together they need more memory than there is."""
+    step = Stack.step
+
+    def too_large(self: Stack, *arguments: Any, **named: Any) -> None:
+        if len(self.encoders) > 1:
+            raise RuntimeError("out of memory")
+        step(self, *arguments, **named)
+
+    monkeypatch.setattr(Stack, "step", too_large)
+    ended = attempt_together(tasks_in(tmp_path, seeds=1), 8, Watch(60))
+    assert [one.outcome for one in ended] == ["done", "done"]
+    assert "2 runs could not be trained together (out of memory): one by one" in capsys.readouterr().err
+
+
+def test_a_run_that_is_taken_away_leaves_the_others_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tasks = tasks_in(tmp_path, seeds=1)
+    step, store, impatient = Stack.step, Store(tasks[0].store), Watch(0)
+    taken: list[Lease | None] = []
+
+    def taking(self: Stack, *arguments: Any, **named: Any) -> None:
+        step(self, *arguments, **named)
+        if not taken:
+            store.claim(tasks[0].key, impatient)  # sees the lease, and then sees that it has not moved
+            taken.append(store.claim(tasks[0].key, impatient))
+
+    monkeypatch.setattr(Stack, "step", taking)
+    ended = attempt_together(tasks, 8, Watch(60))
+    assert taken[0] is not None
+    assert {one.key: one.outcome for one in ended} == {tasks[0].key: "lost", tasks[1].key: "done"}
+    assert not store.is_done(tasks[0].key)
+
+
+def test_a_run_that_has_failed_is_given_back_before_the_others_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tasks = tasks_in(tmp_path, seeds=1)
+    step, store = Stack.step, Store(tasks[0].store)
+    seen: list[list[bool]] = []
+
+    def poisoned(self: Stack, *arguments: Any, **named: Any) -> None:
+        step(self, *arguments, **named)
+        seen.append([store.has_failed(task.key) for task in tasks])
+        next(self.encoders[0].model.parameters()).data.fill_(float("nan"))
+
+    monkeypatch.setattr(Stack, "step", poisoned)
+    attempt_together(tasks, 8, Watch(60))
+    assert sorted(seen[1]) == [False, True]

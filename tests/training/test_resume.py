@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import random
 import signal
 import subprocess
@@ -14,8 +15,9 @@ import pytest
 from seedspread import train
 from seedspread.presets import to_toml
 from seedspread.training.checkpoint import Checkpoint, CheckpointError, CheckpointFolder
-from seedspread.training.folder import RunFolderError
+from seedspread.training.folder import RunFolder, RunFolderError
 from seedspread.training.member import NoWatcher
+from seedspread.training.signals import StoppedError
 
 from .tiny import files, tiny
 
@@ -70,6 +72,29 @@ def test_a_run_keeps_its_thread_count_through_a_resume(tmp_path: Path) -> None:
         train(tiny(), folder, watcher=CrashAt(2))
     train(tiny(runtime__threads=2), folder, resume=True)
     assert json.loads((folder / "provenance.json").read_text())["threads"] == 1
+
+
+@pytest.mark.parametrize("implementation", ["fast", "plain"])
+def test_a_checkpoint_that_only_a_stop_has_written_is_whole(
+    implementation: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The signal comes at the last moment: after the batch, while the run shows that it is alive."""
+    config = tiny(runtime__checkpoint_seconds=1e9, runtime__implementation=implementation)
+    train(config, tmp_path / "whole")
+    beats = []
+
+    def beat(_: RunFolder) -> None:
+        beats.append(1)
+        if len(beats) == 5:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RunFolder, "beat", beat)
+        with pytest.raises(StoppedError):
+            train(config, tmp_path / "broken")
+    assert len(list((tmp_path / "broken").glob("checkpoint-*"))) == 1
+    train(config, tmp_path / "broken", resume=True)
+    assert files(tmp_path / "broken") == files(tmp_path / "whole")
 
 
 def start(folder: Path) -> subprocess.Popen[str]:

@@ -107,7 +107,10 @@ def phases(runs: int) -> dict[str, float]:
         _timed(seconds, "final diagnostics", together, "final_diagnostics"),
         _timed(seconds, "writing the result", member.Member, "finish"),
     ):
-        train_together([Order(config, Path(folder) / str(i)) for i, config in enumerate(configs)])
+        orders = [Order(config, Path(folder) / str(i)) for i, config in enumerate(configs)]
+        for ended in train_together(orders):
+            if isinstance(ended, Exception):
+                raise ended
     seconds["data, folders"] = time.perf_counter() - begin - sum(seconds.values())
     return {name: value / runs for name, value in seconds.items()}
 

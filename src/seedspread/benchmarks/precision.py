@@ -19,7 +19,7 @@ from scipy import stats
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from seedspread.benchmarks.timing import machine
-from seedspread.presets import read_config
+from seedspread.presets import ConfigError, read_config
 from seedspread.training.allocator import keep_freed_memory
 from seedspread.training.run import train
 
@@ -73,6 +73,8 @@ def outcome(preset: str, precision: str, seed: int, data_dir: Path | None) -> di
 
 def run(preset: str, seeds: int, workers: int, as_json: bool, data_dir: Path | None) -> None:
     """Measures and prints, as a table or as JSON."""
+    if read_config(preset).objective.margin_type != "clamp":
+        raise ConfigError(f"{preset} does not clamp: there is no clamp activation rate to compare")
     with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
         waiting = [
             pool.submit(outcome, preset, precision, seed, data_dir)

@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import signal
+import sys
 import time
 import traceback
 from collections.abc import Callable, Iterable
@@ -12,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from seedspread.campaign.lease import LEASE_SECONDS, Lease, LeaseLostError, Watch
+from seedspread.campaign.lease import LEASE_SECONDS, Lease, LeaseLostError, Watch, newest
 from seedspread.campaign.store import Store
 from seedspread.config import RunConfig
 from seedspread.errors import SeedspreadError
@@ -83,27 +84,74 @@ def attempt(task: Task, watch: Watch | None = None, every_beat: Callable[[], Non
 def attempt_together(
     tasks: Iterable[Task], size: int, watch: Watch, every_beat: Callable[[], None] = lambda: None
 ) -> list[Ended]:
-    """Tries runs of one shape once, as one program: the first of them that are free, up to `size`."""
+    """Tries runs of one shape once, as one program: the first of them that are free, up to `size`.
+
+    A run that workers have died of more than once is tried alone: it, or one beside it, may be the reason.
+    """
     ended: list[Ended] = []
+    held: list[_Held] = []
     with ExitStack() as stack:
-        held: list[tuple[Task, Lease]] = []
         for task in tasks:
-            store = Store(task.store)
-            try:
-                lease = None if store.is_done(task.key) else store.claim(task.key, watch)
-            except OSError as error:
-                message = f"{store.folder(task.key)} cannot be written: {error.strerror}"
-                ended.append(Ended(task.key, "failed", message))
+            alone = _has_been_fatal(task)
+            if alone and held:
                 continue
-            if lease is None:
-                ended.append(Ended(task.key, "done" if store.is_done(task.key) else "busy"))
+            claimed = _claim(task, watch, every_beat)
+            if isinstance(claimed, Ended):
+                ended.append(claimed)
                 continue
-            stack.callback(lease.release)
-            stack.enter_context(lease.kept(task.lease_seconds, every_beat))
-            held.append((task, lease))
-            if len(held) == size:
+            stack.callback(claimed.give_back)
+            held.append(claimed)
+            if alone or len(held) == size:
                 break
-        return ended + (_carry_out(held) if held else [])
+        if held:
+            _carry_out(held)
+    return ended + [one.ended for one in held if one.ended is not None]
+
+
+@dataclass
+class _Held:
+    """A run whose lease this worker has, until it has ended."""
+
+    task: Task
+    lease: Lease
+    keeping: ExitStack
+    ended: Ended | None = None
+
+    def end(self, outcome: object) -> None:
+        """Notes what became of the run, and gives it back at once: those beside it may go on for long."""
+        self.ended = _ended(self.task, self.lease, outcome)
+        self.give_back()
+
+    def give_back(self) -> None:
+        """Lets the lease go; a second time does nothing."""
+        self.keeping.close()
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether it was asked to stop."""
+        return self.ended is not None and self.ended.outcome == "stopped"
+
+
+def _claim(task: Task, watch: Watch, every_beat: Callable[[], None]) -> _Held | Ended:
+    store = Store(task.store)
+    if store.is_done(task.key):
+        return Ended(task.key, "done")
+    try:
+        lease = store.claim(task.key, watch)
+    except OSError as error:
+        return Ended(task.key, "failed", f"{store.folder(task.key)} cannot be written: {error.strerror}")
+    if lease is None:
+        return Ended(task.key, "busy")
+    keeping = ExitStack()
+    keeping.callback(lease.release)
+    keeping.enter_context(lease.kept(task.lease_seconds, every_beat))
+    return _Held(task, lease, keeping)
+
+
+def _has_been_fatal(task: Task) -> bool:
+    """Whether its last claim was not its first, and was never given back."""
+    holder = newest(Store(task.store).folder(task.key))
+    return holder is not None and holder.token > 1
 
 
 def attempt_until_ended(task: Task, every_beat: Callable[[], None] = lambda: None) -> Ended:
@@ -118,43 +166,75 @@ def attempt_until_ended(task: Task, every_beat: Callable[[], None] = lambda: Non
         time.sleep(_POLL_SECONDS)
 
 
-def _carry_out(held: list[tuple[Task, Lease]]) -> list[Ended]:
+def _carry_out(held: list[_Held]) -> None:
+    """Trains the runs and ends each: together, then alone those that this has brought to no end."""
     from seedspread.training.allocator import keep_freed_memory  # noqa: PLC0415 - here alone torch is needed
+    from seedspread.training.signals import StoppedError  # noqa: PLC0415
+
+    keep_freed_memory()  # a worker trains, and does nothing else
+    shared = _train(held)
+    stopped = StoppedError("stopped before it began", signal.SIGTERM)
+    if isinstance(shared, Exception) and len(held) > 1:
+        reason = (str(shared).splitlines() or [type(shared).__name__])[0]
+        print(f"{len(held)} runs could not be trained together ({reason}): one by one", file=sys.stderr)
+    for one in held:
+        if one.ended is not None:
+            continue
+        if isinstance(shared, StoppedError) or any(other.is_stopped for other in held):
+            one.end(stopped)
+        elif shared is not None and len(held) == 1:
+            one.end(shared)
+        else:  # alone, or from its beginning
+            alone = _train([one])
+            if one.ended is None:
+                one.end(alone or RuntimeError("the run could not be started afresh"))
+
+
+def _train(held: list[_Held]) -> Exception | None:
+    """Ends every run of which it is known what became of it; returns what stopped them all, if anything did.
+
+    Apart from that a run has no end yet only if all its checkpoints were damaged: it can start afresh.
+    """
     from seedspread.training.checkpoint import CheckpointError  # noqa: PLC0415
     from seedspread.training.run import train_together  # noqa: PLC0415
 
-    keep_freed_memory()  # a worker trains, and does nothing else
-    data_dir = held[0][0].data_dir
+    data_dir = held[0].task.data_dir
     try:
         found = train_together(
-            [_order(task, lease) for task, lease in held],
+            [_order(one) for one in held],
             resume=True,
             data_dir=None if data_dir is None else Path(data_dir),
         )
     except Exception as error:  # nothing could be begun with, or the program that they share has failed
-        if len(held) > 1:
-            return [ended for one in held for ended in _carry_out([one])]
-        found = [error]
-    ended = []
-    for (task, lease), outcome in zip(held, found, strict=True):
-        damaged = list(Store(task.store).folder(task.key).glob("checkpoint-*"))
-        if isinstance(outcome, CheckpointError) and damaged:  # all are damaged: the run starts afresh
-            for path in damaged:
-                path.unlink()
-            ended += _carry_out([(task, lease)])
-        else:
-            ended.append(_ended(task, lease, outcome))
-    return ended
+        # Its frames would keep all that they hold in memory while the runs are tried alone.
+        return error if len(held) == 1 else error.with_traceback(None)
+    for one, outcome in zip(held, found, strict=True):
+        if one.ended is None and not (isinstance(outcome, CheckpointError) and _can_start_afresh(one)):
+            one.end(outcome)
+    return None
 
 
-def _order(task: Task, lease: Lease) -> "Order":
+def _can_start_afresh(one: _Held) -> bool:
+    """Deletes a run's checkpoints, which are all damaged; False if there are none."""
+    damaged = list(Store(one.task.store).folder(one.task.key).glob("checkpoint-*"))
+    try:
+        one.lease.check()
+        for path in damaged:
+            path.unlink(missing_ok=True)
+    except (LeaseLostError, OSError) as error:
+        one.end(error)
+    return bool(damaged) and one.ended is None
+
+
+def _order(one: _Held) -> "Order":
     from seedspread.training.run import Order  # noqa: PLC0415
 
+    task = one.task
     config = RunConfig.model_validate_json(task.config)
     if config.runtime.threads is None and task.threads is not None:
         runtime = config.runtime.model_copy(update={"threads": task.threads})
         config = config.model_copy(update={"runtime": runtime})
-    return Order(config, Store(task.store).folder(task.key), lease.check, task.key)
+    return Order(config, Store(task.store).folder(task.key), one.lease.check, task.key, one.end)
 
 
 def _ended(task: Task, lease: Lease, outcome: object) -> Ended:

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import FrameType
@@ -112,9 +112,7 @@ class _Crew:
                 worker.join()
 
     def _start(self) -> BaseProcess:
-        # A run in which a worker has died is tried alone: it may be the reason, or one of those beside it.
-        tasks = [replace(task, stack=1) if task.key in self._died else task for task in self._tasks]
-        worker = self._context.Process(target=work, args=(tasks, self._max_failures), daemon=False)
+        worker = self._context.Process(target=work, args=(self._tasks, self._max_failures), daemon=False)
         worker.start()
         return worker
 

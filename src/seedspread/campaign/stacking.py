@@ -13,29 +13,35 @@ _SMALL = 2e9
 _MOST = 8
 
 
-def stack_sizes(wanted: Literal["auto"] | int, configs: Mapping[str, str], workers: int) -> dict[str, int]:
+def stack_sizes(
+    wanted: Mapping[str, Literal["auto"] | int], configs: Mapping[str, str], workers: int
+) -> dict[str, int]:
     """Of each run, with how many it is trained together; never so many that a worker would be idle.
 
     Args:
-        wanted: a study's `campaign.stack`.
+        wanted: `campaign.stack` of the study that names a run, by the run's key.
         configs: the runs to do, as JSON configs by key.
         workers: how many share them.
     """
     known = {key: RunConfig.model_validate_json(config) for key, config in configs.items()}
     shapes = {key: stack_shape(config) for key, config in known.items()}
     times = Counter(shapes.values())
-    return {
-        key: _even(
-            math.ceil(times[shapes[key]] / workers), worthwhile(config) if wanted == "auto" else wanted
-        )
+    most = {
+        key: worthwhile(config) if wanted[key] == "auto" else int(wanted[key])
         for key, config in known.items()
-        if shapes[key] is not None
+    }
+    return {
+        key: _size(times[shape], workers, most[key]) for key, shape in shapes.items() if shape is not None
     }
 
 
-def _even(runs: int, most: int) -> int:
-    """The size of a worker's stacks, as even as can be: 12 runs in stacks of at most 8 are two of 6."""
-    return math.ceil(runs / math.ceil(runs / most))
+def _size(runs: int, workers: int, most: int) -> int:
+    """The largest stacks that give every worker one, and as even as can be: 24 runs of two are four of 6."""
+    each = math.ceil(runs / workers)
+    size = math.ceil(each / math.ceil(each / most))
+    while size > 1 and math.ceil(runs / size) < workers:
+        size -= 1
+    return size
 
 
 def worthwhile(config: RunConfig) -> int:

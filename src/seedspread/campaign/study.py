@@ -182,12 +182,14 @@ def _build(name: str, file: StudyFile, within: tuple[str, ...]) -> Study:
         raise StudyError(f"{name} includes itself")
     title = Path(name).stem if name.endswith(".toml") else name
     if file.include:
-        if file.preset or file.factors or file.cells or file.seeds:
-            raise StudyError(f"{name}: a study that includes others has no preset, factors, cells or seeds")
+        if file.preset or file.factors or file.cells or file.seeds or "campaign" in file.model_fields_set:
+            raise StudyError(
+                f"{name}: a study that includes others has no preset, factors, cells, seeds or campaign"
+            )
         parts = [_build(part, _read(part), (*within, name)) for part in file.include]
         _check_audit(name, file, [r for p in parts for r in p.runs])
         runs = tuple(r for p in parts for r in p.runs)
-        return Study(title, file.title, runs, file.audit, file.note, tuple(parts), file.campaign.stack)
+        return Study(title, file.title, runs, file.audit, file.note, tuple(parts))
     if file.preset is None:
         raise StudyError(f"{name}: preset is missing; name one, such as preset = 'mini/cifar10'")
     if not file.seeds:

@@ -18,7 +18,7 @@ from seedspread.objective.spec import LossSpec
 
 # The largest similarity that falls into the last bin.
 _BELOW_ONE = 1 - 2**-24
-# Similarities of one run in a block of anchors: 4 MB, which a CPU's cache holds.
+# Similarities of one run in a block of anchors: 4 MB.
 _BLOCK = 2**20
 
 
@@ -48,8 +48,8 @@ class StackedPairs:
 
     @property
     def pairs(self) -> Tensor:
-        """`(R,)`, ordered positive pairs."""
-        return self.positives.double().sum(dim=1)
+        """`(R,)` int64, ordered positive pairs."""
+        return self.positives.to(torch.int64).sum(dim=1)
 
     def mask(self, block: slice) -> Tensor:
         """`(R, r, N)`, True for a positive pair."""

@@ -62,15 +62,15 @@ class AdamW:
             maximize=False,
         )
 
-    def tensors(self, prefix: str) -> dict[str, Tensor]:
-        """Copies of its state, by the parameters' numbers."""
-        return {f"{prefix}.{name}": tensor.clone() for name, tensor in self._state().items()}
+    def tensors(self, prefix: str, some: slice = slice(None)) -> dict[str, Tensor]:
+        """Copies of the state of some of the parameters, by their numbers among these."""
+        return {f"{prefix}.{name}": tensor.clone() for name, tensor in self._state(some).items()}
 
-    def load(self, prefix: str, tensors: dict[str, Tensor]) -> None:
-        """Puts the state back."""
-        for name, tensor in self._state().items():
+    def load(self, prefix: str, tensors: dict[str, Tensor], some: slice = slice(None)) -> None:
+        """Puts the state of some of the parameters back."""
+        for name, tensor in self._state(some).items():
             tensor.copy_(tensors[f"{prefix}.{name}"])
 
-    def _state(self) -> dict[str, Tensor]:
+    def _state(self, some: slice) -> dict[str, Tensor]:
         kinds = {"exp_avg": self._means, "exp_avg_sq": self._squares, "step": self._steps}
-        return {f"{i}.{kind}": tensor for kind, held in kinds.items() for i, tensor in enumerate(held)}
+        return {f"{i}.{kind}": tensor for kind, held in kinds.items() for i, tensor in enumerate(held[some])}

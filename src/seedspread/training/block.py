@@ -131,7 +131,7 @@ def encode(
     attended = tokens + _linear(mixed.view(rows), weights.out, weights.out_bias).view(tokens.shape)
     normed = layer_norm(attended, (dim,)).to(precision).view(rows)
     active = gelu(_linear(normed, weights.up, weights.up_bias))
-    means = active.view(runs, batch, length, 2 * dim).mean(dim=2)
+    means = active.view(runs, batch, length, 2 * dim).mean(dim=2, dtype=torch.float32)
     pooled = attended.mean(dim=2) + _linear(means, weights.down, weights.down_bias)
     if not hand_on:
         return pooled, None

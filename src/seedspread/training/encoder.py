@@ -1,5 +1,6 @@
 """An encoder: the model, its layers' losses and margins; and what it is to train one."""
 
+import math
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -76,11 +77,11 @@ class Encoder:
             with self.autocast():
                 return [layer.float() for layer in self.model.features(images)]
         layers = [{n: p[None] for n, p in layer.named_parameters()} for layer in self.model.layers]
-        slices = [
+        parts = [
             block.features(layers, part[None], self.config.model, self.precision)
-            for part in torch.split(images, slice_of(self.config, len(images)))
+            for part in slices(self.config, images, dim=0)
         ]
-        return [torch.cat(layer, dim=1)[0] for layer in zip(*slices, strict=True)]
+        return [torch.cat(layer, dim=1)[0] for layer in zip(*parts, strict=True)]
 
     @torch.no_grad()
     def validation_loss(self, batch: Batch) -> Tensor:
@@ -88,9 +89,9 @@ class Encoder:
         return self.losses[-1](self.features(batch.images)[-1], batch.labels)  # type: ignore[no-any-return]
 
 
-def slice_of(config: RunConfig, views: int) -> int:
-    """How many of a batch's views go through a layer at a time."""
-    return min(config.runtime.slice_images or views, views)
+def slices(config: RunConfig, views: Tensor, dim: int) -> tuple[Tensor, ...]:
+    """What goes through a layer at a time, in parts of even size: a single view would round otherwise."""
+    return torch.tensor_split(views, math.ceil(views.shape[dim] / config.runtime.slice_images), dim)
 
 
 def optimiser_of(config: RunConfig, parameters: Sequence[nn.Parameter]) -> AdamW:

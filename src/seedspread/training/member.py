@@ -1,6 +1,7 @@
 """One run: where it is, what it has gathered, what it writes. Who trains it, and with whom, is elsewhere."""
 
 import time
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import torch
@@ -51,13 +52,19 @@ class Member:
         encoder: its model and losses.
         sums: of the epoch so far.
         position: stage, epoch, batch and probe's repeat.
-        optimiser_tensors: of the optimisers, as last read from or written to a checkpoint.
+        optimiser_tensors: gives the optimisers' state; nothing in stage 2, which does without.
         threads: CPU threads, the same through every resume.
         ended: its result, or why it has none.
     """
 
     def __init__(
-        self, config: RunConfig, dataset: Dataset, folder: RunFolder, stop: StopRequest, watcher: Watcher
+        self,
+        config: RunConfig,
+        dataset: Dataset,
+        folder: RunFolder,
+        stop: StopRequest,
+        watcher: Watcher,
+        on_end: Callable[[RunResult | Exception], None] = lambda _: None,
     ) -> None:
         self.config = config
         self.dataset = dataset
@@ -69,9 +76,10 @@ class Member:
         self.encoder = Encoder(config, model.to(device))
         self.sums = EpochSums.empty(config.model.depth, device)
         self.position: dict[str, Any] = {"stage": "encoder", "epoch": 0, "batch": 0, "repeat": 0}
-        self.optimiser_tensors: dict[str, Tensor] = {}
+        self.optimiser_tensors: Callable[[], dict[str, Tensor]] = dict
         self._stop = stop
         self._watcher = watcher
+        self._on_end = on_end
         self._history = History()
         self._best_loss: float | None = None
         self._best_weights: dict[str, Tensor] = {}
@@ -81,6 +89,13 @@ class Member:
         self._checkpoints = CheckpointFolder(folder.path, folder.key, folder.guard)
         self._written = time.monotonic()
         self._restore()
+
+    def end(self, outcome: RunResult | Exception) -> None:
+        """Notes what became of it, and tells whoever waits for it; what only it needed is let go."""
+        self.ended = outcome
+        self.optimiser_tensors = dict
+        self._features.forget()
+        self._on_end(outcome)
 
     @property
     def outcome(self) -> RunResult | Exception:
@@ -126,6 +141,7 @@ class Member:
         if self.config.training.select == "best_val_loss":
             load_module("best", self.encoder.model, self._best_weights)
         self.at("probe", 0, 0)
+        self.optimiser_tensors = dict
         self.checkpoint()
 
     def _keep_if_best(self, epoch: int) -> None:
@@ -196,7 +212,7 @@ class Member:
             self._features,
         )
         self.folder.finish(self.config, result, predictions, self._history)
-        self.ended = result
+        self.end(result)
 
     # Pausing and going on
 
@@ -204,29 +220,24 @@ class Member:
         """Notes where the run is."""
         self.position = {"stage": stage, "epoch": epoch, "batch": batch, "repeat": repeat}
 
-    @property
-    def is_due(self) -> bool:
-        """Whether a checkpoint is to be written after this batch."""
-        due = time.monotonic() - self._written >= self.config.runtime.checkpoint_seconds
-        return due or self._stop.number is not None
-
     def pause(self) -> None:
         """After every batch: writes a checkpoint when one is due, stops when asked to."""
         self.folder.beat()
-        if self.is_due:
+        stop = self._stop.number
+        if stop is not None or time.monotonic() - self._written >= self.config.runtime.checkpoint_seconds:
             self.checkpoint()
-        if self._stop.number is not None:
+        if stop is not None:
             where = f"{self.position['stage']} epoch {self.position['epoch'] + 1}"
             raise StoppedError(
                 f"stopped in {where}; go on with the same command and --resume (folder {self.folder.path})",
-                self._stop.number,
+                stop,
             )
 
     def checkpoint(self) -> None:
         """Writes one now."""
         if self.position["stage"] == "encoder":
             self._check_finite(self.position["epoch"])
-        tensors = module_tensors("model", self.encoder.model) | self.optimiser_tensors
+        tensors = module_tensors("model", self.encoder.model) | self.optimiser_tensors()
         tensors |= {f"sums.{name}": tensor for name, tensor in self.sums.tensors().items()}
         tensors |= {f"history.{name}": tensor for name, tensor in self._history.tensors().items()}
         tensors |= {f"finished.{name}": tensor for name, tensor in self._finished_probes.items()}
@@ -248,7 +259,8 @@ class Member:
         self.position = checkpoint.state["position"]
         self._best_loss = checkpoint.state["best_loss"]
         load_module("model", self.encoder.model, tensors)
-        self.optimiser_tensors = {n: t for n, t in tensors.items() if n.startswith("optimiser.")}
+        kept = {n: t for n, t in tensors.items() if n.startswith("optimiser.")}
+        self.optimiser_tensors = lambda: kept
         device = self.sums.loss.device
         self.sums = EpochSums(**{name: t.to(device) for name, t in below("sums", tensors).items()})
         self._history = History.from_tensors(below("history", tensors))

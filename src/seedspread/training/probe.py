@@ -42,6 +42,10 @@ class Features:
             self._known[part] = torch.cat(seen, dim=1)
         return self._known[part]
 
+    def forget(self) -> None:
+        """Lets the features go."""
+        self._known.clear()
+
     @torch.no_grad()
     def encode(self, images: Tensor) -> Tensor:
         """The probed layers' features of a batch, `(P, B, d)`."""

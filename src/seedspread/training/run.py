@@ -27,12 +27,14 @@ class Order:
         out: its folder; the default is `default_folder`.
         guard: is called before every write, and raises if the folder is no longer this process's to write to.
         expected_key: what the run was planned as; another one, because the data are others, is refused.
+        on_end: is told what became of the run as soon as that is known.
     """
 
     config: RunConfig
     out: Path | None = None
     guard: Callable[[], None] | None = None
     expected_key: str | None = None
+    on_end: Callable[[RunResult | Exception], None] = lambda _: None
 
 
 def train(
@@ -71,14 +73,21 @@ def train_together(
         of each its result, or why it has none; one that fails leaves the others alone.
     """
     config, watching = orders[0].config, watcher or NoWatcher()
+    if any((o.config.data, o.config.runtime.device) != (config.data, config.runtime.device) for o in orders):
+        raise ValueError("runs that are trained together must share their data and their device")
     device = choose_device(config.runtime.device)
     dataset = load(config.data, data_dir).to(device)
     with stop_requests() as stop:
         opened = [_open(order, dataset, stop, watching, resume=resume) for order in orders]
         members = [one for one in opened if isinstance(one, Member)]
-        for threads in {member.threads for member in members}:
-            with _threads(threads):
-                carry_out([member for member in members if member.threads == threads], watching)
+        try:
+            for threads in {member.threads for member in members}:
+                with _threads(threads):
+                    carry_out([member for member in members if member.threads == threads], watching)
+        except Exception as error:
+            if stop.number is not None:
+                raise StoppedError(f"stopped, while the run failed: {error}", stop.number) from error
+            raise
         if any(isinstance(member.ended, StoppedError) for member in members):
             stop.number = None  # it was heard
     return [one.outcome if isinstance(one, Member) else one for one in opened]
@@ -97,7 +106,7 @@ def _open(
     try:
         folder = RunFolder(order.out or default_folder(key), key, order.guard)
         done = folder.open(order.config, resume=resume)
-        return done or Member(order.config, dataset, folder, stop, watcher)
+        return done or Member(order.config, dataset, folder, stop, watcher, order.on_end)
     except Exception as error:  # one failure never stops the others
         return error
 

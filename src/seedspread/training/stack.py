@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from seedspread.data.loader import Batch
 from seedspread.objective.stacked import StackedPairs, stacked_loss
 from seedspread.training.block import Block, Embedding, block_weights, embed, embedding_weights, encode
-from seedspread.training.encoder import Encoder, optimiser_of, slice_of
+from seedspread.training.encoder import Encoder, optimiser_of, slices
 from seedspread.training.records import EpochSums
 
 # Numbers of an attention matrix that go through a layer at once: runs are taken together up to this size.
@@ -35,7 +35,14 @@ class Stack:
         self.encoders = encoders
         self.layers = [_stacked(layers) for layers in zip(*(e.model.layers for e in encoders), strict=True)]
         self._config = encoders[0].config
-        self._optimisers = [optimiser_of(self._config, list(layer.values())) for layer in self.layers]
+        # Over each run's own parameters: an element's place in a vector register then does not depend on R.
+        self._own = [
+            [list(encoder.model.layers[layer].parameters()) for encoder in encoders]
+            for layer in range(len(self.layers))
+        ]
+        self._optimisers = [
+            optimiser_of(self._config, [parameter for run in own for parameter in run]) for own in self._own
+        ]
 
     def step(
         self, batches: Sequence[Batch], number: int, sums: Sequence[EpochSums], *, update: bool = True
@@ -45,7 +52,8 @@ class Stack:
         pairs = StackedPairs.of(torch.stack([batch.labels for batch in batches]), torch.float32)
         positive_pairs = pairs.pairs
         for layer, optimiser in enumerate(self._optimisers):
-            optimiser.clear()
+            for parameter in self.layers[layer].values():
+                parameter.grad = None
             passes = self._forward(layer, tokens)
             specs = [encoder.losses[layer].spec for encoder in self.encoders]
             found = stacked_loss(torch.cat([one.pooled() for one in passes]), pairs, specs)
@@ -59,12 +67,13 @@ class Stack:
             for run, own in enumerate(sums):
                 own.add_layer(layer, number, found.loss[run], norms[run], rates[run], found.histogram[run])
             if update:
+                self._hand_out(layer)
                 optimiser.step()
         for run, own in enumerate(sums):
             own.end_batch(positive_pairs[run], tokens.shape[1])
 
     def _forward(self, layer: int, tokens: Tensor) -> "list[_Pass]":
-        model, size = self._config.model, slice_of(self._config, tokens.shape[1])
+        model, size = self._config.model, min(self._config.runtime.slice_images, tokens.shape[1])
         length = (32 // model.patch_size) ** 2
         together = max(1, _AT_ONCE // (size * model.heads * length**2))
         last = layer + 1 == len(self.layers)
@@ -75,28 +84,37 @@ class Stack:
             )
         ]
 
+    def _hand_out(self, layer: int) -> None:
+        """Gives each run's parameters their part of the gradients, as views."""
+        stacked = [parameter.grad for parameter in self.layers[layer].values()]
+        for run, own in enumerate(self._own[layer]):
+            for parameter, gradient in zip(own, stacked, strict=True):
+                parameter.grad = None if gradient is None else gradient[run]
+
+    def _of_run(self, layer: int, run: int) -> slice:
+        """A run's parameters among those of a layer's optimiser."""
+        count = len(self.layers[layer])
+        return slice(run * count, (run + 1) * count)
+
     def tensors(self, run: int) -> dict[str, Tensor]:
         """What a run's checkpoint needs of the optimisers, named as if it were alone."""
         return {
-            name: tensor if name.endswith(".step") else tensor[run]
+            name: tensor
             for layer, optimiser in enumerate(self._optimisers)
-            for name, tensor in optimiser.tensors(f"optimiser.{layer}").items()
+            for name, tensor in optimiser.tensors(f"optimiser.{layer}", self._of_run(layer, run)).items()
         }
 
     def load(self, checkpoints: Sequence[dict[str, Tensor]]) -> None:
-        """Puts the optimisers back, from the checkpoints of all runs; they are at the same step."""
-        together = {
-            name: tensor if name.endswith(".step") else torch.stack([c[name] for c in checkpoints])
-            for name, tensor in checkpoints[0].items()
-            if name.startswith("optimiser.")
-        }
+        """Puts the optimisers back, from the checkpoints of all runs."""
         for layer, optimiser in enumerate(self._optimisers):
-            optimiser.load(f"optimiser.{layer}", together)
+            for run, tensors in enumerate(checkpoints):
+                optimiser.load(f"optimiser.{layer}", tensors, self._of_run(layer, run))
 
 
 @cache
 def _encode(compiled: bool) -> Callable[..., tuple[Tensor, Tensor | None]]:
-    return torch.compile(encode) if compiled else encode
+    # One translation for each shape: a general one would depend on which shapes came first.
+    return torch.compile(encode, dynamic=False) if compiled else encode
 
 
 def _stacked(layers: Sequence[nn.Module]) -> dict[str, nn.Parameter]:
@@ -125,7 +143,7 @@ def _norms(parameters: dict[str, nn.Parameter]) -> Tensor:
 
 
 def _send_back(outputs: Sequence[Tensor], gradients: Sequence[Tensor]) -> None:
-    """`torch.autograd.backward(outputs, gradients)`, which would load a computer algebra to compare shapes."""
+    """`torch.autograd.backward(outputs, gradients)`, which would load sympy to compare shapes."""
     both = zip(outputs, gradients, strict=True)
     scalar = torch.stack([(output * gradient).sum() for output, gradient in both]).sum()
     scalar.backward()  # type: ignore[no-untyped-call]
@@ -142,22 +160,21 @@ class _Pass:
         self.tokens = tokens
         self._config = config = encoder.config
         self._precision = encoder.precision
-        self._hand_on = hand_on
         embedding, block = embedding_weights(named), block_weights(named, config.model.heads)
         self._folded = [*(embedding or ()), *block]
         # The graph of a slice ends here; what reaches these is sent on to the parameters once.
         self._leaves = [weight.detach().requires_grad_() for weight in self._folded]
-        self._slices = torch.split(tokens, slice_of(config, tokens.shape[1]), dim=1)
+        self._slices = slices(config, tokens, dim=1)
         with torch.set_grad_enabled(not config.runtime.recompute):
-            self._outputs = [self._forward(part) for part in self._slices]
+            self._outputs = [self._forward(part, hand_on=hand_on) for part in self._slices]
 
-    def _forward(self, part: Tensor) -> tuple[Tensor, Tensor | None]:
+    def _forward(self, part: Tensor, *, hand_on: bool) -> tuple[Tensor, Tensor | None]:
         model = self._config.model
         block = Block(*self._leaves[-len(Block._fields) :])
         if len(self._leaves) > len(block):
             part = embed(part, Embedding(*self._leaves[: -len(block)]), model.patch_size, self._precision)
         return _encode(self._config.runtime.compile)(
-            part, block, model.heads, self._precision, hand_on=self._hand_on
+            part, block, model.heads, self._precision, hand_on=hand_on
         )
 
     def pooled(self) -> Tensor:
@@ -170,11 +187,11 @@ class _Pass:
 
     def backward(self, gradient: Tensor) -> None:
         """Adds to the parameters' gradients, from that by the pooled features, `(C, N, d)`."""
-        parts = torch.split(gradient, slice_of(self._config, gradient.shape[1]), dim=1)
+        parts = slices(self._config, gradient, dim=1)
         for part, by_pooled in zip(self._slices, parts, strict=True):
             # Taken out, so that a slice's graph is freed with it.
             pooled, _ = self._outputs.pop(0)
             if self._config.runtime.recompute:
-                pooled, _ = self._forward(part)
+                pooled, _ = self._forward(part, hand_on=False)
             _send_back([pooled], [by_pooled])
         _send_back(self._folded, [leaf.grad for leaf in self._leaves if leaf.grad is not None])
