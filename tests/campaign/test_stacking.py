@@ -50,6 +50,12 @@ def test_what_is_trained_the_plain_way_is_trained_alone() -> None:
     assert sizes(runs=24, workers=2, training__rule="end_to_end") == set()
 
 
+def test_with_several_threads_a_run_is_alone() -> None:
+    configs = {str(seed): tiny(seeds__run=seed, runtime__threads=None).model_dump_json() for seed in range(4)}
+    assert stack_sizes(dict.fromkeys(configs, 4), configs, workers=1, threads=2) == {}
+    assert set(stack_sizes(dict.fromkeys(configs, 4), configs, workers=1, threads=1).values()) == {4}
+
+
 def test_runs_of_different_shapes_are_counted_apart() -> None:
     configs = {
         f"{dim}-{seed}": tiny(model__dim=dim, seeds__run=seed) for dim in (16, 32) for seed in range(3)

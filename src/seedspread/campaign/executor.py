@@ -80,7 +80,7 @@ def tasks_of(
     data_dir = None if plan.data_dir is None else str(plan.data_dir.absolute())
     wanted = {part.name: part.stack for part in plan.study.parts}
     by_key = {run.key: wanted[run.named.study] for run in reversed(plan.runs)}  # the first that names it
-    stacks = {} if workers is None else stack_sizes(by_key, todo, workers)
+    stacks = {} if workers is None else stack_sizes(by_key, todo, workers, threads)
     return [
         Task(store, key, config, data_dir, threads, lease_seconds, stacks.get(key, 1))
         for key, config in todo.items()

@@ -14,7 +14,7 @@ _MOST = 8
 
 
 def stack_sizes(
-    wanted: Mapping[str, Literal["auto"] | int], configs: Mapping[str, str], workers: int
+    wanted: Mapping[str, Literal["auto"] | int], configs: Mapping[str, str], workers: int, threads: int = 1
 ) -> dict[str, int]:
     """Of each run, with how many it is trained together; never so many that a worker would be idle.
 
@@ -22,9 +22,13 @@ def stack_sizes(
         wanted: `campaign.stack` of the study that names a run, by the run's key.
         configs: the runs to do, as JSON configs by key.
         workers: how many share them.
+        threads: of a run whose config leaves them open; with more than one, runs are trained alone.
     """
     known = {key: RunConfig.model_validate_json(config) for key, config in configs.items()}
-    shapes = {key: stack_shape(config) for key, config in known.items()}
+    shapes = {
+        key: stack_shape(config) if (config.runtime.threads or threads) == 1 else None
+        for key, config in known.items()
+    }
     times = Counter(shapes.values())
     most = {
         key: worthwhile(config) if wanted[key] == "auto" else int(wanted[key])
