@@ -4,7 +4,8 @@
 layer in slices. The loss needs the pooled features of the whole batch and nothing else of it: it gives the
 gradient by all of them at once, and each slice takes its part back through the layer.
 
-A run's numbers are the same, to the bit, whichever runs it is stacked with, and if it is alone.
+On a CPU with one thread a run's numbers are the same, to the bit, whichever runs it is stacked with, and if
+it is alone; elsewhere runs are not stacked (`together.py`).
 """
 
 from collections.abc import Callable, Sequence
