@@ -80,11 +80,8 @@ def test_a_stacked_campaign_has_the_same_results(tmp_path: Path, alone: dict[str
     report = study.plan(tmp_path / "store").run(LocalExecutor(workers=1))
     assert len(report.done) == 6
     assert results(tmp_path / "store") == alone
-    ends = {
-        json.loads(path.read_text())["started"][:19]
-        for path in (tmp_path / "store").glob("*/provenance.json")
-    }
-    assert len(ends) <= 2  # they were begun together
+    found = [json.loads(path.read_text()) for path in (tmp_path / "store").glob("*/provenance.json")]
+    assert max(one["started"] for one in found) < min(one["ended"] for one in found)  # one worker, together
 
 
 def test_a_stack_that_is_killed_is_gone_on_with_to_the_same_bits(

@@ -1,6 +1,5 @@
 """A campaign of small runs: runs per hour by ways of training them, and where the time goes."""
 
-import json
 import subprocess
 import sys
 import tempfile
@@ -16,7 +15,7 @@ from unittest.mock import patch
 from rich.console import Console
 from rich.table import Table
 
-from seedspread.benchmarks.timing import interleaved, machine
+from seedspread.benchmarks.timing import interleaved, machine, show
 from seedspread.campaign.local import LocalExecutor
 from seedspread.campaign.store import Store
 from seedspread.campaign.study import NamedRun, Study
@@ -138,10 +137,7 @@ def run(rounds: int, workers: int, as_json: bool) -> None:
         "start_up": start_up(),
         "phases": phases(SEEDS),
     }
-    if as_json:
-        print(json.dumps(result, indent=2))
-    else:
-        _print(result)
+    show(result, as_json, _print)
 
 
 def _print(result: dict[str, Any]) -> None:

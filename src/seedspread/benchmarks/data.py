@@ -1,6 +1,5 @@
 """Augmented views per second: this package, the same pipeline image by image, and kornia's modules."""
 
-import json
 import random
 from collections.abc import Callable
 from importlib import import_module
@@ -14,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from torch import Tensor
 
-from seedspread.benchmarks.timing import interleaved, machine
+from seedspread.benchmarks.timing import interleaved, machine, show
 from seedspread.config import (
     PIPELINES,
     ColorJitter,
@@ -39,10 +38,7 @@ def run(rounds: int, as_json: bool) -> None:
     part = dataset.train.at(np.arange(BATCH))
     rows = [_compare(name, part, rounds) for name in NAMES]
     result = {"machine": machine(), "rounds": rounds, "batch": BATCH, "pipelines": rows}
-    if as_json:
-        print(json.dumps(result, indent=2))
-    else:
-        _print(result)
+    show(result, as_json, _print)
 
 
 def _compare(name: str, part: Part, rounds: int) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from rich.table import Table
 
 from seedspread.atomic import replacing
 from seedspread.benchmarks.step import our_step
-from seedspread.benchmarks.timing import machine, peak_memory_above
+from seedspread.benchmarks.timing import machine, peak_memory_above, show
 from seedspread.benchmarks.train import random_batch
 from seedspread.config import ModelConfig
 from seedspread.data.loader import Batch
@@ -68,10 +68,7 @@ def run(as_json: bool, plot: Path | None) -> None:
     result = {"machine": machine(), "rows": rows}
     if plot is not None:
         draw(rows, plot)
-    if as_json:
-        print(json.dumps(result, indent=2))
-    else:
-        _print(result)
+    show(result, as_json, _print)
 
 
 def _print(result: dict[str, Any]) -> None:

@@ -1,6 +1,5 @@
 """Forward and backward of the fast loss against the plain one and pytorch-metric-learning's."""
 
-import json
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from torch import Tensor
 
-from seedspread.benchmarks.timing import Timing, interleaved, machine
+from seedspread.benchmarks.timing import Timing, interleaved, machine, show
 from seedspread.objective import MARGIN_TYPES, SupConLoss
 from seedspread.objective.spec import MarginType
 
@@ -57,10 +56,7 @@ def run(rounds: int, as_json: bool) -> None:
         "timings": rows,
         "memory": {"N": MEMORY_N, "peak_bytes_above_inputs": _peak_memory(MEMORY_N)},
     }
-    if as_json:
-        print(json.dumps(result, indent=2))
-    else:
-        _print(result)
+    show(result, as_json, _print)
 
 
 def _compare(n: int, rounds: int) -> list[dict[str, Any]]:

@@ -1,6 +1,5 @@
 """What bf16 changes in a run's results: the same seeds in both precisions, on real images in miniature."""
 
-import json
 import multiprocessing
 import tempfile
 from collections.abc import Callable
@@ -18,7 +17,7 @@ from rich.table import Table
 from scipy import stats
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from seedspread.benchmarks.timing import machine
+from seedspread.benchmarks.timing import machine, show
 from seedspread.presets import ConfigError, read_config
 from seedspread.training.allocator import keep_freed_memory
 from seedspread.training.run import train
@@ -88,10 +87,7 @@ def run(preset: str, seeds: int, workers: int, as_json: bool, data_dir: Path | N
         {"what": what} | _difference(*(_values(rows, precision, what) for precision in PRECISIONS))
         for what in ("accuracy", *(f"rate, layer {layer}" for layer in range(len(rows[0]["rates"]))))
     ]
-    if as_json:
-        print(json.dumps(result, indent=2))
-    else:
-        _print(result)
+    show(result, as_json, _print)
 
 
 def _values(rows: list[dict[str, Any]], precision: str, what: str) -> NDArray[np.float64]:

@@ -1,6 +1,5 @@
 """Several small runs as one program: a step of a stack against the same runs one after another, by shape."""
 
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -8,7 +7,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from seedspread.benchmarks.timing import interleaved, machine
+from seedspread.benchmarks.timing import interleaved, machine, show
 from seedspread.benchmarks.train import random_batch
 from seedspread.campaign.stacking import worthwhile
 from seedspread.config import RunConfig
@@ -88,10 +87,7 @@ def run(rounds: int, as_json: bool) -> None:
         rows.append({"shape": name, "plain_ms": 1e3 * times["plain"].median / RUNS, **against,
                      "auto": worthwhile(fast)})  # fmt: skip
     result = {"machine": machine(), "rounds": rounds, "runs": RUNS, "shapes": rows}
-    if as_json:
-        print(json.dumps(result, indent=2))
-    else:
-        _print(result)
+    show(result, as_json, _print)
 
 
 def _print(result: dict[str, Any]) -> None:

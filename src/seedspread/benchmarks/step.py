@@ -1,6 +1,5 @@
 """A stage-1 step at the paper's size: against the public code, against the machine, and as it grows."""
 
-import json
 import subprocess
 import sys
 from collections.abc import Callable
@@ -14,7 +13,7 @@ from rich.table import Table
 from torch.utils.flop_counter import FlopCounterMode
 
 from seedspread.benchmarks.reference import reference_step
-from seedspread.benchmarks.timing import interleaved, machine
+from seedspread.benchmarks.timing import interleaved, machine, show
 from seedspread.benchmarks.train import random_batch
 from seedspread.config import ModelConfig, RunConfig, RuntimeConfig, TrainingConfig
 from seedspread.data.loader import Batch
@@ -106,10 +105,7 @@ def run(rounds: int, as_json: bool, reference: Path | None, bf16: bool) -> None:
         "machine": machine(), "rounds": rounds, "batch": BATCH, "depth": DEPTH,
         "limit_gflops": limit, "steps": steps,
     }  # fmt: skip
-    if as_json:
-        print(json.dumps(result, indent=2))
-    else:
-        _print(result)
+    show(result, as_json, _print)
 
 
 def _few() -> tuple[torch.Tensor, torch.Tensor]:

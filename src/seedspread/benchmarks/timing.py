@@ -1,5 +1,6 @@
 """Interleaved timing, and the machine it was done on."""
 
+import json
 import os
 import platform
 import statistics
@@ -8,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from rich.console import Console
@@ -63,6 +65,14 @@ def _status_bytes(field: str) -> int:
         if line.startswith(field + ":"):
             return int(line.split()[1]) * 1024
     raise RuntimeError(f"/proc/self/status has no {field}")
+
+
+def show(result: dict[str, Any], as_json: bool, table: Callable[[dict[str, Any]], None]) -> None:
+    """Prints what was measured: as JSON for machines, else as `table` prints it."""
+    if as_json:
+        print(json.dumps(result, indent=2))
+    else:
+        table(result)
 
 
 def machine() -> str:

@@ -1,6 +1,5 @@
 """A stage-1 step: what the diagnostics cost, and what memory it needs as the model grows deeper."""
 
-import json
 import os
 import subprocess
 import sys
@@ -11,7 +10,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from seedspread.benchmarks.timing import interleaved, machine
+from seedspread.benchmarks.timing import interleaved, machine, show
 from seedspread.config import ModelConfig, RunConfig, TrainingConfig
 from seedspread.data.loader import Batch
 from seedspread.model import ViT
@@ -93,10 +92,7 @@ def run(rounds: int, as_json: bool) -> None:
             for depth in DEPTHS
         ],
     }
-    if as_json:
-        print(json.dumps(result, indent=2))
-    else:
-        _print(result)
+    show(result, as_json, _print)
 
 
 def _peak(depth: int, rule: str) -> int | None:
