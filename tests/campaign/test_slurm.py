@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from seedspread.campaign.local import LocalExecutor
+from seedspread.campaign.loop import run_campaign
+from seedspread.campaign.plan import Plan
 from seedspread.campaign.slurm_engine import SlurmError, SlurmExecutor
 from tests.campaign.test_local import wait_for
 from tests.campaign.tiny import results, study_file, tiny_study
@@ -23,9 +25,12 @@ CLUSTER = ROOT / "tests" / "slurm" / "cluster.sh"
 RUN = """
 import json, sys
 from pathlib import Path
-from seedspread.campaign.slurm_engine import SlurmError, SlurmExecutor
+from seedspread.campaign.loop import run_campaign
+from seedspread.campaign.plan import Plan
+from seedspread.campaign.slurm_engine import SlurmExecutor
 from seedspread.campaign.study import Study
-report = Study.from_file(sys.argv[1]).plan(Path(sys.argv[2])).run(SlurmExecutor(**json.loads(sys.argv[3])))
+plan = Plan.make(Study.from_file(sys.argv[1]), Path(sys.argv[2]))
+report = run_campaign(plan, SlurmExecutor(**json.loads(sys.argv[3])))
 print(json.dumps({"done": len(report.done), "failed": report.failed, "stopped": report.stopped}))
 """
 
@@ -53,17 +58,17 @@ def test_submitits_local_executor_gives_the_same_results(tmp_path: Path) -> None
     study_file(tmp_path, seeds=1)
     found = ended(submit(tmp_path, {}, cluster="local", minutes=5))
     assert found == {"done": 2, "failed": {}, "stopped": ""}
-    tiny_study(tmp_path, seeds=1).plan(tmp_path / "local").run(LocalExecutor(workers=2))
+    run_campaign(Plan.make(tiny_study(tmp_path, seeds=1), tmp_path / "local"), LocalExecutor(workers=2))
     assert results(tmp_path / "slurm") == results(tmp_path / "local")
 
 
 def test_without_slurm_it_says_so_in_a_line(tmp_path: Path) -> None:
-    plan = tiny_study(tmp_path, seeds=1).plan(tmp_path / "slurm")
+    plan = Plan.make(tiny_study(tmp_path, seeds=1), tmp_path / "slurm")
     path = os.environ["PATH"]
     os.environ["PATH"] = str(tmp_path)
     try:
         with pytest.raises(SlurmError) as caught:
-            plan.run(SlurmExecutor())
+            run_campaign(plan, SlurmExecutor())
     finally:
         os.environ["PATH"] = path
     assert "\n" not in str(caught.value)
@@ -93,7 +98,7 @@ def test_a_real_slurm_carries_out_an_array(slurm: dict[str, str], tmp_path: Path
     study_file(tmp_path, seeds=seeds)
     found = ended(submit(tmp_path, slurm, minutes=10))
     assert found == {"done": 2 * seeds, "failed": {}, "stopped": ""}
-    tiny_study(tmp_path, seeds=seeds).plan(tmp_path / "local").run(LocalExecutor(workers=2))
+    run_campaign(Plan.make(tiny_study(tmp_path, seeds=seeds), tmp_path / "local"), LocalExecutor(workers=2))
     assert results(tmp_path / "slurm") == results(tmp_path / "local")
 
 
@@ -122,5 +127,8 @@ def test_a_requeued_job_goes_on_from_its_checkpoint(slurm: dict[str, str], tmp_p
         max(p.name for p in folder.glob("lease-*")) for folder in store.iterdir() if folder.name[0] != "."
     ]
     assert max(tokens) > "lease-000001.json"  # it was claimed again after the requeue
-    tiny_study(tmp_path, seeds=1, training__epochs=60).plan(tmp_path / "local").run(LocalExecutor(workers=2))
+    run_campaign(
+        Plan.make(tiny_study(tmp_path, seeds=1, training__epochs=60), tmp_path / "local"),
+        LocalExecutor(workers=2),
+    )
     assert results(store) == results(tmp_path / "local")

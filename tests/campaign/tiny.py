@@ -1,8 +1,11 @@
 """Studies of tiny runs, a second each."""
 
 from pathlib import Path
+from typing import Any
 
+from seedspread.campaign.plan import Plan
 from seedspread.campaign.study import Study
+from seedspread.campaign.worker import WorkItem
 from seedspread.presets import to_toml
 from tests.training.tiny import tiny
 
@@ -38,6 +41,14 @@ def tiny_study(
 ) -> Study:
     """The same, read."""
     return Study.from_file(study_file(folder, seeds, settings, campaign, **changes))
+
+
+def items(plan: Plan, **options: Any) -> list[WorkItem]:
+    """The runs of a plan as a worker is given them; those of one shape may be run together."""
+    return [
+        WorkItem(str(plan.store.path), key, run.runner, run.parameters, run.seed, group="one", **options)
+        for key, run in plan.distinct.items()
+    ]
 
 
 def results(store: Path) -> dict[str, bytes]:

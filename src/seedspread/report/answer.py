@@ -150,7 +150,7 @@ def _about_the_clamp(s: Setting) -> list[str]:
         or min(s.comparisons[0].seeds) < 2
     ):
         return []
-    accuracy = next(p.mean for p in s.comparisons[0].pooled if p.group == "clamp") / 100
+    accuracy = s.metric.as_share(next(p.mean for p in s.comparisons[0].pooled if p.group == "clamp"))
     found = advise(float(rates.mean[0]), clamp=True, accuracy=accuracy, pair_share=shares[0])
     return [f"The paper's rule of thumb for {s.name}: {found.sentence} {' '.join(found.reasons)}"]
 

@@ -21,7 +21,7 @@ def _number(s: Setting, numbers: dict[str, int]) -> int | None:
 
 
 def _headings(s: Setting) -> tuple[str, ...]:
-    unit = " (%)" if "%" in s.value else ""
+    unit = s.metric.sign
     return ("n", f"mean{unit}", f"sd{unit}", "variance")
 
 
