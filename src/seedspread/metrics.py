@@ -77,6 +77,12 @@ class Metric:
         """A value as a number from 0 to 1; None where the unit has no such meaning."""
         return None if self.one is None else value / self.one
 
+    def digits(self, value: float | None, places: int) -> str:
+        """A number for a table: per cent with so many places, all else with four digits; a dash for none."""
+        if value is None:
+            return "-"
+        return f"{value:.{places}f}" if self.unit == "per cent" else f"{value:#.4g}"
+
     def best(self, values: Floats) -> float:
         """The best of some values."""
         return float(values.max() if self.better == "higher" else values.min())
