@@ -44,7 +44,7 @@ def test_the_settings_are_those_of_the_study_and_the_audit_is_the_stores_own(tmp
     )
     assert setting.scale.same is False
     assert "not the paper's scale" in setting.origin
-    table = plan.table()
+    table = plan.table(["accuracy"])
     table["accuracy"] *= 100
     table["chance.accuracy"] *= 100
     own = audit(table, "accuracy", "margin_type", "subtract", "stability").comparisons[0]

@@ -71,7 +71,7 @@ def test_older_runs_have_every_metric_when_it_is_asked_for(finished: Path, tmp_p
     store, before = Store(tmp_path / "store"), Store(finished)
     assert store.table()["accuracy"].tolist() == before.table()["accuracy"].tolist()
     assert store.table(["nll"])["nll"].tolist() == before.table()["nll"].tolist()
-    assert store.table(["nll"])["chance.nll"].tolist() == before.table()["chance.nll"].tolist()
+    assert store.table(["nll"])["chance.nll"].tolist() == before.table(["nll"])["chance.nll"].tolist()
     found, known = (
         audit(path, "brier", "margin_type", "subtract").comparisons for path in (store.path, before.path)
     )

@@ -16,6 +16,8 @@ from seedspread.metrics import SCORED, scores
 from seedspread.runs.folder import RunFolder
 from seedspread.runs.record import RESULT, UNREADABLE, Record, RecordError, read_json
 
+_PLAIN = (str, int, float, bool)
+
 
 class RunsError(SeedspreadError):
     """A stored run cannot be used."""
@@ -38,7 +40,8 @@ def runs_table(folder: Path, metrics: Sequence[str] = ()) -> pd.DataFrame:
 
     Args:
         folder: of the store.
-        metrics: that every run must have; of older runs they are computed from the stored predictions.
+        metrics: that every run must have; of older runs they are computed from the stored predictions. What
+            chance scores on them stands beside, as `chance.NAME`.
     """
     table, problems = runs_and_problems(folder, metrics)
     if problems:
@@ -68,7 +71,7 @@ def read_row(folder: Path, metrics: Sequence[str] = ()) -> dict[str, Any] | str:
         return (
             _named(record.parameters)
             | values
-            | {f"chance.{name}": value for name, value in chance.items()}
+            | {f"chance.{name}": chance[name] for name in metrics if name in chance}
             | {
                 "seed": record.seed,
                 "dataset": record.dataset,
@@ -106,12 +109,14 @@ def is_collapsed(folder: Path) -> bool | str:
 
 
 def _named(parameters: Any) -> dict[str, Any]:
+    """Parts of parameters with their names before those of their fields; what is empty is left out."""
     full = {}
     for part, fields in parameters.items():
-        for name, value in fields.items() if isinstance(fields, dict) else [("", fields)]:
-            if value is not None:
-                whole = f"{part}.{name}" if name else part
-                full[whole] = value if isinstance(value, str | int | float | bool) else json.dumps(value)
+        if isinstance(fields, dict):
+            full |= {f"{part}.{name}": value for name, value in fields.items() if value is not None}
+        elif fields is not None:
+            full[part] = fields
+    full = {name: v if isinstance(v, _PLAIN) else json.dumps(v) for name, v in full.items()}
     return full | {name: full[whole] for name, whole in _short_names(tuple(full))}
 
 
