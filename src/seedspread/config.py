@@ -170,16 +170,18 @@ class ObjectiveConfig(FrozenConfig):
         margin_last: the margin of the last layer.
         margin_schedule: how it goes from one to the other.
         margin_exponent: of the schedule; `linear` has none.
+        margin_sharpness: beta of `soft_clamp`.
         stability: whether the gradient flows through the row maximum.
         reduction: over an anchor's positives.
     """
 
     temperature: Positive = 0.15
-    margin_type: Literal["none", "clamp", "subtract", "shift"] = "clamp"
+    margin_type: Literal["none", "clamp", "soft_clamp", "subtract", "shift"] = "clamp"
     margin_first: NotNegative = 0.4
     margin_last: NotNegative = 0.1
     margin_schedule: Literal["linear", "parabolic", "cosine", "exponential"] = "linear"
     margin_exponent: Positive = 1.0
+    margin_sharpness: Positive = 20.0
     stability: Literal["detach", "direct"] = "detach"
     reduction: Literal["mean", "sum"] = "mean"
 

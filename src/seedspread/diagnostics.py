@@ -145,7 +145,7 @@ class ClampMonitor:
 
     def watch(self, loss: SupConLoss, *, layer: int = 0) -> SupConLoss:
         """Listens to every call of `loss` in training mode, at no second pass; returns the same loss."""
-        loss.observe(partial(self._add, layer=layer, clamp=loss.spec.margin_type == "clamp"))
+        loss.observe(partial(self._add, layer=layer, clamp=loss.spec.of_positives.saturates))
         return loss
 
     def _add(self, statistics: PairStatistics, layer: int, clamp: bool) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 from seedspread.config import PIPELINES, FrozenConfig, RunConfig
 from seedspread.data.catalogue import source_named
 from seedspread.data.files import official_fingerprint
+from seedspread.objective.margins import Margin, margin_named
 from seedspread.runs.identity import key_of
 
 # By this name records tell that the paper's training ran them.
@@ -33,8 +34,10 @@ _WORDS = {
 }
 # Today's name of a field, by part, and its name in descriptions where that is another one.
 _RENAMED: dict[str, dict[str, str]] = {}
+# What is no part of the identity of a run whose margin is inert.
+_SCHEDULE = ("margin_first", "margin_last", "margin_schedule", "margin_exponent")
 # What tells runs apart that can still be trained as one program.
-_MARGINS = ("margin_type", "margin_first", "margin_last", "margin_schedule", "margin_exponent")
+_MARGINS = ("margin_type", "margin_sharpness", *_SCHEDULE)
 
 
 def run_key(config: RunConfig, fingerprint: str | None = None) -> str:
@@ -112,11 +115,11 @@ def _data(config: RunConfig, fingerprint: str | None) -> dict[str, Any]:
 def _objective(config: RunConfig) -> dict[str, Any] | None:
     if config.training.rule == "cross_entropy":
         return None
-    drop: tuple[str, ...] = ()
+    drop: tuple[str, ...] = () if margin_of(config).is_sharp else ("margin_sharpness",)
     if has_free_margin(config):
-        drop = ("margin_first", "margin_last", "margin_schedule", "margin_exponent")
+        drop += _SCHEDULE
     elif config.objective.margin_schedule == "linear":
-        drop = ("margin_exponent",)
+        drop += ("margin_exponent",)
     return described("objective", config.objective, without=drop)
 
 
@@ -127,5 +130,15 @@ def _training(config: RunConfig) -> dict[str, Any]:
 
 
 def has_free_margin(config: RunConfig) -> bool:
-    """Whether the margins do not matter: subtraction moves no gradient, and `none` has no margin."""
-    return config.training.rule == "cross_entropy" or config.objective.margin_type in ("none", "subtract")
+    """Whether the margins do not matter, since they move no gradient."""
+    return config.training.rule == "cross_entropy" or margin_of(config).is_inert
+
+
+def saturates(config: RunConfig) -> bool:
+    """Whether the rate of pairs with s + m > 1 is the run's own, and not only what a clamp would cut."""
+    return config.training.rule != "cross_entropy" and margin_of(config).saturates
+
+
+def margin_of(config: RunConfig) -> Margin:
+    """What kind of margin a run has, whatever its size."""
+    return margin_named(config.objective.margin_type)

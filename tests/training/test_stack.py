@@ -14,6 +14,7 @@ from seedspread.data.dataset import load
 from seedspread.data.loader import Batch, Loader
 from seedspread.identity import run_key
 from seedspread.model import ViT
+from seedspread.objective import MARGIN_TYPES
 from seedspread.runs.record import RunFailedError
 from seedspread.runs.request import RunRequest
 from seedspread.stacking import stack_of
@@ -88,7 +89,7 @@ def distance(a: dict[str, Tensor], b: dict[str, Tensor]) -> float:
     return max(float((a[name] - y).norm() / torch.maximum(y.norm(), floor)) for name, y in b.items())
 
 
-@pytest.mark.parametrize("margin_type", ["clamp", "subtract", "shift", "none"])
+@pytest.mark.parametrize("margin_type", MARGIN_TYPES)
 @pytest.mark.parametrize("size", [2, 7, 64, 1000])
 def test_the_fast_way_has_the_gradients_of_the_plain_one(margin_type: str, size: int) -> None:
     changes: dict[str, Any] = {"objective__margin_type": margin_type, "runtime__slice_images": size}
@@ -144,7 +145,7 @@ def test_features_are_the_models() -> None:
         torch.testing.assert_close(mine, theirs)
 
 
-KINDS = ("clamp", "subtract", "shift", "clamp", "none")
+KINDS = ("clamp", "subtract", "shift", "soft_clamp", "none")
 
 
 def seeded(seed: int, **changes: Any) -> RunConfig:

@@ -14,7 +14,6 @@ from torch import Tensor
 
 from seedspread.benchmarks.timing import Timing, interleaved, machine, show
 from seedspread.objective import MARGIN_TYPES, SupConLoss
-from seedspread.objective.spec import MarginType
 
 DIM, CLASSES, MEMORY_N = 128, 10, 16384
 SIZES = (256, 1024, 4096)
@@ -79,7 +78,7 @@ def _job(loss: Callable[[Tensor, Tensor], Tensor], features: Tensor, labels: Ten
     return lambda: step(loss, features, labels)
 
 
-def _row(n: int, margin_type: MarginType, times: dict[str, Timing]) -> dict[str, Any]:
+def _row(n: int, margin_type: str, times: dict[str, Timing]) -> dict[str, Any]:
     plain, fast, theirs = (
         times[f"plain {margin_type}"],
         times[f"fast {margin_type}"],

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from seedspread.objective.loss import SupConLoss
+    from seedspread.objective.margins import MARGIN_TYPES
     from seedspread.objective.pairs import PairStatistics, count_positive_pairs
     from seedspread.objective.schedule import SCHEDULES, margin_schedule
-    from seedspread.objective.spec import MARGIN_TYPES, REDUCTIONS, STABILITY_MODES, LossSpec
+    from seedspread.objective.spec import REDUCTIONS, STABILITY_MODES, LossSpec
 
 __all__ = [
     "MARGIN_TYPES",
@@ -25,7 +26,7 @@ __all__ = [
 ]
 
 _HOME = {
-    "MARGIN_TYPES": "spec",
+    "MARGIN_TYPES": "margins",
     "REDUCTIONS": "spec",
     "SCHEDULES": "schedule",
     "STABILITY_MODES": "spec",

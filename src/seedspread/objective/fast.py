@@ -5,10 +5,10 @@ the loss by the modified similarity of the ordered pair (u, v) is
 
     w_u (p_uv - M_uv / |P_u|) / (n tau),      w_u = 1 (mean), |P_u| (sum), 0 (no positive)
 
-and by the similarity itself the same, except 0 where the clamp has saturated. Both orders of a pair
-share one similarity, so each is computed once: a tile holds a block of anchors against itself and all
-later anchors, and serves the rows and, mirrored, the columns. The first pass adds up each anchor's
-denominator, the second turns a tile into derivatives and multiplies it out.
+and by the similarity itself that times the slope of the margin there (0 where a clamp has saturated).
+Both orders of a pair share one similarity, so each is computed once: a tile holds a block of anchors
+against itself and all later anchors, and serves the rows and, mirrored, the columns. The first pass adds
+up each anchor's denominator, the second turns a tile into derivatives and multiplies it out.
 
 The batch is sorted by label first: a tile's positives then lie in its first few columns, and the
 margin, the mask and the statistics touch only those. Small batches keep their tiles between the
@@ -102,7 +102,7 @@ class _Tile:
     # (r, c), b of the paper less the largest there can be; hugely negative where an anchor meets itself
     logits: Tensor
     positive: Tensor  # (r, near), 1 for a positive pair; all of them are among the first columns
-    kept: Tensor | None  # (r, near), 0 for a saturated pair; None where nothing can saturate
+    slope: Tensor | None  # (r, near), of the margin: 0 for a saturated pair; None where it is 1 throughout
 
     @property
     def rows(self) -> slice:
@@ -136,17 +136,17 @@ def _tiles(
             collector.add(near[:, :own], mask[:, :own])
             collector.add(near[:, own:], mask[:, own:], times=2)
         positive = mask.to(s.dtype)
-        kept = None
-        if spec.shift:
-            near.add_(positive, alpha=spec.shift)
-        if spec.saturates:
-            kept = (~mask | (near <= 1)).to(s.dtype)  # rounding puts some negatives above 1 too
-            near.clamp_(max=1)
+        margin, slope = spec.of_positives, None
+        if margin.moves:
+            slope = margin.slope(near)
+            if slope is not None:
+                slope.masked_fill_(~mask, 1)
+            near.copy_(torch.where(mask, margin.modified(near), near))
         # Measured from the largest logit there can be, which keeps the digits of those near it.
-        logits = s.sub_(spec.highest).mul_(1 / spec.temperature)
+        logits = s.sub_(margin.highest).mul_(1 / spec.temperature)
         # exp of it is 0, as of -inf, but 0 times it is 0 and it may be the maximum of its row
         logits.diagonal().fill_(torch.finfo(s.dtype).min / 2)
-        yield _Tile(block.start, block.stop, logits, positive, kept)
+        yield _Tile(block.start, block.stop, logits, positive, slope)
 
 
 class _Anchors:
@@ -162,6 +162,7 @@ class _Anchors:
         self.log_total = torch.full_like(positives, -torch.inf)  # log sum_{k != u} exp b_uk
         self.top = self.log_total.clone()  # max_{k != u} b_uk, and where it is: in direct mode only
         self.top_at = torch.zeros_like(groups.order)
+        self.top_slope = torch.ones_like(positives)
 
     def meet(self, tile: _Tile) -> None:
         """The first pass: adds a tile to the sums of its rows and of its mirrored columns."""
@@ -170,10 +171,12 @@ class _Anchors:
         self.positive_sum[tile.rows] += pulled.sum(dim=1)
         of_later = pulled[:, tile.mirrored].sum(dim=0)
         self.positive_sum[tile.stop : tile.stop + len(of_later)] += of_later
-        self._take_in(tile.rows, tile.logits, dim=1, offset=tile.begin)
-        self._take_in(tile.later, tile.logits[:, tile.mirrored], dim=0, offset=tile.begin)
+        slope = tile.slope
+        self._take_in(tile.rows, tile.logits, slope, dim=1, offset=tile.begin)
+        mirrored = None if slope is None else slope[:, tile.mirrored]
+        self._take_in(tile.later, tile.logits[:, tile.mirrored], mirrored, dim=0, offset=tile.begin)
 
-    def _take_in(self, rows: slice, logits: Tensor, dim: int, offset: int) -> None:
+    def _take_in(self, rows: slice, logits: Tensor, slope: Tensor | None, dim: int, offset: int) -> None:
         top = logits.amax(dim, keepdim=True)
         total = (logits - top).exp_().sum(dim).log_().add_(top.squeeze(dim))
         self.log_total[rows] = torch.logaddexp(self.log_total[rows], total)
@@ -182,12 +185,17 @@ class _Anchors:
             higher = values > self.top[rows]
             self.top[rows] = torch.where(higher, values, self.top[rows])
             self.top_at[rows] = torch.where(higher, at + offset, self.top_at[rows])
+            if slope is not None:
+                known = torch.ones_like(logits)
+                known[:, : slope.shape[1]] = slope
+                there = known.gather(dim, at.unsqueeze(dim)).squeeze(dim)
+                self.top_slope[rows] = torch.where(higher, there, self.top_slope[rows])
 
     def loss(self) -> Tensor:
         """The loss, once every tile has been met."""
         per_anchor = self.log_total - self.positive_sum / self.positives
-        if self.spec.margin_type == "subtract":  # a constant: it moves the loss and no gradient
-            per_anchor = per_anchor + self.spec.margin
+        if self.spec.of_positives.constant:  # it moves the loss and no gradient
+            per_anchor = per_anchor + self.spec.of_positives.constant
         return (self.weight * per_anchor).sum() / self.count
 
     def gradient(self, tiles: Iterable[_Tile], z: Tensor) -> Tensor:
@@ -207,8 +215,8 @@ class _Anchors:
             # Positives are of one class, so w / |P| is the same from either end.
             pull = (2 * self.weight / self.positives)[tile.rows, None]
             near.sub_(tile.positive.mul_(pull))
-            if tile.kept is not None:
-                near.mul_(tile.kept)
+            if tile.slope is not None:
+                near.mul_(tile.slope)
             gradient[tile.rows].addmm_(by_similarity, z[tile.begin :])
             gradient[tile.later].addmm_(by_similarity[:, tile.mirrored].T, z[tile.rows])
         if self.spec.stability == "direct":
@@ -217,7 +225,6 @@ class _Anchors:
 
     def _through_maximum(self, gradient: Tensor, z: Tensor, residual: Tensor) -> None:
         """Sends what rounding leaves of w (1 - sum p) to the row's maximum; a saturated one takes nothing."""
-        if self.spec.saturates:
-            residual = residual.masked_fill(self.top >= 0, 0)
+        residual = residual * self.top_slope
         gradient.addcmul_(z[self.top_at], residual[:, None])
         gradient.index_add_(0, self.top_at, z * residual[:, None])

@@ -11,7 +11,7 @@ from seedspread.errors import one_of
 from seedspread.objective.fast import fast_loss
 from seedspread.objective.pairs import LabelGroups, PairCollector, PairStatistics
 from seedspread.objective.plain import loss_from_similarities, positive_mask
-from seedspread.objective.spec import LossSpec, MarginType, Reduction, Stability
+from seedspread.objective.spec import LossSpec, Reduction, Stability
 
 Implementation = Literal["auto", "plain", "fast"]
 OnNoPositives = Literal["raise", "zero"]
@@ -28,7 +28,8 @@ class SupConLoss(nn.Module):
         temperature: tau > 0.
         margin: m >= 0.
         margin_type: `clamp`: s~ = min(s + m, 1); `shift`: s~ = s + m; `subtract`: log p - m, which
-            moves no gradient; `none`. All on positive pairs only.
+            moves no gradient; `soft_clamp`: 1 - softplus(beta (1 - s - m)) / beta, a clamp with a round
+            corner; `none`. All on positive pairs only.
         stability: `detach` or `direct`, whether the gradient flows through the row maximum that is
             taken off before exp. In exact arithmetic it makes no difference (`docs/method.md`).
         reduction: over an anchor's positives, `mean` or `sum`.
@@ -39,6 +40,7 @@ class SupConLoss(nn.Module):
             or give `zero`.
         check_finite: refuse features that are not finite. This reads them once more.
         block_size: anchors per block of `fast`; the default suits a CPU's cache.
+        margin_sharpness: beta of `soft_clamp`.
 
     Example:
         >>> loss = SupConLoss(temperature=0.15, margin=0.4, margin_type="clamp")
@@ -50,7 +52,7 @@ class SupConLoss(nn.Module):
         self,
         temperature: float = 0.15,
         margin: float = 0.4,
-        margin_type: MarginType = "clamp",
+        margin_type: str = "clamp",
         stability: Stability = "detach",
         reduction: Reduction = "mean",
         *,
@@ -58,9 +60,10 @@ class SupConLoss(nn.Module):
         on_no_positives: OnNoPositives = "raise",
         check_finite: bool = False,
         block_size: int | None = None,
+        margin_sharpness: float = 20.0,
     ) -> None:
         super().__init__()
-        self.spec = LossSpec(temperature, margin, margin_type, stability, reduction)
+        self.spec = LossSpec(temperature, margin, margin_type, stability, reduction, margin_sharpness)
         one_of("implementation", implementation, get_args(Implementation))
         one_of("on_no_positives", on_no_positives, get_args(OnNoPositives))
         if block_size is not None and block_size < 1:

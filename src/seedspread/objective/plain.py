@@ -22,18 +22,17 @@ def loss_from_similarities(s: Tensor, positive: Tensor, spec: LossSpec) -> Tenso
     """
     itself = torch.eye(len(s), dtype=torch.bool, device=s.device)
 
-    if spec.saturates:  # Eq. clamp_margin
-        s = torch.where(positive, (s + spec.margin).clamp(max=1), s)
-    elif spec.margin_type == "shift":
-        s = torch.where(positive, s + spec.margin, s)
+    margin = spec.of_positives
+    if margin.moves:  # Eq. clamp_margin, for one
+        s = torch.where(positive, margin.modified(s), s)
 
     b = (s / spec.temperature).masked_fill(itself, -torch.inf)  # Eq. base_logits; k != u from here on
     alpha = b.max(dim=1, keepdim=True).values
     g = b - (alpha.detach() if spec.stability == "detach" else alpha)  # Eq. stability_modes
     log_p = g - g.exp().sum(dim=1, keepdim=True).log()  # Eq. logprob_def
 
-    if spec.margin_type == "subtract":  # Eq. subtract_margin
-        log_p = torch.where(positive, log_p - spec.margin, log_p)
+    if margin.constant:  # Eq. subtract_margin
+        log_p = torch.where(positive, log_p - margin.constant, log_p)
 
     positives = positive.sum(dim=1)
     per_anchor = -torch.where(positive, log_p, 0).sum(dim=1)  # Eq. supcon_loss

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from seedspread.objective.loss import unit_vectors
+from seedspread.objective.margins import Margin
 from seedspread.objective.pairs import HISTOGRAM_BINS
 from seedspread.objective.spec import LossSpec
 
@@ -104,11 +105,10 @@ def stacked_loss(features: Tensor, pairs: StackedPairs, specs: Sequence[LossSpec
 
 @dataclass(frozen=True)
 class _Rules:
-    """The runs' specs as tensors `(R,)`: margins, what is added to positives, where they are cut."""
+    """What the runs' specs come to: margins `(R,)`, what each does, and what all share."""
 
     margin: Tensor
-    shift: Tensor
-    highest: Tensor
+    of_positives: tuple[Margin, ...]
     temperature: float
     direct: bool
     summed: bool
@@ -118,8 +118,8 @@ class _Rules:
         shared = {(spec.temperature, spec.stability, spec.reduction) for spec in specs}
         if len(shared) > 1:
             raise ValueError("stacked runs must share temperature, stability and reduction")
-        if any(spec.margin_type == "subtract" for spec in specs):
-            raise ValueError("subtraction moves no gradient: give margin_type 'none' for it")
+        if any(spec.of_positives.constant for spec in specs):
+            raise ValueError("a margin that only adds a constant is trained as none: give margin_type 'none'")
         (temperature, stability, reduction) = shared.pop()
 
         def numbers(values: list[float]) -> Tensor:
@@ -127,8 +127,7 @@ class _Rules:
 
         return cls(
             margin=numbers([spec.margin for spec in specs]),
-            shift=numbers([spec.shift for spec in specs]),
-            highest=numbers([1.0 if spec.saturates else torch.inf for spec in specs]),
+            of_positives=tuple(spec.of_positives for spec in specs),
             temperature=temperature,
             direct=stability == "direct",
             summed=reduction == "sum",
@@ -158,10 +157,8 @@ def _rows(s: Tensor, positive: Tensor, positives: Tensor, rules: _Rules, start: 
     Uses `s` up.
     """
     pulls = positive.to(s.dtype)
-    s.addcmul_(pulls, rules.shift[:, None, None])
-    highest = rules.highest[:, None, None]
-    cut = positive.logical_and_(s > highest)
-    logits = torch.where(cut, highest, s).div_(rules.temperature)
+    slopes = _apply(rules.of_positives, s, positive)
+    logits = s.div_(rules.temperature)
     # exp of it is 0, as of -inf, but 0 times it is 0.
     logits.diagonal(offset=start, dim1=1, dim2=2).fill_(torch.finfo(s.dtype).min / 2)
     log_p = logits.log_softmax(dim=2)
@@ -174,7 +171,26 @@ def _rows(s: Tensor, positive: Tensor, positives: Tensor, rules: _Rules, start: 
     if residual is not None:
         _through_maximum(by_s, logits, weight * residual)
     by_s.addcmul_(pulls, (weight / counts)[:, :, None], value=-1)
-    return -weight * pulled, by_s.masked_fill_(cut, 0)
+    for run, slope in slopes.items():
+        by_s[run].mul_(slope)
+    return -weight * pulled, by_s
+
+
+def _apply(margins: Sequence[Margin], s: Tensor, positive: Tensor) -> dict[int, Tensor]:
+    """Applies each run's margin to its positives in `s`; returns the slopes that are not 1 throughout.
+
+    Run by run: functions such as exp may round otherwise at the end of a vector than inside, and where a
+    run's numbers end must not depend on the runs beside it.
+    """
+    slopes = {}
+    for run, margin in enumerate(margins):
+        if margin.moves:
+            own, mask = s[run], positive[run]
+            slope = margin.slope(own)
+            if slope is not None:
+                slopes[run] = slope.masked_fill_(~mask, 1)
+            own.copy_(torch.where(mask, margin.modified(own), own))
+    return slopes
 
 
 def _through_maximum(by_s: Tensor, logits: Tensor, residual: Tensor) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from seedspread.config import RunConfig
+from seedspread.identity import has_free_margin, saturates
 from seedspread.metrics import metric_of
 from seedspread.objective.schedule import layer_margins
 from seedspread.report.layers import RunLayers, read_layers
@@ -161,7 +162,7 @@ class _Reading:
             value=value,
             key=key,
             collapsed=row["collapsed"],
-            clamps=config is not None and _clamps(config),
+            clamps=config is not None and saturates(config),
             layers=None if config is None else self._layers(folder, config),
         )
         levels = {factor: str(level) for factor, level in cell.levels.items()}
@@ -248,15 +249,10 @@ def _same_runs(cells: list[RecordedCell], spec: AuditSpec | None) -> bool:
     return sum(map(len, arms.values())) > len(set().union(*arms.values()))
 
 
-def _clamps(config: RunConfig) -> bool:
-    return config.objective.margin_type == "clamp" and config.training.rule != "cross_entropy"
-
-
 def _typical(cells: list[RecordedCell]) -> RunConfig | None:
-    """A run that clamps, if there is one: its margins are the setting's."""
+    """A run whose margin matters, if there is one: it is the setting's."""
     configs = [config for cell in cells if (config := config_of(cell)) is not None]
-    clamps = [config for config in configs if config.objective.margin_type == "clamp"]
-    return next(iter(clamps or configs), None)
+    return next((config for config in configs if not has_free_margin(config)), next(iter(configs), None))
 
 
 def _arms(cells: list[RecordedCell], spec: AuditSpec | None) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from seedspread.advice import Advice, advise
+from seedspread.identity import saturates
 from seedspread.objective.histogram import rate_from_histogram
 from seedspread.objective.schedule import layer_margins
 from seedspread.presets import read_config
@@ -49,6 +50,6 @@ def diagnose(folder: Path) -> Diagnosis:
         else layer.clamp_activation_rate
         for layer, margin in zip(result.layers, margins, strict=True)
     ]
-    clamps = result.margin_type == "clamp"
+    clamps = saturates(config)
     advice = advise(rates[0], clamp=clamps, accuracy=result.test_accuracy, pair_share=result.pair_share)
     return Diagnosis(result, not clamps, margins, rates, advice)

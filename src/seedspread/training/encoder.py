@@ -51,7 +51,14 @@ class Encoder:
         # so that what is recorded is free of the margin, as the run's identity is.
         kind = "none" if has_free_margin(config) else objective.margin_type
         self.losses = [
-            SupConLoss(objective.temperature, margin, kind, objective.stability, objective.reduction)
+            SupConLoss(
+                objective.temperature,
+                margin,
+                kind,
+                objective.stability,
+                objective.reduction,
+                margin_sharpness=objective.margin_sharpness,
+            )
             for margin in self.margins
         ]
 

@@ -12,7 +12,7 @@ from seedspread.config import RunConfig
 from seedspread.data.dataset import Dataset, pipeline
 from seedspread.data.loader import Loader
 from seedspread.errors import SeedspreadError
-from seedspread.identity import RUNNER, has_free_margin
+from seedspread.identity import RUNNER, has_free_margin, saturates
 from seedspread.model import ViT
 from seedspread.runs.folder import Heartbeat, RunFolder
 from seedspread.runs.record import Failure, RunFailedError
@@ -133,8 +133,7 @@ class Member:
         if self.config.training.select == "best_val_loss":
             self._keep_if_best(epoch)
         self.at("encoder", epoch + 1, 0)
-        clamps = not has_free_margin(self.config) and self.config.objective.margin_type == "clamp"
-        rate = "clamp_activation_rate" if clamps else "would_be_rate"
+        rate = "clamp_activation_rate" if saturates(self.config) else "would_be_rate"
         values = {
             "loss": self._history.last("loss"),
             rate: self._history.last("rate"),
