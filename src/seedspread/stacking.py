@@ -17,7 +17,8 @@ def stack_of(config: RunConfig, threads: int, device: str = "cpu") -> str | None
     """Runs with the same answer may be trained together; None for one that is always trained alone.
 
     That a run's numbers do not depend on those beside it has been seen on CPUs with one thread; elsewhere a
-    reduction may be split in another way.
+    reduction may be split in another way. With an odd width it is not so: the features of the second run
+    then begin between the words that a product reads at once, and round otherwise than alone.
 
     Args:
         config: the run.
@@ -25,6 +26,8 @@ def stack_of(config: RunConfig, threads: int, device: str = "cpu") -> str | None
         device: on which it is trained.
     """
     if not is_fast(config) or config.runtime.compile or threads > 1 or device != "cpu":
+        return None
+    if config.model.dim % 2:
         return None
     runtime = config.runtime.model_dump(mode="json", exclude={"threads"})
     partial = config.data.allow_partial  # the same images only if both may see a part of them

@@ -248,6 +248,9 @@ def test_what_may_be_stacked() -> None:
     assert not {stack_of(tiny(**changes), 1) for changes in others} & shapes
     assert stack_of(tiny(runtime__implementation="plain"), 1) is None
     assert stack_of(tiny(training__rule="end_to_end"), 1) is None
+    assert stack_of(tiny(model__dim=15, model__heads=3), 1) is None
+    assert stack_of(tiny(), 2) is None
+    assert stack_of(tiny(), 1, "cuda") is None
 
 
 def test_recomputing_gives_the_same_bits(tmp_path: Path) -> None:
