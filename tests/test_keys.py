@@ -8,7 +8,7 @@ import pytest
 from seedspread.campaign.plan import Plan
 from seedspread.campaign.study import Study, study_names
 from seedspread.config import ModelConfig, ObjectiveConfig, RandomCrop, RunConfig
-from seedspread.identity import run_key
+from seedspread.identity import former_key, run_key
 from seedspread.presets import check, read_config
 
 # Of every study, a hash over the keys of its runs on the official datasets, in order.
@@ -32,7 +32,6 @@ STUDIES = {
 # Keys of `paper/cifar10` with these settings.
 SETTINGS: list[tuple[list[str], str]] = [
     ([], "0b2f2b3c5f78b85a7d31"),
-    (["runtime.implementation=plain"], "bd798bb072383c2d5df7"),
     (["objective.margin_type=subtract"], "e6b05dbf068113804667"),
     (["objective.margin_type=shift"], "13886e61ef8ed54157e2"),
     (["objective.margin_type='none'"], "f9191488e32c519a009c"),
@@ -66,6 +65,15 @@ def test_no_study_is_left_out() -> None:
 @pytest.mark.parametrize(("settings", "key"), SETTINGS)
 def test_the_keys_of_every_kind_of_run_are_the_same(settings: list[str], key: str) -> None:
     assert run_key(read_config("paper/cifar10", settings)) == key
+
+
+def test_plain_runs_have_a_key_of_their_own_and_know_their_former_one() -> None:
+    """`plain` used to train with the fast loss; the other rules have had one way all along."""
+    plain = read_config("paper/cifar10", ["runtime.implementation=plain"])
+    assert former_key(plain) == "bd798bb072383c2d5df7"
+    assert run_key(plain) not in (former_key(plain), run_key(read_config("paper/cifar10")))
+    for config in (read_config("paper/cifar10"), read_config("quickstart", ["training.rule=end_to_end"])):
+        assert former_key(config) is None
 
 
 class WiderModel(ModelConfig):

@@ -50,6 +50,15 @@ def run_key(config: RunConfig, fingerprint: str | None = None) -> str:
     return key_of(canonical(config, fingerprint))
 
 
+def former_key(config: RunConfig, fingerprint: str | None = None) -> str | None:
+    """The key of what an earlier version ran under this config, where that was something else.
+
+    `plain` used to train with the fast loss.
+    """
+    description = canonical(config, fingerprint)
+    return None if description.pop("loss", None) is None else key_of(description)
+
+
 def canonical(config: RunConfig, fingerprint: str | None = None) -> dict[str, Any]:
     """The config without what provably cannot matter, with what it leaves to defaults spelt out."""
     return {
@@ -83,9 +92,14 @@ def described(part: str, config: FrozenConfig, without: Iterable[str] = ()) -> d
 
 
 def _implementation(config: RunConfig) -> dict[str, Any]:
-    """Nothing for the plain one; the fast one, and its slices, alter the last bits. Recomputing does not."""
-    if not is_fast(config):
+    """How layer by layer is computed alters the last bits: fast, and in which slices; or all of it plain.
+
+    Recomputing does not. The other rules have one implementation, and nothing is said of it.
+    """
+    if config.training.rule != "layer_local":
         return {}
+    if not is_fast(config):
+        return {"loss": "plain"}
     # What is translated for a forward pass by itself rounds as it likes.
     compiled = {"compile": True, "recompute": config.runtime.recompute} if config.runtime.compile else {}
     return {"fast": {"slice_images": config.runtime.slice_images} | compiled}

@@ -43,6 +43,9 @@ class Dice:
     def keys(self, runs: Sequence[tuple[Any, int]], data_dir: Path | None) -> list[str]:
         return [key_of({"dice": parameters, "seed": seed}) for parameters, seed in runs]
 
+    def former_keys(self, runs: Sequence[tuple[Any, int]], data_dir: Path | None) -> list[str | None]:
+        return [None] * len(runs)
+
     def check(self, parameters: Iterable[Any], data_dir: Path | None) -> None:
         for one in parameters:
             if one["sides"] < 1:

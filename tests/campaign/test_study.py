@@ -3,10 +3,15 @@
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from seedspread.campaign.plan import Plan
 from seedspread.campaign.study import Study, StudyError, study_names
+from seedspread.cli import app
+from seedspread.identity import former_key
+from seedspread.runners.cff import seeded
 from seedspread.runs.store import Store
+from tests.campaign.tiny import study_file
 
 GOOD = """
 title = "t"
@@ -134,3 +139,17 @@ def test_a_study_that_includes_itself_is_refused(tmp_path: Path) -> None:
 def test_runs_are_planned_in_the_order_of_the_study(tmp_path: Path) -> None:
     made = plan("quickstart", tmp_path)
     assert list(made.distinct) == [r.key for r in made.runs]
+
+
+def test_plain_runs_of_an_earlier_version_are_counted_and_not_continued(tmp_path: Path) -> None:
+    path = study_file(tmp_path, seeds=2, runtime__implementation="plain")
+    made = Plan.make(Study.from_file(path), tmp_path / "store")
+    assert made.superseded() == 0
+    run = made.runs[0]
+    former = former_key(seeded(run.parameters, run.seed))
+    assert former is not None
+    made.store.run(former).open("", resume=False)
+    assert made.superseded() == 1
+    assert len(made.missing()) == 4
+    done = CliRunner().invoke(app, ["campaign", "plan", str(path), "--store", str(tmp_path / "store")])
+    assert "1 of them the store has as an earlier version ran these settings" in " ".join(done.output.split())

@@ -31,7 +31,7 @@ from .tiny import files, tiny
 
 def prepared(config: RunConfig, folder: Path) -> Member:
     """A run before its first batch."""
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     key = run_key(config)
     run_folder = RunFolder(folder, key)
     return Member(config, load(config.data), run_folder, StopRequest(), NoWatcher())
@@ -330,3 +330,16 @@ def test_a_watcher_is_told_of_every_epoch(tmp_path: Path) -> None:
         *(("probe", e) for e in range(4)),
     ]
     assert listening.heard[0][2] == ["clamp_activation_rate", "gradient_norm", "loss"]
+
+
+def test_plain_is_what_it_says(tmp_path: Path) -> None:
+    """Layer by layer, `plain` has the loss of the equations; what else there is has the fast one."""
+    plain = tiny(runtime__implementation="plain")
+    for config, implementation in (
+        (plain, "plain"),
+        (tiny(), "auto"),
+        (tiny(runtime__implementation="plain", training__rule="end_to_end"), "auto"),
+    ):
+        losses = prepared(config, tmp_path / implementation / config.training.rule).encoder.losses
+        assert {loss.implementation for loss in losses} == {implementation}
+    assert run_key(plain) != run_key(tiny())

@@ -99,6 +99,14 @@ class Plan:
         """The runs that have no result yet."""
         return {key: run for key, run in self.distinct.items() if not self.store.is_done(key)}
 
+    def superseded(self) -> int:
+        """How many missing runs the store has as an earlier version ran them: another run, not continued."""
+        found = 0
+        for run in self.missing().values():
+            (former,) = run.runner.former_keys([(run.parameters, run.seed)], self.data_dir)
+            found += former is not None and self.store.run(former).could_be_a_run
+        return found
+
     def check(self) -> None:
         """Raises at once, in one line, if what the missing runs need is not there."""
         for runner, parameters in self._missing_by_runner().items():

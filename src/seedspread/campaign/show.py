@@ -81,6 +81,17 @@ def time_needed(plan: Plan, seconds: float | None) -> str:
     )
 
 
+def superseded(plan: Plan) -> list[str]:
+    """What the store has of this study from a version that ran it differently."""
+    count = plan.superseded()
+    if not count:
+        return []
+    return [
+        f"{count} of them the store has as an earlier version ran these settings, which is another run now: "
+        "still read and reported, and not continued (CHANGELOG.md)."
+    ]
+
+
 def failures(states: Iterable[RunState]) -> list[str]:
     """The last line of each failure, the first few of them."""
     failed = [s for s in states if s.state == "failed"]

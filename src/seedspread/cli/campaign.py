@@ -35,7 +35,7 @@ def plan(
     """Show which runs a study names, which are there already, and how long the rest will take."""
     from rich.console import Console
 
-    from seedspread.campaign.show import plan_table, sharing, time_needed
+    from seedspread.campaign.show import plan_table, sharing, superseded, time_needed
 
     made = _plan(study, store, data_dir)
     with Console(stderr=True).status("estimating the time ..."):
@@ -45,7 +45,8 @@ def plan(
         return
     console = Console(highlight=False)
     console.print(plan_table(made, made.states()))
-    for line in [*sharing(made), *([made.study.note] if made.study.note else []), time_needed(made, seconds)]:
+    note = [made.study.note] if made.study.note else []
+    for line in [*sharing(made), *note, time_needed(made, seconds), *superseded(made)]:
         console.print(line, markup=False)
 
 
@@ -57,6 +58,7 @@ def _plan_values(made: "Plan", seconds: float | None) -> dict[str, Any]:
         "named": len(made.runs),
         "distinct": len(made.distinct),
         "missing": len(made.missing()),
+        "superseded": made.superseded(),
         "core_seconds": seconds,
         "runs": [
             {

@@ -12,7 +12,7 @@ from seedspread.data.catalogue import source_named
 from seedspread.data.files import official_fingerprint
 from seedspread.data.presence import presence
 from seedspread.errors import DataError, MissingExtraError, did_you_mean, require_extra
-from seedspread.identity import RUNNER, run_key
+from seedspread.identity import RUNNER, former_key, run_key
 from seedspread.presets import ConfigError, check, preset_values
 from seedspread.runners.contract import Level, RunnerError
 from seedspread.runs.request import RunRequest
@@ -65,6 +65,10 @@ class CffRunner:
     def keys(self, runs: Sequence[tuple[RunConfig, int]], data_dir: Path | None) -> list[str]:
         """By the data that are there; without data, by those of the whole official dataset."""
         return [run_key(seeded(c, seed), fingerprint(_dataset(c.data), data_dir)) for c, seed in runs]
+
+    def former_keys(self, runs: Sequence[tuple[RunConfig, int]], data_dir: Path | None) -> list[str | None]:
+        """`plain` runs that were trained with the fast loss."""
+        return [former_key(seeded(c, seed), fingerprint(_dataset(c.data), data_dir)) for c, seed in runs]
 
     def check(self, parameters: Iterable[RunConfig], data_dir: Path | None) -> None:
         """Training needs torch, and its images."""

@@ -44,6 +44,9 @@ class Runner(Protocol):
     def keys(self, runs: Sequence[tuple[Any, int]], data_dir: Path | None) -> list[str]:
         """The identity of each run, from its parameters and seed."""
 
+    def former_keys(self, runs: Sequence[tuple[Any, int]], data_dir: Path | None) -> list[str | None]:
+        """What earlier versions ran under the same parameters, where that was something else; else None."""
+
     # How it is run
 
     def check(self, parameters: Iterable[Any], data_dir: Path | None) -> None:

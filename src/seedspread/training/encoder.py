@@ -50,6 +50,8 @@ class Encoder:
         # Subtraction moves the loss by a constant and no gradient (Proposition 4.1): it is trained as `none`,
         # so that what is recorded is free of the margin, as the run's identity is.
         kind = "none" if has_free_margin(config) else objective.margin_type
+        local = config.training.rule == "layer_local"
+        written = local and config.runtime.implementation == "plain"  # as the equations are
         self.losses = [
             SupConLoss(
                 objective.temperature,
@@ -57,6 +59,7 @@ class Encoder:
                 kind,
                 objective.stability,
                 objective.reduction,
+                implementation="plain" if written else "auto",
                 margin_sharpness=objective.margin_sharpness,
             )
             for margin in self.margins
