@@ -1,5 +1,6 @@
 """What all tests need."""
 
+import gc
 import os
 import signal
 from typing import Any
@@ -34,3 +35,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             return "campaigns" if nodeid.startswith("tests/campaign/") else super()._split_scope(nodeid)
 
     return Files(config, log)
+
+
+def pytest_collection_finish() -> None:
+    """Keeps the collector from what is imported: statsmodels has it look at everything in every audit."""
+    gc.freeze()
