@@ -18,7 +18,7 @@ from seedspread.campaign.study import Study, StudyError
 from seedspread.presets import read_config
 from seedspread.training.stack import Stack
 from tests.campaign.test_local import start, wait_for
-from tests.campaign.tiny import results, study_file, tiny_study
+from tests.campaign.tiny import results, study_file, tiny_study, undisturbed
 from tests.training.tiny import tiny
 
 
@@ -69,9 +69,8 @@ def test_runs_of_different_shapes_are_counted_apart() -> None:
 def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     """The results of every run by itself."""
     folder = tmp_path_factory.mktemp("alone")
-    study = tiny_study(folder, seeds=3, campaign="stack = 1", training__epochs=5)
-    study.plan(folder / "store").run(LocalExecutor(workers=2))
-    return results(folder / "store")
+    study = tiny_study(folder, seeds=3, training__epochs=5)
+    return undisturbed(study, folder / "store")
 
 
 def test_a_stacked_campaign_has_the_same_results(tmp_path: Path, alone: dict[str, bytes]) -> None:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from seedspread.campaign.study import Study
 from seedspread.presets import to_toml
+from seedspread.training.run import train
 from tests.training.tiny import tiny
 
 STUDY = """
@@ -38,6 +39,13 @@ def tiny_study(
 ) -> Study:
     """The same, read."""
     return Study.from_file(study_file(folder, seeds, settings, campaign, **changes))
+
+
+def undisturbed(study: Study, folder: Path) -> dict[str, bytes]:
+    """Every result of a study, its runs trained one by one in this process: no engine, no faults."""
+    for key, config in study.plan(folder).distinct.items():
+        train(config, folder / key)
+    return results(folder)
 
 
 def results(store: Path) -> dict[str, bytes]:
