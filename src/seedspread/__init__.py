@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from seedspread.errors import require_extra
+from seedspread.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from seedspread.config import RunConfig
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
     from seedspread.objective import SupConLoss, margin_schedule
     from seedspread.stats.audit import audit
     from seedspread.training.run import train
-
-__version__ = "0.1.0"
 
 __all__ = [
     "ClampMonitor",

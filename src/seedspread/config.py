@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from seedspread.errors import one_of
 
 
-class Part(BaseModel):
+class FrozenConfig(BaseModel):
     """A piece of a run's description: immutable, and nothing unknown in it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -16,28 +16,28 @@ class Part(BaseModel):
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
-class RandomCrop(Part):
+class RandomCrop(FrozenConfig):
     """Zero padding on all sides, then a window of the old size at a random place."""
 
     op: Literal["random_crop"] = "random_crop"
     padding: int = Field(ge=0, le=1000)
 
 
-class HorizontalFlip(Part):
+class HorizontalFlip(FrozenConfig):
     """Left and right exchanged with probability `p`."""
 
     op: Literal["horizontal_flip"] = "horizontal_flip"
     p: Share = 0.5
 
 
-class RandomRotation(Part):
+class RandomRotation(FrozenConfig):
     """A turn by up to `degrees` either way; nearest pixel, black corners."""
 
     op: Literal["random_rotation"] = "random_rotation"
     degrees: float = Field(ge=0, le=180)
 
 
-class RandomErasing(Part):
+class RandomErasing(FrozenConfig):
     """A black rectangle, with probability `p`, of a share of the area and a ratio of height to width."""
 
     op: Literal["random_erasing"] = "random_erasing"
@@ -53,7 +53,7 @@ class RandomErasing(Part):
         return value
 
 
-class ColorJitter(Part):
+class ColorJitter(FrozenConfig):
     """Brightness, contrast, saturation by a factor in [1 - x, 1 + x], hue by a shift in [-x, x] of a turn.
 
     The four are applied in an order drawn for each image; those that are 0 are left out.
@@ -93,7 +93,7 @@ PIPELINES: dict[str, tuple[Step, ...]] = {
 DATASETS = ("cifar10", "cifar100", "svhn", "fashion-mnist", "fashion-mnist-sample")
 
 
-class DataConfig(Part):
+class DataConfig(FrozenConfig):
     """Which images a run sees, and how.
 
     Attributes:
@@ -136,7 +136,7 @@ Positive = Annotated[float, Field(gt=0)]
 NotNegative = Annotated[float, Field(ge=0)]
 
 
-class ModelConfig(Part):
+class ModelConfig(FrozenConfig):
     """The Vision Transformer; images are 3 x 32 x 32.
 
     Attributes:
@@ -160,7 +160,7 @@ class ModelConfig(Part):
         return self
 
 
-class ObjectiveConfig(Part):
+class ObjectiveConfig(FrozenConfig):
     """The layers' losses; `docs/method.md` has the definitions.
 
     Attributes:
@@ -193,7 +193,7 @@ class ObjectiveConfig(Part):
 Beta = Annotated[float, Field(ge=0, lt=1)]
 
 
-class TrainingConfig(Part):
+class TrainingConfig(FrozenConfig):
     """Stage 1.
 
     Attributes:
@@ -223,7 +223,7 @@ class TrainingConfig(Part):
         return self
 
 
-class ProbeConfig(Part):
+class ProbeConfig(FrozenConfig):
     """Stage 2: a linear classifier on the frozen encoder.
 
     Attributes:
@@ -248,7 +248,7 @@ class ProbeConfig(Part):
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
 
 
-class SeedConfig(Part):
+class SeedConfig(FrozenConfig):
     """The run's seed gives four independent streams, each of which can also be set alone.
 
     Attributes:
@@ -271,7 +271,7 @@ class SeedConfig(Part):
         return self.run if own is None else own
 
 
-class RuntimeConfig(Part):
+class RuntimeConfig(FrozenConfig):
     """How a run is carried out.
 
     Attributes:
@@ -307,7 +307,7 @@ class RuntimeConfig(Part):
         return 128 if value is None else value
 
 
-class RunConfig(Part):
+class RunConfig(FrozenConfig):
     """Everything that a run is; the same config is the same run."""
 
     data: DataConfig = DataConfig()

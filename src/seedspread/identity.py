@@ -1,15 +1,40 @@
-"""A run's identity: a hash of everything that can alter its result, and of nothing else. Needs no torch."""
+"""What identifies a run of the paper's training: all of its config that can alter the result. Needs no torch.
 
-import hashlib
-import json
+Keys outlive the code. What is hashed has a vocabulary of its own, frozen: a config field that was added later
+enters it only where it differs from its default, and one that was renamed keeps its old name there.
+"""
+
+from collections.abc import Iterable
 from typing import Any
 
-from seedspread.config import PIPELINES, RunConfig
+from seedspread.config import PIPELINES, FrozenConfig, RunConfig
 from seedspread.data.catalogue import source_named
 from seedspread.data.files import official_fingerprint
+from seedspread.runs.identity import key_of
 
+# By this name records tell that the paper's training ran them.
+RUNNER = "cff"
 # Raised when a change of the code alters results.
 NUMERICS_VERSION = 1
+
+# The words of the first edition, which every description has.
+_WORDS = {
+    "data": "name labels limit_per_class test_limit_per_class validation_share split_seed order",
+    "model": "patch_size dim depth heads",
+    "objective": "temperature margin_type margin_first margin_last margin_schedule margin_exponent stability "
+    "reduction",
+    "training": "rule epochs batch_size learning_rate betas weight_decay select",
+    "probe": "epochs batch_size learning_rate weight_decay features repeats layers",
+    "random_crop": "op padding",
+    "horizontal_flip": "op p",
+    "random_rotation": "op degrees",
+    "random_erasing": "op p scale ratio",
+    "color_jitter": "op brightness contrast saturation hue",
+}
+# Today's name of a field, by part, and its name in descriptions where that is another one.
+_RENAMED: dict[str, dict[str, str]] = {}
+# What tells runs apart that can still be trained as one program.
+_MARGINS = ("margin_type", "margin_first", "margin_last", "margin_schedule", "margin_exponent")
 
 
 def run_key(config: RunConfig, fingerprint: str | None = None) -> str:
@@ -19,8 +44,7 @@ def run_key(config: RunConfig, fingerprint: str | None = None) -> str:
         config: the run.
         fingerprint: of the data; None stands for the whole official dataset.
     """
-    text = json.dumps(canonical(config, fingerprint), sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()[:20]
+    return key_of(canonical(config, fingerprint))
 
 
 def canonical(config: RunConfig, fingerprint: str | None = None) -> dict[str, Any]:
@@ -28,13 +52,31 @@ def canonical(config: RunConfig, fingerprint: str | None = None) -> dict[str, An
     return {
         "numerics": NUMERICS_VERSION,
         "data": _data(config, fingerprint),
-        "model": config.model.model_dump(mode="json"),
+        "model": described("model", config.model),
         "objective": _objective(config),
         "training": _training(config),
-        "probe": config.probe.model_dump(mode="json"),
+        "probe": described("probe", config.probe),
         "seeds": {name: config.seeds.stream(name) for name in ("init", "order", "augment", "probe")},
         "precision": config.runtime.precision,
     } | _implementation(config)
+
+
+def described(part: str, config: FrozenConfig, without: Iterable[str] = ()) -> dict[str, Any]:
+    """A part of a config in the frozen vocabulary.
+
+    Args:
+        part: whose words are used.
+        config: the part.
+        without: words that cannot matter here.
+    """
+    words, renamed, dropped = _WORDS[part].split(), _RENAMED.get(part, {}), set(without)
+    out = {}
+    for name, value in config.model_dump(mode="json").items():
+        word = renamed.get(name, name)
+        is_default = getattr(config, name) == type(config).model_fields[name].default
+        if word not in dropped and (word in words or not is_default):
+            out[word] = value
+    return out
 
 
 def _implementation(config: RunConfig) -> dict[str, Any]:
@@ -51,51 +93,37 @@ def is_fast(config: RunConfig) -> bool:
     return config.training.rule == "layer_local" and config.runtime.implementation == "fast"
 
 
-def stack_shape(config: RunConfig) -> str | None:
-    """Runs with the same shape can be trained as one program: they differ in seeds and margins only.
-
-    None for a run that is always trained alone.
-    """
-    if not is_fast(config) or config.runtime.compile:
-        return None
-    free = {"margin_type", "margin_first", "margin_last", "margin_schedule", "margin_exponent"}
-    parts: dict[str, Any] = {name: getattr(config, name) for name in ("data", "model", "training", "probe")}
-    parts |= {"objective": config.objective, "runtime": config.runtime}
-    return json.dumps(
-        {
-            name: part.model_dump(mode="json", exclude=free if name == "objective" else None)
-            for name, part in parts.items()
-        },
-        sort_keys=True,
-    )
+def shape(config: RunConfig) -> dict[str, Any]:
+    """All of a run but its seeds and margins, which alter the numbers and not what is computed with them."""
+    objective = described("objective", config.objective, without=_MARGINS)
+    return canonical(config) | {"objective": objective, "seeds": None}
 
 
 def _data(config: RunConfig, fingerprint: str | None) -> dict[str, Any]:
     source = source_named(config.data.name)
-    data = config.data.model_dump(mode="json", exclude={"allow_partial", "augment"})
     augment = source.augment if config.data.augment is None else config.data.augment
     steps = PIPELINES[augment] if isinstance(augment, str) else augment
-    return data | {
+    return described("data", config.data, without=("allow_partial", "augment")) | {
         "fingerprint": fingerprint or official_fingerprint(source),
-        "augment": [step.model_dump(mode="json") for step in steps],
+        "augment": [described(step.op, step) for step in steps],
     }
 
 
 def _objective(config: RunConfig) -> dict[str, Any] | None:
     if config.training.rule == "cross_entropy":
         return None
-    drop = set()
+    drop: tuple[str, ...] = ()
     if has_free_margin(config):
-        drop = {"margin_first", "margin_last", "margin_schedule", "margin_exponent"}
+        drop = ("margin_first", "margin_last", "margin_schedule", "margin_exponent")
     elif config.objective.margin_schedule == "linear":
-        drop = {"margin_exponent"}
-    return config.objective.model_dump(mode="json", exclude=drop)
+        drop = ("margin_exponent",)
+    return described("objective", config.objective, without=drop)
 
 
 def _training(config: RunConfig) -> dict[str, Any]:
     # Cross entropy is trained with the probe's settings.
-    unused = {"learning_rate", "betas", "weight_decay"} if config.training.rule == "cross_entropy" else set()
-    return config.training.model_dump(mode="json", exclude=unused)
+    unused = ("learning_rate", "betas", "weight_decay") if config.training.rule == "cross_entropy" else ()
+    return described("training", config.training, without=unused)
 
 
 def has_free_margin(config: RunConfig) -> bool:

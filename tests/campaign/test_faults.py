@@ -14,13 +14,16 @@ from typing import Any
 
 import pytest
 
-from seedspread.campaign.attempt import Task, attempt_until_ended
 from seedspread.campaign.local import LocalExecutor
-from seedspread.campaign.store import Store
+from seedspread.campaign.loop import run_campaign
+from seedspread.campaign.plan import Plan
+from seedspread.campaign.worker import attempt_until_ended
+from seedspread.runs.store import Store
 from tests.campaign.faults import children, disturb
 from tests.campaign.test_local import start, wait_for
-from tests.campaign.tiny import results, study_file, tiny_study, undisturbed
+from tests.campaign.tiny import items, results, study_file, tiny_study, undisturbed
 
+ROOT = Path(__file__).parents[2]
 LONG: dict[str, Any] = {"training__epochs": 12}
 
 
@@ -66,11 +69,11 @@ def test_a_full_disk_fails_runs_with_a_reason_and_loses_nothing(small_disk: Path
     study = tiny_study(tmp_path, seeds=1)
     filler = small_disk / "filler"
     filler.write_bytes(bytes(4_000_000))
-    plan = study.plan(small_disk / "store")
-    report = plan.run(LocalExecutor(workers=1, max_failures=1))
+    plan = Plan.make(study, small_disk / "store")
+    report = run_campaign(plan, LocalExecutor(workers=1), max_failures=1)
     assert report.failed or report.stopped
     filler.unlink()
-    again = plan.run(LocalExecutor(workers=1, retry_failed=True))
+    again = run_campaign(plan, LocalExecutor(workers=1), retry_failed=True)
     assert not again.failed
     assert results(small_disk / "store") == undisturbed(study, tmp_path / "reference")
 
@@ -85,26 +88,29 @@ def test_a_checkpoint_that_was_cut_short_is_passed_over(tmp_path: Path) -> None:
     campaign.communicate(timeout=60)
     newest = max(store.glob("*/checkpoint-*"))
     newest.write_bytes(newest.read_bytes()[:1000])
-    study.plan(store).run(LocalExecutor(workers=1))
+    run_campaign(Plan.make(study, store), LocalExecutor(workers=1))
     assert results(store) == undisturbed(study, tmp_path / "reference")
 
 
 def test_a_worker_that_slept_past_its_lease_writes_nothing_more(tmp_path: Path) -> None:
     study = tiny_study(tmp_path, seeds=1, **LONG)
     store = Store(tmp_path / "store")
-    plan = study.plan(store)
-    key, config = next(iter(plan.distinct.items()))
-    task = Task(str(store.path), key, config.model_dump_json(), lease_seconds=1.0)
+    plan = Plan.make(study, store)
+    item = items(plan, lease_seconds=1.0)[0]
     code = f"""
-from seedspread.campaign.attempt import Task, attempt
-import json, dataclasses
-print(json.dumps(dataclasses.asdict(attempt(Task(**{asdict(task)!r})))))
+import dataclasses, json
+from seedspread.campaign.plan import Plan
+from seedspread.campaign.study import Study
+from seedspread.campaign.worker import attempt
+from tests.campaign.tiny import items
+plan = Plan.make(Study.from_file({str(tmp_path / "study.toml")!r}), {str(store.path)!r})
+print(json.dumps(dataclasses.asdict(attempt(items(plan, lease_seconds=1.0)[0]))))
 """
-    sleeper = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
-    folder = store.folder(key)
+    sleeper = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, cwd=ROOT)
+    folder = store.folder(item.key)
     wait_for(lambda: any(folder.glob("checkpoint-*")))
     sleeper.send_signal(signal.SIGSTOP)
-    ended = attempt_until_ended(task)  # waits until the lease has not moved for a second, and goes on
+    ended = attempt_until_ended(item)  # waits until the lease has not moved for a second, and goes on
     assert ended.outcome == "done"
     before = {p.name: p.stat().st_mtime_ns for p in folder.iterdir()}
     sleeper.send_signal(signal.SIGCONT)
@@ -124,19 +130,19 @@ def test_a_store_copied_in_mid_campaign_can_be_gone_on_with(tmp_path: Path) -> N
     shutil.copytree(store, tmp_path / "copy", ignore=shutil.ignore_patterns(".*"))
     os.killpg(campaign.pid, signal.SIGCONT)
     campaign.communicate(timeout=120)
-    study.plan(tmp_path / "copy").run(LocalExecutor(workers=2))
+    run_campaign(Plan.make(study, tmp_path / "copy"), LocalExecutor(workers=2))
     assert results(tmp_path / "copy") == results(store)
 
 
 def test_a_run_whose_checkpoints_are_all_damaged_starts_afresh(tmp_path: Path) -> None:
     study = tiny_study(tmp_path, seeds=1)
-    plan = study.plan(tmp_path / "store")
+    plan = Plan.make(study, tmp_path / "store")
     key = next(iter(plan.distinct))
     folder = plan.store.folder(key)
     folder.mkdir(parents=True)
     (folder / "run.json").write_text(json.dumps({"key": key, "threads": 1}))
     (folder / "checkpoint-000001-0123456789abcdef.safetensors").write_bytes(b"half")
-    assert not plan.run(LocalExecutor(workers=1)).failed
+    assert not run_campaign(plan, LocalExecutor(workers=1)).failed
     assert results(tmp_path / "store") == undisturbed(study, tmp_path / "reference")
 
 
@@ -169,6 +175,8 @@ def test_a_run_that_kills_its_worker_fails_and_the_others_go_on(
         "member.Encoder = encoder\n"
     )
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path / 'poison'}:{os.environ.get('PYTHONPATH', '')}")
-    report = tiny_study(tmp_path, seeds=2).plan(tmp_path / "store").run(LocalExecutor(workers=1))
+    report = run_campaign(
+        Plan.make(tiny_study(tmp_path, seeds=2), tmp_path / "store"), LocalExecutor(workers=1)
+    )
     assert len(report.done) == 3
     assert ["its worker died 4 times" in message for message in report.failed.values()] == [True]

@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 
 from seedspread.campaign.local import LocalExecutor
-from seedspread.campaign.store import Store
+from seedspread.campaign.loop import run_campaign
+from seedspread.campaign.plan import Plan
 from seedspread.campaign.study import Study
+from seedspread.runs.store import Store
 from tests.campaign.tiny import results, study_file, tiny_study, undisturbed
 
 COMMAND = [sys.executable, "-c", "from seedspread.cli import main; main()", "campaign", "run"]
@@ -44,42 +46,42 @@ def test_one_failure_never_stops_the_others(tmp_path: Path) -> None:
     levels = '"training.learning_rate" = [4e-3, 1e30]'
     text = path.read_text().replace('margin_type = ["clamp", "subtract"]', levels)
     path.write_text(text.split("[audit]")[0])
-    plan = Study.from_file(path).plan(tmp_path / "store")
-    report = plan.run(LocalExecutor(workers=2))
+    plan = Plan.make(Study.from_file(path), tmp_path / "store")
+    report = run_campaign(plan, LocalExecutor(workers=2))
     assert len(report.done) == 1
     assert len(report.failed) == 1
     assert "not finite" in next(iter(report.failed.values()))
-    again = plan.run(LocalExecutor())
+    again = run_campaign(plan, LocalExecutor())
     assert (len(again.done), len(again.failed)) == (0, 1)
     states = plan.states().values()
     assert sorted(s.state for s in states)[-1] == "failed"
-    retried = plan.run(LocalExecutor(retry_failed=True))
+    retried = run_campaign(plan, LocalExecutor(), retry_failed=True)
     assert (len(retried.failed), retried.total) == (1, 1)
 
 
 def test_it_stops_early_when_asked(tmp_path: Path) -> None:
     study = tiny_study(tmp_path, seeds=6, campaign="stack = 1", training__learning_rate=1e30)
-    report = study.plan(tmp_path / "store").run(LocalExecutor(workers=2, max_failures=2))
+    report = run_campaign(Plan.make(study, tmp_path / "store"), LocalExecutor(workers=2), max_failures=2)
     assert "--max-failures" in report.stopped
     assert len(report.failed) in (2, 3)  # the second worker may have been at its own
 
 
 @pytest.mark.parametrize("workers", [2, pytest.param(1, marks=pytest.mark.soak)])
 def test_cores_are_divided_among_workers(tmp_path: Path, workers: int) -> None:
-    plan = tiny_study(tmp_path, seeds=1, runtime__threads=None).plan(tmp_path / "store")
-    plan.run(LocalExecutor(workers=workers))
+    plan = Plan.make(tiny_study(tmp_path, seeds=1, runtime__threads=None), tmp_path / "store")
+    run_campaign(plan, LocalExecutor(workers=workers))
     for key in plan.distinct:
         provenance = json.loads((tmp_path / "store" / key / "provenance.json").read_text())
         assert provenance["threads"] == max(1, len(os.sched_getaffinity(0)) // workers)
 
 
 def test_a_run_that_has_begun_keeps_its_threads(tmp_path: Path) -> None:
-    plan = tiny_study(tmp_path, seeds=1, runtime__threads=None).plan(tmp_path / "store")
+    plan = Plan.make(tiny_study(tmp_path, seeds=1, runtime__threads=None), tmp_path / "store")
     key = next(iter(plan.distinct))
     folder = plan.store.folder(key)
     folder.mkdir(parents=True)
     (folder / "run.json").write_text(json.dumps({"key": key, "threads": 3}))
-    plan.run(LocalExecutor(workers=2))
+    run_campaign(plan, LocalExecutor(workers=2))
     assert json.loads((folder / "provenance.json").read_text())["threads"] == 3
 
 

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from seedspread.campaign.local import LocalExecutor
-from seedspread.campaign.store import Store
+from seedspread.campaign.loop import run_campaign
+from seedspread.campaign.plan import Plan
+from seedspread.runs.store import Store
 from tests.campaign.test_local import COMMAND
 from tests.campaign.tiny import results, study_file, tiny_study
 
@@ -39,8 +41,8 @@ def test_a_lost_node_loses_no_run_and_the_results_are_those_of_the_local_engine(
     study_file(tmp_path, seeds=seeds, training__epochs=20)
     found = on_the_cluster(tmp_path, "--lose-a-node")
     assert found == {"done": 2 * seeds, "failed": {}, "lost": 1}
-    local = tiny_study(tmp_path, seeds=seeds, training__epochs=20).plan(tmp_path / "local")
-    local.run(LocalExecutor(workers=2))
+    local = Plan.make(tiny_study(tmp_path, seeds=seeds, training__epochs=20), tmp_path / "local")
+    run_campaign(local, LocalExecutor(workers=2))
     assert results(tmp_path / "ray") == results(tmp_path / "local")
     store = Store(tmp_path / "ray")
     tokens = [max(p.name for p in store.folder(k).glob("lease-*")) for k in store.keys()]  # noqa: SIM118

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from seedspread.campaign.loop import run_campaign
+from seedspread.campaign.plan import Plan
 from seedspread.campaign.slurm_engine import SlurmError, SlurmExecutor
 from tests.campaign.test_local import wait_for
 from tests.campaign.tiny import results, study_file, tiny_study, undisturbed
@@ -22,9 +24,12 @@ CLUSTER = ROOT / "tests" / "slurm" / "cluster.sh"
 RUN = """
 import json, sys
 from pathlib import Path
-from seedspread.campaign.slurm_engine import SlurmError, SlurmExecutor
+from seedspread.campaign.loop import run_campaign
+from seedspread.campaign.plan import Plan
+from seedspread.campaign.slurm_engine import SlurmExecutor
 from seedspread.campaign.study import Study
-report = Study.from_file(sys.argv[1]).plan(Path(sys.argv[2])).run(SlurmExecutor(**json.loads(sys.argv[3])))
+plan = Plan.make(Study.from_file(sys.argv[1]), Path(sys.argv[2]))
+report = run_campaign(plan, SlurmExecutor(**json.loads(sys.argv[3])))
 print(json.dumps({"done": len(report.done), "failed": report.failed, "stopped": report.stopped}))
 """
 
@@ -56,12 +61,12 @@ def test_submitits_local_executor_gives_the_same_results(tmp_path: Path) -> None
 
 
 def test_without_slurm_it_says_so_in_a_line(tmp_path: Path) -> None:
-    plan = tiny_study(tmp_path, seeds=1).plan(tmp_path / "slurm")
+    plan = Plan.make(tiny_study(tmp_path, seeds=1), tmp_path / "slurm")
     path = os.environ["PATH"]
     os.environ["PATH"] = str(tmp_path)
     try:
         with pytest.raises(SlurmError) as caught:
-            plan.run(SlurmExecutor())
+            run_campaign(plan, SlurmExecutor())
     finally:
         os.environ["PATH"] = path
     assert "\n" not in str(caught.value)

@@ -4,21 +4,25 @@ import json
 import os
 import re
 import signal
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 
-from seedspread.campaign.attempt import Task, attempt_together
-from seedspread.campaign.lease import Lease, Watch
+from seedspread.campaign.executor import Capacity
 from seedspread.campaign.local import LocalExecutor
-from seedspread.campaign.stacking import stack_sizes, worthwhile
-from seedspread.campaign.store import Store
+from seedspread.campaign.loop import run_campaign, work_items
+from seedspread.campaign.plan import Plan
 from seedspread.campaign.study import Study, StudyError
+from seedspread.campaign.worker import WorkItem, attempt_group
 from seedspread.presets import read_config
+from seedspread.runs.lease import Lease, Watch
+from seedspread.runs.store import Store
+from seedspread.stacking import worthwhile
 from seedspread.training.stack import Stack
 from tests.campaign.test_local import start, wait_for
-from tests.campaign.tiny import results, study_file, tiny_study, undisturbed
+from tests.campaign.tiny import items, results, study_file, tiny_study, undisturbed
 from tests.training.tiny import tiny
 
 
@@ -28,41 +32,53 @@ def test_small_runs_are_stacked_and_large_ones_are_not() -> None:
     assert worthwhile(read_config("paper/cifar10")) == 1
 
 
-def sizes(runs: int, workers: int, stack: int = 8, **changes: object) -> set[int]:
-    configs = {str(seed): tiny(seeds__run=seed, **changes).model_dump_json() for seed in range(runs)}
-    found = stack_sizes(dict.fromkeys(configs, stack), configs, workers)
-    assert set(found) in (set(configs), set())
-    return set(found.values())
+def sizes(
+    folder: Path, runs: int, workers: int, stack: int | str = 8, threads: int = 1, **changes: Any
+) -> list[int]:
+    """With how many each of so many runs is run together."""
+    wanted = f'stack = "{stack}"' if stack == "auto" else f"stack = {stack}"
+    study = replace(tiny_study(folder, campaign=wanted, **changes), seeds=tuple(range(runs)))
+    plan = Plan.make(replace(study, cells=study.cells[:1]), folder / "store")
+    planned = list(plan.distinct.values())
+    return [item.group_size for item in work_items(plan, planned, Capacity(threads, workers), 60)]
 
 
-def test_no_worker_is_left_without_work() -> None:
-    assert sizes(runs=24, workers=2) == {6}
-    assert sizes(runs=2, workers=2) == {1}
-    assert sizes(runs=100, workers=1) == {8}
-    assert sizes(runs=3, workers=1, stack=2) == {2}
-    assert sizes(runs=24, workers=2, stack=1) == {1}
-    assert sizes(runs=5, workers=4) == {1}  # stacks of two would be three
-    assert sizes(runs=7, workers=2) == {4}
+def test_no_worker_is_left_without_work(tmp_path: Path) -> None:
+    assert set(sizes(tmp_path, runs=24, workers=2)) == {6}
+    assert set(sizes(tmp_path, runs=2, workers=2)) == {1}
+    assert set(sizes(tmp_path, runs=100, workers=1)) == {8}
+    assert set(sizes(tmp_path, runs=3, workers=1, stack=2)) == {2}
+    assert set(sizes(tmp_path, runs=24, workers=2, stack=1)) == {1}
+    assert set(sizes(tmp_path, runs=5, workers=4)) == {1}  # stacks of two would be three
+    assert set(sizes(tmp_path, runs=7, workers=2)) == {4}
 
 
-def test_what_is_trained_the_plain_way_is_trained_alone() -> None:
-    assert sizes(runs=24, workers=2, runtime__implementation="plain") == set()
-    assert sizes(runs=24, workers=2, training__rule="end_to_end") == set()
+def test_what_is_trained_the_plain_way_is_trained_alone(tmp_path: Path) -> None:
+    assert set(sizes(tmp_path, runs=24, workers=2, runtime__implementation="plain")) == {1}
+    assert set(sizes(tmp_path, runs=24, workers=2, training__rule="end_to_end")) == {1}
 
 
-def test_with_several_threads_a_run_is_alone() -> None:
-    configs = {str(seed): tiny(seeds__run=seed, runtime__threads=None).model_dump_json() for seed in range(4)}
-    assert stack_sizes(dict.fromkeys(configs, 4), configs, workers=1, threads=2) == {}
-    assert set(stack_sizes(dict.fromkeys(configs, 4), configs, workers=1, threads=1).values()) == {4}
+def test_with_several_threads_a_run_is_alone(tmp_path: Path) -> None:
+    open_threads: dict[str, Any] = {"runtime__threads": None}
+    assert set(sizes(tmp_path, 4, 1, stack=4, threads=2, **open_threads)) == {1}
+    assert set(sizes(tmp_path, 4, 1, stack=4, threads=1, **open_threads)) == {4}
 
 
-def test_runs_of_different_shapes_are_counted_apart() -> None:
-    configs = {
-        f"{dim}-{seed}": tiny(model__dim=dim, seeds__run=seed) for dim in (16, 32) for seed in range(3)
-    }
-    wanted: dict[str, Literal["auto"] | int] = dict.fromkeys(configs, "auto")
-    found = stack_sizes(wanted, {key: config.model_dump_json() for key, config in configs.items()}, 1)
-    assert set(found.values()) == {3}
+def test_where_a_run_is_a_job_it_is_alone(tmp_path: Path) -> None:
+    plan = Plan.make(tiny_study(tmp_path, seeds=3), tmp_path / "store")
+    items = work_items(plan, list(plan.distinct.values()), Capacity(1), 60)
+    assert {item.group_size for item in items} == {1}
+    assert len({item.group for item in items}) == 6
+
+
+def test_runs_of_different_shapes_are_counted_apart(tmp_path: Path) -> None:
+    path = study_file(tmp_path, seeds=3)
+    path.write_text(path.read_text().replace('margin_type = ["clamp", "subtract"]', "dim = [16, 32]")
+                    .split("[audit]")[0])  # fmt: skip
+    plan = Plan.make(Study.from_file(path), tmp_path / "store")
+    items = work_items(plan, list(plan.distinct.values()), Capacity(1, 1), 60)
+    assert {item.group_size for item in items} == {3}
+    assert len({item.group for item in items}) == 2
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +92,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
 def test_a_stacked_campaign_has_the_same_results(tmp_path: Path, alone: dict[str, bytes]) -> None:
     study = tiny_study(tmp_path, seeds=3, training__epochs=5)
     assert study.stack == "auto"
-    report = study.plan(tmp_path / "store").run(LocalExecutor(workers=1))
+    report = run_campaign(Plan.make(study, tmp_path / "store"), LocalExecutor(workers=1))
     assert len(report.done) == 6
     assert results(tmp_path / "store") == alone
     found = [json.loads(path.read_text()) for path in (tmp_path / "store").glob("*/provenance.json")]
@@ -109,18 +125,20 @@ def test_a_stop_leaves_every_run_of_a_stack_resumable(tmp_path: Path, alone: dic
     assert campaign.returncode == 130
     begun = [folder for folder in store.iterdir() if any(folder.glob("checkpoint-*"))]
     assert len(begun) == 6
-    report = Study.from_file(tmp_path / "study.toml").plan(store).run(LocalExecutor(workers=1))
+    report = run_campaign(
+        Plan.make(Study.from_file(tmp_path / "study.toml"), store), LocalExecutor(workers=1)
+    )
     assert not report.failed
     assert results(store) == alone
 
 
 def test_a_run_that_another_has_is_left_out(tmp_path: Path) -> None:
-    plan = tiny_study(tmp_path, seeds=2, training__epochs=1).plan(tmp_path / "store")
+    plan = Plan.make(tiny_study(tmp_path, seeds=2, training__epochs=1), tmp_path / "store")
     store = Store(tmp_path / "store")
-    tasks = [Task(str(store.path), key, c.model_dump_json(), stack=4) for key, c in plan.distinct.items()]
+    tasks = items(plan)
     held = store.claim(tasks[1].key, Watch(60))
     assert held is not None
-    ended = {one.key: one.outcome for one in attempt_together(tasks, 2, Watch(60))}
+    ended = {one.key: one.outcome for one in attempt_group(tasks, 2, Watch(60))}
     assert [ended.get(task.key) for task in tasks] == ["done", "busy", "done", None]
 
 
@@ -139,9 +157,9 @@ def test_what_is_no_stack_is_said_in_a_line(tmp_path: Path, campaign: str, words
     assert "\n" not in str(caught.value)
 
 
-def tasks_in(folder: Path, seeds: int) -> list[Task]:
-    plan = tiny_study(folder, seeds=seeds, training__epochs=2).plan(folder / "store")
-    return [Task(str(plan.store.path), key, c.model_dump_json(), stack=8) for key, c in plan.distinct.items()]
+def items_in(folder: Path, seeds: int) -> list[WorkItem]:
+    plan = Plan.make(tiny_study(folder, seeds=seeds, training__epochs=2), folder / "store")
+    return items(plan)
 
 
 def test_runs_whose_program_fails_are_tried_alone(
@@ -156,15 +174,15 @@ def test_runs_whose_program_fails_are_tried_alone(
         step(self, *arguments, **named)
 
     monkeypatch.setattr(Stack, "step", too_large)
-    ended = attempt_together(tasks_in(tmp_path, seeds=1), 8, Watch(60))
+    ended = attempt_group(items_in(tmp_path, seeds=1), 8, Watch(60))
     assert [one.outcome for one in ended] == ["done", "done"]
-    assert "2 runs could not be trained together (out of memory): one by one" in capsys.readouterr().err
+    assert "2 runs could not be run together (out of memory): one by one" in capsys.readouterr().err
 
 
 def test_a_run_that_is_taken_away_leaves_the_others_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tasks = tasks_in(tmp_path, seeds=1)
+    tasks = items_in(tmp_path, seeds=1)
     step, store, impatient = Stack.step, Store(tasks[0].store), Watch(0)
     taken: list[Lease | None] = []
 
@@ -175,7 +193,7 @@ def test_a_run_that_is_taken_away_leaves_the_others_alone(
             taken.append(store.claim(tasks[0].key, impatient))
 
     monkeypatch.setattr(Stack, "step", taking)
-    ended = attempt_together(tasks, 8, Watch(60))
+    ended = attempt_group(tasks, 8, Watch(60))
     assert taken[0] is not None
     assert {one.key: one.outcome for one in ended} == {tasks[0].key: "lost", tasks[1].key: "done"}
     assert not store.is_done(tasks[0].key)
@@ -184,7 +202,7 @@ def test_a_run_that_is_taken_away_leaves_the_others_alone(
 def test_a_run_that_has_failed_is_given_back_before_the_others_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tasks = tasks_in(tmp_path, seeds=1)
+    tasks = items_in(tmp_path, seeds=1)
     step, store = Stack.step, Store(tasks[0].store)
     seen: list[list[bool]] = []
 
@@ -194,5 +212,5 @@ def test_a_run_that_has_failed_is_given_back_before_the_others_end(
         next(self.encoders[0].model.parameters()).data.fill_(float("nan"))
 
     monkeypatch.setattr(Stack, "step", poisoned)
-    attempt_together(tasks, 8, Watch(60))
+    attempt_group(tasks, 8, Watch(60))
     assert sorted(seen[1]) == [False, True]

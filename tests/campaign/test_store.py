@@ -2,22 +2,27 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from seedspread.campaign.attempt import Task, attempt
-from seedspread.campaign.lease import Watch
 from seedspread.campaign.local import LocalExecutor
-from seedspread.campaign.store import Store, StoreError
+from seedspread.campaign.loop import run_campaign
+from seedspread.campaign.plan import Plan
+from seedspread.campaign.worker import attempt
+from seedspread.runners.cff import seeded
+from seedspread.runs.lease import Watch
+from seedspread.runs.record import Failure
+from seedspread.runs.store import Store, StoreError
 from seedspread.training.run import train
-from tests.campaign.tiny import results, tiny_study
+from tests.campaign.tiny import items, results, tiny_study
 
 
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("filled")
-    report = tiny_study(folder, seeds=2).plan(folder / "store").run(LocalExecutor(workers=2))
+    report = run_campaign(Plan.make(tiny_study(folder, seeds=2), folder / "store"), LocalExecutor(workers=2))
     assert len(report.done) == 4
     return folder
 
@@ -38,7 +43,7 @@ def test_a_finished_run_has_its_result_and_no_lease_that_holds(filled: Path) -> 
 
 def test_the_table_has_factors_as_columns(filled: Path) -> None:
     study = tiny_study(filled, seeds=2)
-    table = Store(filled / "store").table(study)
+    table = Plan.make(study, filled / "store").table()
     assert list(table["margin_type"]) == ["clamp", "clamp", "subtract", "subtract"]
     assert list(table["seed"]) == [0, 1, 0, 1]
     assert set(table["study"]) == {"study"}
@@ -47,13 +52,13 @@ def test_the_table_has_factors_as_columns(filled: Path) -> None:
 
 def test_states(filled: Path, tmp_path: Path) -> None:
     store = Store(tmp_path / "s")
-    plan = tiny_study(tmp_path, seeds=2).plan(store)
+    plan = Plan.make(tiny_study(tmp_path, seeds=2), store)
     keys = list(plan.distinct)
     assert {s.state for s in plan.states().values()} == {"waiting"}
     lease = store.claim(keys[0], Watch())
     assert lease is not None
     store.folder(keys[1]).mkdir()
-    store.write_failure(keys[1], {"message": "first\nlast line"})
+    store.run(keys[1]).fail(Failure("first\nlast line"))
     store.folder(keys[2]).mkdir()
     (store.folder(keys[2]) / "run.json").write_text("{}")
     states = plan.states()
@@ -79,11 +84,11 @@ def test_damaged_and_foreign_files_are_named_and_stop_nothing(filled: Path, tmp_
 def test_a_damaged_result_is_computed_again_when_asked(filled: Path, tmp_path: Path) -> None:
     shutil.copytree(filled / "store", tmp_path / "store")
     store = Store(tmp_path / "store")
-    plan = tiny_study(filled, seeds=2).plan(store)
+    plan = Plan.make(tiny_study(filled, seeds=2), store)
     broken = next(iter(plan.distinct))
     (store.folder(broken) / "result.json").write_text("{ half")
-    assert list(plan.run(LocalExecutor(workers=1)).failed) == [broken]
-    assert not plan.run(LocalExecutor(workers=1, retry_failed=True)).failed
+    assert list(run_campaign(plan, LocalExecutor(workers=1)).failed) == [broken]
+    assert not run_campaign(plan, LocalExecutor(workers=1), retry_failed=True).failed
     assert results(store.path) == results(filled / "store")
 
 
@@ -97,26 +102,27 @@ def test_stores_are_merged_by_copying(filled: Path, tmp_path: Path) -> None:
     running = Store(there).claim("0" * 20, Watch())
     assert running is not None
     shutil.copytree(there, here, dirs_exist_ok=True)
-    assert not study.plan(here).missing()
+    assert not Plan.make(study, here).missing()
     assert Store(here).claim("0" * 20, Watch()) is not None
     assert results(here) == results(filled / "store")
 
 
 def test_a_run_that_is_done_is_not_done_again(filled: Path) -> None:
     store = Store(filled / "store")
-    plan = tiny_study(filled, seeds=2).plan(store)
-    key, config = next(iter(plan.distinct.items()))
+    plan = Plan.make(tiny_study(filled, seeds=2), store)
+    item = items(plan)[0]
+    key = item.key
     before = (store.folder(key) / "result.json").stat().st_mtime_ns
-    assert attempt(Task(str(store.path), key, config.model_dump_json())).outcome == "done"
+    assert attempt(item).outcome == "done"
     assert (store.folder(key) / "result.json").stat().st_mtime_ns == before
-    report = plan.run(LocalExecutor())
+    report = run_campaign(plan, LocalExecutor())
     assert (report.total, report.left) == (0, 0)
 
 
 def test_results_are_those_of_the_runs_alone(filled: Path, tmp_path: Path) -> None:
-    plan = tiny_study(filled, seeds=2).plan(Store(filled / "store"))
-    key, config = next(iter(plan.distinct.items()))
-    alone = train(config, tmp_path / "alone")
+    plan = Plan.make(tiny_study(filled, seeds=2), Store(filled / "store"))
+    key, run = next(iter(plan.distinct.items()))
+    alone = train(seeded(run.parameters, run.seed), tmp_path / "alone")
     assert alone.key == key
     stored = json.loads((filled / "store" / key / "result.json").read_text())
     assert stored == json.loads((tmp_path / "alone" / "result.json").read_text())
@@ -125,15 +131,15 @@ def test_results_are_those_of_the_runs_alone(filled: Path, tmp_path: Path) -> No
 def test_a_store_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match="cannot be written"):
-        tiny_study(tmp_path, seeds=1).plan(tmp_path / "file").run(LocalExecutor())
+        run_campaign(Plan.make(tiny_study(tmp_path, seeds=1), tmp_path / "file"), LocalExecutor())
 
 
 def test_another_run_than_planned_is_refused_before_anything_is_written(tmp_path: Path) -> None:
     """The data changed after the plan was made, so that the key is another."""
     store = Store(tmp_path / "store")
-    key, config = next(iter(tiny_study(tmp_path, seeds=1).plan(store).distinct.items()))
-    other = "0" * len(key)
-    ended = attempt(Task(str(store.path), other, config.model_dump_json()))
+    item = items(Plan.make(tiny_study(tmp_path, seeds=1), store))[0]
+    other = "0" * len(item.key)
+    ended = attempt(replace(item, key=other))
     assert ended.outcome == "failed"
     assert "not the run that was planned" in ended.message
     assert not store.is_done(other)

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from seedspread.campaign.plan import Plan
-from seedspread.campaign.store import Store
 from seedspread.campaign.study import Study, StudyError, study_names
+from seedspread.runs.store import Store
 
 GOOD = """
 title = "t"
@@ -18,7 +18,7 @@ margin_type = ["clamp", "subtract"]
 
 
 def plan(name: str, tmp_path: Path) -> Plan:
-    return Study.from_file(name).plan(Store(tmp_path / "store"), tmp_path / "nodata")
+    return Plan.make(Study.from_file(name), Store(tmp_path / "store"), tmp_path / "nodata")
 
 
 def refused(tmp_path: Path, text: str) -> str:
@@ -58,21 +58,21 @@ def test_all_of_the_paper_is_119_named_and_102_distinct_runs(tmp_path: Path) -> 
     made = plan("paper/all", tmp_path)
     assert len(made.runs) == 119
     assert len(made.distinct) == 102
-    shared = [{r.named.study for r in runs} for runs in made.shared.values()]
+    shared = [{r.study for r in runs} for runs in made.shared.values()]
     assert shared.count({"paper/cifar10-factorial", "paper/dose-response"}) == 7
     assert shared.count({"paper/svhn", "paper/svhn-difficulty"}) == 10
 
 
 def test_a_paper_run_is_what_the_paper_says(tmp_path: Path) -> None:
-    low = [r.config for r in Study.from_file("paper/dose-response").runs]
-    assert {c.objective.margin_first for c in low} == {0.2}
-    assert {c.seeds.run for c in low} == set(range(1, 8))
-    svhn = Study.from_file("paper/svhn-difficulty").runs
-    assert {r.config.objective.stability for r in svhn} == {"direct"}
+    low = Study.from_file("paper/dose-response")
+    assert {c.parameters.objective.margin_first for c in low.cells} == {0.2}
+    assert low.seeds == tuple(range(1, 8))
+    svhn = Study.from_file("paper/svhn-difficulty")
+    assert {c.parameters.objective.stability for c in svhn.cells} == {"direct"}
 
 
-def test_cells_are_called_by_their_factors() -> None:
-    run = Study.from_file("paper/cifar10-factorial").runs[0]
+def test_cells_are_called_by_their_factors(tmp_path: Path) -> None:
+    run = plan("paper/cifar10-factorial", tmp_path).runs[0]
     assert dict(run.cell) == {"margin_type": "clamp", "stability": "detach"}
     assert run.title == "clamp, detach, seed 1"
 

@@ -1,9 +1,13 @@
 """Studies of tiny runs, a second each."""
 
 from pathlib import Path
+from typing import Any
 
+from seedspread.campaign.plan import Plan
 from seedspread.campaign.study import Study
+from seedspread.campaign.worker import WorkItem
 from seedspread.presets import to_toml
+from seedspread.runners.cff import seeded
 from seedspread.training.run import train
 from tests.training.tiny import tiny
 
@@ -41,10 +45,18 @@ def tiny_study(
     return Study.from_file(study_file(folder, seeds, settings, campaign, **changes))
 
 
+def items(plan: Plan, **options: Any) -> list[WorkItem]:
+    """The runs of a plan as a worker is given them; those of one shape may be run together."""
+    return [
+        WorkItem(str(plan.store.path), key, run.runner, run.parameters, run.seed, group="one", **options)
+        for key, run in plan.distinct.items()
+    ]
+
+
 def undisturbed(study: Study, folder: Path) -> dict[str, bytes]:
     """Every result of a study, its runs trained one by one in this process: no engine, no faults."""
-    for key, config in study.plan(folder).distinct.items():
-        train(config, folder / key)
+    for key, run in Plan.make(study, folder).distinct.items():
+        train(seeded(run.parameters, run.seed), folder / key)
     return results(folder)
 
 

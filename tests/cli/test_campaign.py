@@ -39,7 +39,8 @@ def test_failures_are_told_and_set_the_exit_code(tmp_path: Path) -> None:
     done = seedspread_command("campaign", "run", study, "--store", store)
     assert done.returncode == 1
     assert "not finite" in done.stderr
-    assert done.stderr.strip().splitlines()[-1] == "error: 2 runs failed; try again with --retry-failed"
+    said = done.stderr.strip().splitlines()[-1]
+    assert said.startswith("error: 2 runs failed; try again with --retry-failed (the first, ")
     status = seedspread_here("campaign", "status", study, "--store", store)
     assert "2 failed" in status.stdout
     assert "not finite" in status.stdout

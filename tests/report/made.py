@@ -7,7 +7,6 @@ from typing import Any
 
 from seedspread.benchmarks.report import fill, study
 from seedspread.campaign.plan import Plan
-from seedspread.campaign.study import Study
 from seedspread.config import RunConfig
 from seedspread.report.from_store import from_store
 from seedspread.report.material import Material
@@ -18,8 +17,9 @@ ODD = "<script>alert(1)</script>"
 def made_store(folder: Path, seeds: int = 4, name: str = "bench", **changes: dict[str, Any]) -> Plan:
     """A finished CIFAR-10 factorial in miniature with so many seeds; `changes` are to its configs."""
     base = study(seeds)
-    runs = tuple(replace(run, study=name, config=_changed(run.config, changes)) for run in base.runs)
-    plan = Study(name, base.title if name == "bench" else name, runs, base.audit).plan(folder)
+    cells = tuple(replace(cell, parameters=_changed(cell.parameters, changes)) for cell in base.cells)
+    title = base.title if name == "bench" else name
+    plan = Plan.make(replace(base, name=name, title=title, cells=cells), folder)
     fill(plan)
     return plan
 
@@ -43,4 +43,4 @@ def unfinished(plan: Plan, *places: int) -> None:
 
 def material_of(folder: Path) -> Material:
     """What a report of the store is made of."""
-    return from_store(folder, (), None, lambda _: None)
+    return from_store(folder)

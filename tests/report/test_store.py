@@ -8,21 +8,26 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from seedspread.api import store_material
 from seedspread.benchmarks.report import fill
-from seedspread.campaign.record import FOLDER, remember
-from seedspread.campaign.store import Store
-from seedspread.campaign.study import AuditSpec, Study
+from seedspread.campaign.loop import run_campaign
+from seedspread.campaign.plan import Plan
+from seedspread.campaign.study import Study
 from seedspread.objective.schedule import layer_margins
 from seedspread.report.export import write_tables
-from seedspread.report.from_store import from_store
 from seedspread.report.layers import read_layers
 from seedspread.report.material import Material
 from seedspread.report.page import Report
-from seedspread.report.plans import ReportError
 from seedspread.report.sections import missing
+from seedspread.report.studies import ReportError
+from seedspread.runs.record import Failure
+from seedspread.runs.store import Store
+from seedspread.runs.studies import AuditSpec, save_study
 from seedspread.stats.audit import audit
 from tests.campaign.tiny import tiny_study
 from tests.report.made import ODD, change, made_store, material_of, unfinished
+
+FOLDER = ".studies"
 
 
 def page(folder: Path) -> str:
@@ -39,9 +44,9 @@ def test_the_settings_are_those_of_the_study_and_the_audit_is_the_stores_own(tmp
     )
     assert setting.scale.same is False
     assert "not the paper's scale" in setting.origin
-    table = plan.store.table(plan.study)
+    table = plan.table(["accuracy"])
     table["accuracy"] *= 100
-    table["majority"] *= 100
+    table["chance.accuracy"] *= 100
     own = audit(table, "accuracy", "margin_type", "subtract", "stability").comparisons[0]
     (found,) = setting.comparisons
     assert found.headline == own.headline
@@ -75,7 +80,7 @@ def test_a_store_in_which_nothing_has_ended_gives_a_page(tmp_path: Path) -> None
 
 def test_one_arm_alone_gives_a_page(tmp_path: Path) -> None:
     plan = made_store(tmp_path, seeds=2)
-    unfinished(plan, *(i for i, r in enumerate(plan.runs) if dict(r.named.cell)["margin_type"] == "subtract"))
+    unfinished(plan, *(i for i, r in enumerate(plan.runs) if dict(r.cell)["margin_type"] == "subtract"))
     report = Report(material_of(tmp_path))
     assert "subtract" in " ".join(report.answer.caveats)
     assert any(c.id.endswith("spread") for c in report.charts)
@@ -84,7 +89,7 @@ def test_one_arm_alone_gives_a_page(tmp_path: Path) -> None:
 def test_failed_runs_and_what_they_do_to_the_conclusion(tmp_path: Path) -> None:
     plan = made_store(tmp_path)
     unfinished(plan, 0)
-    plan.store.write_failure(plan.runs[0].key, {"message": f"boom {ODD}"})
+    plan.store.run(plan.runs[0].key).fail(Failure(f"boom {ODD}"))
     report = Report(material_of(tmp_path))
     said = " ".join(report.answer.caveats)
     assert "1 of 16 runs ended with an error and are left out (clamp 7, subtract 8 finished)" in said
@@ -155,8 +160,8 @@ def test_real_runs_have_layers_courses_and_floors(tmp_path: Path) -> None:
     from seedspread.campaign.local import LocalExecutor  # noqa: PLC0415 - needs torch
 
     study = tiny_study(tmp_path, seeds=3, probe__layers="all")
-    plan = study.plan(tmp_path / "store")
-    plan.run(LocalExecutor(workers=2))
+    plan = Plan.make(study, tmp_path / "store")
+    run_campaign(plan, LocalExecutor(workers=2))
     report = Report(material_of(tmp_path / "store"))
     assert not report.material.problems
     made = {chart.id.removeprefix("study-") for chart in report.charts}
@@ -170,7 +175,7 @@ def test_real_runs_have_layers_courses_and_floors(tmp_path: Path) -> None:
     assert "Table 3 needs the CIFAR-10 factorial" in said
     for planned in plan.runs:
         folder = Store(tmp_path / "store").folder(planned.key)
-        layers = read_layers(folder, tuple(layer_margins(planned.named.config)))
+        layers = read_layers(folder, tuple(layer_margins(planned.parameters)))
         assert not isinstance(layers, str)
         result = json.loads((folder / "result.json").read_text())
         counted = [layer["clamp_activation_rate"] for layer in result["layers"]]
@@ -186,7 +191,7 @@ def test_studies_can_be_named(tmp_path: Path) -> None:
 
     path = study_file(tmp_path)
     (tmp_path / "store").mkdir()
-    found = from_store(tmp_path / "store", [str(path)], None, lambda _: None)
+    found = store_material(tmp_path / "store", [str(path)])
     assert [s.study for s in found.settings] == ["study"]
     assert found.settings[0].why == "no run is finished yet"
 
@@ -196,8 +201,8 @@ def two(folder: Path, first: str, second: str) -> Material:
     made_store(folder, seeds=6, name=first)
     other = made_store(folder, seeds=6, name=second, **{"training": {"learning_rate": 0.1}})
     for place, planned in enumerate(other.runs):
-        wide = dict(planned.named.cell)["margin_type"] == "clamp"
-        seed = planned.named.seed
+        wide = dict(planned.cell)["margin_type"] == "clamp"
+        seed = planned.seed
         change(other, place, test_accuracy=0.4 + (0.04 if wide else 0.0004) * (seed - 3.5 + 0.3 * (seed % 2)))
     return material_of(folder)
 
@@ -227,9 +232,8 @@ def test_a_study_is_not_judged_by_the_adjusted_p_of_another(tmp_path: Path) -> N
 def test_two_comparisons_of_the_same_runs_are_both_shown(tmp_path: Path) -> None:
     plan = made_store(tmp_path, seeds=3)
     other = AuditSpec(group="stability", reference="direct", block=("margin_type",))
-    remember(replace(plan, study=replace(plan.study, name="other", audit=other, runs=tuple(
-        replace(r, study="other") for r in plan.study.runs)), runs=tuple(
-        replace(r, named=replace(r.named, study="other")) for r in plan.runs)))  # fmt: skip
+    (recorded,) = plan.recorded()
+    save_study(plan.store, replace(recorded, name="other", audit=other))
     assert {s.group for s in material_of(tmp_path).settings} == {"margin_type", "stability"}
 
 
@@ -255,7 +259,7 @@ def test_one_seed_is_not_enough_to_say(tmp_path: Path) -> None:
 def test_a_run_whose_accuracy_is_no_number_is_named(tmp_path: Path) -> None:
     plan = made_store(tmp_path)
     change(plan, 0, test_accuracy=float("nan"))
-    assert any(plan.runs[0].key in line and "not a number" in line for line in material_of(tmp_path).problems)
+    assert any(plan.runs[0].key in line and "is a number" in line for line in material_of(tmp_path).problems)
 
 
 @pytest.mark.parametrize(
@@ -306,6 +310,6 @@ def test_bands_count_each_seed_once(tmp_path: Path) -> None:
 def test_the_papers_rows_stand_beside_runs_without_a_stability_factor(tmp_path: Path) -> None:
     """The paper's SVHN runs are `direct`; the shipped study has no such factor."""
     study = Study.from_file("mini/svhn")
-    fill(study.plan(tmp_path))
+    fill(Plan.make(study, tmp_path))
     table = next(t for t in Report(material_of(tmp_path)).tables if t.number == 20)
     assert table.rows[1] == ("clamp: paper (different scale)", "97.16", "96.42", "97.11", "96.17", "96.66")

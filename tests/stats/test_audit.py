@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from seedspread import audit
 from seedspread.published.page import published_table
+from seedspread.stats.audited import AuditResult
 from seedspread.stats.plot import PlotError, draw_audit
-from seedspread.stats.result import AuditResult
 from seedspread.stats.table import TableError
 
 

@@ -15,10 +15,12 @@ import pytest
 
 from seedspread import train
 from seedspread.presets import to_toml
-from seedspread.training.checkpoint import Checkpoint, CheckpointError, CheckpointFolder
-from seedspread.training.folder import RunFolder, RunFolderError
+from seedspread.runs.checkpoints import CheckpointError
+from seedspread.runs.folder import RunFolder, RunFolderError
+from seedspread.stopping import StoppedError
+from seedspread.training import checkpoint
+from seedspread.training.checkpoint import Checkpoint
 from seedspread.training.member import NoWatcher
-from seedspread.training.signals import StoppedError
 
 from .tiny import files, tiny
 
@@ -84,7 +86,7 @@ def test_a_checkpoint_that_only_a_stop_has_written_is_whole(
     train(config, tmp_path / "whole")
     beats = []
 
-    def beat(_: RunFolder) -> None:
+    def beat(_: RunFolder, __: object) -> None:
         beats.append(1)
         if len(beats) == 5:
             os.kill(os.getpid(), signal.SIGTERM)
@@ -208,12 +210,12 @@ def test_a_damaged_checkpoint_is_noticed_and_the_one_before_it_used(
 
 
 def test_when_all_are_damaged_that_is_said(tmp_path: Path) -> None:
-    folder = CheckpointFolder(tmp_path, "key")
-    folder.write(Checkpoint({}, {}))
-    for path in folder.paths():
+    folder = RunFolder(tmp_path, "key")
+    checkpoint.write(folder, Checkpoint({}, {}))
+    for path in folder.checkpoints():
         path.write_bytes(b"nothing")
     with pytest.raises(CheckpointError, match=r"all checkpoints in .* are damaged"):
-        folder.newest()
+        checkpoint.read_newest(folder)
 
 
 def test_a_begun_folder_is_only_gone_on_with_by_the_same_run(interrupted: Path) -> None:
@@ -226,9 +228,9 @@ def test_a_begun_folder_is_only_gone_on_with_by_the_same_run(interrupted: Path) 
 
 
 def test_a_checkpoint_of_another_run_is_refused(tmp_path: Path) -> None:
-    CheckpointFolder(tmp_path, "one").write(Checkpoint({}, {}))
+    checkpoint.write(RunFolder(tmp_path, "one"), Checkpoint({}, {}))
     with pytest.raises(CheckpointError, match="belongs to another run"):
-        CheckpointFolder(tmp_path, "other").newest()
+        checkpoint.read_newest(RunFolder(tmp_path, "other"))
 
 
 def test_what_a_kill_leaves_half_written_is_swept_away(interrupted: Path) -> None:
@@ -238,10 +240,10 @@ def test_what_a_kill_leaves_half_written_is_swept_away(interrupted: Path) -> Non
 
 
 def test_two_checkpoints_are_kept(tmp_path: Path) -> None:
-    folder = CheckpointFolder(tmp_path, "key")
+    folder = RunFolder(tmp_path, "key")
     for number in range(12):
-        folder.write(Checkpoint({"number": number}, {}))
-    assert len(folder.paths()) == 2
-    newest = folder.newest()
+        checkpoint.write(folder, Checkpoint({"number": number}, {}))
+    assert len(folder.checkpoints()) == 2
+    newest = checkpoint.read_newest(folder)
     assert newest is not None
     assert newest.state == {"number": 11}

@@ -19,11 +19,11 @@ from seedspread.data.dataset import load
 from seedspread.identity import run_key
 from seedspread.objective.histogram import rate_from_histogram
 from seedspread.presets import ConfigError, to_toml
-from seedspread.training.folder import RunFailedError, RunFolder, RunFolderError
+from seedspread.runs.folder import RunFolder, RunFolderError
+from seedspread.runs.record import RecordError, RunFailedError
+from seedspread.stopping import StopRequest
 from seedspread.training.member import Member, NoWatcher
-from seedspread.training.outcome import ResultError
 from seedspread.training.plain import Plain
-from seedspread.training.signals import StopRequest
 from seedspread.training.together import carry_out
 
 from .tiny import files, tiny
@@ -262,7 +262,7 @@ def test_numbers_that_are_not_finite_end_the_run_before_a_checkpoint(tmp_path: P
     with pytest.raises(RunFailedError, match=r"layer \d: .* not finite in epoch 1, first at batch \d"):
         train(broken, tmp_path / "run")
     failure = json.loads((tmp_path / "run" / "failure.json").read_text())
-    assert set(failure) == {"layer", "epoch", "batch", "what", "message"}
+    assert set(failure) == {"layer", "epoch", "batch", "what", "message", "traceback", "format"}
     for path in (tmp_path / "run").glob("checkpoint-*"):
         assert all(t.isfinite().all() for t in load_file(path).values() if t.is_floating_point())
 
@@ -275,7 +275,7 @@ def test_a_finished_or_begun_folder_is_not_overwritten(tmp_path: Path) -> None:
     with pytest.raises(RunFolderError, match="holds another run"):
         train(tiny(seeds__run=3), tmp_path / "run", resume=True)
     (tmp_path / "run" / "result.json").write_text("{")
-    with pytest.raises(ResultError, match="not a result"):
+    with pytest.raises(RecordError, match="not a result"):
         train(tiny(), tmp_path / "run", resume=True)
 
 

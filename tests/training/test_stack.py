@@ -12,15 +12,18 @@ from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTens
 from seedspread.config import RunConfig
 from seedspread.data.dataset import load
 from seedspread.data.loader import Batch, Loader
-from seedspread.identity import run_key, stack_shape
+from seedspread.identity import run_key
 from seedspread.model import ViT
+from seedspread.runs.record import RunFailedError
+from seedspread.runs.request import RunRequest
+from seedspread.stacking import stack_of
+from seedspread.stopping import StopRequest
 from seedspread.training import stack
 from seedspread.training.encoder import Encoder
-from seedspread.training.folder import RunFailedError
 from seedspread.training.outcome import RunResult
 from seedspread.training.plain import Plain
 from seedspread.training.records import EpochSums
-from seedspread.training.run import Order, train, train_together
+from seedspread.training.run import train, train_many
 from seedspread.training.stack import Stack
 
 from .tiny import files, tiny
@@ -195,8 +198,8 @@ def test_a_step_is_the_same_to_the_bit_whatever_the_stack(changes: dict[str, Any
 def test_runs_that_are_trained_together_are_the_same_to_the_bit(tmp_path: Path) -> None:
     for seed in range(3):
         train(seeded(seed), tmp_path / f"alone-{seed}")
-    orders = [Order(seeded(seed), tmp_path / f"together-{seed}") for seed in range(3)]
-    assert all(isinstance(ended, RunResult) for ended in train_together(orders))
+    orders = [RunRequest(seeded(seed), tmp_path / f"together-{seed}") for seed in range(3)]
+    assert all(isinstance(ended, RunResult) for ended in train_many(orders, StopRequest()))
     for seed in range(3):
         assert files(tmp_path / f"together-{seed}") == files(tmp_path / f"alone-{seed}")
 
@@ -212,7 +215,9 @@ def test_one_that_fails_leaves_the_others_alone(tmp_path: Path, monkeypatch: pyt
                 next(one.model.parameters()).data.fill_(torch.nan)
 
     monkeypatch.setattr(Stack, "step", poisoned)
-    failed, done = train_together([Order(seeded(seed), tmp_path / str(seed)) for seed in range(2)])
+    failed, done = train_many(
+        [RunRequest(seeded(seed), tmp_path / str(seed)) for seed in range(2)], StopRequest()
+    )
     assert isinstance(failed, RunFailedError)
     assert isinstance(done, RunResult)
     assert files(tmp_path / "1") == files(tmp_path / "alone")
@@ -221,12 +226,14 @@ def test_one_that_fails_leaves_the_others_alone(tmp_path: Path, monkeypatch: pyt
 
 def test_runs_of_another_shape_are_trained_too(tmp_path: Path) -> None:
     configs = [tiny(), tiny(runtime__implementation="plain"), tiny(training__epochs=2)]
-    ended = train_together([Order(config, tmp_path / str(i)) for i, config in enumerate(configs)])
+    ended = train_many(
+        [RunRequest(config, tmp_path / str(i)) for i, config in enumerate(configs)], StopRequest()
+    )
     assert [one.key for one in ended if isinstance(one, RunResult)] == [run_key(c) for c in configs]
 
 
 def test_what_may_be_stacked() -> None:
-    shapes = {stack_shape(seeded(seed)) for seed in range(5)}
+    shapes = {stack_of(seeded(seed), 1) for seed in range(5)}
     assert len(shapes) == 1
     assert None not in shapes
     others: list[dict[str, Any]] = [
@@ -237,9 +244,9 @@ def test_what_may_be_stacked() -> None:
         {"data__limit_per_class": 8},
         {"runtime__precision": "bf16"},
     ]
-    assert not {stack_shape(tiny(**changes)) for changes in others} & shapes
-    assert stack_shape(tiny(runtime__implementation="plain")) is None
-    assert stack_shape(tiny(training__rule="end_to_end")) is None
+    assert not {stack_of(tiny(**changes), 1) for changes in others} & shapes
+    assert stack_of(tiny(runtime__implementation="plain"), 1) is None
+    assert stack_of(tiny(training__rule="end_to_end"), 1) is None
 
 
 def test_recomputing_gives_the_same_bits(tmp_path: Path) -> None:
@@ -255,7 +262,7 @@ def test_what_is_part_of_a_runs_identity() -> None:
     assert run_key(tiny(runtime__recompute=True)) == fast
     assert run_key(tiny(runtime__slice_images=8)) != fast
     assert run_key(tiny(runtime__compile=True)) != fast
-    assert stack_shape(tiny(runtime__compile=True)) is None
+    assert stack_of(tiny(runtime__compile=True), 1) is None
     assert run_key(tiny(runtime__slice_images=None)) == run_key(tiny(runtime__slice_images=128))
     assert run_key(tiny(runtime__slice_images=8, runtime__implementation="plain")) == plain
     other = run_key(tiny(training__rule="end_to_end"))

@@ -17,11 +17,14 @@ from rich.table import Table
 
 from seedspread.benchmarks.timing import interleaved, machine, show
 from seedspread.campaign.local import LocalExecutor
-from seedspread.campaign.store import Store
-from seedspread.campaign.study import NamedRun, Study
-from seedspread.config import RunConfig
+from seedspread.campaign.loop import run_campaign
+from seedspread.campaign.plan import Plan
+from seedspread.campaign.study import Study, StudyCell
+from seedspread.runners.cff import seeded
+from seedspread.runs.request import RunRequest
+from seedspread.stopping import StopRequest
 from seedspread.training import member, together
-from seedspread.training.run import Order, train_together
+from seedspread.training.run import train_many
 
 SEEDS = 4
 WAYS: dict[str, tuple[str, int]] = {
@@ -57,20 +60,21 @@ def study_of(implementation: str, stack: int) -> Study:
     """`quickstart` with a few seeds, trained in one way."""
     study = Study.from_file("quickstart")
 
-    def changed(run: NamedRun) -> NamedRun:
-        runtime = run.config.runtime.model_copy(update={"implementation": implementation})
-        return replace(run, config=run.config.model_copy(update={"runtime": runtime}))
+    def changed(cell: StudyCell) -> StudyCell:
+        runtime = cell.parameters.runtime.model_copy(update={"implementation": implementation})
+        return replace(cell, parameters=cell.parameters.model_copy(update={"runtime": runtime}))
 
-    runs = tuple(changed(run) for run in study.runs if run.seed <= SEEDS)
-    return replace(study, runs=runs, stack=stack)
+    seeds = tuple(seed for seed in study.seeds if seed <= SEEDS)
+    return replace(study, cells=tuple(map(changed, study.cells)), seeds=seeds, stack=stack)
 
 
 def campaign(implementation: str, stack: int, workers: int) -> None:
     """Trains it in a store of its own."""
     with tempfile.TemporaryDirectory() as folder:
-        report = study_of(implementation, stack).plan(Store(folder)).run(LocalExecutor(workers=workers))
-        if report.left or report.failed:
-            raise RuntimeError(f"{len(report.failed)} runs failed, {report.left} were left")
+        plan = Plan.make(study_of(implementation, stack), folder)
+        progress = run_campaign(plan, LocalExecutor(workers=workers))
+        if progress.left or progress.failed:
+            raise RuntimeError(f"{len(progress.failed)} runs failed, {progress.left} were left")
 
 
 def start_up() -> dict[str, float]:
@@ -97,7 +101,9 @@ def _timed(seconds: dict[str, float], name: str, owner: Any, attribute: str) -> 
 def phases(runs: int) -> dict[str, float]:
     """Seconds that a run of a stack spends in each part, in this process."""
     seconds: dict[str, float] = {}
-    configs: list[RunConfig] = [run.config for run in study_of("fast", runs).runs[:runs]]
+    study = study_of("fast", runs)
+    named = [(cell.parameters, seed) for cell in study.cells for seed in study.seeds]
+    configs = [seeded(config, seed) for config, seed in named[:runs]]
     begin = time.perf_counter()
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -106,8 +112,8 @@ def phases(runs: int) -> dict[str, float]:
         _timed(seconds, "final diagnostics", together, "final_diagnostics"),
         _timed(seconds, "writing the result", member.Member, "finish"),
     ):
-        orders = [Order(config, Path(folder) / str(i)) for i, config in enumerate(configs)]
-        for ended in train_together(orders):
+        requests = [RunRequest(config, Path(folder) / str(i)) for i, config in enumerate(configs)]
+        for ended in train_many(requests, StopRequest()):
             if isinstance(ended, Exception):
                 raise ended
     seconds["data, folders"] = time.perf_counter() - begin - sum(seconds.values())
@@ -118,7 +124,8 @@ def run(rounds: int, workers: int, as_json: bool) -> None:
     """Measures and prints, as a table or as JSON."""
     jobs = {name: partial(campaign, *way, workers) for name, way in WAYS.items()}
     times = interleaved(jobs, rounds, "campaigns")
-    runs = len(study_of("fast", 1).runs)
+    first_study = study_of("fast", 1)
+    runs = len(first_study.cells) * len(first_study.seeds)
     first = times[next(iter(WAYS))].median
     result = {
         "machine": machine(),

@@ -10,15 +10,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from rich.console import Console
 from rich.progress import track
-from safetensors.numpy import save_file
 
 from seedspread.benchmarks.timing import machine
 from seedspread.campaign.plan import Plan
-from seedspread.campaign.record import remember
-from seedspread.campaign.study import AuditSpec, NamedRun, Study
+from seedspread.campaign.study import Study, StudyCell
 from seedspread.config import RunConfig
 from seedspread.identity import has_free_margin
 from seedspread.objective.schedule import layer_margins
@@ -26,6 +23,9 @@ from seedspread.presets import read_config, to_toml
 from seedspread.report.export import write_page
 from seedspread.report.from_store import from_store
 from seedspread.report.page import Report
+from seedspread.runners.cff import CffRunner, seeded
+from seedspread.runs.folder import RunFolder
+from seedspread.runs.studies import AuditSpec, save_study
 
 RUNS = 1000
 _TEST_IMAGES = 1000
@@ -35,7 +35,7 @@ def run(runs: int, as_json: bool) -> None:
     """Makes a store, reports on it three times afresh, opens the page three times."""
     with tempfile.TemporaryDirectory() as folder:
         store, page = Path(folder) / "store", Path(folder) / "report.html"
-        fill(study(max(2, runs // 4)).plan(store))
+        fill(Plan.make(study(max(2, runs // 4)), store))
         made = [_make(store, page) for _ in range(3)]
         opened = [found for _ in range(5) if (found := _opened(page)) is not None]
         size = page.stat().st_size / 1e6
@@ -65,31 +65,27 @@ def run(runs: int, as_json: bool) -> None:
 def study(seeds: int) -> Study:
     """The CIFAR-10 factorial in miniature with so many seeds."""
     base = read_config("mini/cifar10")
-    runs = []
+    cells = []
     for margin_type in ("clamp", "subtract"):
         for stability in ("detach", "direct"):
             objective = base.objective.model_copy(update={"margin_type": margin_type, "stability": stability})
-            for seed in range(1, seeds + 1):
-                config = base.model_copy(
-                    update={"objective": objective, "seeds": base.seeds.model_copy(update={"run": seed})}
-                )
-                cell = (("margin_type", margin_type), ("stability", stability))
-                runs.append(NamedRun("bench", cell, seed, config))
+            levels = (("margin_type", margin_type), ("stability", stability))
+            cells.append(StudyCell(levels, base.model_copy(update={"objective": objective})))
     spec = AuditSpec(group="margin_type", reference="subtract", block=("stability",))
-    return Study("bench", "Made-up runs, to measure speed", tuple(runs), spec)
+    title = "Made-up runs, to measure speed"
+    return Study("bench", title, CffRunner(), tuple(cells), tuple(range(1, seeds + 1)), spec)
 
 
 def fill(plan: Plan) -> None:
     """Finished runs with every file that a report reads, as large as real ones; the values are made up."""
-    remember(plan)
+    for recorded in plan.recorded():
+        save_study(plan.store, recorded)
     labels = np.random.default_rng(0).integers(0, 10, _TEST_IMAGES)
-    for planned in track(plan.runs, "filling", console=Console(stderr=True), transient=True):
-        folder = plan.store.folder(planned.key)
-        folder.mkdir(parents=True, exist_ok=True)
-        _fill_run(folder, planned.key, planned.named.config, labels)
+    for run in track(plan.runs, "filling", console=Console(stderr=True), transient=True):
+        _fill_run(plan.store.run(run.key), seeded(run.parameters, run.seed), labels)
 
 
-def _fill_run(folder: Path, key: str, config: RunConfig, labels: "np.ndarray[Any, Any]") -> None:
+def _fill_run(folder: RunFolder, config: RunConfig, labels: "np.ndarray[Any, Any]") -> None:
     # Twins of a seed get the same values, as real ones nearly do.
     rng = np.random.default_rng([config.seeds.run, config.objective.margin_type == "clamp"])
     margins, free = layer_margins(config), has_free_margin(config)
@@ -106,7 +102,8 @@ def _fill_run(folder: Path, key: str, config: RunConfig, labels: "np.ndarray[Any
         "positive_pairs": np.full(epochs * depth, 6000.0),
         "similarity_histogram": rng.integers(0, 500, (epochs * depth, 200)).tolist(),
     }
-    pq.write_table(pa.table(history), folder / "history.parquet")
+    folder.open(to_toml(config), resume=True)
+    folder.keep_history(pa.table(history))
     logits = rng.normal(size=(1, len(labels), 10)).astype(np.float32)
     right = rng.random(len(labels)) < 0.4 + rng.normal(0, 0.02)
     logits[0, right, labels[right]] += 9
@@ -116,7 +113,7 @@ def _fill_run(folder: Path, key: str, config: RunConfig, labels: "np.ndarray[Any
         "ids": np.arange(len(labels)),
         "similarity_histogram": wide,
     }
-    save_file(tensors, folder / "predictions.safetensors")
+    folder.keep_predictions(tensors)
     accuracy = float((logits[0].argmax(1) == labels).mean())
     layers = [
         {"layer": k, "margin": None if free else margins[k], "loss": 5.0,
@@ -132,7 +129,7 @@ def _fill_run(folder: Path, key: str, config: RunConfig, labels: "np.ndarray[Any
         "epoch": 3,
     }
     result = {
-        "key": key, "dataset": "made up", "fingerprint": "made-up", "rule": config.training.rule,
+        "key": folder.key, "dataset": "made up", "fingerprint": "made-up", "rule": config.training.rule,
         "margin_type": config.objective.margin_type, "test_accuracy": accuracy,
         "validation_accuracy": accuracy, "probes": [probe], "layers": layers, "positive_pairs": 6000.0,
         "pair_share": 0.1, "majority_share": 0.1, "feature_similarity": 0.5, "collapsed": False,
@@ -141,9 +138,7 @@ def _fill_run(folder: Path, key: str, config: RunConfig, labels: "np.ndarray[Any
         "config": config.model_dump(mode="json"), "ended": "2000-01-01T00:00:00+00:00", "platform": "none",
         "python": "none", "threads": 1, "versions": {}, "seconds_since_last_start": 1.0,
     }  # fmt: skip
-    (folder / "config.toml").write_text(to_toml(config))
-    (folder / "provenance.json").write_text(json.dumps(provenance, indent=2))
-    (folder / "result.json").write_text(json.dumps(result, indent=2))
+    folder.finish(result, provenance)
 
 
 def _make(store: Path, page: Path) -> float:

@@ -9,10 +9,10 @@ from rich.table import Table
 
 from seedspread.benchmarks.timing import interleaved, machine, show
 from seedspread.benchmarks.train import random_batch
-from seedspread.campaign.stacking import worthwhile
 from seedspread.config import RunConfig
 from seedspread.model import ViT
 from seedspread.presets import check, preset_values
+from seedspread.stacking import worthwhile
 from seedspread.training.allocator import keep_freed_memory
 from seedspread.training.encoder import Encoder, Trainer
 from seedspread.training.records import EpochSums

@@ -1,17 +1,20 @@
 """How long a store of 10,000 runs takes to list."""
 
 import json
+import shutil
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from rich.console import Console
 from rich.progress import track
 
 from seedspread.benchmarks.timing import machine
-from seedspread.campaign.store import Store
+from seedspread.metrics import scores
 from seedspread.presets import read_config, to_toml
+from seedspread.runs.store import Store
 
 RUNS = 10_000
 
@@ -34,18 +37,16 @@ def run(runs: int, as_json: bool) -> None:
 def fill(store: Store, runs: int) -> None:
     """Writes runs with all that listing reads; as large as real ones."""
     config = read_config("mini/cifar10")
-    provenance = json.dumps({"config": config.model_dump(mode="json")}, indent=2)
     norms = {"gradient_norm": 1.0, "gradient_norm_mean": 1.0, "loss": 5.0}
     layers = [{"layer": k, "margin": 0.4, "clamp_activation_rate": 0.6, **norms} for k in range(4)]
+    metrics, chance = scores(np.zeros((10, 10)), np.arange(10))
     result: dict[str, Any] = {"dataset": "CIFAR-10", "test_accuracy": 0.5, "majority_share": 0.1}
-    result |= {"collapsed": False, "layers": layers}
-    text, toml = json.dumps(result, indent=2), to_toml(config)
-    for number in track(range(runs), "filling", console=Console(stderr=True), transient=True):
-        folder = store.folder(f"{number:020x}")
-        folder.mkdir(parents=True)
-        (folder / "config.toml").write_text(toml)
-        (folder / "provenance.json").write_text(provenance)
-        (folder / "result.json").write_text(text)
+    result |= {"collapsed": False, "layers": layers, "metrics": metrics, "chance": chance}
+    first = store.run(f"{0:020x}")
+    first.open(to_toml(config), resume=False)
+    first.finish(result, {"config": config.model_dump(mode="json")})
+    for number in track(range(1, runs), "filling", console=Console(stderr=True), transient=True):
+        shutil.copytree(first.path, store.folder(f"{number:020x}"))
 
 
 def _seconds(job: Any) -> float:

@@ -4,20 +4,16 @@ import multiprocessing
 import os
 import signal
 import sys
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from multiprocessing.process import BaseProcess
-from pathlib import Path
-from types import FrameType
 
-from seedspread.campaign.attempt import Task, attempt_together, stop_when_orphaned
-from seedspread.campaign.executor import Report, Tell, look, prepare, tasks_of
-from seedspread.campaign.lease import LEASE_SECONDS, Watch, newest
-from seedspread.campaign.plan import Plan
-from seedspread.campaign.store import Store
+from seedspread.campaign.executor import CampaignProgress, Capacity, Job
+from seedspread.campaign.worker import WorkItem, attempt_group, stop_when_orphaned
+from seedspread.runs.lease import Watch, newest
+from seedspread.runs.record import Failure
+from seedspread.runs.store import Store
 
 _POLL_SECONDS = 0.25
 _STOP_SECONDS = 60.0
@@ -35,73 +31,59 @@ class LocalExecutor:
 
     Attributes:
         workers: how many; None takes as many as there are cores.
-        max_failures: stop early once so many runs have failed; None never does.
-        retry_failed: try again what has failed before.
-        lease_seconds: after how long a silent lease may be taken over.
     """
 
     workers: int | None = None
-    max_failures: int | None = None
-    retry_failed: bool = False
-    lease_seconds: float = LEASE_SECONDS
+    wait: bool = field(default=True, init=False)
 
-    def run(self, plan: Plan, tell: Tell) -> Report:
-        """Starts the workers, replaces those that die, and ends when the store says that all is done."""
-        todo, report = prepare(plan, self.retry_failed)
-        tell(report)
-        if not todo:
-            return report
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        count = min(self.workers or cores, len(todo))
-        tasks = tasks_of(plan, todo, max(1, cores // count), self.lease_seconds, workers=count)
-        crew = _Crew(tasks, count, self.max_failures)
-        with crew.at_work(), _interrupts():
-            try:
-                self._watch(plan, todo, report, crew, tell)
-            except KeyboardInterrupt:
-                report.stopped = "interrupted"
-        look(plan, todo, report)
-        tell(report)
-        return report
+    def capacity(self, runs: int) -> Capacity:
+        """Cores are divided among the workers."""
+        cores = cores_here()
+        count = min(self.workers or cores, runs)
+        return Capacity(max(1, cores // count), count)
 
-    def _watch(self, plan: Plan, todo: dict[str, str], report: Report, crew: "_Crew", tell: Tell) -> None:
-        before = len(report.failed)
-        while report.left:
-            time.sleep(max(_POLL_SECONDS, len(todo) / _LOOKS_PER_SECOND))
-            if look(plan, todo, report):
-                crew.deaths = 0
-                tell(report)
-            if self.max_failures is not None and len(report.failed) - before >= self.max_failures:
-                report.stopped = (
-                    f"{len(report.failed) - before} runs failed, as many as --max-failures allows"
-                )
-                return
-            if report.left and not crew.replace_the_dead():
-                report.stopped = "the workers keep dying (is the disk full, the memory too small?)"
-                return
+    def submit(self, items: Sequence[WorkItem], max_failures: int | None) -> Job:
+        """Starts the workers."""
+        return _WorkerPool(items, self.capacity(len(items)).workers or 1, max_failures)
 
 
-class _Crew:
-    """The worker processes."""
+def cores_here() -> int:
+    """The cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
-    def __init__(self, tasks: list[Task], count: int, max_failures: int | None) -> None:
-        self._tasks, self._count, self._max_failures = tasks, count, max_failures
+
+class _WorkerPool:
+    """The worker processes; those that die are replaced."""
+
+    interrupted = "interrupted"
+
+    def __init__(self, items: Sequence[WorkItem], count: int, max_failures: int | None) -> None:
+        self._items, self._count, self._max_failures = items, count, max_failures
         self._context = multiprocessing.get_context("spawn")
         self._workers: list[BaseProcess] = []
-        self.deaths = 0
+        self._deaths, self._ended = 0, 0
         self._died: dict[str, tuple[str, int]] = {}
-
-    @contextmanager
-    def at_work(self) -> Iterator[None]:
-        """Workers are there while it is open; at its end they write their checkpoints and go."""
-        self._workers = [self._start() for _ in range(self._count)]
         try:
-            yield
-        finally:
-            with _deaf_to_interrupts():  # impatience must not cost a checkpoint
-                self._dismiss()
+            for _ in range(count):
+                self._workers.append(self._start())
+        except BaseException:
+            self.close()
+            raise
 
-    def _dismiss(self) -> None:
+    def poll(self, progress: CampaignProgress) -> str:
+        """Starts a worker for each that died of something, unless that does not help."""
+        time.sleep(max(_POLL_SECONDS, len(self._items) / _LOOKS_PER_SECOND))
+        if progress.ended != self._ended:
+            self._ended, self._deaths = progress.ended, 0
+        return (
+            "" if self._restart_dead() else "the workers keep dying (is the disk full, the memory too small?)"
+        )
+
+    def cancel(self) -> None:
+        """Nothing to do: closing ends the workers."""
+
+    def close(self) -> None:
+        """The workers write their checkpoints and go."""
         for worker in self._workers:
             worker.terminate()  # a request: the run writes a checkpoint and stops
         deadline = time.monotonic() + _STOP_SECONDS
@@ -112,17 +94,17 @@ class _Crew:
                 worker.join()
 
     def _start(self) -> BaseProcess:
-        worker = self._context.Process(target=work, args=(self._tasks, self._max_failures), daemon=False)
+        worker = self._context.Process(target=work, args=(self._items, self._max_failures), daemon=False)
         worker.start()
         return worker
 
-    def replace_the_dead(self) -> bool:
-        """Starts a worker for each that died of something; False if that does not help."""
+    def _restart_dead(self) -> bool:
+        """False if they keep dying."""
         for i, worker in enumerate(self._workers):
             if worker.exitcode not in (None, 0):
-                self.deaths += 1
+                self._deaths += 1
                 self._blame(worker)
-                if self.deaths > _DEATHS + _DEATHS_PER_WORKER * self._count:
+                if self._deaths > _DEATHS + _DEATHS_PER_WORKER * self._count:
                     return False
                 self._workers[i] = self._start()
         if all(worker.exitcode == 0 for worker in self._workers):
@@ -132,87 +114,58 @@ class _Crew:
 
     def _blame(self, worker: BaseProcess) -> None:
         """A run in which workers die again and again, without getting on, has failed."""
-        store = Store(self._tasks[0].store)
-        for task in self._tasks:
-            holder = newest(store.folder(task.key))
+        store = Store(self._items[0].store)
+        for item in self._items:
+            holder = newest(store.folder(item.key))
             if holder is None or holder.content.get("pid") != worker.pid or not holder.is_dead:
                 continue
-            reached = max((p.name for p in store.folder(task.key).glob("checkpoint-*")), default="")
-            before, times = self._died.get(task.key, ("", 0))
+            run = store.run(item.key)
+            reached = max((path.name for path in run.checkpoints()), default="")
+            before, times = self._died.get(item.key, ("", 0))
             times = times + 1 if reached == before else 1
-            self._died[task.key] = reached, times
+            self._died[item.key] = reached, times
             if times >= _DEATHS_PER_RUN:
                 message = f"its worker died {times} times at the same place (exit code {worker.exitcode})"
-                store.write_failure(task.key, {"message": message})
+                run.fail(Failure(message, details={"exit_code": worker.exitcode, "deaths": times}))
 
 
-@contextmanager
-def _deaf_to_interrupts() -> Iterator[None]:
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-@contextmanager
-def _interrupts() -> Iterator[None]:
-    """SIGTERM ends a campaign as Ctrl-C does; only the main thread can hear it."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def interrupt(_: int, __: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-def _companions(task: Task, left: dict[str, Task], store: Store) -> Iterator[Task]:
-    """A run, and then those that can be trained with it and have not ended."""
-    yield task
+def _companions(item: WorkItem, left: dict[str, WorkItem], store: Store) -> Iterator[WorkItem]:
+    """A run, and then those that can be run with it and have not ended."""
+    yield item
     for other in left.values():
-        if other.key != task.key and other.shape == task.shape and not store.has_failed(other.key):
+        if other.key != item.key and other.group == item.group and not store.has_failed(other.key):
             yield other
 
 
-def work(tasks: list[Task], max_failures: int | None = None) -> None:
+def work(items: Sequence[WorkItem], max_failures: int | None = None) -> None:
     """What a worker does: takes whatever is free until everything has ended, or too much has failed."""
-    signal.signal(
-        signal.SIGINT, signal.SIG_IGN
-    )  # a run in progress listens to it; otherwise the crew decides
+    # A run in progress listens to it; otherwise the pool decides.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     orphaned = stop_when_orphaned()
     orphaned()
     unrecorded = False
-    store = Store(Path(tasks[0].store))
-    watch = Watch(tasks[0].lease_seconds)
-    left = {task.key: task for task in tasks}
+    store = Store(items[0].store)
+    watch = Watch(items[0].lease_seconds)
+    left = {item.key: item for item in items}
     while left:
         busy = True
-        for key, task in list(left.items()):
+        for key, item in list(left.items()):
             if key not in left:  # it was taken along with another
                 continue
             if store.is_done(key) or store.has_failed(key):
                 del left[key]
                 continue
-            # Counted here too: runs that fail at once would outrun the crew's slower look.
-            if max_failures is not None and sum(store.has_failed(t.key) for t in tasks) >= max_failures:
+            # Counted here too: runs that fail at once would outrun the pool's slower look.
+            if max_failures is not None and sum(store.has_failed(i.key) for i in items) >= max_failures:
                 return
-            for ended in attempt_together(_companions(task, left, store), task.stack, watch, orphaned):
-                if ended.outcome == "stopped":
+            for result in attempt_group(_companions(item, left, store), item.group_size, watch, orphaned):
+                if result.outcome == "stopped":
                     return
-                if ended.outcome == "failed" and not store.has_failed(ended.key):
+                if result.outcome == "failed" and not store.has_failed(result.key):
                     unrecorded = True  # not even the failure could be written; the others go on
-                    print(f"{ended.key}: {ended.message}", file=sys.stderr)
-                if ended.outcome in ("done", "failed"):
-                    del left[ended.key]
+                    print(f"{result.key}: {result.message}", file=sys.stderr)
+                if result.outcome in ("done", "failed"):
+                    del left[result.key]
                     busy = False
         orphaned()
         if left and busy:

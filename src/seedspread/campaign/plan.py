@@ -1,25 +1,19 @@
 """A plan: which runs a study names, which are distinct, which the store already has."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from statistics import mean
-from typing import TYPE_CHECKING
+from typing import Any
 
-from seedspread.campaign.store import RunState, Store
-from seedspread.campaign.study import NamedRun, Study
-from seedspread.config import DataConfig, RunConfig
-from seedspread.data.catalogue import source_named
-from seedspread.data.files import official_fingerprint
-from seedspread.data.presence import presence
-from seedspread.errors import DataError, require_extra
-from seedspread.identity import run_key
+import pandas as pd
 
-if TYPE_CHECKING:
-    from seedspread.campaign.executor import Executor, Report
-
+from seedspread.campaign.study import Study
+from seedspread.runners.contract import Level, Runner
+from seedspread.runs.store import FINISHED, RunState, Store
+from seedspread.runs.studies import RecordedCell, RecordedStudy
+from seedspread.runs.table import as_table, read_row
 
 # Finished runs whose durations are looked up for an estimate.
 _SAMPLE = 50
@@ -27,10 +21,19 @@ _SAMPLE = 50
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """A run that a study names, and its key."""
+    """A run that a study names: in which cell, with which seed, what it is, and its key."""
 
-    named: NamedRun
+    study: str
+    cell: tuple[tuple[str, Level], ...]
+    seed: int
+    runner: Runner
+    parameters: Any
     key: str
+
+    @property
+    def title(self) -> str:
+        """`clamp, detach, seed 3`."""
+        return ", ".join([*(str(level) for _, level in self.cell), f"seed {self.seed}"])
 
 
 @dataclass(frozen=True)
@@ -50,77 +53,86 @@ class Plan:
     runs: tuple[PlannedRun, ...]
 
     @classmethod
-    def make(cls, study: Study, store: Store, data_dir: Path | None = None) -> "Plan":
-        """Names every run by its key; without data, by that of the whole official dataset."""
-        prints = {data: fingerprint(data, data_dir) for data in {_dataset(r.config.data) for r in study.runs}}
-        runs = tuple(PlannedRun(r, run_key(r.config, prints[_dataset(r.config.data)])) for r in study.runs)
-        return cls(study, store, data_dir, runs)
+    def make(cls, study: Study, store: "Store | Path | str", data_dir: Path | None = None) -> "Plan":
+        """Names every run by its key."""
+        runs: list[PlannedRun] = []
+        for part in study.parts:
+            named = [(cell, seed) for cell in part.cells for seed in part.seeds]
+            keys = part.runner.keys([(cell.parameters, seed) for cell, seed in named], data_dir)
+            runs += [
+                PlannedRun(part.name, cell.levels, seed, part.runner, cell.parameters, key)
+                for (cell, seed), key in zip(named, keys, strict=True)
+            ]
+        return cls(study, store if isinstance(store, Store) else Store(store), data_dir, tuple(runs))
 
     @property
-    def distinct(self) -> dict[str, RunConfig]:
-        """Each run once, by its key."""
-        first: dict[str, RunConfig] = {}
+    def distinct(self) -> dict[str, PlannedRun]:
+        """Each run once, by its key: as it is first named."""
+        first: dict[str, PlannedRun] = {}
         for run in self.runs:
-            first.setdefault(run.key, run.named.config)
+            first.setdefault(run.key, run)
         return first
 
     @property
     def shared(self) -> dict[str, list[PlannedRun]]:
         """Runs that are named more than once, with all their names."""
-        times = Counter(run.key for run in self.runs)
-        return {key: [r for r in self.runs if r.key == key] for key, n in times.items() if n > 1}
+        named: dict[str, list[PlannedRun]] = {}
+        for run in self.runs:
+            named.setdefault(run.key, []).append(run)
+        return {key: runs for key, runs in named.items() if len(runs) > 1}
 
     def states(self) -> dict[str, RunState]:
         """Where each distinct run is."""
         return self.store.states(self.distinct)
 
     def seconds_left(self, states: dict[str, RunState]) -> float | None:
-        """From what finished runs took and how many run at once; None if nothing is known."""
-        done = [key for key, state in states.items() if state.state in ("done", "collapsed")]
-        took = [seconds for key in done[-_SAMPLE:] if (seconds := self.store.seconds(key)) is not None]
-        running = sum(state.state == "running" for state in states.values())
-        left = sum(state.state in ("running", "waiting", "interrupted") for state in states.values())
-        return mean(took) * left / max(running, 1) if took and left else None
+        """From what finished runs took, how many run at once and how far they are; None if unknown."""
+        done = [key for key, state in states.items() if state.state in FINISHED]
+        took = [seconds for key in done[-_SAMPLE:] if (seconds := self.store.run(key).seconds()) is not None]
+        running = [state for state in states.values() if state.state == "running"]
+        left = Counter(state.state for state in states.values())
+        runs = left["waiting"] + left["interrupted"]
+        work = runs + sum(1 - (state.heartbeat.done if state.heartbeat else 0) for state in running)
+        return mean(took) * work / max(len(running), 1) if took and work else None
 
-    def missing(self) -> dict[str, RunConfig]:
+    def missing(self) -> dict[str, PlannedRun]:
         """The runs that have no result yet."""
-        return {key: config for key, config in self.distinct.items() if not self.store.is_done(key)}
+        return {key: run for key, run in self.distinct.items() if not self.store.is_done(key)}
 
-    def check_data(self) -> None:
-        """Raises `DataError` at once if a dataset that a missing run needs is not there."""
-        for config in {c.data.name: c.data for c in self.missing().values()}.values():
-            there = presence(source_named(config.name), self.data_dir)
-            if there.found == 0:
-                raise DataError(
-                    f"{config.name} is not in {there.folder}; get it with: seedspread data fetch "
-                    f"{config.name} (or name another folder with --data-dir or SEEDSPREAD_DATA)"
-                )
+    def check(self) -> None:
+        """Raises at once, in one line, if what the missing runs need is not there."""
+        for runner, parameters in self._missing_by_runner().items():
+            runner.check(parameters, self.data_dir)
 
-    def run(self, executor: "Executor", report: "Callable[[Report], None] | None" = None) -> "Report":
-        """Carries out what is missing; returns what became of it."""
-        from seedspread.campaign.record import remember  # noqa: PLC0415 - a record knows its plan
+    def seconds(self) -> float | None:
+        """How long the missing runs will take on one core of this machine; None if that cannot be told."""
+        found = [runner.seconds(parameters) for runner, parameters in self._missing_by_runner().items()]
+        return None if None in found else sum(one for one in found if one is not None)
 
-        require_extra("train", "a campaign")
-        self.check_data()
-        self.store.check()
-        remember(self)
-        return executor.run(self, report or (lambda _: None))
+    def _missing_by_runner(self) -> dict[Runner, list[Any]]:
+        found: dict[Runner, list[Any]] = {}
+        for run in self.missing().values():
+            found.setdefault(run.runner, []).append(run.parameters)
+        return found
 
+    def recorded(self) -> list[RecordedStudy]:
+        """Its single studies, as a store remembers them."""
+        out = []
+        for part in self.study.parts:
+            cells: dict[tuple[tuple[str, Level], ...], dict[int, str]] = {}
+            for run in self.runs:
+                if run.study == part.name:
+                    cells.setdefault(run.cell, {})[run.seed] = run.key
+            values = {cell.levels: part.runner.values(cell.parameters) for cell in part.cells}
+            found = tuple(RecordedCell(dict(c), values[c], keys) for c, keys in cells.items())
+            out.append(RecordedStudy(part.name, part.title, part.note, part.audit, part.runner.name, found))
+        return out
 
-def _dataset(data: DataConfig) -> tuple[str, str, bool]:
-    return data.name, data.labels, data.allow_partial
-
-
-@cache
-def fingerprint(dataset: tuple[str, str, bool], data_dir: Path | None) -> str:
-    """The fingerprint of the data that a run will find: the official one unless they are there in part."""
-    name, labels, allow_partial = dataset
-    source = source_named(name)
-    there = presence(source, data_dir)
-    whole = there.found == there.expected and there.short == 0 and there.packed == 0
-    if there.found == 0 or whole or not allow_partial:
-        return official_fingerprint(source)
-    require_extra("train", f"the key of a run on partial {name}")
-    from seedspread.data.dataset import read_official  # noqa: PLC0415 - only partial data need be read
-
-    return read_official(source, labels, data_dir).fingerprint
+    def table(self, metrics: Sequence[str] = ()) -> pd.DataFrame:
+        """One row per finished run that the study names, factors and `study` as columns."""
+        rows = []
+        for run in self.runs:
+            row = read_row(self.store.folder(run.key), metrics) if self.store.is_done(run.key) else None
+            if isinstance(row, dict):
+                rows.append(row | dict(run.cell) | {"study": run.study, "seed": run.seed, "key": run.key})
+        return as_table(rows, self.store.path)

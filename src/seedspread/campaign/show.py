@@ -10,13 +10,14 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from seedspread.campaign.executor import Report
-from seedspread.campaign.plan import Plan
-from seedspread.campaign.store import STATES, RunState
-from seedspread.campaign.study import NamedRun
+from seedspread.campaign.executor import CampaignProgress
+from seedspread.campaign.local import cores_here
+from seedspread.campaign.plan import Plan, PlannedRun
+from seedspread.runs.store import STATES, RunState
 
 _SECONDS_BETWEEN_LINES = 10.0
 _FAILURES_SHOWN = 8
+_RUNNING_SHOWN = 8
 
 
 def duration(seconds: float) -> str:
@@ -28,7 +29,7 @@ def duration(seconds: float) -> str:
     return f"{seconds / 86400:.0f} days"
 
 
-def _cell(run: NamedRun) -> str:
+def _cell(run: PlannedRun) -> str:
     return ", ".join(str(level) for _, level in run.cell)
 
 
@@ -43,7 +44,7 @@ def plan_table(plan: Plan, states: dict[str, RunState]) -> Table:
         table.add_column(heading, justify="right")
     cells: dict[tuple[str, str], Counter[str]] = {}
     for run in plan.runs:
-        cells.setdefault((run.named.study, _cell(run.named)), Counter())[states[run.key].state] += 1
+        cells.setdefault((run.study, _cell(run)), Counter())[states[run.key].state] += 1
     for (study, cell), counts in cells.items():
         numbers = (str(counts[s]) if counts[s] else "·" for s in shown)
         table.add_row(Text(study), Text(cell), str(counts.total()), *numbers)
@@ -58,11 +59,26 @@ def sharing(plan: Plan) -> list[str]:
         return lines
     pairs: Counter[tuple[str, ...]] = Counter()
     for runs in plan.shared.values():
-        names = dict.fromkeys(f"{r.named.study} ({_cell(r.named)})" for r in runs)
+        names = dict.fromkeys(f"{r.study} ({_cell(r)})" for r in runs)
         pairs[tuple(names)] += 1
     for sharers, times in pairs.items():
         lines.append(f"{times} are shared by {' and '.join(sharers)}: the same run by its key.")
     return lines
+
+
+def time_needed(plan: Plan, seconds: float | None) -> str:
+    """How many runs are to do, and how long they will take, if that is known."""
+    missing = len(plan.missing())
+    if not missing:
+        return "Everything is there."
+    runs = "1 run" if missing == 1 else f"{missing} runs"
+    if seconds is None:
+        return f"{runs} to do; to estimate their time: pip install 'seedspread[train]'"
+    cores = cores_here()
+    return (
+        f"{runs} to do: about {duration(seconds)} on one core of this machine's CPU, "
+        f"{duration(seconds / cores)} on its {cores} (from a measured step)."
+    )
 
 
 def failures(states: Iterable[RunState]) -> list[str]:
@@ -80,12 +96,24 @@ def status_view(plan: Plan, states: dict[str, RunState], seconds_left: float | N
     told = ", ".join(f"{counts[s]} {s}" for s in STATES if counts[s])
     left = f"; about {duration(seconds_left)} left" if seconds_left is not None else ""
     parts.append(Text(f"{len(states)} distinct runs: {told}{left}."))
+    parts += [Text(line) for line in _running(plan, states)]
     parts += [Text(line, style="red") for line in failures(states.values())]
     problems = plan.store.problems()
     parts += [Text(f"! {problem}", style="yellow") for problem in problems[:_FAILURES_SHOWN]]
     if len(problems) > _FAILURES_SHOWN:
         parts.append(Text(f"! and {len(problems) - _FAILURES_SHOWN} more", style="yellow"))
     return Group(*parts)
+
+
+def _running(plan: Plan, states: dict[str, RunState]) -> list[str]:
+    """How far the runs are that are under way, the first few of them."""
+    lines = [
+        f"{run.title}: {state.heartbeat.done:.0%}, {state.heartbeat.where}"
+        for key, run in plan.distinct.items()
+        if (state := states[key]).state == "running" and state.heartbeat is not None
+    ]
+    more = len(lines) - _RUNNING_SHOWN
+    return [*lines[:_RUNNING_SHOWN], *([f"... and {more} more under way"] if more > 0 else [])]
 
 
 class Progressing:
@@ -115,29 +143,29 @@ class Progressing:
     def __exit__(self, *_: object) -> None:
         self._progress.stop()
 
-    def tell(self, report: Report) -> None:
+    def tell(self, progress: CampaignProgress) -> None:
         """Something has changed."""
-        ended = len(report.done) + len(report.failed)
-        left = self._left(report)
-        for key, message in report.failed.items():
+        ended = progress.ended
+        left = self._left(progress)
+        for key, message in progress.failed.items():
             if key not in self._told:
                 self._told.add(key)
                 self._console.print(
                     f"failed {key}: {message}", style="red", highlight=False, soft_wrap=True, markup=False
                 )
         if self._console.is_terminal:
-            self._progress.update(self._task, total=report.total, completed=ended, left=left)
+            self._progress.update(self._task, total=progress.total, completed=ended, left=left)
             return
         now = time.monotonic()
-        if now - self._line_at >= _SECONDS_BETWEEN_LINES or ended == report.total:
+        if now - self._line_at >= _SECONDS_BETWEEN_LINES or ended == progress.total:
             self._line_at = now
-            failed = f", {len(report.failed)} failed" if report.failed else ""
+            failed = f", {len(progress.failed)} failed" if progress.failed else ""
             self._console.print(
-                f"{ended}/{report.total} runs{failed}  {left}", highlight=False, soft_wrap=True
+                f"{ended}/{progress.total} runs{failed}  {left}", highlight=False, soft_wrap=True
             )
 
-    def _left(self, report: Report) -> str:
+    def _left(self, progress: CampaignProgress) -> str:
         elapsed = time.monotonic() - self._start
-        if not report.done or not report.left:
+        if not progress.done or not progress.left:
             return ""
-        return f"about {duration(elapsed / len(report.done) * report.left)} left"
+        return f"about {duration(elapsed / len(progress.done) * progress.left)} left"

@@ -1,4 +1,4 @@
-"""A study as data: a preset, factors, seeds, and the comparison that is to be audited. Needs no torch."""
+"""A study as data: what is run, factors, seeds, and the comparison that is to be audited. Needs no torch."""
 
 import tomllib
 from collections import Counter
@@ -6,45 +6,27 @@ from dataclasses import dataclass
 from importlib.resources import files
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Any, Literal
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import BaseModel, Field, ValidationError, field_validator
 
-from seedspread.config import Part, RunConfig
+from seedspread.config import FrozenConfig
 from seedspread.errors import SeedspreadError, did_you_mean
-from seedspread.presets import ConfigError, check, preset_values
+from seedspread.runners.cff import CffRunner
+from seedspread.runners.contract import Level, Runner, RunnerError
+from seedspread.runs.studies import AuditSpec
 
-if TYPE_CHECKING:
-    from seedspread.campaign.plan import Plan
-    from seedspread.campaign.store import Store
-
-Level = str | int | float | bool
 Cell = dict[str, Level]
 
 _STACK_LIMIT = 64
+_SEED_LIMIT = 2**63
 
 
 class StudyError(SeedspreadError):
     """A study that cannot be: the message names the file and the field."""
 
 
-class AuditSpec(Part):
-    """Which comparison a study is about, by its factors' names.
-
-    Attributes:
-        group: the factor whose levels are compared.
-        reference: the level that the others are compared with.
-        block: factors in which the same seed is run again.
-        by: a factor whose levels are audited apart; `study` in a collection.
-    """
-
-    group: str
-    reference: str
-    block: tuple[str, ...] = ()
-    by: str | None = None
-
-
-class CampaignSpec(Part):
+class CampaignSpec(FrozenConfig):
     """How a study's runs are carried out; it alters no result.
 
     Attributes:
@@ -62,7 +44,7 @@ class CampaignSpec(Part):
         raise ValueError(f'must be "auto" or a number from 1 to {_STACK_LIMIT}; got {value!r}')
 
 
-class StudyFile(Part):
+class StudyFile(FrozenConfig):
     """What stands in a study's file; either `preset` with `factors` or `cells`, or `include`."""
 
     title: str
@@ -78,18 +60,11 @@ class StudyFile(Part):
 
 
 @dataclass(frozen=True)
-class NamedRun:
-    """A run that a study names: which study, which cell, which seed, and what it is."""
+class StudyCell:
+    """A cell of a study: the levels of its factors, and the parameters that its runs share."""
 
-    study: str
-    cell: tuple[tuple[str, Level], ...]
-    seed: int
-    config: RunConfig
-
-    @property
-    def title(self) -> str:
-        """`clamp, detach, seed 3`."""
-        return ", ".join([*(str(level) for _, level in self.cell), f"seed {self.seed}"])
+    levels: tuple[tuple[str, Level], ...]
+    parameters: Any
 
 
 @dataclass(frozen=True)
@@ -99,16 +74,20 @@ class Study:
     Attributes:
         name: by which it is called.
         title: what it is about.
-        runs: every run that it names, in order.
+        runner: what runs it.
+        cells: what is compared; none in a collection.
+        seeds: with which every cell is run.
         audit: the comparison that it is about.
         note: what to know about it.
         included: the studies of a collection, each with its own comparison; none in a single study.
-        stack: how many runs are trained as one program (`CampaignSpec`).
+        stack: how many runs are run together by a worker (`CampaignSpec`).
     """
 
     name: str
     title: str
-    runs: tuple[NamedRun, ...]
+    runner: Runner
+    cells: tuple[StudyCell, ...]
+    seeds: tuple[int, ...]
     audit: AuditSpec | None
     note: str = ""
     included: tuple["Study", ...] = ()
@@ -123,13 +102,6 @@ class Study:
     def parts(self) -> tuple["Study", ...]:
         """The single studies in it: itself, or all that a collection includes."""
         return tuple(p for study in self.included for p in study.parts) or (self,)
-
-    def plan(self, store: "Store | Path | str", data_dir: Path | None = None) -> "Plan":
-        """What there is to do, given what the store holds."""
-        from seedspread.campaign.plan import Plan  # noqa: PLC0415 - a plan knows its study
-        from seedspread.campaign.store import Store  # noqa: PLC0415
-
-        return Plan.make(self, store if isinstance(store, Store) else Store(Path(store)), data_dir)
 
 
 def study_names() -> list[str]:
@@ -169,7 +141,7 @@ def _explain(error: ValidationError) -> str:
     first = errors[0]
     where = ".".join(str(part) for part in first["loc"])
     if first["type"] == "extra_forbidden":
-        parts: dict[str, type[Part]] = {"audit": AuditSpec, "campaign": CampaignSpec}
+        parts: dict[str, type[BaseModel]] = {"audit": AuditSpec, "campaign": CampaignSpec}
         fields = parts.get(str(first["loc"][0]), StudyFile).model_fields
         return f"{where}: no such field{did_you_mean(str(first['loc'][-1]), fields)}"
     where = ".".join(str(part) for part in first["loc"] if str(part) not in ("str", "int", "float", "bool"))
@@ -181,30 +153,43 @@ def _build(name: str, file: StudyFile, within: tuple[str, ...]) -> Study:
     if name in within:
         raise StudyError(f"{name} includes itself")
     title = Path(name).stem if name.endswith(".toml") else name
+    runner = CffRunner()
     if file.include:
         if file.preset or file.factors or file.cells or file.seeds or "campaign" in file.model_fields_set:
             raise StudyError(
                 f"{name}: a study that includes others has no preset, factors, cells, seeds or campaign"
             )
-        parts = [_build(part, _read(part), (*within, name)) for part in file.include]
-        _check_audit(name, file, [r for p in parts for r in p.runs])
-        runs = tuple(r for p in parts for r in p.runs)
-        return Study(title, file.title, runs, file.audit, file.note, tuple(parts))
-    if file.preset is None:
-        raise StudyError(f"{name}: preset is missing; name one, such as preset = 'mini/cifar10'")
+        parts = tuple(_build(part, _read(part), (*within, name)) for part in file.include)
+        study = Study(title, file.title, runner, (), (), file.audit, file.note, parts)
+        _check_audit(name, study)
+        return study
+    try:
+        cells = _study_cells(name, file, runner)
+    except RunnerError as error:
+        raise StudyError(f"{name}: {error}") from None
+    study = Study(
+        title, file.title, runner, cells, file.seeds, file.audit, file.note, (), file.campaign.stack
+    )
+    _check_audit(name, study)
+    return study
+
+
+def _study_cells(name: str, file: StudyFile, runner: Runner) -> tuple[StudyCell, ...]:
     if not file.seeds:
         raise StudyError(f"{name}: seeds is missing; list them, such as seeds = [1, 2, 3, 4, 5]")
+    wrong = [seed for seed in file.seeds if not 0 <= seed < _SEED_LIMIT]
+    if wrong:
+        raise StudyError(f"{name}: seeds must lie between 0 and 2^63; got {wrong[0]}")
     _refuse_repeats(f"{name}: seeds", file.seeds)
     cells = _cells(name, file)
-    fields = _field_names()
-    _check_fields(name, file, cells, fields)
-    runs = tuple(
-        NamedRun(title, _short(cell, fields), seed, _config(name, file, cell, seed, fields))
-        for cell in cells
-        for seed in file.seeds
-    )
-    _check_audit(name, file, list(runs))
-    return Study(title, file.title, runs, file.audit, file.note, stack=file.campaign.stack)
+    _check_fields(name, file, cells, runner)
+    settings = {runner.full_name(field): level for field, level in file.settings.items()}
+    out = []
+    for cell in cells:
+        full = {runner.full_name(factor): level for factor, level in cell.items()}
+        levels = tuple((runner.short_name(field), level) for field, level in full.items())
+        out.append(StudyCell(levels, runner.parameters(file.preset, settings | full)))
+    return tuple(out)
 
 
 def _cells(name: str, file: StudyFile) -> list[Cell]:
@@ -232,76 +217,31 @@ def _refuse_repeats(where: str, values: tuple[Level, ...]) -> None:
         raise StudyError(f"{where} has {repeated[0]!r} twice")
 
 
-def _field_names() -> dict[str, str]:
-    """Every name by which a config field can be called: the full one, and its last part where clear."""
-    full = [
-        f"{part}.{field}"
-        for part, info in RunConfig.model_fields.items()
-        for field in getattr(info.annotation, "model_fields", {})
-    ]
-    times = Counter(name.split(".")[1] for name in full)
-    short = {name.split(".")[1]: name for name in full if times[name.split(".")[1]] == 1}
-    return short | {name: name for name in full}
-
-
-def _full(name: str, factor: str, fields: dict[str, str]) -> str:
-    if factor not in fields:
-        raise StudyError(f"{name}: no config field is called {factor!r}{did_you_mean(factor, fields)}")
-    if fields[factor] in ("seeds.run", "runtime.threads", "runtime.device", "runtime.checkpoint_seconds"):
-        raise StudyError(f"{name}: {fields[factor]} cannot be a factor: it is not what a run is")
-    return fields[factor]
-
-
-def _short(cell: Cell, fields: dict[str, str]) -> tuple[tuple[str, Level], ...]:
-    """Factors by their shortest clear name, as tables and audits call them."""
-    return tuple(
-        (min((s for s in fields if fields[s] == fields.get(f)), key=len, default=f), v)
-        for f, v in cell.items()
-    )
-
-
-def _config(name: str, file: StudyFile, cell: Cell, seed: int, fields: dict[str, str]) -> RunConfig:
-    try:
-        values = preset_values(str(file.preset))
-    except ConfigError as error:
-        raise StudyError(f"{name}: preset: {error}") from None
-    for factor, level in (file.settings | cell).items():
-        part, field = _full(name, factor, fields).split(".")
-        values.setdefault(part, {})[field] = level
-    values.setdefault("seeds", {})["run"] = seed
-    try:
-        return check(values)
-    except ConfigError as error:
-        raise StudyError(f"{name}: {error}") from None
-
-
-def _check_fields(name: str, file: StudyFile, cells: list[Cell], fields: dict[str, str]) -> None:
-    """Each field has one role: not two names for one factor, not a factor and a setting."""
-    given = [*(cells[0] if cells else {}), *file.settings]
-    full = [_full(name, field, fields) for field in given]
+def _check_fields(name: str, file: StudyFile, cells: list[Cell], runner: Runner) -> None:
+    """Each parameter has one role: not two names for one factor, not a factor and a setting."""
+    factors = [runner.full_name(field) for field in (cells[0] if cells else {})]
+    full = factors + [runner.full_name(field) for field in file.settings]
     twice = [field for field, times in Counter(full).items() if times > 1]
     if twice:
         raise StudyError(f"{name}: {twice[0]} is given twice, among factors, cells and settings")
-    if not full[: len(full) - len(file.settings)]:
+    if not factors:
         raise StudyError(f"{name}: there is nothing to compare; cells set no field")
 
 
-def _check_audit(name: str, file: StudyFile, runs: list[NamedRun]) -> None:
-    if file.audit is None:
+def _check_audit(name: str, study: Study) -> None:
+    audit = study.audit
+    if audit is None:
         return
-    levels: dict[str, set[str]] = {"study": {run.study for run in runs}} if file.include else {}
-    for run in runs:
-        for factor, level in run.cell:
-            levels.setdefault(factor, set()).add(str(level))
-    for wanted in (file.audit.group, *file.audit.block, *([file.audit.by] if file.audit.by else [])):
+    levels: dict[str, set[str]] = {"study": {part.name for part in study.parts}} if study.included else {}
+    for factor, level in (pair for part in study.parts for cell in part.cells for pair in cell.levels):
+        levels.setdefault(factor, set()).add(str(level))
+    for wanted in audit.factors:
         if wanted not in levels:
             raise StudyError(
                 f"{name}: audit names {wanted!r}, which is no factor{did_you_mean(wanted, levels)} "
                 f"(factors are {', '.join(sorted(levels))})"
             )
-    known = levels[file.audit.group]
-    if file.audit.reference not in known:
-        hint = did_you_mean(file.audit.reference, known)
-        raise StudyError(
-            f"{name}: audit.reference {file.audit.reference!r} is no level of {file.audit.group}{hint}"
-        )
+    known = levels[audit.group]
+    if audit.reference not in known:
+        hint = did_you_mean(audit.reference, known)
+        raise StudyError(f"{name}: audit.reference {audit.reference!r} is no level of {audit.group}{hint}")

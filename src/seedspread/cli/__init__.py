@@ -5,13 +5,14 @@ from typing import Annotated
 
 import typer
 
-from seedspread import __version__
 from seedspread.cli import audit as auditing
 from seedspread.cli import bench, campaign, data
 from seedspread.cli import report as reporting
 from seedspread.cli import train as training
+from seedspread.cli.quickstart import quickstart
 from seedspread.cli.verify import verify_paper
 from seedspread.errors import SeedspreadError
+from seedspread.version import __version__
 
 app = typer.Typer(
     name="seedspread",
@@ -27,7 +28,7 @@ app.command()(auditing.seeds)
 app.command()(verify_paper)
 app.command()(reporting.report)
 app.command()(reporting.serve)
-app.command()(campaign.quickstart)
+app.command()(quickstart)
 app.add_typer(campaign.app, name="campaign")
 app.add_typer(data.app, name="data")
 app.add_typer(bench.app, name="bench")

@@ -1,4 +1,4 @@
-"""`seedspread campaign plan|run|status` and `seedspread quickstart`."""
+"""`seedspread campaign plan|run|status`."""
 
 import json as jsonlib
 import time
@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from seedspread.errors import SeedspreadError, one_of, require_extra
+from seedspread.errors import SeedspreadError
 
 if TYPE_CHECKING:
-    from seedspread.campaign.executor import Executor, Report
+    from seedspread.campaign.executor import CampaignProgress
     from seedspread.campaign.plan import Plan
 
-app = typer.Typer(help="Many runs: plan them, carry them out, see how they stand.", no_args_is_help=True)
+app = typer.Typer(help="Many runs: plan them, run them, see how they stand.", no_args_is_help=True)
 
 StudyName = Annotated[str, typer.Argument(help="A study, such as mini/cifar10-factorial, or a .toml file.")]
 StoreOption = Annotated[Path, typer.Option(help="The folder of results.")]
@@ -22,9 +22,10 @@ Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
 def _plan(study: str, store: Path, data_dir: Path | None) -> "Plan":
+    from seedspread.campaign.plan import Plan
     from seedspread.campaign.study import Study
 
-    return Study.from_file(study).plan(store, data_dir)
+    return Plan.make(Study.from_file(study), store, data_dir)
 
 
 @app.command()
@@ -34,56 +35,18 @@ def plan(
     """Show which runs a study names, which are there already, and how long the rest will take."""
     from rich.console import Console
 
-    from seedspread.campaign.show import duration, plan_table, sharing
-    from seedspread.errors import MissingExtraError
+    from seedspread.campaign.show import plan_table, sharing, time_needed
 
     made = _plan(study, store, data_dir)
-    states = made.states()
-    missing = made.missing()
-    seconds: float | None = None
-    if missing:
-        try:
-            require_extra("train", "an estimate")
-            seconds = _estimate(made)
-        except MissingExtraError:
-            seconds = None
+    with Console(stderr=True).status("estimating the time ..."):
+        seconds = made.seconds() if made.missing() else None
     if json:
         typer.echo(jsonlib.dumps(_plan_values(made, seconds), indent=2))
         return
     console = Console(highlight=False)
-    console.print(plan_table(made, states))
-    for line in sharing(made):
+    console.print(plan_table(made, made.states()))
+    for line in [*sharing(made), *([made.study.note] if made.study.note else []), time_needed(made, seconds)]:
         console.print(line, markup=False)
-    if made.study.note:
-        console.print(made.study.note, markup=False)
-    if not missing:
-        console.print("Everything is there.")
-    elif seconds is not None:
-        cores = _cores()
-        console.print(
-            f"{_runs(len(missing))} to do: about {duration(seconds)} on one core of this machine's CPU, "
-            f"{duration(seconds / cores)} on its {cores} (from a measured step)."
-        )
-    else:
-        console.print(
-            f"{len(missing)} runs to do; to estimate their time: pip install 'seedspread[train]'",
-            markup=False,
-        )
-
-
-def _cores() -> int:
-    import os
-
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _estimate(made: "Plan") -> float:
-    from rich.console import Console
-
-    from seedspread.campaign.estimate import seconds_per_run
-
-    with Console(stderr=True).status("measuring a step ..."):
-        return sum(seconds_per_run(made.missing().values(), threads=1))
 
 
 def _plan_values(made: "Plan", seconds: float | None) -> dict[str, Any]:
@@ -97,12 +60,13 @@ def _plan_values(made: "Plan", seconds: float | None) -> dict[str, Any]:
         "core_seconds": seconds,
         "runs": [
             {
-                "study": r.named.study,
-                **dict(r.named.cell),
-                "seed": r.named.seed,
+                "study": r.study,
+                **dict(r.cell),
+                "seed": r.seed,
                 "key": r.key,
                 "state": states[r.key].state,
                 "message": states[r.key].message,
+                "progress": None if (beat := states[r.key].heartbeat) is None else beat.done,
             }
             for r in made.runs
         ],
@@ -114,103 +78,78 @@ def run(
     study: StudyName,
     store: StoreOption = Path("store"),
     backend: Annotated[str, typer.Option(help="local, ray or slurm.")] = "local",
-    workers: Annotated[int | None, typer.Option(min=1, help="Runs at once.")] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="local, slurm: runs at once.")] = None,
     data_dir: DataDir = None,
     max_failures: Annotated[int | None, typer.Option(min=1, help="Stop once so many runs failed.")] = None,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Try failed runs again.")] = False,
     address: Annotated[str | None, typer.Option(help="ray: an existing cluster, such as auto.")] = None,
-    cpus_per_run: Annotated[int, typer.Option(min=1, help="ray, slurm: CPUs of a run.")] = 1,
-    gpus_per_run: Annotated[float, typer.Option(min=0, help="ray: GPUs of a run, such as 0.25.")] = 0.0,
+    cpus_per_run: Annotated[int | None, typer.Option(min=1, help="ray, slurm: CPUs of a run; 1.")] = None,
+    gpus_per_run: Annotated[
+        float | None, typer.Option(min=0, help="ray, slurm: GPUs of a run, such as 0.25 (ray).")
+    ] = None,
     partition: Annotated[str | None, typer.Option(help="slurm: the partition.")] = None,
-    minutes: Annotated[int, typer.Option(min=1, help="slurm: the time limit of a job.")] = 720,
-    wait: Annotated[bool, typer.Option(help="slurm: wait for the jobs.")] = True,
+    minutes: Annotated[int | None, typer.Option(min=1, help="slurm: the time limit of a job; 720.")] = None,
+    wait: Annotated[bool | None, typer.Option(help="slurm: wait for the jobs.")] = None,
     lease_seconds: Annotated[
         float, typer.Option(min=1, help="Take over a run whose worker is silent for so long.")
     ] = 120.0,
     json: Json = False,
 ) -> None:
-    """Carry out what a study is missing; safe to kill and to start again, here or elsewhere at once."""
-    require_extra("train", "seedspread campaign run")
+    """Run what a study is missing; safe to kill and to start again, here or elsewhere at once."""
     from rich.console import Console
 
-    from seedspread.campaign.executor import CampaignStoppedError
+    from seedspread.api import raise_if_unfinished
+    from seedspread.campaign.executors import executor_named
+    from seedspread.campaign.loop import run_campaign
     from seedspread.campaign.show import Progressing
 
-    options = {"max_failures": max_failures, "retry_failed": retry_failed, "lease_seconds": lease_seconds}
-    cluster = {"cpus_per_run": cpus_per_run, "gpus_per_run": gpus_per_run}
-    executor = _executor(
+    executor = executor_named(
         backend,
-        options,
-        local={"workers": workers},
-        ray=cluster | {"address": address},
-        slurm=cluster | {"workers": workers, "partition": partition, "minutes": minutes, "wait": wait},
-    )
+        {
+            "workers": workers, "address": address, "cpus_per_run": cpus_per_run,
+            "gpus_per_run": gpus_per_run, "partition": partition, "minutes": minutes, "wait": wait,
+        },
+    )  # fmt: skip
     made = _plan(study, store, data_dir)
-    with Progressing(Console(stderr=True)) as progress:
-        report = made.run(executor, progress.tell)
+    with Progressing(Console(stderr=True)) as shown:
+        progress = run_campaign(
+            made,
+            executor,
+            shown.tell,
+            max_failures=max_failures,
+            retry_failed=retry_failed,
+            lease_seconds=lease_seconds,
+        )
     if json:
-        typer.echo(jsonlib.dumps(_report_values(made, report), indent=2))
+        typer.echo(jsonlib.dumps(_progress_values(made, progress), indent=2))
     else:
-        typer.echo(_summary(made, report, store))
-    if report.stopped == "interrupted":
-        raise CampaignStoppedError("stopped; every run can be gone on with: give the same command again")
-    if report.stopped and not (backend == "slurm" and not wait):
-        raise SeedspreadError(report.stopped)
-    if report.failed:
-        raise SeedspreadError(f"{_runs(len(report.failed))} failed; try again with --retry-failed")
-    if report.left and not report.stopped:
-        raise SeedspreadError(f"{_runs(report.left)} did not end; give the same command again")
+        typer.echo(_summary(made, progress, store))
+    if executor.wait:
+        raise_if_unfinished(progress)
+    else:
+        typer.echo(progress.stopped, err=True)
 
 
-def _runs(count: int) -> str:
-    return "1 run" if count == 1 else f"{count} runs"
-
-
-def _executor(
-    backend: str, options: dict[str, Any], local: dict[str, Any], ray: dict[str, Any], slurm: dict[str, Any]
-) -> "Executor":
-    try:
-        one_of("--backend", backend, ("local", "ray", "slurm"))
-    except ValueError as error:
-        raise SeedspreadError(str(error)) from None
-    for name, engine in (("address", "ray"), ("partition", "slurm")):
-        if (ray | slurm)[name] is not None and backend != engine:
-            raise SeedspreadError(f"--{name} is for --backend {engine}; this is {backend}")
-    if backend == "ray":
-        from seedspread.campaign.ray_engine import RayExecutor
-
-        return RayExecutor(**options, **ray)
-    if backend == "slurm":
-        from seedspread.campaign.slurm_engine import SlurmExecutor
-
-        whole = int(slurm["gpus_per_run"])
-        if whole != slurm["gpus_per_run"]:
-            raise SeedspreadError("slurm gives whole GPUs; fractions of one need --backend ray")
-        return SlurmExecutor(**options, **(slurm | {"gpus_per_run": whole}))
-    from seedspread.campaign.local import LocalExecutor
-
-    return LocalExecutor(**options, **local)
-
-
-def _report_values(made: "Plan", report: "Report") -> dict[str, Any]:
+def _progress_values(made: "Plan", progress: "CampaignProgress") -> dict[str, Any]:
     return {
         "study": made.study.name,
-        "to_do": report.total,
-        "done": sorted(report.done),
-        "failed": report.failed,
-        "stopped": report.stopped,
+        "to_do": progress.total,
+        "done": sorted(progress.done),
+        "failed": progress.failed,
+        "stopped": progress.stopped,
     }
 
 
-def _summary(made: "Plan", report: "Report", store: Path) -> str:
+def _summary(made: "Plan", progress: "CampaignProgress", store: Path) -> str:
     there = len(made.distinct) - len(made.missing())
-    lines = [f"{there} of {len(made.distinct)} runs are done ({len(report.done)} of them now), in {store}"]
+    lines = [f"{there} of {len(made.distinct)} runs are done ({len(progress.done)} of them now), in {store}"]
     if there == len(made.distinct) and made.study.audit:
         spec = made.study.audit
+        value = f" --value {spec.value}" if spec.value != "accuracy" else ""
         blocks = "".join(f" --block {block}" for block in spec.block)
         by = f" --by {spec.by}" if spec.by and spec.by != "study" else ""
-        told = f"--group {spec.group} --reference {spec.reference}{blocks}{by}"
-        lines.append(f"audit them with: seedspread audit {store} {told}")
+        options = f"{value} --group {spec.group} --reference {spec.reference}{blocks}{by}"
+        lines.append(f"audit them with: seedspread audit {store}{options}")
     return "\n".join(lines)
 
 
@@ -246,16 +185,3 @@ def status(
             if all(s.state in ("done", "collapsed", "failed") for s in states.values()):
                 return
             time.sleep(2)
-
-
-def quickstart(
-    store: StoreOption = Path("quickstart"),
-    workers: Annotated[int | None, typer.Option(min=1, help="Runs at once; all cores by default.")] = None,
-) -> None:
-    """The whole pipeline in miniature on the embedded sample: train, audit, report. A few minutes."""
-    require_extra("train", "seedspread quickstart")
-    from rich.console import Console
-
-    from seedspread.report.quickstart import quickstart as carry_out
-
-    carry_out(store, workers, Console(highlight=False))

@@ -3,14 +3,16 @@
 import json as jsonlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from seedspread.errors import SeedspreadError
 
 if TYPE_CHECKING:
-    from seedspread.report.material import Material
+    from rich.status import Status
+
+    from seedspread.report.page import Report
 
 Source = Annotated[
     Path | None,
@@ -21,6 +23,10 @@ Studies = Annotated[
     typer.Option(
         "--study", help="Report on this study; may be repeated. By default all that the store records."
     ),
+]
+Value = Annotated[
+    str | None,
+    typer.Option(help="The metric, or a table's column with one number per run; a study's own by default."),
 ]
 DataDir = Annotated[Path | None, typer.Option(help="The data folder, for --study on partial data.")]
 
@@ -38,7 +44,7 @@ def report(
         Path | None, typer.Option(help="Write every table as LaTeX, Markdown, CSV here.")
     ] = None,
     data_dir: DataDir = None,
-    value: Annotated[str, typer.Option(help="Of a table: the column with one number per run.")] = "accuracy",
+    value: Value = None,
     group: Annotated[str, typer.Option(help="Of a table: the column that is compared.")] = "margin_type",
     reference: Annotated[str, typer.Option(help="Of a table: the level to compare with.")] = "subtract",
     block: Annotated[list[str] | None, typer.Option(help="Of a table: tells a seed's runs apart.")] = None,
@@ -49,25 +55,24 @@ def report(
     """Write a page with the answer, every table and every figure: one file that opens offline."""
     from rich.console import Console
 
+    from seedspread.api import store_material
     from seedspread.report.export import check_page, write_figures, write_page, write_tables
+    from seedspread.report.from_published import from_published
+    from seedspread.report.from_table import from_table
     from seedspread.report.page import Report
 
     if published == (source is not None):
         raise SeedspreadError("give a store or a table to report on, or --published, and not both")
     page = out or (None if figures or tables else Path("report.html"))
     check_page(page)
-    console = Console(stderr=True)
-    with console.status("reading ...") as status:
-
-        def tell(what: str) -> None:
-            status.update(f"{what} ...")
-
-        if source is not None and source.is_file():
-            from seedspread.report.from_table import from_table
-
-            material = from_table(source, value, group, reference, block, seed, by)
+    with Console(stderr=True).status("reading ...") as status:
+        tell = _teller(status)
+        if source is None:
+            material = from_published()
+        elif source.is_file():
+            material = from_table(source, value or "accuracy", group, reference, block, seed, by)
         else:
-            material = _material(source, study, data_dir, tell)
+            material = store_material(source, study or (), value=value, data_dir=data_dir, tell=tell)
         tell("making the page")
         made = Report(material)
         if page:
@@ -75,22 +80,7 @@ def report(
         drawn = write_figures(made, figures, tell) if figures else []
         written = write_tables(made, tables) if tables else []
     if json:
-        answer = made.answer
-        typer.echo(
-            jsonlib.dumps(
-                {
-                    "page": None if page is None else str(page),
-                    "question": answer.question,
-                    "answer": answer.short,
-                    "details": [{"setting": title, "verdict": said} for title, said in answer.details],
-                    "advice": answer.advice,
-                    "mind": answer.caveats,
-                    "figures": [str(path) for path in drawn],
-                    "tables": [str(path) for path in written],
-                },
-                indent=2,
-            )
-        )
+        typer.echo(jsonlib.dumps(_values(made, page, drawn, written), indent=2))
         return
     typer.echo(made.answer.short)
     if page:
@@ -101,15 +91,22 @@ def report(
         typer.echo(f"{len(written)} tables in {tables}")
 
 
-def _material(
-    source: Path | None, study: list[str] | None, data_dir: Path | None, tell: Callable[[str], None]
-) -> "Material":
-    from seedspread.report.from_published import from_published
-    from seedspread.report.from_store import from_store
+def _teller(status: "Status") -> Callable[[str], None]:
+    return lambda what: status.update(f"{what} ...")
 
-    if source is None:
-        return from_published()
-    return from_store(source, study or (), data_dir, tell)
+
+def _values(made: "Report", page: Path | None, drawn: list[Path], written: list[Path]) -> dict[str, Any]:
+    answer = made.answer
+    return {
+        "page": None if page is None else str(page),
+        "question": answer.question,
+        "answer": answer.short,
+        "details": [{"setting": title, "verdict": said} for title, said in answer.details],
+        "advice": answer.advice,
+        "mind": answer.caveats,
+        "figures": [str(path) for path in drawn],
+        "tables": [str(path) for path in written],
+    }
 
 
 def serve(
@@ -119,17 +116,18 @@ def serve(
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")] = 8000,
     study: Studies = None,
+    value: Value = None,
     data_dir: DataDir = None,
 ) -> None:
     """Show the report of a store while a campaign runs: new runs appear by themselves."""
     from rich.console import Console
 
-    from seedspread.report.from_store import from_store
+    from seedspread.api import store_material
     from seedspread.report.page import Report
     from seedspread.report.server import LiveReport, make_server, signature
 
     def make() -> Report:
-        return Report(from_store(store, study or (), data_dir, lambda _: None))
+        return Report(store_material(store, study or (), value=value, data_dir=data_dir))
 
     with Console(stderr=True).status("making the page ..."):
         live = LiveReport(make, lambda: signature(store))

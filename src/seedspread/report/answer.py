@@ -37,12 +37,12 @@ def answer(material: Material) -> Answer:
     pairs = [(s, c) for s in material.settings for c in s.comparisons]
     groups = list(dict.fromkeys((c.group, c.reference) for _, c in pairs))
     factors = {s.group for s, _ in pairs}
-    question = "Does the change alter how much results spread over seeds?"
+    metrics = {s.metric.title or s.metric.name for s, _ in pairs if s.metric.name != "accuracy"}
+    what = f"{metrics.pop()} spreads" if len(metrics) == 1 else "results spread"
+    question = f"Does the change alter how much {what} over seeds?"
     if len(groups) == 1 and len(factors) == 1:
         arm, reference = groups[0]
-        question = (
-            f"Does {arm} instead of {reference} ({factors.pop()}) change how much results spread over seeds?"
-        )
+        question = f"Does {arm} instead of {reference} ({factors.pop()}) change how much {what} over seeds?"
     return Answer(
         question=question,
         short=_short(pairs),
@@ -150,7 +150,7 @@ def _about_the_clamp(s: Setting) -> list[str]:
         or min(s.comparisons[0].seeds) < 2
     ):
         return []
-    accuracy = next(p.mean for p in s.comparisons[0].pooled if p.group == "clamp") / 100
+    accuracy = s.metric.as_share(next(p.mean for p in s.comparisons[0].pooled if p.group == "clamp"))
     found = advise(float(rates.mean[0]), clamp=True, accuracy=accuracy, pair_share=shares[0])
     return [f"The paper's rule of thumb for {s.name}: {found.sentence} {' '.join(found.reasons)}"]
 

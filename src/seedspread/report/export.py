@@ -6,7 +6,7 @@ from pathlib import Path
 from seedspread.atomic import replacing
 from seedspread.report.drawn import write_chart
 from seedspread.report.page import Report
-from seedspread.report.plans import ReportError
+from seedspread.report.studies import ReportError
 from seedspread.report.table import Table, to_csv, to_latex, to_markdown
 
 _FORMS: dict[str, Callable[[Table], str]] = {"tex": to_latex, "md": to_markdown, "csv": to_csv}

@@ -1,13 +1,14 @@
 """A report's material from the paper's own per-seed numbers."""
 
-from seedspread import __version__
+from seedspread.metrics import metric_of
 from seedspread.published.check import check_paper
 from seedspread.published.page import MAIN, audit_published
 from seedspread.published.values import SETTINGS, per_seed, series
 from seedspread.report.layers import Profile
 from seedspread.report.material import Material, Run, Setting, ordered, slug
 from seedspread.report.scale import PAPER, TITLES, paper_config
-from seedspread.stats.result import AuditResult
+from seedspread.stats.audited import AuditResult
+from seedspread.version import __version__
 
 # Published profiles: setting, quantity, arm, and by what name the values are known.
 _RATES = {"cifar10": "cifar10 standard", "cifar10-low": "cifar10 low", "cifar100": "cifar100", "svhn": "svhn"}
@@ -55,7 +56,7 @@ def _setting(name: str, found: AuditResult) -> Setting:
         arms=("clamp", "subtract"),
         group="margin_type",
         block="stability",
-        value="test accuracy (%)",
+        metric=metric_of("accuracy").shown[0],
         runs=runs,
         comparisons=tuple(c for c in found.comparisons if c.stratum == name),
         audit=found,

@@ -1,8 +1,6 @@
-"""A report's material from a store: by its record of studies, by named studies, or by its runs alone."""
+"""A report's material from a store: by its record of studies, by given studies, or by its runs alone."""
 
-import json
 import math
-from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -10,13 +8,10 @@ from typing import Any
 
 import pandas as pd
 
-from seedspread import __version__
-from seedspread.campaign.plan import Plan, PlannedRun
-from seedspread.campaign.store import RunState, Store
-from seedspread.campaign.study import AuditSpec
 from seedspread.config import RunConfig
+from seedspread.metrics import metric_of
 from seedspread.objective.schedule import layer_margins
-from seedspread.report.layers import read_layers
+from seedspread.report.layers import RunLayers, read_layers
 from seedspread.report.material import (
     Material,
     Run,
@@ -28,39 +23,51 @@ from seedspread.report.material import (
     slug,
     try_audit,
 )
-from seedspread.report.plans import ReportError, plans_of
-from seedspread.report.scale import TITLES, paper_setting, scale_of
+from seedspread.report.provenance import provenance
+from seedspread.report.scale import TITLES, UNKNOWN, paper_setting, scale_of
+from seedspread.report.studies import ReportError, config_of, studies_of
+from seedspread.runs.store import FINISHED, RunState, Store
+from seedspread.runs.studies import AuditSpec, RecordedCell, RecordedStudy
+from seedspread.runs.table import as_table, read_row
 from seedspread.stats.audit import audit
-from seedspread.stats.result import AuditResult, Comparison
-from seedspread.stats.runs import read_run
+from seedspread.stats.audited import AuditResult
+from seedspread.stats.result import Comparison
 from seedspread.stats.table import TableError
 from seedspread.stats.verdict import verdict
 
 Tell = Callable[[str], None]
-VALUE = "test accuracy (%)"
 
 
-def from_store(path: Path, studies: Iterable[str], data_dir: Path | None, tell: Tell) -> Material:
-    """Everything a store holds; what is missing is said, and is no error."""
+def from_store(
+    path: Path, studies: Iterable[RecordedStudy] = (), value: str | None = None, tell: Tell = lambda _: None
+) -> Material:
+    """Everything a store holds; what is missing is said, and is no error.
+
+    Args:
+        path: the store.
+        studies: what is reported; by default what the store remembers.
+        value: the metric; by default each study's own.
+        tell: hears what is being done.
+    """
     if not path.is_dir():
         raise ReportError(f"{path} is not a folder of runs; make one with: seedspread campaign run STUDY")
     store = Store(path)
     tell("looking for studies")
-    plans, problems = plans_of(store, studies, data_dir)
+    found, problems = studies_of(store, studies)
     settings: list[Setting] = []
-    for plan in plans:
-        settings += _Reading(plan, tell, problems).settings()
-    found = ordered(_once(settings))
-    across, family = _across(found, tell)
-    found = _adjusted(found, across, family)
+    for study in found:
+        settings += _Reading(study, store, value, tell, problems).settings()
+    shown = ordered(_once(settings))
+    across, family = _across(shown, tell)
+    shown = _adjusted(shown, across, family)
     return Material(
-        title=_title(plans, path),
+        title=_title(found, path),
         source=relative(path.absolute()),
-        settings=found,
+        settings=shown,
         across=across,
-        notes=tuple(dict.fromkeys(p.study.note for p in plans if p.study.note)),
+        notes=tuple(dict.fromkeys(study.note for study in found if study.note)),
         problems=tuple(dict.fromkeys(_inside(path, line) for line in [*problems, *store.problems()])),
-        provenance=_provenance(store, plans, found),
+        provenance=provenance(store, found, shown),
     )
 
 
@@ -85,28 +92,32 @@ def _inside(store: Path, line: str) -> str:
     return line
 
 
-def _title(plans: list[Plan], path: Path) -> str:
-    titles = [plan.study.title for plan in plans]
+def _title(studies: list[RecordedStudy], path: Path) -> str:
+    titles = [study.title for study in studies]
     return titles[0] if len(titles) == 1 else f"{len(titles)} studies in {relative(path.absolute())}"
 
 
 class _Reading:
     """The settings of one study."""
 
-    def __init__(self, plan: Plan, tell: Tell, problems: list[str]) -> None:
-        self._plan, self._tell, self._problems = plan, tell, problems
-        self._spec = plan.study.audit
+    def __init__(
+        self, study: RecordedStudy, store: Store, value: str | None, tell: Tell, problems: list[str]
+    ) -> None:
+        self._study, self._store, self._tell, self._problems = study, store, tell, problems
+        self._spec = study.audit
+        own = study.audit.value if study.audit else "accuracy"
+        self._stored = value or own
+        # People read shares in per cent.
+        self._metric, self._factor = metric_of(self._stored).shown
 
     def settings(self) -> list[Setting]:
-        spec, name = self._spec, self._plan.study.name
-        states = self._plan.states()
-        levels: dict[str, list[PlannedRun]] = {}
-        for run in self._plan.runs:
-            by = str(dict(run.named.cell)[spec.by]) if spec and spec.by and spec.by != "study" else ""
-            levels.setdefault(by, []).append(run)
-        self._tell(f"reading {name}")
-        rows = {level: self._rows(runs, states) for level, runs in levels.items()}
-        frame = pd.DataFrame([row for found in rows.values() for row, _ in found])
+        states = self._store.states(self._study.keys)
+        levels: dict[str, list[RecordedCell]] = {}
+        for cell in self._study.cells:
+            levels.setdefault(_level(cell, self._spec), []).append(cell)
+        self._tell(f"reading {self._study.name}")
+        rows = {level: self._rows(cells, states) for level, cells in levels.items()}
+        frame = as_table((row for found in rows.values() for row, _ in found), self._store.path)
         found = self._audit(frame)
         return [self._setting(level, levels[level], rows[level], states, found) for level in levels]
 
@@ -115,58 +126,70 @@ class _Reading:
             return "the study names no comparison, so there is no audit"
         if frame.empty:
             return "no run is finished yet"
-        frame.attrs["store"] = str(self._plan.store.path)
-        by = "level" if self._spec.by and self._spec.by != "study" else None
-        result: AuditResult | str = try_audit(frame, self._spec, by, self._tell)
-        return result
+        by = "level" if _has_levels(self._spec) else None
+        return try_audit(frame, self._metric, self._spec, by, self._tell)
 
-    def _rows(self, runs: list[PlannedRun], states: dict[str, RunState]) -> list[tuple[dict[str, Any], Run]]:
-        out = []
-        spec = self._spec
-        for planned in runs:
-            if states[planned.key].state not in ("done", "collapsed"):
-                continue
-            folder = self._plan.store.folder(planned.key)
-            row = read_run(folder)
-            if isinstance(row, str):
-                self._problems.append(row)
-                continue
-            if not math.isfinite(row["accuracy"]):
-                self._problems.append(f"{folder}: its accuracy is not a number, and it is left out")
-                continue
-            layers = read_layers(folder, tuple(layer_margins(planned.named.config)))
-            if isinstance(layers, str):
-                self._problems.append(layers)
-            cell = dict(planned.named.cell)
-            value = 100 * row["accuracy"]
-            named = {k: str(v) for k, v in cell.items()} | {"seed": planned.named.seed}
-            level = str(cell[spec.by]) if spec and spec.by and spec.by != "study" else ""
-            arm = str(cell[spec.group]) if spec else planned.named.title.rsplit(", seed", 1)[0]
-            block = ", ".join(str(cell[b]) for b in spec.block) if spec else ""
-            run = Run(
-                arm, block, str(planned.named.seed), value, planned.key, row["collapsed"],
-                _clamps(planned.named.config),
-                None if isinstance(layers, str) else layers,
-            )  # fmt: skip
-            shares = {"accuracy": value, "majority": 100 * row["majority"]}
-            out.append((row | named | shares | {"level": level}, run))
-        return out
+    def _rows(
+        self, cells: list[RecordedCell], states: dict[str, RunState]
+    ) -> list[tuple[dict[str, Any], Run]]:
+        return [
+            found
+            for cell in cells
+            for seed, key in cell.runs.items()
+            if states[key].state in FINISHED and (found := self._row(cell, seed, key)) is not None
+        ]
+
+    def _row(self, cell: RecordedCell, seed: int, key: str) -> tuple[dict[str, Any], Run] | None:
+        """A finished run as a row of the table to audit and as a run of the report; None if it is no use."""
+        folder, name = self._store.folder(key), self._stored
+        row = read_row(folder, [name])
+        if isinstance(row, str):
+            self._problems.append(row)
+            return None
+        if not math.isfinite(row.get(name, math.nan)):
+            self._problems.append(f"{folder}: it has no {name} that is a number, and is left out")
+            return None
+        value = self._factor * row[name]
+        scaled = {name: value}
+        if f"chance.{name}" in row:
+            scaled[f"chance.{name}"] = self._factor * row[f"chance.{name}"]
+        config = config_of(cell)
+        run = Run(
+            arm=str(cell.levels[self._spec.group]) if self._spec else cell.title,
+            block=", ".join(str(cell.levels[b]) for b in self._spec.block) if self._spec else "",
+            seed=str(seed),
+            value=value,
+            key=key,
+            collapsed=row["collapsed"],
+            clamps=config is not None and _clamps(config),
+            layers=None if config is None else self._layers(folder, config),
+        )
+        levels = {factor: str(level) for factor, level in cell.levels.items()}
+        return row | levels | scaled | {"seed": seed, "level": _level(cell, self._spec)}, run
+
+    def _layers(self, folder: Path, config: RunConfig) -> RunLayers | None:
+        layers = read_layers(folder, tuple(layer_margins(config)))
+        if isinstance(layers, str):
+            self._problems.append(layers)
+            return None
+        return layers
 
     def _setting(
         self,
         level: str,
-        planned: list[PlannedRun],
+        cells: list[RecordedCell],
         rows: list[tuple[dict[str, Any], Run]],
         states: dict[str, RunState],
         found: "AuditResult | str",
     ) -> Setting:
-        study, spec = self._plan.study, self._spec
+        study, spec = self._study, self._spec
         runs = [run for _, run in rows]
-        config = _typical(planned)
-        paper = paper_setting(config) if spec and spec.group == "margin_type" else None
+        config = _typical(cells)
+        paper = _paper(config, spec, self._stored)
         partial = any("partial" in str(row["dataset"]) for row, _ in rows)
-        arms = _arms(planned, spec)
-        audited = None if isinstance(found, str) or _same_runs(planned, spec) else found
+        arms = _arms(cells, spec)
+        same = _same_runs(cells, spec)
+        audited = None if isinstance(found, str) or same else found
         comparisons = tuple(c for c in audited.comparisons if c.stratum == level) if audited else ()
         name = TITLES[paper] if paper else f"{study.name}: {level}" if level else study.name
         return Setting(
@@ -178,41 +201,50 @@ class _Reading:
             arms=arms,
             group=spec.group if spec else "",
             block=", ".join(spec.block) if spec else "",
-            value=VALUE,
+            metric=self._metric,
             runs=tuple(runs),
             comparisons=comparisons,
             audit=audited,
-            why=_why(found, comparisons, planned, spec),
+            why=_why(found, comparisons, same),
             config=config,
-            configs=tuple({r.named.cell: r.named.config for r in planned}.values()),
-            scale=scale_of(config, paper, partial),
+            configs=tuple(c for cell in cells if (c := config_of(cell)) is not None),
+            scale=UNKNOWN if config is None else scale_of(config, paper, partial),
             profiles=arm_profiles(runs, arms),
             courses=arm_courses(runs, arms),
-            states={r.key: states[r.key] for r in planned},
+            states={key: states[key] for cell in cells for key in cell.runs.values()},
         )
 
 
-def _why(
-    found: "AuditResult | str",
-    comparisons: tuple[Comparison, ...],
-    planned: list[PlannedRun],
-    spec: AuditSpec | None,
-) -> str:
+def _has_levels(spec: AuditSpec | None) -> bool:
+    return spec is not None and spec.by is not None and spec.by != "study"
+
+
+def _level(cell: RecordedCell, spec: AuditSpec | None) -> str:
+    return str(cell.levels[spec.by]) if spec is not None and spec.by and _has_levels(spec) else ""
+
+
+def _paper(config: RunConfig | None, spec: AuditSpec | None, value: str) -> str | None:
+    """The paper's setting: it has accuracies only, of margin types."""
+    asked = config is not None and spec is not None and spec.group == "margin_type" and value == "accuracy"
+    return paper_setting(config) if config is not None and asked else None
+
+
+def _why(found: "AuditResult | str", comparisons: tuple[Comparison, ...], same: bool) -> str:
     """Why there is no comparison; empty if there is one."""
     if comparisons:
         return ""
-    if _same_runs(planned, spec):
+    if same:
         return "its arms are the same runs: what is compared makes no difference to this way of training"
     return found if isinstance(found, str) else "an arm has no finished run yet"
 
 
-def _same_runs(planned: list[PlannedRun], spec: AuditSpec | None) -> bool:
+def _same_runs(cells: list[RecordedCell], spec: AuditSpec | None) -> bool:
     """Arms that share a run cannot be compared: cross entropy, for one, has no margin."""
     if spec is None:
         return False
     arms: dict[str, set[str]] = {}
-    for run in planned:
-        arms.setdefault(str(dict(run.named.cell)[spec.group]), set()).add(run.key)
+    for cell in cells:
+        arms.setdefault(str(cell.levels[spec.group]), set()).update(cell.runs.values())
     return sum(map(len, arms.values())) > len(set().union(*arms.values()))
 
 
@@ -220,16 +252,17 @@ def _clamps(config: RunConfig) -> bool:
     return config.objective.margin_type == "clamp" and config.training.rule != "cross_entropy"
 
 
-def _typical(planned: list[PlannedRun]) -> RunConfig:
+def _typical(cells: list[RecordedCell]) -> RunConfig | None:
     """A run that clamps, if there is one: its margins are the setting's."""
-    clamps = [r for r in planned if r.named.config.objective.margin_type == "clamp"]
-    return (clamps or planned)[0].named.config
+    configs = [config for cell in cells if (config := config_of(cell)) is not None]
+    clamps = [config for config in configs if config.objective.margin_type == "clamp"]
+    return next(iter(clamps or configs), None)
 
 
-def _arms(planned: list[PlannedRun], spec: AuditSpec | None) -> tuple[str, ...]:
+def _arms(cells: list[RecordedCell], spec: AuditSpec | None) -> tuple[str, ...]:
     if spec is None:
-        return tuple(dict.fromkeys(r.named.title.rsplit(", seed", 1)[0] for r in planned))
-    levels = dict.fromkeys(str(dict(r.named.cell)[spec.group]) for r in planned)
+        return tuple(dict.fromkeys(cell.title for cell in cells))
+    levels = dict.fromkeys(str(cell.levels[spec.group]) for cell in cells)
     return (*(a for a in levels if a != spec.reference), spec.reference)
 
 
@@ -276,48 +309,3 @@ def _adjusted(
         c = replace(s.comparisons[0], p_holm=adjusted[family[s.id]])
         out.append(replace(s, comparisons=(replace(c, verdict=verdict(c, len(family))),)))
     return tuple(out)
-
-
-def _provenance(
-    store: Store, plans: list[Plan], settings: tuple[Setting, ...]
-) -> tuple[tuple[str, str], ...]:
-    """The facts at the foot, from every finished run."""
-    seen: dict[str, Counter[str]] = {}
-    for key in dict.fromkeys(r.key for plan in plans for r in plan.runs):
-        for name, value in _facts(store.folder(key)):
-            seen.setdefault(name, Counter())[value] += 1
-    facts = [("made by", f"seedspread {__version__}")]
-    facts += [(name, _listed(counts)) for name, counts in seen.items() if name != "ended"]
-    if seen.get("ended"):
-        facts.append(("last run ended", max(seen["ended"])))
-    seeds = {s.title: sorted({r.seed for r in s.runs}, key=lambda x: (len(x), x)) for s in settings}
-    facts += [(f"seeds of {title}", ", ".join(found) or "none yet") for title, found in seeds.items()]
-    return tuple(facts)
-
-
-def _facts(folder: Path) -> list[tuple[str, str]]:
-    try:
-        result = json.loads((folder / "result.json").read_bytes())
-        provenance = json.loads((folder / "provenance.json").read_bytes())
-        versions = ", ".join(f"{k} {v}" for k, v in sorted(provenance["versions"].items()))
-        return [
-            ("data", f"{result['dataset']}, fingerprint {result['fingerprint']}"),
-            ("trained with", versions),
-            ("Python", str(provenance["python"])),
-            ("machine", _machine(provenance)),
-            ("ended", str(provenance["ended"])[:19].replace("T", " ") + " UTC"),
-        ]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return []
-
-
-def _machine(provenance: dict[str, Any]) -> str:
-    processor = f", {provenance['processor']}" if provenance.get("processor") else ""
-    threads = provenance["threads"]
-    return f"{provenance['platform']}{processor}, {threads} thread{'' if threads == 1 else 's'} per run"
-
-
-def _listed(counts: Counter[str]) -> str:
-    if len(counts) == 1:
-        return next(iter(counts))
-    return "; ".join(f"{value} ({times} runs)" for value, times in counts.most_common())

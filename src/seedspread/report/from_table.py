@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from seedspread import __version__
 from seedspread.report.material import Material, Run, Setting, ordered, relative, slug
 from seedspread.report.scale import Scale
 from seedspread.stats.audit import audit
-from seedspread.stats.result import AuditResult, Strip
+from seedspread.stats.audited import AuditResult
+from seedspread.stats.result import Strip
+from seedspread.version import __version__
 
 
 def from_table(
@@ -42,7 +43,7 @@ def _setting(found: AuditResult, stratum: str, path: Path) -> Setting:
         arms=arms,
         group=found.group,
         block=", ".join(found.blocks),
-        value=found.value,
+        metric=found.metric,
         runs=tuple(run for strip in strips for run in _runs(strip)),
         comparisons=comparisons,
         audit=found,

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from seedspread.metrics import metric_of
 from seedspread.report.chart import COLOURS, Axis, Chart, Mark, Panel, floats, layer_colour, log_ticks
 from seedspread.report.figures import arm_colour
 from seedspread.report.layers import Course, Profile, profile
@@ -13,6 +14,7 @@ from seedspread.stats.correlation import seed_correlation
 from seedspread.stats.verdict import between
 
 _RATE = "clamp activation rate (%)"
+_PER_CENT = 100
 _GRADIENT = "gradient norm"
 
 
@@ -21,11 +23,13 @@ def profile_chart(material: Material, s: Setting) -> Chart | None:
     rates, norms = s.profiles.get("rate", {}), s.profiles.get("gradient", {})
     low = material.paper("cifar10-low") if s.paper == "cifar10" else None
     lines = [
-        _profile_marks(_rate_name(arm, p), p, arm_colour(s, arm), i + 3 * p.would_be, 100)
+        _profile_marks(_rate_name(arm, p), p, arm_colour(s, arm), i + 3 * p.would_be, _PER_CENT)
         for i, (arm, p) in enumerate(rates.items())
     ]
     if low is not None and "clamp" in low.profiles.get("rate", {}):
-        lines.append(_profile_marks("clamp, low margin", low.profiles["rate"]["clamp"], COLOURS[2], 2, 100))
+        lines.append(
+            _profile_marks("clamp, low margin", low.profiles["rate"]["clamp"], COLOURS[2], 2, _PER_CENT)
+        )
     if s.paper == "cifar10-low" and not norms and material.paper("cifar10") is not None:
         return None  # its rates stand beside the standard margin's
     panels = []
@@ -85,13 +89,13 @@ def _band(
 ) -> Mark:
     """A norm is positive: a band ends at a tenth of its mean, on a logarithmic axis; a share ends at 100%."""
     low = np.maximum(mean - sd, mean / 10 if positive else 0)
-    high = mean + sd if positive else np.minimum(mean + sd, 100)
+    high = mean + sd if positive else np.minimum(mean + sd, _PER_CENT)
     return Mark("band", name, x, floats(mean), floats(low), floats(high), colour=colour)
 
 
 def _profile_words(rates: dict[str, Profile], norms: dict[str, Profile]) -> str:
     said = [
-        f"{_rate_name(arm, p)} rate from {100 * p.mean[0]:.1f}% at layer 0 to {100 * p.mean[-1]:.1f}% at "
+        f"{_rate_name(arm, p)} rate from {p.mean[0]:.1%} at layer 0 to {p.mean[-1]:.1%} at "
         f"layer {len(p.mean) - 1}"
         for arm, p in rates.items()
     ]
@@ -110,7 +114,7 @@ def course_chart(s: Setting, quantity: str) -> Chart | None:
     rate = quantity == "rate"
     panels = []
     for arm, c in found.items():
-        marks = _course_marks(c, 100 if rate else 1)
+        marks = _course_marks(c, _PER_CENT if rate else 1)
         panels.append(Panel(_rate_name(arm, c) if rate else arm, Axis("epoch"), Axis(), marks))
     # One scale for all panels, so that they can be compared by eye.
     marks = tuple(mark for panel in panels for mark in panel.marks)
@@ -121,7 +125,7 @@ def course_chart(s: Setting, quantity: str) -> Chart | None:
         f"{s.id}-{quantity}-over-training",
         f"{what} over training: {s.name}",
         "Means over each epoch's batches, as they were trained; a line per layer, bands ±1 sd over seeds.",
-        _course_words(found, 100 if rate else 1),
+        _course_words(found, _PER_CENT if rate else 1),
         tuple(panels),
         s.origin,
     )
@@ -151,13 +155,13 @@ def _course_words(found: dict[str, Course], times: float) -> str:
 
 
 def rate_accuracy_chart(s: Setting) -> Chart | None:
-    """Per seed: the rate at layer 0 against the final accuracy, with the correlation."""
+    """Per seed: the rate at layer 0 against what is measured at the end, with the correlation."""
     marks, said = [], []
     for i, arm in enumerate(s.arms):
         runs = [r for r in s.of(arm) if r.layers is not None]
         if not runs:
             continue
-        rates = [100 * r.layers.rate[0] for r in runs if r.layers is not None]
+        rates = [_PER_CENT * r.layers.rate[0] for r in runs if r.layers is not None]
         name = arm if all(r.clamps for r in runs) else f"{arm} (would-be)"
         labels = tuple(f"{r.label}\nrate {x:.1f}%" for r, x in zip(runs, rates, strict=True))
         marks.append(
@@ -173,7 +177,7 @@ def rate_accuracy_chart(s: Setting) -> Chart | None:
     panel = Panel("", Axis(f"{_RATE} at layer 0"), Axis(s.value), tuple(marks))
     return Chart(
         f"{s.id}-rate-and-accuracy",
-        f"Rate and accuracy, seed by seed: {s.name}",
+        f"Rate and {s.metric.name}, seed by seed: {s.name}",
         "Does a seed whose clamp cuts more end elsewhere? Correlations, 95% intervals, the seed as the unit: "
         f"{words}.",
         f"Layer-0 rate against final value. {words}.",
@@ -183,7 +187,8 @@ def rate_accuracy_chart(s: Setting) -> Chart | None:
 
 
 def accuracy_chart(s: Setting) -> Chart | None:
-    """Accuracy of a probe on every layer, where runs have them."""
+    """Accuracy of a probe on every layer, where runs have them, whatever the report is about."""
+    metric, factor = metric_of("accuracy").shown
     marks: list[Mark] = []
     said = []
     for i, arm in enumerate(s.arms):
@@ -193,7 +198,7 @@ def accuracy_chart(s: Setting) -> Chart | None:
             continue
         layers = [k for k, _ in probes[0]]
         band = profile(
-            [r.seed for r in runs], [100 * np.array([a for _, a in p]) for p in probes], would_be=False
+            [r.seed for r in runs], [factor * np.array([a for _, a in p]) for p in probes], would_be=False
         )
         mean, colour = band.mean, arm_colour(s, arm)
         if band.sd is not None:
@@ -210,7 +215,7 @@ def accuracy_chart(s: Setting) -> Chart | None:
     if not marks:
         return None
     ticks = tuple((float(k), str(k)) for k in sorted({int(x) for m in marks for x in m.x}))
-    panel = Panel("", Axis("layer", ticks=ticks), Axis(s.value), tuple(marks))
+    panel = Panel("", Axis("layer", ticks=ticks), Axis(metric.label), tuple(marks))
     return Chart(
         f"{s.id}-accuracy-by-layer",
         f"Accuracy by layer: {s.name}",

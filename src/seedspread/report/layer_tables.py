@@ -35,7 +35,7 @@ def _joined(margins: list[list[str]], layer: int) -> str:
 
 
 def _percent(share: float | None) -> str:
-    return "-" if share is None else f"{100 * share:.1f}%"
+    return "-" if share is None else f"{share:.1%}"
 
 
 def _columns(beside: Beside, measured: Sequence[str], derived: str) -> tuple[Column, ...]:
@@ -68,7 +68,7 @@ def rates_by_margin(material: Material) -> Table | None:
     for layer, (a, b, x, y) in enumerate(zip_longest(first.mean, second.mean, *paper)):
         own = (_joined(margins, layer), _percent(a), _percent(b))
         printed = (_joined(theirs, layer), _percent(x), _percent(y))
-        cut = "-" if a is None or b is None or a == 0 else f"{100 * (1 - b / a):.1f}%"
+        cut = "-" if a is None or b is None or a == 0 else f"{1 - b / a:.1%}"
         stated = beside.printed(7, names, f"reduction {layer}")
         rows.append(
             _row(beside, str(layer), own, printed, (cut, stated if stated == "-" else _unit(stated, "%")))

@@ -1,16 +1,15 @@
 """Rates and gradient norms by layer, at the end and over training, read from runs' folders without torch."""
 
-import json
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
 
 from seedspread.objective.histogram import rate_from_histogram, rates_from_histograms
+from seedspread.runs.folder import RunFolder
+from seedspread.runs.record import UNREADABLE
 from seedspread.stats.bands import Band, Floats, over_seeds
 
 # More epochs than this cannot be told apart in a picture; every so many-th is kept.
@@ -49,8 +48,8 @@ def read_layers(folder: Path, margins: tuple[float, ...]) -> RunLayers | str:
     follows from the stored similarities.
     """
     try:
-        return _read(str(folder), margins, (folder / "result.json").stat().st_mtime_ns)
-    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
+        return _read(str(folder), margins, RunFolder(folder).finished_at())
+    except UNREADABLE as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         return f"{folder}: its layers cannot be read: {reason}"
 
@@ -58,17 +57,16 @@ def read_layers(folder: Path, margins: tuple[float, ...]) -> RunLayers | str:
 @lru_cache(maxsize=20_000)
 def _read(folder: str, margins: tuple[float, ...], _: int) -> RunLayers:
     """A finished run never changes: a page that is made again and again reads it once."""
-    where = Path(folder)
-    result = json.loads((where / "result.json").read_bytes())
+    run = RunFolder(Path(folder))
+    result = run.result()
     layers = result["layers"]
     if len(layers) != len(margins):
         raise ValueError(f"it has {len(layers)} layers where its config has {len(margins)}")
     rate = [layer["clamp_activation_rate"] for layer in layers]
     if None in rate:
-        with safe_open(where / "predictions.safetensors", framework="numpy") as file:
-            histograms = file.get_tensor("similarity_histogram")
+        histograms = run.predictions("similarity_histogram")["similarity_histogram"]
         rate = [rate_from_histogram(h, m) for h, m in zip(histograms, margins, strict=True)]
-    epochs, rates, gradients = _history(where / "history.parquet", margins)
+    epochs, rates, gradients = _history(run, margins)
     return RunLayers(
         rate=np.array(rate, dtype=float),
         gradient=np.array([layer["gradient_norm"] for layer in layers], dtype=float),
@@ -81,10 +79,10 @@ def _read(folder: str, margins: tuple[float, ...], _: int) -> RunLayers:
     )
 
 
-def _history(path: Path, margins: tuple[float, ...]) -> tuple[NDArray[np.int64], Floats, Floats]:
+def _history(run: RunFolder, margins: tuple[float, ...]) -> tuple[NDArray[np.int64], Floats, Floats]:
     """Epochs `(E,)`, rates and gradient norms `(E, L)`, thinned to what a picture can show."""
     columns = ["epoch", "layer", "clamp_activation_rate", "gradient_norm"]
-    table = pq.read_table(path, columns=columns)
+    table = run.history(columns)
     depth = len(margins)
     shown = np.unique(
         np.linspace(0, table.num_rows // depth - 1, _EPOCHS_DRAWN).round().astype(int)
@@ -94,7 +92,7 @@ def _history(path: Path, margins: tuple[float, ...]) -> tuple[NDArray[np.int64],
     gradients = table["gradient_norm"].to_numpy().reshape(-1, depth)[shown]
     rates = table["clamp_activation_rate"].to_numpy().astype(float).reshape(-1, depth)[shown]
     if np.isnan(rates).all():
-        counts = pq.read_table(path, columns=["similarity_histogram"])["similarity_histogram"]
+        counts = run.history(["similarity_histogram"])["similarity_histogram"]
         stacked = np.stack(counts.to_numpy()).reshape(-1, depth, len(counts[0]))[shown]
         rates = np.stack([rates_from_histograms(stacked[:, k], m) for k, m in enumerate(margins)], axis=1)
     return table["epoch"].to_numpy().reshape(-1, depth)[shown, 0] + 1, rates, gradients

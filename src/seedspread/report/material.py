@@ -4,18 +4,19 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
-from seedspread.campaign.store import RunState, State
-from seedspread.campaign.study import AuditSpec
 from seedspread.config import RunConfig
+from seedspread.metrics import Metric
 from seedspread.published.check import Finding
 from seedspread.report.layers import Course, Profile, RunLayers, course, profile
 from seedspread.report.scale import TITLES, UNKNOWN, Scale
+from seedspread.runs.store import RunState, State
+from seedspread.runs.studies import AuditSpec
 from seedspread.stats.audit import audit
-from seedspread.stats.result import AuditResult, Comparison
+from seedspread.stats.audited import AuditResult
+from seedspread.stats.result import Comparison
 from seedspread.stats.table import TableError
 
 
@@ -61,7 +62,7 @@ class Setting:
         arms: the groups, the reference last.
         group: the factor that is compared.
         block: the factors in which a seed is run again, joined.
-        value: what is measured.
+        metric: what is measured, as it is shown.
         runs: those that are finished.
         comparisons: the audit's.
         audit: the whole of it; None where there is none.
@@ -82,7 +83,7 @@ class Setting:
     arms: tuple[str, ...]
     group: str
     block: str
-    value: str
+    metric: Metric
     runs: tuple[Run, ...]
     comparisons: tuple[Comparison, ...] = ()
     audit: AuditResult | None = None
@@ -94,6 +95,11 @@ class Setting:
     courses: dict[str, dict[str, Course]] = field(default_factory=dict)
     states: dict[str, RunState] = field(default_factory=dict)
     studies: str = ""
+
+    @property
+    def value(self) -> str:
+        """What is measured, for an axis or a sentence."""
+        return self.metric.label
 
     @property
     def is_the_papers(self) -> bool:
@@ -195,11 +201,14 @@ def _unlike(names: list[str], taken: tuple[str, ...] = ()) -> list[str]:
     return out
 
 
-def try_audit(frame: pd.DataFrame, spec: AuditSpec, by: str | None, tell: Callable[[str], None]) -> Any:
-    """An audit of `accuracy`, or why there cannot be one."""
+def try_audit(
+    frame: pd.DataFrame, metric: Metric, spec: AuditSpec, by: str | None, tell: Callable[[str], None]
+) -> AuditResult | str:
+    """An audit of a metric, or why there cannot be one."""
     try:
         tell("auditing")
-        return audit(frame, "accuracy", spec.group, spec.reference, list(spec.block) or None, by=by)
+        block = list(spec.block) or None
+        return audit(frame, metric.name, spec.group, spec.reference, block, by=by, metric=metric)
     except TableError as error:
         return str(error)
 

@@ -68,7 +68,7 @@ def _own_line(material: Material, s: Setting) -> tuple[str, ...]:
     pairs = [r.layers.positive_pairs for r in s.runs if r.layers is not None]
     return (
         f"{sum(pairs) / len(pairs):,.0f}" if pairs else "-",
-        f"{100 * profile.mean[0]:.1f}%" if profile is not None else "-",
+        f"{profile.mean[0]:.1%}" if profile is not None else "-",
         digits(c.pooled[0].mean, 1),
         number(c.paper.ratio),
         number(c.headline.ratio),

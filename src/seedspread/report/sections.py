@@ -3,7 +3,14 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from seedspread.report import figures, layer_figures, paper_tables, setting_tables, setup_tables
+from seedspread.report import (
+    figures,
+    layer_figures,
+    paper_tables,
+    setting_tables,
+    setup_tables,
+    trust_figures,
+)
 from seedspread.report.chart import Chart
 from seedspread.report.material import Material, Setting
 from seedspread.report.table import Column, Table, without_empty
@@ -130,7 +137,11 @@ def _across(material: Material, whole: dict[int, Table | None]) -> Section:
 
 
 def _trust(material: Material, whole: dict[int, Table | None]) -> Section:
-    charts = [figures.power_chart(material), figures.floor_chart(material), figures.twins_chart(material)]
+    charts = [
+        trust_figures.power_chart(material),
+        trust_figures.floor_chart(material),
+        trust_figures.twins_chart(material),
+    ]
     return Section("trust", "How far to trust this", (), _kept([*charts, whole[23]]))
 
 

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 import threading
 import time
 from collections.abc import Callable
@@ -13,13 +12,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from seedspread.campaign.record import FOLDER
 from seedspread.errors import SeedspreadError
 from seedspread.report.page import Report
+from seedspread.runs.studies import store_marks
 
 _LOOK_SECONDS = 1.0
 _MINUTE = 60
-_SIGNS = ("result.json", "failure.json", "run.json")
 _LOCAL = ("127.0.0.1", "localhost", "[::1]")
 
 
@@ -32,20 +30,9 @@ def signature(store: Path) -> str:
 
     While runs are at work it also changes every minute: one that dies makes no mark in the store.
     """
-    seen = []
-    try:
-        with os.scandir(store) as entries:
-            names = sorted(e.name for e in entries if e.is_dir() and (not e.name.startswith(".")))
-        for name in names:
-            files = {f.name: f for f in os.scandir(store / name)}
-            seen += [f"{name}/{s} {files[s].stat().st_mtime_ns}" for s in _SIGNS if s in files]
-            if "result.json" not in files and any(f.startswith("lease-") for f in files):
-                seen.append(f"{time.time() // _MINUTE}")
-        records = store / FOLDER
-        seen += [f"{p.name} {p.stat().st_mtime_ns}" for p in sorted(records.glob("*.json"))]
-    except OSError:
-        pass  # files come and go while runs are at work; the next look will do
-    return hashlib.sha256("\n".join(seen).encode()).hexdigest()[:16]
+    marks, under_way = store_marks(store)
+    minute = [str(time.time() // _MINUTE)] if under_way else []
+    return hashlib.sha256("\n".join([*marks, *minute]).encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True)

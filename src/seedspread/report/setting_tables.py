@@ -1,7 +1,7 @@
 """The tables of one setting, in the paper's form: cells, arms, variance tests, every run."""
 
 from seedspread.published.values import per_seed as published_runs
-from seedspread.report.beside import Beside, digits
+from seedspread.report.beside import Beside
 from seedspread.report.material import Material, Run, Setting
 from seedspread.report.table import Column, Table
 from seedspread.stats.result import Summary
@@ -21,11 +21,12 @@ def _number(s: Setting, numbers: dict[str, int]) -> int | None:
 
 
 def _headings(s: Setting) -> tuple[str, ...]:
-    unit = " (%)" if "%" in s.value else ""
+    unit = s.metric.sign
     return ("n", f"mean{unit}", f"sd{unit}", "variance")
 
 
-def _summary(c: Summary) -> tuple[str, ...]:
+def _summary(s: Setting, c: Summary) -> tuple[str, ...]:
+    digits = s.metric.digits
     return (str(c.n), digits(c.mean, 2), digits(c.sd, 3), digits(c.variance, 4))
 
 
@@ -39,7 +40,7 @@ def factorial(material: Material, s: Setting) -> Table | None:
     rows = tuple(
         beside.row(
             (c.group, c.block),
-            _summary(c),
+            _summary(s, c),
             [beside.value(number, m, f"{c.group}/{c.block}") for m in _SUMMARY],
         )
         for c in cells
@@ -55,7 +56,7 @@ def pooled(material: Material, s: Setting) -> Table | None:
         return None
     beside, number = Beside(material, s), _number(s, _POOLED)
     rows = tuple(
-        beside.row((arm,), _summary(found[arm]), [beside.value(number, m, arm) for m in _SUMMARY])
+        beside.row((arm,), _summary(s, found[arm]), [beside.value(number, m, arm) for m in _SUMMARY])
         for arm in s.arms
         if arm in found
     )
@@ -108,7 +109,7 @@ def per_seed(material: Material, s: Setting) -> Table | None:
             if not runs:
                 continue
             name = ", ".join(part for part in (arm, block) if part)
-            rows.append((name, *(_shown(runs.get(x)) for x in seeds), *["-"] * max(extra, 0)))
+            rows.append((name, *(_shown(s, runs.get(x)) for x in seeds), *["-"] * max(extra, 0)))
             beside = paper.get((arm, block)) or (paper.get((arm, "")) if not block else None)
             if beside:
                 muted.add(len(rows))
@@ -126,8 +127,8 @@ def per_seed(material: Material, s: Setting) -> Table | None:
     )  # fmt: skip
 
 
-def _shown(run: Run | None) -> str:
-    return "-" if run is None else f"{run.value:.2f}{' †' if run.collapsed else ''}"
+def _shown(s: Setting, run: Run | None) -> str:
+    return "-" if run is None else f"{s.metric.digits(run.value, 2)}{' †' if run.collapsed else ''}"
 
 
 def _published(s: Setting) -> dict[tuple[str, str], list[str]]:

@@ -1,12 +1,12 @@
 """What was run: the hyperparameters beside the paper's (its Table 2), the runs by state, the verdicts."""
 
-from seedspread.campaign.store import STATES
 from seedspread.config import PIPELINES, RunConfig
 from seedspread.data.catalogue import source_named
 from seedspread.published.check import VERDICTS, Finding
 from seedspread.report.material import Material
 from seedspread.report.scale import paper_config
 from seedspread.report.table import Column, Table
+from seedspread.runs.store import STATES
 
 
 def hyperparameters(material: Material) -> Table | None:

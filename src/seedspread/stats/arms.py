@@ -22,7 +22,7 @@ class Arm:
         block_names: what the codes of `blocks` stand for.
         failed: (n,) runs that were flagged as collapsed.
         folders: (n,) where the runs lie, if they come from a store.
-        majority: the share of the largest class, if the runs know it.
+        chance: what a run that learnt nothing scores, if the runs know it.
     """
 
     name: str
@@ -32,7 +32,7 @@ class Arm:
     block_names: tuple[str, ...] = ("",)
     failed: NDArray[np.bool_] | None = None
     folders: tuple[str, ...] = ()
-    majority: float | None = None
+    chance: float | None = None
 
     @cached_property
     def cells(self) -> dict[int, Floats]:

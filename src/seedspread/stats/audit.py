@@ -9,26 +9,18 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from seedspread.metrics import Metric, metric_of
+from seedspread.runs.table import correct_predictions
 from seedspread.stats import bootstrap, classic, permutation, robust
 from seedspread.stats.arms import Arm, Floats, common_seeds
+from seedspread.stats.audited import AuditResult
 from seedspread.stats.collapse import look_for_collapse
 from seedspread.stats.dependence import are_alike
 from seedspread.stats.dependence import twins as find_twins
 from seedspread.stats.floor import floor_from_accuracies, floor_from_predictions
 from seedspread.stats.forest import forest, holm
 from seedspread.stats.power import BudgetError, detectable_ratio, simulated_detectable
-from seedspread.stats.result import (
-    AuditResult,
-    Comparison,
-    Floor,
-    Forest,
-    Headline,
-    Strip,
-    Summary,
-    Test,
-    Twins,
-)
-from seedspread.stats.runs import correct_predictions
+from seedspread.stats.result import Comparison, Floor, Forest, Headline, Strip, Summary, Test, Twins
 from seedspread.stats.table import Runs, TableError, check_table
 from seedspread.stats.verdict import headline_why, verdict, warnings
 
@@ -52,6 +44,7 @@ def audit(
     random_seed: int = 0,
     chance: float | None = None,
     test_size: int | None = None,
+    metric: Metric | None = None,
 ) -> AuditResult:
     """Did the group change how much the values spread over seeds?
 
@@ -68,31 +61,16 @@ def audit(
         random_seed: the same seed gives the same result to the bit.
         chance: what a run that learnt nothing scores, in the values' units.
         test_size: the number of test examples, for the sampling floor of accuracies.
+        metric: what the values are; by default what the column's name and values tell.
     """
-    if not 0.5 <= level < 1:
-        raise TableError(f"the level must lie between 0.5 and 1; got {level:g}")
-    if resamples < 100:
-        raise TableError(f"resamples must be at least 100; got {resamples}")
-    if chance is not None and not np.isfinite(chance):
-        raise TableError(f"chance must be a finite number; got {chance}")
-    if test_size is not None and test_size < 2:
-        raise TableError(f"test_size must be at least 2; got {test_size}")
+    _check_options(level, resamples, chance, test_size)
     runs = check_table(table, value, group, reference, block, seed, by)
-    strata = runs.strata()
     resamples = min(resamples, max(_FEWEST_RESAMPLES, _DRAWS // len(runs.frame)))
-    setup = _Setup(runs, level, resamples, random_seed, chance, test_size)
-    comparisons, notes = [], list(runs.notes)
-    for number, (name, arms) in enumerate(strata):
-        if arms[0].name != runs.columns.reference or len(arms) < 2:
-            notes.append(f"{name} has no {reference} run to compare with, or nothing else; it was left out.")
-            continue
-        for place, arm in enumerate(arms[1:]):
-            comparisons.append(setup.compare(name, arm, arms[0], (number, place)))
-    if not comparisons:
-        raise TableError(f"no stratum of {by!r} has both {reference!r} and another level of {group!r}")
-    adjusted = holm([c.headline.p for c in comparisons])
-    comparisons = [replace(c, p_holm=p) for c, p in zip(comparisons, adjusted, strict=True)]
-    comparisons = [replace(c, verdict=verdict(c, len(comparisons))) for c in comparisons]
+    if metric is None:
+        numbers = runs.frame["value"].to_numpy(float)
+        metric = metric_of(value, numbers, accuracies=test_size is not None)
+    setup = _Setup(runs, metric, level, resamples, random_seed, chance, test_size)
+    comparisons, notes = _compared(runs, setup)
     return AuditResult(
         source=runs.source,
         value=value,
@@ -107,9 +85,41 @@ def audit(
         random_seed=random_seed,
         comparisons=tuple(comparisons),
         forest=_forest(comparisons, level),
-        notes=tuple(notes),
+        notes=(*runs.notes, *notes),
         values=_strips(runs),
+        metric=metric,
     )
+
+
+def _check_options(level: float, resamples: int, chance: float | None, test_size: int | None) -> None:
+    if not 0.5 <= level < 1:
+        raise TableError(f"the level must lie between 0.5 and 1; got {level:g}")
+    if resamples < 100:
+        raise TableError(f"resamples must be at least 100; got {resamples}")
+    if chance is not None and not np.isfinite(chance):
+        raise TableError(f"chance must be a finite number; got {chance}")
+    if test_size is not None and test_size < 2:
+        raise TableError(f"test_size must be at least 2; got {test_size}")
+
+
+def _compared(runs: Runs, setup: "_Setup") -> tuple[list[Comparison], list[str]]:
+    """Every comparison, adjusted over all of them, and a line on each stratum that has none."""
+    columns = runs.columns
+    found, notes = [], []
+    for number, (name, arms) in enumerate(runs.strata()):
+        if arms[0].name != columns.reference or len(arms) < 2:
+            notes.append(
+                f"{name} has no {columns.reference} run to compare with, or nothing else; it was left out."
+            )
+            continue
+        for place, arm in enumerate(arms[1:]):
+            found.append(setup.compare(name, arm, arms[0], (number, place)))
+    if not found:
+        both = f"both {columns.reference!r} and another level of {columns.group!r}"
+        raise TableError(f"no stratum of {columns.by!r} has {both}")
+    adjusted = holm([c.headline.p for c in found])
+    found = [replace(c, p_holm=p) for c, p in zip(found, adjusted, strict=True)]
+    return [replace(c, verdict=verdict(c, len(found))) for c in found], notes
 
 
 def _forest(comparisons: list[Comparison], level: float) -> Forest | None:
@@ -125,6 +135,7 @@ class _Setup:
     def __init__(
         self,
         runs: Runs,
+        metric: Metric,
         level: float,
         resamples: int,
         random_seed: int,
@@ -133,8 +144,7 @@ class _Setup:
     ) -> None:
         self._runs, self._level, self._resamples = runs, level, resamples
         self._random_seed, self._chance, self._test_size = random_seed, chance, test_size
-        values = runs.frame["value"]
-        self._scale = 100.0 if values.max() > 1.5 else 1.0
+        self._metric = metric
 
     def compare(self, stratum: str, arm: Arm, reference: Arm, place: tuple[int, int]) -> Comparison:
         level = self._level
@@ -158,8 +168,8 @@ class _Setup:
             collapse=look_for_collapse(
                 arm,
                 reference,
-                reference.majority if self._chance is None else self._chance,
-                self._scale,
+                self._metric,
+                self._chance_of(reference),
                 level,
             ),
             floors=self._floors(pair),
@@ -201,18 +211,26 @@ class _Setup:
         )
         return spread + means + shapes
 
+    def _chance_of(self, arm: Arm) -> float | None:
+        known = (self._chance, arm.chance, self._metric.chance)
+        return next((chance for chance in known if chance is not None), None)
+
     def _floors(self, pair: tuple[Arm, Arm]) -> tuple[Floor, ...]:
+        """Of accuracies alone: another metric is no mean of right and wrong answers."""
+        one = self._metric.one
+        if one is None:
+            return ()
         out = []
         for arm in pair:
             correct = self._predictions(arm)
             if correct is not None:
-                out.append(floor_from_predictions(arm.name, correct, self._level, self._scale))
-            elif self._test_size and len(arm.values) > 1 and _are_accuracies(arm.values, self._scale):
-                out.append(floor_from_accuracies(arm.name, arm.values, self._test_size, self._scale))
+                out.append(floor_from_predictions(arm.name, correct, self._level, one))
+            elif self._test_size and len(arm.values) > 1 and _are_accuracies(arm.values, one):
+                out.append(floor_from_accuracies(arm.name, arm.values, self._test_size, one))
         return tuple(out)
 
     def _predictions(self, arm: Arm) -> NDArray[np.bool_] | None:
-        if not arm.folders or self._runs.columns.value != "accuracy":
+        if not arm.folders or self._metric.name != "accuracy":
             return None
         # One run per seed: twins of a seed are not further samples of the seeds.
         _, first = np.unique(arm.seeds, return_index=True)

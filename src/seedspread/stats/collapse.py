@@ -5,11 +5,10 @@ from functools import cache
 import numpy as np
 from scipy import stats
 
+from seedspread.metrics import Metric
 from seedspread.stats.arms import Arm, Floats
 from seedspread.stats.result import Collapse, Failures, Interval, Test
 
-# A value at most this far above a level that needs no learning counts as having learnt nothing.
-_NEAR = 0.01
 _GAP_LEVEL = 0.05
 _NULL_DRAWS = 20_000
 # Beyond this many runs the largest gap says little about modes.
@@ -17,34 +16,36 @@ _MOST = 200
 
 
 def look_for_collapse(
-    arm: Arm, reference: Arm, floor_level: float | None, scale: float, level: float
+    arm: Arm, reference: Arm, metric: Metric, chance: float | None, level: float
 ) -> Collapse:
     """Counts failed runs and looks for two clusters.
 
     Args:
         arm: one arm.
         reference: the other.
-        floor_level: what a run that learnt nothing scores (chance, or the largest class's share), if known.
-        scale: 100 for values in per cent, 1 for shares.
+        metric: what the values are, and which direction is better.
+        chance: what a run that learnt nothing scores, if known.
         level: of the intervals.
     """
     reasons: list[str] = []
-    cuts = [cut for one in (arm, reference) if (cut := _cut(one, reasons)) is not None]
+    better = 1.0 if metric.better == "higher" else -1.0
+    cuts = [cut for one in (arm, reference) if (cut := _cut(one, better, reasons)) is not None]
     counts = []
+    best = metric.best(np.concatenate([arm.values, reference.values]))
     for one in (arm, reference):
         bad = np.zeros(len(one.values), dtype=bool) if one.failed is None else one.failed.copy()
         if bad.any():
             reasons.append(f"{int(bad.sum())} of {len(bad)} {one.name} runs are flagged as collapsed")
-        if floor_level is not None:
-            near = one.values <= floor_level + _NEAR * scale
+        if chance is not None:
+            near = metric.is_no_better(one.values, chance, best)
             if near.any():
                 reasons.append(
                     f"{int(near.sum())} of {len(near)} {one.name} runs score no better than "
-                    f"{floor_level:.4g}, which takes no learning, or at most {_NEAR * scale:g} above"
+                    f"{chance:.4g}, which takes no learning, or hardly better"
                 )
             bad |= near
-        # A seed of either arm that is no better than one arm's lower cluster belongs there.
-        below = [one.seed_codes[one.seed_means <= cut] for cut in cuts]
+        # A seed of either arm that is no better than one arm's worse cluster belongs there.
+        below = [one.seed_codes[better * one.seed_means <= cut] for cut in cuts]
         seeds = np.unique(np.concatenate([one.seeds[bad], *below]))
         counts.append((len(seeds), len(one.seed_codes)))
     if not reasons:
@@ -58,17 +59,23 @@ def look_for_collapse(
     return Collapse(found=True, sentence=sentence, arms=arms, test=_fisher(counts))
 
 
-def _cut(arm: Arm, reasons: list[str]) -> float | None:
-    """The top of the lower cluster, if an arm falls apart into two."""
-    values = arm.seed_means  # twins of a seed fall on one side together, and block means make no clusters
+def _cut(arm: Arm, better: float, reasons: list[str]) -> float | None:
+    """The best of the worse cluster, if an arm falls apart into two; `better` is -1 where lower is better.
+
+    It is turned so that higher is better, as the values are.
+    """
+    values = (
+        better * arm.seed_means
+    )  # twins of a seed fall on one side together, block means make no clusters
     cut, p = largest_gap(values)
     if cut is None or p is None or p >= _GAP_LEVEL:
         return None
     low, high = values[values < cut], values[values > cut]
     if high.min() - low.max() < 2 * max(np.ptp(low), np.ptp(high)):
         return None  # a gap, but no narrower clusters on its sides
+    below, above = (len(low), len(high)) if better > 0 else (len(high), len(low))
     reasons.append(
-        f"{arm.name} falls into two clusters, {len(low)} seeds below {cut:.4g} and {len(high)} above "
+        f"{arm.name} falls into two clusters, {below} seeds below {better * cut:.4g} and {above} above "
         f"(gap test p = {p:.3g})"
     )
     return float(low.max())

@@ -9,7 +9,8 @@ from matplotlib.figure import Figure
 
 from seedspread.atomic import replacing
 from seedspread.errors import SeedspreadError
-from seedspread.stats.result import AuditResult, Comparison
+from seedspread.stats.audited import AuditResult
+from seedspread.stats.result import Comparison
 
 # Okabe and Ito's colours, which colour-blind readers can tell apart.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")

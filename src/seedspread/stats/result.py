@@ -1,9 +1,9 @@
 """What an audit says: plain typed values, no computation."""
 
-import json
-import math
-from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass, field
+from typing import Literal
+
+from seedspread.metrics import Metric
 
 About = Literal["spread", "means", "shape", "failures"]
 
@@ -236,12 +236,13 @@ class Forest:
 
 
 @dataclass(frozen=True)
-class AuditResult:
-    """The audit of a table.
+class AuditValues:
+    """The audit of a table, as plain values; `audited.AuditResult` has its forms for people.
 
     Attributes:
         source: what was read.
         value, group, reference, blocks, seed, by: the columns and the reference level.
+        metric: what the values are.
         rows: how many runs went in.
         level: of every interval.
         resamples: of each bootstrap and sampled permutation.
@@ -249,10 +250,12 @@ class AuditResult:
         comparisons: one for each stratum and each group other than the reference.
         forest: over the comparisons, when there are several.
         notes: what was left out of the table and why.
+        values: what was compared.
     """
 
     source: str
     value: str
+    metric: Metric
     group: str
     reference: str
     blocks: tuple[str, ...]
@@ -267,31 +270,6 @@ class AuditResult:
     notes: tuple[str, ...] = ()
     values: tuple["Strip", ...] = field(default=(), repr=False)
 
-    def to_json(self) -> str:
-        """Everything; a number that is not finite is null."""
-        return json.dumps(_plain(asdict(self)), indent=2, allow_nan=False)
-
-    def to_text(self, width: int = 110, explain: bool = False) -> str:
-        """For a terminal; with `explain`, why each test was used and what it assumes."""
-        from seedspread.stats.show import as_text  # noqa: PLC0415 - results stay free of rendering
-
-        return as_text(self, width, explain)
-
-    def to_markdown(self) -> str:
-        """Tables for a README or an issue."""
-        from seedspread.stats.show import as_markdown  # noqa: PLC0415
-
-        return as_markdown(self)
-
-    def to_latex(self) -> str:
-        """Tables for a paper (booktabs)."""
-        from seedspread.stats.show import as_latex  # noqa: PLC0415
-
-        return as_latex(self)
-
-    def __str__(self) -> str:
-        return self.to_text()
-
 
 @dataclass(frozen=True)
 class Strip:
@@ -302,13 +280,3 @@ class Strip:
     values: tuple[float, ...]
     blocks: tuple[str, ...]
     seeds: tuple[str, ...]
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value

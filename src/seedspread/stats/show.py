@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from seedspread.stats.result import AuditResult, Comparison, Test
+from seedspread.stats.result import AuditValues, Comparison, Test
 from seedspread.stats.verdict import between, number, p_value
 
 _STRIP = 60
@@ -25,7 +25,7 @@ class Grid:
     rows: tuple[tuple[str, ...], ...]
 
 
-def grids(audit: AuditResult, c: Comparison, full: bool) -> list[Grid]:
+def grids(audit: AuditValues, c: Comparison, full: bool) -> list[Grid]:
     """The tables of one comparison."""
     out = [_cells_grid(audit, c), _tests_grid("Spread", c, "spread", "ratio", full)]
     out.append(_tests_grid("Means", c, "means", "difference", full))
@@ -35,7 +35,7 @@ def grids(audit: AuditResult, c: Comparison, full: bool) -> list[Grid]:
     return [grid for grid in out if grid.rows]
 
 
-def _cells_grid(audit: AuditResult, c: Comparison) -> Grid:
+def _cells_grid(audit: AuditValues, c: Comparison) -> Grid:
     blocks = ", ".join(audit.blocks)
     summaries = [*c.cells, *(c.pooled if len(c.cells) > 2 else ())]
     rows = tuple(
@@ -106,7 +106,7 @@ def _failures_grid(c: Comparison) -> Grid:
     )
 
 
-def _forest_grid(audit: AuditResult) -> Grid | None:
+def _forest_grid(audit: AuditValues) -> Grid | None:
     forest = audit.forest
     if forest is None:
         return None
@@ -131,7 +131,7 @@ def _forest_grid(audit: AuditResult) -> Grid | None:
     return Grid(title, ("comparison", "ratio", "interval", "p", "p (Holm)"), tuple(rows))
 
 
-def strip_lines(audit: AuditResult, stratum: str, groups: Iterable[str]) -> list[str]:
+def strip_lines(audit: AuditValues, stratum: str, groups: Iterable[str]) -> list[str]:
     """The values of each group on one axis; a digit counts values that fall on one place."""
     strips = [s for g in groups for s in audit.values if s.stratum == stratum and s.group == g]
     everything = np.concatenate([s.values for s in strips])
@@ -152,7 +152,7 @@ def strip_lines(audit: AuditResult, stratum: str, groups: Iterable[str]) -> list
     return lines
 
 
-def as_text(audit: AuditResult, width: int, explain: bool) -> str:
+def as_text(audit: AuditValues, width: int, explain: bool) -> str:
     """For a terminal of `width` columns."""
     console = Console(file=StringIO(), width=width, color_system=None, legacy_windows=False)
     for c in audit.comparisons:
@@ -202,14 +202,14 @@ def _said(c: Comparison) -> list[str]:
     return lines
 
 
-def _foot(audit: AuditResult) -> str:
+def _foot(audit: AuditValues) -> str:
     return (
         f"{audit.rows:,} runs from {audit.source}; {audit.level:.0%} intervals; {audit.resamples:,} "
         f"resamples, random seed {audit.random_seed}."
     )
 
 
-def as_markdown(audit: AuditResult) -> str:
+def as_markdown(audit: AuditValues) -> str:
     """Tables and sentences in Markdown; every test with its reason and assumptions."""
     out = []
     for c in audit.comparisons:
@@ -246,7 +246,7 @@ def markdown_text(text: str) -> str:
     return text.replace("\n", " ")
 
 
-def as_latex(audit: AuditResult) -> str:
+def as_latex(audit: AuditValues) -> str:
     """Tables for a paper: `booktabs` only."""
     out = ["% needs \\usepackage{booktabs}"]
     tables = [(c.title, grid) for c in audit.comparisons for grid in grids(audit, c, full=True)]

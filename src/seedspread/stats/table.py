@@ -10,8 +10,8 @@ import pandas as pd
 import pyarrow as pa
 
 from seedspread.errors import SeedspreadError, did_you_mean
+from seedspread.runs.table import is_store, runs_table
 from seedspread.stats.arms import Arm
-from seedspread.stats.runs import is_store, runs_table
 
 # Beyond this, squares and products of squares leave the range of floating point.
 _LARGEST = 1e60
@@ -64,15 +64,18 @@ class Runs:
                         block_names=tuple(names),
                         failed=piece["failed"].to_numpy(bool)[here],
                         folders=tuple(piece["folder"][here]) if "folder" in piece else (),
-                        majority=float(piece["majority"].max()) if "majority" in piece else None,
+                        chance=float(piece["chance"].max()) if "chance" in piece else None,
                     )
                 )
             out.append((str(name), arms))
         return out
 
 
-def read_table(source: "str | Path | pd.DataFrame") -> tuple[pd.DataFrame, str]:
-    """A table from a CSV, TSV or Parquet file, a folder of runs, or a DataFrame; and what to call it."""
+def read_table(source: "str | Path | pd.DataFrame", value: str) -> tuple[pd.DataFrame, str]:
+    """A table from a CSV, TSV or Parquet file, a folder of runs, or a DataFrame; and what to call it.
+
+    `value` is the metric that is asked for, which runs of a store may have to compute.
+    """
     if isinstance(source, pd.DataFrame):
         return source, str(source.attrs.get("store", "a DataFrame"))
     path = Path(source)
@@ -80,8 +83,8 @@ def read_table(source: "str | Path | pd.DataFrame") -> tuple[pd.DataFrame, str]:
         raise TableError(f"{path} does not exist; give a .csv, .tsv or .parquet file, or a folder of runs")
     if path.is_dir():
         if not is_store(path):
-            raise TableError(f"{path} holds no finished run: no folder in it has a result.json")
-        return runs_table(path), str(path)
+            raise TableError(f"{path} holds no finished run")
+        return runs_table(path, [value]), str(path)
     try:
         if path.suffix == ".parquet":
             return pd.read_parquet(path), str(path)
@@ -127,7 +130,7 @@ def check_table(
         seed: the column that names a run's seed; if the default is not there, every row counts as a seed.
         by: a column, such as the dataset, whose levels are audited apart and adjusted together.
     """
-    frame, name = read_table(source)
+    frame, name = read_table(source, value)
     frame = frame.set_axis([str(c) for c in frame.columns], axis=1)
     twice = frame.columns[frame.columns.duplicated()]
     if len(twice):
@@ -180,8 +183,9 @@ def _tidy(frame: pd.DataFrame, columns: Columns, is_stored: bool) -> pd.DataFram
         joined = joined + ", " + more
     seeds = _labels(frame[columns.seed]) if columns.seed else pd.Series(rows, index=frame.index)
     failed = frame["collapsed"].map(_truth) if "collapsed" in frame.columns else False
-    # A store tells more of a run than a CSV does: where it lies, and what the largest class would score.
-    stored = {name: frame[name] for name in ("folder", "majority") if is_stored and name in frame.columns}
+    # A store tells more of a run than a CSV does: where it lies, and what a guess would score.
+    told = {"folder": "folder", "chance": f"chance.{columns.value}"} if is_stored else {}
+    stored = {name: frame[column] for name, column in told.items() if column in frame.columns}
     return pd.DataFrame(
         {
             "value": _numbers(frame[columns.value], columns.value, rows),

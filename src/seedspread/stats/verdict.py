@@ -96,7 +96,7 @@ def verdict(c: Comparison, comparisons: int) -> str:
         rates = " and ".join(f"{a.failed} of {a.seeds} {a.group} seeds" for a in c.collapse.arms)
         parts.insert(
             0,
-            f"The variance ratio may be the wrong question here: {rates} failed or lie in the lower of two "
+            f"The variance ratio may be the wrong question here: {rates} failed or lie in the worse of two "
             f"clusters "
             f"(Fisher {p_phrase(c.collapse.test.p)}).",
         )

@@ -1,24 +1,15 @@
-"""Checkpoints: whole or absent, known by their checksum, the last two kept. Nothing is pickled."""
+"""A checkpoint of training: tensors and where the run is, as one file of safetensors. Nothing is pickled."""
 
-import hashlib
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor, nn
 
-from seedspread.atomic import replacing
-from seedspread.errors import SeedspreadError
-
-KEPT = 2
-
-
-class CheckpointError(SeedspreadError):
-    """There are checkpoints, and none can be gone on from."""
+from seedspread.runs.checkpoints import CheckpointError, newest_checkpoint, write_checkpoint
+from seedspread.runs.folder import RunFolder
 
 
 @dataclass(frozen=True)
@@ -34,65 +25,30 @@ class Checkpoint:
     tensors: dict[str, Tensor]
 
 
-class CheckpointFolder:
-    """The checkpoints of one run, `checkpoint-NUMBER-CHECKSUM.safetensors`."""
+def write(folder: RunFolder, checkpoint: Checkpoint) -> None:
+    """Adds a checkpoint to a run's folder."""
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in checkpoint.tensors.items()}
+    write_checkpoint(folder, save(tensors, {"key": folder.key, "state": json.dumps(checkpoint.state)}))
 
-    def __init__(self, folder: Path, key: str, guard: Callable[[], None] | None = None) -> None:
-        self._folder = folder
-        self._key = key
-        self._guard = guard
 
-    def write(self, checkpoint: Checkpoint) -> None:
-        """Adds a checkpoint, then drops all but the last two."""
-        tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in checkpoint.tensors.items()}
-        content = save(tensors, {"key": self._key, "state": json.dumps(checkpoint.state)})
-        number = max((self._number(path) for path in self.paths()), default=0) + 1
-        name = f"checkpoint-{number:06d}-{_checksum(content)}.safetensors"
-        with replacing(self._folder / name, self._guard) as temporary:
-            temporary.write_bytes(content)
-        for old in self.paths()[:-KEPT]:
-            old.unlink(missing_ok=True)
-
-    def newest(self) -> Checkpoint | None:
-        """The newest checkpoint that is undamaged; None if there is none at all."""
-        paths = self.paths()
-        for path in reversed(paths):
-            content = path.read_bytes()
-            if _checksum(content) == path.stem.rsplit("-", 1)[-1]:
-                return self._open(path, content)
-        if paths:
-            names = ", ".join(path.name for path in paths)
-            raise CheckpointError(
-                f"all checkpoints in {self._folder} are damaged ({names}): start afresh elsewhere"
-            )
+def read_newest(folder: RunFolder) -> Checkpoint | None:
+    """The newest checkpoint that is undamaged; None if there is none at all."""
+    found = newest_checkpoint(folder)
+    if found is None:
         return None
-
-    def paths(self) -> list[Path]:
-        """All checkpoints, oldest first."""
-        return sorted(self._folder.glob("checkpoint-*.safetensors"), key=self._number)
-
-    def _open(self, path: Path, content: bytes) -> Checkpoint:
-        try:
-            header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
-            metadata = header["__metadata__"]
-            tensors = load(content)
-        except (SafetensorError, ValueError, KeyError) as error:
-            raise CheckpointError(f"{path} is not a checkpoint of this package: {error}") from error
-        if metadata["key"] != self._key:
-            raise CheckpointError(
-                f"{path} belongs to another run ({metadata['key']}, not {self._key}): its config, its data "
-                "or this package's numerics differ; use another folder"
-            )
-        return Checkpoint(json.loads(metadata["state"]), tensors)
-
-    @staticmethod
-    def _number(path: Path) -> int:
-        middle = path.name.split("-")[1]
-        return int(middle) if middle.isdigit() else 0
-
-
-def _checksum(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()[:16]
+    path, content = found
+    try:
+        header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+        metadata = header["__metadata__"]
+        tensors = load(content)
+    except (SafetensorError, ValueError, KeyError) as error:
+        raise CheckpointError(f"{path} is not a checkpoint of this package: {error}") from error
+    if metadata["key"] != folder.key:
+        raise CheckpointError(
+            f"{path} belongs to another run ({metadata['key']}, not {folder.key}): its config, its data "
+            "or this package's numerics differ; use another folder"
+        )
+    return Checkpoint(json.loads(metadata["state"]), tensors)
 
 
 def module_tensors(prefix: str, module: nn.Module) -> dict[str, Tensor]:

@@ -4,20 +4,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError
-from safetensors.torch import load
-from torch import Tensor
-
 from seedspread.advice import Advice, advise
-from seedspread.errors import SeedspreadError
 from seedspread.objective.histogram import rate_from_histogram
 from seedspread.objective.schedule import layer_margins
 from seedspread.presets import read_config
+from seedspread.runs.folder import RunFolder
 from seedspread.training.outcome import RunResult
-
-
-class DiagnoseError(SeedspreadError):
-    """There is no finished run to diagnose."""
 
 
 @dataclass(frozen=True)
@@ -45,13 +37,12 @@ class Diagnosis:
 
 def diagnose(folder: Path) -> Diagnosis:
     """Reads a finished run's folder."""
-    if not (folder / "result.json").exists():
-        raise DiagnoseError(f"{folder} holds no finished run (no result.json)")
+    run = RunFolder(folder)
     result = RunResult.read(folder)
-    config = read_config(str(folder / "config.toml"))
+    config = read_config(str(run.config_path()))
     margins = layer_margins(config)
     # Where margins are part of the run, the rate was counted; elsewhere it follows from the histogram.
-    histograms = _histograms(folder / "predictions.safetensors")
+    histograms = run.predictions("similarity_histogram")["similarity_histogram"]
     rates = [
         rate_from_histogram(histograms[layer.layer], margin)
         if layer.clamp_activation_rate is None
@@ -61,10 +52,3 @@ def diagnose(folder: Path) -> Diagnosis:
     clamps = result.margin_type == "clamp"
     advice = advise(rates[0], clamp=clamps, accuracy=result.test_accuracy, pair_share=result.pair_share)
     return Diagnosis(result, not clamps, margins, rates, advice)
-
-
-def _histograms(path: Path) -> Tensor:
-    try:
-        return load(path.read_bytes())["similarity_histogram"]
-    except (OSError, SafetensorError, KeyError) as error:
-        raise DiagnoseError(f"{path} cannot be read ({error}): run it again") from error

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Protocol
 
 import torch
@@ -10,16 +11,19 @@ from torch import Tensor
 from seedspread.config import RunConfig
 from seedspread.data.dataset import Dataset, pipeline
 from seedspread.data.loader import Loader
-from seedspread.identity import has_free_margin
+from seedspread.errors import SeedspreadError
+from seedspread.identity import RUNNER, has_free_margin
 from seedspread.model import ViT
-from seedspread.training.checkpoint import Checkpoint, CheckpointFolder, below, load_module, module_tensors
+from seedspread.runs.folder import Heartbeat, RunFolder
+from seedspread.runs.record import Failure, RunFailedError
+from seedspread.stopping import StoppedError, StopRequest
+from seedspread.training import checkpoint
+from seedspread.training.checkpoint import Checkpoint, below, load_module, module_tensors
 from seedspread.training.encoder import Encoder
-from seedspread.training.folder import RunFolder
 from seedspread.training.outcome import Diagnostics, RunResult, summarise
 from seedspread.training.probe import Features, Probe
 from seedspread.training.randomness import drawn_from, init_seed
 from seedspread.training.records import EpochSums, History
-from seedspread.training.signals import StoppedError, StopRequest
 
 
 class Watcher(Protocol):
@@ -64,12 +68,12 @@ class Member:
         folder: RunFolder,
         stop: StopRequest,
         watcher: Watcher,
-        on_end: Callable[[RunResult | Exception], None] = lambda _: None,
+        on_end: Callable[[object], None] = lambda _: None,
     ) -> None:
         self.config = config
         self.dataset = dataset
         self.folder = folder
-        self.threads = folder.pin_threads(config.runtime.threads)
+        self.threads = folder.begin(config.runtime.threads or torch.get_num_threads())
         self.ended: RunResult | Exception | None = None
         device = dataset.train.images.device
         model = drawn_from(init_seed(config.seeds.stream("init")), lambda: _model(config, dataset))
@@ -86,13 +90,15 @@ class Member:
         self._features = Features(self.encoder, dataset)
         self._probe: Probe | None = None
         self._finished_probes: dict[str, Tensor] = {}
-        self._checkpoints = CheckpointFolder(folder.path, folder.key, folder.guard)
         self._written = time.monotonic()
         self._restore()
 
     def end(self, outcome: RunResult | Exception) -> None:
         """Notes what became of it, and tells whoever waits for it; what only it needed is let go."""
         self.ended = outcome
+        if isinstance(outcome, RunFailedError):
+            with suppress(SeedspreadError):  # the folder is another's now, or full: the outcome still tells
+                self.folder.fail(Failure.of(outcome))
         self.optimiser_tensors = dict
         self._features.forget()
         self._on_end(outcome)
@@ -166,12 +172,12 @@ class Member:
         bad = [(batch, layer) for layer, batch in enumerate(self.sums.first_bad.tolist()) if batch >= 0]
         if bad:
             batch, layer = min(bad)
-            raise self.folder.fail(layer=layer, epoch=epoch, batch=batch, what="loss or gradient")
+            raise _not_finite(layer=layer, epoch=epoch, batch=batch, what="loss or gradient")
         model = self.encoder.model
         for layer, block in [*enumerate(model.layers), (len(model.layers) - 1, model.head)]:
             if not all(bool(p.isfinite().all()) for p in block.parameters()):
                 batch = int(self.sums.batches) - 1
-                raise self.folder.fail(layer=layer, epoch=epoch, batch=batch, what="weights")
+                raise _not_finite(layer=layer, epoch=epoch, batch=batch, what="weights")
 
     # Stage 2
 
@@ -187,7 +193,7 @@ class Member:
                     self.pause()
                 if not self._probe.is_finite():
                     depth = self.config.model.depth
-                    raise self.folder.fail(layer=depth - 1, epoch=epoch, batch=0, what="probe's weights")
+                    raise _not_finite(layer=depth - 1, epoch=epoch, batch=0, what="probe's weights")
                 accuracies = self._probe.end_epoch(epoch)
                 self.at("probe", epoch + 1, 0, repeat)
                 so_far = repeat * self.config.probe.epochs + epoch
@@ -211,7 +217,15 @@ class Member:
             self._finished_probes,
             self._features,
         )
-        self.folder.finish(self.config, result, predictions, self._history)
+        self.folder.keep_history(self._history.table(with_rate=not has_free_margin(self.config)))
+        self.folder.keep_predictions(predictions)
+        facts = {
+            "runner": RUNNER,
+            "seed": self.config.seeds.run,
+            "config": self.config.model_dump(mode="json"),
+            "threads": torch.get_num_threads(),
+        }
+        self.folder.finish(result.values(), facts, ("torch", "numpy"))
         self.end(result)
 
     # Pausing and going on
@@ -222,7 +236,7 @@ class Member:
 
     def pause(self) -> None:
         """After every batch: writes a checkpoint when one is due, stops when asked to."""
-        self.folder.beat()
+        self.folder.beat(self._heartbeat)
         stop = self._stop.number
         if stop is not None or time.monotonic() - self._written >= self.config.runtime.checkpoint_seconds:
             self.checkpoint()
@@ -232,6 +246,16 @@ class Member:
                 f"stopped in {where}; go on with the same command and --resume (folder {self.folder.path})",
                 stop,
             )
+
+    def _heartbeat(self) -> Heartbeat:
+        """How far it is; an epoch of the probe, which sees one view and only forward, is a sixth of one."""
+        training, probe = self.config.training.epochs, self.config.probe.epochs
+        total = training + probe * self.config.probe.repeats / 6
+        stage, epoch = self.position["stage"], self.position["epoch"]
+        if stage == "encoder":
+            return Heartbeat(epoch / total, f"encoder, epoch {min(epoch + 1, training)} of {training}")
+        done = training + (self.position["repeat"] * probe + epoch) / 6
+        return Heartbeat(done / total, f"probe, epoch {min(epoch + 1, probe)} of {probe}")
 
     def checkpoint(self) -> None:
         """Writes one now."""
@@ -244,20 +268,17 @@ class Member:
         tensors |= self._best_weights
         if self._probe is not None:
             tensors |= self._probe.tensors()
-        self.folder.writing(
-            lambda: self._checkpoints.write(
-                Checkpoint({"position": self.position, "best_loss": self._best_loss}, tensors)
-            )
-        )
+        state = {"position": self.position, "best_loss": self._best_loss}
+        checkpoint.write(self.folder, Checkpoint(state, tensors))
         self._written = time.monotonic()
 
     def _restore(self) -> None:
-        checkpoint = self._checkpoints.newest()
-        if checkpoint is None:
+        newest = checkpoint.read_newest(self.folder)
+        if newest is None:
             return
-        tensors = checkpoint.tensors
-        self.position = checkpoint.state["position"]
-        self._best_loss = checkpoint.state["best_loss"]
+        tensors = newest.tensors
+        self.position = newest.state["position"]
+        self._best_loss = newest.state["best_loss"]
         load_module("model", self.encoder.model, tensors)
         kept = {n: t for n, t in tensors.items() if n.startswith("optimiser.")}
         self.optimiser_tensors = lambda: kept
@@ -269,6 +290,14 @@ class Member:
         if "probe.best_epoch" in tensors:
             self._probe = Probe(self.config, self.dataset, self._features, self.position["repeat"])
             self._probe.load(tensors)
+
+
+def _not_finite(*, layer: int, epoch: int, batch: int, what: str) -> RunFailedError:
+    message = (
+        f"layer {layer}: {what} not finite in epoch {epoch + 1}, first at batch {batch}; "
+        "try a smaller learning_rate"
+    )
+    return RunFailedError(message, layer=layer, epoch=epoch, batch=batch, what=what)
 
 
 def _model(config: RunConfig, dataset: Dataset) -> ViT:

@@ -1,32 +1,30 @@
 """What came out of a run: accuracies, diagnostics, predictions."""
 
-import json
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from seedspread.config import RunConfig
 from seedspread.data.dataset import Dataset
 from seedspread.data.loader import Loader
 from seedspread.diagnostics import pair_statistics
-from seedspread.errors import SeedspreadError
-from seedspread.identity import has_free_margin
+from seedspread.identity import RUNNER, has_free_margin
+from seedspread.metrics import scores
 from seedspread.objective.loss import unit_vectors
 from seedspread.objective.schedule import layer_margins
+from seedspread.runs.folder import RunFolder
+from seedspread.runs.record import FORMAT, RecordError
 from seedspread.training.encoder import Encoder, Trainer
 from seedspread.training.probe import Features
 from seedspread.training.records import EpochSums, History
 
 # Features of all images this alike are one point.
 _ALIKE = 0.999
-
-
-class ResultError(SeedspreadError):
-    """A file that should be a run's result is not."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +80,8 @@ class RunResult:
         feature_similarity: the mean cosine between the test images' features at the last layer.
         collapsed: accuracy no better than the majority class, or features of all images alike: the run is
             finished, but it is not a sample of the same thing as others.
+        metrics: of the first probe's test logits, by name; of a run that was stored without, its accuracy.
+        chance: what the best constant guess scores, by metric.
     """
 
     key: str
@@ -98,23 +98,26 @@ class RunResult:
     majority_share: float
     feature_similarity: float
     collapsed: bool
+    metrics: dict[str, float] = field(default_factory=dict)
+    chance: dict[str, float] = field(default_factory=dict)
 
     def values(self) -> dict[str, Any]:
         """As plain values, for JSON."""
-        return asdict(self)
+        return {"format": FORMAT, "runner": RUNNER} | asdict(self)
 
     @classmethod
     def read(cls, folder: Path) -> "RunResult":
         """From a run's folder."""
-        path = folder / "result.json"
+        values = RunFolder(folder).result()
         try:
-            values = json.loads(path.read_text())
             values["probes"] = tuple(ProbeOutcome(**probe) for probe in values["probes"])
             values["layers"] = tuple(LayerOutcome(**layer) for layer in values["layers"])
-            return cls(**values)
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise ResultError(
-                f"{path} is not a result of this package: {error}; delete it to run again"
+            values.setdefault("metrics", {"accuracy": values["test_accuracy"]})
+            values.setdefault("chance", {"accuracy": values["majority_share"]})
+            return cls(**{name: value for name, value in values.items() if name not in ("format", "runner")})
+        except (KeyError, TypeError, AttributeError) as error:
+            raise RecordError(
+                f"{folder} holds no result of the paper's training ({error}); delete it to run again"
             ) from error
 
 
@@ -152,8 +155,8 @@ def summarise(
     diagnostics: Diagnostics,
     probes: dict[str, Tensor],
     features: Features,
-) -> tuple[RunResult, dict[str, Tensor]]:
-    """The result, and the tensors to keep beside it."""
+) -> tuple[RunResult, dict[str, NDArray[Any]]]:
+    """The result, and the arrays to keep beside it."""
     labels = dataset.test.labels.cpu()
     outcomes = [
         outcome
@@ -161,8 +164,43 @@ def summarise(
         for outcome in _outcomes(config, probes, repeat, labels)
     ]
     chosen = next(one for one in outcomes if one.layer == config.model.depth - 1)
+    share = torch.bincount(labels).max().item() / len(labels)
+    z = unit_vectors(features.of("test")[-1])
+    similarity = z.mean(dim=0).square().sum().item()
+    # No better than guessing the largest class, to within two standard errors.
+    guessing = chosen.test_accuracy <= share + 2 * math.sqrt(share * (1 - share) / len(labels))
+    logits = torch.stack([probes[f"{repeat}.logits"][-1] for repeat in range(config.probe.repeats)])
+    metrics, chance = scores(logits[0].float().numpy(), labels.numpy())
+    result = RunResult(
+        key=key,
+        dataset=dataset.title,
+        fingerprint=dataset.fingerprint,
+        rule=config.training.rule,
+        margin_type="none" if config.training.rule == "cross_entropy" else config.objective.margin_type,
+        test_accuracy=chosen.test_accuracy,
+        validation_accuracy=chosen.validation_accuracy,
+        probes=tuple(outcomes),
+        layers=_layers(config, history, diagnostics),
+        positive_pairs=history.last("positive_pairs")[0],
+        pair_share=history.last("positive_pairs")[0] / history.last("possible_pairs")[0],
+        majority_share=share,
+        feature_similarity=similarity,
+        collapsed=guessing or similarity > _ALIKE,
+        metrics=metrics,
+        chance=chance,
+    )
+    kept = {
+        "logits": logits,
+        "labels": labels,
+        "ids": dataset.test.ids.cpu(),
+        "similarity_histogram": diagnostics.histogram,
+    }
+    return result, {name: tensor.numpy() for name, tensor in kept.items()}
+
+
+def _layers(config: RunConfig, history: History, diagnostics: Diagnostics) -> tuple[LayerOutcome, ...]:
     free = has_free_margin(config)
-    layers = tuple(
+    return tuple(
         LayerOutcome(
             layer=layer,
             margin=None if free else margin,
@@ -173,35 +211,6 @@ def summarise(
         )
         for layer, margin in enumerate(layer_margins(config))
     )
-    share = torch.bincount(labels).max().item() / len(labels)
-    z = unit_vectors(features.of("test")[-1])
-    similarity = z.mean(dim=0).square().sum().item()
-    # No better than guessing the largest class, to within two standard errors.
-    guessing = chosen.test_accuracy <= share + 2 * math.sqrt(share * (1 - share) / len(labels))
-    result = RunResult(
-        key=key,
-        dataset=dataset.title,
-        fingerprint=dataset.fingerprint,
-        rule=config.training.rule,
-        margin_type="none" if config.training.rule == "cross_entropy" else config.objective.margin_type,
-        test_accuracy=chosen.test_accuracy,
-        validation_accuracy=chosen.validation_accuracy,
-        probes=tuple(outcomes),
-        layers=layers,
-        positive_pairs=history.last("positive_pairs")[0],
-        pair_share=history.last("positive_pairs")[0] / history.last("possible_pairs")[0],
-        majority_share=share,
-        feature_similarity=similarity,
-        collapsed=guessing or similarity > _ALIKE,
-    )
-    logits = torch.stack([probes[f"{repeat}.logits"][-1] for repeat in range(config.probe.repeats)])
-    kept = {
-        "logits": logits.contiguous(),
-        "labels": labels,
-        "ids": dataset.test.ids.cpu(),
-        "similarity_histogram": diagnostics.histogram,
-    }
-    return result, kept
 
 
 def _outcomes(

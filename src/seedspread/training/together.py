@@ -4,7 +4,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import groupby
 
-from seedspread.identity import is_fast, stack_shape
+from seedspread.identity import is_fast
+from seedspread.stacking import stack_of
 from seedspread.training.encoder import Encoder, Trainer
 from seedspread.training.member import Member, Watcher
 from seedspread.training.outcome import final_diagnostics
@@ -29,14 +30,9 @@ def carry_out(members: Sequence[Member], watcher: Watcher) -> None:
 
 
 def _shape(member: Member) -> str:
-    """Shared by runs that may be trained as one program.
-
-    That a run's numbers do not depend on those beside it has been seen on CPUs with one thread; elsewhere a
-    reduction may be split in another way, and every run is trained alone.
-    """
+    """Shared by runs that may be trained as one program."""
     device = member.dataset.train.images.device.type
-    alone = device != "cpu" or member.threads > 1
-    return (None if alone else stack_shape(member.config)) or member.folder.key
+    return stack_of(member.config, member.threads, device) or member.folder.key
 
 
 def _place(member: Member) -> tuple[int, int]:

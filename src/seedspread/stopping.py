@@ -1,9 +1,9 @@
-"""SIGTERM and Ctrl-C as a request to stop after the batch, instead of a death in its midst."""
+"""SIGTERM and Ctrl-C as a request to stop where it is safe, instead of a death in the midst of work."""
 
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
@@ -29,6 +29,11 @@ class StopRequest:
         if self.number is not None and number == signal.SIGINT:
             raise KeyboardInterrupt
         self.number = number
+
+    def heard(self, outcomes: Iterable[object]) -> None:
+        """Forgets the signal if something was stopped by it; else whoever is outside is to hear of it."""
+        if any(isinstance(outcome, StoppedError) for outcome in outcomes):
+            self.number = None
 
 
 @contextmanager

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from seedspread.runs.table import RunsError, correct_predictions, runs_table
 from seedspread.stats.audit import audit
-from seedspread.stats.runs import RunsError, correct_predictions, runs_table
 from seedspread.training.run import train
 from tests.training.tiny import tiny
 

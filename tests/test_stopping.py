@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from seedspread.training.signals import stop_requests
+from seedspread.stopping import stop_requests
 
 
 def interrupted_at_its_end() -> None:

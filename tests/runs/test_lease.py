@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from seedspread.campaign import lease as module
-from seedspread.campaign.lease import LeaseLostError, Watch, claim, newest
+from seedspread.runs import lease as module
+from seedspread.runs.lease import LeaseLostError, Watch, claim, newest
 
 
 def foreign(folder: Path) -> None:
@@ -50,7 +50,7 @@ def test_of_many_that_claim_at_once_one_wins(tmp_path: Path) -> None:
 
 
 def test_a_dead_process_holds_nothing(tmp_path: Path) -> None:
-    code = f"from seedspread.campaign.lease import *; claim(Path({str(tmp_path)!r}), Watch())"
+    code = f"from seedspread.runs.lease import *; claim(Path({str(tmp_path)!r}), Watch())"
     subprocess.run([sys.executable, "-c", f"from pathlib import Path; {code}"], check=True)
     assert newest(tmp_path) is not None
     taken = claim(tmp_path, Watch())
@@ -131,7 +131,7 @@ def test_a_full_disk_leaves_a_number_taken_and_no_holder(
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("seedspread.campaign.lease.os.replace", full)
+    monkeypatch.setattr("seedspread.runs.lease.os.replace", full)
     first.release()
     monkeypatch.undo()
     second = claim(tmp_path, Watch())
@@ -167,7 +167,7 @@ def test_a_filesystem_that_stumbles_does_not_end_the_beats(
             raise OSError(116, "Stale file handle")
         real(*arguments, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("seedspread.campaign.lease.os.utime", stumble)
+    monkeypatch.setattr("seedspread.runs.lease.os.utime", stumble)
     before = lease.path.stat().st_mtime_ns
     with lease.kept(seconds=0.6):
         time.sleep(0.6)

@@ -1,0 +1,36 @@
+"""The engines by name, each with the options that it takes."""
+
+from typing import Any
+
+from seedspread.campaign.executor import Executor
+from seedspread.campaign.local import LocalExecutor
+from seedspread.campaign.ray_engine import RayExecutor
+from seedspread.campaign.slurm_engine import SlurmExecutor
+from seedspread.errors import SeedspreadError, one_of
+
+EXECUTORS: dict[str, type[LocalExecutor] | type[RayExecutor] | type[SlurmExecutor]] = {
+    "local": LocalExecutor,
+    "ray": RayExecutor,
+    "slurm": SlurmExecutor,
+}
+
+
+def executor_named(backend: str, options: dict[str, Any]) -> Executor:
+    """An engine with those of the options that are set; one that it does not take is refused.
+
+    Args:
+        backend: one of `EXECUTORS`.
+        options: by the engine's own names; None for one that is not set.
+    """
+    try:
+        one_of("--backend", backend, EXECUTORS)
+    except ValueError as error:
+        raise SeedspreadError(str(error)) from None
+    given = {name: value for name, value in options.items() if value is not None}
+    taken = EXECUTORS[backend].__dataclass_fields__
+    for name in given:
+        if name not in taken:
+            takers = [other for other, engine in EXECUTORS.items() if name in engine.__dataclass_fields__]
+            option = f"--{name.replace('_', '-')}"
+            raise SeedspreadError(f"{option} is for --backend {' or '.join(takers)}; this is {backend}")
+    return EXECUTORS[backend](**given)

@@ -1,0 +1,221 @@
+"""A campaign: the one loop over an engine, whatever it is, that runs what a plan is missing."""
+
+import math
+import signal
+import threading
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from types import FrameType
+from typing import Literal
+
+from seedspread.campaign.executor import (
+    CampaignProgress,
+    Capacity,
+    Executor,
+    Job,
+    ProgressCallback,
+)
+from seedspread.campaign.plan import Plan, PlannedRun
+from seedspread.campaign.worker import WorkItem
+from seedspread.errors import SeedspreadError
+from seedspread.runs.lease import LEASE_SECONDS
+from seedspread.runs.store import Store
+from seedspread.runs.studies import save_study
+
+
+class CampaignStoppedError(SeedspreadError):
+    """The campaign was stopped, or stopped itself; everything can be resumed."""
+
+    exit_code = 130
+
+
+def run_campaign(
+    plan: Plan,
+    executor: Executor,
+    on_progress: ProgressCallback = lambda _: None,
+    *,
+    max_failures: int | None = None,
+    retry_failed: bool = False,
+    lease_seconds: float = LEASE_SECONDS,
+) -> CampaignProgress:
+    """Runs what a plan is missing; returns what became of it.
+
+    Args:
+        plan: what there is to do.
+        executor: where it is done.
+        on_progress: hears of every change.
+        max_failures: stop early once so many runs have failed; None never does.
+        retry_failed: try again what has failed before.
+        lease_seconds: after how long a silent lease may be taken over.
+    """
+    plan.check()
+    plan.store.check()
+    for study in plan.recorded():
+        save_study(plan.store, study)
+    todo, progress = _prepare(plan, retry_failed)
+    on_progress(progress)
+    if not todo:
+        return progress
+    items = work_items(plan, todo, executor.capacity(len(todo)), lease_seconds)
+    with _interrupts():
+        _run(plan.store, executor, items, progress, max_failures, on_progress)
+    _refresh(plan.store, items, progress)
+    on_progress(progress)
+    return progress
+
+
+def _prepare(plan: Plan, retry_failed: bool) -> tuple[list[PlannedRun], CampaignProgress]:
+    """The runs to do; failed ones only if they are to be retried."""
+    todo, failed = [], {}
+    for key, run in plan.distinct.items():
+        damage = plan.store.damage(key)
+        if plan.store.is_done(key) and not damage:
+            continue
+        if damage or plan.store.has_failed(key):
+            if not retry_failed:
+                failed[key] = plan.store.state(key).message
+                continue
+            plan.store.forget_failure(key)
+        todo.append(run)
+    return todo, CampaignProgress(len(todo) + len(failed), failed=failed)
+
+
+def _run(
+    store: Store,
+    executor: Executor,
+    items: Sequence[WorkItem],
+    progress: CampaignProgress,
+    max_failures: int | None,
+    on_progress: ProgressCallback,
+) -> None:
+    job = None
+    try:
+        job = executor.submit(items, max_failures)
+        progress.stopped = (
+            _watch(store, job, items, progress, max_failures, on_progress)
+            if executor.wait
+            else job.poll(progress)
+        )
+    except KeyboardInterrupt:
+        progress.stopped = "interrupted" if job is None else job.interrupted
+    finally:
+        if job is not None:
+            with _deaf_to_interrupts():  # impatience must not cost a checkpoint
+                job.close()
+
+
+def _watch(
+    store: Store,
+    job: Job,
+    items: Sequence[WorkItem],
+    progress: CampaignProgress,
+    max_failures: int | None,
+    on_progress: ProgressCallback,
+) -> str:
+    """Until all has ended; returns why it ended early, if it did."""
+    before, told = len(progress.failed), progress.ended
+    while progress.left:
+        trouble = job.poll(progress)
+        _refresh(store, items, progress)
+        if progress.ended != told:
+            told = progress.ended
+            on_progress(progress)
+        failed = len(progress.failed) - before
+        if max_failures is not None and failed >= max_failures:
+            job.cancel()
+            return f"{failed} runs failed, as many as --max-failures allows"
+        if progress.left and trouble:
+            return trouble
+    return ""
+
+
+def _refresh(store: Store, items: Iterable[WorkItem], progress: CampaignProgress) -> None:
+    """Brings a progress up to date from the store."""
+    for item in items:
+        key = item.key
+        if key in progress.done or key in progress.failed:
+            continue
+        if store.is_done(key):
+            progress.done.add(key)
+        elif store.has_failed(key):
+            progress.failed[key] = store.state(key).message
+
+
+def work_items(
+    plan: Plan, todo: Sequence[PlannedRun], capacity: Capacity, lease_seconds: float
+) -> list[WorkItem]:
+    """What the workers of any engine are given, one for each run to do."""
+    wanted = {part.name: part.stack for part in plan.study.parts}
+    store = str(plan.store.path.absolute())
+    data_dir = None if plan.data_dir is None else plan.data_dir.absolute()
+    groups: dict[int, str | None] = {}  # the runs of a cell share their parameters
+    items = []
+    for run in todo:
+        if id(run.parameters) not in groups:
+            groups[id(run.parameters)] = run.runner.group(run.parameters, capacity.threads)
+        group = groups[id(run.parameters)]
+        items.append(
+            WorkItem(
+                store=store,
+                key=run.key,
+                runner=run.runner,
+                parameters=run.parameters,
+                seed=run.seed,
+                data_dir=data_dir,
+                threads=capacity.threads,
+                lease_seconds=lease_seconds,
+                group=run.key if group is None else f"{run.runner.name} {group}",
+                group_size=1 if group is None else _most(run, wanted[run.study]),
+            )
+        )
+    if capacity.workers is None:  # every run is a job of its own
+        return [replace(item, group=item.key, group_size=1) for item in items]
+    times = Counter(item.group for item in items)
+    return [
+        replace(item, group_size=even_size(times[item.group], capacity.workers, item.group_size))
+        for item in items
+    ]
+
+
+def _most(run: PlannedRun, wanted: Literal["auto"] | int) -> int:
+    return run.runner.group_size(run.parameters) if wanted == "auto" else wanted
+
+
+def even_size(runs: int, workers: int, most: int) -> int:
+    """The largest groups that give every worker one, and as even as can be: 24 runs of two are four of 6."""
+    each = math.ceil(runs / workers)
+    size = math.ceil(each / math.ceil(each / most))
+    while size > 1 and math.ceil(runs / size) < workers:
+        size -= 1
+    return size
+
+
+@contextmanager
+def _deaf_to_interrupts() -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def _interrupts() -> Iterator[None]:
+    """SIGTERM ends a campaign as Ctrl-C does; only the main thread can hear it."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(_: int, __: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -1,0 +1,193 @@
+"""What is measured of a run: a name, a unit, which direction is better, what chance scores. Needs no torch.
+
+A metric that follows from a classifier's logits has its formula here too, so that a run that was made before
+the metric existed still has it: it is computed from the run's stored predictions when it is asked for.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_softmax, softmax, xlogy
+
+from seedspread.errors import did_you_mean
+
+Floats = NDArray[np.float64]
+Labels = NDArray[np.integer[Any]]
+Unit = Literal["share", "per cent", "nats", "none"]
+
+_SIGNS: dict[Unit, str] = {"share": "", "per cent": " (%)", "nats": " (nats)", "none": ""}
+# Names that shares of a test set usually go by in other people's tables.
+_SHARES = {"acc", "accuracy", "top1", "top5", "auc", "auroc", "f1", "precision", "recall", "iou", "share"}
+_TOP = 5
+_BINS = 15
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A quantity that every run has one value of.
+
+    Attributes:
+        name: the column of a table, the key in a record.
+        title: for people; the name if it is empty.
+        unit: `share` from 0 to 1, `per cent`, `nats`, or `none`.
+        better: which direction is better.
+        chance: what a run that learnt nothing scores, where that is known.
+    """
+
+    name: str
+    title: str = ""
+    unit: Unit = "none"
+    better: Literal["higher", "lower"] = "higher"
+    chance: float | None = None
+
+    @property
+    def label(self) -> str:
+        """For an axis or a heading: `test accuracy (%)`."""
+        return f"{self.title or self.name}{_SIGNS[self.unit]}"
+
+    @property
+    def sign(self) -> str:
+        """The unit behind a heading: ` (%)`, or nothing."""
+        return _SIGNS[self.unit]
+
+    @property
+    def variance_label(self) -> str:
+        """For an axis with variances."""
+        if self.unit == "per cent":
+            return "variance (percentage points²)"
+        return f"variance of {self.label}"
+
+    @property
+    def one(self) -> float | None:
+        """What the number one is in this unit: 100 in per cent, 1 in shares; None where it means nothing."""
+        return {"share": 1.0, "per cent": 100.0, "nats": None, "none": None}[self.unit]
+
+    @property
+    def shown(self) -> "tuple[Metric, float]":
+        """The metric as people like to read it, shares in per cent, and the factor that leads there."""
+        if self.unit != "share":
+            return self, 1.0
+        chance = None if self.chance is None else 100 * self.chance
+        return replace(self, unit="per cent", chance=chance), 100.0
+
+    def as_share(self, value: float) -> float | None:
+        """A value as a number from 0 to 1; None where the unit has no such meaning."""
+        return None if self.one is None else value / self.one
+
+    def digits(self, value: float | None, places: int) -> str:
+        """A number for a table: per cent with so many places, all else with four digits; a dash for none."""
+        if value is None:
+            return "-"
+        return f"{value:.{places}f}" if self.unit == "per cent" else f"{value:#.4g}"
+
+    def best(self, values: Floats) -> float:
+        """The best of some values."""
+        return float(values.max() if self.better == "higher" else values.min())
+
+    def is_no_better(self, values: Floats, chance: float, best: float) -> NDArray[np.bool_]:
+        """(n,) whether values are no better than `chance`, or better by a hundredth of the scale at most.
+
+        The scale is the unit's; where that has none, what the `best` of all runs has gained over chance.
+        """
+        gains = values - chance if self.better == "higher" else chance - values
+        scale = self.one if self.one is not None else max(abs(best - chance), 0.0)
+        return np.asarray(gains <= 0.01 * scale)
+
+
+def _accuracy(logits: Floats, labels: Labels) -> float:
+    return float((logits.argmax(axis=1) == labels).mean())
+
+
+def _top5(logits: Floats, labels: Labels) -> float:
+    best = np.argpartition(logits, -_TOP, axis=1)[:, -_TOP:]
+    return float((best == labels[:, None]).any(axis=1).mean())
+
+
+def _nll(logits: Floats, labels: Labels) -> float:
+    return float(-log_softmax(logits, axis=1)[np.arange(len(labels)), labels].mean())
+
+
+def _brier(logits: Floats, labels: Labels) -> float:
+    """Over all classes, as Brier (1950) has it: from 0 to 2."""
+    errors = softmax(logits, axis=1)
+    errors[np.arange(len(labels)), labels] -= 1
+    return float(np.square(errors).sum(axis=1).mean())
+
+
+def _ece(logits: Floats, labels: Labels) -> float:
+    """Expected calibration error over 15 equal bins of confidence, closed on the right (Guo et al., 2017)."""
+    shares = softmax(logits, axis=1)
+    confidence, right = shares.max(axis=1), shares.argmax(axis=1) == labels
+    bins = np.clip(np.ceil(confidence * _BINS).astype(int) - 1, 0, _BINS - 1)
+    gaps = np.bincount(bins, weights=right - confidence, minlength=_BINS)
+    return float(np.abs(gaps).sum() / len(labels))
+
+
+@dataclass(frozen=True)
+class Scored:
+    """A metric that follows from logits.
+
+    Attributes:
+        metric: what it is.
+        score: from logits `(N, classes)` and labels `(N,)`.
+        chance: what the best constant guess scores, from the classes' shares of the labels, largest first.
+        classes: from how many classes on it is worth having.
+    """
+
+    metric: Metric
+    score: Callable[[Floats, Labels], float]
+    chance: Callable[[Floats], float] | None
+    classes: int = 2
+
+
+SCORED = {
+    one.metric.name: one
+    for one in (
+        Scored(Metric("accuracy", "test accuracy", "share"), _accuracy, lambda p: float(p[0])),
+        Scored(Metric("top5_accuracy", "test top-5 accuracy", "share"), _top5,
+               lambda p: float(p[:_TOP].sum()), 11),
+        Scored(Metric("nll", "test negative log-likelihood", "nats", "lower"), _nll,
+               lambda p: float(-xlogy(p, p).sum())),
+        Scored(Metric("brier", "test Brier score", "none", "lower"), _brier,
+               lambda p: float(1 - np.square(p).sum())),
+        Scored(Metric("ece", "test expected calibration error", "share", "lower"), _ece, None),
+    )
+}  # fmt: skip
+
+
+def scores(logits: NDArray[Any], labels: Labels) -> tuple[dict[str, float], dict[str, float]]:
+    """Every metric that logits `(N, classes)` and labels `(N,)` give, and what chance scores on each."""
+    known = [one for one in SCORED.values() if logits.shape[1] >= one.classes]
+    wide = logits.astype(np.float64)
+    shares = np.sort(np.bincount(labels, minlength=logits.shape[1]) / len(labels))[::-1]
+    return (
+        {one.metric.name: one.score(wide, labels) for one in known},
+        {one.metric.name: one.chance(shares) for one in known if one.chance is not None},
+    )
+
+
+def metric_of(name: str, values: Floats | None = None, *, accuracies: bool = False) -> Metric:
+    """The metric that a column holds, by its name; a share that exceeds 1 somewhere is in per cent.
+
+    Args:
+        name: of the column.
+        values: those of the column; without them a share is one from 0 to 1.
+        accuracies: whether it is known otherwise that they are shares of a test set.
+    """
+    scored = SCORED.get(name)
+    if scored is not None:
+        metric = scored.metric
+    else:
+        words = set(name.lower().replace("-", "_").split("_"))
+        metric = Metric(name, unit="share" if accuracies or words & _SHARES else "none")
+    if metric.unit == "share" and values is not None and len(values) and float(np.max(values)) > 1:
+        metric = replace(metric, unit="per cent")
+    return metric
+
+
+def hint(name: str) -> str:
+    """`; did you mean 'nll'?`, for a name that is none."""
+    return did_you_mean(name, SCORED)

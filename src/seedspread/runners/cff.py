@@ -1,0 +1,151 @@
+"""The paper's training as a runner: Contrastive Forward-Forward learning of a Vision Transformer."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from seedspread.config import DataConfig, RunConfig
+from seedspread.data.catalogue import source_named
+from seedspread.data.files import official_fingerprint
+from seedspread.data.presence import presence
+from seedspread.errors import DataError, MissingExtraError, did_you_mean, require_extra
+from seedspread.identity import RUNNER, run_key
+from seedspread.presets import ConfigError, check, preset_values
+from seedspread.runners.contract import Level, RunnerError
+from seedspread.runs.request import RunRequest
+from seedspread.stacking import stack_of, worthwhile
+from seedspread.stopping import StopRequest
+
+# Fields that say how or with which seed a run is run, not what it is.
+_NOT_FACTORS = ("seeds.run", "runtime.threads", "runtime.device", "runtime.checkpoint_seconds")
+
+
+@dataclass(frozen=True)
+class CffRunner:
+    """Trains `RunConfig`s; a preset's name is its base."""
+
+    name: str = RUNNER
+
+    def full_name(self, name: str) -> str:
+        """The config field, `part.field`."""
+        fields = _field_names()
+        if name not in fields:
+            raise RunnerError(f"no config field is called {name!r}{did_you_mean(name, fields)}")
+        if fields[name] in _NOT_FACTORS:
+            raise RunnerError(f"{fields[name]} cannot be a factor: it is not what a run is")
+        return fields[name]
+
+    def short_name(self, full: str) -> str:
+        """The field alone, where no other part has one of that name."""
+        return min((name for name, whole in _field_names().items() if whole == full), key=len, default=full)
+
+    def parameters(self, base: str | None, values: Mapping[str, Level]) -> RunConfig:
+        """A checked config."""
+        if base is None:
+            raise RunnerError("preset is missing; name one, such as preset = 'mini/cifar10'")
+        try:
+            config = preset_values(base)
+        except ConfigError as error:
+            raise RunnerError(f"preset: {error}") from None
+        for full, level in values.items():
+            part, field = full.split(".")
+            config.setdefault(part, {})[field] = level
+        try:
+            return check(config)
+        except ConfigError as error:
+            raise RunnerError(str(error)) from None
+
+    def values(self, parameters: RunConfig) -> dict[str, Any]:
+        """The config as it stands in files."""
+        return parameters.model_dump(mode="json")
+
+    def keys(self, runs: Sequence[tuple[RunConfig, int]], data_dir: Path | None) -> list[str]:
+        """By the data that are there; without data, by those of the whole official dataset."""
+        return [run_key(seeded(c, seed), fingerprint(_dataset(c.data), data_dir)) for c, seed in runs]
+
+    def check(self, parameters: Iterable[RunConfig], data_dir: Path | None) -> None:
+        """Training needs torch, and its images."""
+        require_extra("train", "training")
+        for data in {config.data.name: config.data for config in parameters}.values():
+            there = presence(source_named(data.name), data_dir)
+            if there.found == 0:
+                raise DataError(
+                    f"{data.name} is not in {there.folder}; get it with: seedspread data fetch "
+                    f"{data.name} (or name another folder with --data-dir or SEEDSPREAD_DATA)"
+                )
+
+    def seconds(self, parameters: Sequence[RunConfig]) -> float | None:
+        """From a step that is measured here."""
+        try:
+            require_extra("train", "an estimate")
+        except MissingExtraError:
+            return None
+        from seedspread.training.estimate import seconds_per_run  # noqa: PLC0415 - needs torch
+
+        return sum(seconds_per_run(parameters, threads=1))
+
+    def group(self, parameters: RunConfig, threads: int) -> str | None:
+        """Runs of one shape, on one thread."""
+        return stack_of(parameters, parameters.runtime.threads or threads)
+
+    def group_size(self, parameters: RunConfig) -> int:
+        """Several where a step is small."""
+        return worthwhile(parameters)
+
+    def run(self, requests: Sequence[RunRequest], stop: StopRequest, data_dir: Path | None) -> list[object]:
+        """Trains them as one program."""
+        from seedspread.training.allocator import keep_freed_memory  # noqa: PLC0415 - needs torch
+        from seedspread.training.run import train_many  # noqa: PLC0415
+
+        keep_freed_memory()  # a worker trains, and does nothing else
+        return list(train_many([_complete(one) for one in requests], stop, resume=True, data_dir=data_dir))
+
+
+def seeded(config: RunConfig, seed: int) -> RunConfig:
+    """The config of a run with a seed."""
+    return config.model_copy(update={"seeds": config.seeds.model_copy(update={"run": seed})})
+
+
+def _complete(request: RunRequest) -> RunRequest:
+    config: RunConfig = request.parameters
+    if request.seed is not None:
+        config = seeded(config, request.seed)
+    if config.runtime.threads is None and request.threads is not None:
+        runtime = config.runtime.model_copy(update={"threads": request.threads})
+        config = config.model_copy(update={"runtime": runtime})
+    return replace(request, parameters=config)
+
+
+@cache
+def _field_names() -> dict[str, str]:
+    """Every name by which a config field can be called: the full one, and its last part where clear."""
+    full = [
+        f"{part}.{field}"
+        for part, info in RunConfig.model_fields.items()
+        for field in getattr(info.annotation, "model_fields", {})
+    ]
+    times = Counter(name.split(".")[1] for name in full)
+    short = {name.split(".")[1]: name for name in full if times[name.split(".")[1]] == 1}
+    return short | {name: name for name in full}
+
+
+def _dataset(data: DataConfig) -> tuple[str, str, bool]:
+    return data.name, data.labels, data.allow_partial
+
+
+@cache
+def fingerprint(dataset: tuple[str, str, bool], data_dir: Path | None) -> str:
+    """The fingerprint of the data that a run will find: the official one unless they are there in part."""
+    name, labels, allow_partial = dataset
+    source = source_named(name)
+    there = presence(source, data_dir)
+    whole = there.found == there.expected and there.short == 0 and there.packed == 0
+    if there.found == 0 or whole or not allow_partial:
+        return official_fingerprint(source)
+    require_extra("train", f"the key of a run on partial {name}")
+    from seedspread.data.dataset import read_official  # noqa: PLC0415 - only partial data need be read
+
+    return read_official(source, labels, data_dir).fingerprint

@@ -1,0 +1,71 @@
+"""The contract by which anything is run in a campaign.
+
+A campaign knows of a run its parameters, which only its runner understands, its seed and its key. Whoever
+implements `Runner` gets plans, leases, engines, resuming and the store for it. A runner is sent to worker
+processes: it holds nothing that cannot be pickled.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from seedspread.errors import SeedspreadError
+from seedspread.runs.request import RunRequest
+from seedspread.stopping import StopRequest
+
+Level = str | int | float | bool
+
+
+class RunnerError(SeedspreadError):
+    """What a study asks for is nothing that its runner can run; the message names the parameter."""
+
+
+class Runner(Protocol):
+    """Runs runs of one kind."""
+
+    @property
+    def name(self) -> str:
+        """By which records know it."""
+
+    # What a run is
+
+    def full_name(self, name: str) -> str:
+        """The parameter that a study means by a name, which may be short; `RunnerError` if there is none."""
+
+    def short_name(self, full: str) -> str:
+        """A parameter's shortest clear name, as tables and audits call it."""
+
+    def parameters(self, base: str | None, values: Mapping[str, Level]) -> Any:
+        """Checked parameters: those of `base` (a preset's name), and `values` by their full names."""
+
+    def values(self, parameters: Any) -> dict[str, Any]:
+        """Parameters as plain values, as a store keeps them."""
+
+    def keys(self, runs: Sequence[tuple[Any, int]], data_dir: Path | None) -> list[str]:
+        """The identity of each run, from its parameters and seed."""
+
+    # How it is run
+
+    def check(self, parameters: Iterable[Any], data_dir: Path | None) -> None:
+        """Raises at once, in one line, if an extra or data that these runs need are not there."""
+
+    def seconds(self, parameters: Sequence[Any]) -> float | None:
+        """How long these runs will take on one core of this machine; None if that cannot be told."""
+
+    def group(self, parameters: Any, threads: int) -> str | None:
+        """Runs with the same answer may be run together by one worker; None for one that is always alone."""
+
+    def group_size(self, parameters: Any) -> int:
+        """How many of a group are worth running together."""
+
+    def run(self, requests: Sequence[RunRequest], stop: StopRequest, data_dir: Path | None) -> list[object]:
+        """Runs runs that may be run together, and leaves their records.
+
+        Every write goes through the run's folder, which asks `guard` first. While it runs, the folder is told
+        now and then how far it is (`RunFolder.beat`): that is what people see as progress. When `stop` is set
+        each run leaves what it can be resumed from and ends with `StoppedError`.
+
+        Returns:
+            of each its result, or the exception that it ended with; one that fails leaves the others alone.
+            An exception that is raised instead means that together they could not be run at all.
+        """

@@ -1,0 +1,159 @@
+"""What a run has left behind, read into one shape whatever ran and whenever: its record.
+
+A record stands in several files of the run's folder (`folder.py` has their names). Each of them carries the
+version of the format; records from before there was one are read as well.
+"""
+
+import json
+import os
+import tomllib
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from seedspread.errors import SeedspreadError
+
+# 1, which files do not say, had no metrics but accuracy and no runner but the paper's.
+FORMAT = 2
+# The runner of records that name none.
+FIRST_RUNNER = "cff"
+
+RESULT, PROVENANCE, CONFIG, FAILURE = "result.json", "provenance.json", "config.toml", "failure.json"
+
+
+class RecordError(SeedspreadError):
+    """A record that cannot be read."""
+
+
+class RunFailedError(SeedspreadError):
+    """A run that cannot go on, with what is known of the cause as plain values."""
+
+    def __init__(self, message: str, **details: Any) -> None:
+        super().__init__(message)
+        self.details = details
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a run failed.
+
+    Attributes:
+        message: for people.
+        traceback: where in the code; empty if nothing was raised.
+        details: the cause as plain values, such as layer, epoch and batch of a loss that is not finite.
+    """
+
+    message: str
+    traceback: str = ""
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, error: Exception) -> "Failure":
+        """All that an exception tells."""
+        message = str(error) or type(error).__name__
+        if not isinstance(error, SeedspreadError):
+            message = f"{type(error).__name__}: {message}"
+        return cls(message, "".join(traceback.format_exception(error)), getattr(error, "details", {}))
+
+    @property
+    def last_line(self) -> str:
+        """What fits a list of failures."""
+        return (self.message.strip().splitlines() or ["no reason was given"])[-1]
+
+    def values(self) -> dict[str, Any]:
+        """As plain values, for JSON."""
+        return {**self.details, "format": FORMAT, "message": self.message, "traceback": self.traceback}
+
+    @classmethod
+    def read(cls, folder: str) -> "Failure":
+        """From a run's folder."""
+        values = read_json(folder, FAILURE)
+        message, where = str(values.pop("message")), str(values.pop("traceback", ""))
+        values.pop("format", None)
+        return cls(message, where, values)
+
+
+@dataclass(frozen=True)
+class Record:
+    """A finished run.
+
+    Attributes:
+        key: its identity.
+        runner: what ran it.
+        parameters: what it was run with, as its runner wrote them down.
+        seed: likewise.
+        metrics: its values by name; of an older run, those that it was stored with.
+        chance: what a run that learnt nothing scores, by metric.
+        dataset: what it was run on; empty where its runner does not say.
+        collapsed: finished, but not a sample of the same thing as others.
+        result: all fields of the result, a runner's own diagnostics among them.
+        provenance: environment, versions, times.
+    """
+
+    key: str
+    runner: str
+    parameters: Mapping[str, Any]
+    seed: int
+    metrics: Mapping[str, float]
+    chance: Mapping[str, float]
+    dataset: str
+    collapsed: bool
+    result: Mapping[str, Any]
+    provenance: Mapping[str, Any]
+
+    @classmethod
+    def read(cls, folder: str) -> "Record":
+        """From a run's folder; any error says what is wrong with it.
+
+        Plain strings and bytes: with ten thousand runs, paths and decoding would be most of the time.
+        """
+        result = read_json(folder, RESULT)
+        try:
+            provenance = read_json(folder, PROVENANCE)
+        except FileNotFoundError:
+            provenance = {}
+        parameters = provenance.get("config")
+        if parameters is None:
+            with open(os.path.join(folder, CONFIG), "rb") as file:
+                parameters = tomllib.load(file)
+        metrics, chance = result.get("metrics"), result.get("chance")
+        if metrics is None:
+            metrics, chance = {"accuracy": result["test_accuracy"]}, {"accuracy": result["majority_share"]}
+        seed = provenance.get("seed")
+        return cls(
+            key=os.path.basename(folder),
+            runner=str(result.get("runner", FIRST_RUNNER)),
+            parameters=parameters,
+            seed=int(parameters.get("seeds", {}).get("run", 0) if seed is None else seed),
+            metrics={name: float(value) for name, value in metrics.items()},
+            chance=chance or {},
+            dataset=str(result.get("dataset", "")),
+            collapsed=bool(result["collapsed"]),
+            result=result,
+            provenance=provenance,
+        )
+
+
+def read_json(folder: str, name: str) -> dict[str, Any]:
+    """An object from a file of a run's folder; `RecordError` if it was written by a newer version."""
+    path = os.path.join(folder, name)
+    with open(path, "rb") as file:
+        values = json.loads(file.read())
+    if not isinstance(values, dict):
+        raise ValueError(f"{name} holds no JSON object")
+    check_format(path, values)
+    return values
+
+
+def check_format(path: str, values: Mapping[str, Any]) -> None:
+    """Refuses what a newer version has written."""
+    version = values.get("format", 1)
+    if not isinstance(version, int) or version > FORMAT:
+        raise RecordError(
+            f"{path} has record format {version}; this seedspread reads formats up to {FORMAT}: upgrade it"
+        )
+
+
+# What reading a damaged or foreign record can raise.
+UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, RecordError)

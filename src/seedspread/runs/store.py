@@ -1,0 +1,140 @@
+"""The store: one folder per run, safe with many writers, readable while they write."""
+
+import secrets
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import pandas as pd
+
+from seedspread.errors import SeedspreadError
+from seedspread.runs.folder import Heartbeat, RunFolder
+from seedspread.runs.lease import LEASE_SECONDS, Lease, Watch, claim, newest
+from seedspread.runs.table import is_collapsed, runs_and_problems
+
+State = Literal["done", "collapsed", "running", "failed", "interrupted", "waiting"]
+STATES: tuple[State, ...] = ("done", "collapsed", "running", "failed", "interrupted", "waiting")
+FINISHED: tuple[State, ...] = ("done", "collapsed")
+
+
+@dataclass(frozen=True)
+class RunState:
+    """Where a run is: the last line of its failure if it has failed, how far it is while it runs."""
+
+    key: str
+    state: State
+    message: str = ""
+    heartbeat: Heartbeat | None = None
+
+
+class StoreError(SeedspreadError):
+    """A store that cannot be used."""
+
+
+class Store:
+    """A folder of runs, `PATH/KEY/`."""
+
+    def __init__(self, path: "Path | str") -> None:
+        self.path = Path(path)
+
+    def folder(self, key: str) -> Path:
+        """Where a run is, or goes."""
+        return self.path / key
+
+    def run(self, key: str) -> RunFolder:
+        """The folder of a run, to read."""
+        return RunFolder(self.folder(key), key)
+
+    def claim(self, key: str, watch: Watch) -> Lease | None:
+        """The right to run a run; None if another has it."""
+        return claim(self.folder(key), watch)
+
+    def is_done(self, key: str) -> bool:
+        """Whether a run has its result."""
+        return self.run(key).is_done
+
+    def has_failed(self, key: str) -> bool:
+        """Whether a run has failed, and nobody is trying it again."""
+        run = self.run(key)
+        return run.has_failed and not run.is_done and not _is_running(run.path)
+
+    def damage(self, key: str) -> str:
+        """What is wrong with a run's result; empty if nothing is, or if there is none."""
+        found = is_collapsed(self.folder(key)) if self.is_done(key) else False
+        return found if isinstance(found, str) else ""
+
+    def forget_failure(self, key: str) -> None:
+        """Lets a failed run be tried again; a damaged result is kept aside."""
+        self.run(key).forget_failure()
+        if self.damage(key):
+            self.run(key).put_result_aside()
+
+    def state(self, key: str) -> RunState:
+        """Where a run is."""
+        run = self.run(key)
+        if run.is_done:
+            return RunState(key, *_finished(run.path))
+        if not run.path.is_dir():
+            return RunState(key, "waiting")
+        if _is_running(run.path):
+            return RunState(key, "running", heartbeat=run.heartbeat())
+        failure = run.failure()
+        if failure is not None:
+            return RunState(key, "failed", failure.last_line)
+        return RunState(key, "interrupted" if run.has_begun else "waiting")
+
+    def states(self, keys: Iterable[str]) -> dict[str, RunState]:
+        """Where several runs are."""
+        return {key: self.state(key) for key in keys}
+
+    def keys(self) -> list[str]:
+        """Every folder of the store that could be a run."""
+        if not self.path.is_dir():
+            return []
+        return sorted(p.name for p in self.path.iterdir() if p.is_dir() and not p.name.startswith("."))
+
+    def problems(self) -> list[str]:
+        """Damaged and foreign files, by name."""
+        foreign = [
+            f"{path} is not a run's folder"
+            for path in sorted(self.path.iterdir() if self.path.is_dir() else ())
+            if not path.name.startswith((".", "report.")) and not RunFolder(path).could_be_a_run
+        ]
+        return runs_and_problems(self.path)[1] + foreign
+
+    def check(self) -> None:
+        """Raises `StoreError` if nothing can be written here."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            trial = self.path / f".trial-{secrets.token_hex(8)}"
+            trial.touch()
+            trial.unlink()
+        except OSError as error:
+            raise StoreError(f"the store {self.path} cannot be written: {error.strerror}") from None
+
+    def counts(self) -> dict[State, int]:
+        """How many runs are in each state."""
+        found = Counter(self.state(key).state for key in self.keys())
+        return {state: found[state] for state in STATES}
+
+    def table(self, metrics: Sequence[str] = ()) -> pd.DataFrame:
+        """One row per finished run that can be read; `metrics` are had of every run that can have them."""
+        return runs_and_problems(self.path, metrics)[0]
+
+
+def _finished(folder: Path) -> tuple[State, str]:
+    found = is_collapsed(folder)
+    if isinstance(found, str):
+        return "failed", found
+    return ("collapsed", "") if found else ("done", "")
+
+
+def _is_running(folder: Path) -> bool:
+    """For a person who looks: alive as far as a glance can tell. Who would take over waits and watches."""
+    holder = newest(folder)
+    if holder is None or holder.is_dead:
+        return False
+    return holder.is_here or time.time() - holder.beat / 1e9 < 2 * LEASE_SECONDS

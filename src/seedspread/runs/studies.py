@@ -1,0 +1,166 @@
+"""Which studies a store holds: written when a campaign starts, so that the store explains itself later.
+
+A record names every cell with its parameters and every run by its key. It needs no study file, no data and
+no runner to be read again, and it travels with the store.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from seedspread.atomic import replacing
+from seedspread.runs.folder import RunFolder
+from seedspread.runs.identity import checked_key
+from seedspread.runs.record import FIRST_RUNNER, FORMAT, UNREADABLE, check_format
+from seedspread.runs.store import Store
+
+_FOLDER = ".studies"
+
+
+class AuditSpec(BaseModel):
+    """Which comparison a study is about, by its factors' names.
+
+    Attributes:
+        group: the factor whose levels are compared.
+        reference: the level that the others are compared with.
+        block: factors in which the same seed is run again.
+        by: a factor whose levels are audited apart; `study` in a collection.
+        value: the metric.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    group: str
+    reference: str
+    block: tuple[str, ...] = ()
+    by: str | None = None
+    value: str = "accuracy"
+
+    @property
+    def factors(self) -> tuple[str, ...]:
+        """All that it names."""
+        return (self.group, *self.block, *([self.by] if self.by else []))
+
+
+@dataclass(frozen=True)
+class RecordedCell:
+    """A cell of a study: the levels of its factors, its runs' parameters, and their keys by seed.
+
+    Parameters are plain values, unless a reader that knows their runner has made more of them.
+    """
+
+    levels: Mapping[str, Any]
+    parameters: Any
+    runs: Mapping[int, str]
+
+    @property
+    def title(self) -> str:
+        """`clamp, detach`."""
+        return ", ".join(str(level) for level in self.levels.values())
+
+
+@dataclass(frozen=True)
+class RecordedStudy:
+    """A single study as a store remembers it."""
+
+    name: str
+    title: str
+    note: str
+    audit: AuditSpec | None
+    runner: str
+    cells: tuple[RecordedCell, ...]
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Every run once."""
+        return tuple(dict.fromkeys(key for cell in self.cells for key in cell.runs.values()))
+
+
+def save_study(store: Store, study: RecordedStudy) -> None:
+    """Writes a study down; it takes the place of an older one of the same name."""
+    folder = store.path / _FOLDER
+    folder.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(_values(study), indent=1) + "\n"
+    path = folder / f"{hashlib.sha256(study.name.encode()).hexdigest()[:16]}.json"
+    if not path.exists() or path.read_text() != text:
+        with replacing(path) as part:
+            part.write_text(text)
+
+
+def _values(study: RecordedStudy) -> dict[str, Any]:
+    return {
+        "format": FORMAT,
+        "name": study.name,
+        "title": study.title,
+        "note": study.note,
+        "runner": study.runner,
+        "audit": None if study.audit is None else study.audit.model_dump(mode="json"),
+        "cells": [
+            {
+                "cell": dict(cell.levels),
+                "config": dict(cell.parameters),
+                "runs": {str(seed): key for seed, key in cell.runs.items()},
+            }
+            for cell in study.cells
+        ],
+    }
+
+
+def load_studies(store: Store) -> tuple[list[RecordedStudy], list[str]]:
+    """All studies of a store, by name, and a line on each record that cannot be read."""
+    studies, problems = [], []
+    for path in _paths(store.path):
+        try:
+            values = json.loads(path.read_text())
+            check_format(str(path), values)
+            studies.append(_study(values))
+        except UNREADABLE as error:
+            reason = (str(error).splitlines() or [type(error).__name__])[0]
+            problems.append(f"{path} is not a readable record of a study: {reason}")
+    return sorted(studies, key=lambda study: study.name), problems
+
+
+def _study(values: dict[str, Any]) -> RecordedStudy:
+    cells = tuple(
+        RecordedCell(
+            dict(cell["cell"]),
+            dict(cell["config"]),
+            {int(seed): checked_key(key) for seed, key in cell["runs"].items()},
+        )
+        for cell in values["cells"]
+    )
+    audit = None if values["audit"] is None else AuditSpec.model_validate_json(json.dumps(values["audit"]))
+    factors = {factor for cell in cells for factor in cell.levels}
+    if audit is not None and not set(audit.factors) <= factors:
+        raise ValueError("its audit names what is no factor")
+    runner = str(values.get("runner", FIRST_RUNNER))
+    return RecordedStudy(str(values["name"]), str(values["title"]), str(values["note"]), audit, runner, cells)
+
+
+def store_marks(store: Path) -> tuple[list[str], bool]:
+    """What changes whenever a run begins, ends or fails, or a study is added, and whether any is under way.
+
+    Reads no file.
+    """
+    seen, under_way = [], False
+    try:
+        with os.scandir(store) as entries:
+            names = sorted(e.name for e in entries if e.is_dir() and not e.name.startswith("."))
+        for name in names:
+            marks, at_work = RunFolder(store / name).marks()
+            seen += [f"{name}/{mark}" for mark in marks]
+            under_way |= at_work
+        seen += [f"{path.name} {path.stat().st_mtime_ns}" for path in _paths(store)]
+    except OSError:
+        pass  # files come and go while runs are at work; the next look will do
+    return seen, under_way
+
+
+def _paths(store: Path) -> list[Path]:
+    return sorted((store / _FOLDER).glob("*.json"))

@@ -1,0 +1,142 @@
+"""A folder of finished runs as a table: one row per run, its metrics and its parameters as columns."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from seedspread.errors import SeedspreadError
+from seedspread.metrics import SCORED, scores
+from seedspread.runs.folder import RunFolder
+from seedspread.runs.record import RESULT, UNREADABLE, Record, RecordError, read_json
+
+_PLAIN = (str, int, float, bool)
+
+
+class RunsError(SeedspreadError):
+    """A stored run cannot be used."""
+
+
+def is_store(folder: Path) -> bool:
+    """Whether any finished run lies in `folder`."""
+    return next(_finished(folder), None) is not None
+
+
+def _finished(folder: Path) -> Any:
+    return (path.parent for path in folder.glob(f"**/{RESULT}"))
+
+
+def runs_table(folder: Path, metrics: Sequence[str] = ()) -> pd.DataFrame:
+    """One row per finished run: metrics, seed, dataset, collapsed, majority, folder, and its parameters.
+
+    Parameters have their full names (`objective.margin_type`) and, where clear, the last part alone.
+    A run that cannot be read is an error here; `runs_and_problems` goes on.
+
+    Args:
+        folder: of the store.
+        metrics: that every run must have; of older runs they are computed from the stored predictions. What
+            chance scores on them stands beside, as `chance.NAME`.
+    """
+    table, problems = runs_and_problems(folder, metrics)
+    if problems:
+        raise RunsError(f"{problems[0]}; move it away and try again")
+    return table
+
+
+def runs_and_problems(folder: Path, metrics: Sequence[str] = ()) -> tuple[pd.DataFrame, list[str]]:
+    """The finished runs that can be read, and a line on each that cannot."""
+    found = [read_row(path, metrics) for path in sorted(_finished(folder))]
+    rows = [one for one in found if isinstance(one, dict)]
+    return as_table(rows, folder), [one for one in found if isinstance(one, str)]
+
+
+def as_table(rows: Iterable[dict[str, Any]], store: Path) -> pd.DataFrame:
+    """Rows of one store as a table that knows its store: an audit may look at the runs' predictions."""
+    table = pd.DataFrame(list(rows))
+    table.attrs["store"] = str(store)
+    return table
+
+
+def read_row(folder: Path, metrics: Sequence[str] = ()) -> dict[str, Any] | str:
+    """A finished run as a row, or what is wrong with it."""
+    try:
+        record = Record.read(str(folder))
+        values, chance = with_metrics(record, folder, metrics)
+        return (
+            _named(record.parameters)
+            | values
+            | {f"chance.{name}": chance[name] for name in metrics if name in chance}
+            | {
+                "seed": record.seed,
+                "dataset": record.dataset,
+                "collapsed": record.collapsed,
+                "majority": chance.get("accuracy", float("nan")),
+                "folder": str(folder),
+            }
+        )
+    except RecordError as error:
+        return str(error)
+    except UNREADABLE as error:
+        return f"{folder} is not a readable run: {error}"
+
+
+def with_metrics(
+    record: Record, folder: Path, metrics: Sequence[str]
+) -> tuple[dict[str, float], dict[str, float]]:
+    """A run's metrics and what chance scores; those that it was not stored with come from its predictions."""
+    values, chance = dict(record.metrics), dict(record.chance)
+    if any(name in SCORED and name not in values for name in metrics):
+        stored = RunFolder(folder).predictions("logits", "labels")
+        found, guessed = scores(stored["logits"][0], stored["labels"])
+        values, chance = found | values, guessed | chance
+    return values, chance
+
+
+def is_collapsed(folder: Path) -> bool | str:
+    """Whether a finished run is flagged as collapsed, or what is wrong with its result."""
+    try:
+        return bool(read_json(str(folder), RESULT)["collapsed"])
+    except RecordError as error:
+        return str(error)
+    except UNREADABLE as error:
+        return f"{folder} is not a readable run: {error}"
+
+
+def _named(parameters: Any) -> dict[str, Any]:
+    """Parts of parameters with their names before those of their fields; what is empty is left out."""
+    full = {}
+    for part, fields in parameters.items():
+        if isinstance(fields, dict):
+            full |= {f"{part}.{name}": value for name, value in fields.items() if value is not None}
+        elif fields is not None:
+            full[part] = fields
+    full = {name: v if isinstance(v, _PLAIN) else json.dumps(v) for name, v in full.items()}
+    return full | {name: full[whole] for name, whole in _short_names(tuple(full))}
+
+
+@cache
+def _short_names(full: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    """The last part of each name that no other shares, and the whole name; the same for most runs."""
+    counts = Counter(name.rpartition(".")[2] for name in full)
+    return tuple((name.rpartition(".")[2], name) for name in full if counts[name.rpartition(".")[2]] == 1)
+
+
+def correct_predictions(folders: list[str]) -> NDArray[np.bool_] | None:
+    """(runs, N) which test examples each run got right; None unless all can be read and saw the same ones."""
+    found, ids = [], None
+    for folder in folders:
+        try:
+            stored = RunFolder(Path(folder)).predictions("logits", "labels", "ids")
+            if ids is not None and not np.array_equal(ids, stored["ids"]):
+                return None
+            ids = stored["ids"]
+            found.append(stored["logits"][0].argmax(axis=1) == stored["labels"])
+        except (RecordError, IndexError, ValueError):
+            return None  # none, or damaged: no floor can be had from these runs
+    return np.stack(found) if found else None

@@ -1,0 +1,43 @@
+"""The audit of a table in the forms that people want: text, Markdown, LaTeX, JSON."""
+
+import json
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from seedspread.stats.result import AuditValues
+from seedspread.stats.show import as_latex, as_markdown, as_text
+
+
+@dataclass(frozen=True)
+class AuditResult(AuditValues):
+    """The audit of a table, with its forms."""
+
+    def to_json(self) -> str:
+        """Everything; a number that is not finite is null."""
+        return json.dumps(_plain(asdict(self)), indent=2, allow_nan=False)
+
+    def to_text(self, width: int = 110, explain: bool = False) -> str:
+        """For a terminal; with `explain`, why each test was used and what it assumes."""
+        return as_text(self, width, explain)
+
+    def to_markdown(self) -> str:
+        """Tables for a README or an issue."""
+        return as_markdown(self)
+
+    def to_latex(self) -> str:
+        """Tables for a paper (booktabs)."""
+        return as_latex(self)
+
+    def __str__(self) -> str:
+        return self.to_text()
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

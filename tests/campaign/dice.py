@@ -1,0 +1,102 @@
+"""A runner that is not the paper's: it throws dice. What it can do in a campaign, any runner can."""
+
+import random
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+
+from seedspread.campaign.study import Study, StudyCell
+from seedspread.runners.contract import Level, RunnerError
+from seedspread.runs.folder import Heartbeat, RunFolder
+from seedspread.runs.identity import key_of
+from seedspread.runs.record import FORMAT, RunFailedError
+from seedspread.runs.request import RunRequest
+from seedspread.runs.studies import AuditSpec
+from seedspread.stopping import StoppedError, StopRequest
+
+
+@dataclass(frozen=True)
+class Dice:
+    """A run is the mean of so many throws of a die with so many sides; `fail` is a seed that fails."""
+
+    name: str = "dice"
+    fail: int | None = None
+
+    def full_name(self, name: str) -> str:
+        if name not in ("sides", "throws"):
+            raise RunnerError(f"dice have no {name!r}")
+        return name
+
+    def short_name(self, full: str) -> str:
+        return full
+
+    def parameters(self, base: str | None, values: Mapping[str, Level]) -> dict[str, Any]:
+        return {"throws": 10, **values}
+
+    def values(self, parameters: dict[str, Any]) -> dict[str, Any]:
+        return parameters
+
+    def keys(self, runs: Sequence[tuple[Any, int]], data_dir: Path | None) -> list[str]:
+        return [key_of({"dice": parameters, "seed": seed}) for parameters, seed in runs]
+
+    def check(self, parameters: Iterable[Any], data_dir: Path | None) -> None:
+        for one in parameters:
+            if one["sides"] < 1:
+                raise RunnerError("a die has a side at least")
+
+    def seconds(self, parameters: Sequence[Any]) -> float | None:
+        return 0.001 * len(parameters)
+
+    def group(self, parameters: Any, threads: int) -> str | None:
+        return f"{parameters['sides']} sides"
+
+    def group_size(self, parameters: Any) -> int:
+        return 3
+
+    def run(self, requests: Sequence[RunRequest], stop: StopRequest, data_dir: Path | None) -> list[object]:
+        assert len({request.parameters["sides"] for request in requests}) == 1
+        return [self._outcome(request, stop) for request in requests]
+
+    def _outcome(self, request: RunRequest, stop: StopRequest) -> object:
+        try:
+            return self._throw(request, stop)
+        except Exception as error:
+            return error
+
+    def _throw(self, request: RunRequest, stop: StopRequest) -> float:
+        assert request.folder is not None
+        folder = RunFolder(request.folder, request.key or "", request.guard)
+        folder.open(tomli_w.dumps(request.parameters), resume=True)
+        assert tomllib.loads(folder.config_path().read_text()) == request.parameters
+        folder.begin(1)
+        folder.beat(lambda: Heartbeat(0.5, "half thrown"))
+        if stop.number is not None:
+            raise StoppedError("stopped in mid-throw", stop.number)
+        if request.seed == self.fail:
+            raise RunFailedError("the die fell off the table", table="round", throw=3)
+        rng = random.Random(request.seed)  # noqa: S311 - a die
+        throws = [rng.randint(1, request.parameters["sides"]) for _ in range(request.parameters["throws"])]
+        value = sum(throws) / len(throws)
+        folder.finish(
+            {
+                "format": FORMAT,
+                "runner": self.name,
+                "key": request.key,
+                "metrics": {"score": value},
+                "collapsed": False,
+            },
+            {"runner": self.name, "seed": request.seed, "config": request.parameters},
+        )
+        return value
+
+
+def dice_study(seeds: int = 8, fail: int | None = None) -> Study:
+    """Six sides against twenty."""
+    runner = Dice(fail=fail)
+    cells = tuple(StudyCell((("sides", s),), runner.parameters(None, {"sides": s})) for s in (6, 20))
+    spec = AuditSpec(group="sides", reference="6", value="score")
+    return Study("dice", "Do more sides spread more?", runner, cells, tuple(range(1, seeds + 1)), spec)

@@ -1,0 +1,207 @@
+"""What runs leave behind: older forms, newer ones, failures, how far a run is."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from seedspread.campaign.local import LocalExecutor
+from seedspread.campaign.loop import run_campaign
+from seedspread.campaign.plan import Plan
+from seedspread.campaign.show import status_view
+from seedspread.cli import app
+from seedspread.metrics import scores
+from seedspread.runs.folder import Heartbeat, RunFolder
+from seedspread.runs.lease import Watch
+from seedspread.runs.record import FORMAT, Failure, Record, RecordError, RunFailedError
+from seedspread.runs.store import Store
+from seedspread.runs.table import read_row, runs_and_problems
+from seedspread.stats.audit import audit
+from seedspread.training.run import train
+from tests.campaign.tiny import tiny_study
+from tests.training.tiny import tiny
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Four runs, as they are written now."""
+    folder = tmp_path_factory.mktemp("finished")
+    plan = Plan.make(tiny_study(folder, seeds=2), folder / "store")
+    assert len(run_campaign(plan, LocalExecutor(workers=2)).done) == 4
+    return folder / "store"
+
+
+def change(folder: Path, name: str, **values: object) -> None:
+    """Sets fields of a file, or takes those away that are None."""
+    path = folder / name
+    changed = json.loads(path.read_text()) | values
+    path.write_text(json.dumps({k: v for k, v in changed.items() if v is not None}))
+
+
+def made_before(store: Path, copy: Path, runs: int) -> None:
+    """The store as an older version would have written the first of its runs."""
+    shutil.copytree(store, copy)
+    for key in Store(copy).keys()[:runs]:
+        change(copy / key, "result.json", format=None, runner=None, metrics=None, chance=None)
+        change(copy / key, "provenance.json", format=None, runner=None, seed=None)
+
+
+def test_a_record_has_all_that_a_run_left(finished: Path) -> None:
+    store = Store(finished)
+    for key in store.keys():  # noqa: SIM118 - not a dict
+        record = Record.read(str(store.folder(key)))
+        stored = store.run(key).predictions("logits", "labels")
+        values, chance = scores(stored["logits"][0], stored["labels"])
+        assert (record.key, record.runner) == (key, "cff")
+        assert (record.metrics, record.chance) == (values, chance)
+        assert record.metrics["accuracy"] == record.result["test_accuracy"]
+        assert record.parameters["seeds"]["run"] == record.seed
+        assert record.provenance["versions"]["torch"]
+
+
+@pytest.mark.parametrize("runs", [1, 4])
+def test_older_runs_have_every_metric_when_it_is_asked_for(finished: Path, tmp_path: Path, runs: int) -> None:
+    made_before(finished, tmp_path / "store", runs)
+    store, before = Store(tmp_path / "store"), Store(finished)
+    assert store.table()["accuracy"].tolist() == before.table()["accuracy"].tolist()
+    assert store.table(["nll"])["nll"].tolist() == before.table()["nll"].tolist()
+    assert store.table(["nll"])["chance.nll"].tolist() == before.table(["nll"])["chance.nll"].tolist()
+    found, known = (
+        audit(path, "brier", "margin_type", "subtract").comparisons for path in (store.path, before.path)
+    )
+    assert found == known
+    assert store.table()["seed"].tolist() == before.table()["seed"].tolist()
+
+
+def test_a_store_without_predictions_still_has_its_accuracies(finished: Path, tmp_path: Path) -> None:
+    made_before(finished, tmp_path / "store", 4)
+    for path in (tmp_path / "store").glob("*/predictions.safetensors"):
+        path.unlink()
+    assert len(Store(tmp_path / "store").table()) == 4
+    table, problems = runs_and_problems(tmp_path / "store", ["nll"])
+    assert table.empty
+    assert all("cannot be read" in line for line in problems)
+
+
+def test_a_newer_record_is_refused_in_one_line_everywhere(finished: Path, tmp_path: Path) -> None:
+    shutil.copytree(finished, tmp_path / "store")
+    store = Store(tmp_path / "store")
+    key = store.keys()[0]
+    change(store.folder(key), "result.json", format=FORMAT + 1)
+    words = f"has record format {FORMAT + 1}; this seedspread reads formats up to {FORMAT}: upgrade it"
+    assert store.state(key).state == "failed"
+    assert words in store.state(key).message
+    assert len(store.table()) == 3
+    assert [words in line for line in store.problems()] == [True]
+    done = CliRunner().invoke(app, ["audit", str(store.path)])
+    assert isinstance(done.exception, Exception)
+    assert words in str(done.exception)
+    assert "\n" not in str(done.exception)
+    with pytest.raises(RecordError, match="upgrade it"):
+        store.run(key).result()
+
+
+def test_a_failure_keeps_the_cause_the_message_and_the_traceback(tmp_path: Path) -> None:
+    """A loss that is not finite, in a campaign and alone."""
+    plan = Plan.make(tiny_study(tmp_path, seeds=1, training__learning_rate=1e30), tmp_path / "store")
+    run_campaign(plan, LocalExecutor(workers=1))
+    with pytest.raises(RunFailedError):
+        train(tiny(training__learning_rate=1e30), tmp_path / "alone")
+    for folder in [*(plan.store.folder(key) for key in plan.distinct), tmp_path / "alone"]:
+        failure = json.loads((folder / "failure.json").read_text())
+        assert (failure["layer"], failure["epoch"]) == (0, 0)
+        assert failure["what"] in ("loss or gradient", "weights")
+        assert "batch" in failure
+        assert "not finite" in failure["message"]
+        assert "Traceback" in failure["traceback"]
+        read = RunFolder(folder).failure()
+        assert read is not None
+        assert read.details == {name: failure[name] for name in ("layer", "epoch", "batch", "what")}
+        assert read.last_line == failure["message"]
+
+
+def test_an_older_failure_is_read(tmp_path: Path) -> None:
+    (tmp_path / "failure.json").write_text(json.dumps({"message": "first\nlast", "layer": 2}))
+    assert RunFolder(tmp_path).failure() == Failure("first\nlast", "", {"layer": 2})
+
+
+def test_how_far_a_run_is_can_be_seen(tmp_path: Path) -> None:
+    plan = Plan.make(tiny_study(tmp_path, seeds=1), tmp_path / "store")
+    key, run = next(iter(plan.distinct.items()))
+    lease = plan.store.claim(key, Watch())
+    assert lease is not None
+    plan.store.run(key).beat(lambda: Heartbeat(0.42, "encoder, epoch 3 of 7"))
+    states = plan.states()
+    assert states[key].heartbeat == Heartbeat(0.42, "encoder, epoch 3 of 7")
+    from rich.console import Console  # noqa: PLC0415 - for this test alone
+
+    console = Console(width=120, record=True, quiet=True)
+    console.print(status_view(plan, states, None))
+    with console.capture() as shown:
+        console.quiet = False
+        console.print(status_view(plan, states, None))
+    assert f"{run.title}: 42%, encoder, epoch 3 of 7" in shown.get()
+
+
+def test_training_tells_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    heard: list[Heartbeat] = []
+    monkeypatch.setattr(RunFolder, "beat", lambda _, beat: heard.append(beat()))
+    train(tiny(probe__repeats=2), tmp_path / "run")
+    done = [beat.done for beat in heard]
+    assert done == sorted(done)
+    assert done[0] == 0
+    assert 0.9 < done[-1] <= 1
+    assert heard[0].where == "encoder, epoch 1 of 3"
+    assert heard[-1].where.startswith("probe, epoch 4 of 4")
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    name=st.sampled_from(["result.json", "provenance.json", "failure.json", "heartbeat.json", "run.json"]),
+    content=st.binary(max_size=40)
+    | st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(
+                st.sampled_from(
+                    ["format", "metrics", "chance", "config", "done", "where", "message", "collapsed"]
+                ),
+                inner,
+                max_size=4,
+            )
+        ),
+        max_leaves=8,
+    ).map(lambda value: json.dumps(value).encode()),
+)
+def test_whatever_lies_in_a_file_is_a_line_and_no_traceback(
+    finished: Path, tmp_path: Path, name: str, content: bytes
+) -> None:
+    folder = tmp_path / "store" / "run"
+    shutil.rmtree(tmp_path / "store", ignore_errors=True)
+    shutil.copytree(finished / Store(finished).keys()[0], folder)
+    (folder / name).write_bytes(content)
+    store = Store(tmp_path / "store")
+    row = read_row(folder)
+    assert isinstance(row, dict | str)
+    assert isinstance(store.state("run").message, str)
+    (folder / "result.json").unlink(missing_ok=True)
+    assert store.state("run").state in ("failed", "interrupted", "waiting")
+    RunFolder(folder).heartbeat()
+
+
+def test_values_come_back_as_they_were_written(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "run", "key")
+    folder.open("a = 1\n", resume=False)
+    arrays: dict[str, Any] = {"logits": np.ones((1, 2, 3), np.float32), "ids": np.arange(2)}
+    folder.keep_predictions(arrays)
+    for name, array in folder.predictions("logits", "ids").items():
+        np.testing.assert_array_equal(array, arrays[name])
+    with pytest.raises(RecordError, match="cannot be read"):
+        folder.predictions("labels")

@@ -1,0 +1,61 @@
+"""Studies from Python, and the quickstart, with a tiny study in place of its own."""
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import seedspread.api
+from seedspread.api import run_study
+from seedspread.campaign.local import LocalExecutor
+from seedspread.campaign.study import Study
+from seedspread.cli import app
+from seedspread.errors import SeedspreadError
+from tests.campaign.tiny import tiny_study
+
+
+def test_a_study_is_run_audited_and_reported(tmp_path: Path) -> None:
+    heard: list[int] = []
+    study = tiny_study(tmp_path, seeds=3)
+    found = run_study(study, tmp_path / "store", LocalExecutor(2), lambda p: heard.append(p.ended))
+    assert heard[-1] == 6
+    assert sorted(found.table()["seed"]) == [0, 0, 1, 1, 2, 2]
+    assert found.audit().value == "accuracy"
+    assert found.audit("nll").metric.unit == "nats"
+    assert found.report(tmp_path / "page.html").read_text().count("test accuracy (%)") > 1
+    assert "test negative log-likelihood (nats)" in found.report(tmp_path / "nll.html", "nll").read_text()
+
+
+def test_a_study_whose_runs_fail_says_so_in_one_line(tmp_path: Path) -> None:
+    study = tiny_study(tmp_path, seeds=1, training__learning_rate=1e30)
+    with pytest.raises(
+        SeedspreadError, match=r"2 runs failed; try again with --retry-failed .the first, \w+: layer 0"
+    ) as caught:
+        run_study(study, tmp_path / "store", LocalExecutor(1))
+    assert "\n" not in str(caught.value)
+
+
+def test_the_quickstart_trains_audits_writes_a_report_and_says_what_it_can_show(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tiny = tiny_study(tmp_path, seeds=3)
+    monkeypatch.setattr(Study, "from_file", lambda _: tiny)
+    command = ["quickstart", "--store", str(tmp_path / "store"), "--workers", "2"]
+    done = CliRunner().invoke(app, command)
+    assert done.exit_code == 0, done.output
+    said = " ".join(done.output.split())
+    for words in ("clamp against subtract", "What this can show", "What it cannot show", "What to run next"):
+        assert words in said
+    page = (tmp_path / "store" / "report.html").read_text()
+    assert "not the paper" in page
+    assert str(tmp_path) not in page  # a page travels: it knows nobody's folders
+    first = seedspread.api.quickstart(tmp_path / "store")
+    assert first.rows == 6
+    assert seedspread.api.quickstart(tmp_path / "store").comparisons == first.comparisons
+
+
+def test_its_study_has_ten_seeds_or_more_in_one_mode_on_the_embedded_sample() -> None:
+    study = Study.from_file("quickstart")
+    assert {c.parameters.data.name for c in study.cells} == {"fashion-mnist-sample"}
+    assert {c.parameters.objective.stability for c in study.cells} == {"detach"}
+    assert len(study.seeds) >= 10

@@ -1,0 +1,115 @@
+"""Metrics against scikit-learn, against loops that follow the definition, and at values known beforehand."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy.special import softmax
+from sklearn.metrics import accuracy_score, brier_score_loss, log_loss, top_k_accuracy_score
+
+from seedspread.metrics import SCORED, Metric, metric_of, scores
+
+CLASSES = 12
+
+
+@st.composite
+def predictions(draw: st.DrawFn) -> tuple[Any, Any]:
+    n = draw(st.integers(1, 40))
+    logits = draw(arrays(np.float32, (n, CLASSES), elements=st.floats(-8, 8, width=32), unique=True))
+    return logits, draw(arrays(np.int64, n, elements=st.integers(0, CLASSES - 1)))
+
+
+@given(predictions())
+def test_they_are_scikit_learns(found: tuple[Any, Any]) -> None:
+    logits, labels = found
+    shares, classes = softmax(logits.astype(float), axis=1), np.arange(CLASSES)
+    values, _ = scores(logits, labels)
+    assert values["accuracy"] == accuracy_score(labels, logits.argmax(1))
+    assert values["top5_accuracy"] == pytest.approx(top_k_accuracy_score(labels, logits, k=5, labels=classes))
+    assert values["nll"] == pytest.approx(log_loss(labels, shares, labels=classes))
+    expected = brier_score_loss(labels, shares, labels=classes, scale_by_half=False)
+    assert values["brier"] == pytest.approx(expected)
+
+
+@given(predictions())
+def test_the_calibration_error_is_the_one_of_its_definition(found: tuple[Any, Any]) -> None:
+    """Fifteen bins (0, 1/15], (1/15, 2/15] ...: the gap between confidence and accuracy, weighted by size."""
+    logits, labels = found
+    shares = softmax(logits.astype(float), axis=1)
+    confidence, right = shares.max(axis=1), shares.argmax(axis=1) == labels
+    error = 0.0
+    for k in range(15):
+        inside = [i for i, c in enumerate(confidence) if k / 15 < c <= (k + 1) / 15]
+        if inside:
+            gap = np.mean([right[i] for i in inside]) - np.mean([confidence[i] for i in inside])
+            error += len(inside) / len(labels) * abs(gap)
+    assert scores(logits, labels)[0]["ece"] == pytest.approx(error, abs=1e-12)
+
+
+def test_known_values() -> None:
+    """Equal logits of K classes: log K nats, a Brier score of 1 - 1/K, confidence 1/K."""
+    values, chance = scores(np.zeros((20, 10)), np.arange(20) % 10)
+    assert values == pytest.approx({"accuracy": 0.1, "nll": math.log(10), "brier": 0.9, "ece": 0.0})
+    assert chance == pytest.approx({"accuracy": 0.1, "nll": math.log(10), "brier": 0.9})
+    sure = np.eye(2)[[0, 0, 1, 1]] * 1000
+    assert scores(sure, np.array([0, 0, 1, 1]))[0] == pytest.approx(
+        {"accuracy": 1, "nll": 0, "brier": 0, "ece": 0}
+    )
+    assert scores(sure, np.array([1, 1, 0, 0]))[0] == pytest.approx(
+        {"accuracy": 0, "nll": 1000, "brier": 2, "ece": 1}
+    )
+
+
+@given(arrays(np.int64, 30, elements=st.integers(0, CLASSES - 1)))
+def test_chance_is_what_the_best_constant_guess_scores(labels: Any) -> None:
+    shares = np.bincount(labels, minlength=CLASSES) / len(labels)
+    guess = np.log(np.maximum(shares, 1e-300)) * np.ones((len(labels), 1))
+    values, chance = scores(guess, labels)
+    for name, value in chance.items():
+        assert values[name] == pytest.approx(value, abs=1e-9), name
+    assert set(SCORED) - set(chance) == {"ece"}
+
+
+def test_top_5_is_had_where_there_are_more_than_ten_classes() -> None:
+    assert "top5_accuracy" not in scores(np.zeros((3, 10)), np.arange(3))[0]
+    assert "top5_accuracy" in scores(np.zeros((3, 11)), np.arange(3))[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "unit", "label"),
+    [
+        ("accuracy", [0.8, 0.9], "share", "test accuracy"),
+        ("accuracy", [80.0, 90.0], "per cent", "test accuracy (%)"),
+        ("val_acc", [80.0, 90.0], "per cent", "val_acc (%)"),
+        ("nll", [2.3, 90.0], "nats", "test negative log-likelihood (nats)"),
+        ("reward", [80.0, 90.0], "none", "reward"),
+        ("ece", [0.1, 0.2], "share", "test expected calibration error"),
+    ],
+)
+def test_a_column_is_known_by_its_name_and_its_range(
+    name: str, values: list[float], unit: str, label: str
+) -> None:
+    metric = metric_of(name, np.array(values))
+    assert (metric.unit, metric.label) == (unit, label)
+
+
+def test_shares_are_shown_in_per_cent_and_nothing_else_is_touched() -> None:
+    shown, factor = Metric("accuracy", unit="share", chance=0.1).shown
+    assert (shown.unit, shown.chance, factor) == ("per cent", 10.0, 100.0)
+    nats = metric_of("nll")
+    assert nats.shown == (nats, 1.0)
+    assert shown.as_share(78.0) == pytest.approx(0.78)
+    assert nats.as_share(2.0) is None
+
+
+def test_which_runs_are_no_better_than_chance_depends_on_the_direction() -> None:
+    accuracies, losses = np.array([0.105, 0.5, 0.05]), np.array([2.295, 0.4, 2.6])
+    assert metric_of("accuracy").is_no_better(accuracies, 0.1, 0.5).tolist() == [True, False, True]
+    assert metric_of("nll").is_no_better(losses, 2.3, 0.4).tolist() == [True, False, True]
+    # Of a unit that says nothing, the scale is what the best run has gained.
+    rewards = np.array([101.0, 300.0, 90.0])
+    assert Metric("reward").is_no_better(rewards, 100.0, 300.0).tolist() == [True, False, True]
