@@ -29,7 +29,9 @@ from seedspread.campaign.plan import Plan
 from seedspread.campaign.slurm_engine import SlurmExecutor
 from seedspread.campaign.study import Study
 plan = Plan.make(Study.from_file(sys.argv[1]), Path(sys.argv[2]))
-report = run_campaign(plan, SlurmExecutor(**json.loads(sys.argv[3])))
+options = json.loads(sys.argv[3])
+lease = {name: options.pop(name) for name in ("lease_seconds",) if name in options}
+report = run_campaign(plan, SlurmExecutor(**options), **lease)
 print(json.dumps({"done": len(report.done), "failed": report.failed, "stopped": report.stopped}))
 """
 
