@@ -12,8 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax, softmax, xlogy
 
-from seedspread.errors import did_you_mean
-
 Floats = NDArray[np.float64]
 Labels = NDArray[np.integer[Any]]
 Unit = Literal["share", "per cent", "nats", "none"]
@@ -186,8 +184,3 @@ def metric_of(name: str, values: Floats | None = None, *, accuracies: bool = Fal
     if metric.unit == "share" and values is not None and len(values) and float(np.max(values)) > 1:
         metric = replace(metric, unit="per cent")
     return metric
-
-
-def hint(name: str) -> str:
-    """`; did you mean 'nll'?`, for a name that is none."""
-    return did_you_mean(name, SCORED)

@@ -110,7 +110,7 @@ def is_collapsed(folder: Path) -> bool | str:
 
 def _named(parameters: Any) -> dict[str, Any]:
     """Parts of parameters with their names before those of their fields; what is empty is left out."""
-    full = {}
+    full: dict[str, Any] = {}
     for part, fields in parameters.items():
         if isinstance(fields, dict):
             full |= {f"{part}.{name}": value for name, value in fields.items() if value is not None}
