@@ -6,6 +6,11 @@ import signal
 from typing import Any
 
 import pytest
+from hypothesis import settings
+
+# No test asserts a time, also not by hypothesis's deadline.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 # In the background interrupts are ignored, and all children inherit that; some tests send them.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
