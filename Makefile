@@ -12,8 +12,9 @@ run: $(READY)
 test: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	@# mypy beside the tests, which mostly use one core
-	@$(BIN)/mypy & mypy=$$!; status=0; $(BIN)/pytest || status=$$?; wait $$mypy || status=$$?; exit $$status
+	$(BIN)/lint-imports --no-cache --no-logo
+	@# mypy beside the tests, the first of which mostly wait; files in their order: the slow ones come first
+	@$(BIN)/mypy & mypy=$$!; status=0; $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder || status=$$?; wait $$mypy || status=$$?; exit $$status
 
 # Long repetitions of what `make test` does a few times.
 soak: $(READY)

@@ -1,6 +1,16 @@
 """What all tests need."""
 
+import gc
+import os
 import signal
+from typing import Any
+
+import pytest
+from hypothesis import settings
+
+# No test asserts a time, also not by hypothesis's deadline.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 from hypothesis import settings
 
@@ -11,3 +21,33 @@ settings.load_profile("untimed")
 # In the background interrupts are ignored, and all children inherit that; some tests send them.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Beside another worker a second thread only waits for its core. Not by OMP_NUM_THREADS: what the tests
+# start takes the threads that it takes anywhere.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    import torch
+
+    torch.set_num_threads(1)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Files as units of `--dist loadfile`, but campaigns one after another.
+
+    They take every core and kill by the clock: two at once would disturb each other. (The mark for this,
+    xdist_group, is passed over by pytest-xdist 3.8 under pytest 9.2.)
+    """
+    if config.getoption("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling  # noqa: PLC0415 - only where it is used
+
+    class Files(LoadFileScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            return "campaigns" if nodeid.startswith("tests/campaign/") else super()._split_scope(nodeid)
+
+    return Files(config, log)
+
+
+def pytest_collection_finish() -> None:
+    """Keeps the collector from what is imported: statsmodels has it look at everything in every audit."""
+    gc.freeze()

@@ -21,7 +21,7 @@ from seedspread.campaign.worker import attempt_until_ended
 from seedspread.runs.store import Store
 from tests.campaign.faults import children, disturb
 from tests.campaign.test_local import start, wait_for
-from tests.campaign.tiny import items, results, study_file, tiny_study
+from tests.campaign.tiny import items, results, study_file, tiny_study, undisturbed
 
 ROOT = Path(__file__).parents[2]
 LONG: dict[str, Any] = {"training__epochs": 12}
@@ -29,9 +29,7 @@ LONG: dict[str, Any] = {"training__epochs": 12}
 
 def check_rounds(folder: Path, rounds: int, seeds: int, faults: int) -> list[dict[str, int]]:
     """Rounds of a campaign that is killed again and again, each compared with the undisturbed one."""
-    reference = Plan.make(tiny_study(folder / "reference", seeds, **LONG), folder / "reference" / "store")
-    run_campaign(reference, LocalExecutor(workers=2))
-    expected = results(folder / "reference" / "store")
+    expected = undisturbed(tiny_study(folder / "reference", seeds, **LONG), folder / "reference" / "store")
     counts = []
     for number in range(rounds):
         here = folder / str(number)
@@ -69,7 +67,6 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 def test_a_full_disk_fails_runs_with_a_reason_and_loses_nothing(small_disk: Path, tmp_path: Path) -> None:
     study = tiny_study(tmp_path, seeds=1)
-    run_campaign(Plan.make(study, tmp_path / "reference"), LocalExecutor(workers=1))
     filler = small_disk / "filler"
     filler.write_bytes(bytes(4_000_000))
     plan = Plan.make(study, small_disk / "store")
@@ -78,13 +75,12 @@ def test_a_full_disk_fails_runs_with_a_reason_and_loses_nothing(small_disk: Path
     filler.unlink()
     again = run_campaign(plan, LocalExecutor(workers=1), retry_failed=True)
     assert not again.failed
-    assert results(small_disk / "store") == results(tmp_path / "reference")
+    assert results(small_disk / "store") == undisturbed(study, tmp_path / "reference")
 
 
 def test_a_checkpoint_that_was_cut_short_is_passed_over(tmp_path: Path) -> None:
     study_file(tmp_path, seeds=1, **LONG)
     study = tiny_study(tmp_path, seeds=1, **LONG)
-    run_campaign(Plan.make(study, tmp_path / "reference"), LocalExecutor(workers=1))
     campaign = start(tmp_path, "--workers", "1")
     store = tmp_path / "store"
     wait_for(lambda: len(list(store.glob("*/checkpoint-*"))) > 1)
@@ -93,7 +89,7 @@ def test_a_checkpoint_that_was_cut_short_is_passed_over(tmp_path: Path) -> None:
     newest = max(store.glob("*/checkpoint-*"))
     newest.write_bytes(newest.read_bytes()[:1000])
     run_campaign(Plan.make(study, store), LocalExecutor(workers=1))
-    assert results(store) == results(tmp_path / "reference")
+    assert results(store) == undisturbed(study, tmp_path / "reference")
 
 
 def test_a_worker_that_slept_past_its_lease_writes_nothing_more(tmp_path: Path) -> None:
@@ -140,7 +136,6 @@ def test_a_store_copied_in_mid_campaign_can_be_gone_on_with(tmp_path: Path) -> N
 
 def test_a_run_whose_checkpoints_are_all_damaged_starts_afresh(tmp_path: Path) -> None:
     study = tiny_study(tmp_path, seeds=1)
-    run_campaign(Plan.make(study, tmp_path / "reference"), LocalExecutor(workers=1))
     plan = Plan.make(study, tmp_path / "store")
     key = next(iter(plan.distinct))
     folder = plan.store.folder(key)
@@ -148,7 +143,7 @@ def test_a_run_whose_checkpoints_are_all_damaged_starts_afresh(tmp_path: Path) -
     (folder / "run.json").write_text(json.dumps({"key": key, "threads": 1}))
     (folder / "checkpoint-000001-0123456789abcdef.safetensors").write_bytes(b"half")
     assert not run_campaign(plan, LocalExecutor(workers=1)).failed
-    assert results(tmp_path / "store") == results(tmp_path / "reference")
+    assert results(tmp_path / "store") == undisturbed(study, tmp_path / "reference")
 
 
 def test_a_worker_whose_coordinator_dies_at_once_does_not_live_on(tmp_path: Path) -> None:

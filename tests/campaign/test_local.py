@@ -15,7 +15,7 @@ from seedspread.campaign.loop import run_campaign
 from seedspread.campaign.plan import Plan
 from seedspread.campaign.study import Study
 from seedspread.runs.store import Store
-from tests.campaign.tiny import results, study_file, tiny_study
+from tests.campaign.tiny import results, study_file, tiny_study, undisturbed
 
 COMMAND = [sys.executable, "-c", "from seedspread.cli import main; main()", "campaign", "run"]
 
@@ -85,22 +85,9 @@ def test_a_run_that_has_begun_keeps_its_threads(tmp_path: Path) -> None:
     assert json.loads((folder / "provenance.json").read_text())["threads"] == 3
 
 
-@pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
-    """The results of the campaign that the next tests stop."""
-    folder = tmp_path_factory.mktemp("undisturbed")
-    run_campaign(
-        Plan.make(tiny_study(folder, seeds=1, training__epochs=12), folder / "store"),
-        LocalExecutor(workers=2),
-    )
-    return results(folder / "store")
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.soak)])
-def test_stopping_leaves_everything_resumable(
-    tmp_path: Path, number: signal.Signals, undisturbed: dict[str, bytes]
-) -> None:
-    study_file(tmp_path, seeds=1, training__epochs=12)
+def test_stopping_leaves_everything_resumable(tmp_path: Path, number: signal.Signals) -> None:
+    study = tiny_study(tmp_path, seeds=1, training__epochs=12)
     campaign = start(tmp_path, "--workers", "2")
     store = tmp_path / "store"
     wait_for(lambda: any(store.glob("*/checkpoint-*")))
@@ -114,7 +101,7 @@ def test_stopping_leaves_everything_resumable(
     out, err = again.communicate(timeout=120)
     assert again.returncode == 0, err
     assert "2 of 2 runs are done" in out
-    assert results(store) == undisturbed
+    assert results(store) == undisturbed(study, tmp_path / "undisturbed")
 
 
 def test_two_campaigns_at_once_share_the_work(tmp_path: Path) -> None:

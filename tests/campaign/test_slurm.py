@@ -11,12 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from seedspread.campaign.local import LocalExecutor
 from seedspread.campaign.loop import run_campaign
 from seedspread.campaign.plan import Plan
 from seedspread.campaign.slurm_engine import SlurmError, SlurmExecutor
 from tests.campaign.test_local import wait_for
-from tests.campaign.tiny import results, study_file, tiny_study
+from tests.campaign.tiny import results, study_file, tiny_study, undisturbed
 
 pytest.importorskip("submitit")
 
@@ -30,7 +29,9 @@ from seedspread.campaign.plan import Plan
 from seedspread.campaign.slurm_engine import SlurmExecutor
 from seedspread.campaign.study import Study
 plan = Plan.make(Study.from_file(sys.argv[1]), Path(sys.argv[2]))
-report = run_campaign(plan, SlurmExecutor(**json.loads(sys.argv[3])))
+options = json.loads(sys.argv[3])
+lease = {name: options.pop(name) for name in ("lease_seconds",) if name in options}
+report = run_campaign(plan, SlurmExecutor(**options), **lease)
 print(json.dumps({"done": len(report.done), "failed": report.failed, "stopped": report.stopped}))
 """
 
@@ -58,8 +59,7 @@ def test_submitits_local_executor_gives_the_same_results(tmp_path: Path) -> None
     study_file(tmp_path, seeds=1)
     found = ended(submit(tmp_path, {}, cluster="local", minutes=5))
     assert found == {"done": 2, "failed": {}, "stopped": ""}
-    run_campaign(Plan.make(tiny_study(tmp_path, seeds=1), tmp_path / "local"), LocalExecutor(workers=2))
-    assert results(tmp_path / "slurm") == results(tmp_path / "local")
+    assert results(tmp_path / "slurm") == undisturbed(tiny_study(tmp_path, seeds=1), tmp_path / "alone")
 
 
 def test_without_slurm_it_says_so_in_a_line(tmp_path: Path) -> None:
@@ -98,8 +98,7 @@ def test_a_real_slurm_carries_out_an_array(slurm: dict[str, str], tmp_path: Path
     study_file(tmp_path, seeds=seeds)
     found = ended(submit(tmp_path, slurm, minutes=10))
     assert found == {"done": 2 * seeds, "failed": {}, "stopped": ""}
-    run_campaign(Plan.make(tiny_study(tmp_path, seeds=seeds), tmp_path / "local"), LocalExecutor(workers=2))
-    assert results(tmp_path / "slurm") == results(tmp_path / "local")
+    assert results(tmp_path / "slurm") == undisturbed(tiny_study(tmp_path, seeds), tmp_path / "alone")
 
 
 def test_a_requeued_job_goes_on_from_its_checkpoint(slurm: dict[str, str], tmp_path: Path) -> None:
@@ -127,8 +126,5 @@ def test_a_requeued_job_goes_on_from_its_checkpoint(slurm: dict[str, str], tmp_p
         max(p.name for p in folder.glob("lease-*")) for folder in store.iterdir() if folder.name[0] != "."
     ]
     assert max(tokens) > "lease-000001.json"  # it was claimed again after the requeue
-    run_campaign(
-        Plan.make(tiny_study(tmp_path, seeds=1, training__epochs=60), tmp_path / "local"),
-        LocalExecutor(workers=2),
-    )
-    assert results(store) == results(tmp_path / "local")
+    study = tiny_study(tmp_path, seeds=1, training__epochs=60)
+    assert results(store) == undisturbed(study, tmp_path / "alone")

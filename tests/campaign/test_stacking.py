@@ -22,7 +22,7 @@ from seedspread.runs.store import Store
 from seedspread.stacking import worthwhile
 from seedspread.training.stack import Stack
 from tests.campaign.test_local import start, wait_for
-from tests.campaign.tiny import items, results, study_file, tiny_study
+from tests.campaign.tiny import items, results, study_file, tiny_study, undisturbed
 from tests.training.tiny import tiny
 
 
@@ -85,9 +85,8 @@ def test_runs_of_different_shapes_are_counted_apart(tmp_path: Path) -> None:
 def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     """The results of every run by itself."""
     folder = tmp_path_factory.mktemp("alone")
-    study = tiny_study(folder, seeds=3, campaign="stack = 1", training__epochs=5)
-    run_campaign(Plan.make(study, folder / "store"), LocalExecutor(workers=2))
-    return results(folder / "store")
+    study = tiny_study(folder, seeds=3, training__epochs=5)
+    return undisturbed(study, folder / "store")
 
 
 def test_a_stacked_campaign_has_the_same_results(tmp_path: Path, alone: dict[str, bytes]) -> None:

@@ -7,6 +7,8 @@ from seedspread.campaign.plan import Plan
 from seedspread.campaign.study import Study
 from seedspread.campaign.worker import WorkItem
 from seedspread.presets import to_toml
+from seedspread.runners.cff import seeded
+from seedspread.training.run import train
 from tests.training.tiny import tiny
 
 STUDY = """
@@ -49,6 +51,13 @@ def items(plan: Plan, **options: Any) -> list[WorkItem]:
         WorkItem(str(plan.store.path), key, run.runner, run.parameters, run.seed, group="one", **options)
         for key, run in plan.distinct.items()
     ]
+
+
+def undisturbed(study: Study, folder: Path) -> dict[str, bytes]:
+    """Every result of a study, its runs trained one by one in this process: no engine, no faults."""
+    for key, run in Plan.make(study, folder).distinct.items():
+        train(seeded(run.parameters, run.seed), folder / key)
+    return results(folder)
 
 
 def results(store: Path) -> dict[str, bytes]:

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from seedspread.published.page import published_table
-from tests.cli.test_cli import seedspread_command
+from tests.cli.test_cli import seedspread_command, seedspread_here
 
 
 def paper_csv(tmp_path: Path) -> str:
@@ -46,10 +46,8 @@ def test_other_forms(tmp_path: Path) -> None:
     path = paper_csv(tmp_path)
     done = seedspread_command("audit", path, "--block", "stability", "--json")
     assert json.loads(done.stdout)["comparisons"][0]["group"] == "clamp"
-    assert (
-        "\\toprule" in seedspread_command("audit", path, "--block", "stability", "--format", "latex").stdout
-    )
-    explained = seedspread_command("audit", path, "--block", "stability", "--explain").stdout
+    assert "\\toprule" in seedspread_here("audit", path, "--block", "stability", "--format", "latex").stdout
+    explained = seedspread_here("audit", path, "--block", "stability", "--explain").stdout
     assert "Assumes independent seeds; the data agree" in " ".join(explained.split())
 
 
@@ -61,7 +59,7 @@ def test_mistakes_are_one_line(tmp_path: Path) -> None:
         ((path, "--block", "stability", "--format", "word"), "--format must be one of"),
         ((str(tmp_path / "no.csv"),), "does not exist"),
     ):
-        done = seedspread_command("audit", *arguments)
+        done = seedspread_here("audit", *arguments)
         assert done.returncode == 1
         assert done.stderr.count("\n") == 1
         assert said in done.stderr
@@ -69,16 +67,16 @@ def test_mistakes_are_one_line(tmp_path: Path) -> None:
 
 def test_seed_budgets() -> None:
     assert without_torch("seeds", "--sd", "1.0", "--se", "0.3").stdout.startswith("12 seeds")
-    found = json.loads(seedspread_command("seeds", "--ratio", "5.9", "--json").stdout)
+    found = json.loads(seedspread_here("seeds", "--ratio", "5.9", "--json").stdout)
     assert found["seeds"] == [12, 12]
-    assert "7 seeds per arm detect" in seedspread_command("seeds", "--n", "7").stdout
-    assert seedspread_command("seeds").stderr.startswith("error: say what is wanted")
+    assert "7 seeds per arm detect" in seedspread_here("seeds", "--n", "7").stdout
+    assert seedspread_here("seeds").stderr.startswith("error: say what is wanted")
 
 
 def test_the_paper_is_verified_without_torch() -> None:
     done = without_torch("verify-paper", "--only", "differs")
     assert done.returncode == 0, done.stderr
     assert "claims:" in done.stdout
-    found = json.loads(seedspread_command("verify-paper", "--json").stdout)
+    found = json.loads(seedspread_here("verify-paper", "--json").stdout)
     assert set(found["summary"]) == {"reproduces", "differs", "not derivable"}
-    assert seedspread_command("verify-paper", "--only", "wrong").returncode == 1
+    assert seedspread_here("verify-paper", "--only", "wrong").returncode == 1

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tests.campaign.tiny import study_file
 from tests.cli.test_audit import without_torch
-from tests.cli.test_cli import seedspread_command
+from tests.cli.test_cli import seedspread_command, seedspread_here
 
 
 def test_plan_run_status(tmp_path: Path) -> None:
@@ -19,17 +19,17 @@ def test_plan_run_status(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert len(json.loads(done.stdout)["done"]) == 2
     assert "2/2 runs" in done.stderr
-    status = seedspread_command("campaign", "status", study, "--store", store)
+    status = seedspread_here("campaign", "status", study, "--store", store)
     assert "2 distinct runs: 2 " in status.stdout
-    listed = json.loads(seedspread_command("campaign", "status", study, "--store", store, "--json").stdout)
+    listed = json.loads(seedspread_here("campaign", "status", study, "--store", store, "--json").stdout)
     assert {r["state"] for r in listed["runs"]} <= {"done", "collapsed"}
     more = str(study_file(tmp_path, seeds=2))
-    half = " ".join(seedspread_command("campaign", "status", more, "--store", store).stdout.split())
+    half = " ".join(seedspread_here("campaign", "status", more, "--store", store).stdout.split())
     assert "4 distinct runs: 2 " in half
     assert "about" in half
     assert "left" in half
     study = str(study_file(tmp_path, seeds=1))
-    again = seedspread_command("campaign", "plan", study, "--store", store)
+    again = seedspread_here("campaign", "plan", study, "--store", store)
     assert "Everything is there" in again.stdout
 
 
@@ -41,7 +41,7 @@ def test_failures_are_told_and_set_the_exit_code(tmp_path: Path) -> None:
     assert "not finite" in done.stderr
     said = done.stderr.strip().splitlines()[-1]
     assert said.startswith("error: 2 runs failed; try again with --retry-failed (the first, ")
-    status = seedspread_command("campaign", "status", study, "--store", store)
+    status = seedspread_here("campaign", "status", study, "--store", store)
     assert "2 failed" in status.stdout
     assert "not finite" in status.stdout
 
@@ -68,7 +68,7 @@ def test_mistakes_are_one_line(tmp_path: Path) -> None:
             "whole GPUs",
         ),
     ):
-        done = seedspread_command("campaign", *arguments)
+        done = seedspread_here("campaign", *arguments)
         assert done.returncode == 1
         assert done.stderr.strip().splitlines()[-1].startswith("error: ")
         assert said in done.stderr

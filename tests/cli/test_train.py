@@ -11,7 +11,7 @@ from seedspread import train
 from seedspread.presets import to_toml
 from seedspread.training.diagnose import diagnose
 from seedspread.training.display import Display, TensorBoard
-from tests.cli.test_cli import seedspread_command
+from tests.cli.test_cli import seedspread_command, seedspread_here
 from tests.training.tiny import tiny
 
 
@@ -30,10 +30,10 @@ def test_train_shows_its_progress_and_its_result(tmp_path: Path, finished: Path)
     assert json.loads(done.stdout) == json.loads((finished / "result.json").read_text())
     assert "encoder 3/3" in done.stderr
     assert "probe 4/4" in done.stderr
-    again = seedspread_command("train", str(config), "--out", str(tmp_path / "run"))
+    again = seedspread_here("train", str(config), "--out", str(tmp_path / "run"))
     assert again.returncode == 1
     assert again.stderr.count("\n") == 1
-    known = seedspread_command("train", str(config), "--out", str(tmp_path / "run"), "--resume")
+    known = seedspread_here("train", str(config), "--out", str(tmp_path / "run"), "--resume")
     assert "test accuracy" in known.stdout
 
 
@@ -42,9 +42,9 @@ def test_diagnose_prints_the_layers_and_the_advice(finished: Path, tmp_path: Pat
     assert shown.returncode == 0
     assert "activation" in shown.stdout
     assert "evidence is thin" in " ".join(shown.stdout.split())
-    values = json.loads(seedspread_command("diagnose", str(finished), "--json").stdout)
+    values = json.loads(seedspread_here("diagnose", str(finished), "--json").stdout)
     assert len(values["rates"]) == 3
-    nothing = seedspread_command("diagnose", str(tmp_path))
+    nothing = seedspread_here("diagnose", str(tmp_path))
     assert nothing.returncode == 1
     assert "no finished run" in nothing.stderr
 

@@ -11,7 +11,7 @@ from seedspread.config import PIPELINES, DataConfig
 from seedspread.data.dataset import load
 from seedspread.data.show import contact_sheet
 from seedspread.errors import DataError
-from tests.cli.test_cli import seedspread_command
+from tests.cli.test_cli import seedspread_command, seedspread_here
 
 
 def test_a_sheet_shows_originals_and_views(tmp_path: Path) -> None:
@@ -37,12 +37,12 @@ def test_data_list_and_check(tmp_path: Path) -> None:
     found = {one["name"]: one for one in json.loads(listed.stdout)}
     assert found["fashion-mnist-sample"]["found"] == 4
     assert found["cifar10"]["found"] == 0
-    plain = seedspread_command("data", "list", "--data-dir", str(tmp_path)).stdout
+    plain = seedspread_here("data", "list", "--data-dir", str(tmp_path)).stdout
     assert "seedspread data fetch cifar10" in plain
-    checked = seedspread_command("data", "check", "fashion-mnist-sample", "--json")
+    checked = seedspread_here("data", "check", "fashion-mnist-sample", "--json")
     assert checked.returncode == 0
     assert json.loads(checked.stdout)[0]["state"] == "whole"
-    wrong = seedspread_command("data", "check", "cifar10", "--data-dir", str(tmp_path))
+    wrong = seedspread_here("data", "check", "cifar10", "--data-dir", str(tmp_path))
     assert wrong.returncode == 1
     assert "is not in" in wrong.stdout
 
@@ -61,7 +61,7 @@ def test_data_list_and_check(tmp_path: Path) -> None:
     ],
 )
 def test_mistakes_are_one_line(arguments: list[str], message: str) -> None:
-    done = seedspread_command(*arguments)
+    done = seedspread_here(*arguments)
     assert done.returncode == 1
     assert len(done.stderr.strip().splitlines()) == 1
     assert message in done.stderr

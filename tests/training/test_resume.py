@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -178,27 +179,34 @@ def test_asked_to_stop_it_writes_a_checkpoint_and_says_how_to_go_on(
     assert files(folder) == undisturbed
 
 
-def interrupted(folder: Path) -> None:
-    """Leaves a run with two checkpoints behind."""
+@pytest.fixture(scope="module")
+def left_behind(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that was killed when it had two checkpoints."""
+    folder = tmp_path_factory.mktemp("killed") / "run"
     process = start(folder)
     while len(list(folder.glob("checkpoint-*"))) < 2 and process.poll() is None:
         time.sleep(0.01)
     process.kill()
     process.communicate()
+    return folder
+
+
+@pytest.fixture
+def interrupted(left_behind: Path, tmp_path: Path) -> Path:
+    """A copy of it."""
+    return shutil.copytree(left_behind, tmp_path / "run")
 
 
 @pytest.mark.parametrize("damage", ["cut", "flipped", "emptied"])
 def test_a_damaged_checkpoint_is_noticed_and_the_one_before_it_used(
-    damage: str, tmp_path: Path, undisturbed: dict[str, bytes]
+    damage: str, interrupted: Path, undisturbed: dict[str, bytes]
 ) -> None:
-    folder = tmp_path / "run"
-    interrupted(folder)
-    newest = max(folder.glob("checkpoint-*"))
+    newest = max(interrupted.glob("checkpoint-*"))
     content = bytearray(newest.read_bytes())
     content[len(content) // 2] ^= 1
     newest.write_bytes({"cut": bytes(content[:-100]), "flipped": bytes(content), "emptied": b""}[damage])
-    train(CONFIG, folder, resume=True)
-    assert files(folder) == undisturbed
+    train(CONFIG, interrupted, resume=True)
+    assert files(interrupted) == undisturbed
 
 
 def test_when_all_are_damaged_that_is_said(tmp_path: Path) -> None:
@@ -210,15 +218,13 @@ def test_when_all_are_damaged_that_is_said(tmp_path: Path) -> None:
         checkpoint.read_newest(folder)
 
 
-def test_a_begun_folder_is_only_gone_on_with_by_the_same_run(tmp_path: Path) -> None:
-    folder = tmp_path / "run"
-    interrupted(folder)
-    config = (folder / "config.toml").read_bytes()
+def test_a_begun_folder_is_only_gone_on_with_by_the_same_run(interrupted: Path) -> None:
+    config = (interrupted / "config.toml").read_bytes()
     with pytest.raises(RunFolderError, match="unfinished run; add --resume"):
-        train(CONFIG, folder)
+        train(CONFIG, interrupted)
     with pytest.raises(RunFolderError, match="holds another run"):
-        train(tiny(seeds__run=9), folder, resume=True)
-    assert (folder / "config.toml").read_bytes() == config
+        train(tiny(seeds__run=9), interrupted, resume=True)
+    assert (interrupted / "config.toml").read_bytes() == config
 
 
 def test_a_checkpoint_of_another_run_is_refused(tmp_path: Path) -> None:
@@ -227,12 +233,10 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path: Path) -> None:
         checkpoint.read_newest(RunFolder(tmp_path, "other"))
 
 
-def test_what_a_kill_leaves_half_written_is_swept_away(tmp_path: Path) -> None:
-    folder = tmp_path / "run"
-    interrupted(folder)
-    (folder / ".checkpoint-000009-abc-0123456789abcdef.safetensors").write_bytes(b"half")
-    train(CONFIG, folder, resume=True)
-    assert not list(folder.glob(".*"))
+def test_what_a_kill_leaves_half_written_is_swept_away(interrupted: Path) -> None:
+    (interrupted / ".checkpoint-000009-abc-0123456789abcdef.safetensors").write_bytes(b"half")
+    train(CONFIG, interrupted, resume=True)
+    assert not list(interrupted.glob(".*"))
 
 
 def test_two_checkpoints_are_kept(tmp_path: Path) -> None:

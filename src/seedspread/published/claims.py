@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from seedspread.published import loss, words
+from seedspread.published import loss, mechanism, words
 from seedspread.published.values import Outcome
 
 
@@ -60,15 +60,17 @@ WORDS = (
         "gradients flow through a saturated pair's denominator pathway",
         loss.denominator_pathway,
     ),
-    Words(_MECHANISM, "Section 6.2", "the gap between schedules narrows monotonically", words.gap_narrows),
-    Words(_MECHANISM, "Section 6.3", "the rate drops below 50 % by layer 3", words.below_half_by_layer_3),
+    Words(
+        _MECHANISM, "Section 6.2", "the gap between schedules narrows monotonically", mechanism.gap_narrows
+    ),
+    Words(_MECHANISM, "Section 6.3", "the rate drops below 50 % by layer 3", mechanism.below_half_by_layer_3),
     Words(
         _MECHANISM,
         "Section 6.3",
         "norm reduction corresponds to the rate across layers",
-        words.truncation_tracks_rate,
+        mechanism.truncation_tracks_rate,
     ),
-    Words(_MECHANISM, "Section 6.4", "reducing the starting margin halves the rate", words.halves),
+    Words(_MECHANISM, "Section 6.4", "reducing the starting margin halves the rate", mechanism.halves),
     Words(
         _ELSEWHERE,
         "Table 9",
@@ -76,23 +78,26 @@ WORDS = (
         words.only_cifar10_above_one,
     ),
     Words(
-        _ELSEWHERE, "Section 7.1", "CIFAR-100 has about 10 times fewer positive pairs", words.ten_times_fewer
+        _ELSEWHERE,
+        "Section 7.1",
+        "CIFAR-100 has about 10 times fewer positive pairs",
+        mechanism.ten_times_fewer,
     ),
     Words(
         _ELSEWHERE,
         "Section 7.1",
         "low rate translates to an absence of truncation",
-        words.no_truncation_on_cifar100,
+        mechanism.no_truncation_on_cifar100,
     ),
-    Words(_ELSEWHERE, "Section 7.1", "the reverse of CIFAR-10", words.reverse_of_cifar10),
-    Words(_ELSEWHERE, "Table 12", "norms of a single seed, with a standard deviation", words.single_seed),
+    Words(_ELSEWHERE, "Section 7.1", "the reverse of CIFAR-10", mechanism.reverse_of_cifar10),
+    Words(_ELSEWHERE, "Table 12", "norms of a single seed, with a standard deviation", mechanism.single_seed),
     Words(
         _ELSEWHERE,
         "Section 7.2, Table 18",
         "SVHN's rate increases with depth, to 78.3 % at layer 7",
-        words.rises_with_depth,
+        mechanism.rises_with_depth,
     ),
-    Words(_ELSEWHERE, "Section 7.2", "CIFAR-10's rate decreases monotonically", words.falls_on_cifar10),
+    Words(_ELSEWHERE, "Section 7.2", "CIFAR-10's rate decreases monotonically", mechanism.falls_on_cifar10),
     Words(_ELSEWHERE, "Section 7.3", "the strongest inversion", words.strongest_inversion),
     Words(_ELSEWHERE, "Section 7.3", "Fashion-MNIST's inversion is significant", words.holm_adjusted),
     Words(_ELSEWHERE, "Section 7.4", "progressively more aggressive augmentation", words.more_aggressive),
@@ -103,14 +108,14 @@ WORDS = (
         "the sweep confirms the role of intermediate difficulty",
         words.sweep_confirms,
     ),
-    Words(_ELSEWHERE, "Section 7.5", "a high rate is necessary", words.necessary),
+    Words(_ELSEWHERE, "Section 7.5", "a high rate is necessary", mechanism.necessary),
     Words(_ELSEWHERE, "Sections 7.5, 8", "SVHN and Fashion-MNIST reach more than 92 %", words.above_92),
-    Words(_DISCUSSION, "Section 8", "lower rate at every layer of CIFAR-100", words.lower_at_every_layer),
+    Words(_DISCUSSION, "Section 8", "lower rate at every layer of CIFAR-100", mechanism.lower_at_every_layer),
     Words(
         _DISCUSSION,
         "Section 8",
         "CIFAR-10's ratio is 4.0 times higher under clamping",
-        words.higher_under_clamping,
+        mechanism.higher_under_clamping,
     ),
     Words(
         _LIMITS,
@@ -119,15 +124,15 @@ WORDS = (
         loss.neutral_only_for_means,
     ),
     Words(_LIMITS, "Section 10", "nearly six-fold", words.nearly_six),
-    Words(_LIMITS, "Section 10", "rates exceed 60 % at early layers", words.over_60_early),
+    Words(_LIMITS, "Section 10", "rates exceed 60 % at early layers", mechanism.over_60_early),
     Words(
         _GENERAL,
         "Abstract, Sections 7.5, 10",
         "positive-pair density governs the rate",
-        words.density_determines_rate,
+        mechanism.density_determines_rate,
     ),
-    Words(_MECHANISM, "Section 6.2", "the gap vanishes at layer 7", words.vanishes_at_layer_7),
-    Words(_MECHANISM, "Section 6.3", "the norm reduction disappears by layer 2", words.gone_by_layer_2),
+    Words(_MECHANISM, "Section 6.2", "the gap vanishes at layer 7", mechanism.vanishes_at_layer_7),
+    Words(_MECHANISM, "Section 6.3", "the norm reduction disappears by layer 2", mechanism.gone_by_layer_2),
     Words(_LIMITS, "Section 9", "all results use a fixed augmentation pipeline", words.fixed_pipeline),
     Words(_APPENDIX, "Appendix A", "the subtract_detach rows of both tables are identical", words.same_rows),
 )

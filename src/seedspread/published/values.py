@@ -63,8 +63,13 @@ def series(name: str) -> Series:
     if part in ("car", "gradient", "gradient_sd", "stated"):
         return _rounded(_measured()[part][rest].split())
     text = _measured()["classes"][rest] if part == "classes" else _measured()["exact"][name]
-    values = np.concatenate([_repeated(word) for word in text.split()])
-    return Series(values, np.zeros(len(values)))
+    stated = np.concatenate([_repeated(word) for word in text.split()])
+    return Series(stated, np.zeros(len(stated)))
+
+
+def values(name: str) -> Floats:
+    """Published values by name, without their rounding."""
+    return series(name).values
 
 
 def _rounded(words: list[str]) -> Series:
