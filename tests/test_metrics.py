@@ -4,6 +4,7 @@ import math
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,6 +13,7 @@ from scipy.special import softmax
 from sklearn.metrics import accuracy_score, brier_score_loss, log_loss, top_k_accuracy_score
 
 from seedspread.metrics import SCORED, Metric, metric_of, scores
+from seedspread.stats.audit import audit
 
 CLASSES = 12
 
@@ -88,6 +90,8 @@ def test_top_5_is_had_where_there_are_more_than_ten_classes() -> None:
         ("nll", [2.3, 90.0], "nats", "test negative log-likelihood (nats)"),
         ("reward", [80.0, 90.0], "none", "reward"),
         ("ece", [0.1, 0.2], "share", "test expected calibration error"),
+        ("Accuracy (%)", [0.8, 0.9], "per cent", "Accuracy (%)"),
+        ("val/acc", [0.8, 0.9], "share", "val/acc"),
     ],
 )
 def test_a_column_is_known_by_its_name_and_its_range(
@@ -113,3 +117,19 @@ def test_which_runs_are_no_better_than_chance_depends_on_the_direction() -> None
     # Of a unit that says nothing, the scale is what the best run has gained.
     rewards = np.array([101.0, 300.0, 90.0])
     assert Metric("reward").is_no_better(rewards, 100.0, 300.0).tolist() == [True, False, True]
+
+
+@pytest.mark.parametrize(
+    ("name", "better"),
+    [("val_loss", "lower"), ("RMSE", "lower"), ("test error", "lower"), ("x", "higher")],
+)
+def test_a_name_tells_the_direction(name: str, better: str) -> None:
+    assert metric_of(name).better == better
+
+
+def test_the_failed_runs_of_a_loss_are_its_high_ones() -> None:
+    rng = np.random.default_rng(0)
+    losses = np.concatenate([rng.normal(0.5, 0.01, 9), rng.normal(2.3, 0.01, 3), rng.normal(0.5, 0.01, 12)])
+    frame = pd.DataFrame({"loss": losses, "arm": ["a"] * 12 + ["b"] * 12, "seed": [*range(12)] * 2})
+    (found,) = audit(frame, "loss", "arm", "b").comparisons
+    assert [(arm.group, arm.failed) for arm in found.collapse.arms] == [("a", 3), ("b", 0)]

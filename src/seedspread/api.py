@@ -85,21 +85,21 @@ def run_study(
         retry_failed=retry_failed,
         lease_seconds=lease_seconds,
     )
-    raise_if_unfinished(progress)
+    raise_if_unfinished(progress, waited=(executor or LocalExecutor()).wait)
     return StudyRuns(plan)
 
 
-def raise_if_unfinished(progress: CampaignProgress) -> None:
-    """In one line: what stopped a campaign, or how many of its runs failed."""
+def raise_if_unfinished(progress: CampaignProgress, *, waited: bool) -> None:
+    """In one line: what stopped a campaign, or how many of its runs failed; nothing of jobs that go on."""
     if progress.stopped == "interrupted":
         raise CampaignStoppedError("stopped; every run can be gone on with: give the same command again")
-    if progress.stopped:
+    if progress.stopped and waited:
         raise SeedspreadError(progress.stopped)
     if progress.failed:
         key, message = next(iter(progress.failed.items()))
         failed = f"{runs(len(progress.failed))} failed; try again with --retry-failed"
         raise SeedspreadError(f"{failed} (the first, {key}: {message})")
-    if progress.left:
+    if progress.left and waited:
         raise SeedspreadError(f"{runs(progress.left)} did not end; give the same command again")
 
 

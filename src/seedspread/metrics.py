@@ -4,6 +4,7 @@ A metric that follows from a classifier's logits has its formula here too, so th
 the metric existed still has it: it is computed from the run's stored predictions when it is asked for.
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -17,8 +18,11 @@ Labels = NDArray[np.integer[Any]]
 Unit = Literal["share", "per cent", "nats", "none"]
 
 _SIGNS: dict[Unit, str] = {"share": "", "per cent": " (%)", "nats": " (nats)", "none": ""}
-# Names that shares of a test set usually go by in other people's tables.
+# Words by which shares of a test set, and what is better when lower, usually go in other people's tables.
 _SHARES = {"acc", "accuracy", "top1", "top5", "auc", "auroc", "f1", "precision", "recall", "iou", "share"}
+_LOWER = set(
+    "loss error err nll perplexity ppl rmse mse mae fid wer cer regret brier ece deviance cost".split()
+)
 _TOP = 5
 _BINS = 15
 
@@ -44,7 +48,8 @@ class Metric:
     @property
     def label(self) -> str:
         """For an axis or a heading: `test accuracy (%)`."""
-        return f"{self.title or self.name}{_SIGNS[self.unit]}"
+        title = self.title or self.name
+        return title if "%" in title else f"{title}{_SIGNS[self.unit]}"
 
     @property
     def sign(self) -> str:
@@ -158,6 +163,12 @@ SCORED = {
 
 def scores(logits: NDArray[Any], labels: Labels) -> tuple[dict[str, float], dict[str, float]]:
     """Every metric that logits `(N, classes)` and labels `(N,)` give, and what chance scores on each."""
+    if (
+        len(labels) != len(logits)
+        or not len(labels)
+        or not 0 <= labels.min() <= labels.max() < logits.shape[1]
+    ):
+        raise ValueError(f"these labels, {labels.shape}, are not those of logits of shape {logits.shape}")
     known = [one for one in SCORED.values() if logits.shape[1] >= one.classes]
     wide = logits.astype(np.float64)
     shares = np.sort(np.bincount(labels, minlength=logits.shape[1]) / len(labels))[::-1]
@@ -170,6 +181,8 @@ def scores(logits: NDArray[Any], labels: Labels) -> tuple[dict[str, float], dict
 def metric_of(name: str, values: Floats | None = None, *, accuracies: bool = False) -> Metric:
     """The metric that a column holds, by its name; a share that exceeds 1 somewhere is in per cent.
 
+    Of a name that tells no direction, higher counts as better.
+
     Args:
         name: of the column.
         values: those of the column; without them a share is one from 0 to 1.
@@ -179,8 +192,10 @@ def metric_of(name: str, values: Floats | None = None, *, accuracies: bool = Fal
     if scored is not None:
         metric = scored.metric
     else:
-        words = set(name.lower().replace("-", "_").split("_"))
-        metric = Metric(name, unit="share" if accuracies or words & _SHARES else "none")
+        words = set(re.split(r"[^a-z0-9]+", name.lower()))
+        unit: Unit = "share" if accuracies or words & _SHARES else "none"
+        unit = "per cent" if "%" in name or words & {"percent", "pct"} else unit
+        metric = Metric(name, unit=unit, better="lower" if words & _LOWER else "higher")
     if metric.unit == "share" and values is not None and len(values) and float(np.max(values)) > 1:
         metric = replace(metric, unit="per cent")
     return metric

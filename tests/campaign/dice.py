@@ -26,6 +26,10 @@ class Dice:
     name: str = "dice"
     fail: int | None = None
 
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        return ("score",)
+
     def full_name(self, name: str) -> str:
         if name not in ("sides", "throws"):
             raise RunnerError(f"dice have no {name!r}")

@@ -1,8 +1,12 @@
 """A campaign knows runners by their contract alone: one that trains nothing runs, is audited and reported."""
 
 import json
+import os
 import random
+import signal
 import statistics
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,10 +16,19 @@ from seedspread.campaign.executor import CampaignProgress
 from seedspread.campaign.local import LocalExecutor
 from seedspread.campaign.loop import run_campaign
 from seedspread.campaign.plan import Plan
+from seedspread.campaign.worker import attempt_group
+from seedspread.report.from_store import from_store
+from seedspread.report.studies import ReportError
 from seedspread.runners.contract import RunnerError
+from seedspread.runs.lease import Watch
+from seedspread.runs.record import Failure
+from seedspread.runs.request import RunRequest
 from seedspread.runs.store import Store
+from seedspread.runs.studies import AuditSpec, save_study
+from seedspread.stopping import StopRequest
 from tests.campaign.dice import Dice, dice_study
-from tests.campaign.tiny import tiny_study
+from tests.campaign.tiny import items, tiny_study
+from tests.report.made import made_store
 
 ROOT = Path(__file__).parents[2]
 
@@ -88,3 +101,77 @@ def test_progress_is_told_as_runs_end(tmp_path: Path) -> None:
     assert heard[0] == 0
     assert heard[-1] == 16
     assert heard == sorted(heard)
+
+
+class Rude(Dice):
+    """Raises where it should end its runs one by one, after it was asked to stop."""
+
+    def run(self, requests: Sequence[RunRequest], stop: StopRequest, data_dir: Path | None) -> list[object]:
+        os.kill(os.getpid(), signal.SIGTERM)
+        raise RuntimeError("what now?")
+
+
+def test_a_wish_to_stop_is_heard_though_the_runner_fails(tmp_path: Path) -> None:
+    plan = Plan.make(dice_study(seeds=2), tmp_path)
+    rude = [replace(item, runner=Rude()) for item in items(plan)[:2]]
+    assert {one.outcome for one in attempt_group(rude, 2, Watch(60))} == {"stopped"}
+    assert {state.state for state in plan.states().values()} == {"waiting"}
+
+
+class Short(Dice):
+    """Does not tell what became of its runs."""
+
+    def run(self, requests: Sequence[RunRequest], stop: StopRequest, data_dir: Path | None) -> list[object]:
+        return []
+
+
+def test_a_runner_that_tells_nothing_has_failed(tmp_path: Path) -> None:
+    plan = Plan.make(dice_study(seeds=1), tmp_path)
+    (result,) = attempt_group([replace(items(plan)[0], runner=Short())], 1, Watch(60))
+    assert (result.outcome, "told of 0 of 1" in result.message) == ("failed", True)
+
+
+def test_an_older_failure_does_not_stand_for_a_newer_one(tmp_path: Path) -> None:
+    plan = Plan.make(dice_study(seeds=1), tmp_path)
+    item = replace(items(plan)[0], runner=Short())
+    plan.store.run(item.key).open("", resume=True)
+    plan.store.run(item.key).fail(Failure("long ago"))
+    attempt_group([item], 1, Watch(60))
+    assert "told of 0 of 1" in plan.store.state(item.key).message
+
+
+class Percent(Dice):
+    """Its accuracies are in per cent."""
+
+    def _throw(self, request: RunRequest, stop: StopRequest) -> float:
+        value = super()._throw(request, stop)
+        path = Path(str(request.folder)) / "result.json"
+        path.write_text(path.read_text().replace('"score"', '"acc"').replace(f": {value}", f": {60 + value}"))
+        return value
+
+
+def test_the_unit_of_a_runners_own_metric_is_told_from_its_values(tmp_path: Path) -> None:
+    study = dice_study(seeds=3)
+    study = replace(study, runner=Percent(), audit=AuditSpec(group="sides", reference="6", value="acc"))
+    plan = Plan.make(study, tmp_path)
+    for item in items(plan):
+        assert attempt_group([item], 1, Watch(60))[0].outcome == "done"
+    (setting,) = from_store(tmp_path, plan.recorded()).settings
+    assert setting.value == "acc (%)"
+    assert all(60 < run.value < 90 for run in setting.runs)
+
+
+def test_two_metrics_of_the_same_runs_are_two_comparisons(tmp_path: Path) -> None:
+    plan = made_store(tmp_path)
+    (recorded,) = plan.recorded()
+    assert recorded.audit is not None
+    other = recorded.audit.model_copy(update={"value": "nll"})
+    save_study(plan.store, replace(recorded, name="other", audit=other))
+    assert {s.metric.name for s in from_store(tmp_path).settings} == {"accuracy", "nll"}
+
+
+def test_a_metric_that_no_run_has_is_said(tmp_path: Path) -> None:
+    made_store(tmp_path)
+    with pytest.raises(ReportError, match=r"no run of bench has 'nnl'; did you mean 'nll'\?") as caught:
+        from_store(tmp_path, value="nnl")
+    assert "\n" not in str(caught.value)

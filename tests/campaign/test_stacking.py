@@ -18,8 +18,12 @@ from seedspread.campaign.study import Study, StudyError
 from seedspread.campaign.worker import WorkItem, attempt_group
 from seedspread.presets import read_config
 from seedspread.runs.lease import Lease, Watch
+from seedspread.runs.request import RunRequest
 from seedspread.runs.store import Store
-from seedspread.stacking import worthwhile
+from seedspread.stacking import stack_of, worthwhile
+from seedspread.stopping import StopRequest
+from seedspread.training.outcome import RunResult
+from seedspread.training.run import train_many
 from seedspread.training.stack import Stack
 from tests.campaign.test_local import start, wait_for
 from tests.campaign.tiny import items, results, study_file, tiny_study, undisturbed
@@ -214,3 +218,20 @@ def test_a_run_that_has_failed_is_given_back_before_the_others_end(
     monkeypatch.setattr(Stack, "step", poisoned)
     attempt_group(tasks, 8, Watch(60))
     assert sorted(seen[1]) == [False, True]
+
+
+def test_a_study_whose_runs_are_to_be_alone_stays_alone_in_a_collection(tmp_path: Path) -> None:
+    first = tiny_study(tmp_path / "a", seeds=2)
+    other = replace(tiny_study(tmp_path / "b", campaign="stack = 1"), name="other", seeds=(10, 11, 12))
+    both = replace(first, cells=(), seeds=(), included=(first, other))
+    plan = Plan.make(both, tmp_path / "store")
+    found = work_items(plan, list(plan.distinct.values()), Capacity(1, 1), 60)
+    assert {(item.group_size, item.group == item.key) for item in found if item.seed >= 10} == {(1, True)}
+    assert {item.group_size for item in found if item.seed < 10} == {4}
+
+
+def test_runs_that_spell_the_same_augmentation_differently_are_trained_together(tmp_path: Path) -> None:
+    silent, spelt = tiny(), tiny(seeds__run=1, data__augment="fashion-mnist")
+    assert stack_of(silent, 1) == stack_of(spelt, 1)
+    requests = [RunRequest(c, tmp_path / str(i)) for i, c in enumerate((silent, spelt))]
+    assert all(isinstance(one, RunResult) for one in train_many(requests, StopRequest()))

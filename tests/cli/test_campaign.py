@@ -73,3 +73,20 @@ def test_mistakes_are_one_line(tmp_path: Path) -> None:
         assert done.stderr.strip().splitlines()[-1].startswith("error: ")
         assert said in done.stderr
         assert "Traceback" not in done.stderr
+
+
+def test_options_of_other_engines_are_refused_in_one_line(tmp_path: Path) -> None:
+    study = str(study_file(tmp_path, seeds=1))
+    for option in (["--no-wait"], ["--minutes", "5"], ["--address", "auto"]):
+        done = seedspread_here("campaign", "run", study, "--store", str(tmp_path / "store"), *option)
+        assert done.returncode == 1
+        assert done.stderr.startswith(f"error: {option[0].replace('no-', '')} is for --backend ")
+        assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_a_metric_that_is_none_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    path = study_file(tmp_path, seeds=1)
+    path.write_text(path.read_text() + 'value = "nnl"\n')
+    done = seedspread_here("campaign", "plan", str(path), "--store", str(tmp_path / "store"))
+    assert done.returncode == 1
+    assert "audit.value 'nnl' is no metric; did you mean 'nll'?" in done.stderr

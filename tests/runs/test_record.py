@@ -19,7 +19,7 @@ from seedspread.cli import app
 from seedspread.metrics import scores
 from seedspread.runs.folder import Heartbeat, RunFolder
 from seedspread.runs.lease import Watch
-from seedspread.runs.record import FORMAT, Failure, Record, RecordError, RunFailedError
+from seedspread.runs.record import FORMAT, Failure, NewerFormatError, Record, RecordError, RunFailedError
 from seedspread.runs.store import Store
 from seedspread.runs.table import read_row, runs_and_problems
 from seedspread.stats.audit import audit
@@ -205,3 +205,51 @@ def test_values_come_back_as_they_were_written(tmp_path: Path) -> None:
         np.testing.assert_array_equal(array, arrays[name])
     with pytest.raises(RecordError, match="cannot be read"):
         folder.predictions("labels")
+
+
+def test_a_newer_result_is_never_retried_or_touched(finished: Path, tmp_path: Path) -> None:
+    shutil.copytree(finished, tmp_path / "store")
+    plan = Plan.make(tiny_study(tmp_path, seeds=2), tmp_path / "store")
+    folder = plan.store.folder(next(iter(plan.distinct)))
+    change(folder, "result.json", format=FORMAT + 1)
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    for retry in (False, True):
+        with pytest.raises(NewerFormatError, match="upgrade it"):
+            run_campaign(plan, LocalExecutor(workers=1), retry_failed=retry)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_a_metric_that_is_null_spoils_no_other(finished: Path, tmp_path: Path) -> None:
+    shutil.copytree(finished, tmp_path / "store")
+    store = Store(tmp_path / "store")
+    folder = store.folder(store.keys()[0])
+    change(folder, "result.json", metrics={"accuracy": 0.5, "best": None})
+    row = read_row(folder)
+    assert isinstance(row, dict)
+    assert row["accuracy"] == 0.5
+    assert np.isnan(row["best"])
+
+
+def test_an_exception_with_details_of_another_kind_is_a_failure_like_any(tmp_path: Path) -> None:
+    class RpcError(Exception):
+        def details(self) -> str:
+            return "not a mapping"
+
+    folder = RunFolder(tmp_path / "run", "key")
+    folder.open("", resume=False)
+    for error in (RpcError("gone"), RunFailedError("lost", where=tmp_path)):
+        folder.fail(Failure.of(error))
+        assert folder.failure() is not None
+    read = folder.failure()
+    assert read is not None
+    assert read.details == {"where": str(tmp_path)}
+
+
+@pytest.mark.parametrize("labels", [[99] * 100, []])
+def test_predictions_that_cannot_be_are_a_line(finished: Path, tmp_path: Path, labels: list[int]) -> None:
+    made_before(finished, tmp_path / "store", 1)
+    key = Store(tmp_path / "store").keys()[0]
+    folder = RunFolder(tmp_path / "store" / key)
+    stored = folder.predictions("logits", "ids")
+    folder.keep_predictions(stored | {"labels": np.array(labels, dtype=np.int64)})
+    assert isinstance(read_row(folder.path, ["nll"]), str)

@@ -1,5 +1,6 @@
 """The engines by name, each with the options that it takes."""
 
+from dataclasses import fields
 from typing import Any
 
 from seedspread.campaign.executor import Executor
@@ -27,10 +28,13 @@ def executor_named(backend: str, options: dict[str, Any]) -> Executor:
     except ValueError as error:
         raise SeedspreadError(str(error)) from None
     given = {name: value for name, value in options.items() if value is not None}
-    taken = EXECUTORS[backend].__dataclass_fields__
     for name in given:
-        if name not in taken:
-            takers = [other for other, engine in EXECUTORS.items() if name in engine.__dataclass_fields__]
+        takers = [engine for engine in EXECUTORS if name in _options(engine)]
+        if backend not in takers:
             option = f"--{name.replace('_', '-')}"
             raise SeedspreadError(f"{option} is for --backend {' or '.join(takers)}; this is {backend}")
     return EXECUTORS[backend](**given)
+
+
+def _options(backend: str) -> set[str]:
+    return {field.name for field in fields(EXECUTORS[backend]) if field.init}

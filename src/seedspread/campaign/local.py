@@ -61,7 +61,7 @@ class _WorkerPool:
         self._items, self._count, self._max_failures = items, count, max_failures
         self._context = multiprocessing.get_context("spawn")
         self._workers: list[BaseProcess] = []
-        self._deaths, self._ended = 0, 0
+        self._deaths, self._ended, self._idle = 0, 0, False
         self._died: dict[str, tuple[str, int]] = {}
         try:
             for _ in range(count):
@@ -107,9 +107,12 @@ class _WorkerPool:
                 if self._deaths > _DEATHS + _DEATHS_PER_WORKER * self._count:
                     return False
                 self._workers[i] = self._start()
-        if all(worker.exitcode == 0 for worker in self._workers):
-            # They saw nothing left to do; what is left was taken by another campaign that has since died.
+        idle = all(worker.exitcode == 0 for worker in self._workers)
+        if idle and self._idle:
+            # They saw nothing left to do, and the loop has looked since: what is left was taken by another
+            # campaign that has died.
             self._workers = [self._start() for _ in range(self._count)]
+        self._idle = idle
         return True
 
     def _blame(self, worker: BaseProcess) -> None:

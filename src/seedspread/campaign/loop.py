@@ -156,6 +156,7 @@ def work_items(
         if id(run.parameters) not in groups:
             groups[id(run.parameters)] = run.runner.group(run.parameters, capacity.threads)
         group = groups[id(run.parameters)]
+        size = 1 if group is None or capacity.workers is None else _most(run, wanted[run.study])
         items.append(
             WorkItem(
                 store=store,
@@ -166,16 +167,16 @@ def work_items(
                 data_dir=data_dir,
                 threads=capacity.threads,
                 lease_seconds=lease_seconds,
-                group=run.key if group is None else f"{run.runner.name} {group}",
-                group_size=1 if group is None else _most(run, wanted[run.study]),
+                group=run.key if size == 1 else f"{run.runner.name} {group}",
+                group_size=size,
             )
         )
-    if capacity.workers is None:  # every run is a job of its own
-        return [replace(item, group=item.key, group_size=1) for item in items]
+    workers = capacity.workers
+    if workers is None:  # every run is a job of its own
+        return items
     times = Counter(item.group for item in items)
     return [
-        replace(item, group_size=even_size(times[item.group], capacity.workers, item.group_size))
-        for item in items
+        replace(item, group_size=even_size(times[item.group], workers, item.group_size)) for item in items
     ]
 
 
@@ -197,11 +198,12 @@ def _deaf_to_interrupts() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    before = {n: signal.signal(n, signal.SIG_IGN) for n in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @contextmanager

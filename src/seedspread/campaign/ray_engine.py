@@ -51,7 +51,12 @@ class RayExecutor:
             max_retries=_RETRIES,
             retry_exceptions=False,
         )(attempt_until_ended)
-        return _RayTasks(ray, remote, items, shut_down=started)
+        try:
+            return _RayTasks(ray, remote, items, shut_down=started)
+        except BaseException:
+            if started:
+                ray.shutdown()
+            raise
 
     def _connect(self, ray: Any) -> None:
         try:

@@ -66,14 +66,14 @@ def sharing(plan: Plan) -> list[str]:
     return lines
 
 
-def time_needed(plan: Plan, seconds: float | None) -> str:
-    """How many runs are to do, and how long they will take, if that is known."""
+def time_needed(plan: Plan, seconds: float | None, why: str = "it cannot be told") -> str:
+    """How many runs are to do, and how long they will take, or why that is not known."""
     missing = len(plan.missing())
     if not missing:
         return "Everything is there."
     runs = "1 run" if missing == 1 else f"{missing} runs"
     if seconds is None:
-        return f"{runs} to do; to estimate their time: pip install 'seedspread[train]'"
+        return f"{runs} to do. How long they will take: {why}."
     cores = cores_here()
     return (
         f"{runs} to do: about {duration(seconds)} on one core of this machine's CPU, "

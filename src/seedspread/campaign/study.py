@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field, ValidationError, field_validator
 
 from seedspread.config import FrozenConfig
 from seedspread.errors import SeedspreadError, did_you_mean
-from seedspread.runners.cff import CffRunner
+from seedspread.runners import runner_of_study
 from seedspread.runners.contract import Level, Runner, RunnerError
 from seedspread.runs.studies import AuditSpec
 
@@ -153,7 +153,7 @@ def _build(name: str, file: StudyFile, within: tuple[str, ...]) -> Study:
     if name in within:
         raise StudyError(f"{name} includes itself")
     title = Path(name).stem if name.endswith(".toml") else name
-    runner = CffRunner()
+    runner = runner_of_study()
     if file.include:
         if file.preset or file.factors or file.cells or file.seeds or "campaign" in file.model_fields_set:
             raise StudyError(
@@ -241,6 +241,12 @@ def _check_audit(name: str, study: Study) -> None:
                 f"{name}: audit names {wanted!r}, which is no factor{did_you_mean(wanted, levels)} "
                 f"(factors are {', '.join(sorted(levels))})"
             )
+    metrics = study.runner.metrics
+    if audit.value not in metrics:
+        hint = did_you_mean(audit.value, metrics)
+        raise StudyError(
+            f"{name}: audit.value {audit.value!r} is no metric{hint} (there are {', '.join(metrics)})"
+        )
     known = levels[audit.group]
     if audit.reference not in known:
         hint = did_you_mean(audit.reference, known)

@@ -21,7 +21,7 @@ from seedspread.runs.lease import LEASE_SECONDS, Lease, LeaseLostError, Watch, n
 from seedspread.runs.record import Failure
 from seedspread.runs.request import RunRequest
 from seedspread.runs.store import Store
-from seedspread.stopping import StoppedError, stop_requests
+from seedspread.stopping import StoppedError, StopRequest, stop_requests
 
 Outcome = Literal["done", "failed", "busy", "lost", "stopped"]
 _POLL_SECONDS = 0.5
@@ -180,6 +180,8 @@ def _claim(item: WorkItem, watch: Watch, every_beat: Callable[[], None]) -> Clai
         return AttemptResult(item.key, "done")
     try:
         lease = store.claim(item.key, watch)
+        if lease is not None:
+            store.run(item.key).forget_failure()  # this attempt tells of itself
     except OSError as error:
         message = f"{store.folder(item.key)} cannot be written: {error.strerror}"
         return AttemptResult(item.key, "failed", message)
@@ -235,11 +237,16 @@ def _run_once(claimed: Sequence[ClaimedRun]) -> Exception | None:
     Apart from that a run has no end yet only if all its checkpoints were damaged: it can start afresh.
     """
     first = claimed[0].item
+    stop = StopRequest()
     try:
         with stop_requests() as stop:
             outcomes = first.runner.run([one.request for one in claimed], stop, first.data_dir)
             stop.heard(outcomes)
+        if len(outcomes) != len(claimed):
+            raise RuntimeError(f"the runner told of {len(outcomes)} of {len(claimed)} runs")
     except Exception as error:  # nothing could be begun with, or the program that they share has failed
+        if stop.number is not None:
+            return StoppedError(f"stopped, while the run failed: {error}", stop.number)
         # Its frames would keep all that they hold in memory while the runs are tried alone.
         return error if len(claimed) == 1 else error.with_traceback(None)
     for one, outcome in zip(claimed, outcomes, strict=True):

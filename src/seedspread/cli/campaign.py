@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from seedspread.errors import SeedspreadError
+from seedspread.errors import MissingExtraError, SeedspreadError
 
 if TYPE_CHECKING:
     from seedspread.campaign.executor import CampaignProgress
@@ -38,15 +38,19 @@ def plan(
     from seedspread.campaign.show import plan_table, sharing, superseded, time_needed
 
     made = _plan(study, store, data_dir)
+    seconds, why = None, "it cannot be told"
     with Console(stderr=True).status("estimating the time ..."):
-        seconds = made.seconds() if made.missing() else None
+        try:
+            seconds = made.seconds() if made.missing() else None
+        except MissingExtraError as error:
+            why = str(error)
     if json:
         typer.echo(jsonlib.dumps(_plan_values(made, seconds), indent=2))
         return
     console = Console(highlight=False)
     console.print(plan_table(made, made.states()))
     note = [made.study.note] if made.study.note else []
-    for line in [*sharing(made), *note, time_needed(made, seconds), *superseded(made)]:
+    for line in [*sharing(made), *note, time_needed(made, seconds, why), *superseded(made)]:
         console.print(line, markup=False)
 
 
@@ -126,10 +130,9 @@ def run(
         typer.echo(jsonlib.dumps(_progress_values(made, progress), indent=2))
     else:
         typer.echo(_summary(made, progress, store))
-    if executor.wait:
-        raise_if_unfinished(progress)
-    else:
+    if not executor.wait and progress.stopped:
         typer.echo(progress.stopped, err=True)
+    raise_if_unfinished(progress, waited=executor.wait)
 
 
 def _progress_values(made: "Plan", progress: "CampaignProgress") -> dict[str, Any]:

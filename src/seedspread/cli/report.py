@@ -63,6 +63,8 @@ def report(
 
     if published == (source is not None):
         raise SeedspreadError("give a store or a table to report on, or --published, and not both")
+    if published and value:
+        raise SeedspreadError("--value is for a store or a table; the paper's own numbers are accuracies")
     page = out or (None if figures or tables else Path("report.html"))
     check_page(page)
     with Console(stderr=True).status("reading ...") as status:

@@ -6,11 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from seedspread.config import RunConfig
+from seedspread.errors import did_you_mean
 from seedspread.identity import has_free_margin, saturates
-from seedspread.metrics import metric_of
+from seedspread.metrics import SCORED, metric_of
 from seedspread.objective.schedule import layer_margins
 from seedspread.report.layers import RunLayers, read_layers
 from seedspread.report.material import (
@@ -55,9 +57,11 @@ def from_store(
     store = Store(path)
     tell("looking for studies")
     found, problems = studies_of(store, studies)
-    settings: list[Setting] = []
-    for study in found:
-        settings += _Reading(study, store, value, tell, problems).settings()
+    readings = [_Reading(study, store, value, tell, problems) for study in found]
+    settings = [setting for reading in readings for setting in reading.settings()]
+    lacking = [reading.lacking for reading in readings]
+    if all(lacking):
+        raise ReportError(lacking[0])
     shown = ordered(_once(settings))
     across, family = _across(shown, tell)
     shown = _adjusted(shown, across, family)
@@ -76,7 +80,7 @@ def _once(settings: list[Setting]) -> list[Setting]:
     """The same comparison of the same runs in two studies is shown once, under both names."""
     first: dict[tuple[object, ...], Setting] = {}
     for s in settings:
-        what = (frozenset(s.states), s.group, s.arms, s.block)
+        what = (frozenset(s.states), s.group, s.arms, s.block, s.metric.name)
         known = first.get(what)
         if known is None:
             first[what] = s
@@ -99,7 +103,7 @@ def _title(studies: list[RecordedStudy], path: Path) -> str:
 
 
 class _Reading:
-    """The settings of one study."""
+    """The settings of one study; `lacking` says so if its finished runs do not have what is asked for."""
 
     def __init__(
         self, study: RecordedStudy, store: Store, value: str | None, tell: Tell, problems: list[str]
@@ -108,8 +112,9 @@ class _Reading:
         self._spec = study.audit
         own = study.audit.value if study.audit else "accuracy"
         self._stored = value or own
-        # People read shares in per cent.
         self._metric, self._factor = metric_of(self._stored).shown
+        self._read: dict[str, dict[str, Any] | str] = {}
+        self.lacking = ""
 
     def settings(self) -> list[Setting]:
         states = self._store.states(self._study.keys)
@@ -117,16 +122,29 @@ class _Reading:
         for cell in self._study.cells:
             levels.setdefault(_level(cell, self._spec), []).append(cell)
         self._tell(f"reading {self._study.name}")
+        self._read_values(states)
         rows = {level: self._rows(cells, states) for level, cells in levels.items()}
         frame = as_table((row for found in rows.values() for row, _ in found), self._store.path)
         found = self._audit(frame)
         return [self._setting(level, levels[level], rows[level], states, found) for level in levels]
 
+    def _read_values(self, states: dict[str, RunState]) -> None:
+        """Reads every finished run; what the metric's unit is, all values together say."""
+        name = self._stored
+        finished = [key for key, state in states.items() if state.state in FINISHED]
+        self._read = {key: read_row(self._store.folder(key), [name]) for key in finished}
+        rows = [row for row in self._read.values() if isinstance(row, dict)]
+        values = np.array([row[name] for row in rows if math.isfinite(row.get(name, math.nan))])
+        if rows and not any(name in row for row in rows):
+            self.lacking = f"no run of {self._study.name} has {name!r}{did_you_mean(name, SCORED)}"
+        # People read shares in per cent.
+        self._metric, self._factor = metric_of(name, values).shown
+
     def _audit(self, frame: pd.DataFrame) -> "AuditResult | str":
         if self._spec is None:
             return "the study names no comparison, so there is no audit"
         if frame.empty:
-            return "no run is finished yet"
+            return self.lacking or "no run is finished yet"
         by = "level" if _has_levels(self._spec) else None
         return try_audit(frame, self._metric, self._spec, by, self._tell)
 
@@ -142,10 +160,11 @@ class _Reading:
 
     def _row(self, cell: RecordedCell, seed: int, key: str) -> tuple[dict[str, Any], Run] | None:
         """A finished run as a row of the table to audit and as a run of the report; None if it is no use."""
-        folder, name = self._store.folder(key), self._stored
-        row = read_row(folder, [name])
+        folder, name, row = self._store.folder(key), self._stored, self._read[key]
         if isinstance(row, str):
             self._problems.append(row)
+            return None
+        if self.lacking:
             return None
         if not math.isfinite(row.get(name, math.nan)):
             self._problems.append(f"{folder}: it has no {name} that is a number, and is left out")

@@ -11,8 +11,9 @@ from seedspread.config import DataConfig, RunConfig
 from seedspread.data.catalogue import source_named
 from seedspread.data.files import official_fingerprint
 from seedspread.data.presence import presence
-from seedspread.errors import DataError, MissingExtraError, did_you_mean, require_extra
+from seedspread.errors import DataError, did_you_mean, require_extra
 from seedspread.identity import RUNNER, former_key, run_key
+from seedspread.metrics import SCORED
 from seedspread.presets import ConfigError, check, preset_values
 from seedspread.runners.contract import Level, RunnerError
 from seedspread.runs.request import RunRequest
@@ -28,6 +29,11 @@ class CffRunner:
     """Trains `RunConfig`s; a preset's name is its base."""
 
     name: str = RUNNER
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """What follows from the logits that a run stores."""
+        return tuple(SCORED)
 
     def full_name(self, name: str) -> str:
         """The config field, `part.field`."""
@@ -83,10 +89,7 @@ class CffRunner:
 
     def seconds(self, parameters: Sequence[RunConfig]) -> float | None:
         """From a step that is measured here."""
-        try:
-            require_extra("train", "an estimate")
-        except MissingExtraError:
-            return None
+        require_extra("train", "an estimate of their time")
         from seedspread.training.estimate import seconds_per_run  # noqa: PLC0415 - needs torch
 
         return sum(seconds_per_run(parameters, threads=1))

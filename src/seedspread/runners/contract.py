@@ -2,7 +2,7 @@
 
 A campaign knows of a run its parameters, which only its runner understands, its seed and its key. Whoever
 implements `Runner` gets plans, leases, engines, resuming and the store for it. A runner is sent to worker
-processes: it holds nothing that cannot be pickled.
+processes and compared with others: it can be pickled and hashed, as a frozen dataclass of plain values can.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,6 +26,10 @@ class Runner(Protocol):
     @property
     def name(self) -> str:
         """By which records know it."""
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """What can be measured of its runs, by name."""
 
     # What a run is
 
@@ -53,7 +57,10 @@ class Runner(Protocol):
         """Raises at once, in one line, if an extra or data that these runs need are not there."""
 
     def seconds(self, parameters: Sequence[Any]) -> float | None:
-        """How long these runs will take on one core of this machine; None if that cannot be told."""
+        """How long these runs will take on one core of this machine; None if that cannot be told.
+
+        `MissingExtraError` if it could be, with more installed.
+        """
 
     def group(self, parameters: Any, threads: int) -> str | None:
         """Runs with the same answer may be run together by one worker; None for one that is always alone."""
@@ -64,6 +71,8 @@ class Runner(Protocol):
     def run(self, requests: Sequence[RunRequest], stop: StopRequest, data_dir: Path | None) -> list[object]:
         """Runs runs that may be run together, and leaves their records.
 
+        A record is what `RunFolder.finish` writes: a result with `format`, `runner`, `key`, `metrics` and
+        `collapsed` at least, and a provenance with `runner`, `seed` and `config` (the parameters).
         Every write goes through the run's folder, which asks `guard` first. While it runs, the folder is told
         now and then how far it is (`RunFolder.beat`): that is what people see as progress. When `stop` is set
         each run leaves what it can be resumed from and ends with `StoppedError`.

@@ -321,4 +321,4 @@ def checkpoint_number(path: Path) -> int:
 
 
 def _json(value: Any) -> bytes:
-    return (json.dumps(value, indent=2, sort_keys=True) + "\n").encode()
+    return (json.dumps(value, indent=2, sort_keys=True, default=str) + "\n").encode()

@@ -5,6 +5,7 @@ version of the format; records from before there was one are read as well.
 """
 
 import json
+import math
 import os
 import tomllib
 import traceback
@@ -24,6 +25,10 @@ RESULT, PROVENANCE, CONFIG, FAILURE = "result.json", "provenance.json", "config.
 
 class RecordError(SeedspreadError):
     """A record that cannot be read."""
+
+
+class NewerFormatError(RecordError):
+    """A record that a newer version has written: it is not damaged, and not to be touched."""
 
 
 class RunFailedError(SeedspreadError):
@@ -54,7 +59,8 @@ class Failure:
         message = str(error) or type(error).__name__
         if not isinstance(error, SeedspreadError):
             message = f"{type(error).__name__}: {message}"
-        return cls(message, "".join(traceback.format_exception(error)), getattr(error, "details", {}))
+        details = error.details if isinstance(error, RunFailedError) else {}
+        return cls(message, "".join(traceback.format_exception(error)), details)
 
     @property
     def last_line(self) -> str:
@@ -126,7 +132,7 @@ class Record:
             runner=str(result.get("runner", FIRST_RUNNER)),
             parameters=parameters,
             seed=int(parameters.get("seeds", {}).get("run", 0) if seed is None else seed),
-            metrics={name: float(value) for name, value in metrics.items()},
+            metrics={name: math.nan if value is None else float(value) for name, value in metrics.items()},
             chance=chance or {},
             dataset=str(result.get("dataset", "")),
             collapsed=bool(result["collapsed"]),
@@ -150,10 +156,10 @@ def check_format(path: str, values: Mapping[str, Any]) -> None:
     """Refuses what a newer version has written."""
     version = values.get("format", 1)
     if not isinstance(version, int) or version > FORMAT:
-        raise RecordError(
+        raise NewerFormatError(
             f"{path} has record format {version}; this seedspread reads formats up to {FORMAT}: upgrade it"
         )
 
 
 # What reading a damaged or foreign record can raise.
-UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, RecordError)
+UNREADABLE = (OSError, ValueError, LookupError, TypeError, AttributeError, RecordError)

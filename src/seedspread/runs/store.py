@@ -13,7 +13,7 @@ import pandas as pd
 from seedspread.errors import SeedspreadError
 from seedspread.runs.folder import Heartbeat, RunFolder
 from seedspread.runs.lease import LEASE_SECONDS, Lease, Watch, claim, newest
-from seedspread.runs.table import is_collapsed, runs_and_problems
+from seedspread.runs.table import check_readable, is_collapsed, runs_and_problems
 
 State = Literal["done", "collapsed", "running", "failed", "interrupted", "waiting"]
 STATES: tuple[State, ...] = ("done", "collapsed", "running", "failed", "interrupted", "waiting")
@@ -62,7 +62,12 @@ class Store:
         return run.has_failed and not run.is_done and not _is_running(run.path)
 
     def damage(self, key: str) -> str:
-        """What is wrong with a run's result; empty if nothing is, or if there is none."""
+        """What is wrong with a run's result; empty if nothing is, or if there is none.
+
+        Raises `NewerFormatError` for a result that is whole, and newer than this program.
+        """
+        if self.is_done(key):
+            check_readable(self.folder(key))
         found = is_collapsed(self.folder(key)) if self.is_done(key) else False
         return found if isinstance(found, str) else ""
 

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict
 from seedspread.atomic import replacing
 from seedspread.runs.folder import RunFolder
 from seedspread.runs.identity import checked_key
-from seedspread.runs.record import FIRST_RUNNER, FORMAT, UNREADABLE, check_format
+from seedspread.runs.record import FIRST_RUNNER, FORMAT, UNREADABLE, NewerFormatError, check_format
 from seedspread.runs.store import Store
 
 _FOLDER = ".studies"
@@ -88,9 +88,20 @@ def save_study(store: Store, study: RecordedStudy) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     text = json.dumps(_values(study), indent=1) + "\n"
     path = folder / f"{hashlib.sha256(study.name.encode()).hexdigest()[:16]}.json"
+    if path.exists():
+        _refuse_newer(path)
     if not path.exists() or path.read_text() != text:
         with replacing(path) as part:
             part.write_text(text)
+
+
+def _refuse_newer(path: Path) -> None:
+    try:
+        check_format(str(path), json.loads(path.read_text()))
+    except NewerFormatError:
+        raise
+    except UNREADABLE:
+        pass  # a damaged one is written anew
 
 
 def _values(study: RecordedStudy) -> dict[str, Any]:

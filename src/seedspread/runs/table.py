@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from seedspread.errors import SeedspreadError
 from seedspread.metrics import SCORED, scores
 from seedspread.runs.folder import RunFolder
-from seedspread.runs.record import RESULT, UNREADABLE, Record, RecordError, read_json
+from seedspread.runs.record import RESULT, UNREADABLE, NewerFormatError, Record, RecordError, read_json
 
 _PLAIN = (str, int, float, bool)
 
@@ -69,7 +69,8 @@ def read_row(folder: Path, metrics: Sequence[str] = ()) -> dict[str, Any] | str:
         record = Record.read(str(folder))
         values, chance = with_metrics(record, folder, metrics)
         return (
-            _named(record.parameters)
+            values
+            | _named(record.parameters)
             | values
             | {f"chance.{name}": chance[name] for name in metrics if name in chance}
             | {
@@ -96,6 +97,16 @@ def with_metrics(
         found, guessed = scores(stored["logits"][0], stored["labels"])
         values, chance = found | values, guessed | chance
     return values, chance
+
+
+def check_readable(folder: Path) -> None:
+    """Raises `NewerFormatError` if a newer version has written a run's result; damage is passed over."""
+    try:
+        read_json(str(folder), RESULT)
+    except NewerFormatError:
+        raise
+    except UNREADABLE:
+        pass
 
 
 def is_collapsed(folder: Path) -> bool | str:

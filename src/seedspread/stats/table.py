@@ -184,8 +184,11 @@ def _tidy(frame: pd.DataFrame, columns: Columns, is_stored: bool) -> pd.DataFram
     seeds = _labels(frame[columns.seed]) if columns.seed else pd.Series(rows, index=frame.index)
     failed = frame["collapsed"].map(_truth) if "collapsed" in frame.columns else False
     # A store tells more of a run than a CSV does: where it lies, and what a guess would score.
-    told = {"folder": "folder", "chance": f"chance.{columns.value}"} if is_stored else {}
-    stored = {name: frame[column] for name, column in told.items() if column in frame.columns}
+    known = {"chance": "majority"} if columns.value == "accuracy" else {}
+    if f"chance.{columns.value}" in frame.columns:
+        known = {"chance": f"chance.{columns.value}"}
+    known |= {"folder": "folder"}
+    stored = {n: frame[column] for n, column in known.items() if is_stored and column in frame.columns}
     return pd.DataFrame(
         {
             "value": _numbers(frame[columns.value], columns.value, rows),

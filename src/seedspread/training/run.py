@@ -67,7 +67,10 @@ def train_many(
     """
     config: RunConfig = requests[0].parameters
     watching = watcher or NoWatcher()
-    shared = {(r.parameters.data, r.parameters.runtime.device) for r in requests}
+    shared = {
+        (r.parameters.data.model_copy(update={"augment": None}), r.parameters.runtime.device)
+        for r in requests  # each augments its images itself
+    }
     if len(shared) > 1:
         raise ValueError("runs that are trained together must share their data and their device")
     device = choose_device(config.runtime.device)
