@@ -90,7 +90,10 @@ PIPELINES: dict[str, tuple[Step, ...]] = {
     "fashion-mnist": (RandomCrop(padding=4), HorizontalFlip()),
 }
 
-DATASETS = ("cifar10", "cifar100", "svhn", "fashion-mnist", "fashion-mnist-sample")
+DATASETS = (
+    "cifar10", "cifar100", "svhn", "fashion-mnist", "fashion-mnist-sample", "fashion-mnist-28",
+    "fashion-mnist-sample-28",
+)  # fmt: skip
 
 
 class DataConfig(FrozenConfig):
@@ -137,15 +140,19 @@ NotNegative = Annotated[float, Field(ge=0)]
 
 
 class ModelConfig(FrozenConfig):
-    """The Vision Transformer; images are 3 x 32 x 32.
+    """The Vision Transformer, and the shape of the images that it sees.
 
     Attributes:
+        image_size: pixels along an image's side, as the dataset has them.
+        channels: colour channels, likewise.
         patch_size: pixels along a patch's side.
         dim: width of a token.
         depth: number of layers.
         heads: attention heads.
     """
 
+    image_size: int = Field(default=32, ge=1)
+    channels: int = Field(default=3, ge=1)
     patch_size: int = Field(default=4, ge=1)
     dim: int = Field(default=128, ge=1)
     depth: int = Field(default=8, ge=1)
@@ -153,11 +160,23 @@ class ModelConfig(FrozenConfig):
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        if 32 % self.patch_size:
-            raise ValueError(f"patch_size {self.patch_size} does not divide the image's 32 pixels")
+        if self.image_size % self.patch_size:
+            raise ValueError(
+                f"patch_size {self.patch_size} does not divide the image's {self.image_size} pixels"
+            )
         if self.dim % self.heads:
             raise ValueError(f"heads {self.heads} does not divide dim {self.dim}")
         return self
+
+    @property
+    def image_shape(self) -> tuple[int, int, int]:
+        """`(C, H, W)`."""
+        return self.channels, self.image_size, self.image_size
+
+    @property
+    def tokens(self) -> int:
+        """T, how many patches an image has."""
+        return (self.image_size // self.patch_size) ** 2
 
 
 class ObjectiveConfig(FrozenConfig):

@@ -3,6 +3,8 @@
 import torch
 from torch import Tensor, nn
 
+from seedspread.config import ModelConfig
+
 
 class Attention(nn.Module):
     """Multi-head self-attention, `(B, T, d)` -> `(B, T, d)`.
@@ -101,6 +103,19 @@ class ViT(nn.Module):
         rest = (EncoderBlock(dim, heads) for _ in range(depth - 1))
         self.layers = nn.ModuleList([first, *rest])
         self.head = nn.Sequential(nn.LayerNorm(dim), nn.Linear(dim, num_classes))
+
+    @classmethod
+    def from_config(cls, config: ModelConfig, num_classes: int = 10) -> "ViT":
+        """The model that a config describes."""
+        return cls(
+            config.image_size,
+            config.patch_size,
+            config.channels,
+            config.dim,
+            config.depth,
+            config.heads,
+            num_classes,
+        )
 
     def features(self, images: Tensor, *, stop_gradient: bool = True) -> list[Tensor]:
         """The representation of every layer, each `(B, d)`, not normalised.

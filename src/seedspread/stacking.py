@@ -36,7 +36,7 @@ def stack_of(config: RunConfig, threads: int, device: str = "cpu") -> str | None
 
 def worthwhile(config: RunConfig) -> int:
     """Many where a step is small, one where its products fill a core by themselves."""
-    length, dim = (32 // config.model.patch_size) ** 2, config.model.dim
+    length, dim = config.model.tokens, config.model.dim
     tokens = 2 * config.training.batch_size * length
     operations = 2 * tokens * (20 * dim**2 + 6 * length * dim)
     return _MOST if operations <= _SMALL else 1

@@ -173,7 +173,7 @@ def test_enlarging_is_pillows() -> None:
     expected = [
         np.array(Image.fromarray(image).resize((32, 32), Image.Resampling.BILINEAR)) for image in grey
     ]
-    assert (enlarge(grey) == np.stack(expected)).all()
+    assert (enlarge(grey, 32) == np.stack(expected)).all()
 
 
 def test_rotation_and_hue_are_torchvisions() -> None:

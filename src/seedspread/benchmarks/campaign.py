@@ -50,7 +50,7 @@ from seedspread.training.encoder import Encoder
 from seedspread.training.records import EpochSums
 import torch
 model = config.model
-trainer = trainer_of([Encoder(config, ViT(32, 4, 3, model.dim, model.depth, model.heads))])
+trainer = trainer_of([Encoder(config, ViT.from_config(model))])
 trainer.step([random_batch(128)], 0, [EpochSums.empty(model.depth, torch.device("cpu"))])
 print(imported - begin, loaded - imported, time.perf_counter() - loaded)
 """

@@ -50,10 +50,7 @@ def steps(config: RunConfig, runs: int, together: int) -> Callable[[], None]:
     batch = random_batch(config.training.batch_size)
 
     def prepared(count: int) -> tuple[Trainer, list[EpochSums]]:
-        encoders = [
-            Encoder(config, ViT(32, model.patch_size, 3, model.dim, model.depth, model.heads))
-            for _ in range(count)
-        ]
+        encoders = [Encoder(config, ViT.from_config(model)) for _ in range(count)]
         return trainer_of(encoders), [EpochSums.empty(model.depth, torch.device("cpu")) for _ in encoders]
 
     trainers = [prepared(together) for _ in range(runs // together)]

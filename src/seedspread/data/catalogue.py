@@ -1,8 +1,10 @@
 """The datasets: their official files, addresses and checksums, their classes and sizes."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
+from seedspread.config import RunConfig
 from seedspread.errors import DataError, one_of
 
 _CIFAR_MEAN, _CIFAR_STD = (0.491, 0.482, 0.447), (0.202, 0.199, 0.201)
@@ -49,6 +51,10 @@ class Source:
         mean: per channel, for normalisation.
         std: per channel, for normalisation.
         augment: the name of its own pipeline.
+        reader: which format its files have (`formats.READERS`).
+        stored_size: pixels along an image's side, in its files.
+        image_size: likewise, as runs see it.
+        channels: colour channels, as runs see them.
         elsewhere: other folders in which its files may be found.
         coarse_classes: names of the coarser labels, where there are such.
     """
@@ -60,9 +66,13 @@ class Source:
     test: tuple[DataFile, ...]
     downloads: tuple[Download, ...]
     classes: tuple[str, ...]
-    mean: tuple[float, float, float]
-    std: tuple[float, float, float]
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
     augment: str
+    reader: Literal["cifar", "svhn", "idx"]
+    stored_size: int = 32
+    image_size: int = 32
+    channels: int = 3
     elsewhere: tuple[str, ...] = ()
     coarse_classes: tuple[str, ...] = ()
 
@@ -124,6 +134,7 @@ CIFAR10 = Source(
     mean=_CIFAR_MEAN,
     std=_CIFAR_STD,
     augment="cifar",
+    reader="cifar",
 )
 
 CIFAR100 = Source(
@@ -137,6 +148,7 @@ CIFAR100 = Source(
     mean=_CIFAR_MEAN,  # the paper uses CIFAR-10's
     std=_CIFAR_STD,
     augment="cifar",
+    reader="cifar",
     coarse_classes=_CIFAR100_COARSE,
 )
 
@@ -154,6 +166,7 @@ SVHN = Source(
     mean=(0.438, 0.444, 0.473),
     std=(0.198, 0.201, 0.197),
     augment="svhn-easy",
+    reader="svhn",
 )
 
 FASHION_MNIST = Source(
@@ -178,6 +191,8 @@ FASHION_MNIST = Source(
     mean=(0.5, 0.5, 0.5),
     std=(0.5, 0.5, 0.5),
     augment="fashion-mnist",
+    reader="idx",
+    stored_size=28,
     elsewhere=("/usr/share/datasets/fashion-mnist",),  # Debian's package dataset-fashion-mnist
 )
 
@@ -199,10 +214,35 @@ FASHION_SAMPLE = Source(
     mean=FASHION_MNIST.mean,
     std=FASHION_MNIST.std,
     augment="fashion-mnist",
+    reader="idx",
+    stored_size=28,
     elsewhere=(str(Path(__file__).with_name("sample")),),
 )
 
-SOURCES = {source.name: source for source in (CIFAR10, CIFAR100, SVHN, FASHION_MNIST, FASHION_SAMPLE)}
+
+def _as_it_is(source: Source, name: str) -> Source:
+    """The same grey images, neither enlarged nor tripled."""
+    return replace(
+        source,
+        name=name,
+        title=f"{source.title}, {source.stored_size} x {source.stored_size} grey",
+        mean=source.mean[:1],
+        std=source.std[:1],
+        image_size=source.stored_size,
+        channels=1,
+    )
+
+
+_ALL = (
+    CIFAR10,
+    CIFAR100,
+    SVHN,
+    FASHION_MNIST,
+    FASHION_SAMPLE,
+    _as_it_is(FASHION_MNIST, "fashion-mnist-28"),
+    _as_it_is(FASHION_SAMPLE, "fashion-mnist-sample-28"),
+)
+SOURCES = {source.name: source for source in _ALL}
 
 
 def source_named(name: str) -> Source:
@@ -212,3 +252,15 @@ def source_named(name: str) -> Source:
     except ValueError as error:
         raise DataError(str(error)) from error
     return SOURCES[name]
+
+
+def check_shape(config: RunConfig) -> None:
+    """Raises `DataError` unless the model is made for the dataset's images."""
+    source = source_named(config.data.name)
+    shape = source.channels, source.image_size, source.image_size
+    if config.model.image_shape != shape:
+        raise DataError(
+            f"{source.name} has images of {' x '.join(map(str, shape))}, the model is for "
+            f"{' x '.join(map(str, config.model.image_shape))}; set model.image_size = "
+            f"{source.image_size} and model.channels = {source.channels}"
+        )

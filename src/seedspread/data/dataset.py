@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from seedspread.config import PIPELINES, DataConfig, Step
-from seedspread.data import formats
-from seedspread.data.catalogue import DataFile, Source, source_named
+from seedspread.data.catalogue import Source, source_named
 from seedspread.data.files import (
     Found,
     check_not_swapped,
@@ -19,7 +18,7 @@ from seedspread.data.files import (
     official_fingerprint,
     partial_fingerprint,
 )
-from seedspread.data.formats import FormatError
+from seedspread.data.formats import READERS, FormatError, Images, Labels
 from seedspread.errors import DataError
 
 
@@ -28,7 +27,7 @@ class Part:
     """Some images of a dataset.
 
     Attributes:
-        images: `(N, 3, 32, 32)` uint8.
+        images: `(N, C, H, W)` uint8.
         labels: `(N,)` int64.
         ids: `(N,)` int64, where each image stands in the official part it comes from.
     """
@@ -183,33 +182,15 @@ def _read_part(source: Source, found: list[Found], labels: str) -> _ReadPart:
 
 
 def _groups(source: Source, found: list[Found]) -> list[list[Found]]:
-    """Files that make sense only together: Fashion-MNIST's images and labels."""
-    return [found] if _is_idx(found[0].file) else [[one] for one in found]
+    """Files that make sense only together, such as images and their labels."""
+    return [found] if READERS[source.reader].together else [[one] for one in found]
 
 
-def _is_idx(file: DataFile) -> bool:
-    return "-idx" in file.name
-
-
-def _read_group(source: Source, group: list[Found], labels: str) -> tuple[formats.Images, formats.Labels]:
-    current = group[0]
+def _read_group(source: Source, group: list[Found], labels: str) -> tuple[Images, Labels]:
     try:
-        if _is_idx(current.file):
-            pixels = formats.read_idx_images(current.content)
-            current = group[1]
-            classes = formats.read_idx_labels(current.content, len(source.classes))
-            if len(classes) != len(pixels):
-                raise FormatError(f"it has {len(classes):,} labels for {len(pixels):,} images")
-            return pixels, classes
-        if current.file.name.endswith(".mat"):
-            return formats.read_svhn(current.content)
-        if source.coarse_classes:
-            coarse = labels == "coarse"
-            count = len(source.coarse_classes if coarse else source.classes)
-            return formats.read_cifar(current.content, 2, label_at=0 if coarse else 1, classes=count)
-        return formats.read_cifar(current.content, 1, label_at=0, classes=len(source.classes))
+        return READERS[source.reader].read([one.content for one in group], source, labels)
     except FormatError as error:
-        raise DataError(_damaged(current, source, str(error))) from error
+        raise DataError(_damaged(group[error.place], source, str(error))) from error
 
 
 def _damaged(found: Found, source: Source, why: str) -> str:

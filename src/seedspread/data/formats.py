@@ -1,82 +1,113 @@
 """The official file formats, read into arrays. Nothing is unpickled; a file that is off is refused.
 
-Each reader takes the content of one unpacked file and returns images `(N, 3, 32, 32)` uint8, labels `(N,)`
-int64, or both; `FormatError` says what is wrong with the content.
+Each reader takes the contents of the unpacked files that belong together and returns images `(N, C, H, W)`
+uint8, as the dataset's entry says, and labels `(N,)` int64; `FormatError` says what is wrong with which.
 """
 
 import io
 import math
 import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import scipy.io
 import torch
 from numpy.typing import NDArray
 
+from seedspread.data.catalogue import Source
+
 Images = NDArray[np.uint8]
 Labels = NDArray[np.int64]
 
-_PIXELS = 3 * 32 * 32
 _IDX_IMAGES, _IDX_LABELS = 0x803, 0x801
 
 
 class FormatError(Exception):
-    """The content of a file is not what its format promises."""
+    """The content of a file is not what its format promises; `place` is which of those read together."""
+
+    place = 0
 
 
-def read_cifar(content: bytes, label_bytes: int, label_at: int, classes: int) -> tuple[Images, Labels]:
-    """CIFAR's binary version: one or two label bytes, then 1,024 bytes each of red, green and blue."""
-    record = label_bytes + _PIXELS
+def read_cifar(contents: Sequence[bytes], source: Source, labels: str) -> tuple[Images, Labels]:
+    """CIFAR's binary version: a label byte, or a coarse and a fine one, then all red, green and blue."""
+    if not source.coarse_classes:
+        return _cifar(contents[0], source, 1, label_at=0, classes=len(source.classes))
+    coarse = labels == "coarse"
+    count = len(source.coarse_classes if coarse else source.classes)
+    return _cifar(contents[0], source, 2, label_at=0 if coarse else 1, classes=count)
+
+
+def _cifar(
+    content: bytes, source: Source, label_bytes: int, label_at: int, classes: int
+) -> tuple[Images, Labels]:
+    record = label_bytes + source.channels * source.stored_size**2
     if not content or len(content) % record:
         raise FormatError(f"it ends in the middle of an image ({len(content):,} bytes, {record:,} per image)")
     rows = np.frombuffer(content, dtype=np.uint8).reshape(-1, record)
     labels = rows[:, label_at].astype(np.int64)
     _check_range(labels, classes)
-    return rows[:, label_bytes:].reshape(-1, 3, 32, 32), labels
+    return rows[:, label_bytes:].reshape(-1, source.channels, source.stored_size, source.stored_size), labels
 
 
-def read_svhn(content: bytes) -> tuple[Images, Labels]:
-    """SVHN's cropped digits: X of shape (32, 32, 3, N), y of 1 to 10, where 10 stands for the digit 0."""
+def read_svhn(contents: Sequence[bytes], source: Source, labels: str) -> tuple[Images, Labels]:
+    """SVHN's cropped digits: X of shape (H, W, 3, N), y of 1 to 10, where 10 stands for the digit 0."""
     try:
-        fields = scipy.io.loadmat(io.BytesIO(content), variable_names=["X", "y"])
+        fields = scipy.io.loadmat(io.BytesIO(contents[0]), variable_names=["X", "y"])
         pixels, digits = fields["X"], fields["y"].ravel()
-        labels = digits.astype(np.int64)
-        whole = bool((labels == digits).all())
+        numbers = digits.astype(np.int64)
+        whole = bool((numbers == digits).all())
     except Exception as error:  # scipy raises many kinds for a damaged file
         raise FormatError(f"it is not a readable MATLAB file with X and y ({error})") from error
-    if pixels.ndim != 4 or pixels.shape[:3] != (32, 32, 3) or pixels.dtype != np.uint8:
-        raise FormatError(f"X is {pixels.dtype} of shape {pixels.shape}, not uint8 of (32, 32, 3, N)")
+    shape = (source.stored_size, source.stored_size, source.channels)
+    if pixels.ndim != 4 or pixels.shape[:3] != shape or pixels.dtype != np.uint8:
+        expected = ", ".join(map(str, shape))
+        raise FormatError(f"X is {pixels.dtype} of shape {pixels.shape}, not uint8 of ({expected}, N)")
     if len(digits) != pixels.shape[3]:
         raise FormatError(f"it has {pixels.shape[3]:,} images but {len(digits):,} labels")
-    if not whole or labels.min(initial=1) < 1:
+    if not whole or numbers.min(initial=1) < 1:
         raise FormatError("a label is not a whole number from 1 to 10")
-    labels[labels == 10] = 0
-    _check_range(labels, 10)
-    _check_some(len(labels))
-    return np.ascontiguousarray(pixels.transpose(3, 2, 0, 1)), labels
+    numbers[numbers == 10] = 0
+    _check_range(numbers, 10)
+    _check_some(len(numbers))
+    return np.ascontiguousarray(pixels.transpose(3, 2, 0, 1)), numbers
 
 
-def read_idx_images(content: bytes) -> Images:
-    """Fashion-MNIST's images, `(N, 28, 28)` grey, as three equal channels resized to 32 x 32."""
-    grey = _idx(content, _IDX_IMAGES, dimensions=3)
-    if grey.shape[1:] != (28, 28):
-        raise FormatError(f"its images are {grey.shape[1]} x {grey.shape[2]}, not 28 x 28")
-    return enlarge(grey)[:, None].repeat(3, axis=1)
+def read_idx(contents: Sequence[bytes], source: Source, labels: str) -> tuple[Images, Labels]:
+    """Fashion-MNIST: grey images and labels, a file each; as large, and with as many channels, as wanted."""
+    grey = _idx(contents[0], _IDX_IMAGES, dimensions=3)
+    size = source.stored_size
+    if grey.shape[1:] != (size, size):
+        raise FormatError(f"its images are {grey.shape[1]} x {grey.shape[2]}, not {size} x {size}")
+    try:
+        numbers = _idx(contents[1], _IDX_LABELS, dimensions=1).astype(np.int64)
+        _check_range(numbers, len(source.classes))
+        if len(numbers) != len(grey):
+            raise FormatError(f"it has {len(numbers):,} labels for {len(grey):,} images")
+    except FormatError as error:
+        error.place = 1
+        raise
+    wanted = grey if source.image_size == size else enlarge(grey, source.image_size)
+    return wanted[:, None].repeat(source.channels, axis=1), numbers
 
 
-def read_idx_labels(content: bytes, classes: int) -> Labels:
-    """Fashion-MNIST's labels."""
-    labels = _idx(content, _IDX_LABELS, dimensions=1).astype(np.int64)
-    _check_range(labels, classes)
-    return labels
-
-
-def enlarge(grey: Images) -> Images:
-    """`(N, h, w)` to `(N, 32, 32)`, bilinear as Pillow and torchvision's `Resize` do it."""
+def enlarge(grey: Images, size: int) -> Images:
+    """`(N, h, w)` to `(N, size, size)`, bilinear as Pillow and torchvision's `Resize` do it."""
     pixels = torch.from_numpy(grey.copy())[:, None]
     # on bytes, because Pillow rounds between the two passes and so does this
-    larger = torch.nn.functional.interpolate(pixels, (32, 32), mode="bilinear", antialias=True)
+    larger = torch.nn.functional.interpolate(pixels, (size, size), mode="bilinear", antialias=True)
     return larger[:, 0].numpy()
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A format: how it is read, and whether all files of a part are read together."""
+
+    read: Callable[[Sequence[bytes], Source, str], tuple[Images, Labels]]
+    together: bool = False
+
+
+READERS = {"cifar": Reader(read_cifar), "svhn": Reader(read_svhn), "idx": Reader(read_idx, together=True)}
 
 
 def _idx(content: bytes, magic: int, dimensions: int) -> Images:

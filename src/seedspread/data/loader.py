@@ -25,7 +25,7 @@ class Batch:
     """What a training step sees.
 
     Attributes:
-        images: `(views * B, 3, 32, 32)` float32, normalised; all first views, then all second views.
+        images: `(views * B, C, H, W)` float32, normalised; all first views, then all second views.
         labels: `(views * B,)`.
         index: `(B,)`, where the images stand in the part.
     """
@@ -53,8 +53,8 @@ class Loader:
 
     part: Part
     steps: Sequence[Step]
-    mean: tuple[float, float, float]
-    std: tuple[float, float, float]
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
     batch_size: int
     views: int = 1
     order: str = "shuffled"

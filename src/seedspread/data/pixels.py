@@ -1,4 +1,4 @@
-"""Image operations on whole batches, `(B, 3, H, W)` uint8 in and out, with explicit parameters.
+"""Image operations on whole batches, `(B, C, H, W)` uint8 in and out, with explicit parameters.
 
 Each computes what Pillow computes for one image, with Pillow's own rounding, because that is what the
 paper's pipeline was: torchvision's transforms on Pillow images. Parameters are one per image, `(B,)`.
@@ -66,6 +66,8 @@ def saturation(images: Tensor, factor: Tensor) -> Tensor:
 
 def hue(images: Tensor, turn: Tensor) -> Tensor:
     """Hue moved by `turn`, `(B,)`, in shares of the colour circle, in steps of 1/255 as Pillow has them."""
+    if images.shape[1] == 1:
+        return images  # grey has none
     steps = (turn * 255).to(torch.int32)[:, None, None]  # towards zero
     h, s, v = _to_hsv(images)
     return _from_hsv((h + steps) & 255, s, v)
@@ -100,7 +102,9 @@ def _blend(start: Tensor, end: Tensor, factor: Tensor) -> Tensor:
 
 
 def _grey(images: Tensor) -> Tensor:
-    """Luma `(B, 1, H, W)` as Pillow rounds it: weights in 1/65536."""
+    """Luma `(B, 1, H, W)` as Pillow rounds it: weights in 1/65536. Grey is its own."""
+    if images.shape[1] == 1:
+        return images.to(torch.int32)
     r, g, b = images.to(torch.int32).unbind(1)
     return (19595 * r).add_(g, alpha=38470).add_(b, alpha=7471).add_(32768)[:, None] >> 16
 

@@ -47,7 +47,9 @@ def contact_sheet(
         for column, images in enumerate(columns):
             for row, image in enumerate(images):
                 axes = grid[row][column]
-                axes.imshow(image.permute(1, 2, 0).numpy(), interpolation="nearest")
+                axes.imshow(
+                    image.permute(1, 2, 0).numpy(), interpolation="nearest", cmap="gray", vmin=0, vmax=255
+                )
                 axes.set(xticks=[], yticks=[])
                 axes.spines[:].set_visible(False)
             grid[0][column].set_title("original" if column == 0 else f"view {column}", fontsize=8)

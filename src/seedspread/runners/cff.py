@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from seedspread.config import DataConfig, RunConfig
-from seedspread.data.catalogue import source_named
+from seedspread.data.catalogue import check_shape, source_named
 from seedspread.data.files import official_fingerprint
 from seedspread.data.presence import presence
 from seedspread.errors import DataError, did_you_mean, require_extra
@@ -60,8 +60,10 @@ class CffRunner:
             part, field = full.split(".")
             config.setdefault(part, {})[field] = level
         try:
-            return check(config)
-        except ConfigError as error:
+            checked = check(config)
+            check_shape(checked)
+            return checked
+        except (ConfigError, DataError) as error:
             raise RunnerError(str(error)) from None
 
     def values(self, parameters: RunConfig) -> dict[str, Any]:

@@ -55,11 +55,9 @@ def _seconds_per_image(config: RunConfig) -> float:
     device = choose_device(config.runtime.device)
     model = config.model
     classes = len(source_named(config.data.name).classes)
-    encoder = Encoder(
-        config, ViT(32, model.patch_size, 3, model.dim, model.depth, model.heads, classes).to(device)
-    )
+    encoder = Encoder(config, ViT.from_config(model, classes).to(device))
     generator = torch.Generator().manual_seed(0)
-    images = torch.randn(encoder.views * _IMAGES, 3, 32, 32, generator=generator).to(device)
+    images = torch.randn(encoder.views * _IMAGES, *model.image_shape, generator=generator).to(device)
     labels = torch.arange(_IMAGES).remainder(classes).repeat(encoder.views).to(device)
     batch = Batch(images, labels, torch.arange(_IMAGES))
     trainer, sums = trainer_of([encoder]), EpochSums.empty(model.depth, device)

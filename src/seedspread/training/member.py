@@ -76,7 +76,10 @@ class Member:
         self.threads = folder.begin(config.runtime.threads or torch.get_num_threads())
         self.ended: RunResult | Exception | None = None
         device = dataset.train.images.device
-        model = drawn_from(init_seed(config.seeds.stream("init")), lambda: _model(config, dataset))
+        model = drawn_from(
+            init_seed(config.seeds.stream("init")),
+            lambda: ViT.from_config(config.model, len(dataset.classes)),
+        )
         self.encoder = Encoder(config, model.to(device))
         self.sums = EpochSums.empty(config.model.depth, device)
         self.position: dict[str, Any] = {"stage": "encoder", "epoch": 0, "batch": 0, "repeat": 0}
@@ -297,8 +300,3 @@ def _not_finite(*, layer: int, epoch: int, batch: int, what: str) -> RunFailedEr
         "try a smaller learning_rate"
     )
     return RunFailedError(message, layer=layer, epoch=epoch, batch=batch, what=what)
-
-
-def _model(config: RunConfig, dataset: Dataset) -> ViT:
-    model = config.model
-    return ViT(32, model.patch_size, 3, model.dim, model.depth, model.heads, len(dataset.classes))

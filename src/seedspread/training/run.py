@@ -7,6 +7,7 @@ from pathlib import Path
 import torch
 
 from seedspread.config import RunConfig
+from seedspread.data.catalogue import check_shape
 from seedspread.data.dataset import Dataset, load
 from seedspread.identity import run_key
 from seedspread.presets import ConfigError, to_toml
@@ -73,6 +74,7 @@ def train_many(
     }
     if len(shared) > 1:
         raise ValueError("runs that are trained together must share their data and their device")
+    check_shape(config)
     device = choose_device(config.runtime.device)
     dataset = load(config.data, data_dir).to(device)
     opened = [_open(request, dataset, stop, watching, resume=resume) for request in requests]

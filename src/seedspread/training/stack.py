@@ -75,8 +75,7 @@ class Stack:
 
     def _forward(self, layer: int, tokens: Tensor) -> "list[_Pass]":
         model, size = self._config.model, min(self._config.runtime.slice_images, tokens.shape[1])
-        length = (32 // model.patch_size) ** 2
-        together = max(1, _AT_ONCE // (size * model.heads * length**2))
+        together = max(1, _AT_ONCE // (size * model.heads * model.tokens**2))
         last = layer + 1 == len(self.layers)
         return [
             _Pass(self.encoders[0], runs, part, hand_on=not last)
