@@ -1,5 +1,6 @@
 """Images of another shape: Fashion-MNIST as it is, 28 x 28 grey, beside its 32 x 32 form in colour."""
 
+import gzip
 from pathlib import Path
 
 import numpy as np
@@ -31,7 +32,7 @@ GREY = {"data__name": "fashion-mnist-sample-28", "model__image_size": 28, "model
 
 def test_as_it_is_it_is_the_files_own_bytes() -> None:
     source = SOURCES["fashion-mnist-sample-28"]
-    content = (Path(source.elsewhere[0]) / "t10k-images-idx3-ubyte").read_bytes()
+    content = gzip.decompress((Path(source.elsewhere[0]) / "t10k-images-idx3-ubyte.gz").read_bytes())
     stored = np.frombuffer(content, np.uint8, offset=16).reshape(-1, 1, 28, 28)
     dataset = load(DataConfig(name=source.name))
     assert (dataset.test.images.numpy() == stored).all()
