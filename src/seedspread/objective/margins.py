@@ -4,10 +4,10 @@ Needs no torch to be imported: tensors come with their own methods.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
-if TYPE_CHECKING:
-    from torch import Tensor
+# torch's, unnamed: whoever plans or reports runs asks margins too, and has no torch.
+Tensor: TypeAlias = Any
 
 
 @dataclass(frozen=True)
@@ -45,11 +45,11 @@ class Margin:
         """Whether it changes similarities at all."""
         return False
 
-    def modified(self, s: "Tensor") -> "Tensor":
+    def modified(self, s: Tensor) -> Tensor:
         """The similarities of positive pairs as the softmax sees them."""
         return s
 
-    def slope(self, s: "Tensor") -> "Tensor | None":
+    def slope(self, s: Tensor) -> Tensor | None:
         """The derivative of `modified` by s; None where it is 1 throughout."""
         return None
 
@@ -65,11 +65,11 @@ class Clamp(Margin):
         """With a margin."""
         return self.m > 0
 
-    def modified(self, s: "Tensor") -> "Tensor":
+    def modified(self, s: Tensor) -> Tensor:
         """Cut at 1."""
         return (s + self.m).clamp(max=1)
 
-    def slope(self, s: "Tensor") -> "Tensor | None":
+    def slope(self, s: Tensor) -> Tensor | None:
         """1 up to the cut, 0 beyond."""
         return (s + self.m <= 1).to(s.dtype) if self.moves else None
 
@@ -89,12 +89,12 @@ class SoftClamp(Margin):
         """Also without a margin: the corner is round."""
         return True
 
-    def modified(self, s: "Tensor") -> "Tensor":
+    def modified(self, s: Tensor) -> Tensor:
         """Near s + m below the corner, near 1 above."""
         x = self.sharpness * (1 - self.m - s)
         return 1 - x.logaddexp(x.new_zeros(())) / self.sharpness
 
-    def slope(self, s: "Tensor") -> "Tensor | None":
+    def slope(self, s: Tensor) -> Tensor | None:
         """The logistic function of the distance to the corner."""
         return (self.sharpness * (1 - self.m - s)).sigmoid()
 
@@ -114,7 +114,7 @@ class Shift(Margin):
         """With a margin."""
         return self.m > 0
 
-    def modified(self, s: "Tensor") -> "Tensor":
+    def modified(self, s: Tensor) -> Tensor:
         """Shifted."""
         return s + self.m
 
