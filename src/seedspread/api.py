@@ -92,7 +92,7 @@ def run_study(
 def raise_if_unfinished(progress: CampaignProgress, *, waited: bool) -> None:
     """In one line: what stopped a campaign, or how many of its runs failed; nothing of jobs that go on."""
     if progress.stopped == "interrupted":
-        raise CampaignStoppedError("stopped; every run can be gone on with: give the same command again")
+        raise CampaignStoppedError("interrupted; rerun the same command to resume")
     if progress.stopped and waited:
         raise SeedspreadError(progress.stopped)
     if progress.failed:
@@ -100,7 +100,7 @@ def raise_if_unfinished(progress: CampaignProgress, *, waited: bool) -> None:
         failed = f"{runs(len(progress.failed))} failed; try again with --retry-failed"
         raise SeedspreadError(f"{failed} (the first, {key}: {message})")
     if progress.left and waited:
-        raise SeedspreadError(f"{runs(progress.left)} did not end; give the same command again")
+        raise SeedspreadError(f"{runs(progress.left)} did not end; rerun the same command to resume")
 
 
 def runs(count: int) -> str:

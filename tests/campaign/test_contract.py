@@ -20,7 +20,7 @@ from seedspread.campaign.worker import attempt_group
 from seedspread.report.from_store import from_store
 from seedspread.report.studies import ReportError
 from seedspread.runners.contract import RunnerError
-from seedspread.runs.lease import Watch
+from seedspread.runs.lease import StalenessTracker
 from seedspread.runs.record import Failure
 from seedspread.runs.request import RunRequest
 from seedspread.runs.store import Store
@@ -114,7 +114,7 @@ class Rude(Dice):
 def test_a_wish_to_stop_is_heard_though_the_runner_fails(tmp_path: Path) -> None:
     plan = Plan.make(dice_study(seeds=2), tmp_path)
     rude = [replace(item, runner=Rude()) for item in items(plan)[:2]]
-    assert {one.outcome for one in attempt_group(rude, 2, Watch(60))} == {"stopped"}
+    assert {one.outcome for one in attempt_group(rude, 2, StalenessTracker(60))} == {"stopped"}
     assert {state.state for state in plan.states().values()} == {"waiting"}
 
 
@@ -127,7 +127,7 @@ class Short(Dice):
 
 def test_a_runner_that_tells_nothing_has_failed(tmp_path: Path) -> None:
     plan = Plan.make(dice_study(seeds=1), tmp_path)
-    (result,) = attempt_group([replace(items(plan)[0], runner=Short())], 1, Watch(60))
+    (result,) = attempt_group([replace(items(plan)[0], runner=Short())], 1, StalenessTracker(60))
     assert (result.outcome, "told of 0 of 1" in result.message) == ("failed", True)
 
 
@@ -136,7 +136,7 @@ def test_an_older_failure_does_not_stand_for_a_newer_one(tmp_path: Path) -> None
     item = replace(items(plan)[0], runner=Short())
     plan.store.run(item.key).open("", resume=True)
     plan.store.run(item.key).fail(Failure("long ago"))
-    attempt_group([item], 1, Watch(60))
+    attempt_group([item], 1, StalenessTracker(60))
     assert "told of 0 of 1" in plan.store.state(item.key).message
 
 
@@ -155,7 +155,7 @@ def test_the_unit_of_a_runners_own_metric_is_told_from_its_values(tmp_path: Path
     study = replace(study, runner=Percent(), audit=AuditSpec(group="sides", reference="6", value="acc"))
     plan = Plan.make(study, tmp_path)
     for item in items(plan):
-        assert attempt_group([item], 1, Watch(60))[0].outcome == "done"
+        assert attempt_group([item], 1, StalenessTracker(60))[0].outcome == "done"
     (setting,) = from_store(tmp_path, plan.recorded()).settings
     assert setting.value == "acc (%)"
     assert all(60 < run.value < 90 for run in setting.runs)

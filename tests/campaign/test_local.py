@@ -94,7 +94,7 @@ def test_stopping_leaves_everything_resumable(tmp_path: Path, number: signal.Sig
     os.killpg(campaign.pid, number) if number == signal.SIGINT else campaign.send_signal(number)
     out, err = campaign.communicate(timeout=60)
     assert campaign.returncode == 130, err
-    assert "give the same command again" in err
+    assert "rerun the same command to resume" in err
     assert "Traceback" not in err
     assert len(results(store)) < 2
     again = start(tmp_path, "--workers", "2")

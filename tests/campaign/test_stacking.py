@@ -17,7 +17,7 @@ from seedspread.campaign.plan import Plan
 from seedspread.campaign.study import Study, StudyError
 from seedspread.campaign.worker import WorkItem, attempt_group
 from seedspread.presets import read_config
-from seedspread.runs.lease import Lease, Watch
+from seedspread.runs.lease import Lease, StalenessTracker
 from seedspread.runs.request import RunRequest
 from seedspread.runs.store import Store
 from seedspread.stacking import stack_of, worthwhile
@@ -140,9 +140,9 @@ def test_a_run_that_another_has_is_left_out(tmp_path: Path) -> None:
     plan = Plan.make(tiny_study(tmp_path, seeds=2, training__epochs=1), tmp_path / "store")
     store = Store(tmp_path / "store")
     tasks = items(plan)
-    held = store.claim(tasks[1].key, Watch(60))
+    held = store.claim(tasks[1].key, StalenessTracker(60))
     assert held is not None
-    ended = {one.key: one.outcome for one in attempt_group(tasks, 2, Watch(60))}
+    ended = {one.key: one.outcome for one in attempt_group(tasks, 2, StalenessTracker(60))}
     assert [ended.get(task.key) for task in tasks] == ["done", "busy", "done", None]
 
 
@@ -178,7 +178,7 @@ def test_runs_whose_program_fails_are_tried_alone(
         step(self, *arguments, **named)
 
     monkeypatch.setattr(Stack, "step", too_large)
-    ended = attempt_group(items_in(tmp_path, seeds=1), 8, Watch(60))
+    ended = attempt_group(items_in(tmp_path, seeds=1), 8, StalenessTracker(60))
     assert [one.outcome for one in ended] == ["done", "done"]
     assert "2 runs could not be run together (out of memory): one by one" in capsys.readouterr().err
 
@@ -187,7 +187,7 @@ def test_a_run_that_is_taken_away_leaves_the_others_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tasks = items_in(tmp_path, seeds=1)
-    step, store, impatient = Stack.step, Store(tasks[0].store), Watch(0)
+    step, store, impatient = Stack.step, Store(tasks[0].store), StalenessTracker(0)
     taken: list[Lease | None] = []
 
     def taking(self: Stack, *arguments: Any, **named: Any) -> None:
@@ -197,7 +197,7 @@ def test_a_run_that_is_taken_away_leaves_the_others_alone(
             taken.append(store.claim(tasks[0].key, impatient))
 
     monkeypatch.setattr(Stack, "step", taking)
-    ended = attempt_group(tasks, 8, Watch(60))
+    ended = attempt_group(tasks, 8, StalenessTracker(60))
     assert taken[0] is not None
     assert {one.key: one.outcome for one in ended} == {tasks[0].key: "lost", tasks[1].key: "done"}
     assert not store.is_done(tasks[0].key)
@@ -216,7 +216,7 @@ def test_a_run_that_has_failed_is_given_back_before_the_others_end(
         next(self.encoders[0].model.parameters()).data.fill_(float("nan"))
 
     monkeypatch.setattr(Stack, "step", poisoned)
-    attempt_group(tasks, 8, Watch(60))
+    attempt_group(tasks, 8, StalenessTracker(60))
     assert sorted(seen[1]) == [False, True]
 
 

@@ -12,7 +12,7 @@ from seedspread.campaign.loop import run_campaign
 from seedspread.campaign.plan import Plan
 from seedspread.campaign.worker import attempt
 from seedspread.runners.cff import seeded
-from seedspread.runs.lease import Watch
+from seedspread.runs.lease import StalenessTracker
 from seedspread.runs.record import Failure
 from seedspread.runs.store import Store, StoreError
 from seedspread.training.run import train
@@ -55,7 +55,7 @@ def test_states(filled: Path, tmp_path: Path) -> None:
     plan = Plan.make(tiny_study(tmp_path, seeds=2), store)
     keys = list(plan.distinct)
     assert {s.state for s in plan.states().values()} == {"waiting"}
-    lease = store.claim(keys[0], Watch())
+    lease = store.claim(keys[0], StalenessTracker())
     assert lease is not None
     store.folder(keys[1]).mkdir()
     store.run(keys[1]).fail(Failure("first\nlast line"))
@@ -99,11 +99,11 @@ def test_stores_are_merged_by_copying(filled: Path, tmp_path: Path) -> None:
     keys = sorted(results(filled / "store"))
     for key in keys:
         shutil.copytree(filled / "store" / key, (here if key < keys[2] else there) / key)
-    running = Store(there).claim("0" * 20, Watch())
+    running = Store(there).claim("0" * 20, StalenessTracker())
     assert running is not None
     shutil.copytree(there, here, dirs_exist_ok=True)
     assert not Plan.make(study, here).missing()
-    assert Store(here).claim("0" * 20, Watch()) is not None
+    assert Store(here).claim("0" * 20, StalenessTracker()) is not None
     assert results(here) == results(filled / "store")
 
 

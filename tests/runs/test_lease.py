@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from seedspread.runs import lease as module
-from seedspread.runs.lease import LeaseLostError, Watch, claim, newest
+from seedspread.runs.lease import LeaseLostError, StalenessTracker, claim, newest
 
 
 def foreign(folder: Path) -> None:
@@ -25,12 +25,12 @@ def foreign(folder: Path) -> None:
 
 
 def test_one_holder_at_a_time(tmp_path: Path) -> None:
-    first = claim(tmp_path, Watch())
+    first = claim(tmp_path, StalenessTracker())
     assert first is not None
     assert first.token == 1
-    assert claim(tmp_path, Watch()) is None
+    assert claim(tmp_path, StalenessTracker()) is None
     first.release()
-    second = claim(tmp_path, Watch())
+    second = claim(tmp_path, StalenessTracker())
     assert second is not None
     assert second.token == 2
 
@@ -43,26 +43,26 @@ def test_of_many_that_claim_at_once_one_wins(tmp_path: Path) -> None:
             _: int, folder: Path = tmp_path / str(round_), gate: threading.Barrier = together
         ) -> bool:
             gate.wait()
-            return claim(folder, Watch()) is not None
+            return claim(folder, StalenessTracker()) is not None
 
         with ThreadPoolExecutor(8) as pool:
             assert sum(pool.map(attempt, range(8))) == 1
 
 
 def test_a_dead_process_holds_nothing(tmp_path: Path) -> None:
-    code = f"from seedspread.runs.lease import *; claim(Path({str(tmp_path)!r}), Watch())"
+    code = f"from seedspread.runs.lease import *; claim(Path({str(tmp_path)!r}), StalenessTracker())"
     subprocess.run([sys.executable, "-c", f"from pathlib import Path; {code}"], check=True)
     assert newest(tmp_path) is not None
-    taken = claim(tmp_path, Watch())
+    taken = claim(tmp_path, StalenessTracker())
     assert taken is not None
     assert taken.token == 2
 
 
 def test_a_silent_lease_of_another_machine_is_taken_over_after_the_set_time(tmp_path: Path) -> None:
-    held = claim(tmp_path, Watch())
+    held = claim(tmp_path, StalenessTracker())
     assert held is not None
     foreign(tmp_path)
-    watch = Watch(seconds=0.3)
+    watch = StalenessTracker(seconds=0.3)
     assert claim(tmp_path, watch) is None
     held.beat()  # it moves
     time.sleep(0.35)
@@ -80,43 +80,43 @@ def test_a_silent_lease_of_another_machine_is_taken_over_after_the_set_time(tmp_
 
 @pytest.mark.parametrize("jump", [-1e6, 1e6])
 def test_a_clock_that_jumps_takes_no_lease_from_the_living(tmp_path: Path, jump: float) -> None:
-    held = claim(tmp_path, Watch())
+    held = claim(tmp_path, StalenessTracker())
     assert held is not None
     foreign(tmp_path)
     os.utime(held.path, (time.time() + jump, time.time() + jump))
-    watch = Watch(seconds=60)
+    watch = StalenessTracker(seconds=60)
     assert claim(tmp_path, watch) is None
     held.beat()
     assert claim(tmp_path, watch) is None
 
 
 def test_a_copied_lease_is_no_lease(tmp_path: Path) -> None:
-    assert claim(tmp_path / "a", Watch()) is not None
+    assert claim(tmp_path / "a", StalenessTracker()) is not None
     shutil.copytree(tmp_path / "a", tmp_path / "b")
-    assert claim(tmp_path / "b", Watch()) is not None
-    assert claim(tmp_path / "a", Watch()) is None
+    assert claim(tmp_path / "b", StalenessTracker()) is not None
+    assert claim(tmp_path / "a", StalenessTracker()) is None
 
 
 def test_a_damaged_lease_is_free(tmp_path: Path) -> None:
     (tmp_path / "lease-000003.json").write_text("{")
-    taken = claim(tmp_path, Watch())
+    taken = claim(tmp_path, StalenessTracker())
     assert taken is not None
     assert taken.token == 4
 
 
 def test_a_number_that_was_overtaken_does_not_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A claimant that slept between looking and linking: it saw a free run with number 1."""
-    held = claim(tmp_path, Watch())
+    held = claim(tmp_path, StalenessTracker())
     assert held is not None
     held.release()
-    second = claim(tmp_path, Watch())
+    second = claim(tmp_path, StalenessTracker())
     assert second is not None
     real, looks = module.newest, iter([True])
     monkeypatch.setattr(module, "newest", lambda folder: None if next(looks, False) else real(folder))
     monkeypatch.setattr(
         module, "max", lambda *_, **__: 0, raising=False
     )  # it still believes that none is taken
-    late = claim(tmp_path, Watch())
+    late = claim(tmp_path, StalenessTracker())
     monkeypatch.undo()
     assert late is None
     second.check()
@@ -125,7 +125,7 @@ def test_a_number_that_was_overtaken_does_not_hold(tmp_path: Path, monkeypatch: 
 def test_a_full_disk_leaves_a_number_taken_and_no_holder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = claim(tmp_path, Watch())
+    first = claim(tmp_path, StalenessTracker())
     assert first is not None
 
     def full(*_: object) -> None:
@@ -134,7 +134,7 @@ def test_a_full_disk_leaves_a_number_taken_and_no_holder(
     monkeypatch.setattr("seedspread.runs.lease.os.replace", full)
     first.release()
     monkeypatch.undo()
-    second = claim(tmp_path, Watch())
+    second = claim(tmp_path, StalenessTracker())
     assert second is not None
     assert second.token == 2
     with pytest.raises(LeaseLostError):
@@ -145,20 +145,20 @@ def test_a_copied_lease_with_a_higher_number_takes_nothing_from_the_living(tmp_p
     """Merging stores by copying: the other store's lease had number 2."""
     other = tmp_path / "other"
     for _ in range(2):
-        lease = claim(other, Watch())
+        lease = claim(other, StalenessTracker())
         assert lease is not None
         lease.release()
-    held = claim(tmp_path / "here", Watch())
+    held = claim(tmp_path / "here", StalenessTracker())
     assert held is not None
     shutil.copytree(other, tmp_path / "here", dirs_exist_ok=True)
     held.check()
-    assert claim(tmp_path / "here", Watch()) is None
+    assert claim(tmp_path / "here", StalenessTracker()) is None
 
 
 def test_a_filesystem_that_stumbles_does_not_end_the_beats(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lease = claim(tmp_path, Watch())
+    lease = claim(tmp_path, StalenessTracker())
     assert lease is not None
     real, failures = os.utime, iter([True])
 
@@ -169,14 +169,14 @@ def test_a_filesystem_that_stumbles_does_not_end_the_beats(
 
     monkeypatch.setattr("seedspread.runs.lease.os.utime", stumble)
     before = lease.path.stat().st_mtime_ns
-    with lease.kept(seconds=0.6):
+    with lease.heartbeat(seconds=0.6):
         time.sleep(0.6)
     assert lease.path.stat().st_mtime_ns > before
 
 
 def test_a_process_that_cannot_be_seen_is_not_dead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On machines that hide other users' processes."""
-    assert claim(tmp_path, Watch()) is not None
+    assert claim(tmp_path, StalenessTracker()) is not None
     monkeypatch.setattr(module, "_started", lambda pid: None)
     holder = newest(tmp_path)
     assert holder is not None
@@ -184,9 +184,9 @@ def test_a_process_that_cannot_be_seen_is_not_dead(tmp_path: Path, monkeypatch: 
 
 
 def test_beats_go_on_in_the_background(tmp_path: Path) -> None:
-    lease = claim(tmp_path, Watch())
+    lease = claim(tmp_path, StalenessTracker())
     assert lease is not None
     before = lease.path.stat().st_mtime_ns
-    with lease.kept(seconds=0.6):
+    with lease.heartbeat(seconds=0.6):
         time.sleep(0.5)
     assert lease.path.stat().st_mtime_ns > before

@@ -18,7 +18,7 @@ from seedspread.campaign.show import status_view
 from seedspread.cli import app
 from seedspread.metrics import scores
 from seedspread.runs.folder import Heartbeat, RunFolder
-from seedspread.runs.lease import Watch
+from seedspread.runs.lease import StalenessTracker
 from seedspread.runs.record import FORMAT, Failure, NewerFormatError, Record, RecordError, RunFailedError
 from seedspread.runs.store import Store
 from seedspread.runs.table import read_row, runs_and_problems
@@ -134,7 +134,7 @@ def test_an_older_failure_is_read(tmp_path: Path) -> None:
 def test_how_far_a_run_is_can_be_seen(tmp_path: Path) -> None:
     plan = Plan.make(tiny_study(tmp_path, seeds=1), tmp_path / "store")
     key, run = next(iter(plan.distinct.items()))
-    lease = plan.store.claim(key, Watch())
+    lease = plan.store.claim(key, StalenessTracker())
     assert lease is not None
     plan.store.run(key).beat(lambda: Heartbeat(0.42, "encoder, epoch 3 of 7"))
     states = plan.states()

@@ -11,7 +11,7 @@ from multiprocessing.process import BaseProcess
 
 from seedspread.campaign.executor import CampaignProgress, Capacity, Job
 from seedspread.campaign.worker import WorkItem, attempt_group, stop_when_orphaned
-from seedspread.runs.lease import Watch, newest
+from seedspread.runs.lease import StalenessTracker, newest
 from seedspread.runs.record import Failure
 from seedspread.runs.store import Store
 
@@ -148,7 +148,7 @@ def work(items: Sequence[WorkItem], max_failures: int | None = None) -> None:
     orphaned()
     unrecorded = False
     store = Store(items[0].store)
-    watch = Watch(items[0].lease_seconds)
+    tracker = StalenessTracker(items[0].lease_seconds)
     left = {item.key: item for item in items}
     while left:
         busy = True
@@ -161,7 +161,7 @@ def work(items: Sequence[WorkItem], max_failures: int | None = None) -> None:
             # Counted here too: runs that fail at once would outrun the pool's slower look.
             if max_failures is not None and sum(store.has_failed(i.key) for i in items) >= max_failures:
                 return
-            for result in attempt_group(_companions(item, left, store), item.group_size, watch, orphaned):
+            for result in attempt_group(_companions(item, left, store), item.group_size, tracker, orphaned):
                 if result.outcome == "stopped":
                     return
                 if result.outcome == "failed" and not store.has_failed(result.key):

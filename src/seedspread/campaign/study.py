@@ -27,7 +27,7 @@ class StudyError(SeedspreadError):
 
 
 class CampaignSpec(FrozenConfig):
-    """How a study's runs are carried out; it alters no result.
+    """How a study's runs are run; it alters no result.
 
     Attributes:
         stack: how many runs of one shape a worker trains as one program: a number, 1 for each alone, or

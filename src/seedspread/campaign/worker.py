@@ -17,7 +17,7 @@ from typing import Any, Literal
 from seedspread.runners.contract import Runner
 from seedspread.runs.checkpoints import CheckpointError, drop_checkpoints
 from seedspread.runs.folder import RunFolder, RunFolderError
-from seedspread.runs.lease import LEASE_SECONDS, Lease, LeaseLostError, Watch, newest
+from seedspread.runs.lease import LEASE_SECONDS, Lease, LeaseLostError, StalenessTracker, newest
 from seedspread.runs.record import Failure
 from seedspread.runs.request import RunRequest
 from seedspread.runs.store import Store
@@ -141,14 +141,17 @@ def stop_when_orphaned() -> Callable[[], None]:
 
 
 def attempt(
-    item: WorkItem, watch: Watch | None = None, every_beat: Callable[[], None] = lambda: None
+    item: WorkItem, tracker: StalenessTracker | None = None, every_beat: Callable[[], None] = lambda: None
 ) -> AttemptResult:
     """Tries a run once: `busy` if another worker has it."""
-    return attempt_group([item], 1, watch or Watch(item.lease_seconds), every_beat)[0]
+    return attempt_group([item], 1, tracker or StalenessTracker(item.lease_seconds), every_beat)[0]
 
 
 def attempt_group(
-    items: Iterable[WorkItem], size: int, watch: Watch, every_beat: Callable[[], None] = lambda: None
+    items: Iterable[WorkItem],
+    size: int,
+    tracker: StalenessTracker,
+    every_beat: Callable[[], None] = lambda: None,
 ) -> list[AttemptResult]:
     """Tries runs of one group once, together: the first of them that are free, up to `size`.
 
@@ -161,7 +164,7 @@ def attempt_group(
             alone = _has_been_fatal(item)
             if alone and claimed:
                 continue
-            one = _claim(item, watch, every_beat)
+            one = _claim(item, tracker, every_beat)
             if isinstance(one, AttemptResult):
                 results.append(one)
                 continue
@@ -174,12 +177,14 @@ def attempt_group(
     return results + [one.result for one in claimed if one.result is not None]
 
 
-def _claim(item: WorkItem, watch: Watch, every_beat: Callable[[], None]) -> ClaimedRun | AttemptResult:
+def _claim(
+    item: WorkItem, tracker: StalenessTracker, every_beat: Callable[[], None]
+) -> ClaimedRun | AttemptResult:
     store = Store(item.store)
     if store.is_done(item.key):
         return AttemptResult(item.key, "done")
     try:
-        lease = store.claim(item.key, watch)
+        lease = store.claim(item.key, tracker)
         if lease is not None:
             store.run(item.key).forget_failure()  # this attempt tells of itself
     except OSError as error:
@@ -189,7 +194,7 @@ def _claim(item: WorkItem, watch: Watch, every_beat: Callable[[], None]) -> Clai
         return AttemptResult(item.key, "busy")
     keeping = ExitStack()
     keeping.callback(lease.release)
-    keeping.enter_context(lease.kept(item.lease_seconds, every_beat))
+    keeping.enter_context(lease.heartbeat(item.lease_seconds, every_beat))
     return ClaimedRun(item, lease, keeping)
 
 
@@ -201,9 +206,9 @@ def _has_been_fatal(item: WorkItem) -> bool:
 
 def attempt_until_ended(item: WorkItem, every_beat: Callable[[], None] = lambda: None) -> AttemptResult:
     """Tries until the run has a result or has failed: waits while another worker has it."""
-    watch, store = Watch(item.lease_seconds), Store(item.store)
+    tracker, store = StalenessTracker(item.lease_seconds), Store(item.store)
     while True:
-        result = attempt(item, watch, every_beat)
+        result = attempt(item, tracker, every_beat)
         if result.outcome not in ("busy", "lost"):
             return result
         if store.has_failed(item.key):

@@ -26,7 +26,7 @@ def train(
     seed: Annotated[int | None, typer.Option(min=0, help="The run's seed.")] = None,
     out: Annotated[Path | None, typer.Option(help="The run's folder; the default is runs/KEY.")] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on where there is something to go on from.")
+        bool, typer.Option("--resume", help="Resume from the last checkpoint, if there is one.")
     ] = False,
     data_dir: Annotated[Path | None, typer.Option(help="The data folder.")] = None,
     tensorboard: Annotated[Path | None, typer.Option(help="Write curves for TensorBoard here.")] = None,

@@ -194,7 +194,7 @@ class RunFolder:
             self._check_key(self._begun()["key"])
             if not resume:
                 raise RunFolderError(
-                    f"{self.path} holds an unfinished run; add --resume to go on with it, or use --out"
+                    f"{self.path} holds an unfinished run; add --resume to resume it, or use --out"
                 )
         self.writing(lambda: self.path.mkdir(parents=True, exist_ok=True))
         self._sweep()
@@ -264,8 +264,8 @@ class RunFolder:
             write()
         except OSError as error:
             raise RunFolderError(
-                f"cannot write to {self.path}: {error.strerror}; what was written before is kept: mend it "
-                "and go on with --resume"
+                f"cannot write to {self.path}: {error.strerror}; what was written before is kept: mend it, "
+                "then resume with the same command (seedspread train: with --resume)"
             ) from error
 
     def write(self, name: str, content: bytes) -> None:

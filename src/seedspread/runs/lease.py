@@ -55,7 +55,7 @@ class Holder:
         return self.is_here and _has_ended(int(self.content.get("pid", 0)), self.content.get("started"))
 
 
-class Watch:
+class StalenessTracker:
     """Remembers when leases were last seen to move, by this process's monotonic clock."""
 
     def __init__(self, seconds: float = LEASE_SECONDS) -> None:
@@ -108,7 +108,7 @@ class Lease:
             os.truncate(self.path, 0)
 
     @contextmanager
-    def kept(self, seconds: float, every_beat: Callable[[], None] = lambda: None) -> Iterator[None]:
+    def heartbeat(self, seconds: float, every_beat: Callable[[], None] = lambda: None) -> Iterator[None]:
         """Beats in the background while it is open, often enough for leases of `seconds`."""
         over = threading.Event()
 
@@ -131,12 +131,12 @@ class Lease:
             thread.join()
 
 
-def claim(folder: Path, watch: Watch) -> Lease | None:
+def claim(folder: Path, tracker: StalenessTracker) -> Lease | None:
     """Takes the run's lease if it is free; None if another holds it."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = _paths(folder)  # one look for both: a lease that appears later has the number that is tried below
     holder = _holding(paths)
-    if holder is not None and not (holder.is_dead or watch.is_stale(holder)):
+    if holder is not None and not (holder.is_dead or tracker.is_stale(holder)):
         return None
     token = 1 + (_token(paths[-1]) if paths else 0)
     path = folder / f"lease-{token:06d}.json"

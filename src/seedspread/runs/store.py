@@ -12,7 +12,7 @@ import pandas as pd
 
 from seedspread.errors import SeedspreadError
 from seedspread.runs.folder import Heartbeat, RunFolder
-from seedspread.runs.lease import LEASE_SECONDS, Lease, Watch, claim, newest
+from seedspread.runs.lease import LEASE_SECONDS, Lease, StalenessTracker, claim, newest
 from seedspread.runs.table import check_readable, is_collapsed, runs_and_problems
 
 State = Literal["done", "collapsed", "running", "failed", "interrupted", "waiting"]
@@ -48,9 +48,9 @@ class Store:
         """The folder of a run, to read."""
         return RunFolder(self.folder(key), key)
 
-    def claim(self, key: str, watch: Watch) -> Lease | None:
+    def claim(self, key: str, tracker: StalenessTracker) -> Lease | None:
         """The right to run a run; None if another has it."""
-        return claim(self.folder(key), watch)
+        return claim(self.folder(key), tracker)
 
     def is_done(self, key: str) -> bool:
         """Whether a run has its result."""
