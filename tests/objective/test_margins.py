@@ -29,7 +29,7 @@ def test_the_slope_is_the_derivative_and_nothing_exceeds_the_highest(
     margin = margin_named(name, m, sharpness)
     s = SIMILARITIES.clone().requires_grad_()
     modified = margin.modified(s)
-    assert modified.max() <= margin.highest + 1e-12
+    assert modified.max() <= margin.max_similarity + 1e-12
     (derivative,) = torch.autograd.grad(modified.sum(), s)
     slope = margin.slope(SIMILARITIES)
     torch.testing.assert_close(derivative, torch.ones_like(s) if slope is None else slope)

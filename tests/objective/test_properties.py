@@ -68,13 +68,13 @@ def test_a_saturated_similarity_has_no_derivative_through_any_path(
     s = (z @ z.T).requires_grad_()
     positive = positive_mask(labels)
     spec = LossSpec(0.15, 0.4, "clamp", stability, reduction)
-    (by_similarity,) = torch.autograd.grad(loss_from_similarities(s, positive, spec), s)
+    (grad_s,) = torch.autograd.grad(loss_from_similarities(s, positive, spec), s)
 
     saturated = positive & (s.detach() + spec.margin > 1)
     others = ~saturated & ~torch.eye(24, dtype=torch.bool)
     assert saturated.any()
-    assert (by_similarity[saturated] == 0).all()
-    assert (by_similarity[others] != 0).all()
+    assert (grad_s[saturated] == 0).all()
+    assert (grad_s[others] != 0).all()
 
 
 def test_a_similarity_enters_no_other_anchors_row() -> None:
@@ -86,9 +86,9 @@ def test_a_similarity_enters_no_other_anchors_row() -> None:
     # Anchor 0's term alone: all other anchors lose their positives and with them their weight.
     only = torch.zeros_like(positive)
     only[0] = positive[0]
-    (by_similarity,) = torch.autograd.grad(loss_from_similarities(s, only, spec), s)
-    assert (by_similarity[0, 1:] != 0).any()
-    assert (by_similarity[1:] == 0).all()
+    (grad_s,) = torch.autograd.grad(loss_from_similarities(s, only, spec), s)
+    assert (grad_s[0, 1:] != 0).any()
+    assert (grad_s[1:] == 0).all()
 
 
 def test_a_saturated_pair_still_takes_softmax_mass_from_the_others() -> None:
@@ -279,7 +279,7 @@ def test_direct_sends_what_is_left_to_the_rows_maximum_and_to_no_saturated_one(
     ordered = leaf.detach()
     anchors = _Anchors(ordered, groups, spec)
     for tile in _tiles(ordered, groups, spec, rows=16):
-        anchors.meet(tile)
+        anchors.accumulate(tile)
     passed = torch.zeros_like(ordered)
     anchors._through_maximum(passed, ordered, residual)
     torch.testing.assert_close(passed, expected)

@@ -45,7 +45,7 @@ def fast_loss(
         return loss  # type: ignore[no-any-return]
     anchors = _Anchors(z, groups, spec)
     for tile in _tiles(z[groups.order], groups, spec, rows, collector):
-        anchors.meet(tile)
+        anchors.accumulate(tile)
     return anchors.loss()
 
 
@@ -58,7 +58,7 @@ class _ClosedForm(torch.autograd.Function):
         anchors = _Anchors(z, groups, spec)
         kept = []
         for tile in _tiles(ordered, groups, spec, rows, collector):
-            anchors.meet(tile)
+            anchors.accumulate(tile)
             if len(z) ** 2 <= KEEP:
                 kept.append(tile)
         gradient = anchors.gradient(kept or _tiles(ordered, groups, spec, rows), ordered)
@@ -70,17 +70,17 @@ class _ClosedForm(torch.autograd.Function):
         ctx.save_for_backward(inputs[0], output[1])
 
     @staticmethod
-    def backward(ctx: Any, by_loss: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, grad_output: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         z, gradient = ctx.saved_tensors
-        return _OnceOnly.apply(z, by_loss, gradient), None, None, None, None  # type: ignore[no-untyped-call]
+        return _NoDoubleBackward.apply(z, grad_output, gradient), None, None, None, None  # type: ignore[no-untyped-call]
 
 
-class _OnceOnly(torch.autograd.Function):
-    """by_loss * gradient; it stands on the graph's path to z only to say that it ends there."""
+class _NoDoubleBackward(torch.autograd.Function):
+    """grad_output * gradient; it stands on the graph's path to z only to say that it ends there."""
 
     @staticmethod
-    def forward(z: Tensor, by_loss: Tensor, gradient: Tensor) -> Tensor:
-        return by_loss * gradient
+    def forward(z: Tensor, grad_output: Tensor, gradient: Tensor) -> Tensor:
+        return grad_output * gradient
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
@@ -143,7 +143,7 @@ def _tiles(
                 slope.masked_fill_(~mask, 1)
             near.copy_(torch.where(mask, margin.modified(near), near))
         # Measured from the largest logit there can be, which keeps the digits of those near it.
-        logits = s.sub_(margin.highest).mul_(1 / spec.temperature)
+        logits = s.sub_(margin.max_similarity).mul_(1 / spec.temperature)
         # exp of it is 0, as of -inf, but 0 times it is 0 and it may be the maximum of its row
         logits.diagonal().fill_(torch.finfo(s.dtype).min / 2)
         yield _Tile(block.start, block.stop, logits, positive, slope)
@@ -155,7 +155,7 @@ class _Anchors:
     def __init__(self, like: Tensor, groups: LabelGroups, spec: LossSpec) -> None:
         positives = groups.positives.to(like.dtype)
         self.spec = spec
-        self.count = len(positives) - groups.lonely  # anchors that have a positive
+        self.count = len(positives) - groups.n_without_positive  # anchors that have a positive
         self.positives = positives.clamp(min=1)  # |P_u|; an anchor without any has no weight below
         self.weight = positives if spec.reduction == "sum" else (positives > 0).to(like.dtype)
         self.positive_sum = torch.zeros_like(positives)  # sum_{v in P_u} b_uv
@@ -164,7 +164,7 @@ class _Anchors:
         self.top_at = torch.zeros_like(groups.order)
         self.top_slope = torch.ones_like(positives)
 
-    def meet(self, tile: _Tile) -> None:
+    def accumulate(self, tile: _Tile) -> None:
         """The first pass: adds a tile to the sums of its rows and of its mirrored columns."""
         near = tile.logits[:, : tile.positive.shape[1]]
         pulled = near * tile.positive
@@ -172,11 +172,13 @@ class _Anchors:
         of_later = pulled[:, tile.mirrored].sum(dim=0)
         self.positive_sum[tile.stop : tile.stop + len(of_later)] += of_later
         slope = tile.slope
-        self._take_in(tile.rows, tile.logits, slope, dim=1, offset=tile.begin)
+        self._update_logsumexp(tile.rows, tile.logits, slope, dim=1, offset=tile.begin)
         mirrored = None if slope is None else slope[:, tile.mirrored]
-        self._take_in(tile.later, tile.logits[:, tile.mirrored], mirrored, dim=0, offset=tile.begin)
+        self._update_logsumexp(tile.later, tile.logits[:, tile.mirrored], mirrored, dim=0, offset=tile.begin)
 
-    def _take_in(self, rows: slice, logits: Tensor, slope: Tensor | None, dim: int, offset: int) -> None:
+    def _update_logsumexp(
+        self, rows: slice, logits: Tensor, slope: Tensor | None, dim: int, offset: int
+    ) -> None:
         top = logits.amax(dim, keepdim=True)
         total = (logits - top).exp_().sum(dim).log_().add_(top.squeeze(dim))
         self.log_total[rows] = torch.logaddexp(self.log_total[rows], total)
@@ -210,15 +212,15 @@ class _Anchors:
             if self.spec.stability == "direct":
                 sum_wp[tile.rows] += wp.sum(dim=1)
                 sum_wp[tile.later] += wp_mirrored[:, tile.mirrored].sum(dim=0)
-            by_similarity = wp.add_(wp_mirrored)  # through both orders of the pair
-            near = by_similarity[:, : tile.positive.shape[1]]
+            grad_s = wp.add_(wp_mirrored)  # through both orders of the pair
+            near = grad_s[:, : tile.positive.shape[1]]
             # Positives are of one class, so w / |P| is the same from either end.
             pull = (2 * self.weight / self.positives)[tile.rows, None]
             near.sub_(tile.positive.mul_(pull))
             if tile.slope is not None:
                 near.mul_(tile.slope)
-            gradient[tile.rows].addmm_(by_similarity, z[tile.begin :])
-            gradient[tile.later].addmm_(by_similarity[:, tile.mirrored].T, z[tile.rows])
+            gradient[tile.rows].addmm_(grad_s, z[tile.begin :])
+            gradient[tile.later].addmm_(grad_s[:, tile.mirrored].T, z[tile.rows])
         if self.spec.stability == "direct":
             self._through_maximum(gradient, z, self.weight - sum_wp)
         return gradient.div_(self.count * self.spec.temperature)

@@ -36,7 +36,7 @@ class Margin:
         return 0.0
 
     @property
-    def highest(self) -> float:
+    def max_similarity(self) -> float:
         """The largest similarity that any pair can have once it is applied."""
         return 1.0
 
@@ -105,7 +105,7 @@ class Shift(Margin):
     is_inert = False
 
     @property
-    def highest(self) -> float:
+    def max_similarity(self) -> float:
         """Beyond 1."""
         return 1 + self.m
 

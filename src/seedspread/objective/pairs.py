@@ -24,7 +24,7 @@ class LabelGroups:
         end: `(N,)`, where it ends.
         positives: `(N,)`, how many positives each sorted row has, `|P_u|`.
         pairs: the number of ordered positive pairs.
-        lonely: the number of anchors that have no positive.
+        n_without_positive: the number of anchors that have no positive.
     """
 
     order: Tensor
@@ -33,7 +33,7 @@ class LabelGroups:
     end: Tensor
     positives: Tensor
     pairs: int
-    lonely: int
+    n_without_positive: int
 
     @classmethod
     def of(cls, labels: Tensor) -> "LabelGroups":
@@ -41,7 +41,7 @@ class LabelGroups:
         ordered, order = labels.sort(stable=True)
         _, ids, counts = torch.unique_consecutive(ordered, return_inverse=True, return_counts=True)
         end = counts.cumsum(0)
-        pairs, lonely = torch.stack([(counts * (counts - 1)).sum(), (counts == 1).sum()]).tolist()
+        pairs, n_without_positive = torch.stack([(counts * (counts - 1)).sum(), (counts == 1).sum()]).tolist()
         return cls(
             order=order,
             ids=ids.to(torch.int32),  # narrower is faster to compare
@@ -49,7 +49,7 @@ class LabelGroups:
             end=end[ids],
             positives=(counts - 1)[ids],
             pairs=pairs,
-            lonely=lonely,
+            n_without_positive=n_without_positive,
         )
 
     def blocks(self, rows: int) -> Iterator[tuple[slice, slice]]:
@@ -133,7 +133,7 @@ class PairCollector:
             margin=self._margin,
             anchors=len(groups.order),
             positive_pairs=groups.pairs,
-            anchors_without_positive=groups.lonely,
+            anchors_without_positive=groups.n_without_positive,
             saturated_pairs=self._saturated,
             histogram=self._histogram,
         )
