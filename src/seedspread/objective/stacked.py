@@ -17,8 +17,6 @@ from seedspread.objective.margins import Margin
 from seedspread.objective.pairs import HISTOGRAM_BINS
 from seedspread.objective.spec import LossSpec
 
-# The largest similarity that falls into the last bin.
-_BELOW_ONE = 1 - 2**-24
 # Similarities of one run in a block of anchors: 4 MB.
 _BLOCK = 2**20
 
@@ -142,7 +140,7 @@ def _blocks(n: int) -> list[slice]:
 
 def _count(s: Tensor, positive: Tensor, margin: Tensor, histogram: Tensor) -> Tensor:
     """Adds a block's positive pairs to the histogram; returns how many a clamp cuts, `(R,)`."""
-    inside = torch.where(positive, s.clamp(max=_BELOW_ONE), -torch.inf)  # rounding can exceed 1
+    inside = torch.where(positive, s.clamp(max=1), -torch.inf)  # rounding can exceed 1
     cut = torch.count_nonzero(inside + margin[:, None, None] > 1, dim=(1, 2))
     bins = inside.add_(1).mul_(HISTOGRAM_BINS / 2).to(torch.int64).clamp_(0, HISTOGRAM_BINS - 1)
     bins.masked_fill_(~positive, HISTOGRAM_BINS)
