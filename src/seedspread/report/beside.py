@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from seedspread.published.printed import printed
+from seedspread.render.table import Column
 from seedspread.report.material import Material, Setting
-from seedspread.report.table import Column
 
 
 def digits(value: float | None, places: int) -> str:

@@ -4,10 +4,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from seedspread.atomic import replacing
-from seedspread.report.drawn import write_chart
+from seedspread.render.latex import to_latex
+from seedspread.render.markdown import to_markdown
+from seedspread.render.sheet import to_csv
+from seedspread.render.table import Table
+from seedspread.render.with_matplotlib import write_chart
 from seedspread.report.page import Report
 from seedspread.report.studies import ReportError
-from seedspread.report.table import Table, to_csv, to_latex, to_markdown
 
 _FORMS: dict[str, Callable[[Table], str]] = {"tex": to_latex, "md": to_markdown, "csv": to_csv}
 

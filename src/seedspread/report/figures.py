@@ -1,38 +1,30 @@
 """The figures about spread: the answer, the seeds, the ratios together."""
 
 import math
-from collections.abc import Iterable
 
 import numpy as np
 
-from seedspread.report.chart import COLOURS, GREY, QUOTED, Axis, Chart, Mark, Panel, floats, log_ticks
-from seedspread.report.material import Material, Run, Setting, origins
-from seedspread.stats.result import Comparison, Interval
+from seedspread.render.chart import COLOURS, GREY, Axis, Chart, Mark, Panel, floats
+from seedspread.report.material import Material, Setting, origins
+from seedspread.report.scale import TITLES
+from seedspread.stats.charts import (
+    QUOTED,
+    Dots,
+    arm_marks,
+    arms_axis,
+    arms_of,
+    methods_panel,
+    ratio_axis,
+    rule,
+)
+from seedspread.stats.result import Comparison
 from seedspread.stats.verdict import between, number, p_value
-
-_SHOWN = ("seed_jackknife", "seed_bootstrap", "pitman_morgan", "f", "bonett", "bootstrap", "bootstrap_bca")
-_SEED_UNIT = _SHOWN[:3]
-_MOST_SIMULATED_SEEDS = 60
-_WIDEST = 1e4  # ratios beyond this are drawn at the edge
 
 
 def arm_colour(setting: Setting, arm: str) -> str:
     """The same for an arm throughout: subtract is always the first."""
     order = [*reversed(setting.arms)]
     return COLOURS[order.index(arm) % len(COLOURS)]
-
-
-def ratio_axis(intervals: Iterable[Interval], title: str) -> Axis:
-    """A logarithmic axis that holds 1/2, 2 and all finite ends, within reason."""
-    ends = [e for i in intervals for e in (i.low, i.high) if 0 < e < math.inf]
-    low = max(min([*ends, 0.5]) / 1.5, 1 / _WIDEST)
-    high = min(max([*ends, 2.0]) * 1.5, _WIDEST)
-    return Axis(title, log=True, ticks=log_ticks(low, high), range=(low, high))
-
-
-def rule(x: tuple[float, ...], y: tuple[float, ...]) -> Mark:
-    """A thin line that helps the eye."""
-    return Mark("rule", "", x, y)
 
 
 def answer_chart(material: Material) -> Chart | None:
@@ -43,7 +35,7 @@ def answer_chart(material: Material) -> Chart | None:
     if not drawn:
         return None
     intervals = [c.headline.interval for _, c in drawn if c.headline.interval is not None]
-    axis = ratio_axis(intervals, f"variance ratio, {_arms(drawn[0][1])}")
+    axis = ratio_axis(intervals, f"variance ratio, {arms_of(drawn[0][1])}")
     places = list(range(len(drawn) - 1, -1, -1))
     marks = []
     for failing, name, colour in (
@@ -74,7 +66,7 @@ def answer_chart(material: Material) -> Chart | None:
     return Chart(
         "answer",
         "The variance ratio, and how sure it is",
-        f"Right of 1, the first arm ({_arms(drawn[0][1])}) spreads more; left of 1, less. An interval that "
+        f"Right of 1, the first arm ({arms_of(drawn[0][1])}) spreads more; left of 1, less. An interval that "
         "crosses 1 shows no difference."
         + (
             " † Runs fail to train here: a ratio of variances is the wrong question."
@@ -93,10 +85,6 @@ def _seeds(c: Comparison) -> str:
     return f"{first} seeds" if first == second else f"{first} and {second} seeds"
 
 
-def _arms(c: Comparison) -> str:
-    return f"{c.group} over {c.reference}"
-
-
 def short_name(s: Setting, c: Comparison) -> str:
     """A comparison in a word or two."""
     name = s.name
@@ -105,7 +93,7 @@ def short_name(s: Setting, c: Comparison) -> str:
 
 def _ratio_label(s: Setting, c: Comparison) -> str:
     h = c.headline
-    return f"{s.title}\n{_arms(c)}: {number(h.ratio)} {between(h.interval)}\np = {p_value(h.p)}"
+    return f"{s.title}\n{arms_of(c)}: {number(h.ratio)} {between(h.interval)}\np = {p_value(h.p)}"
 
 
 def spread_chart(s: Setting) -> Chart | None:
@@ -115,10 +103,10 @@ def spread_chart(s: Setting) -> Chart | None:
     marks: list[Mark] = []
     for place, arm in enumerate(s.arms):
         marks += _arm_marks(s, arm, place)
-    ticks = tuple((float(i), arm) for i, arm in enumerate(s.arms))
-    x = Axis(ticks=ticks, range=(-0.6, len(s.arms) - 0.4))
-    panels = [Panel("every run", x, Axis(s.value), tuple(marks))]
-    panels += [_methods_panel(s, c) for c in s.comparisons if _drawable(c)]
+    panels = [Panel("every run", arms_axis(s.arms), Axis(s.value), tuple(marks))]
+    for c in s.comparisons:
+        title = "ratio by method" if len(s.comparisons) == 1 else f"{c.group}: ratio by method"
+        panels += [panel for panel in [methods_panel(c, title)] if panel is not None]
     means = "; ".join(_arm_words(s, arm) for arm in s.arms if s.of(arm))
     return Chart(
         f"{s.id}-spread",
@@ -143,58 +131,14 @@ def _arm_marks(s: Setting, arm: str, place: int) -> list[Mark]:
     runs = s.of(arm)
     if not runs:
         return []
-    colour = arm_colour(s, arm)
-    values = np.array([r.value for r in runs])
-    sides = (place - 0.38, place + 0.38)
     summary = next((p for c in s.comparisons for p in c.pooled if p.group == arm), None)
-    mean = summary.mean if summary else float(values.mean())
-    out = []
-    if summary is not None and summary.sd is not None:
-        low, high = mean - summary.sd, mean + summary.sd
-        out.append(Mark("band", arm, sides, (mean, mean), (low, low), (high, high), colour=colour))
-    out.append(Mark("line", arm, sides, (mean, mean), labels=(f"{arm}: mean {mean:.4g}",) * 2, colour=colour))
-    many = len(s.blocks)
-    for k, block in enumerate(s.blocks):
-        here = [r for r in runs if r.block == block]
-        if not here:
-            continue
-        centre = place + (k - (many - 1) / 2) * 0.3
-        width = 0.10 if many > 1 else 0.22
-        offsets = np.linspace(-width, width, len(here)) if len(here) > 1 else np.zeros(1)
-        name = f"{arm}, {block}" if many > 1 else arm
-        out.append(_dots(name, centre + offsets, [r.value for r in here], here, colour, k))
-    return out
-
-
-def _dots(
-    name: str, x: Iterable[float], y: Iterable[float], runs: list[Run], colour: str, symbol: int = 0
-) -> Mark:
-    return Mark(
-        "dots", name, floats(list(x)), floats(list(y)), labels=tuple(r.label for r in runs), colour=colour,
-        symbol=symbol, legend=True,
-    )  # fmt: skip
-
-
-def _drawable(c: Comparison) -> bool:
-    return any(t.key in _SHOWN and t.interval is not None and t.estimate for t in c.tests)
-
-
-def _methods_panel(s: Setting, c: Comparison) -> Panel:
-    tests = [t for t in c.tests if t.key in _SHOWN and t.interval is not None and t.estimate]
-    axis = ratio_axis([t.interval for t in tests if t.interval], f"variance ratio, {_arms(c)}")
-    marks: list[Mark] = [rule((1, 1), (-0.6, len(tests) - 0.4))]
-    for place, t in zip(range(len(tests) - 1, -1, -1), tests, strict=True):
-        if t.interval is None:
-            continue
-        said = f"{t.name}\n{number(t.estimate)} {between(t.interval)}\np = {p_value(t.p)}"
-        colour = QUOTED if t.key in _SEED_UNIT else GREY
-        marks.append(
-            Mark("interval", t.name, floats([t.estimate or math.nan]), (float(place),),
-                 (t.interval.low,), (t.interval.high,), (said,), colour)
-        )  # fmt: skip
-    ticks = tuple((float(len(tests) - 1 - i), t.name) for i, t in enumerate(tests))
-    title = "ratio by method" if len(s.comparisons) == 1 else f"{c.group}: ratio by method"
-    return Panel(title, axis, Axis(ticks=ticks, range=(-0.6, len(tests) - 0.4)), tuple(marks))
+    mean, sd = (summary.mean, summary.sd) if summary else (float(np.mean([r.value for r in runs])), None)
+    blocks = [
+        Dots(block, [r.value for r in here], tuple(r.label for r in here))
+        for block in s.blocks
+        for here in [[r for r in runs if r.block == block]]
+    ]
+    return arm_marks(arm, place, arm_colour(s, arm), mean, sd, blocks)
 
 
 def forest_chart(material: Material) -> Chart | None:
@@ -206,7 +150,7 @@ def forest_chart(material: Material) -> Chart | None:
     by_title = {c.title: c for c in found.comparisons}
     rows = [by_title[title] for title in forest.titles]
     intervals = [c.headline.interval for c in rows if c.headline.interval is not None]
-    axis = ratio_axis([*intervals, forest.interval], f"variance ratio, {_arms(rows[0])}")
+    axis = ratio_axis([*intervals, forest.interval], f"variance ratio, {arms_of(rows[0])}")
     places = floats(range(len(rows), 0, -1))
     each = Mark(
         "interval", "each by itself", floats([c.headline.ratio or math.nan for c in rows]), places,
@@ -237,6 +181,5 @@ def forest_chart(material: Material) -> Chart | None:
 
 
 def _dataset(c: Comparison) -> str:
-    from seedspread.report.scale import TITLES  # noqa: PLC0415 - the published audit has keys, a store titles
-
+    """The published audit has keys, a store titles."""
     return TITLES.get(c.stratum, c.stratum)

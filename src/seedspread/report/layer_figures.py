@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from seedspread.metrics import metric_of
-from seedspread.report.chart import COLOURS, Axis, Chart, Mark, Panel, floats, layer_colour, log_ticks
+from seedspread.render.chart import COLOURS, Axis, Chart, Mark, Panel, floats, log_ticks, ordered_colour
 from seedspread.report.figures import arm_colour
 from seedspread.report.layers import Course, Profile, profile
 from seedspread.report.material import Material, Setting
@@ -135,7 +135,7 @@ def _course_marks(c: Course, times: float) -> tuple[Mark, ...]:
     x, depth = floats(c.epochs), c.mean.shape[1]
     bands, lines = [], []
     for layer in range(depth):
-        name, colour = f"layer {layer}", layer_colour(layer, depth)
+        name, colour = f"layer {layer}", ordered_colour(layer, depth)
         mean = times * c.mean[:, layer]
         if c.sd is not None:
             bands.append(_band(name, x, mean, times * c.sd[:, layer], colour, times == 1))

@@ -7,18 +7,21 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment
 from markupsafe import Markup
 
+from seedspread.render.chart import DARK, Chart
+from seedspread.render.latex import to_latex
+from seedspread.render.sheet import to_csv
+from seedspread.render.table import Table
+from seedspread.render.web import environment, to_html
+from seedspread.render.with_matplotlib import still
+from seedspread.render.with_plotly import chart_values
 from seedspread.report.answer import answer
-from seedspread.report.chart import DARK, Chart
-from seedspread.report.drawn import still
 from seedspread.report.figures import answer_chart
 from seedspread.report.glossary import WORDS
-from seedspread.report.interactive import chart_values
 from seedspread.report.material import Material
 from seedspread.report.sections import Section, missing, sections
-from seedspread.report.table import Table, numeric_columns, to_csv, to_latex
 
 # Nothing may be fetched, from anywhere; the live page asks its own server only.
 _POLICY = (
@@ -101,15 +104,8 @@ class Report:
 
 @cache
 def _environment() -> Environment:
-    found = Environment(
-        loader=PackageLoader("seedspread.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    found.filters["numeric"] = numeric_columns
-    found.tests["table"] = lambda block: isinstance(block, Table)
+    found = environment("seedspread.report")
+    found.filters["html"] = to_html
     return found
 
 

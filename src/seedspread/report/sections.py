@@ -1,8 +1,10 @@
 """The order of a report: which tables and figures stand where, and what is missing."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 
+from seedspread.render.chart import Chart
+from seedspread.render.table import Column, Table, without_empty
 from seedspread.report import (
     figures,
     layer_figures,
@@ -11,10 +13,8 @@ from seedspread.report import (
     setup_tables,
     trust_figures,
 )
-from seedspread.report.chart import Chart
 from seedspread.report.material import Material, Setting
-from seedspread.report.table import Column, Table, without_empty
-from seedspread.stats.show import Grid, explanations, grids
+from seedspread.stats.show import explanations, test_tables
 
 Block = Table | Chart
 
@@ -77,7 +77,9 @@ def _paper_check(material: Material) -> Section:
 
 def _kept(blocks: Iterable[Block | None]) -> tuple[Block, ...]:
     found = [block for block in blocks if block is not None]
-    return tuple(without_empty(block) if isinstance(block, Table) else block for block in found)
+    return tuple(
+        without_empty(block, only_groups=True) if isinstance(block, Table) else block for block in found
+    )
 
 
 def _setting(material: Material, s: Setting) -> Section:
@@ -94,23 +96,18 @@ def _setting(material: Material, s: Setting) -> Section:
             setting_tables.per_seed(material, s),
         ]
     )
-    tests = [
-        _of_grid(s, grid, f"{s.id}-{i}-{j}")
-        for i, c in enumerate(s.comparisons)
-        for j, grid in enumerate(grids(s.audit, c, full=True) if s.audit else [])
-        if not grid.title.endswith("by cell")
-    ]
     said = tuple(line for c in s.comparisons for line in explanations(c))
     fold = "Every test, why it was used and what it assumes"
-    return Section(s.id, s.title, tuple(words), blocks, (), fold, tuple(tests), said)
+    return Section(s.id, s.title, tuple(words), blocks, (), fold, tuple(_own_tables(s)), said)
 
 
-def _of_grid(s: Setting, grid: Grid, name: str) -> Table:
-    """An audit's own table; columns that say nothing here are dropped."""
-    kept = [i for i in range(len(grid.headings)) if any(row[i] not in ("", "-") for row in grid.rows)]
-    columns = tuple(Column(grid.headings[i] or "remark") for i in kept)
-    rows = tuple(tuple(row[i] for i in kept) for row in grid.rows)
-    return Table(f"{name}-tests", f"{grid.title}: {s.name}", columns, rows, scale=s.origin)
+def _own_tables(s: Setting) -> Iterator[Table]:
+    """The audit's own; columns that say nothing here are dropped."""
+    for i, c in enumerate(s.comparisons if s.audit else ()):
+        for j, table in enumerate(map(without_empty, test_tables(c, full=True)), 1):
+            columns = tuple(Column(column.text or "remark") for column in table.columns)
+            name, title = f"{s.id}-{i}-{j}-tests", f"{table.title}: {s.name}"
+            yield replace(table, id=name, title=title, columns=columns, scale=s.origin)
 
 
 def _saturation(material: Material, whole: dict[int, Table | None]) -> Section:

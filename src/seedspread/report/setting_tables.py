@@ -1,9 +1,9 @@
 """The tables of one setting, in the paper's form: cells, arms, variance tests, every run."""
 
 from seedspread.published.values import per_seed as published_runs
+from seedspread.render.table import Column, Table
 from seedspread.report.beside import Beside
 from seedspread.report.material import Material, Run, Setting
-from seedspread.report.table import Column, Table
 from seedspread.stats.result import Summary
 from seedspread.stats.verdict import p_value
 

@@ -3,9 +3,9 @@
 from seedspread.config import PIPELINES, RunConfig
 from seedspread.data.catalogue import source_named
 from seedspread.published.check import VERDICTS, Finding
+from seedspread.render.table import Column, Table
 from seedspread.report.material import Material
 from seedspread.report.scale import paper_config
-from seedspread.report.table import Column, Table
 from seedspread.runs.store import STATES
 
 

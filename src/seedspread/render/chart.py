@@ -1,4 +1,4 @@
-"""A figure before it has a form: what is to be seen, said once, drawn by plotly and by matplotlib."""
+"""A chart before it has a form: what is to be seen, said once, drawn by plotly and by matplotlib."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -12,25 +12,33 @@ Kind = Literal["dots", "line", "band", "interval", "rule"]
 # The two palest are darker than theirs, to be seen on white.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#A66F00", "#2C8FC9")
 GREY = "#888888"
-# Figures to quote have a colour that no arm has.
-QUOTED = COLOURS[2]
-# Layers have an order, so their colours have one too: plasma's dark half on white, its light half on black.
-_LAYERS = ("#0d0887", "#4903a0", "#7201a8", "#9511a1", "#b12a90", "#c53f7f", "#d8576b", "#e0685e")
-_LAYERS_IN_THE_DARK = ("#b93a8f", "#cc4778", "#dd5e66", "#ed7953", "#f89540", "#fdb42f", "#fbd524", "#f0f921")
-DARK = dict(zip(_LAYERS, _LAYERS_IN_THE_DARK, strict=True))
+SYMBOLS = 6  # markers that can be told apart
+# For what has an order: plasma's dark half on white, its light half on black.
+_ORDERED = ("#0d0887", "#4903a0", "#7201a8", "#9511a1", "#b12a90", "#c53f7f", "#d8576b", "#e0685e")
+_IN_THE_DARK = (
+    "#b93a8f",
+    "#cc4778",
+    "#dd5e66",
+    "#ed7953",
+    "#f89540",
+    "#fdb42f",
+    "#fbd524",
+    "#f0f921",
+)
+DARK = dict(zip(_ORDERED, _IN_THE_DARK, strict=True))
 
 
 @dataclass(frozen=True)
 class Mark:
-    """Something drawn: all of one condition.
+    """Something drawn: all that has one name.
 
     Attributes:
         kind: `dots`; a `line`; a `band` between low and high; horizontal `interval`s from low to high with
             a dot at x; a `rule`, a thin dashed line that is no data.
-        name: the condition, as the legend has it.
+        name: as the legend has it.
         x, y: where.
         low, high: of bands (in y) and intervals (in x).
-        labels: of each dot: which run, which seed.
+        labels: of each dot, for a pointer that rests on it.
         colour: hexadecimal.
         symbol: which of the markers.
         legend: whether the legend names it.
@@ -88,7 +96,7 @@ class Chart:
         caption: how to read it.
         alt: what a reader who cannot see it should know.
         panels: its axes, side by side.
-        scale: where its numbers come from: the data, and the size of what was trained.
+        scale: where its numbers come from.
         number: of the paper's figure that it follows, if there is one.
         height: in units of a panel's usual height.
     """
@@ -102,20 +110,15 @@ class Chart:
     number: int | None = None
     height: float = 1.0
 
-    @property
-    def heading(self) -> str:
-        """With the paper's number."""
-        return f"{self.title} (the paper's Figure {self.number})" if self.number else self.title
-
 
 def floats(values: ArrayLike) -> tuple[float, ...]:
     """Plain numbers, for marks."""
     return tuple(float(v) for v in np.ravel(np.asarray(values, dtype=float)))
 
 
-def layer_colour(layer: int, layers: int) -> str:
-    """From dark to light over the depth of a model."""
-    return _LAYERS[round(layer * (len(_LAYERS) - 1) / max(layers - 1, 1))]
+def ordered_colour(place: int, places: int) -> str:
+    """From dark to light over things that have an order."""
+    return _ORDERED[round(place * (len(_ORDERED) - 1) / max(places - 1, 1))]
 
 
 def log_ticks(low: float, high: float) -> tuple[tuple[float, str], ...]:

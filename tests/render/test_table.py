@@ -6,16 +6,14 @@ import io
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 
-from seedspread.report.table import (
-    Column,
-    Table,
-    numeric_columns,
-    to_csv,
-    to_latex,
-    to_markdown,
-    without_empty,
-)
+from seedspread.render.latex import to_latex
+from seedspread.render.markdown import to_markdown
+from seedspread.render.sheet import to_csv
+from seedspread.render.table import Column, Table, numeric_columns, without_empty
+from seedspread.render.text import strip_lines, to_rich
+from seedspread.render.web import to_html
 
 TABLE = Table(
     "t",
@@ -71,4 +69,40 @@ def test_columns_know_whether_they_hold_numbers() -> None:
 
 def test_a_group_without_a_value_is_left_out() -> None:
     table = Table("t", "", (Column("a"), Column("b", "paper"), Column("c")), (("x", "-", "-"),))
-    assert [c.text for c in without_empty(table).columns] == ["a", "c"]
+    assert [c.text for c in without_empty(table, only_groups=True).columns] == ["a", "c"]
+    assert [c.text for c in without_empty(table).columns] == ["a"]
+
+
+def test_latex_keeps_a_star_from_the_row_before_and_breaks_long_tables_over_pages() -> None:
+    star = Table("", "t", (Column("a"),), (("* x",), ("[y]",)))
+    text = to_latex(star)
+    assert "{}* x" in text
+    assert "{}[y]" in text
+    assert "\\label" not in text  # nothing refers to it
+    assert "\\begin{longtable}" in to_latex(Table("l", "t", (Column("a"),), (("x",),) * 46))
+
+
+def test_html_escapes_names_and_knows_groups() -> None:
+    text = to_html(Table("t", "<b>", (Column("x"), Column("y", "a & b")), (("<script>", "1.5"),)))
+    assert "<script>" not in text
+    assert '<th scope="row">&lt;script&gt;</th><td class="n edge">1.5</td>' in text
+    assert '<th colspan="1" scope="colgroup" class="named">a &amp; b</th>' in text
+
+
+def test_a_terminal_gets_numbers_to_the_right_and_no_empty_column() -> None:
+    table = Table(
+        "t", "[red]title", (Column("arm"), Column("n"), Column("")), (("a", "7", ""), ("b", "10", "-"))
+    )
+    console = Console(file=io.StringIO(), width=40, color_system=None)
+    console.print(to_rich(table))
+    assert isinstance(console.file, io.StringIO)
+    lines = [line.strip() for line in console.file.getvalue().splitlines()]
+    assert lines[0] == "[red]title"
+    assert [line for line in lines if line[:1] in ("a", "b")] == ["arm    n", "a      7", "b     10"]
+
+
+def test_values_on_a_line_are_counted_where_they_fall_together() -> None:
+    first, second, axis = strip_lines([("a", [0.0, 1.0]), ("long", [0.0, 0.0, 1.0])])
+    assert first == f"a    |•{' ' * 58}•|"
+    assert second == f"long |2{' ' * 58}•|"
+    assert axis.split() == ["0", "1"]

@@ -14,10 +14,12 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from seedspread.atomic import replacing
-from seedspread.report.chart import Axis, Chart, Mark, Panel
+from seedspread.render.chart import Axis, Chart, Mark, Panel
 
 _MARKERS = "osD^vP"
-_FORMATS = ("pdf", "svg", "png")
+# Each format, and how it is told to hold no date.
+_NO_DATE: dict[str, dict[str, str | None]] = {"pdf": {"CreationDate": None}, "svg": {"Date": None}, "png": {}}
+FORMATS = tuple(_NO_DATE)
 # Widths of one and of both columns of a usual two-column paper, in inches.
 _COLUMN, _PAGE = 3.4, 7.0
 _SCREEN = 8.0
@@ -39,19 +41,20 @@ _STYLE: Any = {
 
 
 def write_chart(chart: Chart, folder: Path) -> list[Path]:
-    """Writes `ID.pdf`, `ID.svg` and `ID.png`; the same chart gives the same bytes."""
-    paths = [folder / f"{chart.id}.{form}" for form in _FORMATS]
+    """Writes `ID.pdf`, `ID.svg` and `ID.png`."""
+    paths = [folder / f"{chart.id}.{form}" for form in FORMATS]
+    save_chart(chart, *paths)
+    return paths
+
+
+def save_chart(chart: Chart, *paths: Path) -> None:
+    """Writes one picture in the formats that the files' names end in; the same chart gives the same bytes."""
     with mpl.rc_context(_STYLE):
         figure = draw(chart)
-        for path, form in zip(paths, _FORMATS, strict=True):
-            dates: dict[str, dict[str, str | None]] = {
-                "svg": {"Date": None},
-                "pdf": {"CreationDate": None},
-                "png": {},
-            }
+        for path in paths:
+            form = path.suffix[1:].lower()
             with replacing(path) as part:
-                figure.savefig(part, format=form, dpi=200, metadata=dates[form])
-    return paths
+                figure.savefig(part, format=form, dpi=200, metadata=_NO_DATE[form])
 
 
 def still(chart: Chart) -> str:
@@ -119,6 +122,8 @@ def _draw_panel(axes: Axes, panel: Panel) -> None:
     if any(axis.log and axis.ticks for axis in (panel.x, panel.y)):
         axes.minorticks_off()
     axes.set_title(panel.title, loc="left")
+    if not panel.marks:
+        axes.set_axis_off()
 
 
 def _draw_mark(axes: Axes, mark: Mark, axis: Axis) -> None:

@@ -4,7 +4,7 @@ import html
 import math
 from typing import Any
 
-from seedspread.report.chart import GREY, Axis, Chart, Mark, Panel
+from seedspread.render.chart import GREY, Axis, Chart, Mark, Panel
 
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "triangle-down", "cross")
 _PANEL_HEIGHT = 330
