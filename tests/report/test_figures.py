@@ -5,7 +5,7 @@ from pathlib import Path
 import plotly.graph_objects as go
 
 from seedspread.render.with_plotly import panel_values
-from seedspread.report.page import Report
+from seedspread.report.page.report import Report
 from tests.report.made import made_store, material_of
 
 

@@ -5,8 +5,8 @@ import math
 import numpy as np
 
 from seedspread.render.chart import COLOURS, GREY, Axis, Chart, Mark, Panel, floats
-from seedspread.report.material import Material, Setting, origins
-from seedspread.report.scale import TITLES
+from seedspread.report.material.scale import TITLES
+from seedspread.report.material.settings import Material, Setting, origins
 from seedspread.stats.charts import (
     QUOTED,
     Dots,

@@ -5,8 +5,8 @@ from functools import cache
 import numpy as np
 
 from seedspread.render.chart import COLOURS, Axis, Chart, Mark, Panel, floats, log_ticks
-from seedspread.report.figures import arm_colour, short_name
-from seedspread.report.material import Material, Setting, origins
+from seedspread.report.figures.spread import arm_colour, short_name
+from seedspread.report.material.settings import Material, Setting, origins
 from seedspread.stats.charts import rule
 from seedspread.stats.power import BudgetError, f_power, simulated_power
 from seedspread.stats.verdict import number

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from seedspread.report.material import Setting
+from seedspread.report.material.settings import Setting
 from seedspread.runs.record import UNREADABLE, Record
 from seedspread.runs.store import Store
 from seedspread.runs.studies import RecordedStudy

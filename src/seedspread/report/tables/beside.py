@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from seedspread.published.printed import printed
 from seedspread.render.table import Column
-from seedspread.report.material import Material, Setting
+from seedspread.report.material.settings import Material, Setting
 
 
 def digits(value: float | None, places: int) -> str:

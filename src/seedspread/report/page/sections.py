@@ -5,15 +5,9 @@ from dataclasses import dataclass, replace
 
 from seedspread.render.chart import Chart
 from seedspread.render.table import Column, Table, without_empty
-from seedspread.report import (
-    figures,
-    layer_figures,
-    paper_tables,
-    setting_tables,
-    setup_tables,
-    trust_figures,
-)
-from seedspread.report.material import Material, Setting
+from seedspread.report.figures import layers, spread, trust
+from seedspread.report.material.settings import Material, Setting
+from seedspread.report.tables import across, setting, setup
 from seedspread.stats.show import explanations, test_tables
 
 Block = Table | Chart
@@ -23,7 +17,7 @@ _NEEDS = {
     2: "a study", 3: "the CIFAR-10 factorial", 4: "the CIFAR-10 factorial, both stability modes",
     5: "the CIFAR-10 factorial", 10: "CIFAR-100", 13: "SVHN", 14: "Fashion-MNIST",
     16: "the CIFAR-10 factorial", 17: "the dose response", 19: "CIFAR-100", 20: "SVHN", 21: "Fashion-MNIST",
-    22: "the SVHN difficulty sweep", **{number: needs for number, needs, _ in paper_tables.WHOLE},
+    22: "the SVHN difficulty sweep", **{number: needs for number, needs, _ in across.WHOLE},
 }  # fmt: skip
 
 
@@ -57,7 +51,7 @@ class Section:
 
 def sections(material: Material) -> list[Section]:
     """All parts, in order; empty ones are left out."""
-    whole = {number: make(material) for number, _, make in paper_tables.WHOLE}
+    whole = {number: make(material) for number, _, make in across.WHOLE}
     out = [_setting(material, s) for s in material.settings]
     out.append(_saturation(material, whole))
     out.append(_across(material, whole))
@@ -70,8 +64,8 @@ def sections(material: Material) -> list[Section]:
 
 def _paper_check(material: Material) -> Section:
     said = "Each printed number is recomputed from the published values; ✗ marks one that does not follow."
-    bad, good = (setup_tables.verdicts(material.findings, hold=hold) for hold in (False, True))
-    words = (setup_tables.counted(material.findings), said)
+    bad, good = (setup.verdicts(material.findings, hold=hold) for hold in (False, True))
+    words = (setup.counted(material.findings), said)
     return Section("paper-check", "The paper, checked", words, (bad,), (), good.title, (good,))
 
 
@@ -89,11 +83,11 @@ def _setting(material: Material, s: Setting) -> Section:
     words += [c.collapse.sentence for c in s.comparisons if c.collapse.found]
     blocks = _kept(
         [
-            figures.spread_chart(s),
-            setting_tables.factorial(material, s),
-            setting_tables.pooled(material, s),
-            setting_tables.variance_tests(material, s),
-            setting_tables.per_seed(material, s),
+            spread.spread_chart(s),
+            setting.factorial(material, s),
+            setting.pooled(material, s),
+            setting.variance_tests(material, s),
+            setting.per_seed(material, s),
         ]
     )
     said = tuple(line for c in s.comparisons for line in explanations(c))
@@ -115,11 +109,11 @@ def _saturation(material: Material, whole: dict[int, Table | None]) -> Section:
     for s in material.settings:
         blocks = _kept(
             [
-                layer_figures.profile_chart(material, s),
-                layer_figures.course_chart(s, "rate"),
-                layer_figures.course_chart(s, "gradient"),
-                layer_figures.rate_accuracy_chart(s),
-                layer_figures.accuracy_chart(s),
+                layers.profile_chart(material, s),
+                layers.course_chart(s, "rate"),
+                layers.course_chart(s, "gradient"),
+                layers.rate_accuracy_chart(s),
+                layers.accuracy_chart(s),
             ]
         )
         if blocks:
@@ -129,24 +123,24 @@ def _saturation(material: Material, whole: dict[int, Table | None]) -> Section:
 
 
 def _across(material: Material, whole: dict[int, Table | None]) -> Section:
-    tables = [whole[9], figures.forest_chart(material), whole[11], whole[12], whole[18], whole[15]]
+    tables = [whole[9], spread.forest_chart(material), whole[11], whole[12], whole[18], whole[15]]
     return Section("datasets", "Across datasets", (), _kept(tables))
 
 
 def _trust(material: Material, whole: dict[int, Table | None]) -> Section:
     charts = [
-        trust_figures.power_chart(material),
-        trust_figures.floor_chart(material),
-        trust_figures.twins_chart(material),
+        trust.power_chart(material),
+        trust.floor_chart(material),
+        trust.twins_chart(material),
     ]
     return Section("trust", "How far to trust this", (), _kept([*charts, whole[23]]))
 
 
 def _setup(material: Material) -> Section:
     tables = [
-        setup_tables.runs_by_state(material),
-        setup_tables.failures(material),
-        setup_tables.hyperparameters(material),
+        setup.runs_by_state(material),
+        setup.failures(material),
+        setup.hyperparameters(material),
     ]
     return Section("setup", "What was run", (), _kept(tables))
 

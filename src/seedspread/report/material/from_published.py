@@ -4,9 +4,9 @@ from seedspread.metrics import metric_of
 from seedspread.published.check import check_paper
 from seedspread.published.page import MAIN, audit_published
 from seedspread.published.values import SETTINGS, per_seed, series
-from seedspread.report.layers import Profile
-from seedspread.report.material import Material, Run, Setting, ordered, slug
-from seedspread.report.scale import PAPER, TITLES, paper_config
+from seedspread.report.material.layers import Profile
+from seedspread.report.material.scale import PAPER, TITLES, paper_config
+from seedspread.report.material.settings import Material, Run, Setting, ordered, slug
 from seedspread.stats.audited import AuditResult
 from seedspread.version import __version__
 

@@ -8,10 +8,10 @@ import numpy as np
 from seedspread.objective.schedule import layer_margins
 from seedspread.published.values import series
 from seedspread.render.table import Column, Table
-from seedspread.report.beside import Beside
-from seedspread.report.layers import Profile
-from seedspread.report.material import Material, Setting, origins
-from seedspread.report.scale import TITLES, paper_config
+from seedspread.report.material.layers import Profile
+from seedspread.report.material.scale import TITLES, paper_config
+from seedspread.report.material.settings import Material, Setting, origins
+from seedspread.report.tables.beside import Beside
 from seedspread.stats.bands import Floats
 
 _NONE = np.array([])

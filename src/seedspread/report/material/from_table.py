@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from seedspread.report.material import Material, Run, Setting, ordered, relative, slug
-from seedspread.report.scale import Scale
+from seedspread.report.material.scale import Scale
+from seedspread.report.material.settings import Material, Run, Setting, ordered, relative, slug
 from seedspread.stats.audit import audit
 from seedspread.stats.audited import AuditResult
 from seedspread.stats.result import Strip

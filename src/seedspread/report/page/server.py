@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from seedspread.errors import SeedspreadError
-from seedspread.report.page import Report
+from seedspread.report.page.report import Report
 from seedspread.runs.studies import store_marks
 
 _LOOK_SECONDS = 1.0

@@ -9,8 +9,8 @@ from seedspread.render.markdown import to_markdown
 from seedspread.render.sheet import to_csv
 from seedspread.render.table import Table
 from seedspread.render.with_matplotlib import write_chart
-from seedspread.report.page import Report
-from seedspread.report.studies import ReportError
+from seedspread.report.material.studies import ReportError
+from seedspread.report.page.report import Report
 
 _FORMS: dict[str, Callable[[Table], str]] = {"tex": to_latex, "md": to_markdown, "csv": to_csv}
 

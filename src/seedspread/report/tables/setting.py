@@ -2,8 +2,8 @@
 
 from seedspread.published.values import per_seed as published_runs
 from seedspread.render.table import Column, Table
-from seedspread.report.beside import Beside
-from seedspread.report.material import Material, Run, Setting
+from seedspread.report.material.settings import Material, Run, Setting
+from seedspread.report.tables.beside import Beside
 from seedspread.stats.result import Summary
 from seedspread.stats.verdict import p_value
 

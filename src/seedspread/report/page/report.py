@@ -18,10 +18,10 @@ from seedspread.render.web import environment, to_html
 from seedspread.render.with_matplotlib import still
 from seedspread.render.with_plotly import chart_values
 from seedspread.report.answer import answer
-from seedspread.report.figures import answer_chart
-from seedspread.report.glossary import WORDS
-from seedspread.report.material import Material
-from seedspread.report.sections import Section, missing, sections
+from seedspread.report.figures.spread import answer_chart
+from seedspread.report.material.settings import Material
+from seedspread.report.page.glossary import WORDS
+from seedspread.report.page.sections import Section, missing, sections
 
 # Nothing may be fetched, from anywhere; the live page asks its own server only.
 _POLICY = (
@@ -104,14 +104,14 @@ class Report:
 
 @cache
 def _environment() -> Environment:
-    found = environment("seedspread.report")
+    found = environment("seedspread.report.page")
     found.filters["html"] = to_html
     return found
 
 
 @cache
 def _own(name: str) -> Markup:
-    return Markup((files("seedspread.report") / "templates" / name).read_text())  # noqa: S704 - ours
+    return Markup((files("seedspread.report.page") / "templates" / name).read_text())  # noqa: S704 - ours
 
 
 @cache

@@ -10,8 +10,8 @@ import pandas as pd
 from seedspread.config import RunConfig
 from seedspread.metrics import Metric
 from seedspread.published.check import Finding
-from seedspread.report.layers import Course, Profile, RunLayers, course, profile
-from seedspread.report.scale import TITLES, UNKNOWN, Scale
+from seedspread.report.material.layers import Course, Profile, RunLayers, course, profile
+from seedspread.report.material.scale import TITLES, UNKNOWN, Scale
 from seedspread.runs.store import RunState, State
 from seedspread.runs.studies import AuditSpec
 from seedspread.stats.audit import audit

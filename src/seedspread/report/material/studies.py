@@ -8,7 +8,7 @@ from seedspread.config import RunConfig
 from seedspread.errors import SeedspreadError
 from seedspread.identity import RUNNER
 from seedspread.presets import check
-from seedspread.report.material import relative
+from seedspread.report.material.settings import relative
 from seedspread.runs.record import UNREADABLE, Record
 from seedspread.runs.store import Store
 from seedspread.runs.studies import AuditSpec, RecordedCell, RecordedStudy, load_studies

@@ -7,9 +7,9 @@ import numpy as np
 
 from seedspread.metrics import metric_of
 from seedspread.render.chart import COLOURS, Axis, Chart, Mark, Panel, floats, log_ticks, ordered_colour
-from seedspread.report.figures import arm_colour
-from seedspread.report.layers import Course, Profile, profile
-from seedspread.report.material import Material, Setting
+from seedspread.report.figures.spread import arm_colour
+from seedspread.report.material.layers import Course, Profile, profile
+from seedspread.report.material.settings import Material, Setting
 from seedspread.stats.correlation import seed_correlation
 from seedspread.stats.verdict import between
 

@@ -4,8 +4,8 @@ from seedspread.config import PIPELINES, RunConfig
 from seedspread.data.catalogue import source_named
 from seedspread.published.check import VERDICTS, Finding
 from seedspread.render.table import Column, Table
-from seedspread.report.material import Material
-from seedspread.report.scale import paper_config
+from seedspread.report.material.scale import paper_config
+from seedspread.report.material.settings import Material
 from seedspread.runs.store import STATES
 
 

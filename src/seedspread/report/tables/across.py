@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 from seedspread.published.values import series
 from seedspread.render.table import Column, Table
-from seedspread.report.beside import Beside, digits, mark
-from seedspread.report.layer_tables import gradients, rate, rates_across, rates_by_margin
-from seedspread.report.material import Material, Setting, origins
-from seedspread.report.scale import TITLES
+from seedspread.report.material.scale import TITLES
+from seedspread.report.material.settings import Material, Setting, origins
+from seedspread.report.tables.beside import Beside, digits, mark
+from seedspread.report.tables.layers import gradients, rate, rates_across, rates_by_margin
 from seedspread.stats.result import Comparison
 from seedspread.stats.verdict import number, p_value
 

@@ -14,8 +14,10 @@ from seedspread.errors import did_you_mean
 from seedspread.identity import has_free_margin, saturates
 from seedspread.metrics import SCORED, metric_of
 from seedspread.objective.schedule import layer_margins
-from seedspread.report.layers import RunLayers, read_layers
-from seedspread.report.material import (
+from seedspread.report.material.layers import RunLayers, read_layers
+from seedspread.report.material.provenance import provenance
+from seedspread.report.material.scale import TITLES, UNKNOWN, paper_setting, scale_of
+from seedspread.report.material.settings import (
     Material,
     Run,
     Setting,
@@ -26,9 +28,7 @@ from seedspread.report.material import (
     slug,
     try_audit,
 )
-from seedspread.report.provenance import provenance
-from seedspread.report.scale import TITLES, UNKNOWN, paper_setting, scale_of
-from seedspread.report.studies import ReportError, config_of, studies_of
+from seedspread.report.material.studies import ReportError, config_of, studies_of
 from seedspread.runs.store import FINISHED, RunState, Store
 from seedspread.runs.studies import AuditSpec, RecordedCell, RecordedStudy
 from seedspread.runs.table import as_table, read_row
