@@ -110,6 +110,14 @@ class Chart:
     number: int | None = None
     height: float = 1.0
 
+    @property
+    def legend(self) -> list[Mark]:
+        """For each name in the legend the first mark that has it."""
+        first: dict[str, Mark] = {}
+        for mark in (m for panel in self.panels for m in panel.marks if m.legend):
+            first.setdefault(mark.name, mark)
+        return list(first.values())
+
 
 def floats(values: ArrayLike) -> tuple[float, ...]:
     """Plain numbers, for marks."""

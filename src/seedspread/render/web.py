@@ -15,20 +15,19 @@ def to_html(block: Table | Chart, still: str = "") -> Markup:
         values, name = {"t": block, "numeric": numeric_columns(block)}, "table.html"
     else:
         values, name = {"c": block, "still": still}, "chart.html"
-    return Markup(_own().get_template(name).render(**values) + "\n")  # noqa: S704 - escaped by the template
+    template = environment("seedspread.render").get_template(name)
+    return Markup(template.render(**values) + "\n")  # noqa: S704 - escaped by the template
 
 
 @cache
-def _own() -> Environment:
-    return environment("seedspread.render")
-
-
 def environment(package: str) -> Environment:
-    """The templates of a package: what they are given is escaped, and what they are not is an error."""
-    return Environment(
+    """The templates of a package: every value is escaped, tables and charts go through `html`."""
+    found = Environment(
         loader=PackageLoader(package),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    found.filters["html"] = to_html
+    return found

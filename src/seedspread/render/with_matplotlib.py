@@ -72,9 +72,9 @@ def draw(chart: Chart, width: float | None = None) -> Figure:
     """The figure: its panels, one legend for all, and where the numbers come from; `width` in inches."""
     across = min(len(chart.panels), 2)
     down = math.ceil(len(chart.panels) / across)
-    labels = _legend(chart)
+    labels = [_entry(mark) for mark in chart.legend]
     width = width or (_COLUMN if across == 1 else _PAGE)
-    longest = max((len(str(label.get_label())) for label in labels), default=0)
+    longest = max((len(mark.name) for mark in chart.legend), default=0)
     columns = max(1, min(len(labels), int(width / (0.4 + 0.055 * longest))))
     foot = 0.25 + 0.18 * math.ceil(len(labels) / columns)
     size = (width, _HEIGHT * chart.height * down + foot)
@@ -92,17 +92,12 @@ def draw(chart: Chart, width: float | None = None) -> Figure:
     return figure
 
 
-def _legend(chart: Chart) -> list[Line2D]:
-    named = {m.name: m for p in reversed(chart.panels) for m in reversed(p.marks) if m.legend}
-    order = dict.fromkeys(m.name for p in chart.panels for m in p.marks if m.legend)
-    return [
-        Line2D(
-            [], [], color=named[n].colour, markersize=4,
-            marker=_MARKERS[named[n].symbol % len(_MARKERS)] if named[n].has_markers else "",
-            linestyle="-" if named[n].kind == "line" else "", label=n,
-        )
-        for n in order
-    ]  # fmt: skip
+def _entry(mark: Mark) -> Line2D:
+    marker = _MARKERS[mark.symbol % len(_MARKERS)] if mark.has_markers else ""
+    return Line2D(
+        [], [], color=mark.colour, markersize=4, marker=marker, linestyle="-" if mark.kind == "line" else "",
+        label=mark.name,
+    )  # fmt: skip
 
 
 def _draw_panel(axes: Axes, panel: Panel) -> None:

@@ -12,18 +12,11 @@ _PANEL_HEIGHT = 330
 
 def chart_values(chart: Chart) -> dict[str, Any]:
     """What the page needs of a chart: a plotly figure for each panel, and the legend's entries."""
-    named = [mark for panel in chart.panels for mark in panel.marks if mark.legend]
-    first = {mark.name: mark for mark in reversed(named)}
-    order = dict.fromkeys(mark.name for mark in named)
     return {
         "panels": [panel_values(panel, chart.height) for panel in chart.panels],
         "legend": [
-            {
-                "name": name,
-                "colour": first[name].colour,
-                "symbol": first[name].symbol if first[name].has_markers else -1,
-            }
-            for name in order
+            {"name": m.name, "colour": m.colour, "symbol": m.symbol if m.has_markers else -1}
+            for m in chart.legend
         ],
     }
 

@@ -20,9 +20,8 @@ def _tables(audit: AuditValues, c: Comparison, full: bool) -> list[Table]:
 
 def test_tables(c: Comparison, full: bool) -> list[Table]:
     """Of one comparison: every test by what it asks after, and how often runs fail."""
-    out = [_tests_table("Spread", c, "spread", "ratio", full)]
-    out.append(_tests_table("Means", c, "means", "difference", full))
-    out.append(_tests_table("Shape", c, "shape", None, full))
+    asked = (("Spread", "spread", "ratio"), ("Means", "means", "difference"), ("Shape", "shape", None))
+    out = [_tests_table(title, c, about, estimate, full) for title, about, estimate in asked]
     if c.collapse.test is not None:
         out.append(_failures_table(c))
     return [table for table in out if table.rows]
@@ -34,7 +33,6 @@ def _table(title: str, headings: tuple[str, ...], rows: tuple[tuple[str, ...], .
 
 def _cells_table(audit: AuditValues, c: Comparison) -> Table:
     blocks = ", ".join(audit.blocks)
-    summaries = [*c.cells, *(c.pooled if len(c.cells) > 2 else ())]
     rows = tuple(
         (
             s.group,
@@ -42,7 +40,7 @@ def _cells_table(audit: AuditValues, c: Comparison) -> Table:
             str(s.n),
             *map(_digits, (s.mean, s.sd, s.variance)),
         )
-        for s in summaries
+        for s in (*c.cells, *(c.pooled if len(c.cells) > 2 else ()))
     )
     headings = (audit.group, *((blocks,) if blocks else ()), "n", "mean", "sd", "variance")
     return _table(f"{audit.value} by cell", headings, rows)
@@ -106,19 +104,17 @@ def _forest_table(audit: AuditValues) -> Table | None:
     forest = audit.forest
     if forest is None:
         return None
-    by_title = {c.title: c for c in audit.comparisons}
-    rows = []
-    for title in forest.titles:
-        c = by_title[title]
-        rows.append(
-            (
-                title,
-                number(c.headline.ratio),
-                between(c.headline.interval),
-                p_value(c.headline.p),
-                p_value(c.p_holm),
-            )
+    found = [next(c for c in audit.comparisons if c.title == title) for title in forest.titles]
+    rows = [
+        (
+            c.title,
+            number(c.headline.ratio),
+            between(c.headline.interval),
+            p_value(c.headline.p),
+            p_value(c.p_holm),
         )
+        for c in found
+    ]
     rows.append(("together (random effects)", number(forest.pooled), between(forest.interval), "", ""))
     title = (
         f"Variance ratios together: heterogeneity Q({forest.df}) = {forest.q:.3g}, p {p_value(forest.p)}, "

@@ -91,17 +91,8 @@ def _floor_panel(s: Setting) -> Panel:
         f, y = floors[arm], float(place)
         bound = " (at most)" if f.is_bound else ""
         said = f"{arm}: variance over seeds {number(f.observed)}"
-        marks.append(
-            Mark(
-                "dots",
-                "over seeds",
-                (f.observed,),
-                (y + 0.2,),
-                labels=(said,),
-                colour=COLOURS[0],
-                legend=True,
-            )
-        )
+        marks.append(Mark("dots", "over seeds", (f.observed,), (y + 0.2,), labels=(said,), colour=COLOURS[0],
+            legend=True))  # fmt: skip
         marks.append(Mark("dots", "variance of the test set alone", (f.floor,), (y,), labels=(
             f"{arm}: the test set's own{bound} {number(f.floor)}",), colour=COLOURS[4], symbol=1,
             legend=True))  # fmt: skip

@@ -1,6 +1,7 @@
 """A report's files: the page, figures for a paper, tables for a paper."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from seedspread.atomic import replacing
@@ -21,14 +22,20 @@ def check_page(path: Path | None) -> None:
         raise ReportError(f"the page {path} must end in .html")
 
 
+@contextmanager
+def _written(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise ReportError(f"{path} cannot be written: {error.strerror or error}") from None
+
+
 def write_page(report: Report, path: Path) -> None:
     """The page, whole or not at all."""
-    try:
+    with _written(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path) as part:
             part.write_text(report.page(), encoding="utf-8")
-    except OSError as error:
-        raise ReportError(f"{path} cannot be written: {error.strerror or error}") from None
 
 
 def write_figures(report: Report, folder: Path, tell: Callable[[str], None]) -> list[Path]:
@@ -37,10 +44,8 @@ def write_figures(report: Report, folder: Path, tell: Callable[[str], None]) -> 
     out: list[Path] = []
     for number, chart in enumerate(report.charts, 1):
         tell(f"drawing {chart.id}, {number} of {len(report.charts)}")
-        try:
+        with _written(folder):
             out += write_chart(chart, folder)
-        except OSError as error:
-            raise ReportError(f"{folder} cannot be written: {error.strerror or error}") from None
     return out
 
 
@@ -51,11 +56,8 @@ def write_tables(report: Report, folder: Path) -> list[Path]:
     for table in report.tables:
         for ending, form in _FORMS.items():
             path = folder / f"{table.id}.{ending}"
-            try:
-                with replacing(path) as part:
-                    part.write_text(form(table), encoding="utf-8")
-            except OSError as error:
-                raise ReportError(f"{path} cannot be written: {error.strerror or error}") from None
+            with _written(path), replacing(path) as part:
+                part.write_text(form(table), encoding="utf-8")
             out.append(path)
     return out
 

@@ -7,14 +7,13 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from jinja2 import Environment
 from markupsafe import Markup
 
 from seedspread.render.chart import DARK, Chart
 from seedspread.render.latex import to_latex
 from seedspread.render.sheet import to_csv
 from seedspread.render.table import Table
-from seedspread.render.web import environment, to_html
+from seedspread.render.web import environment
 from seedspread.render.with_matplotlib import still
 from seedspread.render.with_plotly import chart_values
 from seedspread.report.answer import answer
@@ -23,6 +22,7 @@ from seedspread.report.material.settings import Material
 from seedspread.report.page.glossary import WORDS
 from seedspread.report.page.sections import Section, missing, sections
 
+_PACKAGE = "seedspread.report.page"
 # Nothing may be fetched, from anywhere; the live page asks its own server only.
 _POLICY = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:; "
@@ -60,11 +60,11 @@ class Report:
             "script": _own("report.js"),
             "plotly": _plotly(),
         }
-        return _environment().get_template("page.html").render(**values)
+        return environment(_PACKAGE).get_template("page.html").render(**values)
 
     def main(self, version: str = "") -> str:
         """What changes when runs end: for a page that is open."""
-        return _environment().get_template("main.html").render(**self._values(version))
+        return environment(_PACKAGE).get_template("main.html").render(**self._values(version))
 
     def _values(self, version: str) -> dict[str, Any]:
         same = {s.scale.same for s in self.material.settings}
@@ -103,15 +103,8 @@ class Report:
 
 
 @cache
-def _environment() -> Environment:
-    found = environment("seedspread.report.page")
-    found.filters["html"] = to_html
-    return found
-
-
-@cache
 def _own(name: str) -> Markup:
-    return Markup((files("seedspread.report.page") / "templates" / name).read_text())  # noqa: S704 - ours
+    return Markup((files(_PACKAGE) / "templates" / name).read_text())  # noqa: S704 - ours
 
 
 @cache
