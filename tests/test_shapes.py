@@ -18,8 +18,8 @@ from seedspread.errors import DataError
 from seedspread.identity import run_key
 from seedspread.model import ViT
 from seedspread.presets import check, read_config, to_toml
-from seedspread.report.from_store import from_store
-from seedspread.report.page import Report
+from seedspread.report.material.from_store import from_store
+from seedspread.report.page.report import Report
 from seedspread.runners.cff import seeded
 from seedspread.runs.store import Store
 from seedspread.runs.studies import save_study

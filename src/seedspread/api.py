@@ -15,10 +15,10 @@ from seedspread.campaign.loop import CampaignStoppedError, run_campaign
 from seedspread.campaign.plan import Plan
 from seedspread.campaign.study import Study
 from seedspread.errors import SeedspreadError
-from seedspread.report.export import write_page
-from seedspread.report.from_store import from_store
-from seedspread.report.material import Material
-from seedspread.report.page import Report
+from seedspread.report.material.from_store import from_store
+from seedspread.report.material.settings import Material
+from seedspread.report.page.export import write_page
+from seedspread.report.page.report import Report
 from seedspread.runs.lease import LEASE_SECONDS
 from seedspread.runs.store import Store
 from seedspread.stats.audit import audit

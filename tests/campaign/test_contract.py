@@ -17,8 +17,8 @@ from seedspread.campaign.local import LocalExecutor
 from seedspread.campaign.loop import run_campaign
 from seedspread.campaign.plan import Plan
 from seedspread.campaign.worker import attempt_group
-from seedspread.report.from_store import from_store
-from seedspread.report.studies import ReportError
+from seedspread.report.material.from_store import from_store
+from seedspread.report.material.studies import ReportError
 from seedspread.runners.contract import RunnerError
 from seedspread.runs.lease import StalenessTracker
 from seedspread.runs.record import Failure

@@ -8,8 +8,8 @@ from typing import Any
 from seedspread.benchmarks.report import fill, study
 from seedspread.campaign.plan import Plan
 from seedspread.config import RunConfig
-from seedspread.report.from_store import from_store
-from seedspread.report.material import Material
+from seedspread.report.material.from_store import from_store
+from seedspread.report.material.settings import Material
 
 ODD = "<script>alert(1)</script>"
 

@@ -15,8 +15,8 @@ from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
 
-from seedspread.report.page import Report
-from seedspread.report.server import LiveReport, make_server, signature
+from seedspread.report.page.report import Report
+from seedspread.report.page.server import LiveReport, make_server, signature
 from tests.report.made import ODD, made_store, material_of, unfinished
 
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")

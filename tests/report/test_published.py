@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from seedspread.report.from_published import from_published
-from seedspread.report.page import Report
-from seedspread.report.sections import missing
-from seedspread.report.table import Table
+from seedspread.render.table import Table
+from seedspread.report.material.from_published import from_published
+from seedspread.report.page.report import Report
+from seedspread.report.page.sections import missing
 
 DOCS = Path(__file__).parents[2] / "docs"
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from seedspread.report.page import Report
-from seedspread.report.server import LiveReport, ServeError, make_server, signature
+from seedspread.report.page.report import Report
+from seedspread.report.page.server import LiveReport, ServeError, make_server, signature
 from tests.report.made import made_store, material_of, unfinished
 
 

@@ -14,12 +14,12 @@ from seedspread.campaign.loop import run_campaign
 from seedspread.campaign.plan import Plan
 from seedspread.campaign.study import Study
 from seedspread.objective.schedule import layer_margins
-from seedspread.report.export import write_tables
-from seedspread.report.layers import read_layers
-from seedspread.report.material import Material
-from seedspread.report.page import Report
-from seedspread.report.sections import missing
-from seedspread.report.studies import ReportError
+from seedspread.report.material.layers import read_layers
+from seedspread.report.material.settings import Material
+from seedspread.report.material.studies import ReportError
+from seedspread.report.page.export import write_tables
+from seedspread.report.page.report import Report
+from seedspread.report.page.sections import missing
 from seedspread.runs.record import Failure
 from seedspread.runs.store import Store
 from seedspread.runs.studies import AuditSpec, save_study

@@ -8,9 +8,9 @@ import pytest
 from seedspread.presets import read_config
 from seedspread.published.page import published_table
 from seedspread.published.printed import printed
-from seedspread.report.from_table import from_table
-from seedspread.report.page import Report
-from seedspread.report.scale import paper_setting, scale_of
+from seedspread.report.material.from_table import from_table
+from seedspread.report.material.scale import paper_setting, scale_of
+from seedspread.report.page.report import Report
 from tests.report.made import made_store, material_of
 
 

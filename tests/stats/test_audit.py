@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from seedspread import audit
 from seedspread.published.page import published_table
 from seedspread.stats.audited import AuditResult
-from seedspread.stats.plot import PlotError, draw_audit
+from seedspread.stats.charts import Dots, PlotError, arm_marks, audit_chart, draw_audit
 from seedspread.stats.table import TableError
 
 
@@ -176,6 +176,41 @@ def test_a_picture_is_drawn_the_same_each_time(tmp_path: Path) -> None:
         assert paths[0].stat().st_size > 5000
     with pytest.raises(PlotError, match="must end in"):
         draw_audit(paper(), tmp_path / "a.bmp")
+
+
+def test_the_picture_shows_every_run_and_which_ratio_to_quote() -> None:
+    runs, ratios = audit_chart(paper()).panels
+    dots = [m for m in runs.marks if m.kind == "dots"]
+    assert [m.name for m in dots] == [
+        "subtract, detach", "subtract, direct", "clamp, detach", "clamp, direct",
+    ]  # fmt: skip
+    assert sum(len(m.x) for m in dots) == 28
+    assert ratios.y.ticks[0][1] == "* seed jackknife (Miller)"
+    assert len({m.name for m in ratios.marks if m.legend}) == 2
+
+
+def test_a_picture_without_a_ratio_says_so(tmp_path: Path) -> None:
+    found = two([1.0], [1.0, 2.0])
+    assert audit_chart(found).panels[1].title == "no ratio with an interval"
+    draw_audit(found, tmp_path / "a.svg")
+    assert "no ratio with an interval" in (tmp_path / "a.svg").read_text()
+
+
+def test_arms_keep_their_colours_over_comparisons() -> None:
+    values = {"old": [1.0, 2, 4], "new": [1.0, 3, 9], "newer": [2.0, 2.5, 4]}
+    panels = audit_chart(audit(table(values), "value", "group", "old")).panels
+    colours = {(m.name, m.colour) for panel in panels[::2] for m in panel.marks}
+    assert len(colours) == len({name for name, _ in colours}) == len({colour for _, colour in colours}) == 3
+
+
+@pytest.mark.parametrize("many", [1, 2, 5, 20])
+def test_the_blocks_of_an_arm_do_not_reach_its_neighbour(many: int) -> None:
+    blocks = [Dots(str(k), [1.0, 2.0, 3.0]) for k in range(many)]
+    marks = [m for m in arm_marks("arm", 0, "#000000", 2.0, 1.0, blocks) if m.kind == "dots"]
+    places = [x for m in marks for x in m.x]
+    assert len(set(places)) == 3 * many
+    assert max(map(abs, places)) < 0.6
+    assert len({m.name for m in marks}) == (many if many <= 6 else 1)
 
 
 @pytest.mark.parametrize(

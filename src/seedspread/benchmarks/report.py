@@ -20,9 +20,9 @@ from seedspread.config import RunConfig
 from seedspread.identity import has_free_margin
 from seedspread.objective.schedule import layer_margins
 from seedspread.presets import read_config, to_toml
-from seedspread.report.export import write_page
-from seedspread.report.from_store import from_store
-from seedspread.report.page import Report
+from seedspread.report.material.from_store import from_store
+from seedspread.report.page.export import write_page
+from seedspread.report.page.report import Report
 from seedspread.runners.cff import CffRunner, seeded
 from seedspread.runs.folder import RunFolder
 from seedspread.runs.studies import AuditSpec, save_study

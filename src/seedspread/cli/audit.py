@@ -33,7 +33,7 @@ def audit(
     from rich.console import Console
 
     from seedspread.stats.audit import audit as carry_out
-    from seedspread.stats.plot import draw_audit
+    from seedspread.stats.charts import draw_audit
     from seedspread.stats.table import TableError
 
     forms = ("text", "markdown", "latex")

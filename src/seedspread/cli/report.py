@@ -12,7 +12,7 @@ from seedspread.errors import SeedspreadError
 if TYPE_CHECKING:
     from rich.status import Status
 
-    from seedspread.report.page import Report
+    from seedspread.report.page.report import Report
 
 Source = Annotated[
     Path | None,
@@ -56,10 +56,10 @@ def report(
     from rich.console import Console
 
     from seedspread.api import store_material
-    from seedspread.report.export import check_page, write_figures, write_page, write_tables
-    from seedspread.report.from_published import from_published
-    from seedspread.report.from_table import from_table
-    from seedspread.report.page import Report
+    from seedspread.report.material.from_published import from_published
+    from seedspread.report.material.from_table import from_table
+    from seedspread.report.page.export import check_page, write_figures, write_page, write_tables
+    from seedspread.report.page.report import Report
 
     if published == (source is not None):
         raise SeedspreadError("give a store or a table to report on, or --published, and not both")
@@ -125,8 +125,8 @@ def serve(
     from rich.console import Console
 
     from seedspread.api import store_material
-    from seedspread.report.page import Report
-    from seedspread.report.server import LiveReport, make_server, signature
+    from seedspread.report.page.report import Report
+    from seedspread.report.page.server import LiveReport, make_server, signature
 
     def make() -> Report:
         return Report(store_material(store, study or (), value=value, data_dir=data_dir))

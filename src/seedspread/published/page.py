@@ -4,10 +4,10 @@ import pandas as pd
 
 from seedspread.published.check import SECTIONS, Finding, summary
 from seedspread.published.values import per_seed
+from seedspread.render.markdown import markdown_text
 from seedspread.stats.audit import audit
 from seedspread.stats.audited import AuditResult
 from seedspread.stats.result import Comparison, Forest
-from seedspread.stats.show import markdown_text
 from seedspread.stats.verdict import between, number, p_value
 
 MAIN = ("cifar10", "cifar100", "svhn", "fashion-mnist")

@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from seedspread.advice import advise
-from seedspread.report.material import Material, Setting
+from seedspread.report.material.settings import Material, Setting
 from seedspread.stats.power import BudgetError, seeds_for_ratio, seeds_for_standard_error
 from seedspread.stats.result import Comparison
 from seedspread.stats.verdict import between, number

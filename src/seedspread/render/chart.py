@@ -1,0 +1,138 @@
+"""A chart before it has a form: what is to be seen, said once, drawn by plotly and by matplotlib."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+Kind = Literal["dots", "line", "band", "interval", "rule"]
+
+# Okabe and Ito's colours, which colour-blind readers can tell apart, on white and on black.
+# The two palest are darker than theirs, to be seen on white.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#A66F00", "#2C8FC9")
+GREY = "#888888"
+SYMBOLS = 6  # markers that can be told apart
+# For what has an order: plasma's dark half on white, its light half on black.
+_ORDERED = ("#0d0887", "#4903a0", "#7201a8", "#9511a1", "#b12a90", "#c53f7f", "#d8576b", "#e0685e")
+_IN_THE_DARK = (
+    "#b93a8f",
+    "#cc4778",
+    "#dd5e66",
+    "#ed7953",
+    "#f89540",
+    "#fdb42f",
+    "#fbd524",
+    "#f0f921",
+)
+DARK = dict(zip(_ORDERED, _IN_THE_DARK, strict=True))
+
+
+@dataclass(frozen=True)
+class Mark:
+    """Something drawn: all that has one name.
+
+    Attributes:
+        kind: `dots`; a `line`; a `band` between low and high; horizontal `interval`s from low to high with
+            a dot at x; a `rule`, a thin dashed line that is no data.
+        name: as the legend has it.
+        x, y: where.
+        low, high: of bands (in y) and intervals (in x).
+        labels: of each dot, for a pointer that rests on it.
+        colour: hexadecimal.
+        symbol: which of the markers.
+        legend: whether the legend names it.
+    """
+
+    kind: Kind
+    name: str
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+    low: tuple[float, ...] = ()
+    high: tuple[float, ...] = ()
+    labels: tuple[str, ...] = ()
+    colour: str = GREY
+    symbol: int = 0
+    legend: bool = False
+
+    @property
+    def has_markers(self) -> bool:
+        """A line of few points shows them; one of two is a level, one of many a curve."""
+        return self.kind != "line" or 2 < len(self.x) <= 12
+
+    def __post_init__(self) -> None:
+        lengths = {len(v) for v in (self.x, self.y, self.low, self.high, self.labels) if v} | {len(self.x)}
+        if len(lengths) != 1 or len(self.x) != len(self.y):
+            raise ValueError(f"{self.kind} {self.name!r}: coordinates and labels must be equally many")
+
+
+@dataclass(frozen=True)
+class Axis:
+    """An axis: `ticks` are given where places have names."""
+
+    title: str = ""
+    log: bool = False
+    ticks: tuple[tuple[float, str], ...] = ()
+    range: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One pair of axes."""
+
+    title: str
+    x: Axis
+    y: Axis
+    marks: tuple[Mark, ...]
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A figure.
+
+    Attributes:
+        id: short and stable: an anchor of the page, and a file's name.
+        title: what it shows.
+        caption: how to read it.
+        alt: what a reader who cannot see it should know.
+        panels: its axes, side by side.
+        scale: where its numbers come from.
+        number: of the paper's figure that it follows, if there is one.
+        height: in units of a panel's usual height.
+    """
+
+    id: str
+    title: str
+    caption: str
+    alt: str
+    panels: tuple[Panel, ...]
+    scale: str = ""
+    number: int | None = None
+    height: float = 1.0
+
+    @property
+    def legend(self) -> list[Mark]:
+        """For each name in the legend the first mark that has it."""
+        first: dict[str, Mark] = {}
+        for mark in (m for panel in self.panels for m in panel.marks if m.legend):
+            first.setdefault(mark.name, mark)
+        return list(first.values())
+
+
+def floats(values: ArrayLike) -> tuple[float, ...]:
+    """Plain numbers, for marks."""
+    return tuple(float(v) for v in np.ravel(np.asarray(values, dtype=float)))
+
+
+def ordered_colour(place: int, places: int) -> str:
+    """From dark to light over things that have an order."""
+    return _ORDERED[round(place * (len(_ORDERED) - 1) / max(places - 1, 1))]
+
+
+def log_ticks(low: float, high: float) -> tuple[tuple[float, str], ...]:
+    """Round numbers between two, for a logarithmic axis; at most seven."""
+    for steps, every in (((1, 2, 5), 1), ((1,), 1), ((1,), 2), ((1,), 4)):
+        found = [s * 10.0**k for k in range(-12, 13, every) for s in steps if low <= s * 10.0**k <= high]
+        if len(found) <= 7:
+            break
+    return tuple((t, f"{t:g}") for t in found)

@@ -1,0 +1,94 @@
+"""A table before it has a form; each form has a module of its own."""
+
+import re
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: its heading, and the group that it stands in (such as those of one source)."""
+
+    text: str
+    group: str = ""
+
+    @property
+    def whole(self) -> str:
+        """Both, where only one line can be had."""
+        return f"{self.group}: {self.text}" if self.group else self.text
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table.
+
+    Attributes:
+        id: short and stable: an anchor, a label, a file's name; empty where nothing refers to it.
+        title: what it shows.
+        columns: its headings.
+        rows: text, one cell per column.
+        number: of the paper's table that it follows, if there is one.
+        note: what to know about it.
+        muted: the rows, by number, that stand back behind the rest.
+        scale: where its numbers come from.
+    """
+
+    id: str
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[str, ...], ...]
+    number: int | None = None
+    note: str = ""
+    muted: frozenset[int] = frozenset()
+    scale: str = ""
+
+    @property
+    def heading(self) -> str:
+        """With the paper's number."""
+        return f"{self.title} (the paper's Table {self.number})" if self.number else self.title
+
+    @property
+    def groups(self) -> tuple[tuple[str, int], ...]:
+        """Runs of columns with one group: its name and how many."""
+        out: list[tuple[str, int]] = []
+        for column in self.columns:
+            if out and out[-1][0] == column.group:
+                out[-1] = (column.group, out[-1][1] + 1)
+            else:
+                out.append((column.group, 1))
+        return tuple(out)
+
+    @property
+    def caption(self) -> str:
+        """Title, note and origin in one line."""
+        return " ".join(f"{part.rstrip('.')}." for part in (self.heading, self.note, self.scale) if part)
+
+
+_NOTHING = ("", "-", "−")
+_DIGITS = r"[+-]?\d[\d,]*(\.\d+)?(e[+-]?\d+)?"
+_NUMBER = re.compile(rf"~?{_DIGITS}[%×]?( pp)?( ± {_DIGITS})?( [✗†])?")
+
+
+def is_number(cell: str) -> bool:
+    """The whole of it, with the units and marks that tables have."""
+    return _NUMBER.fullmatch(cell) is not None
+
+
+def _is_numeric(table: Table, column: int) -> bool:
+    cells = [row[column] for row in table.rows if row[column] not in _NOTHING]
+    return bool(cells) and all(is_number(cell) or cell[0] in "[<~∞" for cell in cells)
+
+
+def numeric_columns(table: Table) -> list[bool]:
+    """Which columns hold numbers, and stand to the right; the first names the row."""
+    return [i > 0 and _is_numeric(table, i) for i in range(len(table.columns))]
+
+
+def without_empty(table: Table, only_groups: bool = False) -> Table:
+    """Without the columns in which nothing stands; or only without those of a group."""
+    kept = [
+        i
+        for i, column in enumerate(table.columns)
+        if (only_groups and not column.group) or any(row[i] not in _NOTHING for row in table.rows)
+    ]
+    rows = tuple(tuple(row[i] for i in kept) for row in table.rows)
+    return replace(table, columns=tuple(table.columns[i] for i in kept), rows=rows)

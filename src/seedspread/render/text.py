@@ -1,0 +1,44 @@
+"""Tables, and values on a line, for a terminal."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from rich import box
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from seedspread.render.table import Table, numeric_columns, without_empty
+
+_STRIP = 60
+
+
+def to_rich(table: Table) -> RichTable:
+    """Columns in which nothing stands are left out, to save width."""
+    table = without_empty(table)
+    out = RichTable(title=Text(table.title), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    for i, (column, numeric) in enumerate(zip(table.columns, numeric_columns(table), strict=True)):
+        # Numbers are never broken; names and sentences are, where they must.
+        out.add_column(Text(column.whole), justify="right" if numeric else "left", no_wrap=numeric or i == 0)
+    for row in table.rows:
+        out.add_row(*(Text(cell) for cell in row))
+    return out
+
+
+def strip_lines(strips: Sequence[tuple[str, Sequence[float]]]) -> list[str]:
+    """Named values on one axis; a digit counts values that fall on one place."""
+    everything = np.concatenate([values for _, values in strips])
+    low, high = float(everything.min()), float(everything.max())
+    width = max(len(name) for name, _ in strips)
+    lines = []
+    for name, values in strips:
+        places = (
+            np.zeros(len(values), int)
+            if high == low
+            else np.round((np.array(values) - low) / (high - low) * (_STRIP - 1)).astype(int)
+        )
+        counts = np.bincount(places, minlength=_STRIP)
+        dots = "".join(" " if k == 0 else "•" if k == 1 else str(k) if k < 10 else "#" for k in counts)
+        lines.append(f"{name:<{width}} |{dots}|")
+    left, right = f"{low:.4g}", f"{high:.4g}"
+    lines.append(f"{'':<{width}}  {left}{right:>{_STRIP - len(left)}}")
+    return lines

@@ -1,0 +1,142 @@
+"""Charts as pictures for a paper: PDF, SVG and PNG by matplotlib, in a column's width."""
+
+import io
+import math
+import textwrap
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from seedspread.atomic import replacing
+from seedspread.render.chart import Axis, Chart, Mark, Panel
+
+_MARKERS = "osD^vP"
+# Each format, and how it is told to hold no date.
+_NO_DATE: dict[str, dict[str, str | None]] = {"pdf": {"CreationDate": None}, "svg": {"Date": None}, "png": {}}
+FORMATS = tuple(_NO_DATE)
+# Widths of one and of both columns of a usual two-column paper, in inches.
+_COLUMN, _PAGE = 3.4, 7.0
+_SCREEN = 8.0
+_HEIGHT = 2.5
+_STYLE: Any = {
+    "text.parse_math": False,  # no name from a file is taken for mathematics
+    "svg.hashsalt": "seedspread",
+    "svg.fonttype": "none",
+    "pdf.fonttype": 42,
+    "font.size": 8,
+    "axes.titlesize": 8,
+    "axes.labelsize": 8,
+    "xtick.labelsize": 7,
+    "ytick.labelsize": 7,
+    "legend.fontsize": 7,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+}
+
+
+def write_chart(chart: Chart, folder: Path) -> list[Path]:
+    """Writes `ID.pdf`, `ID.svg` and `ID.png`."""
+    paths = [folder / f"{chart.id}.{form}" for form in FORMATS]
+    save_chart(chart, *paths)
+    return paths
+
+
+def save_chart(chart: Chart, *paths: Path) -> None:
+    """Writes one picture in the formats that the files' names end in; the same chart gives the same bytes."""
+    with mpl.rc_context(_STYLE):
+        figure = draw(chart)
+        for path in paths:
+            form = path.suffix[1:].lower()
+            with replacing(path) as part:
+                figure.savefig(part, format=form, dpi=200, metadata=_NO_DATE[form])
+
+
+def still(chart: Chart) -> str:
+    """A chart as an SVG element for a page, in the colour of its text: seen before plotly is there."""
+    out = io.StringIO()
+    with mpl.rc_context(_STYLE):
+        figure = draw(replace(chart, scale=""), width=_SCREEN)
+        figure.savefig(out, format="svg", transparent=True, metadata={"Date": None})
+    text = out.getvalue()
+    element = text[text.index("<svg") :]
+    return element.replace("#000000", "currentColor").replace("<svg ", '<svg fill="currentColor" ', 1)
+
+
+def draw(chart: Chart, width: float | None = None) -> Figure:
+    """The figure: its panels, one legend for all, and where the numbers come from; `width` in inches."""
+    across = min(len(chart.panels), 2)
+    down = math.ceil(len(chart.panels) / across)
+    labels = [_entry(mark) for mark in chart.legend]
+    width = width or (_COLUMN if across == 1 else _PAGE)
+    longest = max((len(mark.name) for mark in chart.legend), default=0)
+    columns = max(1, min(len(labels), int(width / (0.4 + 0.055 * longest))))
+    foot = 0.25 + 0.18 * math.ceil(len(labels) / columns)
+    size = (width, _HEIGHT * chart.height * down + foot)
+    figure = Figure(figsize=size, layout="constrained")
+    axes = figure.subplots(down, across, squeeze=False).ravel()
+    for ax, panel in zip(axes, chart.panels, strict=False):
+        _draw_panel(ax, panel)
+    for ax in axes[len(chart.panels) :]:
+        ax.set_axis_off()
+    if labels:
+        figure.legend(handles=labels, loc="outside lower center", ncols=columns, frameon=False)
+    figure.suptitle(
+        "\n".join(textwrap.wrap(chart.scale, 62 * across)), fontsize=5.5, color="#666666", x=0.01, ha="left"
+    )
+    return figure
+
+
+def _entry(mark: Mark) -> Line2D:
+    marker = _MARKERS[mark.symbol % len(_MARKERS)] if mark.has_markers else ""
+    return Line2D(
+        [], [], color=mark.colour, markersize=4, marker=marker, linestyle="-" if mark.kind == "line" else "",
+        label=mark.name,
+    )  # fmt: skip
+
+
+def _draw_panel(axes: Axes, panel: Panel) -> None:
+    for axis, scale, limits, ticks, label in (
+        (panel.x, axes.set_xscale, axes.set_xlim, axes.set_xticks, axes.set_xlabel),
+        (panel.y, axes.set_yscale, axes.set_ylim, axes.set_yticks, axes.set_ylabel),
+    ):
+        if axis.log:
+            scale("log")
+        if axis.range:
+            limits(axis.range)
+        if axis.ticks:
+            ticks([place for place, _ in axis.ticks], [text for _, text in axis.ticks])
+        label(axis.title)
+    for mark in panel.marks:
+        _draw_mark(axes, mark, panel.x)
+    if any(axis.log and axis.ticks for axis in (panel.x, panel.y)):
+        axes.minorticks_off()
+    axes.set_title(panel.title, loc="left")
+    if not panel.marks:
+        axes.set_axis_off()
+
+
+def _draw_mark(axes: Axes, mark: Mark, axis: Axis) -> None:
+    marker = _MARKERS[mark.symbol % len(_MARKERS)]
+    x, y = np.array(mark.x, dtype=float), np.array(mark.y, dtype=float)
+    if mark.kind == "band":
+        axes.fill_between(x, mark.low, mark.high, color=mark.colour, alpha=0.18, linewidth=0)
+    elif mark.kind == "rule":
+        axes.plot(x, y, color=mark.colour, linewidth=0.8, linestyle="--")
+    elif mark.kind == "line":
+        axes.plot(
+            x, y, color=mark.colour, linewidth=1.3, marker=marker if mark.has_markers else "", markersize=3
+        )
+    elif mark.kind == "interval":
+        low, high = axis.range or (-np.inf, np.inf)
+        axes.hlines(
+            y, np.maximum(mark.low, low), np.minimum(mark.high, high), color=mark.colour, linewidth=1.5
+        )
+        axes.plot(x, y, marker, color=mark.colour, markersize=4.5)
+    else:
+        axes.plot(x, y, marker, color=mark.colour, markersize=3.5, alpha=0.85)

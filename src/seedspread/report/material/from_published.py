@@ -1,0 +1,78 @@
+"""A report's material from the paper's own per-seed numbers."""
+
+from seedspread.metrics import metric_of
+from seedspread.published.check import check_paper
+from seedspread.published.page import MAIN, audit_published
+from seedspread.published.values import SETTINGS, per_seed, series
+from seedspread.report.material.layers import Profile
+from seedspread.report.material.scale import PAPER, TITLES, paper_config
+from seedspread.report.material.settings import Material, Run, Setting, ordered, slug
+from seedspread.stats.audited import AuditResult
+from seedspread.version import __version__
+
+# Published profiles: setting, quantity, arm, and by what name the values are known.
+_RATES = {"cifar10": "cifar10 standard", "cifar10-low": "cifar10 low", "cifar100": "cifar100", "svhn": "svhn"}
+_GRADIENTS = ("cifar10", "cifar100")
+
+
+def from_published() -> Material:
+    """Seven settings, the verdicts of `verify-paper`, and what the paper measured by layer."""
+    main = audit_published()
+    audits = {name: main if name in MAIN else audit_published((name,)) for name in SETTINGS}
+    return Material(
+        title="The paper's own numbers: “When Does Margin Clamping Affect Training Variance?”",
+        source="the paper's tables",
+        settings=ordered([_setting(name, found) for name, found in audits.items()]),
+        across=main,
+        notes=(
+            "Every value here is computed from the per-seed accuracies that the paper publishes. It "
+            "publishes no course over training, no per-seed rates and no predictions: figures that need them "
+            "are missing.",
+        ),
+        provenance=(
+            ("made by", f"seedspread {__version__}"),
+            (
+                "data",
+                "the per-seed accuracies of the paper's Appendices A and C, its Tables 7, 8, 11, 12, 18",
+            ),
+            ("seeds", "1 to 7 on CIFAR-10, 1 to 5 elsewhere, as the paper's Appendix E says"),
+        ),
+        findings=tuple(check_paper()),
+    )
+
+
+def _setting(name: str, found: AuditResult) -> Setting:
+    runs = tuple(
+        Run(row["margin_type"], row["stability"], row["seed"], float(row["accuracy"]))
+        for row in per_seed()
+        if row["setting"] == name
+    )
+    return Setting(
+        id=slug(name),
+        title=TITLES[name],
+        name=TITLES[name],
+        study="",
+        paper=name,
+        arms=("clamp", "subtract"),
+        group="margin_type",
+        block="stability",
+        metric=metric_of("accuracy").shown[0],
+        runs=runs,
+        comparisons=tuple(c for c in found.comparisons if c.stratum == name),
+        audit=found,
+        config=paper_config(name),
+        configs=(paper_config(name),),
+        scale=PAPER,
+        profiles=_profiles(name),
+    )
+
+
+def _profiles(name: str) -> dict[str, dict[str, Profile]]:
+    out: dict[str, dict[str, Profile]] = {"rate": {}, "gradient": {}}
+    if name in _RATES:
+        out["rate"]["clamp"] = Profile(series(f"car/{_RATES[name]}").values / 100, None, 0)
+    if name in _GRADIENTS:
+        for arm in ("clamp", "subtract"):
+            mean, sd = (series(f"{part}/{name} {arm}").values for part in ("gradient", "gradient_sd"))
+            out["gradient"][arm] = Profile(mean, sd, 0)
+    return out

@@ -1,0 +1,326 @@
+"""A report's material from a store: by its record of studies, by given studies, or by its runs alone."""
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from seedspread.config import RunConfig
+from seedspread.errors import did_you_mean
+from seedspread.identity import has_free_margin, saturates
+from seedspread.metrics import SCORED, metric_of
+from seedspread.objective.schedule import layer_margins
+from seedspread.report.material.layers import RunLayers, read_layers
+from seedspread.report.material.provenance import provenance
+from seedspread.report.material.scale import TITLES, UNKNOWN, paper_setting, scale_of
+from seedspread.report.material.settings import (
+    Material,
+    Run,
+    Setting,
+    arm_courses,
+    arm_profiles,
+    ordered,
+    relative,
+    slug,
+    try_audit,
+)
+from seedspread.report.material.studies import ReportError, config_of, studies_of
+from seedspread.runs.store import FINISHED, RunState, Store
+from seedspread.runs.studies import AuditSpec, RecordedCell, RecordedStudy
+from seedspread.runs.table import as_table, read_row
+from seedspread.stats.audit import audit
+from seedspread.stats.audited import AuditResult
+from seedspread.stats.result import Comparison
+from seedspread.stats.table import TableError
+from seedspread.stats.verdict import verdict
+
+Tell = Callable[[str], None]
+
+
+def from_store(
+    path: Path, studies: Iterable[RecordedStudy] = (), value: str | None = None, tell: Tell = lambda _: None
+) -> Material:
+    """Everything a store holds; what is missing is said, and is no error.
+
+    Args:
+        path: the store.
+        studies: what is reported; by default what the store remembers.
+        value: the metric; by default each study's own.
+        tell: hears what is being done.
+    """
+    if not path.is_dir():
+        raise ReportError(f"{path} is not a folder of runs; make one with: seedspread campaign run STUDY")
+    store = Store(path)
+    tell("looking for studies")
+    found, problems = studies_of(store, studies)
+    readings = [_Reading(study, store, value, tell, problems) for study in found]
+    settings = [setting for reading in readings for setting in reading.settings()]
+    lacking = [reading.lacking for reading in readings]
+    if all(lacking):
+        raise ReportError(lacking[0])
+    shown = ordered(_once(settings))
+    across, family = _across(shown, tell)
+    shown = _adjusted(shown, across, family)
+    return Material(
+        title=_title(found, path),
+        source=relative(path.absolute()),
+        settings=shown,
+        across=across,
+        notes=tuple(dict.fromkeys(study.note for study in found if study.note)),
+        problems=tuple(dict.fromkeys(_inside(path, line) for line in [*problems, *store.problems()])),
+        provenance=provenance(store, found, shown),
+    )
+
+
+def _once(settings: list[Setting]) -> list[Setting]:
+    """The same comparison of the same runs in two studies is shown once, under both names."""
+    first: dict[tuple[object, ...], Setting] = {}
+    for s in settings:
+        what = (frozenset(s.states), s.group, s.arms, s.block, s.metric.name)
+        known = first.get(what)
+        if known is None:
+            first[what] = s
+        else:
+            studies = f"{known.study}, {s.study}"
+            first[what] = replace(known, title=f"{known.name} ({studies})", study=studies)
+    return list(first.values())
+
+
+def _inside(store: Path, line: str) -> str:
+    """A page travels: it names files by their place in the store, and nobody's folders."""
+    for folder in (str(store.absolute()), str(store)):
+        line = line.replace(f"{folder}/", "")
+    return line
+
+
+def _title(studies: list[RecordedStudy], path: Path) -> str:
+    titles = [study.title for study in studies]
+    return titles[0] if len(titles) == 1 else f"{len(titles)} studies in {relative(path.absolute())}"
+
+
+class _Reading:
+    """The settings of one study; `lacking` says so if its finished runs do not have what is asked for."""
+
+    def __init__(
+        self, study: RecordedStudy, store: Store, value: str | None, tell: Tell, problems: list[str]
+    ) -> None:
+        self._study, self._store, self._tell, self._problems = study, store, tell, problems
+        self._spec = study.audit
+        own = study.audit.value if study.audit else "accuracy"
+        self._stored = value or own
+        self._metric, self._factor = metric_of(self._stored).shown
+        self._read: dict[str, dict[str, Any] | str] = {}
+        self.lacking = ""
+
+    def settings(self) -> list[Setting]:
+        states = self._store.states(self._study.keys)
+        levels: dict[str, list[RecordedCell]] = {}
+        for cell in self._study.cells:
+            levels.setdefault(_level(cell, self._spec), []).append(cell)
+        self._tell(f"reading {self._study.name}")
+        self._read_values(states)
+        rows = {level: self._rows(cells, states) for level, cells in levels.items()}
+        frame = as_table((row for found in rows.values() for row, _ in found), self._store.path)
+        found = self._audit(frame)
+        return [self._setting(level, levels[level], rows[level], states, found) for level in levels]
+
+    def _read_values(self, states: dict[str, RunState]) -> None:
+        """Reads every finished run; what the metric's unit is, all values together say."""
+        name = self._stored
+        finished = [key for key, state in states.items() if state.state in FINISHED]
+        self._read = {key: read_row(self._store.folder(key), [name]) for key in finished}
+        rows = [row for row in self._read.values() if isinstance(row, dict)]
+        values = np.array([row[name] for row in rows if math.isfinite(row.get(name, math.nan))])
+        if rows and not any(name in row for row in rows):
+            self.lacking = f"no run of {self._study.name} has {name!r}{did_you_mean(name, SCORED)}"
+        # People read shares in per cent.
+        self._metric, self._factor = metric_of(name, values).shown
+
+    def _audit(self, frame: pd.DataFrame) -> "AuditResult | str":
+        if self._spec is None:
+            return "the study names no comparison, so there is no audit"
+        if frame.empty:
+            return self.lacking or "no run is finished yet"
+        by = "level" if _has_levels(self._spec) else None
+        return try_audit(frame, self._metric, self._spec, by, self._tell)
+
+    def _rows(
+        self, cells: list[RecordedCell], states: dict[str, RunState]
+    ) -> list[tuple[dict[str, Any], Run]]:
+        return [
+            found
+            for cell in cells
+            for seed, key in cell.runs.items()
+            if states[key].state in FINISHED and (found := self._row(cell, seed, key)) is not None
+        ]
+
+    def _row(self, cell: RecordedCell, seed: int, key: str) -> tuple[dict[str, Any], Run] | None:
+        """A finished run as a row of the table to audit and as a run of the report; None if it is no use."""
+        folder, name, row = self._store.folder(key), self._stored, self._read[key]
+        if isinstance(row, str):
+            self._problems.append(row)
+            return None
+        if self.lacking:
+            return None
+        if not math.isfinite(row.get(name, math.nan)):
+            self._problems.append(f"{folder}: it has no {name} that is a number, and is left out")
+            return None
+        value = self._factor * row[name]
+        scaled = {name: value}
+        if f"chance.{name}" in row:
+            scaled[f"chance.{name}"] = self._factor * row[f"chance.{name}"]
+        config = config_of(cell)
+        run = Run(
+            arm=str(cell.levels[self._spec.group]) if self._spec else cell.title,
+            block=", ".join(str(cell.levels[b]) for b in self._spec.block) if self._spec else "",
+            seed=str(seed),
+            value=value,
+            key=key,
+            collapsed=row["collapsed"],
+            clamps=config is not None and saturates(config),
+            layers=None if config is None else self._layers(folder, config),
+        )
+        levels = {factor: str(level) for factor, level in cell.levels.items()}
+        return row | levels | scaled | {"seed": seed, "level": _level(cell, self._spec)}, run
+
+    def _layers(self, folder: Path, config: RunConfig) -> RunLayers | None:
+        layers = read_layers(folder, tuple(layer_margins(config)))
+        if isinstance(layers, str):
+            self._problems.append(layers)
+            return None
+        return layers
+
+    def _setting(
+        self,
+        level: str,
+        cells: list[RecordedCell],
+        rows: list[tuple[dict[str, Any], Run]],
+        states: dict[str, RunState],
+        found: "AuditResult | str",
+    ) -> Setting:
+        study, spec = self._study, self._spec
+        runs = [run for _, run in rows]
+        config = _typical(cells)
+        paper = _paper(config, spec, self._stored)
+        partial = any("partial" in str(row["dataset"]) for row, _ in rows)
+        arms = _arms(cells, spec)
+        same = _same_runs(cells, spec)
+        audited = None if isinstance(found, str) or same else found
+        comparisons = tuple(c for c in audited.comparisons if c.stratum == level) if audited else ()
+        name = TITLES[paper] if paper else f"{study.name}: {level}" if level else study.name
+        return Setting(
+            id=slug(f"{study.name} {level}"),
+            title=f"{name} ({study.name})" if paper else name,
+            name=name,
+            study=study.name,
+            paper=paper,
+            arms=arms,
+            group=spec.group if spec else "",
+            block=", ".join(spec.block) if spec else "",
+            metric=self._metric,
+            runs=tuple(runs),
+            comparisons=comparisons,
+            audit=audited,
+            why=_why(found, comparisons, same),
+            config=config,
+            configs=tuple(c for cell in cells if (c := config_of(cell)) is not None),
+            scale=UNKNOWN if config is None else scale_of(config, paper, partial),
+            profiles=arm_profiles(runs, arms),
+            courses=arm_courses(runs, arms),
+            states={key: states[key] for cell in cells for key in cell.runs.values()},
+        )
+
+
+def _has_levels(spec: AuditSpec | None) -> bool:
+    return spec is not None and spec.by is not None and spec.by != "study"
+
+
+def _level(cell: RecordedCell, spec: AuditSpec | None) -> str:
+    return str(cell.levels[spec.by]) if spec is not None and spec.by and _has_levels(spec) else ""
+
+
+def _paper(config: RunConfig | None, spec: AuditSpec | None, value: str) -> str | None:
+    """The paper's setting: it has accuracies only, of margin types."""
+    asked = config is not None and spec is not None and spec.group == "margin_type" and value == "accuracy"
+    return paper_setting(config) if config is not None and asked else None
+
+
+def _why(found: "AuditResult | str", comparisons: tuple[Comparison, ...], same: bool) -> str:
+    """Why there is no comparison; empty if there is one."""
+    if comparisons:
+        return ""
+    if same:
+        return "its arms are the same runs: what is compared makes no difference to this way of training"
+    return found if isinstance(found, str) else "an arm has no finished run yet"
+
+
+def _same_runs(cells: list[RecordedCell], spec: AuditSpec | None) -> bool:
+    """Arms that share a run cannot be compared: cross entropy, for one, has no margin."""
+    if spec is None:
+        return False
+    arms: dict[str, set[str]] = {}
+    for cell in cells:
+        arms.setdefault(str(cell.levels[spec.group]), set()).update(cell.runs.values())
+    return sum(map(len, arms.values())) > len(set().union(*arms.values()))
+
+
+def _typical(cells: list[RecordedCell]) -> RunConfig | None:
+    """A run whose margin matters, if there is one: it is the setting's."""
+    configs = [config for cell in cells if (config := config_of(cell)) is not None]
+    return next((config for config in configs if not has_free_margin(config)), next(iter(configs), None))
+
+
+def _arms(cells: list[RecordedCell], spec: AuditSpec | None) -> tuple[str, ...]:
+    if spec is None:
+        return tuple(dict.fromkeys(cell.title for cell in cells))
+    levels = dict.fromkeys(str(cell.levels[spec.group]) for cell in cells)
+    return (*(a for a in levels if a != spec.reference), spec.reference)
+
+
+_DATASETS = ("cifar10", "cifar100", "svhn", "fashion-mnist")
+
+
+def _across(settings: tuple[Setting, ...], tell: Tell) -> tuple[AuditResult | None, dict[str, str]]:
+    """The paper's comparison on its datasets, adjusted together; and which setting is which stratum, by id.
+
+    Each dataset once, all of one size, and none in which runs fail: there is no ratio to adjust or to pool.
+    """
+    sizes: dict[str, dict[str, Setting]] = {}
+    for s in settings:
+        sound = len(s.comparisons) == 1 and not s.comparisons[0].collapse.found
+        if s.is_the_papers and s.paper in _DATASETS and sound:
+            sizes.setdefault(s.scale.size, {}).setdefault(str(s.paper), s)
+    chosen = list(max(sizes.values(), key=len, default={}).values())
+    if len(chosen) < 2:
+        return None, {}
+    rows = [
+        {"accuracy": r.value, "margin_type": r.arm, "stability": r.block or "one", "seed": r.seed,
+         "dataset": TITLES[str(s.paper)]}
+        for s in chosen
+        for r in s.runs
+    ]  # fmt: skip
+    tell("auditing the datasets together")
+    try:
+        found = audit(pd.DataFrame(rows), "accuracy", "margin_type", "subtract", "stability", by="dataset")
+    except TableError:
+        return None, {}
+    return found, {s.id: TITLES[str(s.paper)] for s in chosen}
+
+
+def _adjusted(
+    settings: tuple[Setting, ...], across: AuditResult | None, family: dict[str, str]
+) -> tuple[Setting, ...]:
+    """Comparisons that are one of several datasets know it: their p value is adjusted over all of them."""
+    adjusted = {c.stratum: c.p_holm for c in across.comparisons} if across else {}
+    out = []
+    for s in settings:
+        if s.id not in family:
+            out.append(s)
+            continue
+        c = replace(s.comparisons[0], p_holm=adjusted[family[s.id]])
+        out.append(replace(s, comparisons=(replace(c, verdict=verdict(c, len(family))),)))
+    return tuple(out)

@@ -1,0 +1,57 @@
+"""A report's material from anyone's table: one row per run, no store and no training."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from seedspread.report.material.scale import Scale
+from seedspread.report.material.settings import Material, Run, Setting, ordered, relative, slug
+from seedspread.stats.audit import audit
+from seedspread.stats.audited import AuditResult
+from seedspread.stats.result import Strip
+from seedspread.version import __version__
+
+
+def from_table(
+    path: Path, value: str, group: str, reference: str, block: Sequence[str] | None, seed: str, by: str | None
+) -> Material:
+    """A setting for each level of `by`; what a table does not hold, the report does not have."""
+    found = audit(path, value, group, reference, list(block or ()) or None, seed, by)
+    strata = list(dict.fromkeys(strip.stratum for strip in found.values))
+    return Material(
+        title=f"{value} by {group}",
+        source=relative(path),
+        settings=ordered([_setting(found, stratum, path) for stratum in strata]),
+        across=found if found.forest is not None else None,
+        notes=found.notes,
+        provenance=(
+            ("made by", f"seedspread {__version__}"),
+            ("data", f"{found.rows:,} rows of {relative(path)}"),
+        ),
+    )
+
+
+def _setting(found: AuditResult, stratum: str, path: Path) -> Setting:
+    strips = [s for s in found.values if s.stratum == stratum]
+    arms = (*(s.group for s in strips if s.group != found.reference), found.reference)
+    comparisons = tuple(c for c in found.comparisons if c.stratum == stratum)
+    return Setting(
+        id=slug(stratum or path.stem),
+        title=stratum or path.stem,
+        name=stratum or path.stem,
+        study="",
+        paper=None,
+        arms=arms,
+        group=found.group,
+        block=", ".join(found.blocks),
+        metric=found.metric,
+        runs=tuple(run for strip in strips for run in _runs(strip)),
+        comparisons=comparisons,
+        audit=found,
+        why="" if comparisons else f"it has no {found.reference} run, or nothing else",
+        scale=Scale(None, f"from {relative(path)}"),
+    )
+
+
+def _runs(strip: Strip) -> list[Run]:
+    rows = zip(strip.values, strip.blocks, strip.seeds, strict=True)
+    return [Run(strip.group, block, seed, value) for value, block, seed in rows]

@@ -1,0 +1,254 @@
+"""What a report is made of, whatever it comes from: settings with their runs, audits and layers."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pandas as pd
+
+from seedspread.config import RunConfig
+from seedspread.metrics import Metric
+from seedspread.published.check import Finding
+from seedspread.report.material.layers import Course, Profile, RunLayers, course, profile
+from seedspread.report.material.scale import TITLES, UNKNOWN, Scale
+from seedspread.runs.store import RunState, State
+from seedspread.runs.studies import AuditSpec
+from seedspread.stats.audit import audit
+from seedspread.stats.audited import AuditResult
+from seedspread.stats.result import Comparison
+from seedspread.stats.table import TableError
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run: its condition, its value in the report's units, and what is known of its layers.
+
+    `clamps` is whether its rates are of saturation, or only what its margins would cut.
+    """
+
+    arm: str
+    block: str
+    seed: str
+    value: float
+    key: str = ""
+    collapsed: bool = False
+    clamps: bool = True
+    layers: RunLayers | None = None
+
+    @property
+    def label(self) -> str:
+        """For a pointer that rests on it."""
+        condition = ", ".join(part for part in (self.arm, self.block) if part)
+        lines = [f"{condition}, seed {self.seed}", f"{self.value:.4g}"]
+        if self.key:
+            lines.append(f"run {self.key}")
+        if self.collapsed:
+            lines.append("collapsed")
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One place where arms are compared: a study, or one level of the factor that it audits apart.
+
+    Attributes:
+        id: short and stable.
+        title: for people; no two settings of a report have the same.
+        name: shorter, without the study, where that is clear.
+        study: the study's name; empty for a table.
+        studies: the names of all studies that share it, joined.
+        paper: the paper's setting that it stands for, if any.
+        arms: the groups, the reference last.
+        group: the factor that is compared.
+        block: the factors in which a seed is run again, joined.
+        metric: what is measured, as it is shown.
+        runs: those that are finished.
+        comparisons: the audit's.
+        audit: the whole of it; None where there is none.
+        why: why there is none, or what is wrong with it.
+        config: of one of its runs, one that clamps if any does.
+        configs: of every cell.
+        scale: the paper's, or not.
+        profiles: `rate` and `gradient` by arm, with the final weights.
+        courses: the same over training.
+        states: where each of its planned runs is, by key.
+    """
+
+    id: str
+    title: str
+    name: str
+    study: str
+    paper: str | None
+    arms: tuple[str, ...]
+    group: str
+    block: str
+    metric: Metric
+    runs: tuple[Run, ...]
+    comparisons: tuple[Comparison, ...] = ()
+    audit: AuditResult | None = None
+    why: str = ""
+    config: RunConfig | None = None
+    configs: tuple[RunConfig, ...] = ()
+    scale: Scale = UNKNOWN
+    profiles: dict[str, dict[str, Profile]] = field(default_factory=dict)
+    courses: dict[str, dict[str, Course]] = field(default_factory=dict)
+    states: dict[str, RunState] = field(default_factory=dict)
+    studies: str = ""
+
+    @property
+    def value(self) -> str:
+        """What is measured, for an axis or a sentence."""
+        return self.metric.label
+
+    @property
+    def is_the_papers(self) -> bool:
+        """Whether it compares what the paper compares."""
+        return self.paper is not None and set(self.arms) == {"clamp", "subtract"}
+
+    @property
+    def blocks(self) -> tuple[str, ...]:
+        """The levels in which seeds are repeated."""
+        return tuple(dict.fromkeys(run.block for run in self.runs))
+
+    def of(self, arm: str, block: str | None = None) -> list[Run]:
+        """The runs of an arm, by seed."""
+        found = [r for r in self.runs if r.arm == arm and block in (None, r.block)]
+        return sorted(found, key=lambda r: (r.seed.isdigit() and int(r.seed), r.seed, r.block))
+
+    @property
+    def counts(self) -> Counter[State]:
+        """How many of its planned runs are where."""
+        return Counter(state.state for state in self.states.values())
+
+    @property
+    def origin(self) -> str:
+        """Where its numbers come from, for under a table or a figure."""
+        return origins([self])
+
+
+@dataclass(frozen=True)
+class Material:
+    """Everything a page is made from.
+
+    Attributes:
+        title: what the report is about.
+        source: what was read.
+        settings: in the paper's order where they are the paper's, then the rest.
+        across: the audit of the paper's comparison over several datasets together.
+        notes: what a reader should know of the whole.
+        problems: files that could not be read.
+        provenance: facts for the foot of the page, in order.
+        findings: the verdicts on the paper, in a report of its own numbers.
+    """
+
+    title: str
+    source: str
+    settings: tuple[Setting, ...]
+    across: AuditResult | None = None
+    notes: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+    provenance: tuple[tuple[str, str], ...] = ()
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def is_published(self) -> bool:
+        """Whether these are the paper's own numbers."""
+        return bool(self.findings)
+
+    def paper(self, name: str) -> Setting | None:
+        """The setting that stands for one of the paper's; at the paper's scale if there are several."""
+        found = [s for s in self.settings if s.paper == name and s.is_the_papers]
+        return min(found, key=lambda s: s.scale.same is not True, default=None)
+
+
+def origins(settings: list[Setting]) -> str:
+    """Where the numbers of several settings come from: data and, once for all that share it, size."""
+    sizes: dict[str, list[str]] = {}
+    for s in settings:
+        if s.scale.data:
+            sizes.setdefault(s.scale.size, []).append(s.scale.data)
+    parts = ("; ".join(dict.fromkeys(data)) + (f" ({size})" if size else "") for size, data in sizes.items())
+    return ". ".join(parts)
+
+
+def ordered(settings: list[Setting]) -> tuple[Setting, ...]:
+    """The paper's first, in its order; each with an id, a title and a name of its own."""
+    order = list(TITLES)
+    found = sorted(settings, key=lambda s: order.index(s.paper) if s.paper in order else len(order))
+    ids, titles = _unlike([s.id for s in found], _RESERVED), _unlike([s.title for s in found])
+    names = Counter(s.name for s in found)
+    return tuple(
+        replace(s, id=own, title=title, name=s.name if names[s.name] == 1 else title)
+        for s, own, title in zip(found, ids, titles, strict=True)
+    )
+
+
+# Ids of the page's own parts.
+_RESERVED = ("layers", "datasets", "trust", "setup", "paper-check")
+
+
+def _unlike(names: list[str], taken: tuple[str, ...] = ()) -> list[str]:
+    """Two that are alike get numbers: on a page, and in a folder, one would hide the other."""
+    seen, out = set(taken), []
+    for name in names:
+        number, own = 1, name
+        while own in seen:
+            number += 1
+            own = f"{name}-{number}"
+        seen.add(own)
+        out.append(own)
+    return out
+
+
+def try_audit(
+    frame: pd.DataFrame, metric: Metric, spec: AuditSpec, by: str | None, tell: Callable[[str], None]
+) -> AuditResult | str:
+    """An audit of a metric, or why there cannot be one."""
+    try:
+        tell("auditing")
+        block = list(spec.block) or None
+        return audit(frame, metric.name, spec.group, spec.reference, block, by=by, metric=metric)
+    except TableError as error:
+        return str(error)
+
+
+def arm_profiles(runs: list[Run], arms: tuple[str, ...]) -> dict[str, dict[str, Profile]]:
+    """`rate` and `gradient` with the final weights, by arm."""
+    out: dict[str, dict[str, Profile]] = {"rate": {}, "gradient": {}}
+    for arm, seeds, layers, would_be in _with_layers(runs, arms):
+        out["rate"][arm] = profile(seeds, [x.rate for x in layers], would_be)
+        out["gradient"][arm] = profile(seeds, [x.gradient for x in layers], would_be)
+    return out
+
+
+def arm_courses(runs: list[Run], arms: tuple[str, ...]) -> dict[str, dict[str, Course]]:
+    """The same over training."""
+    out: dict[str, dict[str, Course]] = {"rate": {}, "gradient": {}}
+    for arm, seeds, layers, would_be in _with_layers(runs, arms):
+        epochs = [x.epochs for x in layers]
+        out["rate"][arm] = course(seeds, epochs, [x.rates for x in layers], would_be)
+        out["gradient"][arm] = course(seeds, epochs, [x.gradients for x in layers], would_be)
+    return out
+
+
+def _with_layers(
+    runs: list[Run], arms: tuple[str, ...]
+) -> Iterator[tuple[str, list[str], list[RunLayers], bool]]:
+    """By arm that has any: seeds, layers, and whether any of its rates is only would-be."""
+    for arm in arms:
+        known = [r for r in runs if r.arm == arm and r.layers is not None]
+        if known:
+            layers = [r.layers for r in known if r.layers is not None]
+            yield arm, [r.seed for r in known], layers, not all(r.clamps for r in known)
+
+
+def slug(text: str) -> str:
+    """A name that can stand in an address and in a file's name."""
+    kept = "".join(c if c.isalnum() and c.isascii() else "-" for c in text.lower())
+    return "-".join(part for part in kept.split("-") if part)[:60] or "setting"
+
+
+def relative(path: Path) -> str:
+    """A file's name for a page that travels: nobody's home directory."""
+    return path.name or str(path)

@@ -1,0 +1,110 @@
+"""Which studies a report is about: given ones, those that the store remembers, or its runs by themselves."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import replace
+
+from seedspread.config import RunConfig
+from seedspread.errors import SeedspreadError
+from seedspread.identity import RUNNER
+from seedspread.presets import check
+from seedspread.report.material.settings import relative
+from seedspread.runs.record import UNREADABLE, Record
+from seedspread.runs.store import Store
+from seedspread.runs.studies import AuditSpec, RecordedCell, RecordedStudy, load_studies
+
+
+class ReportError(SeedspreadError):
+    """There is nothing to report on, or nowhere to write it."""
+
+
+def studies_of(store: Store, given: Iterable[RecordedStudy]) -> tuple[list[RecordedStudy], list[str]]:
+    """The studies that a store is reported by, and a line on each record that cannot be read.
+
+    The parameters of the paper's training are `RunConfig`s in them.
+    """
+    studies = list(given)
+    problems: list[str] = []
+    if not studies:
+        studies, problems = load_studies(store)
+    out = []
+    for study in studies:
+        try:
+            out.append(_parsed(study))
+        except SeedspreadError as error:
+            problems.append(f"the record of {study.name} cannot be used: {error}")
+    return out or [_study_of_runs(store)], problems
+
+
+def config_of(cell: RecordedCell) -> RunConfig | None:
+    """What its runs are, if the paper's training ran them."""
+    return cell.parameters if isinstance(cell.parameters, RunConfig) else None
+
+
+def _parsed(study: RecordedStudy) -> RecordedStudy:
+    if study.runner != RUNNER:
+        return study
+    cells = (replace(cell, parameters=check(dict(cell.parameters))) for cell in study.cells)
+    return replace(study, cells=tuple(cells))
+
+
+def _study_of_runs(store: Store) -> RecordedStudy:
+    """Where no study is known, the finished runs themselves say in what they differ."""
+    configs: dict[str, RunConfig] = {}
+    for key in store.keys():  # noqa: SIM118 - not a dict
+        if not store.is_done(key) or store.damage(key):
+            continue
+        try:
+            record = Record.read(str(store.folder(key)))
+            if record.runner == RUNNER:
+                configs[key] = check(dict(record.parameters))
+        except (*UNREADABLE, SeedspreadError):
+            continue
+    if not configs:
+        raise ReportError(
+            f"{store.path} holds no finished run and no record of a study; name its study with --study, "
+            "or run one with: seedspread campaign run STUDY --store DIR"
+        )
+    name = relative(store.path.absolute())
+    levels = _levels(configs)
+    cells: dict[tuple[tuple[str, str], ...], RecordedCell] = {}
+    for key, config in configs.items():
+        cell = cells.setdefault(levels[key], RecordedCell(dict(levels[key]), config, {}))
+        cells[levels[key]] = replace(cell, runs={**cell.runs, config.seeds.run: key})
+    return RecordedStudy(
+        name, f"The finished runs in {name}", "", _guess(levels), RUNNER, tuple(cells.values())
+    )
+
+
+def _guess(cells: dict[str, tuple[tuple[str, str], ...]]) -> AuditSpec | None:
+    """The paper's comparison, where it is there."""
+    factors = {factor for cell in cells.values() for factor, _ in cell}
+    levels = {dict(cell).get("margin_type") for cell in cells.values()}
+    if "subtract" not in levels or len(levels) < 2:
+        return None
+    block = ("stability",) if "stability" in factors else ()
+    by = "condition" if "condition" in factors else None
+    return AuditSpec(group="margin_type", reference="subtract", block=block, by=by)
+
+
+def _levels(configs: dict[str, RunConfig]) -> dict[str, tuple[tuple[str, str], ...]]:
+    """Margin type and stability where they vary, and all else that varies as one `condition`."""
+    flat = {key: _flat(config) for key, config in configs.items()}
+    names = list(dict.fromkeys(name for fields in flat.values() for name in fields))
+    vary = [n for n in names if len({fields.get(n) for fields in flat.values()}) > 1]
+    own = ("objective.margin_type", "objective.stability")
+    out = {}
+    for key, fields in flat.items():
+        cell = [(n.split(".")[1], str(fields[n])) for n in own if n in vary]
+        rest = ", ".join(f"{n}={fields.get(n)}" for n in vary if n not in own)
+        out[key] = tuple(cell + ([("condition", rest)] if rest else []))
+    return out
+
+
+def _flat(config: RunConfig) -> dict[str, str]:
+    values = config.model_dump(mode="json", exclude={"seeds", "runtime"})
+    return {
+        f"{part}.{k}": json.dumps(v) if not isinstance(v, str) else v
+        for part, fields in values.items()
+        for k, v in fields.items()
+    }

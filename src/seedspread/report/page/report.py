@@ -1,0 +1,116 @@
+"""The page: one file that opens offline, with everything in it."""
+
+import base64
+import gzip
+import json
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from markupsafe import Markup
+
+from seedspread.render.chart import DARK, Chart
+from seedspread.render.latex import to_latex
+from seedspread.render.sheet import to_csv
+from seedspread.render.table import Table
+from seedspread.render.web import environment
+from seedspread.render.with_matplotlib import still
+from seedspread.render.with_plotly import chart_values
+from seedspread.report.answer import answer
+from seedspread.report.figures.spread import answer_chart
+from seedspread.report.material.settings import Material
+from seedspread.report.page.glossary import WORDS
+from seedspread.report.page.sections import Section, missing, sections
+
+_PACKAGE = "seedspread.report.page"
+# Nothing may be fetched, from anywhere; the live page asks its own server only.
+_POLICY = (
+    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:; "
+    "font-src data:; connect-src {connect}; base-uri 'none'; form-action 'none'"
+)
+
+
+class Report:
+    """A report with all its parts: the page, and its tables and figures for a paper."""
+
+    def __init__(self, material: Material) -> None:
+        self.material = material
+        self.sections: list[Section] = sections(material)
+        self.answer = answer(material)
+        self.picture = answer_chart(material)
+
+    @property
+    def charts(self) -> list[Chart]:
+        """Every figure, the answer's first."""
+        found = [b for s in self.sections for b in s.all if isinstance(b, Chart)]
+        return [*([self.picture] if self.picture else []), *found]
+
+    @property
+    def tables(self) -> list[Table]:
+        """Every table."""
+        return [b for s in self.sections for b in s.all if isinstance(b, Table)]
+
+    def page(self, version: str = "") -> str:
+        """The whole page; with a version it is a live one, that asks its server for a newer."""
+        policy = _POLICY.format(connect="'self'" if version else "'none'")
+        values = self._values(version) | {
+            "live": bool(version),
+            "policy": Markup(policy),  # noqa: S704 - ours
+            "style": _own("report.css"),
+            "script": _own("report.js"),
+            "plotly": _plotly(),
+        }
+        return environment(_PACKAGE).get_template("page.html").render(**values)
+
+    def main(self, version: str = "") -> str:
+        """What changes when runs end: for a page that is open."""
+        return environment(_PACKAGE).get_template("main.html").render(**self._values(version))
+
+    def _values(self, version: str) -> dict[str, Any]:
+        same = {s.scale.same for s in self.material.settings}
+        return {
+            "version": version,
+            "badge": ""
+            if False not in same
+            else "not the paper's scale"
+            if same == {False}
+            else "mixed scales",
+            "words": WORDS if any(s.is_the_papers for s in self.material.settings) else WORDS[:4],
+            "material": self.material,
+            "answer": self.answer,
+            "picture": self.picture,
+            "still": self._still(),
+            "sections": self.sections,
+            "missing": missing(self.material, self.sections),
+            "data": self._data(),
+        }
+
+    def _still(self) -> Markup:
+        """The answer's picture as it stands before plotly.js has been unpacked, and where scripts are off."""
+        return Markup(still(self.picture) if self.picture else "")  # noqa: S704 - matplotlib escapes text
+
+    def _data(self) -> Markup:
+        """Figures and copies of tables as JSON in which no tag can begin or end."""
+        values = {
+            "charts": {chart.id: chart_values(chart) for chart in self.charts},
+            "tables": {table.id: {"csv": to_csv(table), "latex": to_latex(table)} for table in self.tables},
+            "dark": DARK,
+        }
+        text = json.dumps(values, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+        for char in "<>&\u2028\u2029":
+            text = text.replace(char, f"\\u{ord(char):04x}")
+        return Markup(text)  # noqa: S704 - every character that HTML could read is escaped
+
+
+@cache
+def _own(name: str) -> Markup:
+    return Markup((files(_PACKAGE) / "templates" / name).read_text())  # noqa: S704 - ours
+
+
+@cache
+def _plotly() -> Markup:
+    """plotly.js, packed: it is most of the page, and three quarters of it are saved."""
+    from plotly.offline import get_plotlyjs  # noqa: PLC0415 - slow, and only a page needs it
+
+    packed = gzip.compress(get_plotlyjs().encode(), compresslevel=9, mtime=0)
+    return Markup(base64.b64encode(packed).decode())  # noqa: S704 - letters and digits only

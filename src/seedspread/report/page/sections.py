@@ -1,0 +1,164 @@
+"""The order of a report: which tables and figures stand where, and what is missing."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from seedspread.render.chart import Chart
+from seedspread.render.table import Column, Table, without_empty
+from seedspread.report.figures import layers, spread, trust
+from seedspread.report.material.settings import Material, Setting
+from seedspread.report.tables import across, setting, setup
+from seedspread.stats.show import explanations, test_tables
+
+Block = Table | Chart
+
+# What the paper's other tables need, by number.
+_NEEDS = {
+    2: "a study", 3: "the CIFAR-10 factorial", 4: "the CIFAR-10 factorial, both stability modes",
+    5: "the CIFAR-10 factorial", 10: "CIFAR-100", 13: "SVHN", 14: "Fashion-MNIST",
+    16: "the CIFAR-10 factorial", 17: "the dose response", 19: "CIFAR-100", 20: "SVHN", 21: "Fashion-MNIST",
+    22: "the SVHN difficulty sweep", **{number: needs for number, needs, _ in across.WHOLE},
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the page: some words, tables and figures, and more that is folded away.
+
+    Attributes:
+        id: its anchor.
+        title: its heading.
+        words: paragraphs; the first is the verdict.
+        blocks: tables and figures.
+        groups: further ones under headings of their own, of which the first is open.
+        folded: what only a thorough reader wants, under `fold`, with its own words.
+    """
+
+    id: str
+    title: str
+    words: tuple[str, ...]
+    blocks: tuple[Block, ...]
+    groups: tuple[tuple[str, tuple[Block, ...]], ...] = ()
+    fold: str = ""
+    folded: tuple[Block, ...] = ()
+    folded_words: tuple[str, ...] = ()
+
+    @property
+    def all(self) -> tuple[Block, ...]:
+        """Every table and figure in it."""
+        return (*self.blocks, *(b for _, blocks in self.groups for b in blocks), *self.folded)
+
+
+def sections(material: Material) -> list[Section]:
+    """All parts, in order; empty ones are left out."""
+    whole = {number: make(material) for number, _, make in across.WHOLE}
+    out = [_setting(material, s) for s in material.settings]
+    out.append(_saturation(material, whole))
+    out.append(_across(material, whole))
+    out.append(_trust(material, whole))
+    if material.is_published:
+        out.append(_paper_check(material))
+    out.append(_setup(material))
+    return [s for s in out if s.words or s.all]
+
+
+def _paper_check(material: Material) -> Section:
+    said = "Each printed number is recomputed from the published values; ✗ marks one that does not follow."
+    bad, good = (setup.verdicts(material.findings, hold=hold) for hold in (False, True))
+    words = (setup.counted(material.findings), said)
+    return Section("paper-check", "The paper, checked", words, (bad,), (), good.title, (good,))
+
+
+def _kept(blocks: Iterable[Block | None]) -> tuple[Block, ...]:
+    found = [block for block in blocks if block is not None]
+    return tuple(
+        without_empty(block, only_groups=True) if isinstance(block, Table) else block for block in found
+    )
+
+
+def _setting(material: Material, s: Setting) -> Section:
+    words = [c.verdict for c in s.comparisons] + ([f"{s.why[0].upper()}{s.why[1:]}."] if s.why else [])
+    words += [warning for c in s.comparisons for warning in c.warnings]
+    words += [f"The figure to quote is the {c.headline.method}: {c.headline.why}." for c in s.comparisons[:1]]
+    words += [c.collapse.sentence for c in s.comparisons if c.collapse.found]
+    blocks = _kept(
+        [
+            spread.spread_chart(s),
+            setting.factorial(material, s),
+            setting.pooled(material, s),
+            setting.variance_tests(material, s),
+            setting.per_seed(material, s),
+        ]
+    )
+    said = tuple(line for c in s.comparisons for line in explanations(c))
+    fold = "Every test, why it was used and what it assumes"
+    return Section(s.id, s.title, tuple(words), blocks, (), fold, tuple(_own_tables(s)), said)
+
+
+def _own_tables(s: Setting) -> Iterator[Table]:
+    """The audit's own; columns that say nothing here are dropped."""
+    for i, c in enumerate(s.comparisons if s.audit else ()):
+        for j, table in enumerate(map(without_empty, test_tables(c, full=True)), 1):
+            columns = tuple(Column(column.text or "remark") for column in table.columns)
+            name, title = f"{s.id}-{i}-{j}-tests", f"{table.title}: {s.name}"
+            yield replace(table, id=name, title=title, columns=columns, scale=s.origin)
+
+
+def _saturation(material: Material, whole: dict[int, Table | None]) -> Section:
+    groups = []
+    for s in material.settings:
+        blocks = _kept(
+            [
+                layers.profile_chart(material, s),
+                layers.course_chart(s, "rate"),
+                layers.course_chart(s, "gradient"),
+                layers.rate_accuracy_chart(s),
+                layers.accuracy_chart(s),
+            ]
+        )
+        if blocks:
+            groups.append((s.name, blocks))
+    tables = _kept([whole[6], whole[7], whole[8]])
+    return Section("layers", "Saturation and gradients", (), tables, tuple(groups))
+
+
+def _across(material: Material, whole: dict[int, Table | None]) -> Section:
+    tables = [whole[9], spread.forest_chart(material), whole[11], whole[12], whole[18], whole[15]]
+    return Section("datasets", "Across datasets", (), _kept(tables))
+
+
+def _trust(material: Material, whole: dict[int, Table | None]) -> Section:
+    charts = [
+        trust.power_chart(material),
+        trust.floor_chart(material),
+        trust.twins_chart(material),
+    ]
+    return Section("trust", "How far to trust this", (), _kept([*charts, whole[23]]))
+
+
+def _setup(material: Material) -> Section:
+    tables = [
+        setup.runs_by_state(material),
+        setup.failures(material),
+        setup.hyperparameters(material),
+    ]
+    return Section("setup", "What was run", (), _kept(tables))
+
+
+def missing(material: Material, made: list[Section]) -> list[str]:
+    """The paper's tables that this report cannot have, and what they would need."""
+    numbers = {b.number for s in made for b in s.all if isinstance(b, Table)}
+    if not any(s.is_the_papers for s in material.settings):
+        return []
+    out = [f"Table {n} needs {needs}" for n, needs in sorted(_NEEDS.items()) if n not in numbers]
+    charts = {b.id for s in made for b in s.all if isinstance(b, Chart)}
+    if not any(name.endswith("rate-over-training") for name in charts):
+        out.append("CAR and gradient norms over training need runs with two epochs or more")
+    if not any(name.endswith("accuracy-by-layer") for name in charts):
+        out.append("accuracy by layer needs runs with probe.layers = 'all'")
+    for name, needs in (("forest", "two datasets"), ("twins", "seeds run in both stability modes")):
+        if name not in charts:
+            out.append(f"the figure “{name}” needs {needs}")
+    if "floor" not in charts:
+        out.append("the sampling floor needs stored predictions of two seeds or more")
+    return out

@@ -1,0 +1,1 @@
+"""The tables of a report, the paper's values beside its own."""

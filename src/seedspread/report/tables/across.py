@@ -1,0 +1,165 @@
+"""The paper's tables over several settings: dose response, datasets, difficulty, normality."""
+
+from collections.abc import Callable
+
+from seedspread.published.values import series
+from seedspread.render.table import Column, Table
+from seedspread.report.material.scale import TITLES
+from seedspread.report.material.settings import Material, Setting, origins
+from seedspread.report.tables.beside import Beside, digits, mark
+from seedspread.report.tables.layers import gradients, rate, rates_across, rates_by_margin
+from seedspread.stats.result import Comparison
+from seedspread.stats.verdict import number, p_value
+
+
+def dose_response(material: Material) -> Table | None:
+    """Table 6: the variance ratio under both margin schedules."""
+    names = {"cifar10": "0.4 → 0.1 (standard)", "cifar10-low": "0.2 → 0.1 (low)"}
+    found = _compared(material, names)
+    if len(found) < 2:
+        return None
+    both = Beside(material, *found)
+    rows = []
+    for s in found:
+        c, beside = s.comparisons[0], Beside(material, s)
+        own = (digits(c.pooled[0].variance, 4), digits(c.pooled[1].variance, 4),
+               number(c.paper.ratio), p_value(c.paper.p))  # fmt: skip
+        methods = ("first_variance", "second_variance", "ratio", "f_p")
+        theirs = [beside.value(6, m, "clamp", "subtract") for m in methods]
+        rows.append(both.row((names[str(s.paper)],), own, theirs))
+    columns = both.columns(("clamp variance", "subtract variance", "ratio", "F test, p"))
+    return Table(
+        "dose-response", "Dose response", (Column("schedule"), *columns), tuple(rows), 6,
+        "Ratios of pooled variances and their F tests, as the paper reports them; the ratios that count each "
+        "seed once stand with each setting", scale=origins(found),
+    )  # fmt: skip
+
+
+def _compared(material: Material, names: "dict[str, str]") -> list[Setting]:
+    return [s for s in (material.paper(name) for name in names) if s is not None and s.comparisons]
+
+
+_PAIRS = {"cifar10": "balanced_pairs", "cifar100": "expected_pairs", "svhn": "expected_pairs",
+          "fashion-mnist": "balanced_pairs"}  # fmt: skip
+_CLASSES = {"cifar10": 10, "cifar100": 100, "svhn": 10, "fashion-mnist": 10}
+
+
+def summary(material: Material) -> Table | None:
+    """Table 9: every dataset in a line."""
+    found = _compared(material, _PAIRS)
+    if len(found) < 2:
+        return None
+    both = Beside(material, *found)
+    rows = []
+    for s in found:
+        head = (TITLES[str(s.paper)], str(_CLASSES[str(s.paper)]))
+        rows.append(both.row(head, _own_line(material, s), _paper_line(both, s)))
+    names = ("positive pairs", "L0 CAR", "clamp accuracy (%)", "ratio (pooled)", "ratio (seeds once)")
+    return Table(
+        "across-datasets", "Across datasets", (Column("dataset"), Column("classes"), *both.columns(names)),
+        tuple(rows), 9,
+        "Positive pairs: ordered, in a batch of two views of each image; the paper counts one view",
+        scale=origins(found),
+    )  # fmt: skip
+
+
+def _own_line(material: Material, s: Setting) -> tuple[str, ...]:
+    c, profile = s.comparisons[0], None if material.is_published else rate(s)
+    pairs = [r.layers.positive_pairs for r in s.runs if r.layers is not None]
+    return (
+        f"{sum(pairs) / len(pairs):,.0f}" if pairs else "-",
+        f"{profile.mean[0]:.1%}" if profile is not None else "-",
+        digits(c.pooled[0].mean, 1),
+        number(c.paper.ratio),
+        number(c.headline.ratio),
+    )
+
+
+def _paper_line(both: Beside, s: Setting) -> tuple[str, ...]:
+    name = str(s.paper)
+    arms = (f"{name}/clamp", f"{name}/subtract")
+    car = "cifar10 standard" if name == "cifar10" else name
+    return (
+        both.printed(9, ("batch", f"classes/{name}"), _PAIRS[name]),
+        "-" if name == "fashion-mnist" else f"{series(f'car/{car}').values[0]:.1f}%",
+        both.printed(9, arms, "first_mean"),
+        both.printed(9, arms, "ratio"),
+        "-",
+    )
+
+
+_LEVELS = {"svhn": "easy", "svhn-medium": "medium", "svhn-hard": "hard"}
+_PATTERNS = {"svhn": "inverted", "svhn-medium": "elevated", "svhn-hard": "extreme"}
+
+
+def sweep(material: Material) -> Table | None:
+    """Table 15: the SVHN difficulty sweep."""
+    found = _compared(material, _LEVELS)
+    if len(found) < 2:
+        return None
+    both = Beside(material, *found)
+    rows = []
+    for s in found:
+        name, c = str(s.paper), s.comparisons[0]
+        own = (str(c.pooled[0].n), digits(c.pooled[0].mean, 1), digits(c.pooled[0].variance, 3),
+               digits(c.pooled[1].variance, 3), number(c.paper.ratio), _pattern(c),
+               *(_failed(c, arm) for arm in ("clamp", "subtract")))  # fmt: skip
+        methods = ("first_size", "first_mean", "first_variance", "second_variance", "ratio")
+        theirs = [Beside(material, s).value(15, m, "clamp", "subtract") for m in methods]
+        rows.append(both.row((_LEVELS[name],), own, (*theirs, _PATTERNS[name], "-", "-")))
+    names = ("n", "clamp accuracy (%)", "clamp variance", "subtract variance", "ratio", "pattern",
+             "clamp seeds failed", "subtract seeds failed")  # fmt: skip
+    return Table(
+        "svhn-sweep", "SVHN difficulty sweep", (Column("difficulty"), *both.columns(names)), tuple(rows), 15,
+        "Where runs fail to train, a ratio of variances measures how often they fail", scale=origins(found),
+    )  # fmt: skip
+
+
+def _pattern(c: Comparison) -> str:
+    """Which way the pooled ratio points; the paper calls 16.73 extreme."""
+    return "-" if c.paper.ratio is None else "inverted" if c.paper.ratio < 1 else "elevated"
+
+
+def _failed(c: Comparison, arm: str) -> str:
+    return next((f"{a.failed} of {a.seeds}" for a in c.collapse.arms if a.group == arm), "none")
+
+
+def normality(material: Material) -> Table | None:
+    """Table 23: Shapiro-Wilk of each arm, over all settings."""
+    known = [s for s in material.settings if s.comparisons]
+    papers = [s for s in known if s.is_the_papers]
+    rows = []
+    for s in known:
+        beside = Beside(material, s)
+        tests = {
+            t.key.removeprefix("shapiro_"): t for c in s.comparisons for t in c.tests if t.about == "shape"
+        }
+        sizes = {x.group: str(x.n) for c in s.comparisons for x in c.pooled}
+        for arm in (a for a in s.arms if a in tests):
+            theirs = [beside.value(23, m, arm) for m in ("size", "shapiro_w", "shapiro_p")] if papers else []
+            t = tests[arm]
+            rows.append((f"{arm}: {s.name}", sizes[arm], digits(t.statistic, 4), p_value(t.p), *theirs))
+    if not rows:
+        return None
+    here = ("" if not papers else "computed" if material.is_published else "these runs",)
+    groups = [*here * 3, *([mark(material, papers)] * 3 if papers else [])]
+    columns = [Column(name, group) for name, group in zip(("n", "W", "p") * 2, groups, strict=False)]
+    return Table(
+        "normality", "Normality of each arm (Shapiro-Wilk)", (Column("group"), *columns), tuple(rows),
+        23 if papers else None, "Runs of an arm over all blocks", scale=origins(known),
+    )  # fmt: skip
+
+
+Maker = Callable[[Material], Table | None]
+# The tables that need several settings, or one of the paper's: number, what is needed, and how they are made.
+WHOLE: tuple[tuple[int, str, Maker], ...] = (
+    (6, "the factorial and the dose response", dose_response),
+    (7, "clamp runs under both margin schedules", rates_by_margin),
+    (8, "runs of both arms on CIFAR-10 with their layers", lambda m: gradients(m, "cifar10")),
+    (9, "two datasets or more", summary),
+    (11, "clamp runs on CIFAR-10 and CIFAR-100", lambda m: rates_across(m, "cifar100")),
+    (12, "runs of both arms on CIFAR-100 with their layers", lambda m: gradients(m, "cifar100")),
+    (15, "the SVHN difficulty sweep", sweep),
+    (18, "clamp runs on CIFAR-10 and SVHN", lambda m: rates_across(m, "svhn")),
+    (23, "an audit", normality),
+)

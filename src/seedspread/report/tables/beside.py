@@ -1,0 +1,49 @@
+"""One's own values and the paper's, side by side."""
+
+from collections.abc import Sequence
+
+from seedspread.published.printed import printed
+from seedspread.render.table import Column
+from seedspread.report.material.settings import Material, Setting
+
+
+def digits(value: float | None, places: int) -> str:
+    """A number as the paper prints it; a dash where there is none."""
+    return "-" if value is None else f"{value:.{places}f}"
+
+
+def mark(material: Material, settings: Sequence[Setting]) -> str:
+    """What stands over the paper's columns: whether it is the same scale, of every row."""
+    if material.is_published:
+        return "printed"
+    same = {s.scale.same for s in settings}
+    return settings[0].scale.mark if len(same) == 1 else "paper (scale differs by row)"
+
+
+class Beside:
+    """The paper's values for one setting, or for several with one heading."""
+
+    def __init__(self, material: Material, *settings: Setting) -> None:
+        self.judge, self._setting = material.is_published, settings[0]
+        self.is_known = all(s.is_the_papers for s in settings)
+        self.group = mark(material, settings)
+        self.here = "computed" if material.is_published else "these runs"
+
+    def value(self, table: int | None, method: str, *arms: str) -> str:
+        """What the paper prints of these arms (`clamp`, `clamp/detach`); a dash if nothing."""
+        if not self.is_known or table is None:
+            return "-"
+        return self.printed(table, [f"{self._setting.paper}/{arm}" for arm in arms], method)
+
+    def printed(self, table: int, on: Sequence[str], method: str) -> str:
+        """What the paper prints of any published values."""
+        return printed(table, tuple(on), method, judge=self.judge) or "-"
+
+    def columns(self, names: Sequence[str]) -> tuple[Column, ...]:
+        """The headings of both groups; the paper's only where it has the setting."""
+        here = tuple(Column(name, self.here if self.is_known else "") for name in names)
+        return here + tuple(Column(name, self.group) for name in names) if self.is_known else here
+
+    def row(self, head: Sequence[str], own: Sequence[str], paper: Sequence[str]) -> tuple[str, ...]:
+        """A row under those headings."""
+        return (*head, *own, *(paper if self.is_known else ()))

@@ -1,0 +1,108 @@
+"""Tables in their forms."""
+
+import csv
+import io
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from seedspread.render.latex import to_latex
+from seedspread.render.markdown import to_markdown
+from seedspread.render.sheet import to_csv
+from seedspread.render.table import Column, Table, numeric_columns, without_empty
+from seedspread.render.text import strip_lines, to_rich
+from seedspread.render.web import to_html
+
+TABLE = Table(
+    "t",
+    "Title",
+    (Column("arm"), Column("mean", "here"), Column("sd", "here"), Column("mean", "paper")),
+    (("clamp", "78.52", "0.927", "78.5"), ("a & b_c", "-", "< 0.001", "-")),
+    3,
+    "a note",
+)
+
+
+def test_latex_groups_columns_and_escapes_names() -> None:
+    text = to_latex(TABLE)
+    assert "\\multicolumn{2}{c}{here}" in text
+    assert "\\cmidrule(lr){2-3}\\cmidrule(lr){4-4}" in text
+    assert "a \\& b\\_c & - & $<$ 0.001 & - \\\\" in text
+    assert "\\begin{tabular}{lrrr}" in text
+    assert "the paper's Table 3" in text
+
+
+def test_markdown_keeps_groups_and_pipes_apart() -> None:
+    table = Table("t", "a|b", (Column("x"), Column("y", "paper")), (("p|q", "<b>"),))
+    lines = to_markdown(table).splitlines()
+    assert lines[0] == "**a\\|b**"
+    assert lines[2:] == ["| x | paper: y |", "| --- | --- |", "| p\\|q | &lt;b&gt; |"]
+
+
+@given(st.lists(st.tuples(st.text(), st.text()), min_size=1))
+def test_csv_says_what_the_table_says_and_starts_no_formula(rows: list[tuple[str, str]]) -> None:
+    table = Table("t", "", (Column("a"), Column("b")), tuple(rows))
+    read = list(csv.reader(io.StringIO(to_csv(table), newline="")))[1:]
+    for row, found in zip(rows, read, strict=True):
+        for cell, text in zip(row, found, strict=True):
+            line = cell.replace("\r", " ").replace("\n", " ")
+            assert text in (line, f"'{line}")
+            assert text[:1] not in ("=", "@", "\t")
+
+
+@pytest.mark.parametrize("cell", ["-1.5", "+3.1 pp", "-", "+2e-3"])
+def test_csv_leaves_signed_numbers_alone(cell: str) -> None:
+    assert to_csv(Table("t", "", (Column("a"),), ((cell,),))).splitlines()[1] == cell
+
+
+@pytest.mark.parametrize("cell", ["=1+1", "@SUM(A1)", "-2+3", "+cmd|' /C calc'!A0"])
+def test_csv_disarms_formulas(cell: str) -> None:
+    text = to_csv(Table("t", "", (Column("a"),), ((cell,),)))
+    assert list(csv.reader(io.StringIO(text)))[1] == [f"'{cell}"]
+
+
+def test_columns_know_whether_they_hold_numbers() -> None:
+    assert numeric_columns(TABLE) == [False, True, True, True]
+
+
+def test_a_group_without_a_value_is_left_out() -> None:
+    table = Table("t", "", (Column("a"), Column("b", "paper"), Column("c")), (("x", "-", "-"),))
+    assert [c.text for c in without_empty(table, only_groups=True).columns] == ["a", "c"]
+    assert [c.text for c in without_empty(table).columns] == ["a"]
+
+
+def test_latex_keeps_a_star_from_the_row_before_and_breaks_long_tables_over_pages() -> None:
+    star = Table("", "t", (Column("a"),), (("* x",), ("[y]",)))
+    text = to_latex(star)
+    assert "{}* x" in text
+    assert "{}[y]" in text
+    assert "\\label" not in text  # nothing refers to it
+    assert "\\begin{longtable}" in to_latex(Table("l", "t", (Column("a"),), (("x",),) * 46))
+
+
+def test_html_escapes_names_and_knows_groups() -> None:
+    text = to_html(Table("t", "<b>", (Column("x"), Column("y", "a & b")), (("<script>", "1.5"),)))
+    assert "<script>" not in text
+    assert '<th scope="row">&lt;script&gt;</th><td class="n edge">1.5</td>' in text
+    assert '<th colspan="1" scope="colgroup" class="named">a &amp; b</th>' in text
+
+
+def test_a_terminal_gets_numbers_to_the_right_and_no_empty_column() -> None:
+    table = Table(
+        "t", "[red]title", (Column("arm"), Column("n"), Column("")), (("a", "7", ""), ("b", "10", "-"))
+    )
+    console = Console(file=io.StringIO(), width=40, color_system=None)
+    console.print(to_rich(table))
+    assert isinstance(console.file, io.StringIO)
+    lines = [line.strip() for line in console.file.getvalue().splitlines()]
+    assert lines[0] == "[red]title"
+    assert [line for line in lines if line[:1] in ("a", "b")] == ["arm    n", "a      7", "b     10"]
+
+
+def test_values_on_a_line_are_counted_where_they_fall_together() -> None:
+    first, second, axis = strip_lines([("a", [0.0, 1.0]), ("long", [0.0, 0.0, 1.0])])
+    assert first == f"a    |•{' ' * 58}•|"
+    assert second == f"long |2{' ' * 58}•|"
+    assert axis.split() == ["0", "1"]
