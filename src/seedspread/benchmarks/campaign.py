@@ -37,7 +37,7 @@ _START = """
 import time
 begin = time.perf_counter()
 from seedspread.training.run import choose_device
-from seedspread.training.together import trainer_of
+from seedspread.training.trainer import trainer_of
 imported = time.perf_counter()
 from seedspread.data.dataset import load
 from seedspread.presets import read_config
@@ -46,11 +46,11 @@ dataset = load(config.data)
 loaded = time.perf_counter()
 from seedspread.benchmarks.train import random_batch
 from seedspread.model import ViT
-from seedspread.training.encoder import Encoder
+from seedspread.training.layerwise import LayerwiseModel
 from seedspread.training.records import EpochSums
 import torch
 model = config.model
-trainer = trainer_of([Encoder(config, ViT.from_config(model))])
+trainer = trainer_of([LayerwiseModel(config, ViT.from_config(model))])
 trainer.step([random_batch(128)], 0, [EpochSums.empty(model.depth, torch.device("cpu"))])
 print(imported - begin, loaded - imported, time.perf_counter() - loaded)
 """

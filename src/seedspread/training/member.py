@@ -19,9 +19,10 @@ from seedspread.runs.record import Failure, RunFailedError
 from seedspread.stopping import StoppedError, StopRequest
 from seedspread.training import checkpoint
 from seedspread.training.checkpoint import Checkpoint, below, load_module, module_tensors
-from seedspread.training.encoder import Encoder
+from seedspread.training.features import Features, validation_loss
+from seedspread.training.layerwise import LayerwiseModel
 from seedspread.training.outcome import Diagnostics, RunResult, summarise
-from seedspread.training.probe import Features, Probe
+from seedspread.training.probe import Probe
 from seedspread.training.randomness import drawn_from, init_seed
 from seedspread.training.records import EpochSums, History
 
@@ -53,7 +54,7 @@ class Member:
         config: what it is.
         dataset: on its device.
         folder: where it writes.
-        encoder: its model and losses.
+        model: with its losses.
         sums: of the epoch so far.
         position: stage, epoch, batch and probe's repeat.
         optimiser_tensors: gives the optimisers' state; nothing in stage 2, which does without.
@@ -76,11 +77,11 @@ class Member:
         self.threads = folder.begin(config.runtime.threads or torch.get_num_threads())
         self.ended: RunResult | Exception | None = None
         device = dataset.train.images.device
-        model = drawn_from(
+        vit = drawn_from(
             init_seed(config.seeds.stream("init")),
             lambda: ViT.from_config(config.model, len(dataset.classes)),
         )
-        self.encoder = Encoder(config, model.to(device))
+        self.model = LayerwiseModel(config, vit.to(device))
         self.sums = EpochSums.empty(config.model.depth, device)
         self.position: dict[str, Any] = {"stage": "encoder", "epoch": 0, "batch": 0, "repeat": 0}
         self.optimiser_tensors: Callable[[], dict[str, Tensor]] = dict
@@ -90,7 +91,7 @@ class Member:
         self._history = History()
         self._best_loss: float | None = None
         self._best_weights: dict[str, Tensor] = {}
-        self._features = Features(self.encoder, dataset)
+        self._features = Features(self.model, dataset)
         self._probe: Probe | None = None
         self._finished_probes: dict[str, Tensor] = {}
         self._written = time.monotonic()
@@ -122,7 +123,7 @@ class Member:
             self.dataset.source.mean,
             self.dataset.source.std,
             config.training.batch_size,
-            views=self.encoder.views,
+            views=self.model.views,
             order=config.data.order,
             order_seed=config.seeds.stream("order"),
             augment_seed=config.seeds.stream("augment"),
@@ -147,7 +148,7 @@ class Member:
     def end_encoder(self) -> None:
         """After the last epoch: stage 2 begins with the chosen weights."""
         if self.config.training.select == "best_val_loss":
-            load_module("best", self.encoder.model, self._best_weights)
+            load_module("best", self.model.vit, self._best_weights)
         self.at("probe", 0, 0)
         self.optimiser_tensors = dict
         self.checkpoint()
@@ -163,11 +164,11 @@ class Member:
             order="given",
             augment_seed=self.config.seeds.stream("augment"),
         )
-        losses = [self.encoder.validation_loss(batch) for batch in loader.epoch(epoch)]
+        losses = [validation_loss(self.model, batch) for batch in loader.epoch(epoch)]
         loss = torch.stack(losses).mean().item()
         if self._best_loss is None or loss < self._best_loss:
             self._best_loss = loss
-            self._best_weights = module_tensors("best", self.encoder.model)
+            self._best_weights = module_tensors("best", self.model.vit)
 
     def _check_finite(self, epoch: int) -> None:
         """Ends the run before a checkpoint could hold what is not a number."""
@@ -175,8 +176,8 @@ class Member:
         if bad:
             batch, layer = min(bad)
             raise _not_finite(layer=layer, epoch=epoch, batch=batch, what="loss or gradient")
-        model = self.encoder.model
-        for layer, block in [*enumerate(model.layers), (len(model.layers) - 1, model.head)]:
+        vit = self.model.vit
+        for layer, block in [*enumerate(vit.layers), (len(vit.layers) - 1, vit.head)]:
             if not all(bool(p.isfinite().all()) for p in block.parameters()):
                 batch = int(self.sums.batches) - 1
                 raise _not_finite(layer=layer, epoch=epoch, batch=batch, what="weights")
@@ -263,7 +264,7 @@ class Member:
         """Writes one now."""
         if self.position["stage"] == "encoder":
             self._check_finite(self.position["epoch"])
-        tensors = module_tensors("model", self.encoder.model) | self.optimiser_tensors()
+        tensors = module_tensors("model", self.model.vit) | self.optimiser_tensors()
         tensors |= {f"sums.{name}": tensor for name, tensor in self.sums.tensors().items()}
         tensors |= {f"history.{name}": tensor for name, tensor in self._history.tensors().items()}
         tensors |= {f"finished.{name}": tensor for name, tensor in self._finished_probes.items()}
@@ -281,7 +282,7 @@ class Member:
         tensors = newest.tensors
         self.position = newest.state["position"]
         self._best_loss = newest.state["best_loss"]
-        load_module("model", self.encoder.model, tensors)
+        load_module("model", self.model.vit, tensors)
         kept = {n: t for n, t in tensors.items() if n.startswith("optimiser.")}
         self.optimiser_tensors = lambda: kept
         device = self.sums.loss.device

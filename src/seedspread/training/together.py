@@ -4,18 +4,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import groupby
 
-from seedspread.identity import is_fast
 from seedspread.stacking import stack_of
-from seedspread.training.encoder import Encoder, Trainer
 from seedspread.training.member import Member, Watcher
 from seedspread.training.outcome import final_diagnostics
-from seedspread.training.plain import Plain
-from seedspread.training.stack import Stack
-
-
-def trainer_of(encoders: Sequence[Encoder]) -> Trainer:
-    """What trains these, of which there may be several if they are to be trained the fast way."""
-    return Stack(encoders) if is_fast(encoders[0].config) else Plain(encoders[0])
+from seedspread.training.trainer import trainer_of
 
 
 def carry_out(members: Sequence[Member], watcher: Watcher) -> None:
@@ -50,12 +42,13 @@ def _in_step(members: Sequence[Member]) -> list[list[Member]]:
 
 def _train(members: list[Member], watcher: Watcher, until: tuple[int, int] | None) -> None:
     """Stage 1 from where the runs are, to its end or until they are at a batch."""
-    trainer = trainer_of([member.encoder for member in members])
+    trainer = trainer_of([member.model for member in members])
     begin = _place(members[0])
     if begin > (0, 0):
-        trainer.load([member.optimiser_tensors() for member in members])
+        for run, member in enumerate(members):
+            trainer.load_state_dict(run, member.optimiser_tensors())
     for run, member in enumerate(members):
-        member.optimiser_tensors = partial(trainer.tensors, run)
+        member.optimiser_tensors = partial(trainer.state_dict, run)
     config, loaders = members[0].config, [member.training_batches() for member in members]
     for epoch in range(begin[0], config.training.epochs):
         start = begin[1] if epoch == begin[0] else 0
@@ -93,5 +86,5 @@ def _try(member: Member, act: Callable[[Member], None]) -> None:
 def _probe_and_finish(member: Member) -> None:
     member.pause()  # a wish to stop is heard before the features of all images are computed
     member.probe_stage()
-    trainer = trainer_of([member.encoder])
-    member.finish(final_diagnostics(trainer, member.encoder, member.training_batches()))
+    trainer = trainer_of([member.model])
+    member.finish(final_diagnostics(trainer, member.model, member.training_batches()))
