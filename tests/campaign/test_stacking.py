@@ -234,4 +234,4 @@ def test_runs_that_spell_the_same_augmentation_differently_are_trained_together(
     silent, spelt = tiny(), tiny(seeds__run=1, data__augment="fashion-mnist")
     assert stack_of(silent, 1) == stack_of(spelt, 1)
     requests = [RunRequest(c, tmp_path / str(i)) for i, c in enumerate((silent, spelt))]
-    assert all(isinstance(one, RunResult) for one in train_many(requests, StopRequest()))
+    assert all(isinstance(one, RunResult) for _, one in train_many(requests, StopRequest()))

@@ -22,20 +22,22 @@ from seedspread.presets import ConfigError, to_toml
 from seedspread.runs.folder import RunFolder, RunFolderError
 from seedspread.runs.record import RecordError, RunFailedError
 from seedspread.stopping import StopRequest
-from seedspread.training import member
+from seedspread.training import state
 from seedspread.training.autograd import AutogradTrainer
-from seedspread.training.member import Member, NoWatcher
-from seedspread.training.together import carry_out
+from seedspread.training.callbacks import Callback
+from seedspread.training.loop import run_to_completion
+from seedspread.training.outcome import RunResult
+from seedspread.training.state import TrainingRun
 
 from .tiny import files, tiny
 
 
-def prepared(config: RunConfig, folder: Path) -> Member:
+def prepared(config: RunConfig, folder: Path) -> TrainingRun:
     """A run before its first batch."""
     folder.mkdir(parents=True, exist_ok=True)
     key = run_key(config)
     run_folder = RunFolder(folder, key)
-    return Member(config, load(config.data), run_folder, StopRequest(), NoWatcher())
+    return TrainingRun(config, load(config.data), run_folder)
 
 
 def test_the_same_config_gives_the_same_bytes_here_and_in_another_process(tmp_path: Path) -> None:
@@ -99,7 +101,7 @@ def test_each_stream_decides_its_own_and_nothing_else(stream: str, tmp_path: Pat
     assert torch.equal(*weights) == (stream != "init")
     assert torch.equal(first.index, second.index) == (stream != "order")
 
-    def views(run: Member) -> dict[int, torch.Tensor]:
+    def views(run: TrainingRun) -> dict[int, torch.Tensor]:
         batches = list(run.training_batches().epoch(0))
         return {
             int(i): image
@@ -224,8 +226,9 @@ def test_the_best_validation_loss_can_decide(tmp_path: Path, monkeypatch: pytest
         seen.append(weights())
         return torch.tensor(next(losses))
 
-    monkeypatch.setattr(member, "validation_loss", validation_loss)
-    carry_out([run], NoWatcher())
+    monkeypatch.setattr(state, "validation_loss", validation_loss)
+    ((_, result),) = run_to_completion([run], StopRequest(), Callback())
+    assert isinstance(result, RunResult)
     assert [torch.equal(weights(), one) for one in seen] == [False, True, False]
 
 
@@ -233,7 +236,7 @@ def test_the_first_bad_batch_of_any_layer_is_reported(tmp_path: Path) -> None:
     run = prepared(tiny(), tmp_path)
     run.sums.first_bad = torch.tensor([5, -1, 3])
     with pytest.raises(RunFailedError, match=r"layer 2: .* first at batch 3"):
-        run._check_finite(0)
+        run._check_finite()
 
 
 def test_a_run_leaves_the_thread_count_as_it_was(tmp_path: Path) -> None:
@@ -317,7 +320,7 @@ def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:
         train(tiny(), tmp_path / "file" / "run")
 
 
-class Listening(NoWatcher):
+class Listening(Callback):
     """Remembers what it is told."""
 
     def __init__(self) -> None:
@@ -327,9 +330,9 @@ class Listening(NoWatcher):
         self.heard.append((stage, epoch, sorted(values)))
 
 
-def test_a_watcher_is_told_of_every_epoch(tmp_path: Path) -> None:
+def test_a_callback_is_told_of_every_epoch(tmp_path: Path) -> None:
     listening = Listening()
-    train(tiny(), tmp_path / "run", watcher=listening)
+    train(tiny(), tmp_path / "run", callback=listening)
     assert [(stage, epoch) for stage, epoch, _ in listening.heard] == [
         *(("encoder", e) for e in range(3)),
         *(("probe", e) for e in range(4)),

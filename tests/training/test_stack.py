@@ -207,7 +207,7 @@ def test_runs_that_are_trained_together_are_the_same_to_the_bit(tmp_path: Path) 
     for seed in range(3):
         train(seeded(seed), tmp_path / f"alone-{seed}")
     orders = [RunRequest(seeded(seed), tmp_path / f"together-{seed}") for seed in range(3)]
-    assert all(isinstance(ended, RunResult) for ended in train_many(orders, StopRequest()))
+    assert all(isinstance(ended, RunResult) for _, ended in train_many(orders, StopRequest()))
     for seed in range(3):
         assert files(tmp_path / f"together-{seed}") == files(tmp_path / f"alone-{seed}")
 
@@ -223,9 +223,9 @@ def test_one_that_fails_leaves_the_others_alone(tmp_path: Path, monkeypatch: pyt
                 next(one.vit.parameters()).data.fill_(torch.nan)
 
     monkeypatch.setattr(StackedTrainer, "step", poisoned)
-    failed, done = train_many(
-        [RunRequest(seeded(seed), tmp_path / str(seed)) for seed in range(2)], StopRequest()
-    )
+    orders = [RunRequest(seeded(seed), tmp_path / str(seed)) for seed in range(2)]
+    (first, failed), (second, done) = train_many(orders, StopRequest())
+    assert (first, second) == (0, 1)
     assert isinstance(failed, RunFailedError)
     assert isinstance(done, RunResult)
     assert files(tmp_path / "1") == files(tmp_path / "alone")
@@ -234,10 +234,10 @@ def test_one_that_fails_leaves_the_others_alone(tmp_path: Path, monkeypatch: pyt
 
 def test_runs_of_another_shape_are_trained_too(tmp_path: Path) -> None:
     configs = [tiny(), tiny(runtime__implementation="plain"), tiny(training__epochs=2)]
-    ended = train_many(
-        [RunRequest(config, tmp_path / str(i)) for i, config in enumerate(configs)], StopRequest()
-    )
-    assert [one.key for one in ended if isinstance(one, RunResult)] == [run_key(c) for c in configs]
+    orders = [RunRequest(config, tmp_path / str(i)) for i, config in enumerate(configs)]
+    ended = dict(train_many(orders, StopRequest()))
+    keys = {i: one.key for i, one in ended.items() if isinstance(one, RunResult)}
+    assert keys == {i: run_key(config) for i, config in enumerate(configs)}
 
 
 def test_what_may_be_stacked() -> None:

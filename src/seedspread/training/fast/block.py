@@ -42,23 +42,6 @@ class Embedding(NamedTuple):
     bias: Tensor
 
 
-class BlockParameters(NamedTuple):
-    """Parameters of an encoder block, in the module's order: what is to be folded into a `Block`."""
-
-    norm1: Tensor
-    norm1_bias: Tensor
-    into: Tensor
-    into_bias: Tensor
-    out: Tensor
-    out_bias: Tensor
-    norm2: Tensor
-    norm2_bias: Tensor
-    up: Tensor
-    up_bias: Tensor
-    down: Tensor
-    down_bias: Tensor
-
-
 class Block(NamedTuple):
     """Weights of an encoder block, layer norms folded in and queries scaled.
 
@@ -104,23 +87,22 @@ def folded_weights(parameters: Sequence[Tensor], heads: int) -> tuple[Embedding 
 
     Only layer 0 has an embedding.
     """
-    count = len(BlockParameters._fields)
-    before, own = parameters[:-count], BlockParameters(*parameters[-count:])
-    into, into_bias = _folded(own.norm1, own.norm1_bias, own.into, own.into_bias)
-    up, up_bias = _folded(own.norm2, own.norm2_bias, own.up, own.up_bias)
+    *embedding, g1, b1, into, into_bias, out, out_bias, g2, b2, up, up_bias, down, down_bias = parameters
+    into, into_bias = _folded(g1, b1, into, into_bias)
+    up, up_bias = _folded(g2, b2, up, up_bias)
     dim = into.shape[-1]
     scale = torch.ones(3 * dim, dtype=into.dtype, device=into.device)
     scale[:dim] = (dim // heads) ** -0.5
     into, into_bias = into * scale[:, None], into_bias * scale
-    block = Block(into, into_bias, own.out, own.out_bias, up, up_bias, own.down, own.down_bias)
-    return Embedding(*before) if before else None, block
+    block = Block(into, into_bias, out, out_bias, up, up_bias, down, down_bias)
+    return Embedding(*embedding) if embedding else None, block
 
 
-def _folded(scale: Tensor, shift: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
+def _folded(g: Tensor, b: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
     """W (g x + b) + c = (W g) x + (W b + c)."""
     # A product of a matrix and a vector would round differently in a stack of one.
-    moved = (weight * shift[:, None, :]).sum(dim=2)
-    return weight * scale[:, None, :], bias + moved
+    shift = (weight * b[:, None, :]).sum(dim=2)
+    return weight * g[:, None, :], bias + shift
 
 
 def slices(config: RunConfig, views: Tensor, dim: int) -> tuple[Tensor, ...]:
