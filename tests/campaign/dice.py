@@ -2,7 +2,7 @@
 
 import random
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -64,15 +64,15 @@ class Dice:
     def group_size(self, parameters: Any) -> int:
         return 3
 
-    def run(self, requests: Sequence[RunRequest], stop: StopRequest, data_dir: Path | None) -> list[object]:
+    def run(
+        self, requests: Sequence[RunRequest], stop: StopRequest, data_dir: Path | None
+    ) -> Iterator[tuple[int, object]]:
         assert len({request.parameters["sides"] for request in requests}) == 1
-        return [self._outcome(request, stop) for request in requests]
-
-    def _outcome(self, request: RunRequest, stop: StopRequest) -> object:
-        try:
-            return self._throw(request, stop)
-        except Exception as error:
-            return error
+        for number, request in enumerate(requests):
+            try:
+                yield number, self._throw(request, stop)
+            except Exception as error:
+                yield number, error
 
     def _throw(self, request: RunRequest, stop: StopRequest) -> float:
         assert request.folder is not None

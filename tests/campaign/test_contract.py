@@ -5,7 +5,7 @@ import os
 import random
 import signal
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -106,7 +106,9 @@ def test_progress_is_told_as_runs_end(tmp_path: Path) -> None:
 class Rude(Dice):
     """Raises where it should end its runs one by one, after it was asked to stop."""
 
-    def run(self, requests: Sequence[RunRequest], stop: StopRequest, data_dir: Path | None) -> list[object]:
+    def run(
+        self, requests: Sequence[RunRequest], stop: StopRequest, data_dir: Path | None
+    ) -> Iterator[tuple[int, object]]:
         os.kill(os.getpid(), signal.SIGTERM)
         raise RuntimeError("what now?")
 
@@ -121,8 +123,10 @@ def test_a_wish_to_stop_is_heard_though_the_runner_fails(tmp_path: Path) -> None
 class Short(Dice):
     """Does not tell what became of its runs."""
 
-    def run(self, requests: Sequence[RunRequest], stop: StopRequest, data_dir: Path | None) -> list[object]:
-        return []
+    def run(
+        self, requests: Sequence[RunRequest], stop: StopRequest, data_dir: Path | None
+    ) -> Iterator[tuple[int, object]]:
+        return iter(())
 
 
 def test_a_runner_that_tells_nothing_has_failed(tmp_path: Path) -> None:

@@ -166,13 +166,13 @@ def test_a_run_that_kills_its_worker_fails_and_the_others_go_on(
     (tmp_path / "poison").mkdir()
     (tmp_path / "poison" / "sitecustomize.py").write_text(
         "import os\n"
-        "from seedspread.training import member\n"
-        "real = member.Encoder\n"
-        "def encoder(config, model):\n"
+        "from seedspread.training import state\n"
+        "real = state.LayerwiseModel\n"
+        "def model(config, vit):\n"
         "    if config.seeds.run == 0 and config.objective.margin_type == 'clamp':\n"
         "        os.kill(os.getpid(), 9)\n"
-        "    return real(config, model)\n"
-        "member.Encoder = encoder\n"
+        "    return real(config, vit)\n"
+        "state.LayerwiseModel = model\n"
     )
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path / 'poison'}:{os.environ.get('PYTHONPATH', '')}")
     report = run_campaign(

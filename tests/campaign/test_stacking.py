@@ -22,9 +22,9 @@ from seedspread.runs.request import RunRequest
 from seedspread.runs.store import Store
 from seedspread.stacking import stack_of, worthwhile
 from seedspread.stopping import StopRequest
+from seedspread.training.fast import StackedTrainer
 from seedspread.training.outcome import RunResult
 from seedspread.training.run import train_many
-from seedspread.training.stack import Stack
 from tests.campaign.test_local import start, wait_for
 from tests.campaign.tiny import items, results, study_file, tiny_study, undisturbed
 from tests.training.tiny import tiny
@@ -170,14 +170,14 @@ def test_runs_whose_program_fails_are_tried_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """As when together they need more memory than there is."""
-    step = Stack.step
+    step = StackedTrainer.step
 
-    def too_large(self: Stack, *arguments: Any, **named: Any) -> None:
-        if len(self.encoders) > 1:
+    def too_large(self: StackedTrainer, *arguments: Any, **named: Any) -> None:
+        if len(self.models) > 1:
             raise RuntimeError("out of memory")
         step(self, *arguments, **named)
 
-    monkeypatch.setattr(Stack, "step", too_large)
+    monkeypatch.setattr(StackedTrainer, "step", too_large)
     ended = attempt_group(items_in(tmp_path, seeds=1), 8, StalenessTracker(60))
     assert [one.outcome for one in ended] == ["done", "done"]
     assert "2 runs could not be run together (out of memory): one by one" in capsys.readouterr().err
@@ -187,16 +187,16 @@ def test_a_run_that_is_taken_away_leaves_the_others_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tasks = items_in(tmp_path, seeds=1)
-    step, store, impatient = Stack.step, Store(tasks[0].store), StalenessTracker(0)
+    step, store, impatient = StackedTrainer.step, Store(tasks[0].store), StalenessTracker(0)
     taken: list[Lease | None] = []
 
-    def taking(self: Stack, *arguments: Any, **named: Any) -> None:
+    def taking(self: StackedTrainer, *arguments: Any, **named: Any) -> None:
         step(self, *arguments, **named)
         if not taken:
             store.claim(tasks[0].key, impatient)  # sees the lease, and then sees that it has not moved
             taken.append(store.claim(tasks[0].key, impatient))
 
-    monkeypatch.setattr(Stack, "step", taking)
+    monkeypatch.setattr(StackedTrainer, "step", taking)
     ended = attempt_group(tasks, 8, StalenessTracker(60))
     assert taken[0] is not None
     assert {one.key: one.outcome for one in ended} == {tasks[0].key: "lost", tasks[1].key: "done"}
@@ -207,15 +207,15 @@ def test_a_run_that_has_failed_is_given_back_before_the_others_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tasks = items_in(tmp_path, seeds=1)
-    step, store = Stack.step, Store(tasks[0].store)
+    step, store = StackedTrainer.step, Store(tasks[0].store)
     seen: list[list[bool]] = []
 
-    def poisoned(self: Stack, *arguments: Any, **named: Any) -> None:
+    def poisoned(self: StackedTrainer, *arguments: Any, **named: Any) -> None:
         step(self, *arguments, **named)
         seen.append([store.has_failed(task.key) for task in tasks])
-        next(self.encoders[0].model.parameters()).data.fill_(float("nan"))
+        next(self.models[0].vit.parameters()).data.fill_(float("nan"))
 
-    monkeypatch.setattr(Stack, "step", poisoned)
+    monkeypatch.setattr(StackedTrainer, "step", poisoned)
     attempt_group(tasks, 8, StalenessTracker(60))
     assert sorted(seen[1]) == [False, True]
 
@@ -234,4 +234,4 @@ def test_runs_that_spell_the_same_augmentation_differently_are_trained_together(
     silent, spelt = tiny(), tiny(seeds__run=1, data__augment="fashion-mnist")
     assert stack_of(silent, 1) == stack_of(spelt, 1)
     requests = [RunRequest(c, tmp_path / str(i)) for i, c in enumerate((silent, spelt))]
-    assert all(isinstance(one, RunResult) for one in train_many(requests, StopRequest()))
+    assert all(isinstance(one, RunResult) for _, one in train_many(requests, StopRequest()))

@@ -63,7 +63,7 @@ def test_on_a_terminal_the_display_is_live(tmp_path: Path) -> None:
     screen = io.StringIO()
     console = Console(file=screen, force_terminal=True, width=100)
     with Display(tiny(), console) as display:
-        train(tiny(), tmp_path / "run", watcher=display)
+        train(tiny(), tmp_path / "run", callback=display)
     shown = screen.getvalue()
     assert "images/s" in shown
     assert "gradient" in shown
@@ -71,7 +71,7 @@ def test_on_a_terminal_the_display_is_live(tmp_path: Path) -> None:
 
 
 def test_tensorboard_gets_the_same_curves(tmp_path: Path) -> None:
-    train(tiny(), tmp_path / "run", watcher=TensorBoard(tmp_path / "curves"))
+    train(tiny(), tmp_path / "run", callback=TensorBoard(tmp_path / "curves"))
     (events,) = (tmp_path / "curves").iterdir()
     content = events.read_bytes()
     assert b"encoder/loss/layer2" in content

@@ -39,7 +39,7 @@ def test_its_state_goes_on_where_it_was() -> None:
     gradients = [[torch.randn(p.shape) for p in whole] for _ in range(4)]
 
     def step(optimiser: AdamW, number: int) -> None:
-        optimiser.clear()
+        optimiser.zero_grad()
         for parameter, gradient in zip(optimiser.parameters, gradients[number], strict=True):
             parameter.grad = gradient.clone()
         optimiser.step()
@@ -49,7 +49,7 @@ def test_its_state_goes_on_where_it_was() -> None:
     for number in range(2):
         step(first, number)
     second = AdamW(broken, 1e-2, 0.3)
-    second.load("x", first.tensors("x"))
+    second.load_state_dict("x", first.state_dict("x"))
     for number in (2, 3):
         step(second, number)
     assert all(map(torch.equal, whole, broken))

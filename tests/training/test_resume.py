@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -17,10 +18,13 @@ from seedspread import train
 from seedspread.presets import to_toml
 from seedspread.runs.checkpoints import CheckpointError
 from seedspread.runs.folder import RunFolder, RunFolderError
-from seedspread.stopping import StoppedError
+from seedspread.runs.request import RunRequest
+from seedspread.stopping import StoppedError, StopRequest
 from seedspread.training import checkpoint
+from seedspread.training.callbacks import Callback
 from seedspread.training.checkpoint import Checkpoint
-from seedspread.training.member import NoWatcher
+from seedspread.training.position import Position
+from seedspread.training.run import train_many
 
 from .tiny import files, tiny
 
@@ -32,7 +36,7 @@ class CrashError(Exception):
     """Stands for a death without warning."""
 
 
-class CrashAt(NoWatcher):
+class CrashAt(Callback):
     """Dies at the n-th batch, before its checkpoint."""
 
     def __init__(self, batch: int) -> None:
@@ -64,7 +68,7 @@ def test_every_kind_of_run_resumes_exactly(changes: dict[str, object], tmp_path:
     folder = tmp_path / "broken"
     for batches in (1, 4, 3, 5, 4):  # in both stages, in the midst and at the ends of epochs
         with contextlib.suppress(CrashError):
-            train(config, folder, resume=True, watcher=CrashAt(batches))
+            train(config, folder, resume=True, callback=CrashAt(batches))
     train(config, folder, resume=True)
     assert files(folder) == files(tmp_path / "whole")
 
@@ -72,7 +76,7 @@ def test_every_kind_of_run_resumes_exactly(changes: dict[str, object], tmp_path:
 def test_a_run_keeps_its_thread_count_through_a_resume(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     with contextlib.suppress(CrashError):
-        train(tiny(), folder, watcher=CrashAt(2))
+        train(tiny(), folder, callback=CrashAt(2))
     train(tiny(runtime__threads=2), folder, resume=True)
     assert json.loads((folder / "provenance.json").read_text())["threads"] == 1
 
@@ -98,6 +102,26 @@ def test_a_checkpoint_that_only_a_stop_has_written_is_whole(
     assert len(list((tmp_path / "broken").glob("checkpoint-*"))) == 1
     train(config, tmp_path / "broken", resume=True)
     assert files(tmp_path / "broken") == files(tmp_path / "whole")
+
+
+def test_runs_that_were_stopped_at_different_batches_go_on_together(tmp_path: Path) -> None:
+    """Earlier ones catch up: one in mid-epoch, one after an epoch's last batch, one that never began."""
+    configs = [tiny(seeds__run=seed) for seed in range(4)]
+    for seed, batches in enumerate((6, 4, 1, 0)):
+        train(configs[seed], tmp_path / f"whole-{seed}")
+        if batches:
+            with contextlib.suppress(CrashError):
+                train(configs[seed], tmp_path / str(seed), callback=CrashAt(batches))
+    requests = [RunRequest(config, tmp_path / str(seed)) for seed, config in enumerate(configs)]
+    assert sorted(number for number, _ in train_many(requests, StopRequest(), resume=True)) == [0, 1, 2, 3]
+    for seed in range(4):
+        assert files(tmp_path / str(seed)) == files(tmp_path / f"whole-{seed}")
+
+
+def test_a_position_stands_in_checkpoints_as_it_always_has() -> None:
+    stored = '{"stage": "probe", "epoch": 2, "batch": 1, "repeat": 0}'
+    assert Position(**json.loads(stored)) == Position("probe", 2, 1, 0)
+    assert json.dumps(asdict(Position("probe", 2, 1, 0))) == stored
 
 
 def start(folder: Path) -> subprocess.Popen[str]:

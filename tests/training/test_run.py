@@ -22,19 +22,22 @@ from seedspread.presets import ConfigError, to_toml
 from seedspread.runs.folder import RunFolder, RunFolderError
 from seedspread.runs.record import RecordError, RunFailedError
 from seedspread.stopping import StopRequest
-from seedspread.training.member import Member, NoWatcher
-from seedspread.training.plain import Plain
-from seedspread.training.together import carry_out
+from seedspread.training import state
+from seedspread.training.autograd import AutogradTrainer
+from seedspread.training.callbacks import Callback
+from seedspread.training.loop import run_to_completion
+from seedspread.training.outcome import RunResult
+from seedspread.training.state import TrainingRun
 
 from .tiny import files, tiny
 
 
-def prepared(config: RunConfig, folder: Path) -> Member:
+def prepared(config: RunConfig, folder: Path) -> TrainingRun:
     """A run before its first batch."""
     folder.mkdir(parents=True, exist_ok=True)
     key = run_key(config)
     run_folder = RunFolder(folder, key)
-    return Member(config, load(config.data), run_folder, StopRequest(), NoWatcher())
+    return TrainingRun(config, load(config.data), run_folder)
 
 
 def test_the_same_config_gives_the_same_bytes_here_and_in_another_process(tmp_path: Path) -> None:
@@ -94,11 +97,11 @@ def test_each_stream_decides_its_own_and_nothing_else(stream: str, tmp_path: Pat
     one = prepared(tiny(), tmp_path / "a")
     other = prepared(tiny(**{f"seeds__{stream}": 7}), tmp_path / "b")
     first, second = (next(run.training_batches().epoch(0)) for run in (one, other))
-    weights = [run.encoder.model.layers[1].state_dict()["mlp.1.weight"] for run in (one, other)]
+    weights = [run.model.vit.layers[1].state_dict()["mlp.1.weight"] for run in (one, other)]
     assert torch.equal(*weights) == (stream != "init")
     assert torch.equal(first.index, second.index) == (stream != "order")
 
-    def views(run: Member) -> dict[int, torch.Tensor]:
+    def views(run: TrainingRun) -> dict[int, torch.Tensor]:
         batches = list(run.training_batches().epoch(0))
         return {
             int(i): image
@@ -150,9 +153,9 @@ def test_the_baselines_train_and_differ(tmp_path: Path) -> None:
 
 def test_cross_entropy_is_trained_with_the_probes_settings(tmp_path: Path) -> None:
     config = tiny(training__rule="cross_entropy", probe__learning_rate=1e-3, probe__weight_decay=0.5)
-    (one,) = Plain(prepared(config, tmp_path).encoder).optimisers
+    (one,) = AutogradTrainer(prepared(config, tmp_path).model).optimisers
     assert (one.learning_rate, one.weight_decay) == (1e-3, 0.5)
-    ours = Plain(prepared(tiny(), tmp_path / "ours").encoder).optimisers
+    ours = AutogradTrainer(prepared(tiny(), tmp_path / "ours").model).optimisers
     assert [o.learning_rate for o in ours] == [4e-3] * 3
     assert [o.weight_decay for o in ours] == [1e-4] * 3
 
@@ -161,12 +164,12 @@ def test_end_to_end_is_the_summed_loss_with_gradients_flowing(tmp_path: Path) ->
     config = tiny(training__rule="end_to_end")
     run = prepared(config, tmp_path)
     batch = next(run.training_batches().epoch(0))
-    features = run.encoder.model.features(batch.images, stop_gradient=False)
-    losses = zip(run.encoder.losses, features, strict=True)
+    features = run.model.vit.features(batch.images, stop_gradient=False)
+    losses = zip(run.model.losses, features, strict=True)
     torch.stack([loss(x, batch.labels) for loss, x in losses]).sum().backward()  # type: ignore[no-untyped-call]
-    expected = [p.grad.clone() for p in run.encoder.model.layers.parameters() if p.grad is not None]
-    Plain(run.encoder).step([batch], 0, [run.sums], update=False)
-    found = [p.grad for p in run.encoder.model.layers.parameters() if p.grad is not None]
+    expected = [p.grad.clone() for p in run.model.vit.layers.parameters() if p.grad is not None]
+    AutogradTrainer(run.model).step([batch], 0, [run.sums], update=False)
+    found = [p.grad for p in run.model.vit.layers.parameters() if p.grad is not None]
     for a, b in zip(expected, found, strict=True):
         torch.testing.assert_close(a, b)
 
@@ -176,13 +179,13 @@ def test_a_layer_local_step_is_each_layers_own_gradient_and_hands_on_what_was_be
     batch = next(run.training_batches().epoch(0))
     expected = []
     tokens = batch.images
-    for layer, loss in zip(run.encoder.model.layers, run.encoder.losses, strict=True):
+    for layer, loss in zip(run.model.vit.layers, run.model.losses, strict=True):
         output = layer(tokens.detach())
         gradients = torch.autograd.grad(loss(output.mean(1), batch.labels), list(layer.parameters()))
         expected.append(gradients)
         tokens = output
-    Plain(run.encoder).step([batch], 0, [run.sums])  # with the update: a later layer must not see it
-    for layer, gradients in zip(run.encoder.model.layers, expected, strict=True):
+    AutogradTrainer(run.model).step([batch], 0, [run.sums])  # with the update: a later layer must not see it
+    for layer, gradients in zip(run.model.vit.layers, expected, strict=True):
         for parameter, gradient in zip(layer.parameters(), gradients, strict=True):
             assert parameter.grad is not None
             torch.testing.assert_close(parameter.grad, gradient)
@@ -217,14 +220,15 @@ def test_the_best_validation_loss_can_decide(tmp_path: Path, monkeypatch: pytest
     seen: list[torch.Tensor] = []
 
     def weights() -> torch.Tensor:
-        return torch.cat([p.detach().flatten() for p in run.encoder.model.parameters()])
+        return torch.cat([p.detach().flatten() for p in run.model.vit.parameters()])
 
-    def validation_loss(_: object) -> torch.Tensor:
+    def validation_loss(*_: object) -> torch.Tensor:
         seen.append(weights())
         return torch.tensor(next(losses))
 
-    monkeypatch.setattr(run.encoder, "validation_loss", validation_loss)
-    carry_out([run], NoWatcher())
+    monkeypatch.setattr(state, "validation_loss", validation_loss)
+    ((_, result),) = run_to_completion([run], StopRequest(), Callback())
+    assert isinstance(result, RunResult)
     assert [torch.equal(weights(), one) for one in seen] == [False, True, False]
 
 
@@ -232,7 +236,7 @@ def test_the_first_bad_batch_of_any_layer_is_reported(tmp_path: Path) -> None:
     run = prepared(tiny(), tmp_path)
     run.sums.first_bad = torch.tensor([5, -1, 3])
     with pytest.raises(RunFailedError, match=r"layer 2: .* first at batch 3"):
-        run._check_finite(0)
+        run._check_finite()
 
 
 def test_a_run_leaves_the_thread_count_as_it_was(tmp_path: Path) -> None:
@@ -316,7 +320,7 @@ def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:
         train(tiny(), tmp_path / "file" / "run")
 
 
-class Listening(NoWatcher):
+class Listening(Callback):
     """Remembers what it is told."""
 
     def __init__(self) -> None:
@@ -326,9 +330,9 @@ class Listening(NoWatcher):
         self.heard.append((stage, epoch, sorted(values)))
 
 
-def test_a_watcher_is_told_of_every_epoch(tmp_path: Path) -> None:
+def test_a_callback_is_told_of_every_epoch(tmp_path: Path) -> None:
     listening = Listening()
-    train(tiny(), tmp_path / "run", watcher=listening)
+    train(tiny(), tmp_path / "run", callback=listening)
     assert [(stage, epoch) for stage, epoch, _ in listening.heard] == [
         *(("encoder", e) for e in range(3)),
         *(("probe", e) for e in range(4)),
@@ -344,6 +348,6 @@ def test_plain_is_what_it_says(tmp_path: Path) -> None:
         (tiny(), "auto"),
         (tiny(runtime__implementation="plain", training__rule="end_to_end"), "auto"),
     ):
-        losses = prepared(config, tmp_path / implementation / config.training.rule).encoder.losses
+        losses = prepared(config, tmp_path / implementation / config.training.rule).model.losses
         assert {loss.implementation for loss in losses} == {implementation}
     assert run_key(plain) != run_key(tiny())

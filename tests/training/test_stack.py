@@ -19,13 +19,14 @@ from seedspread.runs.record import RunFailedError
 from seedspread.runs.request import RunRequest
 from seedspread.stacking import stack_of
 from seedspread.stopping import StopRequest
-from seedspread.training import stack
-from seedspread.training.encoder import Encoder
+from seedspread.training.autograd import AutogradTrainer
+from seedspread.training.fast import StackedTrainer, trainer
+from seedspread.training.fast.block import layer_parameters
+from seedspread.training.features import features
+from seedspread.training.layerwise import LayerwiseModel
 from seedspread.training.outcome import RunResult
-from seedspread.training.plain import Plain
 from seedspread.training.records import EpochSums
 from seedspread.training.run import train, train_many
-from seedspread.training.stack import Stack
 
 from .tiny import files, tiny
 
@@ -43,41 +44,40 @@ def batch(seed: int = 0, images: int = 24) -> Batch:
     return Batch(found.images + 0.1 * noise, found.labels, found.index)
 
 
-def encoder(seed: int = 0, **changes: Any) -> Encoder:
+def model(seed: int = 0, **changes: Any) -> LayerwiseModel:
     """The same weights every time, away from their initial values, where norms and biases are trivial."""
     config = tiny(**changes)
-    model = config.model
     torch.manual_seed(seed)
-    vit = ViT(32, model.patch_size, 3, model.dim, model.depth, model.heads)
+    vit = ViT.from_config(config.model)
     for parameter in vit.parameters():
         parameter.data += 0.05 * torch.randn_like(parameter)
-    return Encoder(config, vit)
+    return LayerwiseModel(config, vit)
 
 
-def sums_of(one: Encoder) -> EpochSums:
+def sums_of(one: LayerwiseModel) -> EpochSums:
     return EpochSums.empty(one.config.model.depth, CPU)
 
 
-def plain_gradients(one: Encoder, data: Batch) -> tuple[dict[str, Tensor], EpochSums]:
+def plain_gradients(one: LayerwiseModel, data: Batch) -> tuple[dict[str, Tensor], EpochSums]:
     sums = sums_of(one)
-    Plain(one).step([data], 0, [sums], update=False)
-    named = one.model.layers.named_parameters()
+    AutogradTrainer(one).step([data], 0, [sums], update=False)
+    named = one.vit.layers.named_parameters()
     return {name: p.grad.float() for name, p in named if p.grad is not None}, sums
 
 
 def fast_gradients(
-    encoders: Sequence[Encoder], batches: Sequence[Batch]
+    models: Sequence[LayerwiseModel], batches: Sequence[Batch]
 ) -> tuple[list[dict[str, Tensor]], list[EpochSums]]:
-    together, sums = Stack(encoders), [sums_of(one) for one in encoders]
+    together, sums = StackedTrainer(models), [sums_of(one) for one in models]
     together.step(batches, 0, sums, update=False)
     each = [
         {
             f"{layer}.{name}": p.grad[run]
-            for layer, named in enumerate(together.layers)
-            for name, p in named.items()
+            for layer, stacked in enumerate(together.layers)
+            for (name, _), p in zip(one.vit.layers[layer].named_parameters(), stacked, strict=True)
             if p.grad is not None
         }
-        for run in range(len(encoders))
+        for run, one in enumerate(models)
     ]
     return each, sums
 
@@ -93,8 +93,8 @@ def distance(a: dict[str, Tensor], b: dict[str, Tensor]) -> float:
 @pytest.mark.parametrize("size", [2, 7, 64, 1000])
 def test_the_fast_way_has_the_gradients_of_the_plain_one(margin_type: str, size: int) -> None:
     changes: dict[str, Any] = {"objective__margin_type": margin_type, "runtime__slice_images": size}
-    plain, plain_sums = plain_gradients(encoder(**changes), batch())
-    (fast,), (sums,) = fast_gradients([encoder(**changes)], [batch()])
+    plain, plain_sums = plain_gradients(model(**changes), batch())
+    (fast,), (sums,) = fast_gradients([model(**changes)], [batch()])
     assert len(fast) > 30
     assert distance(fast, plain) < 1e-5
     for name in ("loss", "gradient_norm", "positive_pairs", "possible_pairs", "batches"):
@@ -113,8 +113,8 @@ def test_the_fast_way_has_the_gradients_of_the_plain_one(margin_type: str, size:
     ],
 )
 def test_of_every_shape(changes: dict[str, Any]) -> None:
-    plain, _ = plain_gradients(encoder(**changes), batch())
-    (fast,), _ = fast_gradients([encoder(**changes)], [batch()])
+    plain, _ = plain_gradients(model(**changes), batch())
+    (fast,), _ = fast_gradients([model(**changes)], [batch()])
     assert distance(fast, plain) < 1e-5
 
 
@@ -122,26 +122,33 @@ def test_it_is_nearer_to_the_truth_than_the_plain_way() -> None:
     far = {"plain": 0.0, "fast": 0.0}
     for seed in range(5):
         changes: dict[str, Any] = {"seed": seed, "objective__margin_type": "subtract"}
-        exact, data = encoder(**changes), batch(seed)
-        exact.model.double()
+        exact, data = model(**changes), batch(seed)
+        exact.vit.double()
         truth, _ = plain_gradients(exact, Batch(data.images.double(), data.labels, data.index))
-        plain, _ = plain_gradients(encoder(**changes), data)
-        (fast,), _ = fast_gradients([encoder(**changes)], [data])
+        plain, _ = plain_gradients(model(**changes), data)
+        (fast,), _ = fast_gradients([model(**changes)], [data])
         far["plain"] += distance(plain, truth)
         far["fast"] += distance(fast, truth)
     assert far["fast"] < far["plain"]
 
 
 def test_the_distance_sees_a_gradient_that_is_a_little_wrong() -> None:
-    plain, _ = plain_gradients(encoder(), batch())
+    plain, _ = plain_gradients(model(), batch())
     wrong = {name: gradient * (1 + 2e-5) for name, gradient in plain.items()}
     assert distance(wrong, plain) > 1e-5
 
 
+def test_parameters_are_in_the_models_order() -> None:
+    """Checkpoints number them by it."""
+    vit = model().vit
+    for found, layer in zip(layer_parameters(vit), vit.layers, strict=True):
+        assert all(a is b for a, b in zip(found, layer.parameters(), strict=True))
+
+
 def test_features_are_the_models() -> None:
-    fast, plain = encoder(), encoder(runtime__implementation="plain")
+    fast, plain = model(), model(runtime__implementation="plain")
     images = batch().images
-    for mine, theirs in zip(fast.features(images), plain.features(images), strict=True):
+    for mine, theirs in zip(features(fast, images), features(plain, images), strict=True):
         torch.testing.assert_close(mine, theirs)
 
 
@@ -169,20 +176,20 @@ def seeded(seed: int, **changes: Any) -> RunConfig:
 )
 def test_a_step_is_the_same_to_the_bit_whatever_the_stack(changes: dict[str, Any]) -> None:
     def stepped(seeds: Sequence[int]) -> dict[int, list[Tensor]]:
-        encoders = [
-            encoder(s, objective__margin_type=KINDS[s], objective__margin_first=0.1 * s, **changes)
+        models = [
+            model(s, objective__margin_type=KINDS[s], objective__margin_first=0.1 * s, **changes)
             for s in seeds
         ]
-        together, sums = Stack(encoders), [sums_of(one) for one in encoders]
+        together, sums = StackedTrainer(models), [sums_of(one) for one in models]
         for number in range(2):
             together.step([batch(s, images=24 - 5 * number) for s in seeds], number, sums)
         return {
             seed: [
-                *own.model.state_dict().values(),
+                *own.vit.state_dict().values(),
                 *sums[run].tensors().values(),
-                *together.tensors(run).values(),
+                *together.state_dict(run).values(),
             ]
-            for run, (seed, own) in enumerate(zip(seeds, encoders, strict=True))
+            for run, (seed, own) in enumerate(zip(seeds, models, strict=True))
         }
 
     before = torch.get_num_threads()
@@ -200,25 +207,25 @@ def test_runs_that_are_trained_together_are_the_same_to_the_bit(tmp_path: Path) 
     for seed in range(3):
         train(seeded(seed), tmp_path / f"alone-{seed}")
     orders = [RunRequest(seeded(seed), tmp_path / f"together-{seed}") for seed in range(3)]
-    assert all(isinstance(ended, RunResult) for ended in train_many(orders, StopRequest()))
+    assert all(isinstance(ended, RunResult) for _, ended in train_many(orders, StopRequest()))
     for seed in range(3):
         assert files(tmp_path / f"together-{seed}") == files(tmp_path / f"alone-{seed}")
 
 
 def test_one_that_fails_leaves_the_others_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     train(seeded(1), tmp_path / "alone")
-    step = Stack.step
+    step = StackedTrainer.step
 
-    def poisoned(self: Stack, *arguments: object, **named: bool) -> None:
+    def poisoned(self: StackedTrainer, *arguments: object, **named: bool) -> None:
         step(self, *arguments, **named)  # type: ignore[arg-type]
-        for one in self.encoders:
+        for one in self.models:
             if one.config.seeds.run == 0:
-                next(one.model.parameters()).data.fill_(torch.nan)
+                next(one.vit.parameters()).data.fill_(torch.nan)
 
-    monkeypatch.setattr(Stack, "step", poisoned)
-    failed, done = train_many(
-        [RunRequest(seeded(seed), tmp_path / str(seed)) for seed in range(2)], StopRequest()
-    )
+    monkeypatch.setattr(StackedTrainer, "step", poisoned)
+    orders = [RunRequest(seeded(seed), tmp_path / str(seed)) for seed in range(2)]
+    (first, failed), (second, done) = train_many(orders, StopRequest())
+    assert (first, second) == (0, 1)
     assert isinstance(failed, RunFailedError)
     assert isinstance(done, RunResult)
     assert files(tmp_path / "1") == files(tmp_path / "alone")
@@ -227,10 +234,10 @@ def test_one_that_fails_leaves_the_others_alone(tmp_path: Path, monkeypatch: pyt
 
 def test_runs_of_another_shape_are_trained_too(tmp_path: Path) -> None:
     configs = [tiny(), tiny(runtime__implementation="plain"), tiny(training__epochs=2)]
-    ended = train_many(
-        [RunRequest(config, tmp_path / str(i)) for i, config in enumerate(configs)], StopRequest()
-    )
-    assert [one.key for one in ended if isinstance(one, RunResult)] == [run_key(c) for c in configs]
+    orders = [RunRequest(config, tmp_path / str(i)) for i, config in enumerate(configs)]
+    ended = dict(train_many(orders, StopRequest()))
+    keys = {i: one.key for i, one in ended.items() if isinstance(one, RunResult)}
+    assert keys == {i: run_key(config) for i, config in enumerate(configs)}
 
 
 def test_what_may_be_stacked() -> None:
@@ -282,21 +289,21 @@ def test_compiled_layers_have_the_same_gradients(monkeypatch: pytest.MonkeyPatch
         compiled.append(function)
         return translate(function, backend="aot_eager", fullgraph=True, **options)
 
-    stack._encode.cache_clear()
+    trainer._encode.cache_clear()
     monkeypatch.setattr(torch, "compile", without_compiler)
     try:
-        (found,), _ = fast_gradients([encoder(runtime__compile=True)], [batch()])
+        (found,), _ = fast_gradients([model(runtime__compile=True)], [batch()])
     finally:
-        stack._encode.cache_clear()
-    (expected,), _ = fast_gradients([encoder()], [batch()])
+        trainer._encode.cache_clear()
+    (expected,), _ = fast_gradients([model()], [batch()])
     assert compiled
     assert distance(found, expected) < 1e-5
 
 
 def test_bf16_is_bf16() -> None:
-    plain, _ = plain_gradients(encoder(runtime__precision="bf16"), batch())
-    (fast,), _ = fast_gradients([encoder(runtime__precision="bf16")], [batch()])
-    (exact,), _ = fast_gradients([encoder()], [batch()])
+    plain, _ = plain_gradients(model(runtime__precision="bf16"), batch())
+    (fast,), _ = fast_gradients([model(runtime__precision="bf16")], [batch()])
+    (exact,), _ = fast_gradients([model()], [batch()])
     assert all(gradient.dtype == torch.float32 for gradient in fast.values())
     together = [torch.cat([g.flatten() for g in one.values()]) for one in (fast, plain, exact)]
     size = together[2].norm()
@@ -308,14 +315,15 @@ def test_bf16_is_bf16() -> None:
 def test_a_step_never_waits_for_the_device(precision: str) -> None:
     """Fake tensors have no values: whatever reads one, counts or indexes by a mask, is an error."""
     with FakeTensorMode():
-        one = encoder_of_nothing(tiny(runtime__precision=precision))
+        one = model_of_nothing(tiny(runtime__precision=precision))
         data = Batch(torch.empty(16, 3, 32, 32), torch.empty(16, dtype=torch.int64), torch.empty(8))
-        Stack([one, encoder_of_nothing(one.config)]).step([data, data], 0, [sums_of(one), sums_of(one)])
+        StackedTrainer([one, model_of_nothing(one.config)]).step(
+            [data, data], 0, [sums_of(one), sums_of(one)]
+        )
 
 
-def encoder_of_nothing(config: RunConfig) -> Encoder:
-    model = config.model
-    return Encoder(config, ViT(32, model.patch_size, 3, model.dim, model.depth, model.heads))
+def model_of_nothing(config: RunConfig) -> LayerwiseModel:
+    return LayerwiseModel(config, ViT.from_config(config.model))
 
 
 def test_fake_tensors_notice_a_wait() -> None:

@@ -23,8 +23,9 @@ from seedspread.campaign.study import Study, StudyCell
 from seedspread.runners.cff import seeded
 from seedspread.runs.request import RunRequest
 from seedspread.stopping import StopRequest
-from seedspread.training import member, together
+from seedspread.training import loop
 from seedspread.training.run import train_many
+from seedspread.training.state import TrainingRun
 
 SEEDS = 4
 WAYS: dict[str, tuple[str, int]] = {
@@ -37,7 +38,7 @@ _START = """
 import time
 begin = time.perf_counter()
 from seedspread.training.run import choose_device
-from seedspread.training.together import trainer_of
+from seedspread.training.trainer import trainer_of
 imported = time.perf_counter()
 from seedspread.data.dataset import load
 from seedspread.presets import read_config
@@ -46,11 +47,11 @@ dataset = load(config.data)
 loaded = time.perf_counter()
 from seedspread.benchmarks.train import random_batch
 from seedspread.model import ViT
-from seedspread.training.encoder import Encoder
+from seedspread.training.layerwise import LayerwiseModel
 from seedspread.training.records import EpochSums
 import torch
 model = config.model
-trainer = trainer_of([Encoder(config, ViT.from_config(model))])
+trainer = trainer_of([LayerwiseModel(config, ViT.from_config(model))])
 trainer.step([random_batch(128)], 0, [EpochSums.empty(model.depth, torch.device("cpu"))])
 print(imported - begin, loaded - imported, time.perf_counter() - loaded)
 """
@@ -90,7 +91,8 @@ def _timed(seconds: dict[str, float], name: str, owner: Any, attribute: str) -> 
     def outer(*arguments: Any, **named: Any) -> Any:
         begin = time.perf_counter()
         try:
-            return inner(*arguments, **named)
+            value = inner(*arguments, **named)
+            return list(value) if isinstance(value, Iterator) else value  # a generator works when asked
         finally:
             seconds[name] = seconds.get(name, 0) + time.perf_counter() - begin
 
@@ -107,13 +109,13 @@ def phases(runs: int) -> dict[str, float]:
     begin = time.perf_counter()
     with (
         tempfile.TemporaryDirectory() as folder,
-        _timed(seconds, "stage 1", together, "_train"),
-        _timed(seconds, "probe", member.Member, "probe_stage"),
-        _timed(seconds, "final diagnostics", together, "final_diagnostics"),
-        _timed(seconds, "writing the result", member.Member, "finish"),
+        _timed(seconds, "stage 1", loop._Loop, "_train"),
+        _timed(seconds, "probe", loop._Loop, "_probe"),
+        _timed(seconds, "final diagnostics", loop, "final_diagnostics"),
+        _timed(seconds, "writing the result", TrainingRun, "finish"),
     ):
         requests = [RunRequest(config, Path(folder) / str(i)) for i, config in enumerate(configs)]
-        for ended in train_many(requests, StopRequest()):
+        for _, ended in train_many(requests, StopRequest()):
             if isinstance(ended, Exception):
                 raise ended
     seconds["data, folders"] = time.perf_counter() - begin - sum(seconds.values())

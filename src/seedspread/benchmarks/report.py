@@ -142,7 +142,7 @@ def _fill_run(folder: RunFolder, config: RunConfig, labels: "np.ndarray[Any, Any
 
 
 def _make(store: Path, page: Path) -> float:
-    from seedspread.report import layers  # noqa: PLC0415 - its cache is emptied: every report is a first one
+    from seedspread.report.material import layers  # noqa: PLC0415 - its cache is emptied: every report is a first one
 
     layers._read.cache_clear()
     start = time.perf_counter()

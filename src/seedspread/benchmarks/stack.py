@@ -14,9 +14,9 @@ from seedspread.model import ViT
 from seedspread.presets import check, preset_values
 from seedspread.stacking import worthwhile
 from seedspread.training.allocator import keep_freed_memory
-from seedspread.training.encoder import Encoder, Trainer
+from seedspread.training.layerwise import LayerwiseModel
 from seedspread.training.records import EpochSums
-from seedspread.training.together import trainer_of
+from seedspread.training.trainer import Trainer, trainer_of
 
 RUNS = 8
 # Settings of the quickstart preset, from small to large; the last is the paper's width.
@@ -50,8 +50,8 @@ def steps(config: RunConfig, runs: int, together: int) -> Callable[[], None]:
     batch = random_batch(config.training.batch_size)
 
     def prepared(count: int) -> tuple[Trainer, list[EpochSums]]:
-        encoders = [Encoder(config, ViT.from_config(model)) for _ in range(count)]
-        return trainer_of(encoders), [EpochSums.empty(model.depth, torch.device("cpu")) for _ in encoders]
+        models = [LayerwiseModel(config, ViT.from_config(model)) for _ in range(count)]
+        return trainer_of(models), [EpochSums.empty(model.depth, torch.device("cpu")) for _ in models]
 
     trainers = [prepared(together) for _ in range(runs // together)]
 

@@ -20,9 +20,9 @@ from seedspread.data.loader import Batch
 from seedspread.errors import SeedspreadError
 from seedspread.model import ViT
 from seedspread.training.allocator import keep_freed_memory
-from seedspread.training.encoder import Encoder
+from seedspread.training.layerwise import LayerwiseModel
 from seedspread.training.records import EpochSums
-from seedspread.training.together import trainer_of
+from seedspread.training.trainer import trainer_of
 
 BATCH, DEPTH = 512, 8
 PRODUCT = "a large product"
@@ -58,7 +58,10 @@ def our_step(batch: Batch, model: ModelConfig, runtime: dict[str, Any]) -> Calla
     config = RunConfig(model=model, training=TrainingConfig(), runtime=RuntimeConfig(**runtime))
     torch.manual_seed(0)
     vit = ViT(patch_size=model.patch_size, dim=model.dim, depth=model.depth, heads=model.heads)
-    trainer, sums = trainer_of([Encoder(config, vit)]), EpochSums.empty(model.depth, torch.device("cpu"))
+    trainer, sums = (
+        trainer_of([LayerwiseModel(config, vit)]),
+        EpochSums.empty(model.depth, torch.device("cpu")),
+    )
     return lambda: trainer.step([batch], 0, [sums])
 
 

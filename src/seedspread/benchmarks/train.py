@@ -14,8 +14,8 @@ from seedspread.benchmarks.timing import interleaved, machine, show
 from seedspread.config import ModelConfig, RunConfig, TrainingConfig
 from seedspread.data.loader import Batch
 from seedspread.model import ViT
-from seedspread.training.encoder import Encoder
-from seedspread.training.plain import Plain
+from seedspread.training.autograd import AutogradTrainer
+from seedspread.training.layerwise import LayerwiseModel
 from seedspread.training.records import EpochSums
 
 DEPTHS = (2, 4, 8, 16)
@@ -39,28 +39,30 @@ def random_batch(images: int) -> Batch:
     return Batch(pixels, labels.repeat(2), torch.arange(images))
 
 
-def prepared(depth: int, rule: str = "layer_local", images: int = BATCH) -> tuple[Plain, Batch, EpochSums]:
-    """An encoder of the paper's width in plain training, and a batch."""
+def prepared(
+    depth: int, rule: str = "layer_local", images: int = BATCH
+) -> tuple[AutogradTrainer, Batch, EpochSums]:
+    """A model of the paper's width in plain training, and a batch."""
     config = RunConfig(
         model=ModelConfig(dim=DIM, depth=depth),
         training=TrainingConfig(rule=rule, batch_size=BATCH),  # type: ignore[arg-type]
     )
-    encoder = Encoder(config, ViT(dim=DIM, depth=depth))
-    return Plain(encoder), random_batch(images), EpochSums.empty(depth, torch.device("cpu"))
+    model = LayerwiseModel(config, ViT(dim=DIM, depth=depth))
+    return AutogradTrainer(model), random_batch(images), EpochSums.empty(depth, torch.device("cpu"))
 
 
-def step(trainer: Plain, batch: Batch, sums: EpochSums) -> None:
+def step(trainer: AutogradTrainer, batch: Batch, sums: EpochSums) -> None:
     """As a plain run does it, with every diagnostic."""
     trainer.step([batch], 0, [sums])
 
 
-def bare_step(trainer: Plain, batch: Batch) -> None:
+def bare_step(trainer: AutogradTrainer, batch: Batch) -> None:
     """The same training, and nothing recorded."""
     tokens = batch.images
-    for layer, block in enumerate(trainer.encoder.model.layers):
-        trainer.optimisers[layer].clear()
+    for layer, block in enumerate(trainer.model.vit.layers):
+        trainer.optimisers[layer].zero_grad()
         output = block(tokens)
-        trainer.encoder.losses[layer](output.mean(dim=1), batch.labels).backward()
+        trainer.model.losses[layer](output.mean(dim=1), batch.labels).backward()
         trainer.optimisers[layer].step()
         tokens = output.detach()
 

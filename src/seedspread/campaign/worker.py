@@ -90,7 +90,6 @@ class ClaimedRun:
             key=item.key,
             guard=self.lease.check,
             threads=item.threads,
-            on_end=self.end,
         )
 
     def end(self, outcome: object) -> None:
@@ -245,18 +244,20 @@ def _run_once(claimed: Sequence[ClaimedRun]) -> Exception | None:
     stop = StopRequest()
     try:
         with stop_requests() as stop:
-            outcomes = first.runner.run([one.request for one in claimed], stop, first.data_dir)
-            stop.heard(outcomes)
-        if len(outcomes) != len(claimed):
-            raise RuntimeError(f"the runner told of {len(outcomes)} of {len(claimed)} runs")
+            told = {}
+            for number, outcome in first.runner.run([one.request for one in claimed], stop, first.data_dir):
+                told[number] = outcome
+                one = claimed[number]
+                if not (isinstance(outcome, CheckpointError) and _can_start_afresh(one)):
+                    one.end(outcome)
+            stop.heard(told.values())
+        if len(told) != len(claimed):
+            raise RuntimeError(f"the runner told of {len(told)} of {len(claimed)} runs")
     except Exception as error:  # nothing could be begun with, or the program that they share has failed
         if stop.number is not None:
             return StoppedError(f"stopped, while the run failed: {error}", stop.number)
         # Its frames would keep all that they hold in memory while the runs are tried alone.
         return error if len(claimed) == 1 else error.with_traceback(None)
-    for one, outcome in zip(claimed, outcomes, strict=True):
-        if one.result is None and not (isinstance(outcome, CheckpointError) and _can_start_afresh(one)):
-            one.end(outcome)
     return None
 
 

@@ -38,17 +38,18 @@ def train(
 
     from seedspread.presets import read_config
     from seedspread.training.allocator import keep_freed_memory
-    from seedspread.training.display import Display, Several, TensorBoard
+    from seedspread.training.callbacks import CallbackList
+    from seedspread.training.display import Display, TensorBoard
     from seedspread.training.run import default_folder
-    from seedspread.training.run import train as carry_out
+    from seedspread.training.run import train as train_run
 
     chosen = [*(settings or []), *([f"seeds.run={seed}"] if seed is not None else [])]
     run = read_config(config, chosen)
     keep_freed_memory()
     with ExitStack() as stack:
         display = stack.enter_context(Display(run, Console(stderr=True)))
-        watcher = Several(display, *([TensorBoard(tensorboard)] if tensorboard else []))
-        result = carry_out(run, out, resume=resume, data_dir=data_dir, watcher=watcher)
+        callback = CallbackList(display, *([TensorBoard(tensorboard)] if tensorboard else []))
+        result = train_run(run, out, resume=resume, data_dir=data_dir, callback=callback)
     folder = out or default_folder(result.key)
     typer.echo(jsonlib.dumps(result.values(), indent=2) if json else _summary(result, folder))
 

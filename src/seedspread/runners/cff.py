@@ -1,7 +1,7 @@
 """The paper's training as a runner: Contrastive Forward-Forward learning of a Vision Transformer."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -104,13 +104,15 @@ class CffRunner:
         """Several where a step is small."""
         return worthwhile(parameters)
 
-    def run(self, requests: Sequence[RunRequest], stop: StopRequest, data_dir: Path | None) -> list[object]:
+    def run(
+        self, requests: Sequence[RunRequest], stop: StopRequest, data_dir: Path | None
+    ) -> Iterator[tuple[int, object]]:
         """Trains them as one program."""
         from seedspread.training.allocator import keep_freed_memory  # noqa: PLC0415 - needs torch
         from seedspread.training.run import train_many  # noqa: PLC0415
 
         keep_freed_memory()  # a worker trains, and does nothing else
-        return list(train_many([_complete(one) for one in requests], stop, resume=True, data_dir=data_dir))
+        return train_many([_complete(one) for one in requests], stop, resume=True, data_dir=data_dir)
 
 
 def seeded(config: RunConfig, seed: int) -> RunConfig:

@@ -5,7 +5,7 @@ implements `Runner` gets plans, leases, engines, resuming and the store for it. 
 processes and compared with others: it can be pickled and hashed, as a frozen dataclass of plain values can.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -68,7 +68,9 @@ class Runner(Protocol):
     def group_size(self, parameters: Any) -> int:
         """How many of a group are worth running together."""
 
-    def run(self, requests: Sequence[RunRequest], stop: StopRequest, data_dir: Path | None) -> list[object]:
+    def run(
+        self, requests: Sequence[RunRequest], stop: StopRequest, data_dir: Path | None
+    ) -> Iterator[tuple[int, object]]:
         """Runs runs that may be run together, and leaves their records.
 
         A record is what `RunFolder.finish` writes: a result with `format`, `runner`, `key`, `metrics` and
@@ -77,7 +79,8 @@ class Runner(Protocol):
         now and then how far it is (`RunFolder.beat`): that is what people see as progress. When `stop` is set
         each run leaves what it can be resumed from and ends with `StoppedError`.
 
-        Returns:
-            of each its result, or the exception that it ended with; one that fails leaves the others alone.
-            An exception that is raised instead means that together they could not be run at all.
+        Yields:
+            each run's number among the requests, and its result or the exception that it ended with, as soon
+            as that is known: then the run is given back. One that fails leaves the others alone. An exception
+            that is raised instead means that those of which nothing was told could not be run together.
         """

@@ -17,7 +17,6 @@ class RunRequest:
         key: what the run was planned as; another one, because its inputs are others, is refused.
         guard: is called before every write, and raises if the folder is no longer this process's to write to.
         threads: CPU threads, if the parameters leave them open; a run that has begun keeps its own.
-        on_end: is told what became of the run, its result or an exception, as soon as that is known.
     """
 
     parameters: Any
@@ -26,4 +25,3 @@ class RunRequest:
     key: str | None = None
     guard: Callable[[], None] | None = None
     threads: int | None = None
-    on_end: Callable[[object], None] = lambda _: None

@@ -36,7 +36,7 @@ class AdamW:
         self._squares = [torch.zeros_like(p) for p in parameters]
         self._steps = [torch.zeros((), dtype=torch.float32, device=p.device) for p in parameters]
 
-    def clear(self) -> None:
+    def zero_grad(self) -> None:
         """Forgets the gradients."""
         for parameter in self.parameters:
             parameter.grad = None
@@ -62,14 +62,14 @@ class AdamW:
             maximize=False,
         )
 
-    def tensors(self, prefix: str, some: slice = slice(None)) -> dict[str, Tensor]:
+    def state_dict(self, prefix: str, some: slice = slice(None)) -> dict[str, Tensor]:
         """Copies of the state of some of the parameters, by their numbers among these."""
         return {f"{prefix}.{name}": tensor.clone() for name, tensor in self._state(some).items()}
 
-    def load(self, prefix: str, tensors: dict[str, Tensor], some: slice = slice(None)) -> None:
+    def load_state_dict(self, prefix: str, state: dict[str, Tensor], some: slice = slice(None)) -> None:
         """Puts the state of some of the parameters back."""
         for name, tensor in self._state(some).items():
-            tensor.copy_(tensors[f"{prefix}.{name}"])
+            tensor.copy_(state[f"{prefix}.{name}"])
 
     def _state(self, some: slice) -> dict[str, Tensor]:
         kinds = {"exp_avg": self._means, "exp_avg_sq": self._squares, "step": self._steps}

@@ -11,6 +11,7 @@ from rich.table import Table
 
 from seedspread.config import RunConfig
 from seedspread.errors import SeedspreadError, require_extra
+from seedspread.training.callbacks import Callback
 
 # Plain lines come at most this often, so that a log of 600 epochs stays readable.
 _SECONDS_BETWEEN_LINES = 2.0
@@ -20,7 +21,7 @@ class DisplayError(SeedspreadError):
     """Curves cannot be written where they were asked for."""
 
 
-class Display:
+class Display(Callback):
     """Shows stage, epoch, images per second, time left, per-layer loss and rate, validation accuracy."""
 
     def __init__(self, config: RunConfig, console: Console) -> None:
@@ -109,7 +110,7 @@ def _numbers(name: str, values: list[float]) -> str:
     return " ".join(_number(name, value) for value in values)
 
 
-class TensorBoard:
+class TensorBoard(Callback):
     """Writes the same curves for TensorBoard."""
 
     def __init__(self, folder: Path) -> None:
@@ -121,29 +122,9 @@ class TensorBoard:
         except OSError as error:
             raise DisplayError(f"--tensorboard {folder}: {error.strerror}; name a folder") from error
 
-    def on_batch(self, stage: str, epoch: int, batch: int, images: int) -> None:
-        """Nothing: curves are by epoch."""
-
     def on_epoch(self, stage: str, epoch: int, values: dict[str, list[float]]) -> None:
         """A point for every layer's curve."""
         for name, by_layer in values.items():
             for layer, value in enumerate(by_layer):
                 self._writer.add_scalar(f"{stage}/{name}/layer{layer}", value, epoch)
         self._writer.flush()
-
-
-class Several:
-    """Tells several watchers."""
-
-    def __init__(self, *watchers: Display | TensorBoard) -> None:
-        self._watchers = watchers
-
-    def on_batch(self, stage: str, epoch: int, batch: int, images: int) -> None:
-        """Tells all."""
-        for watcher in self._watchers:
-            watcher.on_batch(stage, epoch, batch, images)
-
-    def on_epoch(self, stage: str, epoch: int, values: dict[str, list[float]]) -> None:
-        """Tells all."""
-        for watcher in self._watchers:
-            watcher.on_epoch(stage, epoch, values)

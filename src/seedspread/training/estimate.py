@@ -10,10 +10,10 @@ from seedspread.config import RunConfig
 from seedspread.data.catalogue import source_named
 from seedspread.data.loader import Batch
 from seedspread.model import ViT
-from seedspread.training.encoder import Encoder
+from seedspread.training.layerwise import LayerwiseModel
 from seedspread.training.records import EpochSums
 from seedspread.training.run import choose_device
-from seedspread.training.together import trainer_of
+from seedspread.training.trainer import trainer_of
 
 # Images of the step that is measured; cost per image hardly depends on it.
 _IMAGES = 32
@@ -53,14 +53,14 @@ def _images(config: RunConfig) -> float:
 
 def _seconds_per_image(config: RunConfig) -> float:
     device = choose_device(config.runtime.device)
-    model = config.model
+    shape = config.model
     classes = len(source_named(config.data.name).classes)
-    encoder = Encoder(config, ViT.from_config(model, classes).to(device))
+    model = LayerwiseModel(config, ViT.from_config(shape, classes).to(device))
     generator = torch.Generator().manual_seed(0)
-    images = torch.randn(encoder.views * _IMAGES, *model.image_shape, generator=generator).to(device)
-    labels = torch.arange(_IMAGES).remainder(classes).repeat(encoder.views).to(device)
+    images = torch.randn(model.views * _IMAGES, *shape.image_shape, generator=generator).to(device)
+    labels = torch.arange(_IMAGES).remainder(classes).repeat(model.views).to(device)
     batch = Batch(images, labels, torch.arange(_IMAGES))
-    trainer, sums = trainer_of([encoder]), EpochSums.empty(model.depth, device)
+    trainer, sums = trainer_of([model]), EpochSums.empty(shape.depth, device)
     times = []
     for _ in range(3):
         start = time.perf_counter()

@@ -19,9 +19,11 @@ from seedspread.objective.loss import unit_vectors
 from seedspread.objective.schedule import layer_margins
 from seedspread.runs.folder import RunFolder
 from seedspread.runs.record import FORMAT, RecordError
-from seedspread.training.encoder import Encoder, Trainer
-from seedspread.training.probe import Features
+from seedspread.training.features import Features
+from seedspread.training.features import features as layer_features
+from seedspread.training.layerwise import LayerwiseModel
 from seedspread.training.records import EpochSums, History
+from seedspread.training.trainer import Trainer
 
 # Features of all images this alike are one point.
 _ALIKE = 0.999
@@ -130,17 +132,17 @@ class Diagnostics:
     gradient_norms: list[float]
 
 
-def final_diagnostics(trainer: Trainer, encoder: Encoder, batches: Loader) -> Diagnostics:
+def final_diagnostics(trainer: Trainer, model: LayerwiseModel, batches: Loader) -> Diagnostics:
     """One more pass over the training batches, in an epoch of its own that no training has seen."""
-    depth = len(encoder.margins)
+    depth = len(model.margins)
     histograms, rates, norms = [], [], []
-    for number, batch in enumerate(batches.epoch(encoder.config.training.epochs)):
+    for number, batch in enumerate(batches.epoch(model.config.training.epochs)):
         if number == 0:
             sums = EpochSums.empty(depth, batch.images.device)
             trainer.step([batch], 0, [sums], update=False)
             norms = sums.gradient_norm.tolist()
-        features = encoder.features(batch.images)
-        seen = [pair_statistics(x, batch.labels, m) for x, m in zip(features, encoder.margins, strict=True)]
+        features = layer_features(model, batch.images)
+        seen = [pair_statistics(x, batch.labels, m) for x, m in zip(features, model.margins, strict=True)]
         histograms.append(torch.stack([one.histogram for one in seen]))
         rates.append([one.clamp_activation_rate for one in seen])
     mean = torch.tensor(rates, dtype=torch.float64).mean(dim=0).tolist()

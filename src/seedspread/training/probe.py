@@ -7,51 +7,12 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from seedspread.config import RunConfig
-from seedspread.data.dataset import Dataset, Part, pipeline
+from seedspread.data.dataset import Dataset, pipeline
 from seedspread.data.loader import Loader
 from seedspread.training.adamw import AdamW
 from seedspread.training.checkpoint import load_module, module_tensors
-from seedspread.training.encoder import Encoder
+from seedspread.training.features import Features
 from seedspread.training.randomness import drawn_from, head_seed, probe_seeds
-
-# Images per forward pass where nothing is trained.
-_EVALUATION_BATCH = 500
-
-
-class Features:
-    """The frozen encoder's un-augmented features of each part, computed when first asked for."""
-
-    def __init__(self, encoder: Encoder, dataset: Dataset) -> None:
-        self._encoder = encoder
-        self._dataset = dataset
-        self._known: dict[str, Tensor] = {}
-
-    def of(self, part: str) -> Tensor:
-        """`(P, N, d)` float32: the probed layers' features of the `train`, `validation` or `test` part."""
-        if part not in self._known:
-            images: Part = getattr(self._dataset, part)
-            loader = Loader(
-                images,
-                (),
-                self._dataset.source.mean,
-                self._dataset.source.std,
-                _EVALUATION_BATCH,
-                order="given",
-            )
-            seen = [self.encode(batch.images) for batch in loader.epoch(0)]
-            self._known[part] = torch.cat(seen, dim=1)
-        return self._known[part]
-
-    def forget(self) -> None:
-        """Lets the features go."""
-        self._known.clear()
-
-    @torch.no_grad()
-    def encode(self, images: Tensor) -> Tensor:
-        """The probed layers' features of a batch, `(P, B, d)`."""
-        features = self._encoder.features(images)
-        probed = features if self._encoder.config.probe.layers == "all" else features[-1:]
-        return torch.stack(probed)
 
 
 class Probe:
@@ -102,7 +63,7 @@ class Probe:
                 yield self._features.encode(batch.images), batch.labels
 
     def _step(self, inputs: Tensor, labels: Tensor) -> None:
-        self._optimiser.clear()
+        self._optimiser.zero_grad()
         losses = [cross_entropy(head(x), labels) for head, x in zip(self._heads, inputs, strict=True)]
         torch.stack(losses).sum().backward()  # type: ignore[no-untyped-call]
         self._optimiser.step()
@@ -135,7 +96,7 @@ class Probe:
         return {
             **module_tensors("probe.heads", self._heads),
             **module_tensors("probe.best", self._best),
-            **self._optimiser.tensors("probe.optimiser"),
+            **self._optimiser.state_dict("probe.optimiser"),
             "probe.best_accuracy": self.best_accuracy.clone(),
             "probe.best_epoch": self.best_epoch.clone(),
         }
@@ -144,7 +105,7 @@ class Probe:
         """Puts it back."""
         load_module("probe.heads", self._heads, tensors)
         load_module("probe.best", self._best, tensors)
-        self._optimiser.load("probe.optimiser", tensors)
+        self._optimiser.load_state_dict("probe.optimiser", tensors)
         self.best_accuracy = tensors["probe.best_accuracy"].clone()
         self.best_epoch = tensors["probe.best_epoch"].clone()
 

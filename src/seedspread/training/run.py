@@ -14,9 +14,10 @@ from seedspread.presets import ConfigError, to_toml
 from seedspread.runs.folder import RunFolder, RunFolderError
 from seedspread.runs.request import RunRequest
 from seedspread.stopping import StoppedError, StopRequest, stop_requests
-from seedspread.training.member import Member, NoWatcher, Watcher
+from seedspread.training.callbacks import Callback
+from seedspread.training.loop import run_to_completion
 from seedspread.training.outcome import RunResult
-from seedspread.training.together import carry_out
+from seedspread.training.state import TrainingRun
 
 
 def train(
@@ -25,20 +26,20 @@ def train(
     *,
     resume: bool = False,
     data_dir: Path | None = None,
-    watcher: Watcher | None = None,
+    callback: Callback | None = None,
 ) -> RunResult:
-    """Carries out a run and returns its result.
+    """Trains a run and returns its result.
 
     Args:
         config: what the run is.
         out: its folder; the default is `default_folder`.
         resume: go on from a checkpoint where there is one, and return a result that is there already.
         data_dir: the data folder.
-        watcher: is told of batches and epochs.
+        callback: is told of batches and epochs.
     """
     with stop_requests() as stop:
-        (ended,) = train_many(
-            [RunRequest(config, out)], stop, resume=resume, data_dir=data_dir, watcher=watcher
+        ((_, ended),) = train_many(
+            [RunRequest(config, out)], stop, resume=resume, data_dir=data_dir, callback=callback
         )
         stop.heard([ended])
     if isinstance(ended, Exception):
@@ -52,8 +53,8 @@ def train_many(
     *,
     resume: bool = False,
     data_dir: Path | None = None,
-    watcher: Watcher | None = None,
-) -> list[RunResult | Exception]:
+    callback: Callback | None = None,
+) -> Iterator[tuple[int, RunResult | Exception]]:
     """Trains runs on one dataset, those that may be (`stacking.stack_of`) as one program.
 
     Args:
@@ -61,13 +62,13 @@ def train_many(
         stop: a wish to stop, which is heard after every batch.
         resume: as in `train`.
         data_dir: the data folder.
-        watcher: is told of batches and epochs.
+        callback: is told of batches and epochs.
 
-    Returns:
-        of each its result, or why it has none; one that fails leaves the others alone.
+    Yields:
+        as soon as a run has ended its number among the requests, and its result or why it has none; one that
+        fails leaves the others alone.
     """
     config: RunConfig = requests[0].parameters
-    watching = watcher or NoWatcher()
     shared = {
         (r.parameters.data.model_copy(update={"augment": None}), r.parameters.runtime.device)
         for r in requests  # each augments its images itself
@@ -77,22 +78,26 @@ def train_many(
     check_shape(config)
     device = choose_device(config.runtime.device)
     dataset = load(config.data, data_dir).to(device)
-    opened = [_open(request, dataset, stop, watching, resume=resume) for request in requests]
-    members = [one for one in opened if isinstance(one, Member)]
+    runs: dict[TrainingRun, int] = {}
+    for number, request in enumerate(requests):
+        opened = _open(request, dataset, resume=resume)
+        if isinstance(opened, TrainingRun):
+            runs[opened] = number
+        else:
+            yield number, opened
     try:
-        for threads in {member.threads for member in members}:
+        for threads in {run.threads for run in runs}:
             with _threads(threads):
-                carry_out([member for member in members if member.threads == threads], watching)
+                of_these = [run for run in runs if run.threads == threads]
+                for run, outcome in run_to_completion(of_these, stop, callback or Callback()):
+                    yield runs[run], outcome
     except Exception as error:
         if stop.number is not None:
             raise StoppedError(f"stopped, while the run failed: {error}", stop.number) from error
         raise
-    return [one.outcome if isinstance(one, Member) else one for one in opened]
 
 
-def _open(
-    request: RunRequest, dataset: Dataset, stop: StopRequest, watcher: Watcher, *, resume: bool
-) -> Member | RunResult | Exception:
+def _open(request: RunRequest, dataset: Dataset, *, resume: bool) -> TrainingRun | RunResult | Exception:
     """A run to go on with, a result that is there already, or why there is neither."""
     config: RunConfig = request.parameters
     key = run_key(config, dataset.fingerprint)
@@ -105,7 +110,7 @@ def _open(
         folder = RunFolder(request.folder or default_folder(key), key, request.guard)
         if folder.open(to_toml(config), resume=resume):
             return RunResult.read(folder.path)
-        return Member(config, dataset, folder, stop, watcher, request.on_end)
+        return TrainingRun(config, dataset, folder)
     except Exception as error:  # one failure never stops the others
         return error
 

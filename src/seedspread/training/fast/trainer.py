@@ -1,11 +1,11 @@
 """Runs of one shape, trained layer by layer as one program: weights stacked, each run with its own numbers.
 
-`plain.py` is the definition; this computes the same gradients sooner (see `block.py`). A batch goes through a
-layer in slices. The loss needs the pooled features of the whole batch and nothing else of it: it gives the
-gradient by all of them at once, and each slice takes its part back through the layer.
+`training/autograd.py` is the definition; this computes the same gradients sooner (see `block.py`). A batch
+goes through a layer in slices. The loss needs the pooled features of the whole batch and nothing else of it:
+it gives the gradient by all of them at once, and each slice takes its part back through the layer.
 
 On a CPU with one thread a run's numbers are the same, to the bit, whichever runs it is stacked with, and if
-it is alone; elsewhere runs are not stacked (`together.py`).
+it is alone; elsewhere runs are not stacked (`stacking.py`).
 """
 
 from collections.abc import Callable, Sequence
@@ -15,34 +15,40 @@ import torch
 from torch import Tensor, nn
 
 from seedspread.data.loader import Batch
-from seedspread.objective.stacked import StackedPairs, stacked_loss
-from seedspread.training.block import Block, Embedding, block_weights, embed, embedding_weights, encode
-from seedspread.training.encoder import Encoder, optimiser_of, slices
+from seedspread.training.fast.block import (
+    Block,
+    Embedding,
+    embed,
+    encode,
+    folded_weights,
+    layer_parameters,
+    slices,
+)
+from seedspread.training.fast.loss import StackedPairs, stacked_loss
+from seedspread.training.layerwise import LayerwiseModel, optimiser_of
 from seedspread.training.records import EpochSums
 
 # Numbers of an attention matrix that go through a layer at once: runs are taken together up to this size.
 _AT_ONCE = 2**21
 
 
-class Stack:
-    """Several encoders in one; the models' parameters become views of the stack's.
+class StackedTrainer:
+    """Trains several models in one; their parameters become views of the stack's.
 
     Attributes:
-        encoders: of the runs, which differ in seeds and margins only.
-        layers: each layer's parameters by name, `(R, ...)`.
+        models: of the runs, which differ in seeds and margins only.
+        layers: each layer's parameters, `(R, ...)`, in the order of the model's own.
     """
 
-    def __init__(self, encoders: Sequence[Encoder]) -> None:
-        self.encoders = encoders
-        self.layers = [_stacked(layers) for layers in zip(*(e.model.layers for e in encoders), strict=True)]
-        self._config = encoders[0].config
+    def __init__(self, models: Sequence[LayerwiseModel]) -> None:
+        self.models = models
+        self._config = models[0].config
+        # By layer and run.
+        self._own = list(zip(*(layer_parameters(model.vit) for model in models), strict=True))
+        self.layers = [_stacked(runs) for runs in self._own]
         # Over each run's own parameters: an element's place in a vector register then does not depend on R.
-        self._own = [
-            [list(encoder.model.layers[layer].parameters()) for encoder in encoders]
-            for layer in range(len(self.layers))
-        ]
         self._optimisers = [
-            optimiser_of(self._config, [parameter for run in own for parameter in run]) for own in self._own
+            optimiser_of(self._config, [parameter for run in runs for parameter in run]) for runs in self._own
         ]
 
     def step(
@@ -53,10 +59,10 @@ class Stack:
         pairs = StackedPairs.of(torch.stack([batch.labels for batch in batches]), torch.float32)
         positive_pairs = pairs.pairs
         for layer, optimiser in enumerate(self._optimisers):
-            for parameter in self.layers[layer].values():
+            for parameter in self.layers[layer]:
                 parameter.grad = None
             passes = self._forward(layer, tokens)
-            specs = [encoder.losses[layer].spec for encoder in self.encoders]
+            specs = [model.losses[layer].spec for model in self.models]
             found = stacked_loss(torch.cat([one.pooled() for one in passes]), pairs, specs)
             # What is handed on is computed before the step.
             if layer + 1 < len(self.layers):
@@ -78,7 +84,7 @@ class Stack:
         together = max(1, _AT_ONCE // (size * model.heads * model.tokens**2))
         last = layer + 1 == len(self.layers)
         return [
-            _Pass(self.encoders[0], runs, part, hand_on=not last)
+            _Pass(self.models[0], runs, part, hand_on=not last)
             for runs, part in zip(
                 _parts(self.layers[layer], together), torch.split(tokens, together), strict=True
             )
@@ -86,7 +92,7 @@ class Stack:
 
     def _hand_out(self, layer: int) -> None:
         """Gives each run's parameters their part of the gradients, as views."""
-        stacked = [parameter.grad for parameter in self.layers[layer].values()]
+        stacked = [parameter.grad for parameter in self.layers[layer]]
         for run, own in enumerate(self._own[layer]):
             for parameter, gradient in zip(own, stacked, strict=True):
                 parameter.grad = None if gradient is None else gradient[run]
@@ -96,19 +102,18 @@ class Stack:
         count = len(self.layers[layer])
         return slice(run * count, (run + 1) * count)
 
-    def tensors(self, run: int) -> dict[str, Tensor]:
+    def state_dict(self, run: int) -> dict[str, Tensor]:
         """What a run's checkpoint needs of the optimisers, named as if it were alone."""
         return {
             name: tensor
             for layer, optimiser in enumerate(self._optimisers)
-            for name, tensor in optimiser.tensors(f"optimiser.{layer}", self._of_run(layer, run)).items()
+            for name, tensor in optimiser.state_dict(f"optimiser.{layer}", self._of_run(layer, run)).items()
         }
 
-    def load(self, checkpoints: Sequence[dict[str, Tensor]]) -> None:
-        """Puts the optimisers back, from the checkpoints of all runs."""
+    def load_state_dict(self, run: int, state: dict[str, Tensor]) -> None:
+        """Puts a run's part of the optimisers back."""
         for layer, optimiser in enumerate(self._optimisers):
-            for run, tensors in enumerate(checkpoints):
-                optimiser.load(f"optimiser.{layer}", tensors, self._of_run(layer, run))
+            optimiser.load_state_dict(f"optimiser.{layer}", state, self._of_run(layer, run))
 
 
 @cache
@@ -117,27 +122,25 @@ def _encode(compiled: bool) -> Callable[..., tuple[Tensor, Tensor | None]]:
     return torch.compile(encode, dynamic=False) if compiled else encode
 
 
-def _stacked(layers: Sequence[nn.Module]) -> dict[str, nn.Parameter]:
-    """One layer's parameters of all runs; the modules' own become views of them."""
-    named = [dict(layer.named_parameters()) for layer in layers]
-    stacked = {name: nn.Parameter(torch.stack([own[name].detach() for own in named])) for name in named[0]}
-    for run, own in enumerate(named):
-        for name, parameter in own.items():
-            parameter.data = stacked[name].data[run]
+def _stacked(runs: Sequence[Sequence[nn.Parameter]]) -> list[nn.Parameter]:
+    """One layer's parameters of all runs; the runs' own become views of them."""
+    stacked = []
+    for own in zip(*runs, strict=True):
+        together = nn.Parameter(torch.stack([parameter.detach() for parameter in own]))
+        for run, parameter in enumerate(own):
+            parameter.data = together.data[run]
+        stacked.append(together)
     return stacked
 
 
-def _parts(parameters: dict[str, nn.Parameter], size: int) -> list[dict[str, Tensor]]:
+def _parts(parameters: Sequence[nn.Parameter], size: int) -> list[tuple[Tensor, ...]]:
     """The parameters of `size` runs at a time."""
-    split = {name: torch.split(parameter, size) for name, parameter in parameters.items()}
-    return [dict(zip(split, own, strict=True)) for own in zip(*split.values(), strict=True)]
+    return list(zip(*(torch.split(parameter, size) for parameter in parameters), strict=True))
 
 
-def _norms(parameters: dict[str, nn.Parameter]) -> Tensor:
+def _norms(parameters: Sequence[nn.Parameter]) -> Tensor:
     """`(R,)`, the gradient norm of a layer (Eq. grad_norm) in each run, left on the device."""
-    each = [
-        torch.linalg.vector_norm(p.grad.flatten(1), dim=1) for p in parameters.values() if p.grad is not None
-    ]
+    each = [torch.linalg.vector_norm(p.grad.flatten(1), dim=1) for p in parameters if p.grad is not None]
     norms: Tensor = torch.linalg.vector_norm(torch.stack(each, dim=1), dim=1)
     return norms
 
@@ -156,11 +159,13 @@ class _Pass:
         tokens: `(C, N, ...)`, the layer's input.
     """
 
-    def __init__(self, encoder: Encoder, named: dict[str, Tensor], tokens: Tensor, *, hand_on: bool) -> None:
+    def __init__(
+        self, model: LayerwiseModel, parameters: Sequence[Tensor], tokens: Tensor, *, hand_on: bool
+    ) -> None:
         self.tokens = tokens
-        self._config = config = encoder.config
-        self._precision = encoder.precision
-        embedding, block = embedding_weights(named), block_weights(named, config.model.heads)
+        self._config = config = model.config
+        self._precision = model.precision
+        embedding, block = folded_weights(parameters, config.model.heads)
         self._folded = [*(embedding or ()), *block]
         # The graph of a slice ends here; what reaches these is sent on to the parameters once.
         self._leaves = [weight.detach().requires_grad_() for weight in self._folded]

@@ -13,31 +13,33 @@ The same functions as `model.py`, whose modules are the definition, rearranged f
 Weights have a first axis R, the runs; products are batched over it. Nothing of one run enters another.
 """
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import gelu, layer_norm
 
-from seedspread.config import ModelConfig
+from seedspread.config import RunConfig
+from seedspread.model import ViT
 
 # Numbers of an attention matrix that a CPU's cache holds beside all else: 2 MB.
 _CACHED = 2**19
 
 
 class Embedding(NamedTuple):
-    """Weights of the patch embedding.
+    """Weights of the patch embedding, in the module's order.
 
     Attributes:
+        position: `(R, 1, T, d)`.
         weight: `(R, d, C p p)`.
         bias: `(R, d)`.
-        position: `(R, T, d)`.
     """
 
+    position: Tensor
     weight: Tensor
     bias: Tensor
-    position: Tensor
 
 
 class Block(NamedTuple):
@@ -64,39 +66,48 @@ class Block(NamedTuple):
     down_bias: Tensor
 
 
-def embedding_weights(named: Mapping[str, Tensor]) -> Embedding | None:
-    """Those of layer 0, from its stacked parameters by name; None for another layer."""
-    if "0.position" not in named:
-        return None
-    return Embedding(named["0.project.weight"], named["0.project.bias"], named["0.position"].squeeze(1))
+def layer_parameters(model: ViT) -> list[list[nn.Parameter]]:
+    """Each layer's parameters, in the order of `layer.parameters()`, by which checkpoints number them."""
+    first: Any = model.layers[0]  # torch does not say what a sequence holds
+    embedding, block = first
+    layers = [_block_parameters(one) for one in (block, *model.layers[1:])]
+    layers[0] = [embedding.position, embedding.project.weight, embedding.project.bias, *layers[0]]
+    return layers
 
 
-def block_weights(named: Mapping[str, Tensor], heads: int) -> Block:
-    """A layer's stacked parameters by name, folded; gradients by what is returned flow back to them."""
-    at = "1." if "0.position" in named else ""
-    into, into_bias = _folded(named, f"{at}attention.0", f"{at}attention.1.into")
-    up, up_bias = _folded(named, f"{at}mlp.0", f"{at}mlp.1")
+def _block_parameters(block: Any) -> list[nn.Parameter]:
+    norm1, attention = block.attention
+    norm2, up, _, down = block.mlp
+    modules = (norm1, attention.into, attention.out, norm2, up, down)
+    return [parameter for module in modules for parameter in (module.weight, module.bias)]
+
+
+def folded_weights(parameters: Sequence[Tensor], heads: int) -> tuple[Embedding | None, Block]:
+    """A layer's parameters, `(R, ...)` each, as `encode` takes them; gradients flow back to the parameters.
+
+    Only layer 0 has an embedding.
+    """
+    *embedding, g1, b1, into, into_bias, out, out_bias, g2, b2, up, up_bias, down, down_bias = parameters
+    into, into_bias = _folded(g1, b1, into, into_bias)
+    up, up_bias = _folded(g2, b2, up, up_bias)
     dim = into.shape[-1]
     scale = torch.ones(3 * dim, dtype=into.dtype, device=into.device)
     scale[:dim] = (dim // heads) ** -0.5
-    return Block(
-        into=into * scale[:, None],
-        into_bias=into_bias * scale,
-        out=named[f"{at}attention.1.out.weight"],
-        out_bias=named[f"{at}attention.1.out.bias"],
-        up=up,
-        up_bias=up_bias,
-        down=named[f"{at}mlp.3.weight"],
-        down_bias=named[f"{at}mlp.3.bias"],
-    )
+    into, into_bias = into * scale[:, None], into_bias * scale
+    block = Block(into, into_bias, out, out_bias, up, up_bias, down, down_bias)
+    return Embedding(*embedding) if embedding else None, block
 
 
-def _folded(named: Mapping[str, Tensor], norm: str, linear: str) -> tuple[Tensor, Tensor]:
+def _folded(g: Tensor, b: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
     """W (g x + b) + c = (W g) x + (W b + c)."""
-    weight = named[f"{linear}.weight"]
     # A product of a matrix and a vector would round differently in a stack of one.
-    shift = (weight * named[f"{norm}.bias"][:, None, :]).sum(dim=2)
-    return weight * named[f"{norm}.weight"][:, None, :], named[f"{linear}.bias"] + shift
+    shift = (weight * b[:, None, :]).sum(dim=2)
+    return weight * g[:, None, :], bias + shift
+
+
+def slices(config: RunConfig, views: Tensor, dim: int) -> tuple[Tensor, ...]:
+    """What goes through a layer at a time, in parts of even size: a single view would round otherwise."""
+    return torch.tensor_split(views, math.ceil(views.shape[dim] / config.runtime.slice_images), dim)
 
 
 def embed(images: Tensor, weights: Embedding, patch: int, precision: torch.dtype) -> Tensor:
@@ -105,7 +116,7 @@ def embed(images: Tensor, weights: Embedding, patch: int, precision: torch.dtype
     patches = images.unfold(3, patch, patch).unfold(4, patch, patch)  # (R, B, C, H/p, W/p, p, p)
     flat = patches.permute(0, 1, 3, 4, 2, 5, 6).flatten(4).flatten(1, 3).to(precision)
     projected = _linear(flat, weights.weight, weights.bias)
-    return projected.relu().view(runs, batch, -1, projected.shape[-1]) + weights.position[:, None]
+    return projected.relu().view(runs, batch, -1, projected.shape[-1]) + weights.position
 
 
 def encode(
@@ -139,19 +150,22 @@ def encode(
         return pooled, attended + _linear(active, weights.down, weights.down_bias).view(tokens.shape)
 
 
-def features(
-    layers: Sequence[Mapping[str, Tensor]], images: Tensor, model: ModelConfig, precision: torch.dtype
-) -> list[Tensor]:
-    """The mean over tokens after every layer, each `(R, B, d)`, of images `(R, B, C, H, W)`."""
-    blocks = [block_weights(named, model.heads) for named in layers]
-    embedding = embedding_weights(layers[0])
-    tokens = images if embedding is None else embed(images, embedding, model.patch_size, precision)
-    pooled = []
-    for block in blocks:
-        mean, handed_on = encode(tokens, block, model.heads, precision, hand_on=block is not blocks[-1])
-        pooled.append(mean)
-        tokens = tokens if handed_on is None else handed_on
-    return pooled
+@torch.no_grad()
+def features(model: ViT, images: Tensor, config: RunConfig, precision: torch.dtype) -> list[Tensor]:
+    """The mean over tokens after every layer, each `(B, d)` float32, of images `(B, C, H, W)`."""
+    heads = config.model.heads
+    layers = [folded_weights([p[None] for p in own], heads) for own in layer_parameters(model)]
+    parts = []
+    for part in slices(config, images[None], dim=1):
+        tokens, pooled = part, list[Tensor]()
+        for embedding, block in layers:
+            if embedding is not None:
+                tokens = embed(tokens, embedding, config.model.patch_size, precision)
+            mean, output = encode(tokens, block, heads, precision, hand_on=len(pooled) + 1 < len(layers))
+            pooled.append(mean)
+            tokens = tokens if output is None else output
+        parts.append(pooled)
+    return [torch.cat(layer, dim=1)[0] for layer in zip(*parts, strict=True)]
 
 
 def _linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:

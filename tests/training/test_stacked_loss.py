@@ -10,11 +10,10 @@ from torch import Tensor
 
 from seedspread.diagnostics import pair_statistics
 from seedspread.objective import MARGIN_TYPES, LossSpec, SupConLoss
-from seedspread.objective import stacked as module
 from seedspread.objective.margins import margin_named
-from seedspread.objective.stacked import StackedPairs, stacked_loss
-
-from .batches import batches, random_batch
+from seedspread.training.fast import loss as module
+from seedspread.training.fast.loss import StackedPairs, stacked_loss
+from tests.objective.batches import batches, random_batch
 
 SPECS = st.builds(
     LossSpec,

@@ -1,4 +1,4 @@
-"""Stage 1 as it is defined, through autograd, by one of three rules; `stack.py` is the fast way."""
+"""Stage 1 as it is defined, through autograd, by one of three rules; `fast/` is the fast way."""
 
 from collections.abc import Sequence
 
@@ -8,27 +8,27 @@ from torch import Tensor, nn
 from seedspread.data.loader import Batch
 from seedspread.diagnostics import pair_statistics
 from seedspread.objective import PairStatistics
-from seedspread.training.encoder import Encoder, optimiser_of
+from seedspread.training.layerwise import LayerwiseModel, optimiser_of
 from seedspread.training.records import EpochSums
 
 
-class Plain:
-    """Trains one encoder.
+class AutogradTrainer:
+    """Trains one model.
 
     Attributes:
-        encoder: what is trained.
+        model: what is trained.
         optimisers: one per layer (`layer_local`) or one for all.
     """
 
-    def __init__(self, encoder: Encoder) -> None:
-        self.encoder = encoder
-        self._rule = encoder.config.training.rule
-        layers = [list(layer.parameters()) for layer in encoder.model.layers]
+    def __init__(self, model: LayerwiseModel) -> None:
+        self.model = model
+        self._rule = model.config.training.rule
+        layers = [list(layer.parameters()) for layer in model.vit.layers]
         if self._rule != "layer_local":
             layers = [[parameter for layer in layers for parameter in layer]]
         if self._rule == "cross_entropy":
-            layers[0] += list(encoder.model.head.parameters())
-        self.optimisers = [optimiser_of(encoder.config, layer) for layer in layers]
+            layers[0] += list(model.vit.head.parameters())
+        self.optimisers = [optimiser_of(model.config, layer) for layer in layers]
 
     def step(
         self, batches: Sequence[Batch], number: int, sums: Sequence[EpochSums], *, update: bool = True
@@ -43,11 +43,11 @@ class Plain:
     def _layer_local(self, batch: Batch, number: int, sums: EpochSums, update: bool) -> None:
         """Each layer on the detached output of the one before; one layer's graph is alive at a time."""
         tokens, seen = batch.images, None
-        for layer, block in enumerate(self.encoder.model.layers):
-            self.optimisers[layer].clear()
-            with self.encoder.autocast():
+        for layer, block in enumerate(self.model.vit.layers):
+            self.optimisers[layer].zero_grad()
+            with self.model.autocast():
                 output = block(tokens)
-            loss, seen = self.encoder.losses[layer](output.mean(dim=1), batch.labels, return_statistics=True)
+            loss, seen = self.model.losses[layer](output.mean(dim=1), batch.labels, return_statistics=True)
             loss.backward()
             tokens = output.detach()  # computed before the step
             _add(sums, layer, number, loss, block, seen)
@@ -58,43 +58,43 @@ class Plain:
 
     def _together(self, batch: Batch, number: int, sums: EpochSums, update: bool) -> None:
         """One loss for all layers, gradients flowing through."""
-        encoder = self.encoder
-        self.optimisers[0].clear()
-        with encoder.autocast():
-            features = encoder.model.features(batch.images, stop_gradient=False)
+        model = self.model
+        self.optimisers[0].zero_grad()
+        with model.autocast():
+            features = model.vit.features(batch.images, stop_gradient=False)
         if self._rule == "end_to_end":
             seen = [
                 loss(layer, batch.labels, return_statistics=True)
-                for loss, layer in zip(encoder.losses, features, strict=True)
+                for loss, layer in zip(model.losses, features, strict=True)
             ]
             losses, statistics = [one for one, _ in seen], [one for _, one in seen]
             total = torch.stack(losses).sum()
         else:
-            total = nn.functional.cross_entropy(encoder.model.head(features[-1]).float(), batch.labels)
+            total = nn.functional.cross_entropy(model.vit.head(features[-1]).float(), batch.labels)
             losses = [total] * len(features)
             statistics = [
                 pair_statistics(layer.detach(), batch.labels, margin)
-                for layer, margin in zip(features, encoder.margins, strict=True)
+                for layer, margin in zip(features, model.margins, strict=True)
             ]
         total.backward()  # type: ignore[no-untyped-call]
-        for layer, block in enumerate(encoder.model.layers):
+        for layer, block in enumerate(model.vit.layers):
             _add(sums, layer, number, losses[layer], block, statistics[layer])
         if update:
             self.optimisers[0].step()
         sums.end_batch(statistics[0].positive_pairs, statistics[0].anchors)
 
-    def tensors(self, run: int) -> dict[str, Tensor]:
+    def state_dict(self, run: int) -> dict[str, Tensor]:
         """What the checkpoint needs of the optimisers; there is one run."""
         return {
             name: tensor
             for i, optimiser in enumerate(self.optimisers)
-            for name, tensor in optimiser.tensors(f"optimiser.{i}").items()
+            for name, tensor in optimiser.state_dict(f"optimiser.{i}").items()
         }
 
-    def load(self, checkpoints: Sequence[dict[str, Tensor]]) -> None:
+    def load_state_dict(self, run: int, state: dict[str, Tensor]) -> None:
         """Puts the optimisers back."""
         for i, optimiser in enumerate(self.optimisers):
-            optimiser.load(f"optimiser.{i}", checkpoints[0])
+            optimiser.load_state_dict(f"optimiser.{i}", state)
 
 
 def _add(

@@ -1,50 +1,31 @@
-"""An encoder: the model, its layers' losses and margins; and what it is to train one."""
+"""The model with its layers' losses and margins, and the optimiser of stage 1."""
 
-import math
 from collections.abc import Sequence
-from typing import Protocol
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from seedspread.config import RunConfig
-from seedspread.data.loader import Batch
-from seedspread.identity import has_free_margin, is_fast
+from seedspread.identity import has_free_margin
 from seedspread.model import ViT
 from seedspread.objective import SupConLoss
 from seedspread.objective.schedule import layer_margins
-from seedspread.training import block
 from seedspread.training.adamw import AdamW
-from seedspread.training.records import EpochSums
 
 
-class Trainer(Protocol):
-    """Trains encoders, each on its own batch."""
-
-    def step(
-        self, batches: Sequence[Batch], number: int, sums: Sequence[EpochSums], *, update: bool = True
-    ) -> None:
-        """Trains on one batch each and adds to the epochs' sums; without `update` it only looks."""
-
-    def tensors(self, run: int) -> dict[str, Tensor]:
-        """What a run's checkpoint needs of the optimisers."""
-
-    def load(self, checkpoints: Sequence[dict[str, Tensor]]) -> None:
-        """Puts the optimisers back, from the checkpoints of all runs."""
-
-
-class Encoder:
+class LayerwiseModel:
     """The model and its losses.
 
     Attributes:
-        model: the Vision Transformer.
+        config: of the run.
+        vit: the Vision Transformer.
         losses: of each layer.
         margins: of each layer.
     """
 
-    def __init__(self, config: RunConfig, model: ViT) -> None:
+    def __init__(self, config: RunConfig, vit: ViT) -> None:
         self.config = config
-        self.model = model
+        self.vit = vit
         objective = config.objective
         self.margins = layer_margins(config)
         # Subtraction moves the loss by a constant and no gradient (Proposition 4.1): it is trained as `none`,
@@ -72,36 +53,13 @@ class Encoder:
 
     def autocast(self) -> torch.autocast:
         """The precision of the encoder's products; the losses are computed in float32 whatever it is."""
-        device = next(self.model.parameters()).device.type
+        device = next(self.vit.parameters()).device.type
         return torch.autocast(device, torch.bfloat16, enabled=self.precision == torch.bfloat16)
 
     @property
     def precision(self) -> torch.dtype:
         """Of the encoder's products."""
         return torch.bfloat16 if self.config.runtime.precision == "bf16" else torch.float32
-
-    @torch.no_grad()
-    def features(self, images: Tensor) -> list[Tensor]:
-        """The representation of every layer, each `(B, d)` float32; nothing is trained by it."""
-        if not is_fast(self.config):
-            with self.autocast():
-                return [layer.float() for layer in self.model.features(images)]
-        layers = [{n: p[None] for n, p in layer.named_parameters()} for layer in self.model.layers]
-        parts = [
-            block.features(layers, part[None], self.config.model, self.precision)
-            for part in slices(self.config, images, dim=0)
-        ]
-        return [torch.cat(layer, dim=1)[0] for layer in zip(*parts, strict=True)]
-
-    @torch.no_grad()
-    def validation_loss(self, batch: Batch) -> Tensor:
-        """The last layer's loss on a batch of two views."""
-        return self.losses[-1](self.features(batch.images)[-1], batch.labels)  # type: ignore[no-any-return]
-
-
-def slices(config: RunConfig, views: Tensor, dim: int) -> tuple[Tensor, ...]:
-    """What goes through a layer at a time, in parts of even size: a single view would round otherwise."""
-    return torch.tensor_split(views, math.ceil(views.shape[dim] / config.runtime.slice_images), dim)
 
 
 def optimiser_of(config: RunConfig, parameters: Sequence[nn.Parameter]) -> AdamW:

@@ -1,9 +1,9 @@
 """The losses of several runs at once, with their gradient in closed form and without waiting for the device.
 
 Each run has features, labels and a margin of its own; temperature, stability and reduction are shared. The
-formulas are those of `fast.py`, on whole rows: a block of anchors meets all others at once, so one pass gives
-its share of the loss and of the gradient, in memory that grows with N. Nothing is sorted, counted on the host
-or indexed by a mask, which would stop a GPU's queue.
+formulas are those of `objective/fast.py`, on whole rows: a block of anchors meets all others at once, so one
+pass gives its share of the loss and of the gradient, in memory that grows with N. Nothing is sorted, counted
+on the host or indexed by a mask, which would stop a GPU's queue.
 """
 
 from collections.abc import Sequence
