@@ -12,7 +12,7 @@ from torch import Tensor
 
 from seedspread import ClampMonitor, SupConLoss, ViT, margin_schedule
 from seedspread.config import DataConfig
-from seedspread.data.dataset import Dataset, Part, load, pipeline
+from seedspread.data.dataset import Dataset, Split, load, pipeline
 from seedspread.data.loader import Loader
 
 EPOCHS, BATCH, DEPTH = 8, 128, 3
@@ -53,7 +53,7 @@ def train(margin_type: str, dataset: Dataset, seed: int = 1) -> tuple[ClampMonit
 def accuracy(model: ViT, dataset: Dataset) -> float:
     """The share of test images whose nearest class mean is that of their class."""
 
-    def features(part: Part) -> Tensor:
+    def features(part: Split) -> Tensor:
         loader = Loader(part, (), dataset.source.mean, dataset.source.std, 500, order="given")
         return torch.cat([model.features(batch.images)[-1] for batch in loader.epoch(0)])
 

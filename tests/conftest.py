@@ -16,7 +16,7 @@ settings.load_profile("untimed")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Beside another worker a second thread only waits for its core. Not by OMP_NUM_THREADS: what the tests
+# PaperColumns another worker a second thread only waits for its core. Not by OMP_NUM_THREADS: what the tests
 # start takes the threads that it takes anywhere.
 if "PYTEST_XDIST_WORKER" in os.environ:
     import torch

@@ -16,7 +16,7 @@ from seedspread.campaign.plan import Plan
 from seedspread.campaign.study import Study
 from seedspread.errors import SeedspreadError
 from seedspread.report.material.from_store import from_store
-from seedspread.report.material.settings import Material
+from seedspread.report.material.settings import ReportData
 from seedspread.report.page.export import write_page
 from seedspread.report.page.report import Report
 from seedspread.runs.lease import LEASE_SECONDS
@@ -116,7 +116,7 @@ def store_material(
     value: str | None = None,
     data_dir: Path | None = None,
     tell: Callable[[str], None] = lambda _: None,
-) -> Material:
+) -> ReportData:
     """What a report on a store is made of.
 
     Args:

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from seedspread.errors import one_of
 
@@ -105,7 +105,7 @@ class DataConfig(FrozenConfig):
         allow_partial: use a dataset of which only a part is there.
         limit_per_class: at most so many training images of each class, before the split.
         test_limit_per_class: likewise of the test images.
-        validation_share: the share of each class held out of the training images.
+        validation_fraction: the share of each class held out of the training images.
         split_seed: decides the split and the subsets; apart from the run's seed.
         order: `shuffled`, or `balanced`: batches that hold the classes in proportion.
         augment: a pipeline's name, a list of steps, or None for the dataset's own pipeline.
@@ -116,7 +116,9 @@ class DataConfig(FrozenConfig):
     allow_partial: bool = False
     limit_per_class: int | None = Field(default=None, ge=2)
     test_limit_per_class: int | None = Field(default=None, ge=1)
-    validation_share: float = Field(default=0.1, gt=0, lt=1)
+    validation_fraction: float = Field(
+        default=0.1, gt=0, lt=1, validation_alias=AliasChoices("validation_fraction", "validation_share")
+    )
     split_seed: int = Field(default=0, ge=0, lt=2**63)
     order: Literal["shuffled", "balanced"] = "shuffled"
     augment: str | tuple[Step, ...] | None = None
@@ -302,10 +304,10 @@ class RuntimeConfig(FrozenConfig):
             written, `fast` has fewer products and lets several runs be trained as one program
             (`docs/performance.md`). Gradients are the same to rounding; it is part of the run's identity.
             The other rules have one implementation.
-        slice_images: `fast`: at most so many views of a batch go through a layer at a time. Part of the
+        micro_batch_size: `fast`: at most so many views of a batch go through a layer at a time. Part of the
             run's identity.
-        recompute: `fast`: work each slice out again for its backward pass: less memory, more time, the same
-            bits.
+        activation_checkpointing: `fast`: work each slice out again for its backward pass: less memory, more
+            time, the same bits.
         compile: `fast`: let `torch.compile` translate the layers, which takes a compiler and a minute. The
             same numbers to rounding; part of the run's identity.
         threads: CPU threads; None takes what torch takes. Kept through every resume.
@@ -315,13 +317,17 @@ class RuntimeConfig(FrozenConfig):
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     precision: Literal["fp32", "bf16"] = "fp32"
     implementation: Literal["fast", "plain"] = "fast"
-    slice_images: int = Field(default=128, ge=2)
-    recompute: bool = False
+    micro_batch_size: int = Field(
+        default=128, ge=2, validation_alias=AliasChoices("micro_batch_size", "slice_images")
+    )
+    activation_checkpointing: bool = Field(
+        default=False, validation_alias=AliasChoices("activation_checkpointing", "recompute")
+    )
     compile: bool = False
     threads: int | None = Field(default=None, ge=1, le=1024)
     checkpoint_seconds: NotNegative = 60.0
 
-    @field_validator("slice_images", mode="before")
+    @field_validator("micro_batch_size", mode="before")
     @classmethod
     def _read_older(cls, value: object) -> object:
         """Records once had None for a batch that is not sliced, which was trained the plain way."""

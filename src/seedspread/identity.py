@@ -12,6 +12,7 @@ from seedspread.data.catalogue import source_named
 from seedspread.data.files import official_fingerprint
 from seedspread.objective.margins import Margin, margin_named
 from seedspread.runs.identity import key_of
+from seedspread.runs.record import RENAMED
 
 # By this name records tell that the paper's training ran them.
 RUNNER = "cff"
@@ -33,7 +34,7 @@ _WORDS = {
     "color_jitter": "op brightness contrast saturation hue",
 }
 # Today's name of a field, by part, and its name in descriptions where that is another one.
-_RENAMED: dict[str, dict[str, str]] = {}
+_RENAMED = {part: {new: old for old, new in names.items()} for part, names in RENAMED.items()}
 # What is no part of the identity of a run whose margin is inert.
 _SCHEDULE = ("margin_first", "margin_last", "margin_schedule", "margin_exponent")
 # What tells runs apart that can still be trained as one program.
@@ -101,8 +102,12 @@ def _implementation(config: RunConfig) -> dict[str, Any]:
     if not is_fast(config):
         return {"loss": "plain"}
     # What is translated for a forward pass by itself rounds as it likes.
-    compiled = {"compile": True, "recompute": config.runtime.recompute} if config.runtime.compile else {}
-    return {"fast": {"slice_images": config.runtime.slice_images} | compiled}
+    compiled = (
+        {"compile": True, "recompute": config.runtime.activation_checkpointing}
+        if config.runtime.compile
+        else {}
+    )
+    return {"fast": {"slice_images": config.runtime.micro_batch_size} | compiled}
 
 
 def is_fast(config: RunConfig) -> bool:
@@ -130,7 +135,7 @@ def _objective(config: RunConfig) -> dict[str, Any] | None:
     if config.training.rule == "cross_entropy":
         return None
     drop: tuple[str, ...] = () if margin_of(config).is_sharp else ("margin_sharpness",)
-    if has_free_margin(config):
+    if margin_is_inert(config):
         drop += _SCHEDULE
     elif config.objective.margin_schedule == "linear":
         drop += ("margin_exponent",)
@@ -143,7 +148,7 @@ def _training(config: RunConfig) -> dict[str, Any]:
     return described("training", config.training, without=unused)
 
 
-def has_free_margin(config: RunConfig) -> bool:
+def margin_is_inert(config: RunConfig) -> bool:
     """Whether the margins do not matter, since they move no gradient."""
     return config.training.rule == "cross_entropy" or margin_of(config).is_inert
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import scipy.io
 
-from seedspread.data.catalogue import SOURCES, DataFile, Source
+from seedspread.data.catalogue import SOURCES, DataFile, DatasetInfo
 from seedspread.data.files import md5
 
 
@@ -63,7 +63,7 @@ def contents(name: str) -> list[bytes]:
     return [*idx_content(60, 0), *idx_content(40, 1)]
 
 
-def small_source(name: str, made: list[bytes]) -> Source:
+def small_source(name: str, made: list[bytes]) -> DatasetInfo:
     """The dataset's description, as if these small contents were the official ones."""
     official = SOURCES[name]
     images = [40] * 6 if name == "cifar10" else [60, 40]
@@ -81,7 +81,7 @@ def small_source(name: str, made: list[bytes]) -> Source:
 class Small:
     """A small dataset on disk that passes for the official one."""
 
-    source: Source
+    source: DatasetInfo
     data_dir: Path
 
     @property

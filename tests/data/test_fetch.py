@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from seedspread.config import DataConfig
-from seedspread.data.catalogue import SOURCES, DataFile, Download, Source
+from seedspread.data.catalogue import SOURCES, DataFile, DatasetInfo, Download
 from seedspread.data.dataset import load
 from seedspread.data.fetch import download_progress, fetch, is_complete, unpack
 from seedspread.data.files import md5
@@ -72,7 +72,7 @@ def archive(entries: dict[str, bytes]) -> bytes:
     return buffer.getvalue()
 
 
-def serve(server: Server, name: str, monkeypatch: pytest.MonkeyPatch) -> Source:
+def serve(server: Server, name: str, monkeypatch: pytest.MonkeyPatch) -> DatasetInfo:
     """Puts a small dataset on the server and makes its address the official one."""
     made = contents(name)
     source = small_source(name, made)

@@ -7,7 +7,7 @@ import torch
 from seedspread.config import PIPELINES
 from seedspread.data import pixels
 from seedspread.data.augment import augment, draws
-from seedspread.data.dataset import Part
+from seedspread.data.dataset import Split
 from seedspread.data.loader import Loader, epoch_order
 from seedspread.diagnostics import expected_positive_pairs
 from seedspread.objective import count_positive_pairs
@@ -17,11 +17,11 @@ MEAN = STD = (0.5, 0.5, 0.5)
 STEPS = PIPELINES["cifar"]
 
 
-def part(n: int = 50, classes: int = 5) -> Part:
-    return Part(pictures(0, n), torch.arange(n) % classes, torch.arange(n))
+def part(n: int = 50, classes: int = 5) -> Split:
+    return Split(pictures(0, n), torch.arange(n) % classes, torch.arange(n))
 
 
-def loader(images: Part, **changes: object) -> Loader:
+def loader(images: Split, **changes: object) -> Loader:
     arguments = {"batch_size": 16, "views": 2, "order_seed": 1, "augment_seed": 2} | changes
     return Loader(images, STEPS, MEAN, STD, **arguments)  # type: ignore[arg-type]
 

@@ -9,7 +9,7 @@ from seedspread.benchmarks.report import fill, study
 from seedspread.campaign.plan import Plan
 from seedspread.config import RunConfig
 from seedspread.report.material.from_store import from_store
-from seedspread.report.material.settings import Material
+from seedspread.report.material.settings import ReportData
 
 ODD = "<script>alert(1)</script>"
 
@@ -41,6 +41,6 @@ def unfinished(plan: Plan, *places: int) -> None:
         (plan.store.folder(plan.runs[place].key) / "result.json").unlink()
 
 
-def material_of(folder: Path) -> Material:
+def material_of(folder: Path) -> ReportData:
     """What a report of the store is made of."""
     return from_store(folder)

@@ -15,7 +15,7 @@ from seedspread.campaign.plan import Plan
 from seedspread.campaign.study import Study
 from seedspread.objective.schedule import layer_margins
 from seedspread.report.material.layers import read_layers
-from seedspread.report.material.settings import Material
+from seedspread.report.material.settings import ReportData
 from seedspread.report.material.studies import ReportError
 from seedspread.report.page.export import write_tables
 from seedspread.report.page.report import Report
@@ -196,7 +196,7 @@ def test_studies_can_be_named(tmp_path: Path) -> None:
     assert found.settings[0].why == "no run is finished yet"
 
 
-def two(folder: Path, first: str, second: str) -> Material:
+def two(folder: Path, first: str, second: str) -> ReportData:
     """Two studies of the same runs but for the learning rate; the second spreads a thousand times more."""
     made_store(folder, seeds=6, name=first)
     other = made_store(folder, seeds=6, name=second, **{"training": {"learning_rate": 0.1}})

@@ -92,7 +92,7 @@ def distance(a: dict[str, Tensor], b: dict[str, Tensor]) -> float:
 @pytest.mark.parametrize("margin_type", MARGIN_TYPES)
 @pytest.mark.parametrize("size", [2, 7, 64, 1000])
 def test_the_fast_way_has_the_gradients_of_the_plain_one(margin_type: str, size: int) -> None:
-    changes: dict[str, Any] = {"objective__margin_type": margin_type, "runtime__slice_images": size}
+    changes: dict[str, Any] = {"objective__margin_type": margin_type, "runtime__micro_batch_size": size}
     plain, plain_sums = plain_gradients(model(**changes), batch())
     (fast,), (sums,) = fast_gradients([model(**changes)], [batch()])
     assert len(fast) > 30
@@ -170,8 +170,13 @@ def seeded(seed: int, **changes: Any) -> RunConfig:
     [
         {},
         {"model__patch_size": 4, "model__dim": 24},
-        {"model__dim": 20, "model__heads": 5, "runtime__slice_images": 7},  # nothing is a multiple of 8
-        {"model__dim": 10, "model__heads": 1, "runtime__slice_images": 2, "objective__stability": "direct"},
+        {"model__dim": 20, "model__heads": 5, "runtime__micro_batch_size": 7},  # nothing is a multiple of 8
+        {
+            "model__dim": 10,
+            "model__heads": 1,
+            "runtime__micro_batch_size": 2,
+            "objective__stability": "direct",
+        },
     ],
 )
 def test_a_step_is_the_same_to_the_bit_whatever_the_stack(changes: dict[str, Any]) -> None:
@@ -261,8 +266,10 @@ def test_what_may_be_stacked() -> None:
 
 
 def test_recomputing_gives_the_same_bits(tmp_path: Path) -> None:
-    kept = train(tiny(runtime__slice_images=8), tmp_path / "kept")
-    again = train(tiny(runtime__slice_images=8, runtime__recompute=True), tmp_path / "again")
+    kept = train(tiny(runtime__micro_batch_size=8), tmp_path / "kept")
+    again = train(
+        tiny(runtime__micro_batch_size=8, runtime__activation_checkpointing=True), tmp_path / "again"
+    )
     assert kept.key == again.key
     assert files(tmp_path / "kept") == files(tmp_path / "again")
 
@@ -270,12 +277,12 @@ def test_recomputing_gives_the_same_bits(tmp_path: Path) -> None:
 def test_what_is_part_of_a_runs_identity() -> None:
     fast, plain = run_key(tiny()), run_key(tiny(runtime__implementation="plain"))
     assert fast != plain
-    assert run_key(tiny(runtime__recompute=True)) == fast
-    assert run_key(tiny(runtime__slice_images=8)) != fast
+    assert run_key(tiny(runtime__activation_checkpointing=True)) == fast
+    assert run_key(tiny(runtime__micro_batch_size=8)) != fast
     assert run_key(tiny(runtime__compile=True)) != fast
     assert stack_of(tiny(runtime__compile=True), 1) is None
-    assert run_key(tiny(runtime__slice_images=None)) == run_key(tiny(runtime__slice_images=128))
-    assert run_key(tiny(runtime__slice_images=8, runtime__implementation="plain")) == plain
+    assert run_key(tiny(runtime__micro_batch_size=None)) == run_key(tiny(runtime__micro_batch_size=128))
+    assert run_key(tiny(runtime__micro_batch_size=8, runtime__implementation="plain")) == plain
     other = run_key(tiny(training__rule="end_to_end"))
     assert run_key(tiny(training__rule="end_to_end", runtime__implementation="plain")) == other
 

@@ -35,7 +35,9 @@ def test_a_fast_layer_needs_fewer() -> None:
 
 
 def test_recomputing_costs_the_forward_pass_again() -> None:
-    more = operations_of_a_further_layer({"recompute": True}) - operations_of_a_further_layer({})
+    more = operations_of_a_further_layer({"activation_checkpointing": True}) - operations_of_a_further_layer(
+        {}
+    )
     whole = 2 * N * T * (3 * D * D + D * D + 2 * D * D) + 2 * (2 * N * T * T * D)  # but for what is handed on
     assert more == pytest.approx(whole, rel=0.02)
 

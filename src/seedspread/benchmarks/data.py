@@ -24,7 +24,7 @@ from seedspread.config import (
     RandomRotation,
     Step,
 )
-from seedspread.data.dataset import Part, load
+from seedspread.data.dataset import Split, load
 from seedspread.data.loader import Loader
 
 BATCH = 512
@@ -41,7 +41,7 @@ def run(rounds: int, as_json: bool) -> None:
     show(result, as_json, _print)
 
 
-def _compare(name: str, part: Part, rounds: int) -> dict[str, Any]:
+def _compare(name: str, part: Split, rounds: int) -> dict[str, Any]:
     steps = PIPELINES[name]
     loader = Loader(part, steps, MEAN, STD, BATCH)
     epochs = iter(range(10**9))
@@ -64,7 +64,7 @@ def _compare(name: str, part: Part, rounds: int) -> dict[str, Any]:
     }
 
 
-def _one_by_one(part: Part, steps: tuple[Step, ...]) -> Callable[[], Tensor]:
+def _one_by_one(part: Split, steps: tuple[Step, ...]) -> Callable[[], Tensor]:
     """The usual way: Pillow images, one at a time, as torchvision's transforms work on them."""
     pictures = [Image.fromarray(image.permute(1, 2, 0).numpy()) for image in part.images]
     rng = random.Random(0)
@@ -108,7 +108,7 @@ def _pillow_jitter(step: ColorJitter, picture: Image.Image, rng: random.Random) 
     return picture
 
 
-def _kornia(part: Part, steps: tuple[Step, ...]) -> Callable[[], Tensor]:
+def _kornia(part: Split, steps: tuple[Step, ...]) -> Callable[[], Tensor]:
     """kornia's augmentation modules, on a batch of floats."""
     modules = import_module("kornia.augmentation")
     made = [_kornia_module(modules, step) for step in steps]

@@ -112,7 +112,7 @@ def _print(result: dict[str, Any]) -> None:
     console = Console()
     seeds = len(result["runs"]) // 2
     table = Table(title=f"{result['preset']} on {result['data']}, {seeds} seeds in both precisions, per cent")
-    for heading in ("", "fp32", "bf16", "bf16 less fp32 (95 %)"):
+    for heading in ("", "fp32", "bf16", "bf16 − fp32 (95 %)"):
         table.add_column(heading, justify="right" if heading else "left")
     for row in result["differences"]:
         cells = [f"{100 * row[p][0]:.2f} (sd {100 * row[p][1]:.2f})" for p in PRECISIONS]

@@ -17,7 +17,7 @@ from seedspread.benchmarks.timing import machine
 from seedspread.campaign.plan import Plan
 from seedspread.campaign.study import Study, StudyCell
 from seedspread.config import RunConfig
-from seedspread.identity import has_free_margin
+from seedspread.identity import margin_is_inert
 from seedspread.objective.schedule import layer_margins
 from seedspread.presets import read_config, to_toml
 from seedspread.report.material.from_store import from_store
@@ -88,7 +88,7 @@ def fill(plan: Plan) -> None:
 def _fill_run(folder: RunFolder, config: RunConfig, labels: "np.ndarray[Any, Any]") -> None:
     # Twins of a seed get the same values, as real ones nearly do.
     rng = np.random.default_rng([config.seeds.run, config.objective.margin_type == "clamp"])
-    margins, free = layer_margins(config), has_free_margin(config)
+    margins, free = layer_margins(config), margin_is_inert(config)
     epochs, depth = config.training.epochs, config.model.depth
     rates = np.linspace(0.6, 0.3, depth) + rng.normal(0, 0.02, (epochs, depth))
     norms = np.exp(rng.normal(0, 0.1, (epochs, depth))) * np.linspace(2, 0.2, depth)

@@ -105,7 +105,8 @@ def _values(made: "Report", page: Path | None, drawn: list[Path], written: list[
         "answer": answer.short,
         "details": [{"setting": title, "verdict": said} for title, said in answer.details],
         "advice": answer.advice,
-        "mind": answer.caveats,
+        "caveats": answer.caveats,
+        "mind": answer.caveats,  # its former name
         "figures": [str(path) for path in drawn],
         "tables": [str(path) for path in written],
     }

@@ -37,7 +37,7 @@ class Download:
 
 
 @dataclass(frozen=True)
-class Source:
+class DatasetInfo:
     """All that is known of a dataset without looking at it.
 
     Attributes:
@@ -117,7 +117,7 @@ def _cifar10_batch(name: str, md5: str) -> DataFile:
     return DataFile(name, md5, 30_730_000, 10_000)
 
 
-CIFAR10 = Source(
+CIFAR10 = DatasetInfo(
     name="cifar10",
     title="CIFAR-10",
     folder="cifar-10-batches-bin",
@@ -137,7 +137,7 @@ CIFAR10 = Source(
     reader="cifar",
 )
 
-CIFAR100 = Source(
+CIFAR100 = DatasetInfo(
     name="cifar100",
     title="CIFAR-100",
     folder="cifar-100-binary",
@@ -152,7 +152,7 @@ CIFAR100 = Source(
     coarse_classes=_CIFAR100_COARSE,
 )
 
-SVHN = Source(
+SVHN = DatasetInfo(
     name="svhn",
     title="SVHN",
     folder="svhn",
@@ -169,7 +169,7 @@ SVHN = Source(
     reader="svhn",
 )
 
-FASHION_MNIST = Source(
+FASHION_MNIST = DatasetInfo(
     name="fashion-mnist",
     title="Fashion-MNIST",
     folder="fashion-mnist",
@@ -197,7 +197,7 @@ FASHION_MNIST = Source(
 )
 
 # Cut from Fashion-MNIST by tools/make_sample.py: the first 300 training and 100 test images of every class.
-FASHION_SAMPLE = Source(
+FASHION_SAMPLE = DatasetInfo(
     name="fashion-mnist-sample",
     title="Fashion-MNIST, embedded sample of 3,000 + 1,000 images",
     folder="fashion-mnist-sample",
@@ -220,7 +220,7 @@ FASHION_SAMPLE = Source(
 )
 
 
-def _as_it_is(source: Source, name: str) -> Source:
+def _as_it_is(source: DatasetInfo, name: str) -> DatasetInfo:
     """The same grey images, neither enlarged nor tripled."""
     return replace(
         source,
@@ -245,7 +245,7 @@ _ALL = (
 SOURCES = {source.name: source for source in _ALL}
 
 
-def source_named(name: str) -> Source:
+def source_named(name: str) -> DatasetInfo:
     """The dataset of that name; a `DataError` lists the names there are."""
     try:
         one_of("dataset", name, SOURCES)

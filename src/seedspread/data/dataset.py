@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from seedspread.config import PIPELINES, DataConfig, Step
-from seedspread.data.catalogue import Source, source_named
+from seedspread.data.catalogue import DatasetInfo, source_named
 from seedspread.data.files import (
     Found,
     check_not_swapped,
@@ -23,7 +23,7 @@ from seedspread.errors import DataError
 
 
 @dataclass(frozen=True)
-class Part:
+class Split:
     """Some images of a dataset.
 
     Attributes:
@@ -39,14 +39,14 @@ class Part:
     def __len__(self) -> int:
         return len(self.labels)
 
-    def to(self, device: torch.device | str) -> "Part":
+    def to(self, device: torch.device | str) -> "Split":
         """The same on another device."""
-        return Part(self.images.to(device), self.labels.to(device), self.ids.to(device))
+        return Split(self.images.to(device), self.labels.to(device), self.ids.to(device))
 
-    def at(self, index: NDArray[np.int64]) -> "Part":
+    def at(self, index: NDArray[np.int64]) -> "Split":
         """The images at the places `index`."""
         where = torch.from_numpy(index)
-        return Part(self.images[where], self.labels[where], self.ids[where])
+        return Split(self.images[where], self.labels[where], self.ids[where])
 
 
 @dataclass(frozen=True)
@@ -63,11 +63,11 @@ class Dataset:
         missing: what a partial dataset lacks, in words; empty if it is whole.
     """
 
-    source: Source
+    source: DatasetInfo
     classes: tuple[str, ...]
-    train: Part
-    validation: Part
-    test: Part
+    train: Split
+    validation: Split
+    test: Split
     fingerprint: str
     missing: tuple[str, ...] = ()
 
@@ -95,7 +95,7 @@ def load(config: DataConfig, data_dir: Path | None = None) -> Dataset:
         )
     rng = np.random.default_rng([config.split_seed, 0])
     chosen = _limit(official.train, config.limit_per_class, rng)
-    train, validation = _split(chosen, config.validation_share, rng)
+    train, validation = _split(chosen, config.validation_fraction, rng)
     test_rng = np.random.default_rng([config.split_seed, 1])
     return Dataset(
         source=source,
@@ -119,13 +119,13 @@ def pipeline(config: DataConfig) -> tuple[Step, ...]:
 class Official:
     """The official training and test parts, as far as they are there."""
 
-    train: Part
-    test: Part
+    train: Split
+    test: Split
     fingerprint: str
     missing: tuple[str, ...]
 
 
-def read_official(source: Source, labels: str = "fine", data_dir: Path | None = None) -> Official:
+def read_official(source: DatasetInfo, labels: str = "fine", data_dir: Path | None = None) -> Official:
     """Reads all files of a dataset and checks their content; partial content is read and said."""
     folder = data_folder(data_dir)
     found = [look(source, file, folder) for file in source.files]
@@ -147,11 +147,11 @@ def read_official(source: Source, labels: str = "fine", data_dir: Path | None = 
 
 @dataclass(frozen=True)
 class _ReadPart:
-    part: Part
+    part: Split
     missing: str
 
 
-def _read_part(source: Source, found: list[Found], labels: str) -> _ReadPart:
+def _read_part(source: DatasetInfo, found: list[Found], labels: str) -> _ReadPart:
     images, targets, ids, notes, absent = [], [], [], [], []
     for place, group in enumerate(_groups(source, found)):
         gone = [one.file.name for one in group if one.path is None]
@@ -173,7 +173,7 @@ def _read_part(source: Source, found: list[Found], labels: str) -> _ReadPart:
         raise DataError(
             f"{source.name}: {'; '.join(notes)}; get it with: seedspread data fetch {source.name}"
         )
-    part = Part(
+    part = Split(
         torch.from_numpy(np.concatenate(images)),
         torch.from_numpy(np.concatenate(targets)),
         torch.from_numpy(np.concatenate(ids)),
@@ -181,26 +181,26 @@ def _read_part(source: Source, found: list[Found], labels: str) -> _ReadPart:
     return _ReadPart(part, "; ".join(notes))
 
 
-def _groups(source: Source, found: list[Found]) -> list[list[Found]]:
+def _groups(source: DatasetInfo, found: list[Found]) -> list[list[Found]]:
     """Files that make sense only together, such as images and their labels."""
     return [found] if READERS[source.reader].together else [[one] for one in found]
 
 
-def _read_group(source: Source, group: list[Found], labels: str) -> tuple[Images, Labels]:
+def _read_group(source: DatasetInfo, group: list[Found], labels: str) -> tuple[Images, Labels]:
     try:
         return READERS[source.reader].read([one.content for one in group], source, labels)
     except FormatError as error:
         raise DataError(_damaged(group[error.place], source, str(error))) from error
 
 
-def _damaged(found: Found, source: Source, why: str) -> str:
+def _damaged(found: Found, source: DatasetInfo, why: str) -> str:
     return (
         f"{found.path} is damaged: {why}; delete it and fetch it anew with: "
         f"seedspread data fetch {source.name}"
     )
 
 
-def _limit(part: Part, per_class: int | None, rng: np.random.Generator) -> Part:
+def _limit(part: Split, per_class: int | None, rng: np.random.Generator) -> Split:
     """At most `per_class` images of each class, chosen at random, in their old order."""
     if per_class is None:
         return part
@@ -208,7 +208,7 @@ def _limit(part: Part, per_class: int | None, rng: np.random.Generator) -> Part:
     return part.at(np.sort(np.concatenate(chosen)))
 
 
-def _split(part: Part, share: float, rng: np.random.Generator) -> tuple[Part, Part]:
+def _split(part: Split, share: float, rng: np.random.Generator) -> tuple[Split, Split]:
     """Training and validation: the same share of every class, at least one image of each on both sides."""
     held_out = []
     for members in _by_class(part):
@@ -220,6 +220,6 @@ def _split(part: Part, share: float, rng: np.random.Generator) -> tuple[Part, Pa
     return part.at(np.setdiff1d(np.arange(len(part)), validation)), part.at(validation)
 
 
-def _by_class(part: Part) -> list[NDArray[np.int64]]:
+def _by_class(part: Split) -> list[NDArray[np.int64]]:
     labels = part.labels.numpy()
     return [np.flatnonzero(labels == label) for label in np.unique(labels)]

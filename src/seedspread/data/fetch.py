@@ -14,7 +14,7 @@ import requests
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-from seedspread.data.catalogue import DataFile, Download, Source
+from seedspread.data.catalogue import DataFile, DatasetInfo, Download
 from seedspread.data.files import MAX_BYTES, data_folder, look, md5, read_unpacked
 from seedspread.errors import DataError
 
@@ -23,7 +23,7 @@ _TIMEOUT = 30  # seconds without a byte
 _MAX_MEMBERS = 100
 
 
-def is_complete(source: Source, folder: Path) -> bool:
+def is_complete(source: DatasetInfo, folder: Path) -> bool:
     """Whether every file is there with its official content."""
     try:
         return all(look(source, file, folder).is_official for file in source.files)
@@ -31,7 +31,7 @@ def is_complete(source: Source, folder: Path) -> bool:
         return False
 
 
-def fetch(source: Source, data_dir: Path | None = None, progress: Progress | None = None) -> Path:
+def fetch(source: DatasetInfo, data_dir: Path | None = None, progress: Progress | None = None) -> Path:
     """Downloads what a dataset consists of into the data folder and returns the dataset's folder.
 
     Everything is downloaded, unpacked and checked in a staging folder first and then moved into place, so
@@ -73,7 +73,7 @@ def download_progress() -> Progress:
     )
 
 
-def _get(download: Download, source: Source, staging: Path, progress: Progress | None) -> list[Path]:
+def _get(download: Download, source: DatasetInfo, staging: Path, progress: Progress | None) -> list[Path]:
     """Downloads one file into `staging`; returns the dataset's files that came of it."""
     name = download.url.rsplit("/", 1)[-1]
     downloader = pooch.HTTPDownloader(
@@ -141,7 +141,7 @@ def _check_member(archive: Path, member: tarfile.TarInfo, count: int) -> None:
     raise DataError(f"{archive.name} holds {problem} ({member.name!r}): not the official archive")
 
 
-def _explain(error: OSError, source: Source, folder: Path) -> str:
+def _explain(error: OSError, source: DatasetInfo, folder: Path) -> str:
     if error.errno == errno.ENOSPC:
         need = sum(file.size for file in source.files) + 1e6 * sum(d.megabytes for d in source.downloads)
         return (

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import platformdirs
 
-from seedspread.data.catalogue import DataFile, Source
+from seedspread.data.catalogue import DataFile, DatasetInfo
 from seedspread.errors import DataError
 
 # No official file is larger when unpacked; more than this is not one of them.
@@ -28,7 +28,7 @@ def data_folder(data_dir: Path | None = None) -> Path:
     return platformdirs.user_cache_path("seedspread") / "data"
 
 
-def find(source: Source, file: DataFile, folder: Path) -> Path | None:
+def find(source: DatasetInfo, file: DataFile, folder: Path) -> Path | None:
     """The file, packed or not, in the data folder or where else the dataset may be found."""
     for place in (folder / source.folder, *map(Path, source.elsewhere)):
         for name in (file.name, file.name + ".gz"):
@@ -80,7 +80,7 @@ class Found:
         return self.md5 == self.file.md5
 
 
-def look(source: Source, file: DataFile, folder: Path) -> Found:
+def look(source: DatasetInfo, file: DataFile, folder: Path) -> Found:
     """Reads a file, wherever it is."""
     path = find(source, file, folder)
     if path is None:
@@ -89,7 +89,7 @@ def look(source: Source, file: DataFile, folder: Path) -> Found:
     return Found(file, path, content, md5(content))
 
 
-def check_not_swapped(found: list[Found], source: Source) -> None:
+def check_not_swapped(found: list[Found], source: DatasetInfo) -> None:
     """Raises `DataError` if a file has another's content, official or as found."""
     for one in found:
         for other in source.files:
@@ -108,13 +108,13 @@ def check_not_swapped(found: list[Found], source: Source) -> None:
 
 
 @cache
-def official_fingerprint(source: Source) -> str:
+def official_fingerprint(source: DatasetInfo) -> str:
     """A short name of the whole official content, from its checksums: known without having it."""
     text = "\n".join([source.name, *(file.md5 for file in source.files)])
     return f"official-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
-def partial_fingerprint(source: Source, *content: bytes) -> str:
+def partial_fingerprint(source: DatasetInfo, *content: bytes) -> str:
     """A short name of content that is not the whole official one, from the images and labels themselves."""
     digest = hashlib.sha256(source.name.encode())
     for one in content:

@@ -15,7 +15,7 @@ import scipy.io
 import torch
 from numpy.typing import NDArray
 
-from seedspread.data.catalogue import Source
+from seedspread.data.catalogue import DatasetInfo
 
 Images = NDArray[np.uint8]
 Labels = NDArray[np.int64]
@@ -29,7 +29,7 @@ class FormatError(Exception):
     place = 0
 
 
-def read_cifar(contents: Sequence[bytes], source: Source, labels: str) -> tuple[Images, Labels]:
+def read_cifar(contents: Sequence[bytes], source: DatasetInfo, labels: str) -> tuple[Images, Labels]:
     """CIFAR's binary version: a label byte, or a coarse and a fine one, then all red, green and blue."""
     if not source.coarse_classes:
         return _cifar(contents[0], source, 1, label_at=0, classes=len(source.classes))
@@ -39,7 +39,7 @@ def read_cifar(contents: Sequence[bytes], source: Source, labels: str) -> tuple[
 
 
 def _cifar(
-    content: bytes, source: Source, label_bytes: int, label_at: int, classes: int
+    content: bytes, source: DatasetInfo, label_bytes: int, label_at: int, classes: int
 ) -> tuple[Images, Labels]:
     record = label_bytes + source.channels * source.stored_size**2
     if not content or len(content) % record:
@@ -50,7 +50,7 @@ def _cifar(
     return rows[:, label_bytes:].reshape(-1, source.channels, source.stored_size, source.stored_size), labels
 
 
-def read_svhn(contents: Sequence[bytes], source: Source, labels: str) -> tuple[Images, Labels]:
+def read_svhn(contents: Sequence[bytes], source: DatasetInfo, labels: str) -> tuple[Images, Labels]:
     """SVHN's cropped digits: X of shape (H, W, 3, N), y of 1 to 10, where 10 stands for the digit 0."""
     try:
         fields = scipy.io.loadmat(io.BytesIO(contents[0]), variable_names=["X", "y"])
@@ -73,7 +73,7 @@ def read_svhn(contents: Sequence[bytes], source: Source, labels: str) -> tuple[I
     return np.ascontiguousarray(pixels.transpose(3, 2, 0, 1)), numbers
 
 
-def read_idx(contents: Sequence[bytes], source: Source, labels: str) -> tuple[Images, Labels]:
+def read_idx(contents: Sequence[bytes], source: DatasetInfo, labels: str) -> tuple[Images, Labels]:
     """Fashion-MNIST: grey images and labels, a file each; as large, and with as many channels, as wanted."""
     grey = _idx(contents[0], _IDX_IMAGES, dimensions=3)
     size = source.stored_size
@@ -103,7 +103,7 @@ def enlarge(grey: Images, size: int) -> Images:
 class Reader:
     """A format: how it is read, and whether all files of a part are read together."""
 
-    read: Callable[[Sequence[bytes], Source, str], tuple[Images, Labels]]
+    read: Callable[[Sequence[bytes], DatasetInfo, str], tuple[Images, Labels]]
     together: bool = False
 
 

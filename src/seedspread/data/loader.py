@@ -12,7 +12,7 @@ from torch import Tensor
 from seedspread.config import Step
 from seedspread.data import pixels
 from seedspread.data.augment import augment, draws
-from seedspread.data.dataset import Part
+from seedspread.data.dataset import Split
 from seedspread.errors import one_of
 from seedspread.streams import stream
 
@@ -51,7 +51,7 @@ class Loader:
         augment_seed: decides the augmentation.
     """
 
-    part: Part
+    part: Split
     steps: Sequence[Step]
     mean: tuple[float, ...]
     std: tuple[float, ...]

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from seedspread.data.catalogue import Source
+from seedspread.data.catalogue import DatasetInfo
 from seedspread.data.files import data_folder, find
 
 
@@ -32,7 +32,7 @@ class Presence:
     bytes: int
 
 
-def presence(source: Source, data_dir: Path | None = None) -> Presence:
+def presence(source: DatasetInfo, data_dir: Path | None = None) -> Presence:
     """Looks for a dataset's files."""
     folder = data_folder(data_dir)
     there = {file: path for file in source.files if (path := find(source, file, folder))}

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from seedspread.data.catalogue import Source
+from seedspread.data.catalogue import DatasetInfo
 from seedspread.data.dataset import read_official
 from seedspread.errors import DataError
 
@@ -30,7 +30,7 @@ class Verdict:
     fingerprint: str
 
 
-def verify(source: Source, data_dir: Path | None = None) -> Verdict:
+def verify(source: DatasetInfo, data_dir: Path | None = None) -> Verdict:
     """Reads a dataset's files and compares their content with the official one."""
     try:
         official = read_official(source, data_dir=data_dir)

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from seedspread.config import RunConfig
 from seedspread.errors import SeedspreadError, did_you_mean
+from seedspread.runs.record import RENAMED, under_todays_names
 
 
 class ConfigError(SeedspreadError):
@@ -58,7 +59,7 @@ def preset_values(name: str) -> dict[str, Any]:
     """A preset's fields as they stand in its file, or those of a .toml file."""
     if name.endswith(".toml"):
         try:
-            return tomllib.loads(Path(name).read_text())
+            return under_todays_names(tomllib.loads(Path(name).read_text()))
         except OSError as error:
             raise ConfigError(f"{name}: {error.strerror}; give a preset or a .toml file") from error
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -81,7 +82,7 @@ def _set(values: dict[str, Any], setting: str) -> None:
         values = values.setdefault(part, {})
         if not isinstance(values, dict):
             raise ConfigError(f"--set {setting}: {part} has no fields")
-    values[path[-1]] = _value(text.strip())
+    values[RENAMED.get(path[0], {}).get(path[-1], path[-1])] = _value(text.strip())
 
 
 def _value(text: str) -> Any:

@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from seedspread.advice import advise
-from seedspread.report.material.settings import Material, Setting
+from seedspread.report.material.settings import ReportData, Setting
 from seedspread.stats.power import BudgetError, seeds_for_ratio, seeds_for_standard_error
 from seedspread.stats.result import Comparison
 from seedspread.stats.verdict import between, number
@@ -32,7 +32,7 @@ class Answer:
     caveats: tuple[str, ...]
 
 
-def answer(material: Material) -> Answer:
+def answer(material: ReportData) -> Answer:
     """From the audits; nothing is computed but counts and seed budgets."""
     pairs = [(s, c) for s in material.settings for c in s.comparisons]
     groups = list(dict.fromkeys((c.group, c.reference) for _, c in pairs))
@@ -95,7 +95,7 @@ def _shown(s: Setting, c: Comparison, name: bool) -> str:
     return f"{where}{c.group} spreads {more}, variance ratio {number(ratio)} {between(c.headline.interval)}"
 
 
-def _advice(material: Material, pairs: list[tuple[Setting, Comparison]]) -> list[str]:
+def _advice(material: ReportData, pairs: list[tuple[Setting, Comparison]]) -> list[str]:
     out = []
     if not pairs:
         return ["Let the campaign go on: seedspread campaign run STUDY, and make the report again."]
@@ -155,7 +155,7 @@ def _about_the_clamp(s: Setting) -> list[str]:
     return [f"The paper's rule of thumb for {s.name}: {found.sentence} {' '.join(found.reasons)}"]
 
 
-def _caveats(material: Material) -> list[str]:
+def _caveats(material: ReportData) -> list[str]:
     out = []
     for s in material.settings:
         counts = s.counts

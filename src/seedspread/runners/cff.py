@@ -16,6 +16,7 @@ from seedspread.identity import RUNNER, former_key, run_key
 from seedspread.metrics import SCORED
 from seedspread.presets import ConfigError, check, preset_values
 from seedspread.runners.contract import Level, RunnerError
+from seedspread.runs.record import RENAMED
 from seedspread.runs.request import RunRequest
 from seedspread.stacking import stack_of, worthwhile
 from seedspread.stopping import StopRequest
@@ -46,7 +47,8 @@ class CffRunner:
 
     def short_name(self, full: str) -> str:
         """The field alone, where no other part has one of that name."""
-        return min((name for name, whole in _field_names().items() if whole == full), key=len, default=full)
+        last = full.rpartition(".")[2]
+        return last if _field_names().get(last) == full else full
 
     def parameters(self, base: str | None, values: Mapping[str, Level]) -> RunConfig:
         """A checked config."""
@@ -140,7 +142,11 @@ def _field_names() -> dict[str, str]:
     ]
     times = Counter(name.split(".")[1] for name in full)
     short = {name.split(".")[1]: name for name in full if times[name.split(".")[1]] == 1}
-    return short | {name: name for name in full}
+    former = {
+        name: f"{part}.{new}" for part, names in RENAMED.items() for old, new in names.items()
+        for name in (old, f"{part}.{old}")
+    }  # fmt: skip
+    return former | short | {name: name for name in full}
 
 
 def _dataset(data: DataConfig) -> tuple[str, str, bool]:

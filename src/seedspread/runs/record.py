@@ -20,6 +20,12 @@ FORMAT = 2
 # The runner of records that name none.
 FIRST_RUNNER = "cff"
 
+# Parameters of the first runner that had another name; records are read under today's.
+RENAMED = {
+    "data": {"validation_share": "validation_fraction"},
+    "runtime": {"slice_images": "micro_batch_size", "recompute": "activation_checkpointing"},
+}
+
 RESULT, PROVENANCE, CONFIG, FAILURE = "result.json", "provenance.json", "config.toml", "failure.json"
 
 
@@ -123,14 +129,15 @@ class Record:
         if parameters is None:
             with open(os.path.join(folder, CONFIG), "rb") as file:
                 parameters = tomllib.load(file)
+        runner = str(result.get("runner", FIRST_RUNNER))
         metrics, chance = result.get("metrics"), result.get("chance")
         if metrics is None:
             metrics, chance = {"accuracy": result["test_accuracy"]}, {"accuracy": result["majority_share"]}
         seed = provenance.get("seed")
         return cls(
             key=os.path.basename(folder),
-            runner=str(result.get("runner", FIRST_RUNNER)),
-            parameters=parameters,
+            runner=runner,
+            parameters=under_todays_names(parameters) if runner == FIRST_RUNNER else parameters,
             seed=int(parameters.get("seeds", {}).get("run", 0) if seed is None else seed),
             metrics={name: math.nan if value is None else float(value) for name, value in metrics.items()},
             chance=chance or {},
@@ -139,6 +146,16 @@ class Record:
             result=result,
             provenance=provenance,
         )
+
+
+def under_todays_names(parameters: dict[str, Any]) -> dict[str, Any]:
+    """Parameters of the first runner, as they stand in a file; those that were renamed are renamed in it."""
+    for part, names in RENAMED.items():
+        fields: Any = parameters.get(part)
+        for old, new in names.items() if isinstance(fields, dict) else ():
+            if old in fields and new not in fields:
+                fields[new] = fields.pop(old)
+    return parameters
 
 
 def read_json(folder: str, name: str) -> dict[str, Any]:

@@ -88,7 +88,10 @@ def _ratios_panel(c: Comparison, audit: AuditResult) -> Panel:
     panel = methods_panel(c, f"variance ratio by method, {audit.level:.0%} intervals")
     if panel is None:
         return Panel("no ratio with an interval", Axis(), Axis(), ())
-    names = {QUOTED: "ratio, each seed counted once (* to quote)", GREY: "ratio, every run as independent"}
+    names = {
+        QUOTED: "ratio, each seed counted once (* the headline)",
+        GREY: "ratio, every run as independent",
+    }
     marks = (m if m.kind == "rule" else replace(m, name=names[m.colour], legend=True) for m in panel.marks)
     jackknife = next((t.name for t in c.tests if t.key == "seed_jackknife"), None)
     ticks = tuple((place, f"* {name}" if name == jackknife else name) for place, name in panel.y.ticks)

@@ -30,7 +30,7 @@ class Test:
         about: what it asks after.
         why: why it was used here.
         assumes: what must be true for it to mean what it says.
-        holds: whether the data agree with that; None where they cannot tell.
+        holds: whether the data meet that; None where they cannot tell.
         evidence: the sentence behind `holds`.
         statistic: the test statistic, if there is one.
         df: its degrees of freedom.
@@ -142,7 +142,7 @@ class Floor:
 
 @dataclass(frozen=True)
 class Headline:
-    """The figure to quote, and why this one."""
+    """The headline: the figure to quote, and why this one."""
 
     ratio: float | None
     sd_ratio: float | None
@@ -162,7 +162,7 @@ class Comparison:
         reference: what it is compared with.
         cells: every group and block.
         pooled: the two arms over all blocks, as the paper pools them.
-        headline: the figure to quote.
+        headline: the one figure that stands for it.
         paper: the paper's figure beside it: the ratio of pooled variances and its F test.
         tests: every test, in the order in which they are shown.
         twins: dependence within seeds, per arm.

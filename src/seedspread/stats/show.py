@@ -54,11 +54,11 @@ def _tests_table(title: str, c: Comparison, about: str, estimate: str | None, fu
     tests = [t for t in c.tests if t.about == about]
     shown = (estimate, "interval") if estimate else ()
     rows = tuple(_short_row(t, bool(shown)) for t in (tests if full else _folded(tests)))
-    return _table(title, ("test", "p", *shown, "data agree?", ""), rows)
+    return _table(title, ("test", "p", *shown, "assumptions", ""), rows)
 
 
 def explanations(c: Comparison) -> list[str]:
-    """Per test a paragraph: which it is, why it is used, what it assumes, whether the data agree."""
+    """Per test a paragraph: which it is, why it is used, what it assumes, whether that is met."""
     return [f"{_name(t)}: {_explained(t)}" for t in c.tests]
 
 
@@ -66,7 +66,7 @@ def _explained(t: Test) -> str:
     df = f" ({', '.join(f'{d:.3g}' for d in t.df)} df)" if t.df else ""
     statistic = "" if t.statistic is None else f"statistic {t.statistic:.3g}{df}; "
     p = "" if t.p is None else f"p {p_value(t.p)}; "
-    agree = {True: "the data agree", False: "the data do not agree", None: "the data cannot tell"}[t.holds]
+    agree = {True: "met", False: "not met", None: "not testable here"}[t.holds]
     evidence = f" ({t.evidence})" if t.evidence else ""
     note = f" {t.note[0].upper()}{t.note[1:]}." if t.note else ""
     return f"{statistic}{p}{t.why}. Assumes {t.assumes}; {agree}{evidence}.{note}"
@@ -76,10 +76,13 @@ def _short_row(t: Test, has_estimate: bool) -> tuple[str, ...]:
     """What fits a terminal: a note only where it stands for something that is missing."""
     note = t.note if t.p is None and t.interval is None else ""
     shown = (number(t.estimate), between(t.interval)) if has_estimate else ()
-    return (_name(t), p_value(t.p), *shown, _AGREE[t.holds], note)
+    return (_name(t), p_value(t.p), *shown, _met(t), note)
 
 
-_AGREE = {True: "yes", False: "no", None: "-"}
+def _met(t: Test) -> str:
+    """Whether its assumptions are met, if it has any."""
+    untestable = "not testable" if t.assumes else "-"
+    return {True: "met", False: "not met", None: untestable}[t.holds]
 
 
 def _name(t: Test) -> str:
@@ -134,7 +137,7 @@ def as_text(audit: AuditValues, width: int, explain: bool) -> str:
             console.print(to_rich(table))
         for line in [*(explanations(c) if explain else []), *_said(c)]:
             console.print(Text(line))
-        console.print(Text(f"* the figure to quote: {c.headline.why}.", style="dim"))
+        console.print(Text(f"* the headline: {c.headline.why}.", style="dim"))
         console.print(Text(c.verdict, style="bold"))
     together = _forest_table(audit)
     if together is not None:

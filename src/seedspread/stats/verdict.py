@@ -38,7 +38,7 @@ def between(interval: Interval | None) -> str:
 
 
 def headline_why(blocks: bool) -> str:
-    """Why the seed jackknife is the figure to quote."""
+    """Why the seed jackknife is the headline."""
     why = (
         "the seed is the unit, no shape is assumed, and it keeps its level in simulation (docs/statistics.md)"
     )
@@ -177,7 +177,5 @@ def _means(c: Comparison) -> str:
     test = c.test("seed_means")
     if test.p is None or test.interval is None:
         return f"The means differ by {number(test.estimate)}; {test.note}."
-    size = (
-        f"{c.group} less {c.reference}: {number(test.estimate)} {between(test.interval)}, {p_phrase(test.p)}"
-    )
+    size = f"{c.group} − {c.reference}: {number(test.estimate)} {between(test.interval)}, {p_phrase(test.p)}"
     return f"Means differ ({size})." if test.p < _ALPHA else f"Means do not differ detectably ({size})."

@@ -44,7 +44,7 @@ def _images(config: RunConfig) -> float:
     training: float = source.train_size
     if config.data.limit_per_class is not None:
         training = min(training, config.data.limit_per_class * len(source.classes))
-    training *= 1 - config.data.validation_share
+    training *= 1 - config.data.validation_fraction
     passes = config.probe.epochs if config.probe.features == "augmented" else 1
     # Two views a step in stage 1 (that is what is measured); single views forward only in the probe.
     probe = training * passes * config.probe.repeats * _FORWARD / 2

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from seedspread.data.dataset import Dataset, Part
+from seedspread.data.dataset import Dataset, Split
 from seedspread.data.loader import Batch, Loader
 from seedspread.identity import is_fast
 from seedspread.training import fast
@@ -39,7 +39,7 @@ class Features:
     def of(self, part: str) -> Tensor:
         """`(P, N, d)` float32: the probed layers' features of the `train`, `validation` or `test` part."""
         if part not in self._known:
-            images: Part = getattr(self._dataset, part)
+            images: Split = getattr(self._dataset, part)
             loader = Loader(
                 images,
                 (),

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from seedspread.config import RunConfig
-from seedspread.identity import has_free_margin
+from seedspread.identity import margin_is_inert
 from seedspread.model import ViT
 from seedspread.objective import SupConLoss
 from seedspread.objective.schedule import layer_margins
@@ -30,7 +30,7 @@ class LayerwiseModel:
         self.margins = layer_margins(config)
         # Subtraction moves the loss by a constant and no gradient (Proposition 4.1): it is trained as `none`,
         # so that what is recorded is free of the margin, as the run's identity is.
-        kind = "none" if has_free_margin(config) else objective.margin_type
+        kind = "none" if margin_is_inert(config) else objective.margin_type
         local = config.training.rule == "layer_local"
         written = local and config.runtime.implementation == "plain"  # as the equations are
         self.losses = [

@@ -13,7 +13,7 @@ from seedspread.config import RunConfig
 from seedspread.data.dataset import Dataset
 from seedspread.data.loader import Loader
 from seedspread.diagnostics import pair_statistics
-from seedspread.identity import RUNNER, has_free_margin
+from seedspread.identity import RUNNER, margin_is_inert
 from seedspread.metrics import scores
 from seedspread.objective.loss import unit_vectors
 from seedspread.objective.schedule import layer_margins
@@ -201,7 +201,7 @@ def summarise(
 
 
 def _layers(config: RunConfig, history: History, diagnostics: Diagnostics) -> tuple[LayerOutcome, ...]:
-    free = has_free_margin(config)
+    free = margin_is_inert(config)
     return tuple(
         LayerOutcome(
             layer=layer,

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from seedspread.config import RunConfig
-from seedspread.data.dataset import Dataset, Part, pipeline
+from seedspread.data.dataset import Dataset, Split, pipeline
 from seedspread.data.loader import Loader
 from seedspread.errors import SeedspreadError
-from seedspread.identity import RUNNER, has_free_margin, saturates
+from seedspread.identity import RUNNER, margin_is_inert, saturates
 from seedspread.model import ViT
 from seedspread.runs.folder import RunFolder
 from seedspread.runs.record import Failure, RunFailedError
@@ -68,7 +68,7 @@ class TrainingRun:
         order, seed = self.config.data.order, self.config.seeds.stream("order")
         return self._batches(self.dataset.train, views=self.model.views, order=order, order_seed=seed)
 
-    def _batches(self, part: Part, **options: Any) -> Loader:
+    def _batches(self, part: Split, **options: Any) -> Loader:
         return Loader(
             part,
             pipeline(self.config.data),
@@ -167,7 +167,7 @@ class TrainingRun:
             self._finished_probes,
             self._features,
         )
-        self.folder.keep_history(self._history.table(with_rate=not has_free_margin(self.config)))
+        self.folder.keep_history(self._history.table(with_rate=not margin_is_inert(self.config)))
         self.folder.keep_predictions(predictions)
         facts = {
             "runner": RUNNER,

@@ -8,8 +8,8 @@ import numpy as np
 from seedspread.metrics import metric_of
 from seedspread.render.chart import COLOURS, Axis, Chart, Mark, Panel, floats, log_ticks, ordered_colour
 from seedspread.report.figures.spread import arm_colour
-from seedspread.report.material.layers import Course, Profile, profile
-from seedspread.report.material.settings import Material, Setting
+from seedspread.report.material.layers import Profile, TrainingCurve, profile
+from seedspread.report.material.settings import ReportData, Setting
 from seedspread.stats.correlation import seed_correlation
 from seedspread.stats.verdict import between
 
@@ -18,7 +18,7 @@ _PER_CENT = 100
 _GRADIENT = "gradient norm"
 
 
-def profile_chart(material: Material, s: Setting) -> Chart | None:
+def profile_chart(material: ReportData, s: Setting) -> Chart | None:
     """Figure 2: (a) rates by layer, (b) gradient norms by layer."""
     rates, norms = s.profiles.get("rate", {}), s.profiles.get("gradient", {})
     low = material.paper("cifar10-low") if s.paper == "cifar10" else None
@@ -57,7 +57,7 @@ def profile_chart(material: Material, s: Setting) -> Chart | None:
     )
 
 
-def _rate_name(arm: str, p: Profile | Course) -> str:
+def _rate_name(arm: str, p: Profile | TrainingCurve) -> str:
     return f"{arm} (would-be)" if p.would_be else arm
 
 
@@ -131,7 +131,7 @@ def course_chart(s: Setting, quantity: str) -> Chart | None:
     )
 
 
-def _course_marks(c: Course, times: float) -> tuple[Mark, ...]:
+def _course_marks(c: TrainingCurve, times: float) -> tuple[Mark, ...]:
     x, depth = floats(c.epochs), c.mean.shape[1]
     bands, lines = [], []
     for layer in range(depth):
@@ -146,7 +146,7 @@ def _course_marks(c: Course, times: float) -> tuple[Mark, ...]:
     return (*bands, *lines)
 
 
-def _course_words(found: dict[str, Course], times: float) -> str:
+def _course_words(found: dict[str, TrainingCurve], times: float) -> str:
     return "; ".join(
         f"{arm}, layer 0: {times * c.mean[0, 0]:.3g} in epoch {c.epochs[0]}, {times * c.mean[-1, 0]:.3g} in "
         f"epoch {c.epochs[-1]}"

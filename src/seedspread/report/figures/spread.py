@@ -6,7 +6,7 @@ import numpy as np
 
 from seedspread.render.chart import COLOURS, GREY, Axis, Chart, Mark, Panel, floats
 from seedspread.report.material.scale import TITLES
-from seedspread.report.material.settings import Material, Setting, origins
+from seedspread.report.material.settings import ReportData, Setting, origins
 from seedspread.stats.charts import (
     QUOTED,
     Dots,
@@ -27,7 +27,7 @@ def arm_colour(setting: Setting, arm: str) -> str:
     return COLOURS[order.index(arm) % len(COLOURS)]
 
 
-def answer_chart(material: Material) -> Chart | None:
+def answer_chart(material: ReportData) -> Chart | None:
     """Every comparison's variance ratio, the seed as the unit, with the pooled one beside."""
     rows = [(s, c) for s in material.settings for c in s.comparisons if c.headline.ratio]
     drawn = [(s, c) for s, c in rows if c.headline.interval is not None]
@@ -112,7 +112,7 @@ def spread_chart(s: Setting) -> Chart | None:
         f"{s.id}-spread",
         f"Spread over seeds: {s.name}",
         "Each mark is one run; lines are means, bands ±1 standard deviation. Right: the variance ratio by "
-        "method; green, each seed counted once (the first is the figure to quote); grey, every run counted "
+        "method; green, each seed counted once (the first is the headline); grey, every run counted "
         "as independent.",
         f"{s.value} of every run by arm. {means}.",
         tuple(panels),
@@ -141,7 +141,7 @@ def _arm_marks(s: Setting, arm: str, place: int) -> list[Mark]:
     return arm_marks(arm, place, arm_colour(s, arm), mean, sd, blocks)
 
 
-def forest_chart(material: Material) -> Chart | None:
+def forest_chart(material: ReportData) -> Chart | None:
     """Ratios across datasets, and all together."""
     found = material.across
     if found is None or found.forest is None:

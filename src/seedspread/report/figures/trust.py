@@ -6,7 +6,7 @@ import numpy as np
 
 from seedspread.render.chart import COLOURS, Axis, Chart, Mark, Panel, floats, log_ticks
 from seedspread.report.figures.spread import arm_colour, short_name
-from seedspread.report.material.settings import Material, Setting, origins
+from seedspread.report.material.settings import ReportData, Setting, origins
 from seedspread.stats.charts import rule
 from seedspread.stats.power import BudgetError, f_power, simulated_power
 from seedspread.stats.verdict import number
@@ -24,7 +24,7 @@ def _curve(seeds: tuple[int, int]) -> tuple[float, ...]:
     return tuple(simulated_power(r, seeds, "normal") for r in _RATIOS)
 
 
-def power_chart(material: Material) -> Chart | None:
+def power_chart(material: ReportData) -> Chart | None:
     """What these designs can show: the chance to see a ratio, if it is there."""
     designs: dict[tuple[int, int], list[str]] = {}
     for s in material.settings:
@@ -64,7 +64,7 @@ def power_chart(material: Material) -> Chart | None:
     )
 
 
-def floor_chart(material: Material) -> Chart | None:
+def floor_chart(material: ReportData) -> Chart | None:
     """The variance over seeds beside what the test set makes by itself."""
     panels = [_floor_panel(s) for s in material.settings if any(c.floors for c in s.comparisons)]
     if not panels:
@@ -105,7 +105,7 @@ def _floor_panel(s: Setting) -> Panel:
     return Panel(s.name, Axis(s.metric.variance_label), y_axis, tuple(marks))
 
 
-def twins_chart(material: Material) -> Chart | None:
+def twins_chart(material: ReportData) -> Chart | None:
     """How alike the runs of one seed in two blocks are."""
     chosen = [s for s in material.settings if len(s.blocks) > 1 and any(c.twins for c in s.comparisons)]
     if not chosen:

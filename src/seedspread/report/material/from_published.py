@@ -6,7 +6,7 @@ from seedspread.published.page import MAIN, audit_published
 from seedspread.published.values import SETTINGS, per_seed, series
 from seedspread.report.material.layers import Profile
 from seedspread.report.material.scale import PAPER, TITLES, paper_config
-from seedspread.report.material.settings import Material, Run, Setting, ordered, slug
+from seedspread.report.material.settings import ReportData, Run, Setting, ordered, slug
 from seedspread.stats.audited import AuditResult
 from seedspread.version import __version__
 
@@ -15,11 +15,11 @@ _RATES = {"cifar10": "cifar10 standard", "cifar10-low": "cifar10 low", "cifar100
 _GRADIENTS = ("cifar10", "cifar100")
 
 
-def from_published() -> Material:
+def from_published() -> ReportData:
     """Seven settings, the verdicts of `verify-paper`, and what the paper measured by layer."""
     main = audit_published()
     audits = {name: main if name in MAIN else audit_published((name,)) for name in SETTINGS}
-    return Material(
+    return ReportData(
         title="The paper's own numbers: “When Does Margin Clamping Affect Training Variance?”",
         source="the paper's tables",
         settings=ordered([_setting(name, found) for name, found in audits.items()]),

@@ -11,14 +11,14 @@ import pandas as pd
 
 from seedspread.config import RunConfig
 from seedspread.errors import did_you_mean
-from seedspread.identity import has_free_margin, saturates
+from seedspread.identity import margin_is_inert, saturates
 from seedspread.metrics import SCORED, metric_of
 from seedspread.objective.schedule import layer_margins
 from seedspread.report.material.layers import RunLayers, read_layers
 from seedspread.report.material.provenance import provenance
 from seedspread.report.material.scale import TITLES, UNKNOWN, paper_setting, scale_of
 from seedspread.report.material.settings import (
-    Material,
+    ReportData,
     Run,
     Setting,
     arm_courses,
@@ -43,7 +43,7 @@ Tell = Callable[[str], None]
 
 def from_store(
     path: Path, studies: Iterable[RecordedStudy] = (), value: str | None = None, tell: Tell = lambda _: None
-) -> Material:
+) -> ReportData:
     """Everything a store holds; what is missing is said, and is no error.
 
     Args:
@@ -65,7 +65,7 @@ def from_store(
     shown = ordered(_once(settings))
     across, family = _across(shown, tell)
     shown = _adjusted(shown, across, family)
-    return Material(
+    return ReportData(
         title=_title(found, path),
         source=relative(path.absolute()),
         settings=shown,
@@ -271,7 +271,7 @@ def _same_runs(cells: list[RecordedCell], spec: AuditSpec | None) -> bool:
 def _typical(cells: list[RecordedCell]) -> RunConfig | None:
     """A run whose margin matters, if there is one: it is the setting's."""
     configs = [config for cell in cells if (config := config_of(cell)) is not None]
-    return next((config for config in configs if not has_free_margin(config)), next(iter(configs), None))
+    return next((config for config in configs if not margin_is_inert(config)), next(iter(configs), None))
 
 
 def _arms(cells: list[RecordedCell], spec: AuditSpec | None) -> tuple[str, ...]:

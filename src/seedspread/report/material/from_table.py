@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from seedspread.report.material.scale import Scale
-from seedspread.report.material.settings import Material, Run, Setting, ordered, relative, slug
+from seedspread.report.material.settings import ReportData, Run, Setting, ordered, relative, slug
 from seedspread.stats.audit import audit
 from seedspread.stats.audited import AuditResult
 from seedspread.stats.result import Strip
@@ -13,11 +13,11 @@ from seedspread.version import __version__
 
 def from_table(
     path: Path, value: str, group: str, reference: str, block: Sequence[str] | None, seed: str, by: str | None
-) -> Material:
+) -> ReportData:
     """A setting for each level of `by`; what a table does not hold, the report does not have."""
     found = audit(path, value, group, reference, list(block or ()) or None, seed, by)
     strata = list(dict.fromkeys(strip.stratum for strip in found.values))
-    return Material(
+    return ReportData(
         title=f"{value} by {group}",
         source=relative(path),
         settings=ordered([_setting(found, stratum, path) for stratum in strata]),

@@ -106,7 +106,7 @@ class Profile(Band):
 
 
 @dataclass(frozen=True)
-class Course(Band):
+class TrainingCurve(Band):
     """A quantity over training in one arm: `(E, L)` mean and sd over seeds, at the epochs `(E,)`."""
 
     epochs: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
@@ -120,7 +120,9 @@ def profile(seeds: list[str], values: list[Floats], would_be: bool) -> Profile:
     return Profile(band.mean, band.sd, band.seeds, would_be)
 
 
-def course(seeds: list[str], epochs: list[NDArray[np.int64]], values: list[Floats], would_be: bool) -> Course:
+def training_curve(
+    seeds: list[str], epochs: list[NDArray[np.int64]], values: list[Floats], would_be: bool
+) -> TrainingCurve:
     """Of runs with the same epochs and layers as the first."""
     same = [
         (s, v)
@@ -128,4 +130,4 @@ def course(seeds: list[str], epochs: list[NDArray[np.int64]], values: list[Float
         if np.array_equal(e, epochs[0]) and v.shape == values[0].shape
     ]
     band = over_seeds([s for s, _ in same], [v for _, v in same])
-    return Course(band.mean, band.sd, band.seeds, epochs[0], would_be)
+    return TrainingCurve(band.mean, band.sd, band.seeds, epochs[0], would_be)

@@ -10,7 +10,13 @@ import pandas as pd
 from seedspread.config import RunConfig
 from seedspread.metrics import Metric
 from seedspread.published.check import Finding
-from seedspread.report.material.layers import Course, Profile, RunLayers, course, profile
+from seedspread.report.material.layers import (
+    Profile,
+    RunLayers,
+    TrainingCurve,
+    profile,
+    training_curve,
+)
 from seedspread.report.material.scale import TITLES, UNKNOWN, Scale
 from seedspread.runs.store import RunState, State
 from seedspread.runs.studies import AuditSpec
@@ -92,7 +98,7 @@ class Setting:
     configs: tuple[RunConfig, ...] = ()
     scale: Scale = UNKNOWN
     profiles: dict[str, dict[str, Profile]] = field(default_factory=dict)
-    courses: dict[str, dict[str, Course]] = field(default_factory=dict)
+    courses: dict[str, dict[str, TrainingCurve]] = field(default_factory=dict)
     states: dict[str, RunState] = field(default_factory=dict)
     studies: str = ""
 
@@ -128,7 +134,7 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Material:
+class ReportData:
     """Everything a page is made from.
 
     Attributes:
@@ -222,13 +228,13 @@ def arm_profiles(runs: list[Run], arms: tuple[str, ...]) -> dict[str, dict[str, 
     return out
 
 
-def arm_courses(runs: list[Run], arms: tuple[str, ...]) -> dict[str, dict[str, Course]]:
+def arm_courses(runs: list[Run], arms: tuple[str, ...]) -> dict[str, dict[str, TrainingCurve]]:
     """The same over training."""
-    out: dict[str, dict[str, Course]] = {"rate": {}, "gradient": {}}
+    out: dict[str, dict[str, TrainingCurve]] = {"rate": {}, "gradient": {}}
     for arm, seeds, layers, would_be in _with_layers(runs, arms):
         epochs = [x.epochs for x in layers]
-        out["rate"][arm] = course(seeds, epochs, [x.rates for x in layers], would_be)
-        out["gradient"][arm] = course(seeds, epochs, [x.gradients for x in layers], would_be)
+        out["rate"][arm] = training_curve(seeds, epochs, [x.rates for x in layers], would_be)
+        out["gradient"][arm] = training_curve(seeds, epochs, [x.gradients for x in layers], would_be)
     return out
 
 

@@ -18,7 +18,7 @@ from seedspread.render.with_matplotlib import still
 from seedspread.render.with_plotly import chart_values
 from seedspread.report.answer import answer
 from seedspread.report.figures.spread import answer_chart
-from seedspread.report.material.settings import Material
+from seedspread.report.material.settings import ReportData
 from seedspread.report.page.glossary import WORDS
 from seedspread.report.page.sections import Section, missing, sections
 
@@ -33,7 +33,7 @@ _POLICY = (
 class Report:
     """A report with all its parts: the page, and its tables and figures for a paper."""
 
-    def __init__(self, material: Material) -> None:
+    def __init__(self, material: ReportData) -> None:
         self.material = material
         self.sections: list[Section] = sections(material)
         self.answer = answer(material)

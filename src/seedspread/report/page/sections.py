@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from seedspread.render.chart import Chart
 from seedspread.render.table import Column, Table, without_empty
 from seedspread.report.figures import layers, spread, trust
-from seedspread.report.material.settings import Material, Setting
+from seedspread.report.material.settings import ReportData, Setting
 from seedspread.report.tables import across, setting, setup
 from seedspread.stats.show import explanations, test_tables
 
@@ -49,7 +49,7 @@ class Section:
         return (*self.blocks, *(b for _, blocks in self.groups for b in blocks), *self.folded)
 
 
-def sections(material: Material) -> list[Section]:
+def sections(material: ReportData) -> list[Section]:
     """All parts, in order; empty ones are left out."""
     whole = {number: make(material) for number, _, make in across.WHOLE}
     out = [_setting(material, s) for s in material.settings]
@@ -62,7 +62,7 @@ def sections(material: Material) -> list[Section]:
     return [s for s in out if s.words or s.all]
 
 
-def _paper_check(material: Material) -> Section:
+def _paper_check(material: ReportData) -> Section:
     said = "Each printed number is recomputed from the published values; ✗ marks one that does not follow."
     bad, good = (setup.verdicts(material.findings, hold=hold) for hold in (False, True))
     words = (setup.counted(material.findings), said)
@@ -76,10 +76,10 @@ def _kept(blocks: Iterable[Block | None]) -> tuple[Block, ...]:
     )
 
 
-def _setting(material: Material, s: Setting) -> Section:
+def _setting(material: ReportData, s: Setting) -> Section:
     words = [c.verdict for c in s.comparisons] + ([f"{s.why[0].upper()}{s.why[1:]}."] if s.why else [])
     words += [warning for c in s.comparisons for warning in c.warnings]
-    words += [f"The figure to quote is the {c.headline.method}: {c.headline.why}." for c in s.comparisons[:1]]
+    words += [f"The headline is the {c.headline.method}: {c.headline.why}." for c in s.comparisons[:1]]
     words += [c.collapse.sentence for c in s.comparisons if c.collapse.found]
     blocks = _kept(
         [
@@ -104,7 +104,7 @@ def _own_tables(s: Setting) -> Iterator[Table]:
             yield replace(table, id=name, title=title, columns=columns, scale=s.origin)
 
 
-def _saturation(material: Material, whole: dict[int, Table | None]) -> Section:
+def _saturation(material: ReportData, whole: dict[int, Table | None]) -> Section:
     groups = []
     for s in material.settings:
         blocks = _kept(
@@ -122,12 +122,12 @@ def _saturation(material: Material, whole: dict[int, Table | None]) -> Section:
     return Section("layers", "Saturation and gradients", (), tables, tuple(groups))
 
 
-def _across(material: Material, whole: dict[int, Table | None]) -> Section:
+def _across(material: ReportData, whole: dict[int, Table | None]) -> Section:
     tables = [whole[9], spread.forest_chart(material), whole[11], whole[12], whole[18], whole[15]]
     return Section("datasets", "Across datasets", (), _kept(tables))
 
 
-def _trust(material: Material, whole: dict[int, Table | None]) -> Section:
+def _trust(material: ReportData, whole: dict[int, Table | None]) -> Section:
     charts = [
         trust.power_chart(material),
         trust.floor_chart(material),
@@ -136,7 +136,7 @@ def _trust(material: Material, whole: dict[int, Table | None]) -> Section:
     return Section("trust", "How far to trust this", (), _kept([*charts, whole[23]]))
 
 
-def _setup(material: Material) -> Section:
+def _setup(material: ReportData) -> Section:
     tables = [
         setup.runs_by_state(material),
         setup.failures(material),
@@ -145,7 +145,7 @@ def _setup(material: Material) -> Section:
     return Section("setup", "What was run", (), _kept(tables))
 
 
-def missing(material: Material, made: list[Section]) -> list[str]:
+def missing(material: ReportData, made: list[Section]) -> list[str]:
     """The paper's tables that this report cannot have, and what they would need."""
     numbers = {b.number for s in made for b in s.all if isinstance(b, Table)}
     if not any(s.is_the_papers for s in material.settings):

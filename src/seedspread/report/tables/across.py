@@ -5,23 +5,23 @@ from collections.abc import Callable
 from seedspread.published.values import series
 from seedspread.render.table import Column, Table
 from seedspread.report.material.scale import TITLES
-from seedspread.report.material.settings import Material, Setting, origins
-from seedspread.report.tables.beside import Beside, digits, mark
+from seedspread.report.material.settings import ReportData, Setting, origins
+from seedspread.report.tables.beside import PaperColumns, digits, mark
 from seedspread.report.tables.layers import gradients, rate, rates_across, rates_by_margin
 from seedspread.stats.result import Comparison
 from seedspread.stats.verdict import number, p_value
 
 
-def dose_response(material: Material) -> Table | None:
+def dose_response(material: ReportData) -> Table | None:
     """Table 6: the variance ratio under both margin schedules."""
     names = {"cifar10": "0.4 → 0.1 (standard)", "cifar10-low": "0.2 → 0.1 (low)"}
     found = _compared(material, names)
     if len(found) < 2:
         return None
-    both = Beside(material, *found)
+    both = PaperColumns(material, *found)
     rows = []
     for s in found:
-        c, beside = s.comparisons[0], Beside(material, s)
+        c, beside = s.comparisons[0], PaperColumns(material, s)
         own = (digits(c.pooled[0].variance, 4), digits(c.pooled[1].variance, 4),
                number(c.paper.ratio), p_value(c.paper.p))  # fmt: skip
         methods = ("first_variance", "second_variance", "ratio", "f_p")
@@ -35,7 +35,7 @@ def dose_response(material: Material) -> Table | None:
     )  # fmt: skip
 
 
-def _compared(material: Material, names: "dict[str, str]") -> list[Setting]:
+def _compared(material: ReportData, names: "dict[str, str]") -> list[Setting]:
     return [s for s in (material.paper(name) for name in names) if s is not None and s.comparisons]
 
 
@@ -44,12 +44,12 @@ _PAIRS = {"cifar10": "balanced_pairs", "cifar100": "expected_pairs", "svhn": "ex
 _CLASSES = {"cifar10": 10, "cifar100": 100, "svhn": 10, "fashion-mnist": 10}
 
 
-def summary(material: Material) -> Table | None:
+def summary(material: ReportData) -> Table | None:
     """Table 9: every dataset in a line."""
     found = _compared(material, _PAIRS)
     if len(found) < 2:
         return None
-    both = Beside(material, *found)
+    both = PaperColumns(material, *found)
     rows = []
     for s in found:
         head = (TITLES[str(s.paper)], str(_CLASSES[str(s.paper)]))
@@ -63,7 +63,7 @@ def summary(material: Material) -> Table | None:
     )  # fmt: skip
 
 
-def _own_line(material: Material, s: Setting) -> tuple[str, ...]:
+def _own_line(material: ReportData, s: Setting) -> tuple[str, ...]:
     c, profile = s.comparisons[0], None if material.is_published else rate(s)
     pairs = [r.layers.positive_pairs for r in s.runs if r.layers is not None]
     return (
@@ -75,7 +75,7 @@ def _own_line(material: Material, s: Setting) -> tuple[str, ...]:
     )
 
 
-def _paper_line(both: Beside, s: Setting) -> tuple[str, ...]:
+def _paper_line(both: PaperColumns, s: Setting) -> tuple[str, ...]:
     name = str(s.paper)
     arms = (f"{name}/clamp", f"{name}/subtract")
     car = "cifar10 standard" if name == "cifar10" else name
@@ -92,12 +92,12 @@ _LEVELS = {"svhn": "easy", "svhn-medium": "medium", "svhn-hard": "hard"}
 _PATTERNS = {"svhn": "inverted", "svhn-medium": "elevated", "svhn-hard": "extreme"}
 
 
-def sweep(material: Material) -> Table | None:
+def sweep(material: ReportData) -> Table | None:
     """Table 15: the SVHN difficulty sweep."""
     found = _compared(material, _LEVELS)
     if len(found) < 2:
         return None
-    both = Beside(material, *found)
+    both = PaperColumns(material, *found)
     rows = []
     for s in found:
         name, c = str(s.paper), s.comparisons[0]
@@ -105,7 +105,7 @@ def sweep(material: Material) -> Table | None:
                digits(c.pooled[1].variance, 3), number(c.paper.ratio), _pattern(c),
                *(_failed(c, arm) for arm in ("clamp", "subtract")))  # fmt: skip
         methods = ("first_size", "first_mean", "first_variance", "second_variance", "ratio")
-        theirs = [Beside(material, s).value(15, m, "clamp", "subtract") for m in methods]
+        theirs = [PaperColumns(material, s).value(15, m, "clamp", "subtract") for m in methods]
         rows.append(both.row((_LEVELS[name],), own, (*theirs, _PATTERNS[name], "-", "-")))
     names = ("n", "clamp accuracy (%)", "clamp variance", "subtract variance", "ratio", "pattern",
              "clamp seeds failed", "subtract seeds failed")  # fmt: skip
@@ -124,13 +124,13 @@ def _failed(c: Comparison, arm: str) -> str:
     return next((f"{a.failed} of {a.seeds}" for a in c.collapse.arms if a.group == arm), "none")
 
 
-def normality(material: Material) -> Table | None:
+def normality(material: ReportData) -> Table | None:
     """Table 23: Shapiro-Wilk of each arm, over all settings."""
     known = [s for s in material.settings if s.comparisons]
     papers = [s for s in known if s.is_the_papers]
     rows = []
     for s in known:
-        beside = Beside(material, s)
+        beside = PaperColumns(material, s)
         tests = {
             t.key.removeprefix("shapiro_"): t for c in s.comparisons for t in c.tests if t.about == "shape"
         }
@@ -150,7 +150,7 @@ def normality(material: Material) -> Table | None:
     )  # fmt: skip
 
 
-Maker = Callable[[Material], Table | None]
+Maker = Callable[[ReportData], Table | None]
 # The tables that need several settings, or one of the paper's: number, what is needed, and how they are made.
 WHOLE: tuple[tuple[int, str, Maker], ...] = (
     (6, "the factorial and the dose response", dose_response),

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from seedspread.published.printed import printed
 from seedspread.render.table import Column
-from seedspread.report.material.settings import Material, Setting
+from seedspread.report.material.settings import ReportData, Setting
 
 
 def digits(value: float | None, places: int) -> str:
@@ -12,7 +12,7 @@ def digits(value: float | None, places: int) -> str:
     return "-" if value is None else f"{value:.{places}f}"
 
 
-def mark(material: Material, settings: Sequence[Setting]) -> str:
+def mark(material: ReportData, settings: Sequence[Setting]) -> str:
     """What stands over the paper's columns: whether it is the same scale, of every row."""
     if material.is_published:
         return "printed"
@@ -20,10 +20,10 @@ def mark(material: Material, settings: Sequence[Setting]) -> str:
     return settings[0].scale.mark if len(same) == 1 else "paper (scale differs by row)"
 
 
-class Beside:
+class PaperColumns:
     """The paper's values for one setting, or for several with one heading."""
 
-    def __init__(self, material: Material, *settings: Setting) -> None:
+    def __init__(self, material: ReportData, *settings: Setting) -> None:
         self.judge, self._setting = material.is_published, settings[0]
         self.is_known = all(s.is_the_papers for s in settings)
         self.group = mark(material, settings)

@@ -10,8 +10,8 @@ from seedspread.published.values import series
 from seedspread.render.table import Column, Table
 from seedspread.report.material.layers import Profile
 from seedspread.report.material.scale import TITLES, paper_config
-from seedspread.report.material.settings import Material, Setting, origins
-from seedspread.report.tables.beside import Beside
+from seedspread.report.material.settings import ReportData, Setting, origins
+from seedspread.report.tables.beside import PaperColumns
 from seedspread.stats.bands import Floats
 
 _NONE = np.array([])
@@ -38,7 +38,7 @@ def _percent(share: float | None) -> str:
     return "-" if share is None else f"{share:.1%}"
 
 
-def _columns(beside: Beside, measured: Sequence[str], derived: str) -> tuple[Column, ...]:
+def _columns(beside: PaperColumns, measured: Sequence[str], derived: str) -> tuple[Column, ...]:
     """In a report of the paper's own numbers only what is derived stands twice: computed and printed."""
     if beside.judge:
         return (*(Column(name) for name in measured), Column(derived, "computed"), Column(derived, "printed"))
@@ -46,7 +46,7 @@ def _columns(beside: Beside, measured: Sequence[str], derived: str) -> tuple[Col
 
 
 def _row(
-    beside: Beside, head: str, own: Sequence[str], paper: Sequence[str], derived: tuple[str, str]
+    beside: PaperColumns, head: str, own: Sequence[str], paper: Sequence[str], derived: tuple[str, str]
 ) -> tuple[str, ...]:
     """`derived` is computed from one's own values, and printed by the paper."""
     if beside.judge:
@@ -54,13 +54,13 @@ def _row(
     return beside.row((head,), (*own, derived[0]), (*paper, derived[1]))
 
 
-def rates_by_margin(material: Material) -> Table | None:
+def rates_by_margin(material: ReportData) -> Table | None:
     """Table 7: the clamp activation rate by layer under both schedules."""
     standard, low = material.paper("cifar10"), material.paper("cifar10-low")
     first, second = rate(standard), rate(low)
     if standard is None or low is None or first is None or second is None:
         return None
-    beside = Beside(material, standard, low)
+    beside = PaperColumns(material, standard, low)
     names = ("car/cifar10 standard", "car/cifar10 low")
     paper = [series(name).values / 100 for name in names] if not material.is_published else [_NONE, _NONE]
     margins, theirs = _margins(standard, low), _paper_margins("cifar10", "cifar10-low")
@@ -100,14 +100,14 @@ def _depths(s: Setting) -> str:
     )
 
 
-def gradients(material: Material, name: str) -> Table | None:
+def gradients(material: ReportData, name: str) -> Table | None:
     """Tables 8 (CIFAR-10) and 12 (CIFAR-100): gradient norms by layer."""
     s = material.paper(name)
     found = s.profiles.get("gradient", {}) if s is not None else {}
     if s is None or not {"clamp", "subtract"} <= set(found):
         return None
     clamp, subtract = found["clamp"], found["subtract"]
-    beside = Beside(material, s)
+    beside = PaperColumns(material, s)
     flipped = name == "cifar100"  # the paper turns the ratio round there
     order = ("clamp", "subtract") if flipped else ("subtract", "clamp")
     paper = [_stated(name, arm) for arm in ("clamp", "subtract")] if not material.is_published else [[], []]
@@ -150,14 +150,14 @@ def _quotient(a: Floats, b: Floats, layer: int) -> str:
     return f"{a[layer] / b[layer]:.2f}×"
 
 
-def rates_across(material: Material, name: str) -> Table | None:
+def rates_across(material: ReportData, name: str) -> Table | None:
     """Tables 11 (CIFAR-100) and 18 (SVHN): the rate by layer beside CIFAR-10's."""
     base, other = material.paper("cifar10"), material.paper(name)
     first, second = rate(base), rate(other)
     if base is None or other is None or first is None or second is None:
         return None
     number = {"cifar100": 11, "svhn": 18}[name]
-    beside = Beside(material, base, other)
+    beside = PaperColumns(material, base, other)
     names = (f"car/{name}", "car/cifar10 standard")
     known = [series(n).values / 100 for n in reversed(names)]
     paper = [_NONE, _NONE] if material.is_published else [values[: len(known[1])] for values in known]
@@ -178,7 +178,9 @@ def rates_across(material: Material, name: str) -> Table | None:
     )  # fmt: skip
 
 
-def _mean_row(beside: Beside, name: str, number: int, first: Profile, second: Profile) -> tuple[str, ...]:
+def _mean_row(
+    beside: PaperColumns, name: str, number: int, first: Profile, second: Profile
+) -> tuple[str, ...]:
     stated = [f"{series(f'stated/mean car {n}').values[0]:.1f}%" for n in ("cifar10", name)]
     difference = beside.printed(number, (f"car/{name}", "car/cifar10 standard"), "difference_of_means")
     if difference == "-":

@@ -2,8 +2,8 @@
 
 from seedspread.published.values import per_seed as published_runs
 from seedspread.render.table import Column, Table
-from seedspread.report.material.settings import Material, Run, Setting
-from seedspread.report.tables.beside import Beside
+from seedspread.report.material.settings import ReportData, Run, Setting
+from seedspread.report.tables.beside import PaperColumns
 from seedspread.stats.result import Summary
 from seedspread.stats.verdict import p_value
 
@@ -30,13 +30,13 @@ def _summary(s: Setting, c: Summary) -> tuple[str, ...]:
     return (str(c.n), digits(c.mean, 2), digits(c.sd, 3), digits(c.variance, 4))
 
 
-def factorial(material: Material, s: Setting) -> Table | None:
+def factorial(material: ReportData, s: Setting) -> Table | None:
     """Table 3: mean, sd and variance of every cell."""
     found = {(c.group, c.block): c for comparison in s.comparisons for c in comparison.cells}
     cells = sorted(found.values(), key=lambda c: (s.arms.index(c.group), c.block))
     if len({c.block for c in cells}) < 2:
         return None
-    beside, number = Beside(material, s), _number(s, {"cifar10": 3})
+    beside, number = PaperColumns(material, s), _number(s, {"cifar10": 3})
     rows = tuple(
         beside.row(
             (c.group, c.block),
@@ -49,12 +49,12 @@ def factorial(material: Material, s: Setting) -> Table | None:
     return Table(f"{s.id}-factorial", f"Every cell: {s.name}", columns, rows, number, scale=s.origin)
 
 
-def pooled(material: Material, s: Setting) -> Table | None:
+def pooled(material: ReportData, s: Setting) -> Table | None:
     """Tables 5, 10, 13 and 14: each arm over all blocks."""
     found = {summary.group: summary for c in s.comparisons for summary in c.pooled}
     if not found:
         return None
-    beside, number = Beside(material, s), _number(s, _POOLED)
+    beside, number = PaperColumns(material, s), _number(s, _POOLED)
     rows = tuple(
         beside.row((arm,), _summary(s, found[arm]), [beside.value(number, m, arm) for m in _SUMMARY])
         for arm in s.arms
@@ -67,10 +67,10 @@ def pooled(material: Material, s: Setting) -> Table | None:
     return Table(f"{s.id}-pooled", f"Each arm: {s.name}", columns, rows, number, note, scale=s.origin)
 
 
-def variance_tests(material: Material, s: Setting) -> Table | None:
+def variance_tests(material: ReportData, s: Setting) -> Table | None:
     """Table 4: the two-way analyses of absolute deviations."""
     rows = []
-    beside, number = Beside(material, s), _number(s, {"cifar10": 4})
+    beside, number = PaperColumns(material, s), _number(s, {"cifar10": 4})
     four = [f"{arm}/{block}" for arm in s.arms for block in ("detach", "direct")]
     for c in s.comparisons:
         known = {t.key: t for t in c.tests}
@@ -94,7 +94,7 @@ def variance_tests(material: Material, s: Setting) -> Table | None:
     return Table(f"{s.id}-variance-tests", title, columns, tuple(rows), number, note, scale=s.origin)
 
 
-def per_seed(material: Material, s: Setting) -> Table | None:
+def per_seed(material: ReportData, s: Setting) -> Table | None:
     """Tables 16, 17 and 19 to 22: every run; the paper's rows beneath one's own."""
     if not s.runs:
         return None

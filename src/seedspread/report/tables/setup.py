@@ -5,11 +5,11 @@ from seedspread.data.catalogue import source_named
 from seedspread.published.check import VERDICTS, Finding
 from seedspread.render.table import Column, Table
 from seedspread.report.material.scale import paper_config
-from seedspread.report.material.settings import Material
+from seedspread.report.material.settings import ReportData
 from seedspread.runs.store import STATES
 
 
-def hyperparameters(material: Material) -> Table | None:
+def hyperparameters(material: ReportData) -> Table | None:
     """Table 2: settings of every study, and the paper's."""
     known = [s for s in material.settings if s.config is not None]
     if not known:
@@ -52,7 +52,7 @@ def _settings(c: RunConfig) -> list[tuple[str, str]]:
     t, p = c.training, c.probe
     return [
         ("data", f"{source.title}, {limit or 'all'} training and {test_limit or 'all'} test images per "
-                 f"class, {c.data.validation_share:g} for validation, {c.data.order}"),
+                 f"class, {c.data.validation_fraction:g} for validation, {c.data.order}"),
         ("architecture", f"ViT (d={c.model.dim}, H={c.model.heads}, L={c.model.depth})"),
         ("patch size", f"{c.model.patch_size} × {c.model.patch_size}"),
         ("batch size", str(t.batch_size)),
@@ -80,7 +80,7 @@ def _augmentation(c: RunConfig, default: str) -> str:
     return "; ".join([*words, "normalisation"])
 
 
-def runs_by_state(material: Material) -> Table | None:
+def runs_by_state(material: ReportData) -> Table | None:
     """How many planned runs of each setting are where."""
     known = [s for s in material.settings if s.states]
     if not known:
@@ -94,7 +94,7 @@ def runs_by_state(material: Material) -> Table | None:
     return Table("runs", "Runs", columns, tuple(rows))
 
 
-def failures(material: Material) -> Table | None:
+def failures(material: ReportData) -> Table | None:
     """The last line of each failed run."""
     rows = {
         key: (key, s.title, state.message)

@@ -107,7 +107,7 @@ def _folded(g: Tensor, b: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor,
 
 def slices(config: RunConfig, views: Tensor, dim: int) -> tuple[Tensor, ...]:
     """What goes through a layer at a time, in parts of even size: a single view would round otherwise."""
-    return torch.tensor_split(views, math.ceil(views.shape[dim] / config.runtime.slice_images), dim)
+    return torch.tensor_split(views, math.ceil(views.shape[dim] / config.runtime.micro_batch_size), dim)
 
 
 def embed(images: Tensor, weights: Embedding, patch: int, precision: torch.dtype) -> Tensor:
@@ -120,7 +120,7 @@ def embed(images: Tensor, weights: Embedding, patch: int, precision: torch.dtype
 
 
 def encode(
-    tokens: Tensor, weights: Block, heads: int, precision: torch.dtype, *, hand_on: bool
+    tokens: Tensor, weights: Block, heads: int, precision: torch.dtype, *, return_tokens: bool
 ) -> tuple[Tensor, Tensor | None]:
     """An encoder block.
 
@@ -129,7 +129,7 @@ def encode(
         weights: of the block.
         heads: attention heads.
         precision: of the products; the residual path stays in float32.
-        hand_on: whether the output itself is wanted.
+        return_tokens: whether the output itself is wanted.
 
     Returns:
         the mean over tokens of its output, `(R, B, d)`, and the output `(R, B, T, d)` without a graph.
@@ -144,7 +144,7 @@ def encode(
     active = gelu(_linear(normed, weights.up, weights.up_bias))
     means = active.view(runs, batch, length, 2 * dim).mean(dim=2, dtype=torch.float32)
     pooled = attended.mean(dim=2) + _linear(means, weights.down, weights.down_bias)
-    if not hand_on:
+    if not return_tokens:
         return pooled, None
     with torch.no_grad():
         return pooled, attended + _linear(active, weights.down, weights.down_bias).view(tokens.shape)
@@ -161,7 +161,9 @@ def features(model: ViT, images: Tensor, config: RunConfig, precision: torch.dty
         for embedding, block in layers:
             if embedding is not None:
                 tokens = embed(tokens, embedding, config.model.patch_size, precision)
-            mean, output = encode(tokens, block, heads, precision, hand_on=len(pooled) + 1 < len(layers))
+            mean, output = encode(
+                tokens, block, heads, precision, return_tokens=len(pooled) + 1 < len(layers)
+            )
             pooled.append(mean)
             tokens = tokens if output is None else output
         parts.append(pooled)
@@ -206,10 +208,10 @@ class _Attention(torch.autograd.Function):
             q, k, v, p, o = (next(kept) for _ in range(5))
             by_o = part.transpose(1, 2).reshape(o.shape)
             rows = (by_o * o).sum(dim=1, dtype=torch.float32)[:, :, None]
-            by_s = torch.bmm(by_o.transpose(1, 2), v.transpose(1, 2)).sub_(rows).mul_(p)
+            grad_s = torch.bmm(by_o.transpose(1, 2), v.transpose(1, 2)).sub_(rows).mul_(p)
             thin = out.permute(2, 0, 3, 4, 1)  # (3, b, h, w, T), a view
-            thin[0] = torch.bmm(k.transpose(1, 2), by_s.transpose(1, 2)).view(thin.shape[1:])
-            thin[1] = torch.bmm(q.transpose(1, 2), by_s).view(thin.shape[1:])
+            thin[0] = torch.bmm(k.transpose(1, 2), grad_s.transpose(1, 2)).view(thin.shape[1:])
+            thin[1] = torch.bmm(q.transpose(1, 2), grad_s).view(thin.shape[1:])
             thin[2] = torch.bmm(by_o, p).view(thin.shape[1:])
         return by_qkv
 

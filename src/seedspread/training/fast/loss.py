@@ -83,7 +83,7 @@ def stacked_loss(features: Tensor, pairs: StackedPairs, specs: Sequence[LossSpec
     runs, n, _ = features.shape
     z = unit_vectors(features.flatten(0, 1)).view(features.shape)
     rules = _Rules.of(specs, z)
-    by_z = torch.zeros_like(z)
+    grad_z = torch.zeros_like(z)
     per_anchor = []
     saturated = torch.zeros(runs, dtype=torch.int64, device=z.device)
     # The last bin takes what is no positive pair.
@@ -92,13 +92,13 @@ def stacked_loss(features: Tensor, pairs: StackedPairs, specs: Sequence[LossSpec
         s = torch.bmm(z[:, block], z.transpose(1, 2))
         positive = pairs.mask(block)
         saturated += _count(s, positive, rules.margin, histogram)
-        loss, by_s = _rows(s, positive, pairs.positives[:, block], rules, block.start)
+        loss, grad_s = _rows(s, positive, pairs.positives[:, block], rules, block.start)
         per_anchor.append(loss)
-        by_s /= (pairs.anchors * rules.temperature)[:, None, None]
-        by_z[:, block] += torch.bmm(by_s, z)
-        by_z += torch.bmm(by_s.transpose(1, 2), z[:, block])
+        grad_s /= (pairs.anchors * rules.temperature)[:, None, None]
+        grad_z[:, block] += torch.bmm(grad_s, z)
+        grad_z += torch.bmm(grad_s.transpose(1, 2), z[:, block])
     total = torch.cat(per_anchor, dim=1).sum(dim=1) / pairs.anchors
-    return StackedLoss(total, _through_norm(by_z, z, features), saturated, histogram[:, :-1])
+    return StackedLoss(total, _through_norm(grad_z, z, features), saturated, histogram[:, :-1])
 
 
 @dataclass(frozen=True)
@@ -165,13 +165,13 @@ def _rows(s: Tensor, positive: Tensor, positives: Tensor, rules: _Rules, start: 
     pulled = (log_p * pulls).sum(dim=2) / counts
     p = log_p.exp_()
     residual = 1 - p.sum(dim=2) if rules.direct else None
-    by_s = p.mul_(weight[:, :, None])
+    grad_s = p.mul_(weight[:, :, None])
     if residual is not None:
-        _through_maximum(by_s, logits, weight * residual)
-    by_s.addcmul_(pulls, (weight / counts)[:, :, None], value=-1)
+        _through_maximum(grad_s, logits, weight * residual)
+    grad_s.addcmul_(pulls, (weight / counts)[:, :, None], value=-1)
     for run, slope in slopes.items():
-        by_s[run].mul_(slope)
-    return -weight * pulled, by_s
+        grad_s[run].mul_(slope)
+    return -weight * pulled, grad_s
 
 
 def _apply(margins: Sequence[Margin], s: Tensor, positive: Tensor) -> dict[int, Tensor]:
@@ -191,15 +191,15 @@ def _apply(margins: Sequence[Margin], s: Tensor, positive: Tensor) -> dict[int, 
     return slopes
 
 
-def _through_maximum(by_s: Tensor, logits: Tensor, residual: Tensor) -> None:
+def _through_maximum(grad_s: Tensor, logits: Tensor, residual: Tensor) -> None:
     """Sends what rounding leaves of w (1 - sum p) to the row's maximum; a saturated one takes nothing."""
-    by_s.scatter_add_(2, logits.argmax(dim=2, keepdim=True), residual[:, :, None])
+    grad_s.scatter_add_(2, logits.argmax(dim=2, keepdim=True), residual[:, :, None])
 
 
-def _through_norm(by_z: Tensor, z: Tensor, features: Tensor) -> Tensor:
+def _through_norm(grad_z: Tensor, z: Tensor, features: Tensor) -> Tensor:
     """From the derivative by z = f / |f| to that by f; a zero row has none."""
     largest = features.abs().amax(dim=2, keepdim=True)
     safe = largest.masked_fill(largest == 0, 1)
     length = (features / safe).square().sum(dim=2, keepdim=True).sqrt() * safe
-    across = by_z - z * (z * by_z).sum(dim=2, keepdim=True)
+    across = grad_z - z * (z * grad_z).sum(dim=2, keepdim=True)
     return torch.where(largest == 0, 0, across / length.masked_fill(largest == 0, 1))

@@ -66,7 +66,7 @@ class StackedTrainer:
             found = stacked_loss(torch.cat([one.pooled() for one in passes]), pairs, specs)
             # What is handed on is computed before the step.
             if layer + 1 < len(self.layers):
-                tokens = torch.cat([one.handed_on() for one in passes])
+                tokens = torch.cat([one.next_tokens() for one in passes])
             for one, gradient in zip(passes, torch.split(found.gradient, len(passes[0].tokens)), strict=True):
                 one.backward(gradient)
             norms = _norms(self.layers[layer])
@@ -80,11 +80,11 @@ class StackedTrainer:
             own.end_batch(positive_pairs[run], tokens.shape[1])
 
     def _forward(self, layer: int, tokens: Tensor) -> "list[_Pass]":
-        model, size = self._config.model, min(self._config.runtime.slice_images, tokens.shape[1])
+        model, size = self._config.model, min(self._config.runtime.micro_batch_size, tokens.shape[1])
         together = max(1, _AT_ONCE // (size * model.heads * model.tokens**2))
         last = layer + 1 == len(self.layers)
         return [
-            _Pass(self.models[0], runs, part, hand_on=not last)
+            _Pass(self.models[0], runs, part, return_tokens=not last)
             for runs, part in zip(
                 _parts(self.layers[layer], together), torch.split(tokens, together), strict=True
             )
@@ -160,7 +160,7 @@ class _Pass:
     """
 
     def __init__(
-        self, model: LayerwiseModel, parameters: Sequence[Tensor], tokens: Tensor, *, hand_on: bool
+        self, model: LayerwiseModel, parameters: Sequence[Tensor], tokens: Tensor, *, return_tokens: bool
     ) -> None:
         self.tokens = tokens
         self._config = config = model.config
@@ -170,33 +170,33 @@ class _Pass:
         # The graph of a slice ends here; what reaches these is sent on to the parameters once.
         self._leaves = [weight.detach().requires_grad_() for weight in self._folded]
         self._slices = slices(config, tokens, dim=1)
-        with torch.set_grad_enabled(not config.runtime.recompute):
-            self._outputs = [self._forward(part, hand_on=hand_on) for part in self._slices]
+        with torch.set_grad_enabled(not config.runtime.activation_checkpointing):
+            self._outputs = [self._forward(part, return_tokens=return_tokens) for part in self._slices]
 
-    def _forward(self, part: Tensor, *, hand_on: bool) -> tuple[Tensor, Tensor | None]:
+    def _forward(self, part: Tensor, *, return_tokens: bool) -> tuple[Tensor, Tensor | None]:
         model = self._config.model
         block = Block(*self._leaves[-len(Block._fields) :])
         if len(self._leaves) > len(block):
             part = embed(part, Embedding(*self._leaves[: -len(block)]), model.patch_size, self._precision)
         return _encode(self._config.runtime.compile)(
-            part, block, model.heads, self._precision, hand_on=hand_on
+            part, block, model.heads, self._precision, return_tokens=return_tokens
         )
 
     def pooled(self) -> Tensor:
         """`(C, N, d)`, what the loss sees; no graph."""
         return torch.cat([pooled.detach() for pooled, _ in self._outputs], dim=1)
 
-    def handed_on(self) -> Tensor:
+    def next_tokens(self) -> Tensor:
         """`(C, N, T, d)`, the next layer's input; no graph."""
         return torch.cat([output for _, output in self._outputs if output is not None], dim=1)
 
     def backward(self, gradient: Tensor) -> None:
         """Adds to the parameters' gradients, from that by the pooled features, `(C, N, d)`."""
         parts = slices(self._config, gradient, dim=1)
-        for part, by_pooled in zip(self._slices, parts, strict=True):
+        for part, grad_pooled in zip(self._slices, parts, strict=True):
             # Taken out, so that a slice's graph is freed with it.
             pooled, _ = self._outputs.pop(0)
-            if self._config.runtime.recompute:
-                pooled, _ = self._forward(part, hand_on=False)
-            _send_back([pooled], [by_pooled])
+            if self._config.runtime.activation_checkpointing:
+                pooled, _ = self._forward(part, return_tokens=False)
+            _send_back([pooled], [grad_pooled])
         _send_back(self._folded, [leaf.grad for leaf in self._leaves if leaf.grad is not None])
