@@ -104,7 +104,7 @@ def _no_clamp(rate: float) -> Advice:
         "leave",
         "Nothing to change: this run does not clamp, so no gradient is cut.",
         (
-            f"The rate{would_be} is a would-be rate; the paper's 50% rule of thumb is about runs "
+            f"The rate{would_be} is a would-be clamp rate; the paper's 50% rule of thumb is about runs "
             "trained with the clamp, whose features differ.",
         ),
     )

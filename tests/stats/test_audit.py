@@ -99,7 +99,7 @@ def test_identical_twins_are_called_one_run() -> None:
     assert any("copies, not further runs" in w for w in c.warnings)
     assert c.headline.p == pytest.approx(once.headline.p)
     assert c.test("f").p < once.test("f").p  # type: ignore[operator]
-    assert c.test("f").holds is False
+    assert c.test("f").assumptions_met is False
 
 
 def test_a_collapsed_arm_is_asked_how_often_it_fails() -> None:

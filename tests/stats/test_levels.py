@@ -11,7 +11,7 @@ from seedspread.stats.arms import Arm
 from seedspread.stats.classic import f_test
 from seedspread.stats.collapse import largest_gap
 from seedspread.stats.permutation import within_seed_permutation
-from seedspread.stats.result import Test
+from seedspread.stats.result import TestResult
 from seedspread.stats.robust import pitman_morgan, seed_jackknife
 
 RNG = np.random.default_rng(0)
@@ -19,19 +19,19 @@ INDEPENDENT, _, PAIRS, _, TWINS = DESIGNS
 DRAWS = 1500
 
 
-def f(x: Arm, y: Arm) -> Test:
+def f(x: Arm, y: Arm) -> TestResult:
     return f_test(x, y, 0.95, None, None)
 
 
-def pitman(x: Arm, y: Arm) -> Test:
+def pitman(x: Arm, y: Arm) -> TestResult:
     return pitman_morgan(x, y, 0.95)
 
 
-def jackknife(x: Arm, y: Arm) -> Test:
+def jackknife(x: Arm, y: Arm) -> TestResult:
     return seed_jackknife(x, y, 0.95)
 
 
-def within(x: Arm, y: Arm) -> Test:
+def within(x: Arm, y: Arm) -> TestResult:
     return within_seed_permutation(x, y, 100, RNG)
 
 

@@ -17,7 +17,7 @@ from seedspread.errors import SeedspreadError
 from seedspread.stats import bootstrap, classic, permutation, robust
 from seedspread.stats.arms import Arm, Floats
 from seedspread.stats.power import SHAPES, draw
-from seedspread.stats.result import Test
+from seedspread.stats.result import TestResult
 
 SIZES = (5, 7, 10, 14)
 RATIO = 6.0
@@ -76,7 +76,7 @@ def _arm(name: str, values: Floats) -> Arm:
     return Arm(name, values.ravel(), np.tile(np.arange(k), n), np.repeat(np.arange(n), k), blocks)
 
 
-def tests_of(arm: Arm, reference: Arm, rng: np.random.Generator) -> list[Test]:
+def tests_of(arm: Arm, reference: Arm, rng: np.random.Generator) -> list[TestResult]:
     """Every test and interval of spread that the audit gives."""
     return [
         robust.seed_jackknife(arm, reference, 0.95),

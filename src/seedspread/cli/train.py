@@ -86,7 +86,7 @@ def _print_diagnosis(found: "Diagnosis") -> None:
     from rich.table import Table
 
     result = found.result
-    rate = "would-be rate" if found.would_be else "clamp activation rate"
+    rate = "would-be clamp rate" if found.would_be else "clamp activation rate"
     table = Table(title=f"{result.dataset}: {result.rule}, {result.margin_type}", title_style="bold")
     for heading in ("layer", "margin", rate, "gradient norm", "over the last epoch", "loss"):
         table.add_column(heading, justify="right")

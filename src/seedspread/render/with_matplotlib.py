@@ -57,7 +57,7 @@ def save_chart(chart: Chart, *paths: Path) -> None:
                 figure.savefig(part, format=form, dpi=200, metadata=_NO_DATE[form])
 
 
-def still(chart: Chart) -> str:
+def static_svg(chart: Chart) -> str:
     """A chart as an SVG element for a page, in the colour of its text: seen before plotly is there."""
     out = io.StringIO()
     with mpl.rc_context(_STYLE):

@@ -4,6 +4,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from seedspread.advice import advise
+from seedspread.report.material.scale import CHANGED
 from seedspread.report.material.settings import ReportData, Setting
 from seedspread.stats.power import BudgetError, seeds_for_ratio, seeds_for_standard_error
 from seedspread.stats.result import Comparison
@@ -140,7 +141,7 @@ def _budget(s: Setting, c: Comparison) -> str:
 
 def _about_the_clamp(s: Setting) -> list[str]:
     """The paper's rule of thumb, where it applies: at its scale, and with seeds to speak of."""
-    rates = s.profiles.get("rate", {}).get("clamp")
+    rates = s.profiles.get("rate", {}).get(CHANGED)
     shares = [r.layers.pair_share for r in s.runs if r.layers is not None]
     if (
         not s.is_the_papers
@@ -150,7 +151,7 @@ def _about_the_clamp(s: Setting) -> list[str]:
         or min(s.comparisons[0].seeds) < 2
     ):
         return []
-    accuracy = s.metric.as_share(next(p.mean for p in s.comparisons[0].pooled if p.group == "clamp"))
+    accuracy = s.metric.as_share(next(p.mean for p in s.comparisons[0].pooled if p.group == CHANGED))
     found = advise(float(rates.mean[0]), clamp=True, accuracy=accuracy, pair_share=shares[0])
     return [f"The paper's rule of thumb for {s.name}: {found.sentence} {' '.join(found.reasons)}"]
 

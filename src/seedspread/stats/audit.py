@@ -20,7 +20,7 @@ from seedspread.stats.dependence import twins as find_twins
 from seedspread.stats.floor import floor_from_accuracies, floor_from_predictions
 from seedspread.stats.forest import forest, holm
 from seedspread.stats.power import BudgetError, detectable_ratio, simulated_detectable
-from seedspread.stats.result import Comparison, Floor, Forest, Headline, Strip, Summary, Test, Twins
+from seedspread.stats.result import Comparison, Floor, Forest, Headline, Strip, Summary, TestResult, Twins
 from seedspread.stats.table import Runs, TableError, check_table
 from seedspread.stats.verdict import headline_why, verdict, warnings
 
@@ -182,12 +182,12 @@ class _Setup:
 
     def _tests(
         self, arm: Arm, reference: Arm, independent: bool | None, rng: np.random.Generator
-    ) -> tuple[Test, ...]:
+    ) -> tuple[TestResult, ...]:
         level, resamples = self._level, self._resamples
         shapes = classic.shapiro(arm), classic.shapiro(reference)
         normal = None if any(s.p is None for s in shapes) else all((s.p or 0) >= 0.05 for s in shapes)
         if min(len(arm.seed_codes), len(reference.seed_codes)) < 2:
-            spread: tuple[Test, ...] = tuple(_refused(key) for key in ("seed_jackknife", "f"))
+            spread: tuple[TestResult, ...] = tuple(_refused(key) for key in ("seed_jackknife", "f"))
         else:
             spread = (
                 robust.seed_jackknife(arm, reference, level),
@@ -237,9 +237,9 @@ class _Setup:
         return correct_predictions([arm.folders[i] for i in first]) if len(first) > 1 else None
 
 
-def _refused(key: str) -> Test:
+def _refused(key: str) -> TestResult:
     names = {"seed_jackknife": "seed jackknife (Miller)", "f": "F test, pooled"}
-    return Test(
+    return TestResult(
         key=key,
         name=names[key],
         about="spread",
@@ -266,7 +266,7 @@ def _cells(arm: Arm) -> tuple[Summary, ...]:
     return tuple(_summary(arm.name, arm.block_names[code], values) for code, values in arm.cells.items())
 
 
-def _headline(test: Test, arm: Arm, reference: Arm) -> Headline:
+def _headline(test: TestResult, arm: Arm, reference: Arm) -> Headline:
     ratio = test.estimate
     if ratio is None and arm.has_spread and reference.has_spread:
         ratio = arm.within_variance / reference.within_variance
@@ -280,7 +280,7 @@ def _headline(test: Test, arm: Arm, reference: Arm) -> Headline:
     )
 
 
-def _paper(test: Test) -> Headline:
+def _paper(test: TestResult) -> Headline:
     ratio = test.estimate
     return Headline(
         ratio=ratio,

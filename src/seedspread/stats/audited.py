@@ -33,9 +33,14 @@ class AuditResult(AuditValues):
         return self.to_text()
 
 
+# Fields by which programs may know what has another name now.
+_FORMER = {"assumptions_met": "holds", "std_error": "error"}
+
+
 def _plain(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
+        plain = {key: _plain(item) for key, item in value.items()}
+        return plain | {old: plain[new] for new, old in _FORMER.items() if new in plain}
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):

@@ -8,7 +8,7 @@ from scipy import stats
 
 from seedspread.stats.arms import Arm, Floats, Ints
 from seedspread.stats.classic import independence_evidence
-from seedspread.stats.result import Interval, Test
+from seedspread.stats.result import Interval, TestResult
 
 # Draws in one piece, so that a large table does not fill the memory.
 _PIECE = 2_000_000
@@ -44,22 +44,22 @@ def bootstrap_tests(
     resamples: int,
     rng: np.random.Generator,
     independent: bool | None = None,
-) -> tuple[Test, Test]:
+) -> tuple[TestResult, TestResult]:
     """The percentile interval of the paper's appendix, and the BCa interval from the same draws."""
     common = {
         "about": "spread",
         "assumes": "independent runs, enough of them to stand for the population",
-        "holds": independent if min(len(arm.values), len(reference.values)) >= 20 else False,
+        "assumptions_met": independent if min(len(arm.values), len(reference.values)) >= 20 else False,
         "evidence": independence_evidence(independent)
         + "; below about 20 runs an arm, bootstrap intervals of a variance ratio are too short",
     }
-    percentile = Test(
+    percentile = TestResult(
         key="bootstrap",
         name="bootstrap percentile, pooled",
         why="the paper's interval (its appendix, bootstrap procedure)",
         **common,  # type: ignore[arg-type]
     )
-    bca = Test(
+    bca = TestResult(
         key="bootstrap_bca",
         name="bootstrap BCa, pooled",
         why="corrects the percentile interval for bias and skewness",
@@ -134,15 +134,15 @@ def _variances_without_one(x: Floats) -> Floats:
 
 def clustered_bootstrap(
     arm: Arm, reference: Arm, level: float, resamples: int, rng: np.random.Generator
-) -> Test:
+) -> TestResult:
     """Whole seeds are drawn, with all their runs; seeds that both arms have are drawn for both at once."""
-    blank = Test(
+    blank = TestResult(
         key="seed_bootstrap",
         name="seed bootstrap",
         about="spread",
         why="the seed is the unit: its twins in other blocks come with it; the ratio is within cells",
         assumes="independent seeds, enough of them to stand for the population",
-        holds=None if min(len(arm.seed_codes), len(reference.seed_codes)) >= 20 else False,
+        assumptions_met=None if min(len(arm.seed_codes), len(reference.seed_codes)) >= 20 else False,
         evidence="below about 20 seeds, bootstrap intervals of a variance ratio are too short",
     )
     if not (arm.has_spread and reference.has_spread):

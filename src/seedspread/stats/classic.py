@@ -7,7 +7,7 @@ import numpy as np
 from scipy import stats
 
 from seedspread.stats.arms import Arm, Floats
-from seedspread.stats.result import Interval, Test
+from seedspread.stats.result import Interval, TestResult
 
 
 def independence_evidence(independent: bool | None) -> str:
@@ -30,15 +30,17 @@ def f_p_value(ratio: float, df: tuple[float, float]) -> float:
     return float(min(1.0, 2 * min(stats.f.sf(ratio, *df), stats.f.cdf(ratio, *df))))
 
 
-def f_test(arm: Arm, reference: Arm, level: float, normal: bool | None, independent: bool | None) -> Test:
+def f_test(
+    arm: Arm, reference: Arm, level: float, normal: bool | None, independent: bool | None
+) -> TestResult:
     """The ratio of pooled variances (Eq. vr), as though every run were independent."""
-    blank = Test(
+    blank = TestResult(
         key="f",
         name="F test, pooled",
         about="spread",
         why="the paper's primary test (its Eq. vr and Section 5.2)",
         assumes="normal values, independent runs",
-        holds=_both(normal, independent),
+        assumptions_met=_both(normal, independent),
         evidence=_f_evidence(normal, independent),
     )
     top, bottom = arm.values.var(ddof=1), reference.values.var(ddof=1)
@@ -66,20 +68,20 @@ def _f_evidence(normal: bool | None, independent: bool | None) -> str:
     return f"normality {said[normal]}, independence {said[independent]}"
 
 
-def deviations_test(arm: Arm, reference: Arm, center: str, independent: bool | None) -> Test:
+def deviations_test(arm: Arm, reference: Arm, center: str, independent: bool | None) -> TestResult:
     """Levene's test (center "mean") or Brown and Forsythe's (center "median"), the two arms pooled."""
     name, key = (
         ("Levene (means), pooled", "levene")
         if center == "mean"
         else ("Brown-Forsythe (medians), pooled", "brown_forsythe")
     )
-    blank = Test(
+    blank = TestResult(
         key=key,
         name=name,
         about="spread",
         why="less sensitive to heavy tails than F; the paper reports it beside F",
         assumes="independent runs; deviations well enough behaved for an analysis of variance",
-        holds=independent,
+        assumptions_met=independent,
         evidence=independence_evidence(independent),
     )
     middle = np.mean if center == "mean" else np.median
@@ -94,7 +96,9 @@ def deviations_test(arm: Arm, reference: Arm, center: str, independent: bool | N
     return replace(blank, statistic=float(found.statistic), df=df, p=float(found.pvalue))
 
 
-def two_way_tests(arm: Arm, reference: Arm, center: str, independent: bool | None = None) -> tuple[Test, ...]:
+def two_way_tests(
+    arm: Arm, reference: Arm, center: str, independent: bool | None = None
+) -> tuple[TestResult, ...]:
     """The two-way analysis of absolute deviations from cell means or medians, Type II.
 
     The paper describes this analysis; group, block and interaction each get a p value. The fits work on cell
@@ -104,13 +108,13 @@ def two_way_tests(arm: Arm, reference: Arm, center: str, independent: bool | Non
     label = "Levene" if center == "mean" else "Brown-Forsythe"
     terms = ("group", "block", "interaction")
     blanks = [
-        Test(
+        TestResult(
             key=f"two_way_{center}_{term}",
             name=f"two-way {label}: {term}",
             about="spread",
             why=f"the factorial analysis: deviations from cell {center}s, so block means are taken out",
             assumes="independent runs; deviations well enough behaved for an analysis of variance",
-            holds=independent,
+            assumptions_met=independent,
             evidence=independence_evidence(independent),
         )
         for term in terms
@@ -175,15 +179,15 @@ def _dummies(codes: Floats) -> Floats:
     return out
 
 
-def welch(arm: Arm, reference: Arm, level: float, independent: bool | None) -> Test:
+def welch(arm: Arm, reference: Arm, level: float, independent: bool | None) -> TestResult:
     """Welch's t test of the means, as the paper pools them."""
-    blank = Test(
+    blank = TestResult(
         key="welch",
         name="Welch's t, pooled",
         about="means",
         why="means are tested in every comparison; variances need not be equal",
         assumes="means roughly normal, independent runs",
-        holds=independent,
+        assumptions_met=independent,
         evidence=independence_evidence(independent),
     )
     x, y = arm.values, reference.values
@@ -206,9 +210,9 @@ def welch(arm: Arm, reference: Arm, level: float, independent: bool | None) -> T
     )
 
 
-def shapiro(arm: Arm) -> Test:
+def shapiro(arm: Arm) -> TestResult:
     """Shapiro and Wilk's test of the pooled values of one arm."""
-    blank = Test(
+    blank = TestResult(
         key=f"shapiro_{arm.name}",
         name=f"Shapiro-Wilk, {arm.name}",
         about="shape",

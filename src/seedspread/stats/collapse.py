@@ -7,7 +7,7 @@ from scipy import stats
 
 from seedspread.metrics import Metric
 from seedspread.stats.arms import Arm, Floats
-from seedspread.stats.result import Collapse, Failures, Interval, Test
+from seedspread.stats.result import Collapse, Failures, Interval, TestResult
 
 _GAP_LEVEL = 0.05
 _NULL_DRAWS = 20_000
@@ -86,15 +86,15 @@ def _failures(name: str, failed: int, seeds: int, level: float) -> Failures:
     return Failures(name, failed, seeds, failed / seeds, Interval(float(exact.low), float(exact.high), level))
 
 
-def _fisher(counts: list[tuple[int, int]]) -> Test:
+def _fisher(counts: list[tuple[int, int]]) -> TestResult:
     table = [[failed, seeds - failed] for failed, seeds in counts]
-    return Test(
+    return TestResult(
         key="fisher",
         name="Fisher's exact test of the failure rates, by seed",
         about="failures",
         why="an arm holds failed runs, or two clusters: whether runs fail more often is then the question",
         assumes="independent seeds",
-        holds=True,
+        assumptions_met=True,
         evidence="each seed counts once",
         p=float(stats.fisher_exact(table).pvalue),
     )

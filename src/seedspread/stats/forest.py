@@ -5,7 +5,7 @@ from scipy import stats
 from statsmodels.stats.meta_analysis import combine_effects
 from statsmodels.stats.multitest import multipletests
 
-from seedspread.stats.result import Forest, Interval, Test
+from seedspread.stats.result import Forest, Interval, TestResult
 
 
 def holm(p_values: list[float | None]) -> list[float | None]:
@@ -17,13 +17,13 @@ def holm(p_values: list[float | None]) -> list[float | None]:
     return [None if p is None else float(next(adjusted)) for p in p_values]
 
 
-def forest(titles: list[str], tests: list[Test], level: float) -> Forest | None:
+def forest(titles: list[str], tests: list[TestResult], level: float) -> Forest | None:
     """Combines log variance ratios; None unless two or more have a standard error."""
-    usable = [(t, test) for t, test in zip(titles, tests, strict=True) if test.error and test.estimate]
+    usable = [(t, test) for t, test in zip(titles, tests, strict=True) if test.std_error and test.estimate]
     if len(usable) < 2:
         return None
     logs = np.log(np.array([test.estimate for _, test in usable], dtype=float))
-    errors = np.array([test.error for _, test in usable], dtype=float)
+    errors = np.array([test.std_error for _, test in usable], dtype=float)
     q, df, p, i_squared, pooled, error = combine(logs, errors)
     half = stats.norm.ppf((1 + level) / 2) * error
     return Forest(

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seedspread.stats.arms import Arm, Floats, common_seeds
-from seedspread.stats.result import Test
+from seedspread.stats.result import TestResult
 
 Choice = NDArray[np.bool_]
 
@@ -22,9 +22,9 @@ _LARGEST = 5_000_000
 _TOO_LARGE = "left out: the table is too large for it, and the jackknife then says the same"
 
 
-def seed_permutation(arm: Arm, reference: Arm, resamples: int, rng: np.random.Generator) -> Test:
+def seed_permutation(arm: Arm, reference: Arm, resamples: int, rng: np.random.Generator) -> TestResult:
     """Seeds, with all their runs, change arms in every possible way, or in `resamples` random ways."""
-    blank = Test(
+    blank = TestResult(
         key="permutation",
         name="permutation of seeds",
         about="spread",
@@ -47,9 +47,9 @@ def seed_permutation(arm: Arm, reference: Arm, resamples: int, rng: np.random.Ge
     return _sampled(blank, residuals, first, drawn, resamples)
 
 
-def within_seed_permutation(arm: Arm, reference: Arm, resamples: int, rng: np.random.Generator) -> Test:
+def within_seed_permutation(arm: Arm, reference: Arm, resamples: int, rng: np.random.Generator) -> TestResult:
     """Within each seed that both arms have, their runs are exchanged or not: all ways or a sample."""
-    blank = Test(
+    blank = TestResult(
         key="within_seed_permutation",
         name="permutation within seeds",
         about="spread",
@@ -97,14 +97,16 @@ def _batches(total: int, width: int) -> list[int]:
     return [min(size, total - start) for start in range(0, total, size)]
 
 
-def _exact(blank: Test, residuals: Floats, first: Choice, every: Choice) -> Test:
+def _exact(blank: TestResult, residuals: Floats, first: Choice, every: Choice) -> TestResult:
     if not np.nansum(residuals**2):
         return replace(blank, note="neither arm has any spread")
     p = _as_extreme(residuals, first, every) / len(every)
     return replace(blank, p=p, note=f"all {len(every):,} rearrangements")
 
 
-def _sampled(blank: Test, residuals: Floats, first: Choice, drawn: Iterator[Choice], total: int) -> Test:
+def _sampled(
+    blank: TestResult, residuals: Floats, first: Choice, drawn: Iterator[Choice], total: int
+) -> TestResult:
     if not np.nansum(residuals**2):
         return replace(blank, note="neither arm has any spread")
     more = sum(_as_extreme(residuals, first, piece) for piece in drawn)

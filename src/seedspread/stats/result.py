@@ -21,7 +21,7 @@ class Interval:
 
 
 @dataclass(frozen=True)
-class Test:
+class TestResult:
     """One test or interval, and what is needed to judge it.
 
     Attributes:
@@ -30,13 +30,13 @@ class Test:
         about: what it asks after.
         why: why it was used here.
         assumes: what must be true for it to mean what it says.
-        holds: whether the data meet that; None where they cannot tell.
-        evidence: the sentence behind `holds`.
+        assumptions_met: whether the data meet that; None where they cannot tell.
+        evidence: the sentence behind `assumptions_met`.
         statistic: the test statistic, if there is one.
         df: its degrees of freedom.
         p: two-sided.
         estimate: of the variance ratio, or of the difference of means.
-        error: the standard error of the log ratio, where it is used.
+        std_error: the standard error of the log ratio, where it is used.
         interval: of that.
         note: why something is missing, when it is.
     """
@@ -48,13 +48,13 @@ class Test:
     about: About
     why: str
     assumes: str
-    holds: bool | None = None
+    assumptions_met: bool | None = None
     evidence: str = ""
     statistic: float | None = None
     df: tuple[float, ...] = ()
     p: float | None = None
     estimate: float | None = None
-    error: float | None = None
+    std_error: float | None = None
     interval: Interval | None = None
     note: str = ""
 
@@ -112,7 +112,7 @@ class Collapse:
     found: bool
     sentence: str
     arms: tuple[Failures, ...] = ()
-    test: Test | None = None
+    test: TestResult | None = None
 
 
 @dataclass(frozen=True)
@@ -183,7 +183,7 @@ class Comparison:
     pooled: tuple[Summary, Summary]
     headline: Headline
     paper: Headline
-    tests: tuple[Test, ...]
+    tests: tuple[TestResult, ...]
     twins: tuple[Twins, ...]
     seeds: tuple[int, int]
     paired_correlation: float | None
@@ -194,7 +194,7 @@ class Comparison:
     warnings: tuple[str, ...]
     verdict: str
 
-    def test(self, key: str) -> Test:
+    def test(self, key: str) -> TestResult:
         """The test called `key`."""
         for test in self.tests:
             if test.key == key:

@@ -9,10 +9,10 @@ from scipy import optimize, stats
 
 from seedspread.stats.arms import Arm, Floats, common_seeds
 from seedspread.stats.classic import independence_evidence
-from seedspread.stats.result import Interval, Test
+from seedspread.stats.result import Interval, TestResult
 
 
-def seed_jackknife(arm: Arm, reference: Arm, level: float) -> Test:
+def seed_jackknife(arm: Arm, reference: Arm, level: float) -> TestResult:
     """Miller's jackknife of the log variance ratio, leaving out whole seeds.
 
     Each arm's log within-cell variance is computed without each seed in turn; the spread of the resulting
@@ -22,13 +22,13 @@ def seed_jackknife(arm: Arm, reference: Arm, level: float) -> Test:
 
     R. G. Miller, Jackknifing variances, Annals of Mathematical Statistics 39 (1968) 567-582.
     """
-    blank = Test(
+    blank = TestResult(
         key="seed_jackknife",
         name="seed jackknife (Miller)",
         about="spread",
         why="the seed is the unit; no assumption about the shape; keeps its level down to five seeds",
         assumes="independent seeds",
-        holds=True,
+        assumptions_met=True,
         evidence="each seed, with all its twins, counts once",
     )
     if not (arm.has_spread and reference.has_spread):
@@ -52,7 +52,7 @@ def seed_jackknife(arm: Arm, reference: Arm, level: float) -> Test:
         df=(float(df),),
         p=float(2 * stats.t.sf(abs(t), df)),
         estimate=float(np.exp(log_ratio)),
-        error=float(np.sqrt(square)),
+        std_error=float(np.sqrt(square)),
         interval=Interval(float(np.exp(log_ratio - half)), float(np.exp(log_ratio + half)), level),
     )
 
@@ -72,7 +72,7 @@ def log_variance_error(arm: Arm) -> tuple[float, int] | None:
     return float(np.sqrt((k - 1) / k * ((logs - logs.mean()) ** 2).sum())), k
 
 
-def bonett(arm: Arm, reference: Arm, level: float, independent: bool | None) -> Test:
+def bonett(arm: Arm, reference: Arm, level: float, independent: bool | None) -> TestResult:
     """Bonett's test and interval of a variance ratio: the normal theory, with the kurtosis estimated.
 
     The kurtosis is pooled at the ratio that is tested, so that the interval means something away from 1 too.
@@ -80,13 +80,13 @@ def bonett(arm: Arm, reference: Arm, level: float, independent: bool | None) -> 
     D. G. Bonett, Robust confidence interval for a ratio of standard deviations, Applied Psychological
     Measurement 30 (2006) 432-439.
     """
-    blank = Test(
+    blank = TestResult(
         key="bonett",
         name="Bonett, pooled",
         about="spread",
         why="allows for heavy tails through the kurtosis, which F does not",
         assumes="independent runs; both arms of one shape",
-        holds=independent,
+        assumptions_met=independent,
         evidence=independence_evidence(independent),
     )
     x, y = arm.values, reference.values
@@ -163,20 +163,20 @@ def _trimmed_mean(values: Floats) -> float:
     return float(np.median(values) if trim >= 0.5 else stats.trim_mean(values, trim))
 
 
-def pitman_morgan(arm: Arm, reference: Arm, level: float, normal: bool | None = None) -> Test:
+def pitman_morgan(arm: Arm, reference: Arm, level: float, normal: bool | None = None) -> TestResult:
     """Pitman and Morgan's test: variances are equal when sum and difference of the pairs are uncorrelated.
 
     It works on the seed means, so with several blocks it asks after the variance of those.
 
     E. J. G. Pitman, Biometrika 31 (1939) 9-12; W. A. Morgan, Biometrika 31 (1939) 13-19.
     """
-    blank = Test(
+    blank = TestResult(
         key="pitman_morgan",
         name="Pitman-Morgan, paired seeds",
         about="spread",
         why="the same seeds in both arms are pairs, and correlated pairs sharpen the comparison",
         assumes="normal pairs",
-        holds=normal,
+        assumptions_met=normal,
         evidence={
             True: "normality is not contradicted",
             False: "normality is contradicted",
@@ -214,17 +214,17 @@ def _flat(values: Floats) -> bool:
     return bool(np.ptp(values) <= 1e-12 * np.abs(values).max())
 
 
-def seed_means_test(arm: Arm, reference: Arm, level: float) -> Test:
+def seed_means_test(arm: Arm, reference: Arm, level: float) -> TestResult:
     """The means with the seed as unit: paired t where the arms share all seeds, Welch's otherwise."""
     in_a, in_b = common_seeds(arm, reference)
     paired = len(in_a) == len(arm.seed_codes) == len(reference.seed_codes) and len(in_a) >= 2
-    blank = Test(
+    blank = TestResult(
         key="seed_means",
         name="paired t on seed means" if paired else "Welch's t on seed means",
         about="means",
         why="the seed is the unit; twins are averaged first",
         assumes="independent seeds, means roughly normal",
-        holds=True,
+        assumptions_met=True,
         evidence="each seed counts once",
     )
     x, y = arm.seed_means[in_a] if paired else arm.seed_means, reference.seed_means

@@ -10,7 +10,7 @@ from seedspread.render.latex import tex_text, to_latex
 from seedspread.render.markdown import markdown_text, to_markdown
 from seedspread.render.table import Column, Table
 from seedspread.render.text import strip_lines, to_rich
-from seedspread.stats.result import AuditValues, Comparison, Test
+from seedspread.stats.result import AuditValues, Comparison, TestResult
 from seedspread.stats.verdict import between, number, p_value
 
 
@@ -62,34 +62,34 @@ def explanations(c: Comparison) -> list[str]:
     return [f"{_name(t)}: {_explained(t)}" for t in c.tests]
 
 
-def _explained(t: Test) -> str:
+def _explained(t: TestResult) -> str:
     df = f" ({', '.join(f'{d:.3g}' for d in t.df)} df)" if t.df else ""
     statistic = "" if t.statistic is None else f"statistic {t.statistic:.3g}{df}; "
     p = "" if t.p is None else f"p {p_value(t.p)}; "
-    agree = {True: "met", False: "not met", None: "not testable here"}[t.holds]
+    agree = {True: "met", False: "not met", None: "not testable here"}[t.assumptions_met]
     evidence = f" ({t.evidence})" if t.evidence else ""
     note = f" {t.note[0].upper()}{t.note[1:]}." if t.note else ""
     return f"{statistic}{p}{t.why}. Assumes {t.assumes}; {agree}{evidence}.{note}"
 
 
-def _short_row(t: Test, has_estimate: bool) -> tuple[str, ...]:
+def _short_row(t: TestResult, has_estimate: bool) -> tuple[str, ...]:
     """What fits a terminal: a note only where it stands for something that is missing."""
     note = t.note if t.p is None and t.interval is None else ""
     shown = (number(t.estimate), between(t.interval)) if has_estimate else ()
     return (_name(t), p_value(t.p), *shown, _met(t), note)
 
 
-def _met(t: Test) -> str:
+def _met(t: TestResult) -> str:
     """Whether its assumptions are met, if it has any."""
     untestable = "not testable" if t.assumes else "-"
-    return {True: "met", False: "not met", None: untestable}[t.holds]
+    return {True: "met", False: "not met", None: untestable}[t.assumptions_met]
 
 
-def _name(t: Test) -> str:
+def _name(t: TestResult) -> str:
     return f"* {t.name}" if t.key == "seed_jackknife" else t.name
 
 
-def _folded(tests: list[Test]) -> list[Test]:
+def _folded(tests: list[TestResult]) -> list[TestResult]:
     """Without the blocks and interactions of the two-way analyses, to save a screen."""
     return [t for t in tests if not t.key.startswith("two_way") or t.key.endswith("_group")]
 

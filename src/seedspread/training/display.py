@@ -88,7 +88,7 @@ class Display(Callback):
         rows = {
             "loss": "loss",
             "clamp_activation_rate": "clamped",
-            "would_be_rate": "would-be",
+            "would_be_rate": "would-be clamp rate",
             "gradient_norm": "gradient",
         }
         layers = len(self._latest.get("loss", []))

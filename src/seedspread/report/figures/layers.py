@@ -48,8 +48,8 @@ def profile_chart(material: ReportData, s: Setting) -> Chart | None:
     return Chart(
         f"{s.id}-profiles",
         f"Profiles by layer: {s.name}",
-        "With the final weights; bands are ±1 sd over seeds. A would-be rate is what these margins would cut "
-        "of a run that does not clamp; only the clamp's own rate is saturation.",
+        "With the final weights; bands are ±1 sd over seeds. A would-be clamp rate is what these margins "
+        "would cut of a run that does not clamp; only the clamp's own rate is saturation.",
         _profile_words(rates, norms),
         tuple(panels),
         s.origin,

@@ -8,6 +8,8 @@ from seedspread.data.catalogue import source_named
 from seedspread.identity import canonical
 from seedspread.presets import read_config
 
+# The paper's comparison: what it changes, and what it compares with.
+CHANGED, REFERENCE = "clamp", "subtract"
 # The paper's settings, in its order, and what they are called here.
 TITLES = {
     "cifar10": "CIFAR-10",
@@ -95,7 +97,7 @@ def scale_of(config: RunConfig, setting: str | None, partial: bool) -> Scale:
 
 def _canonical(config: RunConfig) -> dict[str, Any]:
     """All that a run is, but for what the paper varies, what a richer probe adds, and rounding."""
-    clamping = config.objective.model_copy(update={"margin_type": "clamp", "stability": "detach"})
+    clamping = config.objective.model_copy(update={"margin_type": CHANGED, "stability": "detach"})
     probe = config.probe.model_copy(update={"layers": "last", "repeats": 1})
     runtime = config.runtime.model_copy(update={"implementation": "plain"})
     changes = {"objective": clamping, "probe": probe, "seeds": SeedConfig(), "runtime": runtime}

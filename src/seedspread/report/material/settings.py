@@ -17,7 +17,7 @@ from seedspread.report.material.layers import (
     profile,
     training_curve,
 )
-from seedspread.report.material.scale import TITLES, UNKNOWN, Scale
+from seedspread.report.material.scale import CHANGED, REFERENCE, TITLES, UNKNOWN, Scale
 from seedspread.runs.store import RunState, State
 from seedspread.runs.studies import AuditSpec
 from seedspread.stats.audit import audit
@@ -110,7 +110,7 @@ class Setting:
     @property
     def is_the_papers(self) -> bool:
         """Whether it compares what the paper compares."""
-        return self.paper is not None and set(self.arms) == {"clamp", "subtract"}
+        return self.paper is not None and set(self.arms) == {CHANGED, REFERENCE}
 
     @property
     def blocks(self) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from seedspread.render.latex import to_latex
 from seedspread.render.sheet import to_csv
 from seedspread.render.table import Table
 from seedspread.render.web import environment
-from seedspread.render.with_matplotlib import still
+from seedspread.render.with_matplotlib import static_svg
 from seedspread.render.with_plotly import chart_values
 from seedspread.report.answer import answer
 from seedspread.report.figures.spread import answer_chart
@@ -87,7 +87,7 @@ class Report:
 
     def _still(self) -> Markup:
         """The answer's picture as it stands before plotly.js has been unpacked, and where scripts are off."""
-        return Markup(still(self.picture) if self.picture else "")  # noqa: S704 - matplotlib escapes text
+        return Markup(static_svg(self.picture) if self.picture else "")  # noqa: S704 - matplotlib escapes text
 
     def _data(self) -> Markup:
         """Figures and copies of tables as JSON in which no tag can begin or end."""
