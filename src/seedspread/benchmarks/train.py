@@ -34,7 +34,7 @@ print(peak_memory_above(lambda: step(trainer, batch, sums)))
 def random_batch(images: int) -> Batch:
     """Two views of random images."""
     generator = torch.Generator().manual_seed(0)
-    pixels = torch.randn(2 * images, 3, 32, 32, generator=generator)
+    pixels = torch.randn(2 * images, *ModelConfig().image_shape, generator=generator)
     labels = torch.randint(0, 10, (images,), generator=generator)
     return Batch(pixels, labels.repeat(2), torch.arange(images))
 
