@@ -295,7 +295,7 @@ class SeedConfig(FrozenConfig):
 
 
 class RuntimeConfig(FrozenConfig):
-    """How a run is carried out.
+    """How a run is run.
 
     Attributes:
         device: `auto` takes CUDA, else MPS, else the CPU.

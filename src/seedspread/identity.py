@@ -150,14 +150,15 @@ def _training(config: RunConfig) -> dict[str, Any]:
 
 def margin_is_inert(config: RunConfig) -> bool:
     """Whether the margins do not matter, since they move no gradient."""
-    return config.training.rule == "cross_entropy" or margin_of(config).is_inert
+    return margin_of(config).is_inert
 
 
 def saturates(config: RunConfig) -> bool:
     """Whether the rate of pairs with s + m > 1 is the run's own, and not only what a clamp would cut."""
-    return config.training.rule != "cross_entropy" and margin_of(config).saturates
+    return margin_of(config).saturates
 
 
 def margin_of(config: RunConfig) -> Margin:
-    """What kind of margin a run has, whatever its size."""
-    return margin_named(config.objective.margin_type)
+    """What kind of margin a run has, whatever its size; cross entropy has none."""
+    none = config.training.rule == "cross_entropy"
+    return margin_named("none" if none else config.objective.margin_type)

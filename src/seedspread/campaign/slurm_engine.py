@@ -117,7 +117,7 @@ class _SlurmArray:
 
 
 class SlurmAttempt:
-    """What a job carries out; `checkpoint` is how submitit asks whether it may be requeued."""
+    """What a job runs; `checkpoint` is how submitit asks whether it may be requeued."""
 
     def __call__(self, item: WorkItem) -> AttemptResult:
         """Tries until the run has ended."""

@@ -86,9 +86,8 @@ def _print_diagnosis(found: "Diagnosis") -> None:
     from rich.table import Table
 
     result = found.result
-    rate = "would-be clamp rate" if found.would_be else "clamp activation rate"
     table = Table(title=f"{result.dataset}: {result.rule}, {result.margin_type}", title_style="bold")
-    for heading in ("layer", "margin", rate, "gradient norm", "over the last epoch", "loss"):
+    for heading in ("layer", "margin", found.rate_name, "gradient norm", "over the last epoch", "loss"):
         table.add_column(heading, justify="right")
     for layer, margin, share in zip(result.layers, found.margins, found.rates, strict=True):
         numbers = (layer.gradient_norm, layer.gradient_norm_mean, layer.loss)

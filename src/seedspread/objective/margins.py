@@ -31,6 +31,11 @@ class Margin:
     is_sharp: ClassVar[bool] = False
 
     @property
+    def rate_name(self) -> str:
+        """What the share of positive pairs with s + m > 1 is called."""
+        return "clamp activation rate" if self.saturates else "would-be clamp rate"
+
+    @property
     def constant(self) -> float:
         """What it adds to the loss of every positive pair, whatever the similarities."""
         return 0.0

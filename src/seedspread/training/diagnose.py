@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from seedspread.advice import Advice, advise
-from seedspread.identity import saturates
+from seedspread.identity import margin_of
 from seedspread.objective.histogram import rate_from_histogram
 from seedspread.objective.schedule import layer_margins
 from seedspread.presets import read_config
@@ -20,6 +20,7 @@ class Diagnosis:
     Attributes:
         result: the run's result.
         would_be: whether the rates are only what a clamp would have cut.
+        rate_name: what they are called.
         margins: by layer.
         rates: clamp activation rates by layer.
         advice: the paper's.
@@ -27,6 +28,7 @@ class Diagnosis:
 
     result: RunResult
     would_be: bool
+    rate_name: str
     margins: list[float]
     rates: list[float]
     advice: Advice
@@ -50,6 +52,8 @@ def diagnose(folder: Path) -> Diagnosis:
         else layer.clamp_activation_rate
         for layer, margin in zip(result.layers, margins, strict=True)
     ]
-    clamps = saturates(config)
-    advice = advise(rates[0], clamp=clamps, accuracy=result.test_accuracy, pair_share=result.pair_share)
-    return Diagnosis(result, not clamps, margins, rates, advice)
+    kind = margin_of(config)
+    advice = advise(
+        rates[0], clamp=kind.saturates, accuracy=result.test_accuracy, pair_share=result.pair_share
+    )
+    return Diagnosis(result, not kind.saturates, kind.rate_name, margins, rates, advice)

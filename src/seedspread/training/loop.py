@@ -129,7 +129,7 @@ class _Loop:
             run.checkpoint(optimiser())
         if stop is not None:
             raise StoppedError(
-                f"stopped in {run.position}; go on with the same command and --resume "
+                f"stopped in {run.position}; resume with the same command and --resume "
                 f"(folder {run.folder.path})",
                 stop,
             )

@@ -98,7 +98,7 @@ def train_many(
 
 
 def _open(request: RunRequest, dataset: Dataset, *, resume: bool) -> TrainingRun | RunResult | Exception:
-    """A run to go on with, a result that is there already, or why there is neither."""
+    """A run to train, a result that is there already, or why there is neither."""
     config: RunConfig = request.parameters
     key = run_key(config, dataset.fingerprint)
     if request.key not in (None, key):
