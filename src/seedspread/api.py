@@ -63,6 +63,7 @@ def run_study(
     max_failures: int | None = None,
     retry_failed: bool = False,
     lease_seconds: float = LEASE_SECONDS,
+    force: bool = False,
 ) -> StudyRuns:
     """Runs what a study is missing; raises if a run fails, when all that can be run has been.
 
@@ -75,6 +76,7 @@ def run_study(
         max_failures: stop early once so many runs have failed.
         retry_failed: try again what has failed before.
         lease_seconds: after how long a silent lease may be taken over.
+        force: run with another number of threads than the study was begun with.
     """
     plan = Plan.make(study if isinstance(study, Study) else Study.from_file(study), store, data_dir)
     progress = run_campaign(
@@ -84,6 +86,7 @@ def run_study(
         max_failures=max_failures,
         retry_failed=retry_failed,
         lease_seconds=lease_seconds,
+        force=force,
     )
     raise_if_unfinished(progress, waited=(executor or LocalExecutor()).wait)
     return StudyRuns(plan)

@@ -1,6 +1,7 @@
 """A runner that is not the paper's: it throws dice. What it can do in a campaign, any runner can."""
 
 import random
+import time
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,9 +12,10 @@ import tomli_w
 
 from seedspread.campaign.study import Study, StudyCell
 from seedspread.runners.contract import Level, RunnerError
+from seedspread.runs.files import FORMAT
 from seedspread.runs.folder import Heartbeat, RunFolder
 from seedspread.runs.identity import key_of
-from seedspread.runs.record import FORMAT, RunFailedError
+from seedspread.runs.record import RunFailedError
 from seedspread.runs.request import RunRequest
 from seedspread.runs.studies import AuditSpec
 from seedspread.stopping import StoppedError, StopRequest
@@ -21,10 +23,15 @@ from seedspread.stopping import StoppedError, StopRequest
 
 @dataclass(frozen=True)
 class Dice:
-    """A run is the mean of so many throws of a die with so many sides; `fail` is a seed that fails."""
+    """A run is the mean of so many throws of a die with so many sides.
+
+    `fail` is a seed that fails, `seconds_each` is how long a run takes, `company` how many are run together.
+    """
 
     name: str = "dice"
     fail: int | None = None
+    seconds_each: float = 0.0
+    company: int = 3
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -62,7 +69,7 @@ class Dice:
         return f"{parameters['sides']} sides"
 
     def group_size(self, parameters: Any) -> int:
-        return 3
+        return self.company
 
     def run(
         self, requests: Sequence[RunRequest], stop: StopRequest, data_dir: Path | None
@@ -81,6 +88,9 @@ class Dice:
         assert tomllib.loads(folder.config_path().read_text()) == request.parameters
         folder.begin(1)
         folder.beat(lambda: Heartbeat(0.5, "half thrown"))
+        end = time.monotonic() + self.seconds_each
+        while stop.number is None and time.monotonic() < end:
+            time.sleep(0.02)
         if stop.number is not None:
             raise StoppedError("stopped in mid-throw", stop.number)
         if request.seed == self.fail:
@@ -101,9 +111,9 @@ class Dice:
         return value
 
 
-def dice_study(seeds: int = 8, fail: int | None = None) -> Study:
+def dice_study(seeds: int = 8, fail: int | None = None, seconds_each: float = 0.0, company: int = 3) -> Study:
     """Six sides against twenty."""
-    runner = Dice(fail=fail)
+    runner = Dice(fail=fail, seconds_each=seconds_each, company=company)
     cells = tuple(StudyCell((("sides", s),), runner.parameters(None, {"sides": s})) for s in (6, 20))
     spec = AuditSpec(group="sides", reference="6", value="score")
     return Study("dice", "Do more sides spread more?", runner, cells, tuple(range(1, seeds + 1)), spec)

@@ -66,15 +66,6 @@ def test_it_stops_early_when_asked(tmp_path: Path) -> None:
     assert len(report.failed) in (2, 3)  # the second worker may have been at its own
 
 
-@pytest.mark.parametrize("workers", [2, pytest.param(1, marks=pytest.mark.soak)])
-def test_cores_are_divided_among_workers(tmp_path: Path, workers: int) -> None:
-    plan = Plan.make(tiny_study(tmp_path, seeds=1, runtime__threads=None), tmp_path / "store")
-    run_campaign(plan, LocalExecutor(workers=workers))
-    for key in plan.distinct:
-        provenance = json.loads((tmp_path / "store" / key / "provenance.json").read_text())
-        assert provenance["threads"] == max(1, len(os.sched_getaffinity(0)) // workers)
-
-
 def test_a_run_that_has_begun_keeps_its_threads(tmp_path: Path) -> None:
     plan = Plan.make(tiny_study(tmp_path, seeds=1, runtime__threads=None), tmp_path / "store")
     key = next(iter(plan.distinct))

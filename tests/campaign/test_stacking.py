@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from seedspread.campaign.executor import Capacity
 from seedspread.campaign.local import LocalExecutor
 from seedspread.campaign.loop import run_campaign, work_items
 from seedspread.campaign.plan import Plan
@@ -44,7 +43,7 @@ def sizes(
     study = replace(tiny_study(folder, campaign=wanted, **changes), seeds=tuple(range(runs)))
     plan = Plan.make(replace(study, cells=study.cells[:1]), folder / "store")
     planned = list(plan.distinct.values())
-    return [item.group_size for item in work_items(plan, planned, Capacity(threads, workers), 60)]
+    return [item.group_size for item in work_items(plan, planned, {study.name: threads}, workers, 60)]
 
 
 def test_no_worker_is_left_without_work(tmp_path: Path) -> None:
@@ -70,7 +69,7 @@ def test_with_several_threads_a_run_is_alone(tmp_path: Path) -> None:
 
 def test_where_a_run_is_a_job_it_is_alone(tmp_path: Path) -> None:
     plan = Plan.make(tiny_study(tmp_path, seeds=3), tmp_path / "store")
-    items = work_items(plan, list(plan.distinct.values()), Capacity(1), 60)
+    items = work_items(plan, list(plan.distinct.values()), {plan.study.name: 1}, None, 60)
     assert {item.group_size for item in items} == {1}
     assert len({item.group for item in items}) == 6
 
@@ -80,7 +79,7 @@ def test_runs_of_different_shapes_are_counted_apart(tmp_path: Path) -> None:
     path.write_text(path.read_text().replace('margin_type = ["clamp", "subtract"]', "dim = [16, 32]")
                     .split("[audit]")[0])  # fmt: skip
     plan = Plan.make(Study.from_file(path), tmp_path / "store")
-    items = work_items(plan, list(plan.distinct.values()), Capacity(1, 1), 60)
+    items = work_items(plan, list(plan.distinct.values()), {plan.study.name: 1}, 1, 60)
     assert {item.group_size for item in items} == {3}
     assert len({item.group for item in items}) == 2
 
@@ -95,7 +94,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
 
 def test_a_stacked_campaign_has_the_same_results(tmp_path: Path, alone: dict[str, bytes]) -> None:
     study = tiny_study(tmp_path, seeds=3, training__epochs=5)
-    assert study.stack == "auto"
+    assert study.campaign.stack == "auto"
     report = run_campaign(Plan.make(study, tmp_path / "store"), LocalExecutor(workers=1))
     assert len(report.done) == 6
     assert results(tmp_path / "store") == alone
@@ -225,7 +224,7 @@ def test_a_study_whose_runs_are_to_be_alone_stays_alone_in_a_collection(tmp_path
     other = replace(tiny_study(tmp_path / "b", campaign="stack = 1"), name="other", seeds=(10, 11, 12))
     both = replace(first, cells=(), seeds=(), included=(first, other))
     plan = Plan.make(both, tmp_path / "store")
-    found = work_items(plan, list(plan.distinct.values()), Capacity(1, 1), 60)
+    found = work_items(plan, list(plan.distinct.values()), {first.name: 1, "other": 1}, 1, 60)
     assert {(item.group_size, item.group == item.key) for item in found if item.seed >= 10} == {(1, True)}
     assert {item.group_size for item in found if item.seed < 10} == {4}
 

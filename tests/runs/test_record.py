@@ -17,9 +17,10 @@ from seedspread.campaign.plan import Plan
 from seedspread.campaign.show import status_view
 from seedspread.cli import app
 from seedspread.metrics import scores
+from seedspread.runs.files import FORMAT, NewerFormatError, RecordError
 from seedspread.runs.folder import Heartbeat, RunFolder
 from seedspread.runs.lease import StalenessTracker
-from seedspread.runs.record import FORMAT, Failure, NewerFormatError, Record, RecordError, RunFailedError
+from seedspread.runs.record import Failure, Record, RunFailedError
 from seedspread.runs.store import Store
 from seedspread.runs.table import read_row, runs_and_problems
 from seedspread.stats.audit import audit

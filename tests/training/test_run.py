@@ -19,8 +19,9 @@ from seedspread.data.dataset import load
 from seedspread.identity import run_key
 from seedspread.objective.histogram import rate_from_histogram
 from seedspread.presets import ConfigError, to_toml
+from seedspread.runs.files import RecordError
 from seedspread.runs.folder import RunFolder, RunFolderError
-from seedspread.runs.record import RecordError, RunFailedError
+from seedspread.runs.record import RunFailedError
 from seedspread.stopping import StopRequest
 from seedspread.training import state
 from seedspread.training.autograd import AutogradTrainer

@@ -19,7 +19,7 @@ from seedspread.benchmarks.timing import interleaved, machine, show
 from seedspread.campaign.local import LocalExecutor
 from seedspread.campaign.loop import run_campaign
 from seedspread.campaign.plan import Plan
-from seedspread.campaign.study import Study, StudyCell
+from seedspread.campaign.study import CampaignSpec, Study, StudyCell
 from seedspread.runners.cff import seeded
 from seedspread.runs.request import RunRequest
 from seedspread.stopping import StopRequest
@@ -66,7 +66,8 @@ def study_of(implementation: str, stack: int) -> Study:
         return replace(cell, parameters=cell.parameters.model_copy(update={"runtime": runtime}))
 
     seeds = tuple(seed for seed in study.seeds if seed <= SEEDS)
-    return replace(study, cells=tuple(map(changed, study.cells)), seeds=seeds, stack=stack)
+    how = CampaignSpec(stack=stack)
+    return replace(study, cells=tuple(map(changed, study.cells)), seeds=seeds, campaign=how)
 
 
 def campaign(implementation: str, stack: int, workers: int) -> None:

@@ -37,14 +37,6 @@ class CampaignProgress:
 ProgressCallback = Callable[[CampaignProgress], None]
 
 
-@dataclass(frozen=True)
-class Capacity:
-    """What an engine offers: CPU threads for a run, and the workers that find runs for themselves, if any."""
-
-    threads: int
-    workers: int | None = None
-
-
 class Job(Protocol):
     """Work that was submitted."""
 
@@ -73,8 +65,12 @@ class Executor(Protocol):
     def wait(self) -> bool:
         """False to submit, and leave the work to itself."""
 
-    def capacity(self, runs: int) -> Capacity:
-        """For so many runs."""
+    @property
+    def threads(self) -> int | None:
+        """CPU threads of a run, if it was told; else the study says how many, or each has one."""
+
+    def worker_count(self, runs: int, threads: int) -> int | None:
+        """Workers that find their runs for themselves; None if each run is a job of its own."""
 
     def submit(self, items: Sequence[WorkItem], max_failures: int | None) -> Job:
         """Starts the work; workers of its own may stop by themselves once `max_failures` runs have failed."""

@@ -4,13 +4,16 @@ import multiprocessing
 import os
 import signal
 import sys
+import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 
-from seedspread.campaign.executor import CampaignProgress, Capacity, Job
-from seedspread.campaign.worker import WorkItem, attempt_group, stop_when_orphaned
+from seedspread.campaign.executor import CampaignProgress, Job
+from seedspread.campaign.worker import AttemptResult, WorkItem, attempt_group, stop_when_orphaned
 from seedspread.runs.lease import StalenessTracker, newest
 from seedspread.runs.record import Failure
 from seedspread.runs.store import Store
@@ -21,8 +24,10 @@ _STOP_SECONDS = 60.0
 _LOOKS_PER_SECOND = 2000
 # So many deaths of workers in a row, without any run ending in between, are a fault and not an accident.
 _DEATHS, _DEATHS_PER_WORKER = 8, 4
-# So many deaths in one run, without a new checkpoint in between, are the run's own.
-_DEATHS_PER_RUN = 4
+# So many deaths in a row in which a run was alone, without a new checkpoint in between, are the run's own.
+_DEATHS_PER_RUN = 3
+# How a worker goes that was asked to.
+_STOPPED = 128 + signal.SIGTERM
 
 
 @dataclass(frozen=True)
@@ -30,21 +35,22 @@ class LocalExecutor:
     """Worker processes on this machine.
 
     Attributes:
-        workers: how many; None takes as many as there are cores.
+        workers: how many; None takes as many as the cores allow.
+        threads: CPU threads of a run; None for what the study says, or 1.
     """
 
     workers: int | None = None
+    threads: int | None = None
     wait: bool = field(default=True, init=False)
 
-    def capacity(self, runs: int) -> Capacity:
-        """Cores are divided among the workers."""
-        cores = cores_here()
-        count = min(self.workers or cores, runs)
-        return Capacity(max(1, cores // count), count)
+    def worker_count(self, runs: int, threads: int) -> int:
+        """No more than there are runs."""
+        return min(self.workers or max(1, cores_here() // threads), runs)
 
     def submit(self, items: Sequence[WorkItem], max_failures: int | None) -> Job:
         """Starts the workers."""
-        return _WorkerPool(items, self.capacity(len(items)).workers or 1, max_failures)
+        count = self.worker_count(len(items), max(item.threads for item in items))
+        return _WorkerPool(items, count, max_failures)
 
 
 def cores_here() -> int:
@@ -52,17 +58,50 @@ def cores_here() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+@dataclass
+class _Worker:
+    """A worker process, and what it has to say that could not be written into the store."""
+
+    process: BaseProcess
+    inbox: Connection
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it saw nothing left to do."""
+        return self.process.exitcode == 0
+
+    @property
+    def has_died(self) -> bool:
+        """Whether it went with work left."""
+        return self.process.exitcode not in (None, 0)
+
+    @property
+    def was_stopped(self) -> bool:
+        """Whether it went because someone asked it to."""
+        return self.process.exitcode in (_STOPPED, -signal.SIGTERM)
+
+    def messages(self) -> Iterator[AttemptResult]:
+        """Failures that it could not write down."""
+        try:
+            while self.inbox.poll():
+                yield self.inbox.recv()
+        except (EOFError, OSError):
+            return  # it is gone, and with it what it had to say
+
+
 class _WorkerPool:
-    """The worker processes; those that die are replaced."""
+    """The worker processes; those that die or fall silent are replaced."""
 
     interrupted = "interrupted"
 
     def __init__(self, items: Sequence[WorkItem], count: int, max_failures: int | None) -> None:
         self._items, self._count, self._max_failures = items, count, max_failures
+        self._store = Store(items[0].store)
         self._context = multiprocessing.get_context("spawn")
-        self._workers: list[BaseProcess] = []
+        self._tracker = StalenessTracker(items[0].lease_seconds)
+        self._workers: list[_Worker] = []
         self._deaths, self._ended, self._idle = 0, 0, False
-        self._died: dict[str, tuple[str, int]] = {}
+        self._deaths_of: dict[str, tuple[str, int]] = {}
         try:
             for _ in range(count):
                 self._workers.append(self._start())
@@ -73,63 +112,146 @@ class _WorkerPool:
     def poll(self, progress: CampaignProgress) -> str:
         """Starts a worker for each that died of something, unless that does not help."""
         time.sleep(max(_POLL_SECONDS, len(self._items) / _LOOKS_PER_SECOND))
+        for worker in self._workers:
+            progress.failed |= {message.key: message.message for message in worker.messages()}
         if progress.ended != self._ended:
             self._ended, self._deaths = progress.ended, 0
-        return (
-            "" if self._restart_dead() else "the workers keep dying (is the disk full, the memory too small?)"
-        )
+        self._kill_silent(progress)
+        return self._restart_dead()
 
     def cancel(self) -> None:
         """Nothing to do: closing ends the workers."""
 
     def close(self) -> None:
         """The workers write their checkpoints and go."""
-        for worker in self._workers:
-            worker.terminate()  # a request: the run writes a checkpoint and stops
+        processes = [worker.process for worker in self._workers]
+        for process in processes:
+            process.terminate()  # a request: the run writes a checkpoint and stops
         deadline = time.monotonic() + _STOP_SECONDS
-        for worker in self._workers:
-            worker.join(max(0.0, deadline - time.monotonic()))
-            if worker.is_alive():
-                worker.kill()
-                worker.join()
+        for process in processes:
+            process.join(max(0.0, deadline - time.monotonic()))
+            if process.is_alive():
+                process.kill()
+                process.join()
 
-    def _start(self) -> BaseProcess:
-        worker = self._context.Process(target=work, args=(self._items, self._max_failures), daemon=False)
-        worker.start()
-        return worker
+    def _start(self) -> _Worker:
+        inbox, outbox = self._context.Pipe(duplex=False)
+        process = self._context.Process(
+            target=work, args=(self._items, self._max_failures, outbox), daemon=False
+        )
+        process.start()
+        outbox.close()
+        return _Worker(process, inbox)
 
-    def _restart_dead(self) -> bool:
-        """False if they keep dying."""
+    def _kill_silent(self, progress: CampaignProgress) -> None:
+        """A worker that is there and whose lease no longer moves (it hangs, it was stopped) is ended."""
+        own = {worker.process.pid: worker.process for worker in self._workers}
+        for item in self._items:
+            if item.key in progress.done or item.key in progress.failed:
+                continue
+            holder = newest(self._store.folder(item.key))
+            if holder is not None and holder.is_here and holder.pid in own and self._tracker.is_stale(holder):
+                own[holder.pid].kill()
+                own[holder.pid].join()
+
+    def _restart_dead(self) -> str:
+        """Why that does not help; empty if it may."""
         for i, worker in enumerate(self._workers):
-            if worker.exitcode not in (None, 0):
-                self._deaths += 1
-                self._blame(worker)
-                if self._deaths > _DEATHS + _DEATHS_PER_WORKER * self._count:
-                    return False
-                self._workers[i] = self._start()
-        idle = all(worker.exitcode == 0 for worker in self._workers)
+            if not worker.has_died:
+                continue
+            self._deaths += 1
+            if not worker.was_stopped:
+                self._blame(worker.process)
+            if self._deaths > _DEATHS + _DEATHS_PER_WORKER * self._count:
+                code = worker.process.exitcode
+                return f"{self._deaths} workers in a row have died without ending a run (last: {_died(code)})"
+            self._workers[i] = self._start()
+        idle = all(worker.is_idle for worker in self._workers)
         if idle and self._idle:
             # They saw nothing left to do, and the loop has looked since: what is left was taken by another
             # campaign that has died.
             self._workers = [self._start() for _ in range(self._count)]
         self._idle = idle
-        return True
+        return ""
 
-    def _blame(self, worker: BaseProcess) -> None:
-        """A run in which workers die again and again, without getting on, has failed."""
-        store = Store(self._items[0].store)
+    def _blame(self, process: BaseProcess) -> None:
+        """A run that workers die of again and again while it is alone, without getting on, has failed."""
+        held = []
         for item in self._items:
-            holder = newest(store.folder(item.key))
-            if holder is None or holder.content.get("pid") != worker.pid or not holder.is_dead:
-                continue
-            run = store.run(item.key)
-            reached = max((path.name for path in run.checkpoints()), default="")
-            before, times = self._died.get(item.key, ("", 0))
-            times = times + 1 if reached == before else 1
-            self._died[item.key] = reached, times
-            if times >= _DEATHS_PER_RUN:
-                message = f"its worker died {times} times at the same place (exit code {worker.exitcode})"
-                run.fail(Failure(message, details={"exit_code": worker.exitcode, "deaths": times}))
+            holder = newest(self._store.folder(item.key))
+            if holder is not None and holder.pid == process.pid and holder.is_dead:
+                held.append(item.key)
+        if len(held) != 1:
+            return  # any of them may be the reason, or none: they are tried alone next
+        run = self._store.run(held[0])
+        reached = max((path.name for path in run.checkpoints()), default="")
+        before, times = self._deaths_of.get(run.key, ("", 0))
+        times = times + 1 if reached == before else 1
+        self._deaths_of[run.key] = reached, times
+        if times >= _DEATHS_PER_RUN:
+            message = (
+                f"its worker died {times} times in a row, with this run alone and no new checkpoint in "
+                f"between (last: {_died(process.exitcode)}); if that came from outside, try again with "
+                "--retry-failed"
+            )
+            run.fail(Failure(message, details={"exit_code": process.exitcode, "deaths": times}))
+
+
+def _died(code: int | None) -> str:
+    return f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
+
+
+def work(
+    items: Sequence[WorkItem], max_failures: int | None = None, outbox: Connection | None = None
+) -> None:
+    """What a worker does: takes whatever is free until everything has ended, or too much has failed.
+
+    Args:
+        items: the runs.
+        max_failures: how many failures end it.
+        outbox: hears of failures that cannot be written into the store.
+    """
+    # A run in progress listens to it; otherwise the pool decides.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    orphaned = stop_when_orphaned()
+    orphaned()
+    store = Store(items[0].store)
+    tracker = StalenessTracker(items[0].lease_seconds)
+    left = {item.key: item for item in items}
+    with _watching_leases(store, left, tracker):
+        while left:
+            if max_failures is not None and sum(store.has_failed(i.key) for i in items) >= max_failures:
+                return  # counted here too: runs that fail at once would outrun the pool's slower look
+            results = _next_attempt(store, left, tracker, orphaned)
+            for result in results:
+                if result.outcome == "stopped":
+                    sys.exit(_STOPPED)
+                if result.outcome == "failed" and not store.has_failed(result.key) and outbox is not None:
+                    outbox.send(result)
+                if result.outcome in ("done", "failed"):
+                    del left[result.key]
+            orphaned()
+            if left and not results:
+                time.sleep(_POLL_SECONDS)
+
+
+def _next_attempt(
+    store: Store, left: dict[str, WorkItem], tracker: StalenessTracker, orphaned: Callable[[], None]
+) -> list[AttemptResult]:
+    """What became of the next runs that are free; nothing if all that are left are under way elsewhere.
+
+    Runs that another worker has fallen silent over come first.
+    """
+    stale = tracker.stale_folders()
+    for key in sorted(left, key=lambda key: store.folder(key) not in stale):
+        if store.is_done(key) or store.has_failed(key):
+            del left[key]
+            continue
+        item = left[key]
+        results = attempt_group(_companions(item, left, store), item.group_size, tracker, orphaned)
+        if any(result.outcome != "busy" for result in results):
+            return results
+    return []
 
 
 def _companions(item: WorkItem, left: dict[str, WorkItem], store: Store) -> Iterator[WorkItem]:
@@ -140,38 +262,25 @@ def _companions(item: WorkItem, left: dict[str, WorkItem], store: Store) -> Iter
             yield other
 
 
-def work(items: Sequence[WorkItem], max_failures: int | None = None) -> None:
-    """What a worker does: takes whatever is free until everything has ended, or too much has failed."""
-    # A run in progress listens to it; otherwise the pool decides.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    orphaned = stop_when_orphaned()
-    orphaned()
-    unrecorded = False
-    store = Store(items[0].store)
-    tracker = StalenessTracker(items[0].lease_seconds)
-    left = {item.key: item for item in items}
-    while left:
-        busy = True
-        for key, item in list(left.items()):
-            if key not in left:  # it was taken along with another
-                continue
-            if store.is_done(key) or store.has_failed(key):
-                del left[key]
-                continue
-            # Counted here too: runs that fail at once would outrun the pool's slower look.
-            if max_failures is not None and sum(store.has_failed(i.key) for i in items) >= max_failures:
+@contextmanager
+def _watching_leases(store: Store, left: Iterable[str], tracker: StalenessTracker) -> Iterator[None]:
+    """Looks at others' leases in the background: a worker that gets free knows at once which are stale."""
+    over = threading.Event()
+
+    def watch() -> None:
+        while True:
+            keys = list(left)
+            for key in keys:
+                holder = newest(store.folder(key))
+                if holder is not None and not (holder.is_here and holder.pid == os.getpid()):
+                    tracker.is_stale(holder)
+            if over.wait(max(tracker.seconds / 4, len(keys) / _LOOKS_PER_SECOND)):
                 return
-            for result in attempt_group(_companions(item, left, store), item.group_size, tracker, orphaned):
-                if result.outcome == "stopped":
-                    return
-                if result.outcome == "failed" and not store.has_failed(result.key):
-                    unrecorded = True  # not even the failure could be written; the others go on
-                    print(f"{result.key}: {result.message}", file=sys.stderr)
-                if result.outcome in ("done", "failed"):
-                    del left[result.key]
-                    busy = False
-        orphaned()
-        if left and busy:
-            time.sleep(_POLL_SECONDS)
-    if unrecorded:
-        sys.exit(3)
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()

@@ -4,25 +4,19 @@ import math
 import signal
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from types import FrameType
 from typing import Literal
 
-from seedspread.campaign.executor import (
-    CampaignProgress,
-    Capacity,
-    Executor,
-    Job,
-    ProgressCallback,
-)
+from seedspread.campaign.executor import CampaignProgress, Executor, Job, ProgressCallback
 from seedspread.campaign.plan import Plan, PlannedRun
 from seedspread.campaign.worker import WorkItem
 from seedspread.errors import SeedspreadError
 from seedspread.runs.lease import LEASE_SECONDS
-from seedspread.runs.store import Store
-from seedspread.runs.studies import save_study
+from seedspread.runs.store import FINISHED, Store
+from seedspread.runs.studies import recorded_study, save_study
 
 
 class CampaignStoppedError(SeedspreadError):
@@ -39,6 +33,7 @@ def run_campaign(
     max_failures: int | None = None,
     retry_failed: bool = False,
     lease_seconds: float = LEASE_SECONDS,
+    force: bool = False,
 ) -> CampaignProgress:
     """Runs what a plan is missing; returns what became of it.
 
@@ -49,16 +44,19 @@ def run_campaign(
         max_failures: stop early once so many runs have failed; None never does.
         retry_failed: try again what has failed before.
         lease_seconds: after how long a silent lease may be taken over.
+        force: run with another number of threads than the study was begun with.
     """
     plan.check()
     plan.store.check()
+    threads = _threads_of(plan, executor.threads, force)
     for study in plan.recorded():
-        save_study(plan.store, study)
+        save_study(plan.store, replace(study, threads=threads[study.name]))
     todo, progress = _prepare(plan, retry_failed)
     on_progress(progress)
     if not todo:
         return progress
-    items = work_items(plan, todo, executor.capacity(len(todo)), lease_seconds)
+    workers = executor.worker_count(len(todo), max(threads.values()))
+    items = work_items(plan, todo, threads, workers, lease_seconds)
     with _interrupts():
         _run(plan.store, executor, items, progress, max_failures, on_progress)
     _refresh(plan.store, items, progress)
@@ -66,16 +64,43 @@ def run_campaign(
     return progress
 
 
+def _threads_of(plan: Plan, asked: int | None, force: bool) -> dict[str, int]:
+    """CPU threads of a run, by study: their number can change a result's last bits, so a study keeps it.
+
+    What is left to do, the workers and the cores play no part in it.
+    """
+    threads = {}
+    for study in plan.study.parts:
+        wanted = asked or study.campaign.threads
+        begun = _begun_with(plan, study.name)
+        if begun is not None and wanted not in (None, begun) and not force:
+            raise SeedspreadError(
+                f"{study.name} was begun with {begun} CPU thread{'s' * (begun != 1)} a run; {wanted} would "
+                f"change the bits of what is left: ask for {begun}, or add --force to mix them"
+            )
+        threads[study.name] = wanted or begun or 1
+    return threads
+
+
+def _begun_with(plan: Plan, study: str) -> int | None:
+    """What the store remembers, once a run of the study is there."""
+    recorded = recorded_study(plan.store, study)
+    if recorded is None or recorded.threads is None:
+        return None
+    runs = (plan.store.run(key) for key in recorded.keys)
+    return recorded.threads if any(run.is_done or run.has_begun for run in runs) else None
+
+
 def _prepare(plan: Plan, retry_failed: bool) -> tuple[list[PlannedRun], CampaignProgress]:
     """The runs to do; failed ones only if they are to be retried."""
     todo, failed = [], {}
     for key, run in plan.distinct.items():
-        damage = plan.store.damage(key)
-        if plan.store.is_done(key) and not damage:
+        state = plan.store.state(key)
+        if state.state in FINISHED:
             continue
-        if damage or plan.store.has_failed(key):
-            if not retry_failed:
-                failed[key] = plan.store.state(key).message
+        if state.state == "failed":
+            if not retry_failed or not plan.store.can_be_retried(key):
+                failed[key] = state.message
                 continue
             plan.store.forget_failure(key)
         todo.append(run)
@@ -115,12 +140,12 @@ def _watch(
     on_progress: ProgressCallback,
 ) -> str:
     """Until all has ended; returns why it ended early, if it did."""
-    before, told = len(progress.failed), progress.ended
+    before, ended = len(progress.failed), progress.ended
     while progress.left:
         trouble = job.poll(progress)
         _refresh(store, items, progress)
-        if progress.ended != told:
-            told = progress.ended
+        if progress.ended != ended:
+            ended = progress.ended
             on_progress(progress)
         failed = len(progress.failed) - before
         if max_failures is not None and failed >= max_failures:
@@ -144,19 +169,31 @@ def _refresh(store: Store, items: Iterable[WorkItem], progress: CampaignProgress
 
 
 def work_items(
-    plan: Plan, todo: Sequence[PlannedRun], capacity: Capacity, lease_seconds: float
+    plan: Plan,
+    todo: Sequence[PlannedRun],
+    threads: Mapping[str, int],
+    workers: int | None,
+    lease_seconds: float,
 ) -> list[WorkItem]:
-    """What the workers of any engine are given, one for each run to do."""
-    wanted = {part.name: part.stack for part in plan.study.parts}
+    """What the workers of any engine are given, one for each run to do.
+
+    Args:
+        plan: that names them.
+        todo: the runs.
+        threads: of a run, by study.
+        workers: that find their runs for themselves; None if each run is a job of its own.
+        lease_seconds: after how long a silent lease may be taken over.
+    """
+    wanted = {part.name: part.campaign.stack for part in plan.study.parts}
     store = str(plan.store.path.absolute())
     data_dir = None if plan.data_dir is None else plan.data_dir.absolute()
     groups: dict[int, str | None] = {}  # the runs of a cell share their parameters
     items = []
     for run in todo:
         if id(run.parameters) not in groups:
-            groups[id(run.parameters)] = run.runner.group(run.parameters, capacity.threads)
+            groups[id(run.parameters)] = run.runner.group(run.parameters, threads[run.study])
         group = groups[id(run.parameters)]
-        size = 1 if group is None or capacity.workers is None else _most(run, wanted[run.study])
+        size = 1 if group is None or workers is None else _most(run, wanted[run.study])
         items.append(
             WorkItem(
                 store=store,
@@ -165,13 +202,12 @@ def work_items(
                 parameters=run.parameters,
                 seed=run.seed,
                 data_dir=data_dir,
-                threads=capacity.threads,
+                threads=threads[run.study],
                 lease_seconds=lease_seconds,
                 group=run.key if size == 1 else f"{run.runner.name} {group}",
                 group_size=size,
             )
         )
-    workers = capacity.workers
     if workers is None:  # every run is a job of its own
         return items
     times = Counter(item.group for item in items)

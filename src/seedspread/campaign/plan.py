@@ -96,16 +96,17 @@ class Plan:
         return mean(took) * work / max(len(running), 1) if took and work else None
 
     def missing(self) -> dict[str, PlannedRun]:
-        """The runs that have no result yet."""
-        return {key: run for key, run in self.distinct.items() if not self.store.is_done(key)}
+        """The runs that have no result yet, or a damaged one."""
+        states = self.states()
+        return {key: run for key, run in self.distinct.items() if states[key].state not in FINISHED}
 
     def superseded(self) -> int:
         """How many missing runs the store has as an earlier version ran them: another run, not continued."""
-        found = 0
+        count = 0
         for run in self.missing().values():
             (former,) = run.runner.former_keys([(run.parameters, run.seed)], self.data_dir)
-            found += former is not None and self.store.run(former).could_be_a_run
-        return found
+            count += former is not None and self.store.run(former).could_be_a_run
+        return count
 
     def check(self) -> None:
         """Raises at once, in one line, if what the missing runs need is not there."""

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from seedspread.campaign.executor import CampaignProgress, Capacity, Job
+from seedspread.campaign.executor import CampaignProgress, Job
 from seedspread.campaign.worker import AttemptResult, WorkItem, attempt_until_ended
 from seedspread.errors import SeedspreadError, require_extra
 
@@ -24,18 +24,22 @@ class RayExecutor:
 
     Attributes:
         address: of an existing cluster; None starts a local one.
-        cpus_per_run: CPUs that a run asks for, and the threads it uses if its config leaves them open.
+        cpus_per_run: CPUs that a run asks for, and its threads; None for what the study says, or 1.
         gpus_per_run: GPUs, fractions included: 0.25 packs four small models on one.
     """
 
     address: str | None = None
-    cpus_per_run: int = 1
+    cpus_per_run: int | None = None
     gpus_per_run: float = 0.0
     wait: bool = field(default=True, init=False)
 
-    def capacity(self, runs: int) -> Capacity:
+    @property
+    def threads(self) -> int | None:
+        """As many as CPUs."""
+        return self.cpus_per_run
+
+    def worker_count(self, runs: int, threads: int) -> None:
         """A run is a task of its own."""
-        return Capacity(self.cpus_per_run)
 
     def submit(self, items: Sequence[WorkItem], max_failures: int | None) -> Job:
         """Submits a task per run; one whose node is lost is retried elsewhere, from its checkpoint."""
@@ -46,7 +50,6 @@ class RayExecutor:
         if started:
             self._connect(ray)
         remote = ray.remote(
-            num_cpus=self.cpus_per_run,
             num_gpus=self.gpus_per_run,
             max_retries=_RETRIES,
             retry_exceptions=False,
@@ -76,7 +79,7 @@ class _RayTasks:
 
     def __init__(self, ray: Any, remote: Any, items: Sequence[WorkItem], *, shut_down: bool) -> None:
         self._ray, self._remote, self._shut_down = ray, remote, shut_down
-        self._pending: dict[Any, WorkItem] = {remote.remote(item): item for item in items}
+        self._pending: dict[Any, WorkItem] = {self._submit(item): item for item in items}
 
     def poll(self, progress: CampaignProgress) -> str:
         """Starts again the tasks that were only stopped, and hears of those that failed."""
@@ -89,8 +92,11 @@ class _RayTasks:
             if result.outcome == "failed":
                 progress.failed[item.key] = result.message
             elif result.outcome == "stopped":
-                self._pending[self._remote.remote(item)] = item
+                self._pending[self._submit(item)] = item
         return ""
+
+    def _submit(self, item: WorkItem) -> Any:
+        return self._remote.options(num_cpus=item.threads).remote(item)
 
     def _result(self, reference: Any, item: WorkItem) -> AttemptResult:
         try:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from seedspread.campaign.executor import CampaignProgress, Capacity, Job
+from seedspread.campaign.executor import CampaignProgress, Job
 from seedspread.campaign.worker import AttemptResult, WorkItem, attempt_until_ended
 from seedspread.errors import SeedspreadError, require_extra
 
@@ -28,7 +28,7 @@ class SlurmExecutor:
 
     Attributes:
         cluster: `slurm`, or `local` to try the same path without Slurm.
-        cpus_per_run: CPUs of a job, and the threads of a run if its config leaves them open.
+        cpus_per_run: CPUs of a job, and the threads of its run; None for what the study says, or 1.
         gpus_per_run: GPUs of a job; Slurm gives whole ones.
         minutes: the time limit of a job; one that reaches it is requeued and goes on.
         partition: Slurm's.
@@ -38,7 +38,7 @@ class SlurmExecutor:
     """
 
     cluster: str = "slurm"
-    cpus_per_run: int = 1
+    cpus_per_run: int | None = None
     gpus_per_run: float = 0
     minutes: int = 720
     partition: str | None = None
@@ -50,9 +50,13 @@ class SlurmExecutor:
         if self.gpus_per_run != int(self.gpus_per_run):
             raise SlurmError("slurm gives whole GPUs; fractions of one need --backend ray")
 
-    def capacity(self, runs: int) -> Capacity:
+    @property
+    def threads(self) -> int | None:
+        """As many as CPUs."""
+        return self.cpus_per_run
+
+    def worker_count(self, runs: int, threads: int) -> None:
         """A run is a job of its own."""
-        return Capacity(self.cpus_per_run)
 
     def submit(self, items: Sequence[WorkItem], max_failures: int | None) -> Job:
         """Submits the array; the jobs find out from the store what is left to do."""
@@ -65,23 +69,23 @@ class SlurmExecutor:
             executor = submitit.AutoExecutor(
                 folder=folder, cluster=self.cluster, slurm_max_num_timeout=_REQUEUES
             )
-            executor.update_parameters(**self._parameters(len(items)))
+            executor.update_parameters(**self._parameters(items))
             jobs = list(executor.map_array(SlurmAttempt(), items))
         except (RuntimeError, OSError, submitit.core.utils.FailedJobError) as error:
             reason = (str(error).strip().splitlines() or [type(error).__name__])[-1]
             raise SlurmError(f"the jobs cannot be submitted: {reason}") from None
         return _SlurmArray(jobs, folder, wait=self.wait)
 
-    def _parameters(self, tasks: int) -> dict[str, Any]:
+    def _parameters(self, items: Sequence[WorkItem]) -> dict[str, Any]:
         common: dict[str, Any] = {
             "timeout_min": self.minutes,
-            "cpus_per_task": self.cpus_per_run,
+            "cpus_per_task": max(item.threads for item in items),
             "name": "seedspread",
         }
         if self.gpus_per_run:
             common["gpus_per_node"] = int(self.gpus_per_run)
         if self.cluster == "slurm":
-            common["slurm_array_parallelism"] = min(self.workers or tasks, tasks)
+            common["slurm_array_parallelism"] = min(self.workers or len(items), len(items))
             if self.partition:
                 common["slurm_partition"] = self.partition
             if self.extra:

@@ -2,7 +2,7 @@
 
 import tomllib
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.resources import files
 from itertools import product
 from pathlib import Path
@@ -19,6 +19,7 @@ from seedspread.runs.studies import AuditSpec
 Cell = dict[str, Level]
 
 _STACK_LIMIT = 64
+_THREAD_LIMIT = 1024
 _SEED_LIMIT = 2**63
 
 
@@ -27,14 +28,16 @@ class StudyError(SeedspreadError):
 
 
 class CampaignSpec(FrozenConfig):
-    """How a study's runs are run; it alters no result.
+    """How a study's runs are run: not what they are.
 
     Attributes:
         stack: how many runs of one shape a worker trains as one program: a number, 1 for each alone, or
             `auto` for several where that pays. Local engine; `runtime.implementation = "fast"`.
+        threads: CPU threads of a run; None for one, or what the command says.
     """
 
     stack: Literal["auto"] | int = "auto"
+    threads: int | None = Field(default=None, ge=1, le=_THREAD_LIMIT, strict=True)
 
     @field_validator("stack", mode="before")
     @classmethod
@@ -80,7 +83,7 @@ class Study:
         audit: the comparison that it is about.
         note: what to know about it.
         included: the studies of a collection, each with its own comparison; none in a single study.
-        stack: how many runs are run together by a worker (`CampaignSpec`).
+        campaign: how its runs are run.
     """
 
     name: str
@@ -91,7 +94,7 @@ class Study:
     audit: AuditSpec | None
     note: str = ""
     included: tuple["Study", ...] = ()
-    stack: Literal["auto"] | int = "auto"
+    campaign: CampaignSpec = field(default_factory=CampaignSpec)
 
     @classmethod
     def from_file(cls, name: "str | Path") -> "Study":
@@ -167,9 +170,7 @@ def _build(name: str, file: StudyFile, within: tuple[str, ...]) -> Study:
         cells = _study_cells(name, file, runner)
     except RunnerError as error:
         raise StudyError(f"{name}: {error}") from None
-    study = Study(
-        title, file.title, runner, cells, file.seeds, file.audit, file.note, (), file.campaign.stack
-    )
+    study = Study(title, file.title, runner, cells, file.seeds, file.audit, file.note, (), file.campaign)
     _check_audit(name, study)
     return study
 

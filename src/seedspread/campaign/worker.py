@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from seedspread.runners.contract import Runner
-from seedspread.runs.checkpoints import CheckpointError, drop_checkpoints
+from seedspread.runs.checkpoints import CheckpointError, put_checkpoints_aside
 from seedspread.runs.folder import RunFolder, RunFolderError
 from seedspread.runs.lease import LEASE_SECONDS, Lease, LeaseLostError, StalenessTracker, newest
 from seedspread.runs.record import Failure
@@ -38,7 +38,7 @@ class WorkItem:
         parameters: what it is.
         seed: with which seed.
         data_dir: the data folder.
-        threads: CPU threads, if the parameters leave them open; a run that has begun keeps its own.
+        threads: CPU threads, unless the parameters say; a run that has begun keeps its own.
         lease_seconds: after how long a silent lease may be taken over.
         group: shared by runs that may be run together; its key for one that is to be alone.
         group_size: with how many of its group, itself included, it is run together.
@@ -50,7 +50,7 @@ class WorkItem:
     parameters: Any
     seed: int
     data_dir: Path | None = None
-    threads: int | None = None
+    threads: int = 1
     lease_seconds: float = LEASE_SECONDS
     group: str = ""
     group_size: int = 1
@@ -129,8 +129,8 @@ class ClaimedRun:
 
 def stop_when_orphaned() -> Callable[[], None]:
     """To be called now and then: asks this process to stop once its parent is gone."""
-    known = multiprocessing.parent_process()
-    parent = os.getppid() if known is None else known.pid
+    spawned_by = multiprocessing.parent_process()
+    parent = os.getppid() if spawned_by is None else spawned_by.pid
 
     def look() -> None:
         if os.getppid() != parent:
@@ -189,6 +189,8 @@ def _claim(
     except OSError as error:
         message = f"{store.folder(item.key)} cannot be written: {error.strerror}"
         return AttemptResult(item.key, "failed", message)
+    except RunFolderError as error:
+        return AttemptResult(item.key, "failed", str(error))
     if lease is None:
         return AttemptResult(item.key, "busy")
     keeping = ExitStack()
@@ -244,15 +246,15 @@ def _run_once(claimed: Sequence[ClaimedRun]) -> Exception | None:
     stop = StopRequest()
     try:
         with stop_requests() as stop:
-            told = {}
+            outcomes = {}
             for number, outcome in first.runner.run([one.request for one in claimed], stop, first.data_dir):
-                told[number] = outcome
+                outcomes[number] = outcome
                 one = claimed[number]
-                if not (isinstance(outcome, CheckpointError) and _can_start_afresh(one)):
+                if not (isinstance(outcome, CheckpointError) and _can_start_afresh(one, outcome)):
                     one.end(outcome)
-            stop.heard(told.values())
-        if len(told) != len(claimed):
-            raise RuntimeError(f"the runner told of {len(told)} of {len(claimed)} runs")
+            stop.heard(outcomes.values())
+        if len(outcomes) != len(claimed):
+            raise RuntimeError(f"the runner told of {len(outcomes)} of {len(claimed)} runs")
     except Exception as error:  # nothing could be begun with, or the program that they share has failed
         if stop.number is not None:
             return StoppedError(f"stopped, while the run failed: {error}", stop.number)
@@ -261,11 +263,14 @@ def _run_once(claimed: Sequence[ClaimedRun]) -> Exception | None:
     return None
 
 
-def _can_start_afresh(one: ClaimedRun) -> bool:
-    """Deletes a run's checkpoints, which are all damaged; False if there are none."""
+def _can_start_afresh(one: ClaimedRun, error: CheckpointError) -> bool:
+    """Puts a run's checkpoints aside, of which none can be used, and says so; False if there are none."""
     try:
         one.lease.check()
-        return drop_checkpoints(one.folder)
-    except (LeaseLostError, OSError) as error:
-        one.end(error)
+        is_aside = put_checkpoints_aside(one.folder)
+    except (LeaseLostError, RunFolderError) as problem:
+        one.end(problem)
         return False
+    if is_aside:
+        print(f"{error}: put aside, and the run begun afresh", file=sys.stderr)
+    return is_aside

@@ -85,6 +85,7 @@ def run(
     store: StoreOption = Path("store"),
     backend: Annotated[str, typer.Option(help="local, ray or slurm.")] = "local",
     workers: Annotated[int | None, typer.Option(min=1, help="local, slurm: runs at once.")] = None,
+    threads: Annotated[int | None, typer.Option(min=1, help="local: CPU threads of a run; 1.")] = None,
     data_dir: DataDir = None,
     max_failures: Annotated[int | None, typer.Option(min=1, help="Stop once so many runs failed.")] = None,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Try failed runs again.")] = False,
@@ -99,6 +100,9 @@ def run(
     lease_seconds: Annotated[
         float, typer.Option(min=1, help="Take over a run whose worker is silent for so long.")
     ] = 120.0,
+    force: Annotated[
+        bool, typer.Option("--force", help="Run with other threads than the study was begun with.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Run what a study is missing; safe to kill and to start again, here or elsewhere at once."""
@@ -112,7 +116,7 @@ def run(
     executor = executor_named(
         backend,
         {
-            "workers": workers, "address": address, "cpus_per_run": cpus_per_run,
+            "workers": workers, "threads": threads, "address": address, "cpus_per_run": cpus_per_run,
             "gpus_per_run": gpus_per_run, "partition": partition, "minutes": minutes, "wait": wait,
         },
     )  # fmt: skip
@@ -125,6 +129,7 @@ def run(
             max_failures=max_failures,
             retry_failed=retry_failed,
             lease_seconds=lease_seconds,
+            force=force,
         )
     if json:
         typer.echo(jsonlib.dumps(_progress_values(made, progress), indent=2))
@@ -146,8 +151,9 @@ def _progress_values(made: "Plan", progress: "CampaignProgress") -> dict[str, An
 
 
 def _summary(made: "Plan", progress: "CampaignProgress", store: Path) -> str:
-    there = len(made.distinct) - len(made.missing())
-    lines = [f"{there} of {len(made.distinct)} runs are done ({len(progress.done)} of them now), in {store}"]
+    total, there = len(made.distinct), len(made.distinct) - len(made.missing())
+    failed = f", {len(progress.failed)} failed" if progress.failed else ""
+    lines = [f"{there} of {total} runs are done ({len(progress.done)} of them now){failed}, in {store}"]
     if there == len(made.distinct) and made.study.audit:
         spec = made.study.audit
         value = f" --value {spec.value}" if spec.value != "accuracy" else ""

@@ -1,12 +1,16 @@
 """Checkpoints of a run: whole or absent, known by their checksum, the last two kept. Nothing is pickled."""
 
 import hashlib
-from pathlib import Path
+import sys
+from collections.abc import Callable
+from typing import TypeVar
 
 from seedspread.atomic import replacing
 from seedspread.errors import SeedspreadError
+from seedspread.runs.files import UNREADABLE, read_file
 from seedspread.runs.folder import RunFolder, checkpoint_number
 
+T = TypeVar("T")
 KEPT = 2
 
 
@@ -28,26 +32,32 @@ def write_checkpoint(folder: RunFolder, content: bytes) -> None:
     folder.writing(whole)
 
 
-def newest_checkpoint(folder: RunFolder) -> tuple[Path, bytes] | None:
-    """The newest checkpoint that is undamaged, and its content; None if there is none at all."""
-    paths = folder.checkpoints()
-    for path in reversed(paths):
-        content = path.read_bytes()
-        if _checksum(content) == path.stem.rsplit("-", 1)[-1]:
-            return path, content
-    if paths:
-        names = ", ".join(path.name for path in paths)
-        raise CheckpointError(
-            f"all checkpoints in {folder.path} are damaged ({names}): start afresh elsewhere"
-        )
+def newest_checkpoint(folder: RunFolder, parse: Callable[[bytes], T]) -> T | None:
+    """The newest checkpoint that is whole and can be parsed; None if there is none at all.
+
+    Args:
+        folder: of the run.
+        parse: makes of a checkpoint's content what it holds, and raises what `UNREADABLE` names if it cannot.
+    """
+    problems = []
+    for path in reversed(folder.checkpoints()):
+        try:
+            content = read_file(path, sys.maxsize)
+            if _checksum(content) != path.stem.rsplit("-", 1)[-1]:
+                raise ValueError("its checksum differs")
+            return parse(content)
+        except UNREADABLE as error:
+            problems.append(f"{path.name}: {error}")
+    if problems:
+        raise CheckpointError(f"no checkpoint in {folder.path} can be resumed from ({'; '.join(problems)})")
     return None
 
 
-def drop_checkpoints(folder: RunFolder) -> bool:
-    """Deletes all of them, so that the run starts afresh; False if there were none."""
+def put_checkpoints_aside(folder: RunFolder) -> bool:
+    """Keeps all of them out of the way, so that the run starts afresh; False if there were none."""
     paths = folder.checkpoints()
     for path in paths:
-        path.unlink(missing_ok=True)
+        folder.put_aside(path)
     return bool(paths)
 
 

@@ -7,8 +7,10 @@ there if and only if the run is done.
 """
 
 import json
+import logging
 import os
 import platform
+import re
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -28,21 +30,28 @@ from safetensors.numpy import save
 
 from seedspread.atomic import replacing
 from seedspread.errors import SeedspreadError
-from seedspread.runs.record import (
-    CONFIG,
-    FAILURE,
+from seedspread.runs.files import (
     FORMAT,
-    PROVENANCE,
-    RESULT,
     UNREADABLE,
-    Failure,
+    NewerFormatError,
     RecordError,
+    damage_of_arrays,
+    damage_of_parquet,
+    open_file,
     read_json,
 )
+from seedspread.runs.record import CONFIG, FAILURE, PROVENANCE, RESULT, Failure
+
+_log = logging.getLogger(__name__)
 
 _BEGUN, _HEARTBEAT = "run.json", "heartbeat.json"
 _HISTORY, _PREDICTIONS = "history.parquet", "predictions.safetensors"
 _BEAT_SECONDS = 5.0
+# All that this program writes into a run's folder while it writes a file, and nothing else.
+_CHECKPOINT = r"checkpoint-[0-9]{6,}-[0-9a-f]{16}"
+_FILES = "config|result|provenance|failure|run|heartbeat|history|predictions"
+_TEMPORARY = re.compile(rf"\.({_FILES}|{_CHECKPOINT})-[0-9a-f]{{16}}\.[a-z]+")
+_CHECKPOINT_FILE = re.compile(rf"{_CHECKPOINT}\.safetensors")
 
 
 class RunFolderError(SeedspreadError):
@@ -75,6 +84,13 @@ class RunFolder:
 
     # What is there
 
+    def check_place(self) -> None:
+        """Refuses what is no folder: a link would lead out of the store."""
+        if self.path.is_symlink():
+            raise RunFolderError(f"{self.path} is a link; a run's folder must be a folder: remove the link")
+        if self.path.exists() and not self.path.is_dir():
+            raise RunFolderError(f"{self.path} is not a folder, as a run's place must be: move it away")
+
     @property
     def is_done(self) -> bool:
         """Whether the run has its result."""
@@ -94,9 +110,15 @@ class RunFolder:
     def could_be_a_run(self) -> bool:
         """Whether any file tells that a run was here."""
         names = (CONFIG, RESULT, _BEGUN, FAILURE)
-        return self.path.is_dir() and (
-            any((self.path / name).exists() for name in names) or any(self.path.glob("lease-*"))
+        return (
+            self.path.is_dir()
+            and not self.path.is_symlink()
+            and (any((self.path / name).exists() for name in names) or any(self.path.glob("lease-*")))
         )
+
+    def damage(self) -> str:
+        """What is wrong with the arrays of a finished run, as far as a glance can tell; empty if nothing."""
+        return damage_of_arrays(self.path / _PREDICTIONS) or damage_of_parquet(self.path / _HISTORY)
 
     def marks(self) -> tuple[list[str], bool]:
         """What changes whenever the run begins, ends or fails, and whether it may be under way.
@@ -158,20 +180,33 @@ class RunFolder:
 
     def history(self, columns: Sequence[str]) -> pa.Table:
         """What was recorded over training, a row per epoch and layer."""
-        return pq.read_table(self.path / _HISTORY, columns=list(columns))
+        with open_file(self.path / _HISTORY) as file:
+            return pq.read_table(file, columns=list(columns))
 
     def predictions(self, *names: str) -> dict[str, NDArray[Any]]:
         """Stored arrays by name: logits `(repeats, N, classes)`, labels and ids `(N,)`, a runner's own."""
         path = self.path / _PREDICTIONS
         try:
-            with safe_open(path, framework="numpy") as file:
+            with open_file(path), safe_open(path, framework="numpy") as file:
                 return {name: file.get_tensor(name) for name in names}
         except (OSError, SafetensorError) as error:
             raise RecordError(f"{path} cannot be read ({error}): run it again") from error
 
     def checkpoints(self) -> list[Path]:
         """All checkpoints, oldest first: `checkpoint-NUMBER-CHECKSUM.safetensors`."""
-        return sorted(self.path.glob("checkpoint-*"), key=checkpoint_number)
+        return sorted(self._files(_CHECKPOINT_FILE), key=checkpoint_number)
+
+    def _files(self, pattern: re.Pattern[str]) -> list[Path]:
+        """The folder's own regular files of a name; links and what lies in folders are left alone."""
+        try:
+            with os.scandir(self.path) as entries:
+                return [
+                    self.path / entry.name
+                    for entry in entries
+                    if pattern.fullmatch(entry.name) and entry.is_file(follow_symlinks=False)
+                ]
+        except (FileNotFoundError, NotADirectoryError):
+            return []
 
     # Writing
 
@@ -182,6 +217,7 @@ class RunFolder:
             config: the run's parameters, as TOML.
             resume: whether an unfinished or finished run of the same key is welcome.
         """
+        self.check_place()
         if self.is_done:
             self._check_key(str(self.result().get("key")))
             if not resume:
@@ -190,8 +226,8 @@ class RunFolder:
                 )
             self._sweep()
             return True
-        if (self.path / _BEGUN).exists():
-            self._check_key(self._begun()["key"])
+        if (begun := self._begun()) is not None:
+            self._check_key(begun["key"])
             if not resume:
                 raise RunFolderError(
                     f"{self.path} holds an unfinished run; add --resume to resume it, or use --out"
@@ -203,8 +239,8 @@ class RunFolder:
 
     def begin(self, threads: int) -> int:
         """Notes that the run has begun; returns its thread count: what it first began with."""
-        if (self.path / _BEGUN).exists():
-            return int(self._begun()["threads"])
+        if (begun := self._begun()) is not None:
+            return int(begun["threads"])
         self.write(_BEGUN, _json({"key": self.key, "threads": threads}))
         return threads
 
@@ -252,9 +288,14 @@ class RunFolder:
         (self.path / FAILURE).unlink(missing_ok=True)
 
     def put_result_aside(self) -> None:
-        """Keeps a damaged result out of the way."""
-        result = self.path / RESULT
-        result.replace(result.with_suffix(".damaged"))
+        """Keeps a damaged result, and the arrays that belong to it, out of the way."""
+        for name in (RESULT, _HISTORY, _PREDICTIONS):
+            if os.path.lexists(self.path / name):
+                self.put_aside(self.path / name)
+
+    def put_aside(self, path: Path) -> None:
+        """Keeps a damaged file of the folder as `NAME.damaged`."""
+        self.writing(lambda: path.replace(path.with_name(f"{path.name}.damaged")))
 
     def writing(self, write: Callable[[], object]) -> None:
         """Runs a piece of writing; a full disk or a read-only folder is one clear line."""
@@ -263,9 +304,10 @@ class RunFolder:
                 self.guard()
             write()
         except OSError as error:
+            alone = "" if self.guard else ", with --resume,"  # no lease: it was started by itself
             raise RunFolderError(
                 f"cannot write to {self.path}: {error.strerror}; what was written before is kept: mend it, "
-                "then resume with the same command (seedspread train: with --resume)"
+                f"then rerun the same command{alone} to resume"
             ) from error
 
     def write(self, name: str, content: bytes) -> None:
@@ -279,8 +321,7 @@ class RunFolder:
 
     def _sweep(self) -> None:
         """Deletes what a run that was killed has left half-written, or had no time to delete."""
-        leftovers = [p for p in self.path.glob(".*-*") if not p.name.startswith(".lease-")]
-        leftovers.append(self.path / FAILURE)
+        leftovers = [*self._files(_TEMPORARY), self.path / FAILURE]
         if self.is_done:
             leftovers += [*self.checkpoints(), self.path / _HEARTBEAT, self.path / _BEGUN]
         for leftover in leftovers:
@@ -293,12 +334,20 @@ class RunFolder:
                 "package's numerics differ; use another folder"
             )
 
-    def _begun(self) -> dict[str, Any]:
+    def _begun(self) -> dict[str, Any] | None:
+        """What the run began with; None if it has not, or if that is damaged: then it begins afresh."""
         try:
             begun = read_json(str(self.path), _BEGUN)
-            return {"key": begun["key"], "threads": int(begun["threads"])}
+            return {"key": str(begun["key"]), "threads": int(begun["threads"])}
+        except FileNotFoundError:
+            return None
+        except NewerFormatError:
+            raise
         except UNREADABLE as error:
-            raise RunFolderError(f"{self.path / _BEGUN} is damaged: {error}; use another folder") from error
+            _log.warning(f"{self.path / _BEGUN} is damaged ({error}): put aside, and the run begun afresh")
+            for path in [self.path / _BEGUN, *self.checkpoints()]:
+                self.put_aside(path)
+            return None
 
     def _environment(self, packages: Sequence[str]) -> dict[str, Any]:
         ended = datetime.now(UTC)
@@ -316,8 +365,7 @@ class RunFolder:
 
 def checkpoint_number(path: Path) -> int:
     """A checkpoint's place in the order of writing, from its name."""
-    middle = path.name.split("-")[1]
-    return int(middle) if middle.isdigit() else 0
+    return int(path.name.split("-")[1])
 
 
 def _json(value: Any) -> bytes:

@@ -10,6 +10,7 @@ to be dead is free at once. A file that is not the one that was linked (it was c
 import json
 import os
 import platform
+import re
 import secrets
 import threading
 import time
@@ -21,8 +22,11 @@ from pathlib import Path
 from typing import Any
 
 from seedspread.errors import SeedspreadError
+from seedspread.runs.files import UNREADABLE, read_file
 
 LEASE_SECONDS = 120.0
+_PID_LIMIT = 2**31
+_NAME = re.compile(r"lease-[0-9]{6,12}\.json")
 
 
 class LeaseLostError(SeedspreadError):
@@ -41,8 +45,9 @@ class Holder:
 
     @property
     def is_valid(self) -> bool:
-        """Whether it was linked here and is not given back."""
-        return self.content.get("inode") == self.inode
+        """Whether it was linked here and is not given back, and says what a lease says."""
+        pid = self.content.get("pid")
+        return self.content.get("inode") == self.inode and type(pid) is int and 0 < pid < _PID_LIMIT
 
     @property
     def is_here(self) -> bool:
@@ -52,11 +57,19 @@ class Holder:
     @property
     def is_dead(self) -> bool:
         """Whether its process is known to have ended; False where that cannot be known."""
-        return self.is_here and _has_ended(int(self.content.get("pid", 0)), self.content.get("started"))
+        return self.is_here and _has_ended(self.pid, self.content.get("started"))
+
+    @property
+    def pid(self) -> int:
+        """The number of its process."""
+        return int(self.content["pid"])
 
 
 class StalenessTracker:
-    """Remembers when leases were last seen to move, by this process's monotonic clock."""
+    """Remembers when leases were last seen to move, by this process's monotonic clock.
+
+    One thread may watch while another asks.
+    """
 
     def __init__(self, seconds: float = LEASE_SECONDS) -> None:
         self.seconds = seconds
@@ -70,6 +83,12 @@ class StalenessTracker:
             self._seen[holder.path] = holder.beat, now
             return False
         return now - since >= self.seconds
+
+    def stale_folders(self) -> set[Path]:
+        """Of runs whose leases had not moved for the set time when they were last looked at."""
+        now = time.monotonic()
+        seen = self._seen.copy()
+        return {path.parent for path, (_, since) in seen.items() if now - since >= self.seconds}
 
 
 class Lease:
@@ -167,25 +186,31 @@ def newest(folder: Path) -> Holder | None:
 
 
 def _paths(folder: Path) -> list[Path]:
-    return sorted(folder.glob("lease-*.json"), key=_token)
+    """Files with a lease's name, lowest number first; none if the folder is not there."""
+    try:
+        with os.scandir(folder) as entries:
+            names = [entry.name for entry in entries if _NAME.fullmatch(entry.name)]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    return sorted((folder / name for name in names), key=_token)
 
 
 def _holding(paths: list[Path]) -> Holder | None:
     for path in reversed(paths):
         try:
-            stat = path.stat()
-            content = json.loads(path.read_text())
-        except (OSError, ValueError):  # gone meanwhile, or damaged: it holds nothing
+            stat = path.lstat()
+            content = json.loads(read_file(path))
+        except UNREADABLE:  # gone meanwhile, or damaged: it holds nothing
             continue
-        holder = Holder(_token(path), path, content, stat.st_ino, stat.st_mtime_ns)
-        if isinstance(content, dict) and holder.is_valid:
-            return holder
+        if isinstance(content, dict):
+            holder = Holder(_token(path), path, content, stat.st_ino, stat.st_mtime_ns)
+            if holder.is_valid:
+                return holder
     return None
 
 
 def _token(path: Path) -> int:
-    digits = path.stem.removeprefix("lease-")
-    return int(digits) if digits.isdigit() else 0
+    return int(path.stem.removeprefix("lease-"))
 
 
 def _self() -> dict[str, Any]:

@@ -4,7 +4,6 @@ A record stands in several files of the run's folder (`folder.py` has their name
 version of the format; records from before there was one are read as well.
 """
 
-import json
 import math
 import os
 import tomllib
@@ -14,9 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from seedspread.errors import SeedspreadError
+from seedspread.runs.files import FORMAT, read_file, read_json
 
-# 1, which files do not say, had no metrics but accuracy and no runner but the paper's.
-FORMAT = 2
 # The runner of records that name none.
 FIRST_RUNNER = "cff"
 
@@ -27,14 +25,6 @@ RENAMED = {
 }
 
 RESULT, PROVENANCE, CONFIG, FAILURE = "result.json", "provenance.json", "config.toml", "failure.json"
-
-
-class RecordError(SeedspreadError):
-    """A record that cannot be read."""
-
-
-class NewerFormatError(RecordError):
-    """A record that a newer version has written: it is not damaged, and not to be touched."""
 
 
 class RunFailedError(SeedspreadError):
@@ -127,8 +117,7 @@ class Record:
             provenance = {}
         parameters = provenance.get("config")
         if parameters is None:
-            with open(os.path.join(folder, CONFIG), "rb") as file:
-                parameters = tomllib.load(file)
+            parameters = tomllib.loads(read_file(os.path.join(folder, CONFIG)).decode())
         runner = str(result.get("runner", FIRST_RUNNER))
         metrics, chance = result.get("metrics"), result.get("chance")
         if metrics is None:
@@ -156,27 +145,3 @@ def under_todays_names(parameters: dict[str, Any]) -> dict[str, Any]:
             if old in fields and new not in fields:
                 fields[new] = fields.pop(old)
     return parameters
-
-
-def read_json(folder: str, name: str) -> dict[str, Any]:
-    """An object from a file of a run's folder; `RecordError` if it was written by a newer version."""
-    path = os.path.join(folder, name)
-    with open(path, "rb") as file:
-        values = json.loads(file.read())
-    if not isinstance(values, dict):
-        raise ValueError(f"{name} holds no JSON object")
-    check_format(path, values)
-    return values
-
-
-def check_format(path: str, values: Mapping[str, Any]) -> None:
-    """Refuses what a newer version has written."""
-    version = values.get("format", 1)
-    if not isinstance(version, int) or version > FORMAT:
-        raise NewerFormatError(
-            f"{path} has record format {version}; this seedspread reads formats up to {FORMAT}: upgrade it"
-        )
-
-
-# What reading a damaged or foreign record can raise.
-UNREADABLE = (OSError, ValueError, LookupError, TypeError, AttributeError, RecordError)

@@ -1,5 +1,6 @@
 """The store: one folder per run, safe with many writers, readable while they write."""
 
+import os
 import secrets
 import time
 from collections import Counter
@@ -11,9 +12,10 @@ from typing import Literal
 import pandas as pd
 
 from seedspread.errors import SeedspreadError
-from seedspread.runs.folder import Heartbeat, RunFolder
+from seedspread.runs.files import NewerFormatError
+from seedspread.runs.folder import Heartbeat, RunFolder, RunFolderError
 from seedspread.runs.lease import LEASE_SECONDS, Lease, StalenessTracker, claim, newest
-from seedspread.runs.table import check_readable, is_collapsed, runs_and_problems
+from seedspread.runs.table import is_collapsed, runs_and_problems
 
 State = Literal["done", "collapsed", "running", "failed", "interrupted", "waiting"]
 STATES: tuple[State, ...] = ("done", "collapsed", "running", "failed", "interrupted", "waiting")
@@ -49,7 +51,8 @@ class Store:
         return RunFolder(self.folder(key), key)
 
     def claim(self, key: str, tracker: StalenessTracker) -> Lease | None:
-        """The right to run a run; None if another has it."""
+        """The right to run a run; None if another has it. `RunFolderError` if its place is no folder."""
+        self.run(key).check_place()
         return claim(self.folder(key), tracker)
 
     def is_done(self, key: str) -> bool:
@@ -66,10 +69,17 @@ class Store:
 
         Raises `NewerFormatError` for a result that is whole, and newer than this program.
         """
-        if self.is_done(key):
-            check_readable(self.folder(key))
-        found = is_collapsed(self.folder(key)) if self.is_done(key) else False
-        return found if isinstance(found, str) else ""
+        collapsed = is_collapsed(self.folder(key)) if self.is_done(key) else False
+        return collapsed if isinstance(collapsed, str) else ""
+
+    def can_be_retried(self, key: str) -> bool:
+        """Not what a newer version has written, and not what lies where no run can be."""
+        try:
+            self.run(key).check_place()
+            self.damage(key)
+        except (NewerFormatError, RunFolderError):
+            return False
+        return True
 
     def forget_failure(self, key: str) -> None:
         """Lets a failed run be tried again; a damaged result is kept aside."""
@@ -80,6 +90,10 @@ class Store:
     def state(self, key: str) -> RunState:
         """Where a run is."""
         run = self.run(key)
+        try:
+            run.check_place()
+        except RunFolderError as error:
+            return RunState(key, "failed", str(error))
         if run.is_done:
             return RunState(key, *_finished(run.path))
         if not run.path.is_dir():
@@ -99,7 +113,9 @@ class Store:
         """Every folder of the store that could be a run."""
         if not self.path.is_dir():
             return []
-        return sorted(p.name for p in self.path.iterdir() if p.is_dir() and not p.name.startswith("."))
+        with os.scandir(self.path) as entries:
+            folders = [e.name for e in entries if e.is_dir(follow_symlinks=False)]
+        return sorted(name for name in folders if not name.startswith("."))
 
     def problems(self) -> list[str]:
         """Damaged and foreign files, by name."""
@@ -122,8 +138,8 @@ class Store:
 
     def counts(self) -> dict[State, int]:
         """How many runs are in each state."""
-        found = Counter(self.state(key).state for key in self.keys())
-        return {state: found[state] for state in STATES}
+        times = Counter(self.state(key).state for key in self.keys())
+        return {state: times[state] for state in STATES}
 
     def table(self, metrics: Sequence[str] = ()) -> pd.DataFrame:
         """One row per finished run that can be read; `metrics` are had of every run that can have them."""
@@ -131,10 +147,13 @@ class Store:
 
 
 def _finished(folder: Path) -> tuple[State, str]:
-    found = is_collapsed(folder)
-    if isinstance(found, str):
-        return "failed", found
-    return ("collapsed", "") if found else ("done", "")
+    try:
+        collapsed = is_collapsed(folder)
+    except NewerFormatError as error:
+        return "failed", str(error)
+    if isinstance(collapsed, str):
+        return "failed", f"{collapsed}; run it again with --retry-failed"
+    return ("collapsed", "") if collapsed else ("done", "")
 
 
 def _is_running(folder: Path) -> bool:

@@ -15,10 +15,11 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from seedspread.atomic import replacing
+from seedspread.runs.files import FORMAT, UNREADABLE, NewerFormatError, read_json
 from seedspread.runs.folder import RunFolder
 from seedspread.runs.identity import checked_key
-from seedspread.runs.record import FIRST_RUNNER, FORMAT, UNREADABLE, NewerFormatError, check_format
-from seedspread.runs.store import Store
+from seedspread.runs.record import FIRST_RUNNER
+from seedspread.runs.store import Store, StoreError
 
 _FOLDER = ".studies"
 
@@ -67,7 +68,7 @@ class RecordedCell:
 
 @dataclass(frozen=True)
 class RecordedStudy:
-    """A single study as a store remembers it."""
+    """A single study as a store remembers it; `threads` of each run, where its parameters leave them open."""
 
     name: str
     title: str
@@ -75,6 +76,7 @@ class RecordedStudy:
     audit: AuditSpec | None
     runner: str
     cells: tuple[RecordedCell, ...]
+    threads: int | None = None
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -84,24 +86,27 @@ class RecordedStudy:
 
 def save_study(store: Store, study: RecordedStudy) -> None:
     """Writes a study down; it takes the place of an older one of the same name."""
-    folder = store.path / _FOLDER
-    folder.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(_values(study), indent=1) + "\n"
-    path = folder / f"{hashlib.sha256(study.name.encode()).hexdigest()[:16]}.json"
-    if path.exists():
-        _refuse_newer(path)
-    if not path.exists() or path.read_text() != text:
+    path = _path(store, study.name)
+    if path.parent.is_symlink():
+        raise StoreError(f"{path.parent} is a link, which would lead out of the store: remove it")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if recorded_study(store, study.name) != study:
         with replacing(path) as part:
-            part.write_text(text)
+            part.write_text(json.dumps(_values(study), indent=1) + "\n")
 
 
-def _refuse_newer(path: Path) -> None:
+def recorded_study(store: Store, name: str) -> RecordedStudy | None:
+    """A study as the store remembers it; None if it does not, or if the record is damaged."""
     try:
-        check_format(str(path), json.loads(path.read_text()))
+        return _read(_path(store, name))
     except NewerFormatError:
         raise
     except UNREADABLE:
-        pass  # a damaged one is written anew
+        return None
+
+
+def _path(store: Store, name: str) -> Path:
+    return store.path / _FOLDER / f"{hashlib.sha256(name.encode()).hexdigest()[:16]}.json"
 
 
 def _values(study: RecordedStudy) -> dict[str, Any]:
@@ -111,6 +116,7 @@ def _values(study: RecordedStudy) -> dict[str, Any]:
         "title": study.title,
         "note": study.note,
         "runner": study.runner,
+        "threads": study.threads,
         "audit": None if study.audit is None else study.audit.model_dump(mode="json"),
         "cells": [
             {
@@ -128,16 +134,15 @@ def load_studies(store: Store) -> tuple[list[RecordedStudy], list[str]]:
     studies, problems = [], []
     for path in _paths(store.path):
         try:
-            values = json.loads(path.read_text())
-            check_format(str(path), values)
-            studies.append(_study(values))
+            studies.append(_read(path))
         except UNREADABLE as error:
             reason = (str(error).splitlines() or [type(error).__name__])[0]
             problems.append(f"{path} is not a readable record of a study: {reason}")
     return sorted(studies, key=lambda study: study.name), problems
 
 
-def _study(values: dict[str, Any]) -> RecordedStudy:
+def _read(path: Path) -> RecordedStudy:
+    values = read_json(str(path.parent), path.name)
     cells = tuple(
         RecordedCell(
             dict(cell["cell"]),
@@ -150,8 +155,16 @@ def _study(values: dict[str, Any]) -> RecordedStudy:
     factors = {factor for cell in cells for factor in cell.levels}
     if audit is not None and not set(audit.factors) <= factors:
         raise ValueError("its audit names what is no factor")
-    runner = str(values.get("runner", FIRST_RUNNER))
-    return RecordedStudy(str(values["name"]), str(values["title"]), str(values["note"]), audit, runner, cells)
+    threads = values.get("threads")
+    return RecordedStudy(
+        name=str(values["name"]),
+        title=str(values["title"]),
+        note=str(values["note"]),
+        audit=audit,
+        runner=str(values.get("runner", FIRST_RUNNER)),
+        cells=cells,
+        threads=None if threads is None else int(threads),
+    )
 
 
 def store_marks(store: Path) -> tuple[list[str], bool]:

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from seedspread.errors import SeedspreadError
 from seedspread.metrics import SCORED, scores
+from seedspread.runs.files import UNREADABLE, NewerFormatError, RecordError, read_json
 from seedspread.runs.folder import RunFolder
-from seedspread.runs.record import RESULT, UNREADABLE, NewerFormatError, Record, RecordError, read_json
+from seedspread.runs.record import RESULT, Record
 
 _PLAIN = (str, int, float, bool)
 
@@ -29,7 +30,8 @@ def is_store(folder: Path) -> bool:
 
 
 def _finished(folder: Path) -> Any:
-    return (path.parent for path in folder.glob(f"**/{RESULT}"))
+    # One level down and no deeper: what a run's own program keeps in its folder is no run.
+    return (path.parent for path in folder.glob(f"*/{RESULT}") if not path.parent.is_symlink())
 
 
 def runs_table(folder: Path, metrics: Sequence[str] = ()) -> pd.DataFrame:
@@ -66,6 +68,8 @@ def as_table(rows: Iterable[dict[str, Any]], store: Path) -> pd.DataFrame:
 def read_row(folder: Path, metrics: Sequence[str] = ()) -> dict[str, Any] | str:
     """A finished run as a row, or what is wrong with it."""
     try:
+        if damage := RunFolder(folder).damage():
+            return damage
         record = Record.read(str(folder))
         values, chance = with_metrics(record, folder, metrics)
         return (
@@ -99,22 +103,16 @@ def with_metrics(
     return values, chance
 
 
-def check_readable(folder: Path) -> None:
-    """Raises `NewerFormatError` if a newer version has written a run's result; damage is passed over."""
+def is_collapsed(folder: Path) -> bool | str:
+    """Whether a finished run is flagged as collapsed, or what is wrong with its files.
+
+    Raises `NewerFormatError` for a result that is whole, and newer than this program.
+    """
     try:
-        read_json(str(folder), RESULT)
+        collapsed = bool(read_json(str(folder), RESULT)["collapsed"])
+        return RunFolder(folder).damage() or collapsed
     except NewerFormatError:
         raise
-    except UNREADABLE:
-        pass
-
-
-def is_collapsed(folder: Path) -> bool | str:
-    """Whether a finished run is flagged as collapsed, or what is wrong with its result."""
-    try:
-        return bool(read_json(str(folder), RESULT)["collapsed"])
-    except RecordError as error:
-        return str(error)
     except UNREADABLE as error:
         return f"{folder} is not a readable run: {error}"
 

@@ -8,7 +8,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor, nn
 
-from seedspread.runs.checkpoints import CheckpointError, newest_checkpoint, write_checkpoint
+from seedspread.runs.checkpoints import newest_checkpoint, write_checkpoint
 from seedspread.runs.folder import RunFolder
 
 
@@ -32,23 +32,19 @@ def write(folder: RunFolder, checkpoint: Checkpoint) -> None:
 
 
 def read_newest(folder: RunFolder) -> Checkpoint | None:
-    """The newest checkpoint that is undamaged; None if there is none at all."""
-    found = newest_checkpoint(folder)
-    if found is None:
-        return None
-    path, content = found
-    try:
+    """The newest checkpoint of this run that is undamaged; None if there is none at all."""
+
+    def parse(content: bytes) -> Checkpoint:
         header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
         metadata = header["__metadata__"]
-        tensors = load(content)
-    except (SafetensorError, ValueError, KeyError) as error:
-        raise CheckpointError(f"{path} is not a checkpoint of this package: {error}") from error
-    if metadata["key"] != folder.key:
-        raise CheckpointError(
-            f"{path} belongs to another run ({metadata['key']}, not {folder.key}): its config, its data "
-            "or this package's numerics differ; use another folder"
-        )
-    return Checkpoint(json.loads(metadata["state"]), tensors)
+        if metadata["key"] != folder.key:
+            raise ValueError(f"it belongs to another run, {metadata['key']}")
+        try:
+            return Checkpoint(dict(json.loads(metadata["state"])), load(content))
+        except SafetensorError as error:
+            raise ValueError(str(error)) from error
+
+    return newest_checkpoint(folder, parse)
 
 
 def module_tensors(prefix: str, module: nn.Module) -> dict[str, Tensor]:

@@ -17,8 +17,8 @@ from seedspread.identity import RUNNER, margin_is_inert
 from seedspread.metrics import scores
 from seedspread.objective.loss import unit_vectors
 from seedspread.objective.schedule import layer_margins
+from seedspread.runs.files import FORMAT, RecordError
 from seedspread.runs.folder import RunFolder
-from seedspread.runs.record import FORMAT, RecordError
 from seedspread.training.features import Features
 from seedspread.training.features import features as layer_features
 from seedspread.training.layerwise import LayerwiseModel

@@ -14,6 +14,8 @@ from seedspread.data.loader import Loader
 from seedspread.errors import SeedspreadError
 from seedspread.identity import RUNNER, margin_is_inert, saturates
 from seedspread.model import ViT
+from seedspread.runs.checkpoints import CheckpointError
+from seedspread.runs.files import UNREADABLE
 from seedspread.runs.folder import RunFolder
 from seedspread.runs.record import Failure, RunFailedError
 from seedspread.training import checkpoint
@@ -216,6 +218,13 @@ class TrainingRun:
         newest = checkpoint.read_newest(self.folder)
         if newest is None:
             return {}
+        try:
+            return self._restore_from(newest)
+        except UNREADABLE as error:
+            where = self.folder.path
+            raise CheckpointError(f"the newest checkpoint in {where} does not fit: {error}") from error
+
+    def _restore_from(self, newest: Checkpoint) -> dict[str, Tensor]:
         tensors = newest.tensors
         self.position = Position(**newest.state["position"])
         self._best_loss = newest.state["best_loss"]

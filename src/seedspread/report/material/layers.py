@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seedspread.objective.histogram import rate_from_histogram, rates_from_histograms
+from seedspread.runs.files import UNREADABLE
 from seedspread.runs.folder import RunFolder
-from seedspread.runs.record import UNREADABLE
 from seedspread.stats.bands import Band, Floats, over_seeds
 
 # More epochs than this cannot be told apart in a picture; every so many-th is kept.

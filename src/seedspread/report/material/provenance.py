@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from seedspread.report.material.settings import Setting
-from seedspread.runs.record import UNREADABLE, Record
+from seedspread.runs.files import UNREADABLE
+from seedspread.runs.record import Record
 from seedspread.runs.store import Store
 from seedspread.runs.studies import RecordedStudy
 from seedspread.version import __version__

@@ -9,7 +9,8 @@ from seedspread.errors import SeedspreadError
 from seedspread.identity import RUNNER
 from seedspread.presets import check
 from seedspread.report.material.settings import relative
-from seedspread.runs.record import UNREADABLE, Record
+from seedspread.runs.files import UNREADABLE
+from seedspread.runs.record import Record
 from seedspread.runs.store import Store
 from seedspread.runs.studies import AuditSpec, RecordedCell, RecordedStudy, load_studies
 
