@@ -130,17 +130,18 @@ def test_sweeping_leaves_what_this_program_did_not_make(tmp_path: Path) -> None:
 
 
 @contextlib.contextmanager
-def disturbed(act: Callable[[int], object], plan: Plan) -> Iterator[None]:
-    """Does something to the first worker that holds a run of the plan, once."""
+def disturbed(act: Callable[[int], None], plan: Plan, times: int = 1) -> Iterator[None]:
+    """Does something to the first workers that hold a run of the plan, once to each."""
 
     def find() -> None:
         deadline = time.monotonic() + 60
-        while time.monotonic() < deadline:
+        seen: set[int] = set()
+        while time.monotonic() < deadline and len(seen) < times:
             for key in plan.distinct:
                 holder = newest(plan.store.folder(key))
-                if holder is not None and not plan.store.is_done(key):
+                if holder is not None and not plan.store.is_done(key) and holder.pid not in seen:
+                    seen.add(holder.pid)
                     act(holder.pid)
-                    return
             time.sleep(0.01)
 
     thread = threading.Thread(target=find)
@@ -194,13 +195,7 @@ def test_a_run_that_another_has_fallen_silent_over_comes_first(tmp_path: Path) -
 
 def test_two_kills_from_outside_do_not_fail_a_healthy_run(tmp_path: Path) -> None:
     plan = Plan.make(dice_study(seeds=1, seconds_each=0.4, company=1), tmp_path / "store")
-    killed: list[int] = []
-
-    def kill(pid: int) -> None:
-        os.kill(pid, signal.SIGKILL)
-        killed.append(pid)
-
-    with disturbed(kill, plan), disturbed(lambda pid: pid in killed or kill(pid), plan):
+    with disturbed(lambda pid: os.kill(pid, signal.SIGKILL), plan, times=2):
         progress = run_campaign(plan, LocalExecutor(workers=1))
     assert (len(progress.done), progress.failed) == (2, {})
 
