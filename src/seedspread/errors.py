@@ -1,17 +1,29 @@
 """Errors that are for people: one line that says what was wrong and what to do."""
 
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 from importlib.util import find_spec
 
 # One module that an extra brings and nothing else does.
 _MARKER = {"train": "torch", "tensorboard": "tensorboard", "ray": "ray", "slurm": "submitit"}
+# C0 and C1 controls, which a terminal obeys, and those that turn the direction of text, to disguise a name.
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+
+
+def printable(text: str) -> str:
+    """Text from a file as it may be shown: without characters that a terminal obeys; newline and tab stay."""
+    return _CONTROLS.sub("", text)
 
 
 class SeedspreadError(Exception):
     """A mistake that the user can mend; the command line prints it as one line, without a traceback."""
 
     exit_code = 1
+
+    def __str__(self) -> str:
+        """On one line, and harmless in a terminal: it may quote what stands in a file."""
+        return " ".join(printable(super().__str__()).split("\n"))
 
 
 class MissingExtraError(SeedspreadError, ImportError):

@@ -5,10 +5,10 @@ import json
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from seedspread import train
 from seedspread.presets import to_toml
+from seedspread.render.terminal import Terminal
 from seedspread.training.diagnose import diagnose
 from seedspread.training.display import Display, TensorBoard
 from tests.cli.test_cli import seedspread_command, seedspread_here
@@ -61,7 +61,7 @@ def test_a_subtraction_runs_would_be_rates_follow_from_its_histogram(tmp_path: P
 
 def test_on_a_terminal_the_display_is_live(tmp_path: Path) -> None:
     screen = io.StringIO()
-    console = Console(file=screen, force_terminal=True, width=100)
+    console = Terminal(file=screen, force_terminal=True, width=100)
     with Display(tiny(), console) as display:
         train(tiny(), tmp_path / "run", callback=display)
     shown = screen.getvalue()

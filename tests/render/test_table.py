@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
+from seedspread.errors import printable
 from seedspread.render.latex import to_latex
 from seedspread.render.markdown import to_markdown
 from seedspread.render.sheet import to_csv
@@ -47,7 +48,7 @@ def test_csv_says_what_the_table_says_and_starts_no_formula(rows: list[tuple[str
     read = list(csv.reader(io.StringIO(to_csv(table), newline="")))[1:]
     for row, found in zip(rows, read, strict=True):
         for cell, text in zip(row, found, strict=True):
-            line = cell.replace("\r", " ").replace("\n", " ")
+            line = printable(cell).replace("\n", " ")
             assert text in (line, f"'{line}")
             assert text[:1] not in ("=", "@", "\t")
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from rich.console import Console
 from scipy import stats
 
 from seedspread.benchmarks.timing import interleaved, machine
+from seedspread.render.terminal import Terminal
 from seedspread.stats.audit import audit
 from seedspread.stats.bootstrap import ratio_resamples
 
@@ -62,7 +62,7 @@ def large_table(blocks: int, strata: int) -> pd.DataFrame:
 
 
 def _seconds(table: pd.DataFrame, block: list[str], by: str | None) -> float:
-    with Console(stderr=True).status("a table of 100,000 rows"):
+    with Terminal(stderr=True).status("a table of 100,000 rows"):
         start = time.perf_counter()
         audit(table, "value", "group", "subtract", block, by=by)
         return time.perf_counter() - start

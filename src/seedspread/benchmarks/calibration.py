@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 from rich.progress import track
 
 from seedspread.atomic import replacing
 from seedspread.errors import SeedspreadError
+from seedspread.render.terminal import Terminal
 from seedspread.stats import bootstrap, classic, permutation, robust
 from seedspread.stats.arms import Arm, Floats
 from seedspread.stats.power import SHAPES, draw
@@ -117,7 +117,7 @@ def run(draws: int, as_json: bool, write: Path | None, workers: int) -> None:
     """Simulates every condition and prints, or writes into the page."""
     page = None if write is None else _page(write)
     tasks = [(place, shape, n, draws) for place, shape, n in product(range(len(DESIGNS)), SHAPES, SIZES)]
-    console = Console(stderr=True)
+    console = Terminal(stderr=True)
     os.environ["OMP_NUM_THREADS"] = "1"  # the workers are the threads
     with ProcessPoolExecutor(workers) as pool:
         done = list(track(pool.map(measure, tasks), "calibrating", len(tasks), console=console))
@@ -128,7 +128,7 @@ def run(draws: int, as_json: bool, write: Path | None, workers: int) -> None:
         before, after = page
         with replacing(write) as part:
             part.write_text(f"{before}{_MARKS[0]}\n{text}{_MARKS[1]}{after}")
-        console.print(f"written into {write}", highlight=False)
+        console.print(f"written into {write}")
     elif not as_json:
         print(text)
 

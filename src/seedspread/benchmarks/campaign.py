@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from rich.console import Console
 from rich.table import Table
 
 from seedspread.benchmarks.timing import interleaved, machine, show
@@ -20,6 +19,7 @@ from seedspread.campaign.local import LocalExecutor
 from seedspread.campaign.loop import run_campaign
 from seedspread.campaign.plan import Plan
 from seedspread.campaign.study import CampaignSpec, Study, StudyCell
+from seedspread.render.terminal import Terminal
 from seedspread.runners.cff import seeded
 from seedspread.runs.request import RunRequest
 from seedspread.stopping import StopRequest
@@ -151,7 +151,7 @@ def run(rounds: int, workers: int, as_json: bool) -> None:
 
 
 def _print(result: dict[str, Any]) -> None:
-    console = Console()
+    console = Terminal()
     table = Table(title=f"{result['runs']} runs of quickstart, {result['workers']} workers")
     for heading in ("", "runs an hour", "quartiles", "against the first"):
         table.add_column(heading, justify="right" if heading else "left")

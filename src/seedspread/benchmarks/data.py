@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import torch
 from PIL import Image, ImageEnhance, ImageOps
-from rich.console import Console
 from rich.table import Table
 from torch import Tensor
 
@@ -26,6 +25,7 @@ from seedspread.config import (
 )
 from seedspread.data.dataset import Split, load
 from seedspread.data.loader import Loader
+from seedspread.render.terminal import Terminal
 
 BATCH = 512
 NAMES = ("cifar", "svhn-medium", "svhn-hard")
@@ -144,7 +144,7 @@ def _print(result: dict[str, Any]) -> None:
             f"{kornia:.0f} ms" if kornia else "not installed",
             f"{row['kornia_over_ours']:.1f}x" if kornia else "",
         )
-    console = Console()
+    console = Terminal()
     console.print(table)
     console.print("One by one: the same steps on Pillow images. kornia: its augmentation modules.")
     console.print(f"Medians of {result['rounds']} interleaved rounds.")

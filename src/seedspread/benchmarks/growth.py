@@ -11,7 +11,6 @@ from typing import Any
 import matplotlib as mpl
 import torch
 from matplotlib.figure import Figure
-from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
@@ -21,6 +20,7 @@ from seedspread.benchmarks.timing import machine, peak_memory_above, show
 from seedspread.benchmarks.train import random_batch
 from seedspread.config import ModelConfig
 from seedspread.data.loader import Batch
+from seedspread.render.terminal import Terminal
 
 # What is varied, over which values; all else is the paper's, but for the depth, which only multiplies.
 AXES: dict[str, tuple[int, ...]] = {
@@ -58,7 +58,7 @@ def run(as_json: bool, plot: Path | None) -> None:
     """Each size in a process of its own, so that none inherits the other's memory."""
     sizes = [(axis, _DEFAULTS | {axis: value}) for axis, values in AXES.items() for value in values]
     rows = []
-    for axis, values in track(sizes, "growing", console=Console(stderr=True), transient=True):
+    for axis, values in track(sizes, "growing", console=Terminal(stderr=True), transient=True):
         code = (
             "import json; from seedspread.benchmarks.growth import measure; "
             f"print(json.dumps(measure({values})))"
@@ -72,7 +72,7 @@ def run(as_json: bool, plot: Path | None) -> None:
 
 
 def _print(result: dict[str, Any]) -> None:
-    console = Console()
+    console = Terminal()
     table = Table(
         title="A fast stage-1 step: d = 128, two views; unless varied batch 256, one layer, "
         "64 tokens, 10 classes"

@@ -8,12 +8,12 @@ from importlib.util import find_spec
 from typing import Any
 
 import torch
-from rich.console import Console
 from rich.table import Table
 from torch import Tensor
 
 from seedspread.benchmarks.timing import Timing, interleaved, machine, show
 from seedspread.objective import MARGIN_TYPES, SupConLoss
+from seedspread.render.terminal import Terminal
 
 DIM, CLASSES, MEMORY_N = 128, 10, 16384
 SIZES = (256, 1024, 4096)
@@ -119,7 +119,7 @@ def _print(result: dict[str, Any]) -> None:
             f"{theirs:.1f} ms" if theirs else "not installed",
             f"{row['metric_learning_over_fast']:.2f}x" if theirs else "",
         )
-    console = Console()
+    console = Terminal()
     console.print(table)
     memory = result["memory"]["peak_bytes_above_inputs"]
     amount = "not measured (needs Linux)" if memory is None else f"{memory / 1e6:.0f} MB"

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 from scipy import stats
@@ -19,6 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from seedspread.benchmarks.timing import machine, show
 from seedspread.presets import ConfigError, read_config
+from seedspread.render.terminal import Terminal
 from seedspread.training.allocator import keep_freed_memory
 from seedspread.training.run import train
 
@@ -80,7 +80,7 @@ def run(preset: str, seeds: int, workers: int, as_json: bool, data_dir: Path | N
             for seed in range(1, seeds + 1)
             for precision in PRECISIONS
         ]
-        console = Console(stderr=True)
+        console = Terminal(stderr=True)
         rows = [one.result() for one in track(waiting, "training", console=console, transient=True)]
     result = {"machine": machine(), "preset": preset, "data": rows[0]["data"], "runs": rows}
     result["differences"] = [
@@ -109,7 +109,7 @@ def _difference(fp32: NDArray[np.float64], bf16: NDArray[np.float64]) -> dict[st
 
 
 def _print(result: dict[str, Any]) -> None:
-    console = Console()
+    console = Terminal()
     seeds = len(result["runs"]) // 2
     table = Table(title=f"{result['preset']} on {result['data']}, {seeds} seeds in both precisions, per cent")
     for heading in ("", "fp32", "bf16", "bf16 − fp32 (95 %)"):

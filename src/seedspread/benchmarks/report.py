@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from rich.console import Console
 from rich.progress import track
 
 from seedspread.benchmarks.timing import machine
@@ -20,6 +19,7 @@ from seedspread.config import RunConfig
 from seedspread.identity import margin_is_inert
 from seedspread.objective.schedule import layer_margins
 from seedspread.presets import read_config, to_toml
+from seedspread.render.terminal import Terminal
 from seedspread.report.material.from_store import from_store
 from seedspread.report.page.export import write_page
 from seedspread.report.page.report import Report
@@ -81,7 +81,7 @@ def fill(plan: Plan) -> None:
     for recorded in plan.recorded():
         save_study(plan.store, recorded)
     labels = np.random.default_rng(0).integers(0, 10, _TEST_IMAGES)
-    for run in track(plan.runs, "filling", console=Console(stderr=True), transient=True):
+    for run in track(plan.runs, "filling", console=Terminal(stderr=True), transient=True):
         _fill_run(plan.store.run(run.key), seeded(run.parameters, run.seed), labels)
 
 

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from rich.console import Console
 from rich.table import Table
 
 from seedspread.benchmarks.timing import interleaved, machine, show
@@ -12,6 +11,7 @@ from seedspread.benchmarks.train import random_batch
 from seedspread.config import RunConfig
 from seedspread.model import ViT
 from seedspread.presets import check, preset_values
+from seedspread.render.terminal import Terminal
 from seedspread.stacking import worthwhile
 from seedspread.training.allocator import keep_freed_memory
 from seedspread.training.layerwise import LayerwiseModel
@@ -88,7 +88,7 @@ def run(rounds: int, as_json: bool) -> None:
 
 
 def _print(result: dict[str, Any]) -> None:
-    console = Console()
+    console = Terminal()
     table = Table(title=f"A stage-1 step of {result['runs']} runs on one core: speed against plain")
     for heading in ("shape (3 layers)", "plain, a run", "alone", "by two", "by four", "by eight", "auto"):
         table.add_column(heading, justify="left" if heading.startswith("shape") else "right")

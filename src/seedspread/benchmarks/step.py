@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from rich.console import Console
 from rich.table import Table
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -19,6 +18,7 @@ from seedspread.config import ModelConfig, RunConfig, RuntimeConfig, TrainingCon
 from seedspread.data.loader import Batch
 from seedspread.errors import SeedspreadError
 from seedspread.model import ViT
+from seedspread.render.terminal import Terminal
 from seedspread.training.allocator import keep_freed_memory
 from seedspread.training.layerwise import LayerwiseModel
 from seedspread.training.records import EpochSums
@@ -155,7 +155,7 @@ def count_flops(step: Callable[[], object]) -> int:
 
 
 def _print(result: dict[str, Any]) -> None:
-    console = Console()
+    console = Terminal()
     first = result["steps"][0]["name"]
     table = Table(
         title=f"A stage-1 step: d = 128, {result['depth']} layers, batch {result['batch']}, two views"

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 from rich.progress import track
 
 from seedspread.benchmarks.timing import machine
 from seedspread.metrics import scores
 from seedspread.presets import read_config, to_toml
+from seedspread.render.terminal import Terminal
 from seedspread.runs.store import Store
 
 RUNS = 10_000
@@ -45,7 +45,7 @@ def fill(store: Store, runs: int) -> None:
     first = store.run(f"{0:020x}")
     first.open(to_toml(config), resume=False)
     first.finish(result, {"config": config.model_dump(mode="json")})
-    for number in track(range(1, runs), "filling", console=Console(stderr=True), transient=True):
+    for number in track(range(1, runs), "filling", console=Terminal(stderr=True), transient=True):
         shutil.copytree(first.path, store.folder(f"{number:020x}"))
 
 

@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 from rich.progress import track
 
+from seedspread.render.terminal import Terminal
+
 # Progress goes to stderr, so that `--json` on stdout stays clean.
-_console = Console(stderr=True)
+_console = Terminal(stderr=True)
 
 
 @dataclass(frozen=True)

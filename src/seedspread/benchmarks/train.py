@@ -7,13 +7,13 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from rich.console import Console
 from rich.table import Table
 
 from seedspread.benchmarks.timing import interleaved, machine, show
 from seedspread.config import ModelConfig, RunConfig, TrainingConfig
 from seedspread.data.loader import Batch
 from seedspread.model import ViT
+from seedspread.render.terminal import Terminal
 from seedspread.training.autograd import AutogradTrainer
 from seedspread.training.layerwise import LayerwiseModel
 from seedspread.training.records import EpochSums
@@ -112,7 +112,7 @@ def _peak(depth: int, rule: str) -> int | None:
 
 
 def _print(result: dict[str, Any]) -> None:
-    console = Console()
+    console = Terminal()
     console.print(
         f"A stage-1 step, batch {result['batch']}, two views, d = {result['dim']}, 4 layers: "
         f"{result['step_ms']:.0f} ms with every diagnostic, {result['bare_step_ms']:.0f} ms without: "

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from rich import box
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
@@ -13,6 +13,7 @@ from rich.text import Text
 from seedspread.campaign.executor import CampaignProgress
 from seedspread.campaign.local import cores_here
 from seedspread.campaign.plan import Plan, PlannedRun
+from seedspread.render.terminal import Terminal
 from seedspread.runs.store import STATES, RunState
 
 _SECONDS_BETWEEN_LINES = 10.0
@@ -130,7 +131,7 @@ def _running(plan: Plan, states: dict[str, RunState]) -> list[str]:
 class Progressing:
     """Tells how a campaign goes: a bar on a terminal, a line now and then elsewhere."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Terminal) -> None:
         self._console = console
         self._progress = Progress(
             TextColumn("{task.description}"),
@@ -161,9 +162,7 @@ class Progressing:
         for key, message in progress.failed.items():
             if key not in self._told:
                 self._told.add(key)
-                self._console.print(
-                    f"failed {key}: {message}", style="red", highlight=False, soft_wrap=True, markup=False
-                )
+                self._console.print(f"failed {key}: {message}", style="red", soft_wrap=True)
         if self._console.is_terminal:
             self._progress.update(self._task, total=progress.total, completed=ended, left=left)
             return
@@ -171,9 +170,7 @@ class Progressing:
         if now - self._line_at >= _SECONDS_BETWEEN_LINES or ended == progress.total:
             self._line_at = now
             failed = f", {len(progress.failed)} failed" if progress.failed else ""
-            self._console.print(
-                f"{ended}/{progress.total} runs{failed}  {left}", highlight=False, soft_wrap=True
-            )
+            self._console.print(f"{ended}/{progress.total} runs{failed}  {left}", soft_wrap=True)
 
     def _left(self, progress: CampaignProgress) -> str:
         elapsed = time.monotonic() - self._start

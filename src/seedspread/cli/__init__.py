@@ -1,20 +1,49 @@
 """The command line: one small file per command, no logic."""
 
 import sys
-from typing import Annotated
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from seedspread.cli import audit as auditing
 from seedspread.cli import bench, campaign, data
 from seedspread.cli import report as reporting
 from seedspread.cli import train as training
+from seedspread.cli.output import say
 from seedspread.cli.quickstart import quickstart
 from seedspread.cli.verify import verify_paper
-from seedspread.errors import SeedspreadError
+from seedspread.errors import SeedspreadError, printable
 from seedspread.version import __version__
 
+
+@contextmanager
+def _printable_usage_errors() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        if isinstance(message := getattr(error, "message", None), str):
+            error.message = printable(message)  # type: ignore[attr-defined]
+        raise
+
+
+class _Commands(TyperGroup):
+    """Explains mistyped arguments, which may be names of files, without their control characters."""
+
+    def make_context(self, *args: Any, **extra: Any) -> Any:
+        with _printable_usage_errors():
+            return super().make_context(*args, **extra)
+
+    def invoke(self, ctx: Any) -> Any:
+        with _printable_usage_errors():
+            return super().invoke(ctx)
+
+
 app = typer.Typer(
+    cls=_Commands,
     name="seedspread",
     help="Did this implementation detail change how much my results spread across seeds?",
     no_args_is_help=True,
@@ -36,7 +65,7 @@ app.add_typer(bench.app, name="bench")
 
 def _version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"seedspread {__version__}")
+        say(f"seedspread {__version__}")
         raise typer.Exit
 
 
@@ -52,15 +81,17 @@ def _root(
 def main() -> None:
     """Runs the command line; a user's mistake is one line on stderr and exit code 1."""
     for stream in (sys.stdout, sys.stderr):
-        if hasattr(
-            stream, "reconfigure"
-        ):  # a terminal that knows no dots gets question marks, not a traceback
+        if hasattr(stream, "reconfigure"):
+            # A terminal that knows no dots gets question marks, not a traceback.
             stream.reconfigure(errors="replace")
     try:
         app()
     except SeedspreadError as error:
-        typer.echo(f"error: {error}", err=True)
+        say(f"error: {error}", err=True)
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
-        typer.echo("interrupted", err=True)
+        say("interrupted", err=True)
         sys.exit(130)
+    except Exception:
+        say(traceback.format_exc(), err=True, end="")
+        sys.exit(1)

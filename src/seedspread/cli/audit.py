@@ -1,10 +1,11 @@
 """`seedspread audit` and `seedspread seeds`."""
 
-import json as jsonlib
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from seedspread.cli.output import say, say_json
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
@@ -30,30 +31,29 @@ def audit(
     json: Json = False,
 ) -> None:
     """Did a change alter the spread over seeds? From any table with one row per run."""
-    from rich.console import Console
-
-    from seedspread.stats.audit import audit as carry_out
+    from seedspread.render.terminal import Terminal
+    from seedspread.stats.audit import audit as run_audit
     from seedspread.stats.charts import draw_audit
     from seedspread.stats.table import TableError
 
     forms = ("text", "markdown", "latex")
     if form not in forms:
         raise TableError(f"--format must be one of {', '.join(forms)}; got {form!r}")
-    console = Console(stderr=True)
+    console = Terminal(stderr=True)
     with console.status("auditing ..."):
-        result = carry_out(
+        result = run_audit(
             table, value, group, reference, block, seed, by,
             level=level, resamples=resamples, random_seed=random_seed, chance=chance, test_size=test_size,
         )  # fmt: skip
     if json:
-        typer.echo(result.to_json())
+        say(result.to_json())
     elif form == "text":
-        typer.echo(result.to_text(width=min(Console().width, 130), explain=explain))
+        say(result.to_text(width=min(Terminal().width, 130), explain=explain))
     else:
-        typer.echo(result.to_markdown() if form == "markdown" else result.to_latex(), nl=False)
+        say(result.to_markdown() if form == "markdown" else result.to_latex(), end="")
     if plot:
         draw_audit(result, plot)
-        console.print(f"picture in {plot}", highlight=False, soft_wrap=True, markup=False)
+        console.print(f"picture in {plot}", soft_wrap=True)
 
 
 def seeds(
@@ -74,5 +74,8 @@ def seeds(
     """How many seeds: for a standard error (--sd --se), for a ratio (--ratio), or what --n can detect."""
     from seedspread.stats.budget import answer
 
-    found = answer(sd, se, ratio, n, n_reference, power, alpha, shape)
-    typer.echo(jsonlib.dumps(found.values, indent=2) if json else found.text)
+    budget = answer(sd, se, ratio, n, n_reference, power, alpha, shape)
+    if json:
+        say_json(budget.values)
+    else:
+        say(budget.text)

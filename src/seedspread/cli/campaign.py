@@ -1,12 +1,12 @@
 """`seedspread campaign plan|run|status`."""
 
-import json as jsonlib
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from seedspread.cli.output import say, say_json
 from seedspread.errors import MissingExtraError, SeedspreadError
 
 if TYPE_CHECKING:
@@ -33,25 +33,24 @@ def plan(
     study: StudyName, store: StoreOption = Path("store"), data_dir: DataDir = None, json: Json = False
 ) -> None:
     """Show which runs a study names, which are there already, and how long the rest will take."""
-    from rich.console import Console
-
     from seedspread.campaign.show import plan_table, sharing, superseded, time_needed
+    from seedspread.render.terminal import Terminal
 
     made = _plan(study, store, data_dir)
     seconds, why = None, "it cannot be told"
-    with Console(stderr=True).status("estimating the time ..."):
+    with Terminal(stderr=True).status("estimating the time ..."):
         try:
             seconds = made.seconds() if made.missing() else None
         except MissingExtraError as error:
             why = str(error)
     if json:
-        typer.echo(jsonlib.dumps(_plan_values(made, seconds), indent=2))
+        say_json(_plan_values(made, seconds))
         return
-    console = Console(highlight=False)
+    console = Terminal()
     console.print(plan_table(made, made.states()))
     note = [made.study.note] if made.study.note else []
     for line in [*sharing(made), *note, time_needed(made, seconds, why), *superseded(made)]:
-        console.print(line, markup=False)
+        console.print(line)
 
 
 def _plan_values(made: "Plan", seconds: float | None) -> dict[str, Any]:
@@ -106,12 +105,11 @@ def run(
     json: Json = False,
 ) -> None:
     """Run what a study is missing; safe to kill and to start again, here or elsewhere at once."""
-    from rich.console import Console
-
     from seedspread.api import raise_if_unfinished
     from seedspread.campaign.executors import executor_named
     from seedspread.campaign.loop import run_campaign
     from seedspread.campaign.show import Progressing
+    from seedspread.render.terminal import Terminal
 
     executor = executor_named(
         backend,
@@ -121,7 +119,7 @@ def run(
         },
     )  # fmt: skip
     made = _plan(study, store, data_dir)
-    with Progressing(Console(stderr=True)) as shown:
+    with Progressing(Terminal(stderr=True)) as shown:
         progress = run_campaign(
             made,
             executor,
@@ -132,11 +130,11 @@ def run(
             force=force,
         )
     if json:
-        typer.echo(jsonlib.dumps(_progress_values(made, progress), indent=2))
+        say_json(_progress_values(made, progress))
     else:
-        typer.echo(_summary(made, progress, store))
+        say(_summary(made, progress, store))
     if not executor.wait and progress.stopped:
-        typer.echo(progress.stopped, err=True)
+        say(progress.stopped, err=True)
     raise_if_unfinished(progress, waited=executor.wait)
 
 
@@ -173,18 +171,18 @@ def status(
     json: Json = False,
 ) -> None:
     """Show what is done, running, failed, collapsed and waiting, and the last line of each failure."""
-    from rich.console import Console
     from rich.live import Live
 
     from seedspread.campaign.show import status_view
+    from seedspread.render.terminal import Terminal
 
     if store.exists() and not store.is_dir():
         raise SeedspreadError(f"the store {store} is not a folder")
     made = _plan(study, store, data_dir)
     if json:
-        typer.echo(jsonlib.dumps(_plan_values(made, None), indent=2))
+        say_json(_plan_values(made, None))
         return
-    console = Console(highlight=False)
+    console = Terminal()
     if not watch:
         states = made.states()
         console.print(status_view(made, states, made.seconds_left(states)))

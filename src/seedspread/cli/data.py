@@ -1,12 +1,12 @@
 """`seedspread data`: what there is of the datasets, getting them, checking them, looking at them."""
 
-import json as jsonlib
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from seedspread.cli.output import say, say_json
 from seedspread.errors import DataError, one_of, require_extra
 
 if TYPE_CHECKING:
@@ -34,12 +34,12 @@ def list_datasets(data_dir: DataDir = None, json: Json = False) -> None:
     from seedspread.data.catalogue import SOURCES
     from seedspread.data.presence import presence
 
-    found = [presence(source, data_dir) for source in SOURCES.values()]
+    datasets = [presence(source, data_dir) for source in SOURCES.values()]
     if json:
-        typer.echo(jsonlib.dumps([asdict(one) for one in found], indent=2))
+        say_json([asdict(one) for one in datasets])
         return
-    for one in found:
-        typer.echo(_presence_line(one))
+    for one in datasets:
+        say(_presence_line(one))
 
 
 @app.command()
@@ -55,11 +55,11 @@ def fetch(
 
     source = source_named(name)
     if is_complete(source, data_folder(data_dir)):
-        typer.echo(f"{source.name}: already there, whole and official")
+        say(f"{source.name}: already there, whole and official")
         return
     with download_progress() as progress:
         folder = download(source, data_dir, progress)
-    typer.echo(f"{source.name}: fetched into {folder}")
+    say(f"{source.name}: fetched into {folder}")
 
 
 @app.command()
@@ -78,10 +78,10 @@ def check(
     chosen = chosen or [source for source in SOURCES.values() if presence(source, data_dir).found]
     verdicts = [verify(source, data_dir) for source in chosen]
     if json:
-        typer.echo(jsonlib.dumps([asdict(verdict) for verdict in verdicts], indent=2))
+        say_json([asdict(verdict) for verdict in verdicts])
     else:
         for verdict in verdicts:
-            typer.echo(_verdict_line(verdict))
+            say(_verdict_line(verdict))
     good = {"whole", "partial"} if allow_partial else {"whole"}
     if any(verdict.state not in good for verdict in verdicts):
         raise typer.Exit(1)
@@ -112,7 +112,7 @@ def show(
     config = DataConfig(name=name, augment=augment, allow_partial=allow_partial)
     dataset = load(config, data_dir)
     contact_sheet(dataset, pipeline(config), augment or source.augment, out, seed=seed)
-    typer.echo(f"{dataset.title}: contact sheet written to {out}")
+    say(f"{dataset.title}: contact sheet written to {out}")
 
 
 def _presence_line(one: "Presence") -> str:

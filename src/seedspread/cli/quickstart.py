@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from seedspread.cli.output import say
+
 if TYPE_CHECKING:
     from seedspread.stats.audited import AuditResult
 
@@ -14,22 +16,21 @@ def quickstart(
     workers: Annotated[int | None, typer.Option(min=1, help="Runs at once; all cores by default.")] = None,
 ) -> None:
     """The whole pipeline in miniature on the embedded sample: train, audit, report. A few minutes."""
-    from rich.console import Console
-
     from seedspread.api import quickstart as run_quickstart
     from seedspread.campaign.plan import Plan
     from seedspread.campaign.show import Progressing
     from seedspread.campaign.study import Study
+    from seedspread.render.terminal import Terminal
 
     study = Study.from_file("quickstart")
     missing = len(Plan.make(study, store).missing())
-    typer.echo(f"{study.title}. {missing} runs to do, in {store}/")
-    with Progressing(Console(stderr=True)) as progress:
+    say(f"{study.title}. {missing} runs to do, in {store}/")
+    with Progressing(Terminal(stderr=True)) as progress:
         result = run_quickstart(store, workers, progress.tell)
-    typer.echo(result.to_text(width=min(Console().width, 110)))
+    say(result.to_text(width=min(Terminal().width, 110)))
     for line in _what_it_shows(result):
-        typer.echo(line)
-    typer.echo(f"Report: {store / 'report.html'}")
+        say(line)
+    say(f"Report: {store / 'report.html'}")
 
 
 def _what_it_shows(result: "AuditResult") -> list[str]:

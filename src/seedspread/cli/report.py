@@ -1,12 +1,12 @@
 """`seedspread report` and `seedspread serve`."""
 
-import json as jsonlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from seedspread.cli.output import say, say_json
 from seedspread.errors import SeedspreadError
 
 if TYPE_CHECKING:
@@ -53,9 +53,8 @@ def report(
     json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
 ) -> None:
     """Write a page with the answer, every table and every figure: one file that opens offline."""
-    from rich.console import Console
-
     from seedspread.api import store_material
+    from seedspread.render.terminal import Terminal
     from seedspread.report.material.from_published import from_published
     from seedspread.report.material.from_table import from_table
     from seedspread.report.page.export import check_page, write_figures, write_page, write_tables
@@ -67,7 +66,7 @@ def report(
         raise SeedspreadError("--value is for a store or a table; the paper's own numbers are accuracies")
     page = out or (None if figures or tables else Path("report.html"))
     check_page(page)
-    with Console(stderr=True).status("reading ...") as status:
+    with Terminal(stderr=True).status("reading ...") as status:
         tell = _teller(status)
         if source is None:
             material = from_published()
@@ -82,19 +81,21 @@ def report(
         drawn = write_figures(made, figures, tell) if figures else []
         written = write_tables(made, tables) if tables else []
     if json:
-        typer.echo(jsonlib.dumps(_values(made, page, drawn, written), indent=2))
+        say_json(_values(made, page, drawn, written))
         return
-    typer.echo(made.answer.short)
+    say(made.answer.short)
     if page:
-        typer.echo(f"page: {page}")
+        say(f"page: {page}")
     if figures:
-        typer.echo(f"{len(drawn)} pictures in {figures}")
+        say(f"{len(drawn)} pictures in {figures}")
     if tables:
-        typer.echo(f"{len(written)} tables in {tables}")
+        say(f"{len(written)} tables in {tables}")
 
 
 def _teller(status: "Status") -> Callable[[str], None]:
-    return lambda what: status.update(f"{what} ...")
+    from rich.text import Text
+
+    return lambda what: status.update(Text(f"{what} ..."))
 
 
 def _values(made: "Report", page: Path | None, drawn: list[Path], written: list[Path]) -> dict[str, Any]:
@@ -103,7 +104,7 @@ def _values(made: "Report", page: Path | None, drawn: list[Path], written: list[
         "page": None if page is None else str(page),
         "question": answer.question,
         "answer": answer.short,
-        "details": [{"setting": title, "verdict": said} for title, said in answer.details],
+        "details": [{"setting": title, "verdict": verdict} for title, verdict in answer.details],
         "advice": answer.advice,
         "caveats": answer.caveats,
         "mind": answer.caveats,  # its former name
@@ -123,26 +124,25 @@ def serve(
     data_dir: DataDir = None,
 ) -> None:
     """Show the report of a store while a campaign runs: new runs appear by themselves."""
-    from rich.console import Console
-
     from seedspread.api import store_material
+    from seedspread.render.terminal import Terminal
     from seedspread.report.page.report import Report
     from seedspread.report.page.server import LiveReport, make_server, signature
 
     def make() -> Report:
         return Report(store_material(store, study or (), value=value, data_dir=data_dir))
 
-    with Console(stderr=True).status("making the page ..."):
+    with Terminal(stderr=True).status("making the page ..."):
         live = LiveReport(make, lambda: signature(store))
     server = make_server(live, host, port)
     live.start()
-    typer.echo(f"http://{host}:{server.server_port}/  (Ctrl-C stops it)")
+    say(f"http://{host}:{server.server_port}/  (Ctrl-C stops it)")
     if host not in ("127.0.0.1", "localhost"):
-        typer.echo("anyone who can reach this address can read the report", err=True)
+        say("anyone who can reach this address can read the report", err=True)
     try:
         server.serve_forever(poll_interval=0.2)
     except KeyboardInterrupt:
-        typer.echo("stopped", err=True)
+        say("stopped", err=True)
     finally:
         live.stop()
         server.server_close()

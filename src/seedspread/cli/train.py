@@ -1,12 +1,12 @@
 """`seedspread train` and `seedspread diagnose`."""
 
-import json as jsonlib
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from seedspread.cli.output import say, say_json
 from seedspread.errors import require_extra
 
 if TYPE_CHECKING:
@@ -34,9 +34,8 @@ def train(
 ) -> None:
     """Train one run: stage 1, the probe, every diagnostic."""
     require_extra("train", "seedspread train")
-    from rich.console import Console
-
     from seedspread.presets import read_config
+    from seedspread.render.terminal import Terminal
     from seedspread.training.allocator import keep_freed_memory
     from seedspread.training.callbacks import CallbackList
     from seedspread.training.display import Display, TensorBoard
@@ -47,11 +46,13 @@ def train(
     run = read_config(config, chosen)
     keep_freed_memory()
     with ExitStack() as stack:
-        display = stack.enter_context(Display(run, Console(stderr=True)))
+        display = stack.enter_context(Display(run, Terminal(stderr=True)))
         callback = CallbackList(display, *([TensorBoard(tensorboard)] if tensorboard else []))
         result = train_run(run, out, resume=resume, data_dir=data_dir, callback=callback)
-    folder = out or default_folder(result.key)
-    typer.echo(jsonlib.dumps(result.values(), indent=2) if json else _summary(result, folder))
+    if json:
+        say_json(result.values())
+    else:
+        say(_summary(result, out or default_folder(result.key)))
 
 
 def diagnose(
@@ -59,13 +60,13 @@ def diagnose(
 ) -> None:
     """Show a run's layers (margin, rate, gradient norm) and the paper's advice."""
     require_extra("train", "seedspread diagnose")
-    from seedspread.training.diagnose import diagnose as look
+    from seedspread.training.diagnose import diagnose as diagnose_run
 
-    found = look(run_dir)
+    diagnosis = diagnose_run(run_dir)
     if json:
-        typer.echo(jsonlib.dumps(found.values(), indent=2))
+        say_json(diagnosis.values())
     else:
-        _print_diagnosis(found)
+        _print_diagnosis(diagnosis)
 
 
 def _summary(result: "RunResult", folder: Path) -> str:
@@ -81,20 +82,21 @@ def _summary(result: "RunResult", folder: Path) -> str:
     return "\n".join(lines)
 
 
-def _print_diagnosis(found: "Diagnosis") -> None:
-    from rich.console import Console
+def _print_diagnosis(diagnosis: "Diagnosis") -> None:
     from rich.table import Table
 
-    result = found.result
+    from seedspread.render.terminal import Terminal
+
+    result = diagnosis.result
     table = Table(title=f"{result.dataset}: {result.rule}, {result.margin_type}", title_style="bold")
-    for heading in ("layer", "margin", found.rate_name, "gradient norm", "over the last epoch", "loss"):
+    for heading in ("layer", "margin", diagnosis.rate_name, "gradient norm", "over the last epoch", "loss"):
         table.add_column(heading, justify="right")
-    for layer, margin, share in zip(result.layers, found.margins, found.rates, strict=True):
+    for layer, margin, share in zip(result.layers, diagnosis.margins, diagnosis.rates, strict=True):
         numbers = (layer.gradient_norm, layer.gradient_norm_mean, layer.loss)
         table.add_row(
             str(layer.layer), f"{margin:.3f}", f"{share:.1%}", *(f"{number:.3f}" for number in numbers)
         )
-    console = Console()
+    console = Terminal()
     console.print(table)
     console.print(
         f"Test accuracy {result.test_accuracy:.2%}; {result.positive_pairs:,.0f} positive pairs per batch."
@@ -103,4 +105,4 @@ def _print_diagnosis(found: "Diagnosis") -> None:
         console.print(
             "Collapsed: no better than guessing the largest class, or all features alike.", style="bold"
         )
-    console.print(str(found.advice))
+    console.print(str(diagnosis.advice))

@@ -1,10 +1,11 @@
 """`seedspread verify-paper`."""
 
-import json as jsonlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from seedspread.cli.output import say_json
 
 if TYPE_CHECKING:
     from seedspread.published.check import Finding
@@ -36,20 +37,20 @@ def verify_paper(
         except OSError as error:
             raise SeedspreadError(f"{write} cannot be written: {error.strerror or error}") from None
     if json:
-        typer.echo(jsonlib.dumps(as_values(findings), indent=2, ensure_ascii=False))
+        say_json(as_values(findings))
     else:
         _print(findings, only)
 
 
 def _print(findings: "list[Finding]", only: str | None) -> None:
     from rich import box
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     from seedspread.published.check import SECTIONS, summary
+    from seedspread.render.terminal import Terminal
 
-    console = Console(highlight=False)
+    console = Terminal()
     styles = {"reproduces": "green", "differs": "bold red", "not derivable": "yellow"}
     for section in SECTIONS:
         rows = [f for f in findings if f.section == section and only in (None, f.verdict)]

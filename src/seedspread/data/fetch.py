@@ -11,12 +11,12 @@ from pathlib import Path, PurePosixPath
 
 import pooch
 import requests
-from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
 from seedspread.data.catalogue import DataFile, DatasetInfo, Download
 from seedspread.data.files import MAX_BYTES, data_folder, look, md5, read_unpacked
 from seedspread.errors import DataError
+from seedspread.render.terminal import Terminal
 
 _TIMEOUT = 30  # seconds without a byte
 # The official archives hold 8 and 6 entries; many more are not theirs.
@@ -69,7 +69,7 @@ def download_progress() -> Progress:
         BarColumn(),
         DownloadColumn(),
         TimeRemainingColumn(),
-        console=Console(stderr=True),
+        console=Terminal(stderr=True),
     )
 
 

@@ -1,5 +1,6 @@
 """Tables in LaTeX, with `booktabs`."""
 
+from seedspread.errors import printable
 from seedspread.render.table import Table, numeric_columns
 
 _ROWS_PER_PAGE = 45
@@ -32,7 +33,7 @@ _TEX = {
 
 def tex_text(text: str) -> str:
     """Text that LaTeX prints as it is."""
-    return "".join(_TEX.get(char, char) for char in text)
+    return "".join(_TEX.get(char, char) for char in printable(text))
 
 
 def to_latex(table: Table) -> str:

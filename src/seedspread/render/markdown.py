@@ -1,5 +1,6 @@
 """Tables in Markdown."""
 
+from seedspread.errors import printable
 from seedspread.render.table import Table
 
 _ESCAPED = {char: f"\\{char}" for char in "\\|*_`["} | {"<": "&lt;", ">": "&gt;", "\n": " "}
@@ -7,7 +8,7 @@ _ESCAPED = {char: f"\\{char}" for char in "\\|*_`["} | {"<": "&lt;", ">": "&gt;"
 
 def markdown_text(text: str) -> str:
     """Text that Markdown shows as it is."""
-    return "".join(_ESCAPED.get(char, char) for char in text)
+    return "".join(_ESCAPED.get(char, char) for char in printable(text))
 
 
 def to_markdown(table: Table) -> str:

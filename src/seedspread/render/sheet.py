@@ -3,6 +3,7 @@
 import csv
 import io
 
+from seedspread.errors import printable
 from seedspread.render.table import Table, is_number
 
 
@@ -17,7 +18,7 @@ def to_csv(table: Table) -> str:
 
 def _harmless(cell: str) -> str:
     """One line, and no formula: names come from files. Signed numbers are left alone."""
-    cell = cell.replace("\r", " ").replace("\n", " ")
-    if cell[:1] not in ("=", "+", "-", "@", "\t", "\r"):
+    cell = printable(cell).replace("\n", " ")
+    if cell[:1] not in ("=", "+", "-", "@", "\t"):
         return cell
     return cell if cell in ("-", "−") or is_number(cell) else f"'{cell}"

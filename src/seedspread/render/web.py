@@ -1,10 +1,12 @@
 """Tables and charts as elements of a page, every name in them escaped."""
 
 from functools import cache
+from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from seedspread.errors import printable
 from seedspread.render.chart import Chart
 from seedspread.render.table import Table, numeric_columns
 
@@ -22,12 +24,18 @@ def to_html(block: Table | Chart, still: str = "") -> Markup:
 @cache
 def environment(package: str) -> Environment:
     """The templates of a package: every value is escaped, tables and charts go through `html`."""
-    found = Environment(
+    templates = Environment(
         loader=PackageLoader(package),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        finalize=_shown,
     )
-    found.filters["html"] = to_html
-    return found
+    templates.filters["html"] = to_html
+    return templates
+
+
+def _shown(value: Any) -> Any:
+    """Text without control characters and turned directions; what is HTML already is left alone."""
+    return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value

@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from seedspread.atomic import replacing
+from seedspread.errors import printable
 from seedspread.render.chart import Axis, Chart, Mark, Panel
 
 _MARKERS = "osD^vP"
@@ -86,17 +87,21 @@ def draw(chart: Chart, width: float | None = None) -> Figure:
         ax.set_axis_off()
     if labels:
         figure.legend(handles=labels, loc="outside lower center", ncols=columns, frameon=False)
-    figure.suptitle(
-        "\n".join(textwrap.wrap(chart.scale, 62 * across)), fontsize=5.5, color="#666666", x=0.01, ha="left"
-    )
+    origin = "\n".join(textwrap.wrap(_text(chart.scale), 62 * across))
+    figure.suptitle(origin, fontsize=5.5, color="#666666", x=0.01, ha="left")
     return figure
+
+
+def _text(text: str) -> str:
+    """No font has control characters, and SVG forbids them."""
+    return printable(text).replace("\t", " ")
 
 
 def _entry(mark: Mark) -> Line2D:
     marker = _MARKERS[mark.symbol % len(_MARKERS)] if mark.has_markers else ""
     return Line2D(
         [], [], color=mark.colour, markersize=4, marker=marker, linestyle="-" if mark.kind == "line" else "",
-        label=mark.name,
+        label=_text(mark.name),
     )  # fmt: skip
 
 
@@ -110,13 +115,13 @@ def _draw_panel(axes: Axes, panel: Panel) -> None:
         if axis.range:
             limits(axis.range)
         if axis.ticks:
-            ticks([place for place, _ in axis.ticks], [text for _, text in axis.ticks])
-        label(axis.title)
+            ticks([place for place, _ in axis.ticks], [_text(name) for _, name in axis.ticks])
+        label(_text(axis.title))
     for mark in panel.marks:
         _draw_mark(axes, mark, panel.x)
     if any(axis.log and axis.ticks for axis in (panel.x, panel.y)):
         axes.minorticks_off()
-    axes.set_title(panel.title, loc="left")
+    axes.set_title(_text(panel.title), loc="left")
     if not panel.marks:
         axes.set_axis_off()
 

@@ -3,12 +3,13 @@
 from dataclasses import replace
 from io import StringIO
 
-from rich.console import Console
 from rich.text import Text
 
+from seedspread.errors import printable
 from seedspread.render.latex import tex_text, to_latex
 from seedspread.render.markdown import markdown_text, to_markdown
 from seedspread.render.table import Column, Table
+from seedspread.render.terminal import Terminal
 from seedspread.render.text import strip_lines, to_rich
 from seedspread.stats.result import AuditValues, Comparison, TestResult
 from seedspread.stats.verdict import between, number, p_value
@@ -128,7 +129,7 @@ def _forest_table(audit: AuditValues) -> Table | None:
 
 def as_text(audit: AuditValues, width: int, explain: bool) -> str:
     """For a terminal of `width` columns."""
-    console = Console(file=StringIO(), width=width, color_system=None, legacy_windows=False)
+    console = Terminal(file=StringIO(), width=width, color_system=None, legacy_windows=False)
     for c in audit.comparisons:
         console.rule(Text(c.title))
         for line in strip_lines(_strips(audit, c)):
@@ -197,6 +198,10 @@ def as_latex(audit: AuditValues) -> str:
     if together is not None:
         out.append(to_latex(together))
     for c in audit.comparisons:
-        out += [f"% {line}".replace("\n", " ") for line in explanations(c)]
-    out += [f"% {line}" for line in _foot(audit).splitlines()]
+        out += [_tex_comment(line) for line in explanations(c)]
+    out.append(_tex_comment(_foot(audit)))
     return "\n".join(out) + "\n"
+
+
+def _tex_comment(line: str) -> str:
+    return "% " + printable(line).replace("\n", " ")

@@ -4,13 +4,14 @@ import time
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console, Group
+from rich.console import Group
 from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from seedspread.config import RunConfig
 from seedspread.errors import SeedspreadError, require_extra
+from seedspread.render.terminal import Terminal
 from seedspread.training.callbacks import Callback
 
 # Plain lines come at most this often, so that a log of 600 epochs stays readable.
@@ -24,7 +25,7 @@ class DisplayError(SeedspreadError):
 class Display(Callback):
     """Shows stage, epoch, images per second, time left, per-layer loss and rate, validation accuracy."""
 
-    def __init__(self, config: RunConfig, console: Console) -> None:
+    def __init__(self, config: RunConfig, console: Terminal) -> None:
         self._console = console
         self._epochs = {
             "encoder": config.training.epochs,
@@ -73,7 +74,7 @@ class Display(Callback):
             or self._done[stage] == self._epochs[stage]
         ):
             self._line_at = time.monotonic()
-            self._console.print(self._line(stage, values), highlight=False, soft_wrap=True)
+            self._console.print(self._line(stage, values), soft_wrap=True)
 
     def _speed(self) -> float:
         return self._images / max(time.monotonic() - self._since, 1e-9)

@@ -1,0 +1,17 @@
+"""What commands print."""
+
+import json
+import sys
+from typing import Any
+
+from seedspread.errors import printable
+
+
+def say(text: object, *, err: bool = False, end: str = "\n") -> None:
+    """Prints plain text to stdout, or to stderr, without the control characters that files bring."""
+    print(printable(str(text)), file=sys.stderr if err else sys.stdout, end=end, flush=True)
+
+
+def say_json(values: Any) -> None:
+    """Prints JSON; what is no printable ASCII character is escaped in it."""
+    print(json.dumps(values, indent=2).replace("\x7f", "\\u007f"), flush=True)
