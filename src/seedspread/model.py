@@ -16,20 +16,20 @@ class Attention(nn.Module):
     def __init__(self, dim: int, heads: int) -> None:
         super().__init__()
         self.heads = heads
-        self.into = nn.Linear(dim, 3 * dim)  # queries, keys and values, stacked
-        self.out = nn.Linear(dim, dim)
-        nn.init.xavier_uniform_(self.into.weight)
-        nn.init.zeros_(self.into.bias)
-        nn.init.zeros_(self.out.bias)
+        self.qkv = nn.Linear(dim, 3 * dim)  # queries, keys and values, stacked
+        self.proj = nn.Linear(dim, dim)
+        nn.init.xavier_uniform_(self.qkv.weight)
+        nn.init.zeros_(self.qkv.bias)
+        nn.init.zeros_(self.proj.bias)
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Every token attends to every token of its image."""
         batch, length, dim = tokens.shape
         width = dim // self.heads
-        q, k, v = self.into(tokens).view(batch, length, 3, self.heads, width).permute(2, 0, 3, 1, 4)
+        q, k, v = self.qkv(tokens).view(batch, length, 3, self.heads, width).permute(2, 0, 3, 1, 4)
         weights = (q * width**-0.5) @ k.transpose(-2, -1)
         mixed: Tensor = weights.softmax(dim=-1) @ v
-        return self.out(mixed.transpose(1, 2).reshape(batch, length, dim))  # type: ignore[no-any-return]
+        return self.proj(mixed.transpose(1, 2).reshape(batch, length, dim))  # type: ignore[no-any-return]
 
 
 class EncoderBlock(nn.Module):

@@ -13,6 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pytest
+from safetensors.torch import load_file
 
 from seedspread import train
 from seedspread.presets import to_toml
@@ -122,6 +123,25 @@ def test_a_position_stands_in_checkpoints_as_it_always_has() -> None:
     stored = '{"stage": "probe", "epoch": 2, "batch": 1, "repeat": 0}'
     assert Position(**json.loads(stored)) == Position("probe", 2, 1, 0)
     assert json.dumps(asdict(Position("probe", 2, 1, 0))) == stored
+
+
+STORED_NAMES = """0.0.position 0.0.project.weight 0.0.project.bias 0.1.attention.0.weight 0.1.attention.0.bias
+0.1.attention.1.into.weight 0.1.attention.1.into.bias 0.1.attention.1.out.weight 0.1.attention.1.out.bias
+0.1.mlp.0.weight 0.1.mlp.0.bias 0.1.mlp.1.weight 0.1.mlp.1.bias 0.1.mlp.3.weight 0.1.mlp.3.bias""".split()
+
+
+def test_weights_stand_in_checkpoints_under_the_names_they_have_always_had(tmp_path: Path) -> None:
+    """So that one which an earlier version has written is resumed, to the same bits."""
+    config = tiny(model__depth=1, training__select="best_val_loss")
+    train(config, tmp_path / "whole")
+    with pytest.raises(CrashError):
+        train(config, tmp_path / "broken", callback=CrashAt(5))
+    stored = load_file(max((tmp_path / "broken").glob("checkpoint-*")))
+    for prefix in ("model", "best"):
+        layers = [name for name in stored if name.startswith(f"{prefix}.layers.")]
+        assert sorted(layers) == sorted(f"{prefix}.layers.{name}" for name in STORED_NAMES)
+    train(config, tmp_path / "broken", resume=True)
+    assert files(tmp_path / "broken") == files(tmp_path / "whole")
 
 
 def start(folder: Path) -> subprocess.Popen[str]:

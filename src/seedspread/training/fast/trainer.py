@@ -16,8 +16,8 @@ from torch import Tensor, nn
 
 from seedspread.data.loader import Batch
 from seedspread.training.fast.block import (
-    Block,
-    Embedding,
+    BlockWeights,
+    EmbeddingWeights,
     embed,
     encode,
     folded_weights,
@@ -175,9 +175,11 @@ class _Pass:
 
     def _forward(self, part: Tensor, *, return_tokens: bool) -> tuple[Tensor, Tensor | None]:
         model = self._config.model
-        block = Block(*self._leaves[-len(Block._fields) :])
+        block = BlockWeights(*self._leaves[-len(BlockWeights._fields) :])
         if len(self._leaves) > len(block):
-            part = embed(part, Embedding(*self._leaves[: -len(block)]), model.patch_size, self._precision)
+            part = embed(
+                part, EmbeddingWeights(*self._leaves[: -len(block)]), model.patch_size, self._precision
+            )
         return _encode(self._config.runtime.compile)(
             part, block, model.heads, self._precision, return_tokens=return_tokens
         )
