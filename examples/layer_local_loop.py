@@ -31,8 +31,8 @@ def train(margin_type: str, dataset: Dataset, seed: int = 1) -> tuple[ClampMonit
     batches = Loader(
         dataset.train,
         pipeline(DataConfig()),
-        dataset.source.mean,
-        dataset.source.std,
+        dataset.info.mean,
+        dataset.info.std,
         batch_size=BATCH,
         views=2,
         order_seed=seed,
@@ -54,7 +54,7 @@ def accuracy(model: ViT, dataset: Dataset) -> float:
     """The share of test images whose nearest class mean is that of their class."""
 
     def features(part: Split) -> Tensor:
-        loader = Loader(part, (), dataset.source.mean, dataset.source.std, 500, order="given")
+        loader = Loader(part, (), dataset.info.mean, dataset.info.std, 500, order="given")
         return torch.cat([model.features(batch.images)[-1] for batch in loader.epoch(0)])
 
     train, test = features(dataset.train), features(dataset.test)

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from seedspread.config import PIPELINES, FrozenConfig, RunConfig
-from seedspread.data.catalogue import source_named
 from seedspread.data.files import official_fingerprint
+from seedspread.datasets import dataset_info
 from seedspread.objective.margins import Margin, margin_named
 from seedspread.runs.identity import key_of
 from seedspread.runs.record import RENAMED
@@ -122,11 +122,11 @@ def shape(config: RunConfig) -> dict[str, Any]:
 
 
 def _data(config: RunConfig, fingerprint: str | None) -> dict[str, Any]:
-    source = source_named(config.data.name)
-    augment = source.augment if config.data.augment is None else config.data.augment
+    info = dataset_info(config.data.name)
+    augment = info.augment if config.data.augment is None else config.data.augment
     steps = PIPELINES[augment] if isinstance(augment, str) else augment
     return described("data", config.data, without=("allow_partial", "augment")) | {
-        "fingerprint": fingerprint or official_fingerprint(source),
+        "fingerprint": fingerprint or official_fingerprint(info),
         "augment": [described(step.op, step) for step in steps],
     }
 

@@ -5,6 +5,8 @@ from torch import Tensor, nn
 
 from seedspread.config import ModelConfig
 
+_PAPER = ModelConfig()
+
 
 class Attention(nn.Module):
     """Multi-head self-attention, `(B, T, d)` -> `(B, T, d)`.
@@ -83,12 +85,12 @@ class ViT(nn.Module):
 
     def __init__(
         self,
-        image_size: int = 32,
-        patch_size: int = 4,
-        channels: int = 3,
-        dim: int = 128,
-        depth: int = 8,
-        heads: int = 4,
+        image_size: int = _PAPER.image_size,
+        patch_size: int = _PAPER.patch_size,
+        channels: int = _PAPER.channels,
+        dim: int = _PAPER.dim,
+        depth: int = _PAPER.depth,
+        heads: int = _PAPER.heads,
         num_classes: int = 10,
     ) -> None:
         super().__init__()

@@ -83,8 +83,8 @@ def test_rotation_is_pillows_except_between_two_pixels(seed: int, reach: int) ->
     # Where the sample point is (in exact arithmetic), and how far from the line between two pixels.
     turn = torch.deg2rad(degrees)[:, None, None]
     y, x = torch.meshgrid(torch.arange(32) - 15.5, torch.arange(32) - 15.5, indexing="ij")
-    source = torch.stack([turn.cos() * x - turn.sin() * y, turn.sin() * x + turn.cos() * y])
-    between = ((source - source.round()).abs() < 2e-3).any(dim=0)[:, None]
+    info = torch.stack([turn.cos() * x - turn.sin() * y, turn.sin() * x + turn.cos() * y])
+    between = ((info - info.round()).abs() < 2e-3).any(dim=0)[:, None]
     assert between.double().mean() < 0.05
     assert torch.equal(ours.masked_fill(between, 0), theirs.masked_fill(between, 0))
 

@@ -37,7 +37,7 @@ def batch(seed: int = 0, images: int = 24) -> Batch:
     """Two augmented views of real images."""
     config = tiny().data
     dataset = load(config)
-    mean, std = dataset.source.mean, dataset.source.std
+    mean, std = dataset.info.mean, dataset.info.std
     loader = Loader(dataset.train, (), mean, std, images, views=2, order_seed=seed)
     found = next(loader.epoch(0))
     noise = torch.randn(found.images.shape, generator=torch.Generator().manual_seed(seed))

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from seedspread.config import PIPELINES, DataConfig, Step
-from seedspread.data.catalogue import DatasetInfo, source_named
 from seedspread.data.files import (
     Found,
     check_not_swapped,
@@ -19,6 +18,7 @@ from seedspread.data.files import (
     partial_fingerprint,
 )
 from seedspread.data.formats import READERS, FormatError, Images, Labels
+from seedspread.datasets import DatasetInfo, dataset_info
 from seedspread.errors import DataError
 
 
@@ -54,7 +54,7 @@ class Dataset:
     """What a run is trained and tested on.
 
     Attributes:
-        source: what is known of the dataset.
+        info: what is known of the dataset.
         classes: class names, in the order of the labels.
         train: the training part, without the validation part.
         validation: the held-out share of the official training images.
@@ -63,7 +63,7 @@ class Dataset:
         missing: what a partial dataset lacks, in words; empty if it is whole.
     """
 
-    source: DatasetInfo
+    info: DatasetInfo
     classes: tuple[str, ...]
     train: Split
     validation: Split
@@ -79,27 +79,27 @@ class Dataset:
     @property
     def title(self) -> str:
         """The name for reports, with "partial" in it where so."""
-        return f"{self.source.title} (partial)" if self.missing else self.source.title
+        return f"{self.info.title} (partial)" if self.missing else self.info.title
 
 
 def load(config: DataConfig, data_dir: Path | None = None) -> Dataset:
     """Reads, checks and splits a dataset; a `DataError` says what is missing or wrong, and what to do."""
-    source = source_named(config.name)
-    if config.labels == "coarse" and not source.coarse_classes:
-        raise DataError(f"{source.name} has no coarse labels; only cifar100 has: use labels = 'fine'")
-    official = read_official(source, config.labels, data_dir)
+    info = dataset_info(config.name)
+    if config.labels == "coarse" and not info.coarse_classes:
+        raise DataError(f"{info.name} has no coarse labels; only cifar100 has: use labels = 'fine'")
+    official = read_official(info, config.labels, data_dir)
     if official.missing and not config.allow_partial:
         raise DataError(
-            f"{source.name} is partial in {data_folder(data_dir)}: {'; '.join(official.missing)}. Fetch it "
-            f"whole with: seedspread data fetch {source.name}, or use what is there with allow_partial"
+            f"{info.name} is partial in {data_folder(data_dir)}: {'; '.join(official.missing)}. Fetch it "
+            f"whole with: seedspread data fetch {info.name}, or use what is there with allow_partial"
         )
     rng = np.random.default_rng([config.split_seed, 0])
     chosen = _limit(official.train, config.limit_per_class, rng)
     train, validation = _split(chosen, config.validation_fraction, rng)
     test_rng = np.random.default_rng([config.split_seed, 1])
     return Dataset(
-        source=source,
-        classes=source.coarse_classes if config.labels == "coarse" else source.classes,
+        info=info,
+        classes=info.coarse_classes if config.labels == "coarse" else info.classes,
         train=train,
         validation=validation,
         test=_limit(official.test, config.test_limit_per_class, test_rng),
@@ -111,7 +111,7 @@ def load(config: DataConfig, data_dir: Path | None = None) -> Dataset:
 def pipeline(config: DataConfig) -> tuple[Step, ...]:
     """The augmentation that a config asks for, or the dataset's own."""
     if config.augment is None:
-        return PIPELINES[source_named(config.name).augment]
+        return PIPELINES[dataset_info(config.name).augment]
     return PIPELINES[config.augment] if isinstance(config.augment, str) else config.augment
 
 
@@ -125,23 +125,23 @@ class Official:
     missing: tuple[str, ...]
 
 
-def read_official(source: DatasetInfo, labels: str = "fine", data_dir: Path | None = None) -> Official:
+def read_official(info: DatasetInfo, labels: str = "fine", data_dir: Path | None = None) -> Official:
     """Reads all files of a dataset and checks their content; partial content is read and said."""
     folder = data_folder(data_dir)
-    found = [look(source, file, folder) for file in source.files]
+    found = [look(info, file, folder) for file in info.files]
     if all(one.path is None for one in found):
         raise DataError(
-            f"{source.name} is not in {folder}; get it with: seedspread data fetch {source.name} "
+            f"{info.name} is not in {folder}; get it with: seedspread data fetch {info.name} "
             "(or name another folder with --data-dir or SEEDSPREAD_DATA)"
         )
-    check_not_swapped(found, source)
-    train = _read_part(source, found[: len(source.train)], labels)
-    test = _read_part(source, found[len(source.train) :], labels)
+    check_not_swapped(found, info)
+    train = _read_part(info, found[: len(info.train)], labels)
+    test = _read_part(info, found[len(info.train) :], labels)
     missing = tuple(note for note in (train.missing, test.missing) if note)
-    name = official_fingerprint(source)
+    name = official_fingerprint(info)
     if missing:
         parts = [tensor.numpy() for part in (train.part, test.part) for tensor in (part.images, part.labels)]
-        name = partial_fingerprint(source, *(array.tobytes() for array in parts))
+        name = partial_fingerprint(info, *(array.tobytes() for array in parts))
     return Official(train.part, test.part, name, missing)
 
 
@@ -151,28 +151,26 @@ class _ReadPart:
     missing: str
 
 
-def _read_part(source: DatasetInfo, found: list[Found], labels: str) -> _ReadPart:
+def _read_part(info: DatasetInfo, found: list[Found], labels: str) -> _ReadPart:
     images, targets, ids, notes, absent = [], [], [], [], []
-    for place, group in enumerate(_groups(source, found)):
+    for place, group in enumerate(_groups(info, found)):
         gone = [one.file.name for one in group if one.path is None]
         if gone:
             absent += gone
             continue
-        pixels, classes = _read_group(source, group, labels)
+        pixels, classes = _read_group(info, group, labels)
         expected = group[0].file.images
         if len(pixels) < expected:
             notes.append(f"{group[0].file.name} has {len(pixels):,} of {expected:,} images")
         elif not all(one.is_official for one in group):
-            raise DataError(_damaged(group[0], source, "its content differs from the official file's"))
+            raise DataError(_damaged(group[0], info, "its content differs from the official file's"))
         images.append(pixels)
         targets.append(classes)
         ids.append(np.arange(len(pixels)) + place * expected)
     if absent:
         notes.append(f"absent: {', '.join(absent)}")
     if not images:
-        raise DataError(
-            f"{source.name}: {'; '.join(notes)}; get it with: seedspread data fetch {source.name}"
-        )
+        raise DataError(f"{info.name}: {'; '.join(notes)}; get it with: seedspread data fetch {info.name}")
     part = Split(
         torch.from_numpy(np.concatenate(images)),
         torch.from_numpy(np.concatenate(targets)),
@@ -181,22 +179,21 @@ def _read_part(source: DatasetInfo, found: list[Found], labels: str) -> _ReadPar
     return _ReadPart(part, "; ".join(notes))
 
 
-def _groups(source: DatasetInfo, found: list[Found]) -> list[list[Found]]:
+def _groups(info: DatasetInfo, found: list[Found]) -> list[list[Found]]:
     """Files that make sense only together, such as images and their labels."""
-    return [found] if READERS[source.reader].together else [[one] for one in found]
+    return [found] if READERS[info.reader].together else [[one] for one in found]
 
 
-def _read_group(source: DatasetInfo, group: list[Found], labels: str) -> tuple[Images, Labels]:
+def _read_group(info: DatasetInfo, group: list[Found], labels: str) -> tuple[Images, Labels]:
     try:
-        return READERS[source.reader].read([one.content for one in group], source, labels)
+        return READERS[info.reader].read([one.content for one in group], info, labels)
     except FormatError as error:
-        raise DataError(_damaged(group[error.place], source, str(error))) from error
+        raise DataError(_damaged(group[error.place], info, str(error))) from error
 
 
-def _damaged(found: Found, source: DatasetInfo, why: str) -> str:
+def _damaged(found: Found, info: DatasetInfo, why: str) -> str:
     return (
-        f"{found.path} is damaged: {why}; delete it and fetch it anew with: "
-        f"seedspread data fetch {source.name}"
+        f"{found.path} is damaged: {why}; delete it and fetch it anew with: seedspread data fetch {info.name}"
     )
 
 

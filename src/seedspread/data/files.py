@@ -10,7 +10,7 @@ from pathlib import Path
 
 import platformdirs
 
-from seedspread.data.catalogue import DataFile, DatasetInfo
+from seedspread.datasets import DataFile, DatasetInfo
 from seedspread.errors import DataError
 
 # No official file is larger when unpacked; more than this is not one of them.
@@ -28,9 +28,9 @@ def data_folder(data_dir: Path | None = None) -> Path:
     return platformdirs.user_cache_path("seedspread") / "data"
 
 
-def find(source: DatasetInfo, file: DataFile, folder: Path) -> Path | None:
+def find(info: DatasetInfo, file: DataFile, folder: Path) -> Path | None:
     """The file, packed or not, in the data folder or where else the dataset may be found."""
-    for place in (folder / source.folder, *map(Path, source.elsewhere)):
+    for place in (folder / info.folder, *map(Path, info.elsewhere)):
         for name in (file.name, file.name + ".gz"):
             try:
                 if (place / name).is_file():
@@ -80,23 +80,23 @@ class Found:
         return self.md5 == self.file.md5
 
 
-def look(source: DatasetInfo, file: DataFile, folder: Path) -> Found:
+def look(info: DatasetInfo, file: DataFile, folder: Path) -> Found:
     """Reads a file, wherever it is."""
-    path = find(source, file, folder)
+    path = find(info, file, folder)
     if path is None:
         return Found(file, None, b"", "")
     content = read_unpacked(path)
     return Found(file, path, content, md5(content))
 
 
-def check_not_swapped(found: list[Found], source: DatasetInfo) -> None:
+def check_not_swapped(found: list[Found], info: DatasetInfo) -> None:
     """Raises `DataError` if a file has another's content, official or as found."""
     for one in found:
-        for other in source.files:
+        for other in info.files:
             if one.md5 == other.md5 and other is not one.file:
                 raise DataError(
                     f"{one.path} holds the content of {other.name}: the files were swapped; "
-                    f"rename them, or fetch them anew with: seedspread data fetch {source.name}"
+                    f"rename them, or fetch them anew with: seedspread data fetch {info.name}"
                 )
     present = [one for one in found if one.path is not None]
     for i, one in enumerate(present):
@@ -108,15 +108,15 @@ def check_not_swapped(found: list[Found], source: DatasetInfo) -> None:
 
 
 @cache
-def official_fingerprint(source: DatasetInfo) -> str:
+def official_fingerprint(info: DatasetInfo) -> str:
     """A short name of the whole official content, from its checksums: known without having it."""
-    text = "\n".join([source.name, *(file.md5 for file in source.files)])
+    text = "\n".join([info.name, *(file.md5 for file in info.files)])
     return f"official-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
-def partial_fingerprint(source: DatasetInfo, *content: bytes) -> str:
+def partial_fingerprint(info: DatasetInfo, *content: bytes) -> str:
     """A short name of content that is not the whole official one, from the images and labels themselves."""
-    digest = hashlib.sha256(source.name.encode())
+    digest = hashlib.sha256(info.name.encode())
     for one in content:
         digest.update(len(one).to_bytes(8, "little") + one)
     return f"partial-{digest.hexdigest()[:16]}"

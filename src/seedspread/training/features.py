@@ -43,8 +43,8 @@ class Features:
             loader = Loader(
                 images,
                 (),
-                self._dataset.source.mean,
-                self._dataset.source.std,
+                self._dataset.info.mean,
+                self._dataset.info.std,
                 _EVALUATION_BATCH,
                 order="given",
             )

@@ -39,8 +39,8 @@ class Probe:
         self._loader = Loader(
             dataset.train,
             pipeline(config.data),
-            dataset.source.mean,
-            dataset.source.std,
+            dataset.info.mean,
+            dataset.info.std,
             config.probe.batch_size,
             order_seed=order,
             augment_seed=augment,

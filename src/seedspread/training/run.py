@@ -7,8 +7,8 @@ from pathlib import Path
 import torch
 
 from seedspread.config import RunConfig
-from seedspread.data.catalogue import check_shape
 from seedspread.data.dataset import Dataset, load
+from seedspread.datasets import dataset_info
 from seedspread.identity import run_key
 from seedspread.presets import ConfigError, to_toml
 from seedspread.runs.folder import RunFolder, RunFolderError
@@ -75,7 +75,7 @@ def train_many(
     }
     if len(shared) > 1:
         raise ValueError("runs that are trained together must share their data and their device")
-    check_shape(config)
+    dataset_info(config.data.name).check_shape(config.model.image_shape)
     device = choose_device(config.runtime.device)
     dataset = load(config.data, data_dir).to(device)
     runs: dict[TrainingRun, int] = {}

@@ -72,8 +72,8 @@ class TrainingRun:
         return Loader(
             part,
             pipeline(self.config.data),
-            self.dataset.source.mean,
-            self.dataset.source.std,
+            self.dataset.info.mean,
+            self.dataset.info.std,
             self.config.training.batch_size,
             augment_seed=self.config.seeds.stream("augment"),
             **options,
