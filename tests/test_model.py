@@ -51,17 +51,17 @@ def test_patches_are_cut_row_by_row_and_hold_their_own_pixels() -> None:
 
 @pytest.mark.parametrize("heads", [1, 2, 8])
 def test_attention_equals_torchs_given_its_weights(heads: int) -> None:
-    ours, theirs = Attention(32, heads).double(), nn.MultiheadAttention(32, heads, batch_first=True)
-    theirs = theirs.double()
-    nn.init.normal_(theirs.in_proj_bias)
-    nn.init.normal_(theirs.out_proj.bias)
+    ours, reference = Attention(32, heads).double(), nn.MultiheadAttention(32, heads, batch_first=True)
+    reference = reference.double()
+    nn.init.normal_(reference.in_proj_bias)
+    nn.init.normal_(reference.out_proj.bias)
     with torch.no_grad():
-        ours.qkv.weight.copy_(theirs.in_proj_weight)
-        ours.qkv.bias.copy_(theirs.in_proj_bias)
-        ours.proj.weight.copy_(theirs.out_proj.weight)
-        ours.proj.bias.copy_(theirs.out_proj.bias)
+        ours.qkv.weight.copy_(reference.in_proj_weight)
+        ours.qkv.bias.copy_(reference.in_proj_bias)
+        ours.proj.weight.copy_(reference.out_proj.weight)
+        ours.proj.bias.copy_(reference.out_proj.bias)
     x = torch.randn(5, 9, 32, dtype=torch.float64)
-    torch.testing.assert_close(ours(x), theirs(x, x, x, need_weights=False)[0])
+    torch.testing.assert_close(ours(x), reference(x, x, x, need_weights=False)[0])
 
 
 def assert_uniform(values: Tensor, bound: float) -> None:

@@ -118,10 +118,10 @@ def test_grey_images_are_adjusted_as_pillow_does_it(adjust: str) -> None:
     rng = np.random.default_rng(0)
     grey = rng.integers(0, 256, (6, 1, 28, 28), dtype=np.uint8)
     factors = torch.tensor([0.0, 0.3, 0.8, 1.0, 1.3, 1.9])
-    found = getattr(pixels, adjust)(torch.from_numpy(grey), factors).numpy()
+    adjusted = getattr(pixels, adjust)(torch.from_numpy(grey), factors).numpy()
     enhance = {"brightness": ImageEnhance.Brightness, "contrast": ImageEnhance.Contrast}.get(adjust)
-    for image, factor, mine in zip(grey, factors.tolist(), found, strict=True):
+    for image, factor, actual in zip(grey, factors.tolist(), adjusted, strict=True):
         expected = (
             image[0] if enhance is None else np.asarray(enhance(Image.fromarray(image[0])).enhance(factor))
         )
-        assert np.abs(mine[0].astype(int) - expected.astype(int)).max() <= 1
+        assert np.abs(actual[0].astype(int) - expected.astype(int)).max() <= 1

@@ -132,6 +132,12 @@ class DataConfig(FrozenConfig):
             one_of("augment", value, PIPELINES)
         return value
 
+    @property
+    def pipeline(self) -> tuple[Step, ...]:
+        """The augmentation's steps: those asked for, or the dataset's own."""
+        augment = DATASETS[self.name].augment if self.augment is None else self.augment
+        return PIPELINES[augment] if isinstance(augment, str) else augment
+
 
 Positive = Annotated[float, Field(gt=0)]
 NotNegative = Annotated[float, Field(ge=0)]

@@ -12,7 +12,7 @@ from PIL import Image
 from pydantic import ValidationError
 
 from seedspread.config import PIPELINES, DataConfig, RandomCrop
-from seedspread.data.dataset import load, pipeline
+from seedspread.data.dataset import load
 from seedspread.data.files import data_folder, official_fingerprint
 from seedspread.datasets import CIFAR10, CIFAR100, DATASETS, FASHION_MNIST, SVHN
 from seedspread.errors import DataError
@@ -275,10 +275,10 @@ def test_the_data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_a_config_finds_its_pipeline() -> None:
-    assert pipeline(DataConfig(name="svhn")) == PIPELINES["svhn-easy"]
-    assert pipeline(DataConfig(name="svhn", augment="svhn-hard")) == PIPELINES["svhn-hard"]
+    assert DataConfig(name="svhn").pipeline == PIPELINES["svhn-easy"]
+    assert DataConfig(name="svhn", augment="svhn-hard").pipeline == PIPELINES["svhn-hard"]
     listed = DataConfig.model_validate({"augment": [{"op": "random_crop", "padding": 2}]})
-    assert pipeline(listed) == (RandomCrop(padding=2),)
+    assert listed.pipeline == (RandomCrop(padding=2),)
     assert DataConfig.model_validate_json(listed.model_dump_json()) == listed
 
 

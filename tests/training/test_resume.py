@@ -156,10 +156,10 @@ def start(folder: Path) -> subprocess.Popen[str]:
     )
 
 
-def wait_for_checkpoint(folder: Path, process: subprocess.Popen[str], known: set[Path]) -> None:
+def wait_for_checkpoint(folder: Path, process: subprocess.Popen[str], before: set[Path]) -> None:
     """Until a checkpoint appears that is not known yet: the run is really going on."""
     deadline = time.monotonic() + 120
-    while not set(folder.glob("checkpoint-*")) - known and process.poll() is None:
+    while not set(folder.glob("checkpoint-*")) - before and process.poll() is None:
         assert time.monotonic() < deadline
         time.sleep(0.005)
 
@@ -176,9 +176,9 @@ def killed_at_random_and_resumed(folder: Path, kills: int, seed: int) -> int:
     rng = random.Random(seed)  # noqa: S311
     done = 0
     for _ in range(kills):
-        known = set(folder.glob("checkpoint-*"))
+        before = set(folder.glob("checkpoint-*"))
         process = start(folder)
-        wait_for_checkpoint(folder, process, known)
+        wait_for_checkpoint(folder, process, before)
         time.sleep(rng.uniform(0, 0.3))
         process.kill()
         process.communicate()
@@ -213,7 +213,7 @@ def test_asked_to_stop_it_writes_a_checkpoint_and_says_how_to_go_on(
 ) -> None:
     folder = tmp_path / "run"
     process = start(folder)
-    wait_for_checkpoint(folder, process, known=set())
+    wait_for_checkpoint(folder, process, before=set())
     process.send_signal(number)
     _, errors = process.communicate(timeout=120)
     assert process.returncode == code, errors

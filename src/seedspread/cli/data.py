@@ -11,7 +11,7 @@ from seedspread.errors import DataError, one_of, require_extra
 
 if TYPE_CHECKING:
     from seedspread.data.presence import Presence
-    from seedspread.data.verify import Verdict
+    from seedspread.data.verify import VerifyResult
 
 app = typer.Typer(help="List, fetch, check and show the datasets.", no_args_is_help=True)
 
@@ -100,7 +100,7 @@ def show(
 ) -> None:
     """Draw a contact sheet: an image of each class beside its augmented views."""
     from seedspread.config import PIPELINES, DataConfig
-    from seedspread.data.dataset import load, pipeline
+    from seedspread.data.dataset import load
     from seedspread.data.show import contact_sheet
     from seedspread.datasets import dataset_info
 
@@ -111,7 +111,7 @@ def show(
         raise DataError(str(error)) from error
     config = DataConfig(name=name, augment=augment, allow_partial=allow_partial)
     dataset = load(config, data_dir)
-    contact_sheet(dataset, pipeline(config), augment or source.augment, out, seed=seed)
+    contact_sheet(dataset, config.pipeline, augment or source.augment, out, seed=seed)
     typer.echo(f"{dataset.title}: contact sheet written to {out}")
 
 
@@ -125,7 +125,7 @@ def _presence_line(one: "Presence") -> str:
     return f"{one.name:<21} {state:<13} {one.bytes / 1e6:8.1f} MB  {one.folder}"
 
 
-def _verdict_line(verdict: "Verdict") -> str:
+def _verdict_line(verdict: "VerifyResult") -> str:
     if verdict.state == "wrong":
         return f"{verdict.name}: wrong: {verdict.note}"
     note = f" ({verdict.note})" if verdict.note else ""

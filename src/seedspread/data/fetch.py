@@ -14,7 +14,7 @@ import requests
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-from seedspread.data.files import MAX_BYTES, data_folder, look, md5, read_unpacked
+from seedspread.data.files import MAX_BYTES, data_folder, md5, read_file, read_unpacked
 from seedspread.datasets import DataFile, DatasetInfo, Download
 from seedspread.errors import DataError
 
@@ -26,7 +26,7 @@ _MAX_MEMBERS = 100
 def is_complete(info: DatasetInfo, folder: Path) -> bool:
     """Whether every file is there with its official content."""
     try:
-        return all(look(info, file, folder).is_official for file in info.files)
+        return all(read_file(info, file, folder).is_official for file in info.files)
     except DataError:  # a file that cannot be read is one to fetch again
         return False
 

@@ -87,8 +87,8 @@ def read_idx(contents: Sequence[bytes], info: DatasetInfo, labels: str) -> tuple
     except FormatError as error:
         error.place = 1
         raise
-    wanted = grey if info.image_size == size else enlarge(grey, info.image_size)
-    return wanted[:, None].repeat(info.channels, axis=1), numbers
+    resized = grey if info.image_size == size else enlarge(grey, info.image_size)
+    return resized[:, None].repeat(info.channels, axis=1), numbers
 
 
 def enlarge(grey: Images, size: int) -> Images:
@@ -114,9 +114,9 @@ def _idx(content: bytes, magic: int, dimensions: int) -> Images:
     header = 4 * (1 + dimensions)
     if len(content) < header:
         raise FormatError(f"it is cut short ({len(content):,} bytes)")
-    found, *shape = struct.unpack(f">{1 + dimensions}I", content[:header])
-    if found != magic:
-        raise FormatError(f"it begins with {found:#x}, not with {magic:#x}: another kind of file")
+    begins_with, *shape = struct.unpack(f">{1 + dimensions}I", content[:header])
+    if begins_with != magic:
+        raise FormatError(f"it begins with {begins_with:#x}, not with {magic:#x}: another kind of file")
     expected = header + math.prod(shape)
     if len(content) != expected:
         raise FormatError(f"it has {len(content):,} bytes; its header promises {expected:,}")

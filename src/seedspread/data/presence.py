@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from seedspread.data.files import data_folder, find
+from seedspread.data.files import data_folder, find_file
 from seedspread.datasets import DatasetInfo
 
 
@@ -35,9 +35,9 @@ class Presence:
 def presence(info: DatasetInfo, data_dir: Path | None = None) -> Presence:
     """Looks for a dataset's files."""
     folder = data_folder(data_dir)
-    there = {file: path for file in info.files if (path := find(info, file, folder))}
-    paths = list(there.values())
-    short = [f for f, path in there.items() if path.suffix != ".gz" and path.stat().st_size < f.size]
+    path_of = {file: path for file in info.files if (path := find_file(info, file, folder))}
+    paths = list(path_of.values())
+    short = [f for f, path in path_of.items() if path.suffix != ".gz" and path.stat().st_size < f.size]
     return Presence(
         name=info.name,
         title=info.title,

@@ -10,7 +10,7 @@ from seedspread.errors import DataError
 
 
 @dataclass(frozen=True)
-class Verdict:
+class VerifyResult:
     """What a look at the content has shown.
 
     Attributes:
@@ -30,13 +30,13 @@ class Verdict:
     fingerprint: str
 
 
-def verify(info: DatasetInfo, data_dir: Path | None = None) -> Verdict:
+def verify(info: DatasetInfo, data_dir: Path | None = None) -> VerifyResult:
     """Reads a dataset's files and compares their content with the official one."""
     try:
         official = read_official(info, data_dir=data_dir)
     except DataError as error:
-        return Verdict(info.name, "wrong", str(error), 0, 0, "")
-    return Verdict(
+        return VerifyResult(info.name, "wrong", str(error), 0, 0, "")
+    return VerifyResult(
         name=info.name,
         state="partial" if official.missing else "whole",
         note="; ".join(official.missing),

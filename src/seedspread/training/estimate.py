@@ -23,16 +23,16 @@ _FORWARD = 1 / 3
 
 def seconds_per_run(configs: Iterable[RunConfig], threads: int) -> list[float]:
     """One estimate per config; configs of one shape are measured once."""
-    known: dict[tuple[Any, ...], float] = {}
+    measured: dict[tuple[Any, ...], float] = {}
     out = []
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
         for config in configs:
             shape = (config.model, config.training.rule, config.objective.margin_type, config.runtime)
-            if shape not in known:
-                known[shape] = _seconds_per_image(config)
-            out.append(known[shape] * _images(config))
+            if shape not in measured:
+                measured[shape] = _seconds_per_image(config)
+            out.append(measured[shape] * _images(config))
     finally:
         torch.set_num_threads(before)
     return out

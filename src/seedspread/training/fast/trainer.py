@@ -63,16 +63,17 @@ class StackedTrainer:
                 parameter.grad = None
             passes = self._forward(layer, tokens)
             specs = [model.losses[layer].spec for model in self.models]
-            found = stacked_loss(torch.cat([one.pooled() for one in passes]), pairs, specs)
+            losses = stacked_loss(torch.cat([part.pooled() for part in passes]), pairs, specs)
             # What is handed on is computed before the step.
             if layer + 1 < len(self.layers):
-                tokens = torch.cat([one.next_tokens() for one in passes])
-            for one, gradient in zip(passes, torch.split(found.gradient, len(passes[0].tokens)), strict=True):
-                one.backward(gradient)
+                tokens = torch.cat([part.next_tokens() for part in passes])
+            gradients = torch.split(losses.gradient, len(passes[0].tokens))
+            for part, gradient in zip(passes, gradients, strict=True):
+                part.backward(gradient)
             norms = _norms(self.layers[layer])
-            rates = found.saturated / positive_pairs
+            rates = losses.saturated / positive_pairs
             for run, own in enumerate(sums):
-                own.add_layer(layer, number, found.loss[run], norms[run], rates[run], found.histogram[run])
+                own.add_layer(layer, number, losses.loss[run], norms[run], rates[run], losses.histogram[run])
             if update:
                 self._hand_out(layer)
                 optimiser.step()
