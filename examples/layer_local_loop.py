@@ -12,7 +12,7 @@ from torch import Tensor
 
 from seedspread import ClampMonitor, SupConLoss, ViT, margin_schedule
 from seedspread.config import DataConfig
-from seedspread.data.dataset import Dataset, Split, load, pipeline
+from seedspread.data.dataset import Dataset, Split, load
 from seedspread.data.loader import Loader
 
 EPOCHS, BATCH, DEPTH = 8, 128, 3
@@ -30,9 +30,9 @@ def train(margin_type: str, dataset: Dataset, seed: int = 1) -> tuple[ClampMonit
     optimisers = [torch.optim.AdamW(layer.parameters(), lr=4e-3) for layer in model.layers]
     batches = Loader(
         dataset.train,
-        pipeline(DataConfig()),
-        dataset.source.mean,
-        dataset.source.std,
+        DataConfig().pipeline,
+        dataset.info.mean,
+        dataset.info.std,
         batch_size=BATCH,
         views=2,
         order_seed=seed,
@@ -53,8 +53,8 @@ def train(margin_type: str, dataset: Dataset, seed: int = 1) -> tuple[ClampMonit
 def accuracy(model: ViT, dataset: Dataset) -> float:
     """The share of test images whose nearest class mean is that of their class."""
 
-    def features(part: Split) -> Tensor:
-        loader = Loader(part, (), dataset.source.mean, dataset.source.std, 500, order="given")
+    def features(split: Split) -> Tensor:
+        loader = Loader(split, (), dataset.info.mean, dataset.info.std, 500, order="given")
         return torch.cat([model.features(batch.images)[-1] for batch in loader.epoch(0)])
 
     train, test = features(dataset.train), features(dataset.test)

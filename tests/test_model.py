@@ -51,17 +51,17 @@ def test_patches_are_cut_row_by_row_and_hold_their_own_pixels() -> None:
 
 @pytest.mark.parametrize("heads", [1, 2, 8])
 def test_attention_equals_torchs_given_its_weights(heads: int) -> None:
-    ours, theirs = Attention(32, heads).double(), nn.MultiheadAttention(32, heads, batch_first=True)
-    theirs = theirs.double()
-    nn.init.normal_(theirs.in_proj_bias)
-    nn.init.normal_(theirs.out_proj.bias)
+    ours, reference = Attention(32, heads).double(), nn.MultiheadAttention(32, heads, batch_first=True)
+    reference = reference.double()
+    nn.init.normal_(reference.in_proj_bias)
+    nn.init.normal_(reference.out_proj.bias)
     with torch.no_grad():
-        ours.into.weight.copy_(theirs.in_proj_weight)
-        ours.into.bias.copy_(theirs.in_proj_bias)
-        ours.out.weight.copy_(theirs.out_proj.weight)
-        ours.out.bias.copy_(theirs.out_proj.bias)
+        ours.qkv.weight.copy_(reference.in_proj_weight)
+        ours.qkv.bias.copy_(reference.in_proj_bias)
+        ours.proj.weight.copy_(reference.out_proj.weight)
+        ours.proj.bias.copy_(reference.out_proj.bias)
     x = torch.randn(5, 9, 32, dtype=torch.float64)
-    torch.testing.assert_close(ours(x), theirs(x, x, x, need_weights=False)[0])
+    torch.testing.assert_close(ours(x), reference(x, x, x, need_weights=False)[0])
 
 
 def assert_uniform(values: Tensor, bound: float) -> None:
@@ -83,14 +83,14 @@ def test_initial_distributions() -> None:
     assert_uniform(embedding.project.bias, patch**-0.5)
     for block in (first[1], *model.layers[1:]):  # type: ignore[index]
         attention = block.attention[1]
-        assert_uniform(attention.into.weight, (6 / (dim + 3 * dim)) ** 0.5)  # Xavier on the stack
-        assert_uniform(attention.out.weight, dim**-0.5)
+        assert_uniform(attention.qkv.weight, (6 / (dim + 3 * dim)) ** 0.5)  # Xavier on the stack
+        assert_uniform(attention.proj.weight, dim**-0.5)
         assert_uniform(block.mlp[1].weight, dim**-0.5)
         assert_uniform(block.mlp[1].bias, dim**-0.5)
         assert_uniform(block.mlp[3].weight, (2 * dim) ** -0.5)
         assert_uniform(block.mlp[3].bias, (2 * dim) ** -0.5)
-        assert (attention.into.bias == 0).all()
-        assert (attention.out.bias == 0).all()
+        assert (attention.qkv.bias == 0).all()
+        assert (attention.proj.bias == 0).all()
     norms = [module for module in model.modules() if isinstance(module, nn.LayerNorm)]
     assert len(norms) == 2 * 8 + 1
     for norm in norms:

@@ -12,8 +12,8 @@ from seedspread.campaign.plan import Plan
 from seedspread.campaign.study import Study, StudyError
 from seedspread.config import DataConfig, ModelConfig, RunConfig
 from seedspread.data import pixels
-from seedspread.data.catalogue import SOURCES, check_shape
 from seedspread.data.dataset import load
+from seedspread.datasets import DATASETS
 from seedspread.errors import DataError
 from seedspread.identity import run_key
 from seedspread.model import ViT
@@ -31,10 +31,10 @@ GREY = {"data__name": "fashion-mnist-sample-28", "model__image_size": 28, "model
 
 
 def test_as_it_is_it_is_the_files_own_bytes() -> None:
-    source = SOURCES["fashion-mnist-sample-28"]
-    content = gzip.decompress((Path(source.elsewhere[0]) / "t10k-images-idx3-ubyte.gz").read_bytes())
+    info = DATASETS["fashion-mnist-sample-28"]
+    content = gzip.decompress((Path(info.elsewhere[0]) / "t10k-images-idx3-ubyte.gz").read_bytes())
     stored = np.frombuffer(content, np.uint8, offset=16).reshape(-1, 1, 28, 28)
-    dataset = load(DataConfig(name=source.name))
+    dataset = load(DataConfig(name=info.name))
     assert (dataset.test.images.numpy() == stored).all()
     enlarged = load(DataConfig(name="fashion-mnist-sample"))
     assert enlarged.test.images.shape[1:] == (3, 32, 32)
@@ -82,7 +82,7 @@ def test_a_model_for_other_images_is_refused_in_one_line(tmp_path: Path) -> None
     words = "has images of 1 x 28 x 28, the model is for 3 x 32 x 32; set model.image_size = 28"
     wrong = check({"data": {"name": "fashion-mnist-28"}})
     with pytest.raises(DataError, match=words):
-        check_shape(wrong)
+        DATASETS["fashion-mnist-28"].check_shape(wrong.model.image_shape)
     with pytest.raises(DataError, match=words):
         train(wrong, tmp_path / "run")
     path = tmp_path / "study.toml"
@@ -91,7 +91,13 @@ def test_a_model_for_other_images_is_refused_in_one_line(tmp_path: Path) -> None
     )
     with pytest.raises(StudyError, match=words):
         Study.from_file(path)
-    check_shape(read_config("mini/fashion-mnist-28"))
+    DATASETS["fashion-mnist-28"].check_shape(read_config("mini/fashion-mnist-28").model.image_shape)
+
+
+def test_by_default_a_model_is_made_for_the_default_dataset() -> None:
+    config = RunConfig()
+    DATASETS[config.data.name].check_shape(config.model.image_shape)
+    assert ViT().image_shape == config.model.image_shape
 
 
 def test_a_model_from_its_config() -> None:
@@ -112,10 +118,10 @@ def test_grey_images_are_adjusted_as_pillow_does_it(adjust: str) -> None:
     rng = np.random.default_rng(0)
     grey = rng.integers(0, 256, (6, 1, 28, 28), dtype=np.uint8)
     factors = torch.tensor([0.0, 0.3, 0.8, 1.0, 1.3, 1.9])
-    found = getattr(pixels, adjust)(torch.from_numpy(grey), factors).numpy()
+    adjusted = getattr(pixels, adjust)(torch.from_numpy(grey), factors).numpy()
     enhance = {"brightness": ImageEnhance.Brightness, "contrast": ImageEnhance.Contrast}.get(adjust)
-    for image, factor, mine in zip(grey, factors.tolist(), found, strict=True):
+    for image, factor, actual in zip(grey, factors.tolist(), adjusted, strict=True):
         expected = (
             image[0] if enhance is None else np.asarray(enhance(Image.fromarray(image[0])).enhance(factor))
         )
-        assert np.abs(mine[0].astype(int) - expected.astype(int)).max() <= 1
+        assert np.abs(actual[0].astype(int) - expected.astype(int)).max() <= 1

@@ -4,6 +4,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from seedspread.datasets import DATASETS, DEFAULT
 from seedspread.errors import one_of
 
 
@@ -90,17 +91,12 @@ PIPELINES: dict[str, tuple[Step, ...]] = {
     "fashion-mnist": (RandomCrop(padding=4), HorizontalFlip()),
 }
 
-DATASETS = (
-    "cifar10", "cifar100", "svhn", "fashion-mnist", "fashion-mnist-sample", "fashion-mnist-28",
-    "fashion-mnist-sample-28",
-)  # fmt: skip
-
 
 class DataConfig(FrozenConfig):
     """Which images a run sees, and how.
 
     Attributes:
-        name: one of `DATASETS`; the default is the sample inside the package.
+        name: one of `datasets.DATASETS`; the default is the sample inside the package.
         labels: CIFAR-100's 100 `fine` or 20 `coarse` classes.
         allow_partial: use a dataset of which only a part is there.
         limit_per_class: at most so many training images of each class, before the split.
@@ -111,7 +107,7 @@ class DataConfig(FrozenConfig):
         augment: a pipeline's name, a list of steps, or None for the dataset's own pipeline.
     """
 
-    name: str = "fashion-mnist-sample"
+    name: str = DEFAULT.name
     labels: Literal["fine", "coarse"] = "fine"
     allow_partial: bool = False
     limit_per_class: int | None = Field(default=None, ge=2)
@@ -136,6 +132,12 @@ class DataConfig(FrozenConfig):
             one_of("augment", value, PIPELINES)
         return value
 
+    @property
+    def pipeline(self) -> tuple[Step, ...]:
+        """The augmentation's steps: those asked for, or the dataset's own."""
+        augment = DATASETS[self.name].augment if self.augment is None else self.augment
+        return PIPELINES[augment] if isinstance(augment, str) else augment
+
 
 Positive = Annotated[float, Field(gt=0)]
 NotNegative = Annotated[float, Field(ge=0)]
@@ -153,8 +155,8 @@ class ModelConfig(FrozenConfig):
         heads: attention heads.
     """
 
-    image_size: int = Field(default=32, ge=1)
-    channels: int = Field(default=3, ge=1)
+    image_size: int = Field(default=DEFAULT.image_size, ge=1)
+    channels: int = Field(default=DEFAULT.channels, ge=1)
     patch_size: int = Field(default=4, ge=1)
     dim: int = Field(default=128, ge=1)
     depth: int = Field(default=8, ge=1)

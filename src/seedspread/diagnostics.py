@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from seedspread.advice import Advice, advise
 from seedspread.objective import LossSpec, PairStatistics, SupConLoss
-from seedspread.objective.fast import BLOCK
+from seedspread.objective.fast import TILE_ROWS
 from seedspread.objective.loss import at_least_float32, check_batch, unit_vectors
 from seedspread.objective.pairs import LabelGroups, PairCollector
 
@@ -26,9 +26,9 @@ def pair_statistics(features: Tensor, labels: Tensor, margin: float) -> PairStat
     groups = LabelGroups.of(labels.to(features.device))
     collector = PairCollector(margin, features.device)
     with torch.autocast(features.device.type, enabled=False):
-        z = unit_vectors(at_least_float32(features))[groups.order]
-        for block, span in groups.blocks(BLOCK):
-            collector.add(z[block] @ z[span].T, groups.positive_mask(block, span))
+        z = unit_vectors(at_least_float32(features))[groups.permutation]
+        for rows, columns in groups.tiles(TILE_ROWS):
+            collector.add(z[rows] @ z[columns].T, groups.positive_mask(rows, columns))
     return collector.result(groups)
 
 
@@ -103,8 +103,8 @@ class _Tally:
     possible_pairs: int = 0
 
     def rate(self) -> float:
-        known = [rate for rate in self.rates if not math.isnan(rate)]
-        return sum(known) / len(known) if known else math.nan
+        finite = [rate for rate in self.rates if not math.isnan(rate)]
+        return sum(finite) / len(finite) if finite else math.nan
 
 
 class ClampMonitor:

@@ -7,9 +7,9 @@ enters it only where it differs from its default, and one that was renamed keeps
 from collections.abc import Iterable
 from typing import Any
 
-from seedspread.config import PIPELINES, FrozenConfig, RunConfig
-from seedspread.data.catalogue import source_named
+from seedspread.config import FrozenConfig, RunConfig
 from seedspread.data.files import official_fingerprint
+from seedspread.datasets import dataset_info
 from seedspread.objective.margins import Margin, margin_named
 from seedspread.runs.identity import key_of
 from seedspread.runs.record import RENAMED
@@ -122,12 +122,10 @@ def shape(config: RunConfig) -> dict[str, Any]:
 
 
 def _data(config: RunConfig, fingerprint: str | None) -> dict[str, Any]:
-    source = source_named(config.data.name)
-    augment = source.augment if config.data.augment is None else config.data.augment
-    steps = PIPELINES[augment] if isinstance(augment, str) else augment
+    info = dataset_info(config.data.name)
     return described("data", config.data, without=("allow_partial", "augment")) | {
-        "fingerprint": fingerprint or official_fingerprint(source),
-        "augment": [described(step.op, step) for step in steps],
+        "fingerprint": fingerprint or official_fingerprint(info),
+        "augment": [described(step.op, step) for step in config.data.pipeline],
     }
 
 

@@ -5,6 +5,8 @@ from torch import Tensor, nn
 
 from seedspread.config import ModelConfig
 
+_PAPER = ModelConfig()
+
 
 class Attention(nn.Module):
     """Multi-head self-attention, `(B, T, d)` -> `(B, T, d)`.
@@ -16,20 +18,20 @@ class Attention(nn.Module):
     def __init__(self, dim: int, heads: int) -> None:
         super().__init__()
         self.heads = heads
-        self.into = nn.Linear(dim, 3 * dim)  # queries, keys and values, stacked
-        self.out = nn.Linear(dim, dim)
-        nn.init.xavier_uniform_(self.into.weight)
-        nn.init.zeros_(self.into.bias)
-        nn.init.zeros_(self.out.bias)
+        self.qkv = nn.Linear(dim, 3 * dim)  # queries, keys and values, stacked
+        self.proj = nn.Linear(dim, dim)
+        nn.init.xavier_uniform_(self.qkv.weight)
+        nn.init.zeros_(self.qkv.bias)
+        nn.init.zeros_(self.proj.bias)
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Every token attends to every token of its image."""
         batch, length, dim = tokens.shape
         width = dim // self.heads
-        q, k, v = self.into(tokens).view(batch, length, 3, self.heads, width).permute(2, 0, 3, 1, 4)
+        q, k, v = self.qkv(tokens).view(batch, length, 3, self.heads, width).permute(2, 0, 3, 1, 4)
         weights = (q * width**-0.5) @ k.transpose(-2, -1)
         mixed: Tensor = weights.softmax(dim=-1) @ v
-        return self.out(mixed.transpose(1, 2).reshape(batch, length, dim))  # type: ignore[no-any-return]
+        return self.proj(mixed.transpose(1, 2).reshape(batch, length, dim))  # type: ignore[no-any-return]
 
 
 class EncoderBlock(nn.Module):
@@ -83,12 +85,12 @@ class ViT(nn.Module):
 
     def __init__(
         self,
-        image_size: int = 32,
-        patch_size: int = 4,
-        channels: int = 3,
-        dim: int = 128,
-        depth: int = 8,
-        heads: int = 4,
+        image_size: int = _PAPER.image_size,
+        patch_size: int = _PAPER.patch_size,
+        channels: int = _PAPER.channels,
+        dim: int = _PAPER.dim,
+        depth: int = _PAPER.depth,
+        heads: int = _PAPER.heads,
         num_classes: int = 10,
     ) -> None:
         super().__init__()

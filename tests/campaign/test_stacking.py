@@ -22,7 +22,7 @@ from seedspread.runs.store import Store
 from seedspread.stacking import stack_of, worthwhile
 from seedspread.stopping import StopRequest
 from seedspread.training.fast import StackedTrainer
-from seedspread.training.outcome import RunResult
+from seedspread.training.result import RunResult
 from seedspread.training.run import train_many
 from tests.campaign.test_local import start, wait_for
 from tests.campaign.tiny import items, results, study_file, tiny_study, undisturbed

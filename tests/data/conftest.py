@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import scipy.io
 
-from seedspread.data.catalogue import SOURCES, DataFile, DatasetInfo
 from seedspread.data.files import md5
+from seedspread.datasets import DATASETS, DataFile, DatasetInfo
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ def contents(name: str) -> list[bytes]:
 
 def small_source(name: str, made: list[bytes]) -> DatasetInfo:
     """The dataset's description, as if these small contents were the official ones."""
-    official = SOURCES[name]
+    official = DATASETS[name]
     images = [40] * 6 if name == "cifar10" else [60, 40]
     if name == "fashion-mnist":
         images = [60, 60, 40, 40]
@@ -81,12 +81,12 @@ def small_source(name: str, made: list[bytes]) -> DatasetInfo:
 class Small:
     """A small dataset on disk that passes for the official one."""
 
-    source: DatasetInfo
+    info: DatasetInfo
     data_dir: Path
 
     @property
     def folder(self) -> Path:
-        return self.data_dir / self.source.folder
+        return self.data_dir / self.info.folder
 
 
 @pytest.fixture
@@ -94,13 +94,13 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fixtu
     """Parametrised indirectly by the dataset's name."""
     name = getattr(request, "param", "cifar10")
     made = contents(name)
-    source = small_source(name, made)
-    monkeypatch.setitem(SOURCES, name, source)
-    folder = tmp_path / source.folder
+    info = small_source(name, made)
+    monkeypatch.setitem(DATASETS, name, info)
+    folder = tmp_path / info.folder
     folder.mkdir()
-    for file, content in zip(source.files, made, strict=True):
+    for file, content in zip(info.files, made, strict=True):
         if name == "fashion-mnist":
             (folder / (file.name + ".gz")).write_bytes(gzip.compress(content))
         else:
             (folder / file.name).write_bytes(content)
-    return Small(source, tmp_path)
+    return Small(info, tmp_path)

@@ -11,37 +11,36 @@ import torch
 from PIL import Image
 from pydantic import ValidationError
 
-from seedspread.config import DATASETS, PIPELINES, DataConfig, RandomCrop
-from seedspread.data.catalogue import CIFAR10, CIFAR100, FASHION_MNIST, SOURCES, SVHN
-from seedspread.data.dataset import load, pipeline
+from seedspread.config import PIPELINES, DataConfig, RandomCrop
+from seedspread.data.dataset import load
 from seedspread.data.files import data_folder, official_fingerprint
+from seedspread.datasets import CIFAR10, CIFAR100, DATASETS, FASHION_MNIST, SVHN
 from seedspread.errors import DataError
 from tests.data.conftest import Small, cifar_content, idx_content, svhn_content
 
 ALL = ["cifar10", "cifar100", "svhn", "fashion-mnist"]
 
 
-def test_the_configs_names_are_the_catalogues() -> None:
-    assert tuple(SOURCES) == DATASETS
-    assert all(source.augment in PIPELINES for source in SOURCES.values())
-    assert [len(SOURCES[name].classes) for name in ALL] == [10, 100, 10, 10]
+def test_every_entry_is_whole() -> None:
+    assert all(info.augment in PIPELINES for info in DATASETS.values())
+    assert [len(DATASETS[name].classes) for name in ALL] == [10, 100, 10, 10]
     assert len(CIFAR100.coarse_classes) == 20
-    assert sum(file.images for file in SOURCES["cifar10"].train) == 50_000
+    assert sum(file.images for file in DATASETS["cifar10"].train) == 50_000
 
 
 @pytest.mark.parametrize("small", ALL, indirect=True)
 def test_a_whole_dataset_is_read_and_split(small: Small) -> None:
-    dataset = load(DataConfig(name=small.source.name), small.data_dir)
-    train = sum(file.images for file in small.source.train if "labels" not in file.name)
+    dataset = load(DataConfig(name=small.info.name), small.data_dir)
+    train = sum(file.images for file in small.info.train if "labels" not in file.name)
     assert len(dataset.train) + len(dataset.validation) == train
     assert len(dataset.test) == 40
     for part in (dataset.train, dataset.validation, dataset.test):
         assert part.images.shape == (len(part), 3, 32, 32)
         assert part.images.dtype == torch.uint8
         assert part.labels.dtype == torch.int64
-    assert dataset.fingerprint == official_fingerprint(small.source)
+    assert dataset.fingerprint == official_fingerprint(small.info)
     assert not dataset.missing
-    assert dataset.title == small.source.title
+    assert dataset.title == small.info.title
 
 
 def test_cifar_pixels_and_labels_stand_where_they_should(small: Small) -> None:
@@ -132,7 +131,7 @@ def damage(small: Small, name: str, content: bytes, message: str) -> None:
     (small.folder / name).write_bytes(content)
     for allow_partial in (False, True):
         with pytest.raises(DataError, match=message) as caught:
-            load(DataConfig(name=small.source.name, allow_partial=allow_partial), small.data_dir)
+            load(DataConfig(name=small.info.name, allow_partial=allow_partial), small.data_dir)
         assert name in str(caught.value)
         assert "\n" not in str(caught.value)
 
@@ -195,23 +194,23 @@ def test_subsets_are_drawn_and_not_the_first_ones(small: Small) -> None:
 def test_the_papers_normalisation() -> None:
     """Section 5.1."""
     for name in ("cifar10", "cifar100"):
-        assert SOURCES[name].mean == (0.491, 0.482, 0.447)
-        assert SOURCES[name].std == (0.202, 0.199, 0.201)
+        assert DATASETS[name].mean == (0.491, 0.482, 0.447)
+        assert DATASETS[name].std == (0.202, 0.199, 0.201)
     assert SVHN.mean == (0.438, 0.444, 0.473)
     assert SVHN.std == (0.198, 0.201, 0.197)
     assert FASHION_MNIST.mean == FASHION_MNIST.std == (0.5, 0.5, 0.5)
 
 
-def test_the_catalogue_is_the_published_list(real_data: Path) -> None:
+def test_the_datasets_are_the_published_list(real_data: Path) -> None:
     published = real_data / "README.md"
     if not published.is_file():
         pytest.skip(f"no list of checksums in {real_data}")
     text = published.read_text()
-    sources = [SOURCES[name] for name in ALL]
-    ours = {f.md5 for s in sources for f in s.files} | {d.md5 for s in sources for d in s.downloads}
+    infos = [DATASETS[name] for name in ALL]
+    ours = {f.md5 for s in infos for f in s.files} | {d.md5 for s in infos for d in s.downloads}
     assert set(re.findall(r"\b[0-9a-f]{32}\b", text)) == ours
-    for source in sources:
-        for download in source.downloads:
+    for info in infos:
+        for download in info.downloads:
             address, file = download.url.split("://")[1].rsplit("/", 1)
             assert file in text
             assert address.split("/")[0] in text
@@ -261,8 +260,8 @@ def test_the_embedded_sample_needs_nothing(tmp_path: Path, monkeypatch: pytest.M
     assert (len(dataset.train), len(dataset.validation), len(dataset.test)) == (2700, 300, 1000)
     for part, each in ((dataset.train, 270), (dataset.validation, 30), (dataset.test, 100)):
         assert torch.bincount(part.labels).tolist() == [each] * 10
-    assert dataset.fingerprint == official_fingerprint(SOURCES["fashion-mnist-sample"])
-    files = Path(SOURCES["fashion-mnist-sample"].elsewhere[0]).iterdir()
+    assert dataset.fingerprint == official_fingerprint(DATASETS["fashion-mnist-sample"])
+    files = Path(DATASETS["fashion-mnist-sample"].elsewhere[0]).iterdir()
     assert sum(path.stat().st_size for path in files) < 2_000_000
 
 
@@ -276,10 +275,10 @@ def test_the_data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_a_config_finds_its_pipeline() -> None:
-    assert pipeline(DataConfig(name="svhn")) == PIPELINES["svhn-easy"]
-    assert pipeline(DataConfig(name="svhn", augment="svhn-hard")) == PIPELINES["svhn-hard"]
+    assert DataConfig(name="svhn").pipeline == PIPELINES["svhn-easy"]
+    assert DataConfig(name="svhn", augment="svhn-hard").pipeline == PIPELINES["svhn-hard"]
     listed = DataConfig.model_validate({"augment": [{"op": "random_crop", "padding": 2}]})
-    assert pipeline(listed) == (RandomCrop(padding=2),)
+    assert listed.pipeline == (RandomCrop(padding=2),)
     assert DataConfig.model_validate_json(listed.model_dump_json()) == listed
 
 
@@ -305,7 +304,7 @@ def test_a_wrong_config_is_named(wrong: dict[str, object], named: str) -> None:
 
 @pytest.mark.parametrize("name", ["cifar10", "cifar100", "svhn"])
 def test_real_files_are_read(name: str, real_data: Path) -> None:
-    if not (real_data / SOURCES[name].folder).is_dir():
+    if not (real_data / DATASETS[name].folder).is_dir():
         pytest.skip(f"{name} is not in {real_data}")
     dataset = load(DataConfig(name=name, allow_partial=True), real_data)
     share = len(dataset.validation) / (len(dataset.train) + len(dataset.validation))

@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from seedspread.config import DataConfig
-from seedspread.data.catalogue import SOURCES, DataFile, DatasetInfo, Download
 from seedspread.data.dataset import load
 from seedspread.data.fetch import download_progress, fetch, is_complete, unpack
 from seedspread.data.files import md5
+from seedspread.datasets import DATASETS, DataFile, DatasetInfo, Download
 from seedspread.errors import DataError
 from tests.data.conftest import contents, small_source
 
@@ -75,53 +75,52 @@ def archive(entries: dict[str, bytes]) -> bytes:
 def serve(server: Server, name: str, monkeypatch: pytest.MonkeyPatch) -> DatasetInfo:
     """Puts a small dataset on the server and makes its address the official one."""
     made = contents(name)
-    source = small_source(name, made)
+    info = small_source(name, made)
     if name.startswith("cifar"):
-        files = {f"{source.folder}/{f.name}": content for f, content in zip(source.files, made, strict=True)}
-        packed = {f"{name}.tar.gz": archive(files | {f"{source.folder}/readme.html": b"hello"})}
+        files = {f"{info.folder}/{f.name}": content for f, content in zip(info.files, made, strict=True)}
+        packed = {f"{name}.tar.gz": archive(files | {f"{info.folder}/readme.html": b"hello"})}
     elif name == "svhn":
-        packed = {file.name: content for file, content in zip(source.files, made, strict=True)}
+        packed = {file.name: content for file, content in zip(info.files, made, strict=True)}
     else:
         packed = {
-            file.name + ".gz": gzip.compress(content)
-            for file, content in zip(source.files, made, strict=True)
+            file.name + ".gz": gzip.compress(content) for file, content in zip(info.files, made, strict=True)
         }
     server.served = dict(packed)
     downloads = tuple(
         Download(f"http://127.0.0.1:{server.server_port}/{file}", md5(content), len(content) / 1e6)
         for file, content in packed.items()
     )
-    source = dataclasses.replace(source, downloads=downloads)
-    monkeypatch.setitem(SOURCES, name, source)
-    return source
+    info = dataclasses.replace(info, downloads=downloads)
+    monkeypatch.setitem(DATASETS, name, info)
+    return info
 
 
 @pytest.mark.parametrize("name", ["cifar10", "cifar100", "svhn", "fashion-mnist"])
 def test_a_dataset_is_fetched_checked_and_ready(
     name: str, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source = serve(server, name, monkeypatch)
-    assert not is_complete(source, tmp_path)
+    info = serve(server, name, monkeypatch)
+    assert not is_complete(info, tmp_path)
     with download_progress() as progress:
-        folder = fetch(source, tmp_path, progress)
+        folder = fetch(info, tmp_path, progress)
         assert all(task.finished for task in progress.tasks)
-    assert folder == tmp_path / source.folder
-    assert is_complete(source, tmp_path)
+    assert folder == tmp_path / info.folder
+    assert is_complete(info, tmp_path)
     assert load(DataConfig(name=name), tmp_path).missing == ()
-    assert [path.name for path in tmp_path.iterdir()] == [source.folder]  # no staging folder, no archive
+    assert [path.name for path in tmp_path.iterdir()] == [info.folder]  # no staging folder, no archive
 
 
 @pytest.mark.parametrize("packed", [True, False])
 def test_a_damaged_file_is_mended(
     packed: bool, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source = serve(server, "fashion-mnist", monkeypatch)
-    fetch(source, tmp_path)
-    name = source.train[0].name + (".gz" if packed else "")
-    (tmp_path / source.folder / name).write_bytes(b"neither packed nor whole")
-    assert not is_complete(source, tmp_path)
-    fetch(source, tmp_path)
-    assert is_complete(source, tmp_path)
+    info = serve(server, "fashion-mnist", monkeypatch)
+    fetch(info, tmp_path)
+    name = info.train[0].name + (".gz" if packed else "")
+    (tmp_path / info.folder / name).write_bytes(b"neither packed nor whole")
+    assert not is_complete(info, tmp_path)
+    fetch(info, tmp_path)
+    assert is_complete(info, tmp_path)
 
 
 def test_files_can_be_read_by_others(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,7 +130,7 @@ def test_files_can_be_read_by_others(server: Server, tmp_path: Path, monkeypatch
 
 def test_the_sample_is_not_fetched(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="part of the package"):
-        fetch(SOURCES["fashion-mnist-sample"], tmp_path)
+        fetch(DATASETS["fashion-mnist-sample"], tmp_path)
 
 
 def nothing_is_left(folder: Path) -> bool:
@@ -141,24 +140,24 @@ def nothing_is_left(folder: Path) -> bool:
 def test_a_broken_connection_leaves_nothing_and_a_second_try_succeeds(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source = serve(server, "svhn", monkeypatch)
+    info = serve(server, "svhn", monkeypatch)
     server.broken = {"test_32x32.mat"}  # the first file comes whole, the second does not
     with pytest.raises(DataError, match=r"test_32x32.mat .*nothing was kept.*seedspread data fetch svhn"):
-        fetch(source, tmp_path)
+        fetch(info, tmp_path)
     assert nothing_is_left(tmp_path)
     server.broken = set()
-    fetch(source, tmp_path)
-    assert is_complete(source, tmp_path)
+    fetch(info, tmp_path)
+    assert is_complete(info, tmp_path)
 
 
 def test_no_server_at_all_is_one_clear_error(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source = serve(server, "svhn", monkeypatch)
+    info = serve(server, "svhn", monkeypatch)
     server.served = {}
     with pytest.raises(DataError, match="could not be downloaded"):
-        fetch(source, tmp_path)
-    gone = dataclasses.replace(source, downloads=(Download("http://127.0.0.1:1/x.mat", "0" * 32, 1),))
+        fetch(info, tmp_path)
+    gone = dataclasses.replace(info, downloads=(Download("http://127.0.0.1:1/x.mat", "0" * 32, 1),))
     with pytest.raises(DataError, match="could not be downloaded"):
         fetch(gone, tmp_path)
     assert nothing_is_left(tmp_path)
@@ -167,18 +166,18 @@ def test_no_server_at_all_is_one_clear_error(
 def test_a_wrong_checksum_leaves_nothing_and_harms_nothing(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source = serve(server, "cifar10", monkeypatch)
-    fetch(source, tmp_path)
+    info = serve(server, "cifar10", monkeypatch)
+    fetch(info, tmp_path)
     server.served["cifar10.tar.gz"] = archive({"cifar-10-batches-bin/data_batch_1.bin": b"other"})
     with pytest.raises(DataError, match="another checksum than the official one"):
-        fetch(source, tmp_path)
-    assert is_complete(source, tmp_path)  # what was there is untouched
+        fetch(info, tmp_path)
+    assert is_complete(info, tmp_path)  # what was there is untouched
 
 
 def test_a_full_disk_is_said_and_leaves_nothing(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source = serve(server, "cifar10", monkeypatch)
+    info = serve(server, "cifar10", monkeypatch)
     if os.geteuid() != 0:
         pytest.skip("only root can mount a small file system")
     mounted = subprocess.run(
@@ -190,7 +189,7 @@ def test_a_full_disk_is_said_and_leaves_nothing(
         pytest.skip("a small file system cannot be mounted here")
     try:
         with pytest.raises(DataError, match=r"no space left in .*cifar10 needs about .* MB"):
-            fetch(source, tmp_path)
+            fetch(info, tmp_path)
         assert nothing_is_left(tmp_path)
     finally:
         subprocess.run(["umount", str(tmp_path)], check=True)
@@ -199,11 +198,11 @@ def test_a_full_disk_is_said_and_leaves_nothing(
 def test_a_folder_that_cannot_be_written_is_said(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source = serve(server, "svhn", monkeypatch)
+    info = serve(server, "svhn", monkeypatch)
     blocked = tmp_path / "file"
     blocked.write_text("in the way")
     with pytest.raises(DataError, match=r"cannot write to .*--data-dir"):
-        fetch(source, blocked / "data")
+        fetch(info, blocked / "data")
 
 
 WANTED = (DataFile("data.bin", md5(b"content"), 7, 1),)
@@ -268,7 +267,7 @@ def test_a_file_that_unpacks_without_end_is_refused(tmp_path: Path, monkeypatch:
     monkeypatch.setattr("seedspread.data.files.MAX_BYTES", 1000)
     folder = tmp_path / "fashion-mnist"
     folder.mkdir()
-    for file in SOURCES["fashion-mnist"].files:
+    for file in DATASETS["fashion-mnist"].files:
         (folder / (file.name + ".gz")).write_bytes(gzip.compress(bytes(2000)))
     with pytest.raises(DataError, match="holds more than 1,000 bytes"):
         load(DataConfig(name="fashion-mnist"), tmp_path)

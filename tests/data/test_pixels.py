@@ -79,14 +79,14 @@ def test_rotation_is_pillows_except_between_two_pixels(seed: int, reach: int) ->
     images = pictures(seed)
     degrees = torch.from_numpy(np.random.default_rng(seed).uniform(-reach, reach, len(images)))
     ours = pixels.rotate(images, degrees)
-    theirs = one_by_one(images, lambda picture, i: picture.rotate(degrees[i].item()))
+    reference = one_by_one(images, lambda picture, i: picture.rotate(degrees[i].item()))
     # Where the sample point is (in exact arithmetic), and how far from the line between two pixels.
     turn = torch.deg2rad(degrees)[:, None, None]
     y, x = torch.meshgrid(torch.arange(32) - 15.5, torch.arange(32) - 15.5, indexing="ij")
-    source = torch.stack([turn.cos() * x - turn.sin() * y, turn.sin() * x + turn.cos() * y])
-    between = ((source - source.round()).abs() < 2e-3).any(dim=0)[:, None]
+    info = torch.stack([turn.cos() * x - turn.sin() * y, turn.sin() * x + turn.cos() * y])
+    between = ((info - info.round()).abs() < 2e-3).any(dim=0)[:, None]
     assert between.double().mean() < 0.05
-    assert torch.equal(ours.masked_fill(between, 0), theirs.masked_fill(between, 0))
+    assert torch.equal(ours.masked_fill(between, 0), reference.masked_fill(between, 0))
 
 
 def test_a_quarter_turn_is_anticlockwise() -> None:

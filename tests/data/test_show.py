@@ -34,9 +34,9 @@ def test_a_sheet_that_cannot_be_written_is_said(tmp_path: Path) -> None:
 
 def test_data_list_and_check(tmp_path: Path) -> None:
     listed = seedspread_command("data", "list", "--data-dir", str(tmp_path), "--json")
-    found = {one["name"]: one for one in json.loads(listed.stdout)}
-    assert found["fashion-mnist-sample"]["found"] == 4
-    assert found["cifar10"]["found"] == 0
+    datasets = {entry["name"]: entry for entry in json.loads(listed.stdout)}
+    assert datasets["fashion-mnist-sample"]["found"] == 4
+    assert datasets["cifar10"]["found"] == 0
     plain = seedspread_here("data", "list", "--data-dir", str(tmp_path)).stdout
     assert "seedspread data fetch cifar10" in plain
     checked = seedspread_here("data", "check", "fashion-mnist-sample", "--json")

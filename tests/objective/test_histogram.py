@@ -18,7 +18,7 @@ def test_on_a_bins_edge_the_rate_is_the_count(seed: int, steps: int) -> None:
 
 def test_inside_a_bin_it_is_linear_and_many_are_as_one() -> None:
     histograms = np.array([[[0, 4, 0, 0], [1, 1, 1, 1]], [[0, 0, 0, 0], [0, 0, 0, 8]]])
-    found = rates_from_histograms(histograms, 1.25)
-    np.testing.assert_allclose(found, [[0.5, 0.625], [np.nan, 1.0]])
+    rates = rates_from_histograms(histograms, 1.25)
+    np.testing.assert_allclose(rates, [[0.5, 0.625], [np.nan, 1.0]])
     assert rates_from_histograms(histograms, 9.0)[0, 0] == 1.0
     assert rates_from_histograms(histograms, 0.0)[0, 1] == 0.0

@@ -82,14 +82,14 @@ def test_equals_pytorch_metric_learning_in_value_and_gradient(
     implementation: Implementation, batch: tuple[Tensor, Tensor], tau: float
 ) -> None:
     features, labels = batch
-    labels[0], labels[1], labels[-1] = 0, 1, 0  # theirs returns 0 where there is only one class
-    ours, theirs = features.clone().requires_grad_(), features.clone().requires_grad_()
+    labels[0], labels[1], labels[-1] = 0, 1, 0  # the reference returns 0 where there is only one class
+    ours, reference = features.clone().requires_grad_(), features.clone().requires_grad_()
     our_loss = SupConLoss(tau, margin_type="none", implementation=implementation)(ours, labels)
-    their_loss = TheirSupConLoss(temperature=tau)(theirs, labels)
+    their_loss = TheirSupConLoss(temperature=tau)(reference, labels)
     torch.autograd.backward([our_loss, their_loss])
     assert our_loss.item() == pytest.approx(their_loss.item(), abs=1e-10)
     assert ours.grad is not None
-    torch.testing.assert_close(ours.grad, theirs.grad, rtol=0, atol=1e-10)
+    torch.testing.assert_close(ours.grad, reference.grad, rtol=0, atol=1e-10)
 
 
 @pytest.mark.parametrize("implementation", IMPLEMENTATIONS)

@@ -262,7 +262,7 @@ def test_direct_sends_what_is_left_to_the_rows_maximum_and_to_no_saturated_one(
     groups, spec = LabelGroups.of(labels), LossSpec(0.15, 0.4, margin_type, "direct")
     residual = torch.linspace(-1, 1, 50, dtype=torch.float64)
 
-    leaf = z[groups.order].requires_grad_()
+    leaf = z[groups.permutation].requires_grad_()
     s = leaf @ leaf.T
     positive = positive_mask(groups.ids)
     if margin_type == "clamp":

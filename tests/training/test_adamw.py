@@ -19,18 +19,18 @@ def parameters() -> list[nn.Parameter]:
 
 
 def test_it_takes_the_steps_of_torchs_to_the_bit() -> None:
-    ours, theirs = parameters(), parameters()
+    ours, reference = parameters(), parameters()
     mine = AdamW(ours, 1e-2, 0.3, (0.8, 0.99))
-    other = torch.optim.AdamW(theirs, lr=1e-2, weight_decay=0.3, betas=(0.8, 0.99), fused=True)
+    other = torch.optim.AdamW(reference, lr=1e-2, weight_decay=0.3, betas=(0.8, 0.99), fused=True)
     for step in range(5):
-        for a, b in zip(ours, theirs, strict=True):
+        for a, b in zip(ours, reference, strict=True):
             a.grad = torch.randn(a.shape)
             b.grad = a.grad.clone()
         if step == 2:
-            ours[1].grad = theirs[1].grad = None  # one that has none stays where it is
+            ours[1].grad = reference[1].grad = None  # one that has none stays where it is
         mine.step()
         other.step()
-        assert all(map(torch.equal, ours, theirs))
+        assert all(map(torch.equal, ours, reference))
 
 
 def test_its_state_goes_on_where_it_was() -> None:

@@ -8,11 +8,11 @@ from seedspread.benchmarks.precision import ProductsOfBf16
 def products(a: torch.Tensor, b: torch.Tensor) -> list[torch.Tensor]:
     """Forward and backward, plain and batched."""
     a, b = a.clone().requires_grad_(), b.clone().requires_grad_()
-    found = a @ b
-    found.backward(torch.ones_like(found))  # type: ignore[no-untyped-call]
+    product = a @ b
+    product.backward(torch.ones_like(product))  # type: ignore[no-untyped-call]
     assert a.grad is not None
     assert b.grad is not None
-    return [found.detach(), a.grad, b.grad]
+    return [product.detach(), a.grad, b.grad]
 
 
 def test_it_rounds_as_bf16_products_do() -> None:

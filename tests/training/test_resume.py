@@ -13,6 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pytest
+from safetensors.torch import load_file
 
 from seedspread import train
 from seedspread.presets import to_toml
@@ -124,6 +125,25 @@ def test_a_position_stands_in_checkpoints_as_it_always_has() -> None:
     assert json.dumps(asdict(Position("probe", 2, 1, 0))) == stored
 
 
+STORED_NAMES = """0.0.position 0.0.project.weight 0.0.project.bias 0.1.attention.0.weight 0.1.attention.0.bias
+0.1.attention.1.into.weight 0.1.attention.1.into.bias 0.1.attention.1.out.weight 0.1.attention.1.out.bias
+0.1.mlp.0.weight 0.1.mlp.0.bias 0.1.mlp.1.weight 0.1.mlp.1.bias 0.1.mlp.3.weight 0.1.mlp.3.bias""".split()
+
+
+def test_weights_stand_in_checkpoints_under_the_names_they_have_always_had(tmp_path: Path) -> None:
+    """So that one which an earlier version has written is resumed, to the same bits."""
+    config = tiny(model__depth=1, training__select="best_val_loss")
+    train(config, tmp_path / "whole")
+    with pytest.raises(CrashError):
+        train(config, tmp_path / "broken", callback=CrashAt(5))
+    stored = load_file(max((tmp_path / "broken").glob("checkpoint-*")))
+    for prefix in ("model", "best"):
+        layers = [name for name in stored if name.startswith(f"{prefix}.layers.")]
+        assert sorted(layers) == sorted(f"{prefix}.layers.{name}" for name in STORED_NAMES)
+    train(config, tmp_path / "broken", resume=True)
+    assert files(tmp_path / "broken") == files(tmp_path / "whole")
+
+
 def start(folder: Path) -> subprocess.Popen[str]:
     config = folder.with_suffix(".toml")
     config.write_text(to_toml(CONFIG))
@@ -136,10 +156,10 @@ def start(folder: Path) -> subprocess.Popen[str]:
     )
 
 
-def wait_for_checkpoint(folder: Path, process: subprocess.Popen[str], known: set[Path]) -> None:
+def wait_for_checkpoint(folder: Path, process: subprocess.Popen[str], before: set[Path]) -> None:
     """Until a checkpoint appears that is not known yet: the run is really going on."""
     deadline = time.monotonic() + 120
-    while not set(folder.glob("checkpoint-*")) - known and process.poll() is None:
+    while not set(folder.glob("checkpoint-*")) - before and process.poll() is None:
         assert time.monotonic() < deadline
         time.sleep(0.005)
 
@@ -156,9 +176,9 @@ def killed_at_random_and_resumed(folder: Path, kills: int, seed: int) -> int:
     rng = random.Random(seed)  # noqa: S311
     done = 0
     for _ in range(kills):
-        known = set(folder.glob("checkpoint-*"))
+        before = set(folder.glob("checkpoint-*"))
         process = start(folder)
-        wait_for_checkpoint(folder, process, known)
+        wait_for_checkpoint(folder, process, before)
         time.sleep(rng.uniform(0, 0.3))
         process.kill()
         process.communicate()
@@ -193,7 +213,7 @@ def test_asked_to_stop_it_writes_a_checkpoint_and_says_how_to_go_on(
 ) -> None:
     folder = tmp_path / "run"
     process = start(folder)
-    wait_for_checkpoint(folder, process, known=set())
+    wait_for_checkpoint(folder, process, before=set())
     process.send_signal(number)
     _, errors = process.communicate(timeout=120)
     assert process.returncode == code, errors

@@ -27,7 +27,7 @@ from seedspread.training import state
 from seedspread.training.autograd import AutogradTrainer
 from seedspread.training.callbacks import Callback
 from seedspread.training.loop import run_to_completion
-from seedspread.training.outcome import RunResult
+from seedspread.training.result import RunResult
 from seedspread.training.state import TrainingRun
 
 from .tiny import files, tiny
@@ -110,8 +110,9 @@ def test_each_stream_decides_its_own_and_nothing_else(stream: str, tmp_path: Pat
             for i, image in zip(batch.index, batch.images[: len(batch.index)], strict=True)
         }
 
-    mine, theirs = views(one), views(other)
-    assert all(torch.equal(mine[i], theirs[i]) for i in mine) == (stream != "augment")
+    views_of_one, views_of_other = views(one), views(other)
+    same = all(torch.equal(images, views_of_other[i]) for i, images in views_of_one.items())
+    assert same == (stream != "augment")
 
 
 def test_another_probe_seed_leaves_the_encoder_alone(tmp_path: Path) -> None:
@@ -142,14 +143,14 @@ def test_gradient_neutral_twins_are_one_run(tmp_path: Path) -> None:
 
 
 def test_the_baselines_train_and_differ(tmp_path: Path) -> None:
-    found = {
+    results = {
         rule: train(tiny(training__rule=rule), tmp_path / rule)
         for rule in ("layer_local", "end_to_end", "cross_entropy")
     }
-    assert len({result.key for result in found.values()}) == 3
-    assert len({result.layers[0].loss for result in found.values()}) == 3
-    assert found["cross_entropy"].layers[0].clamp_activation_rate is None
-    assert found["cross_entropy"].margin_type == "none"
+    assert len({result.key for result in results.values()}) == 3
+    assert len({result.layers[0].loss for result in results.values()}) == 3
+    assert results["cross_entropy"].layers[0].clamp_activation_rate is None
+    assert results["cross_entropy"].margin_type == "none"
 
 
 def test_cross_entropy_is_trained_with_the_probes_settings(tmp_path: Path) -> None:
@@ -170,8 +171,8 @@ def test_end_to_end_is_the_summed_loss_with_gradients_flowing(tmp_path: Path) ->
     torch.stack([loss(x, batch.labels) for loss, x in losses]).sum().backward()  # type: ignore[no-untyped-call]
     expected = [p.grad.clone() for p in run.model.vit.layers.parameters() if p.grad is not None]
     AutogradTrainer(run.model).step([batch], 0, [run.sums], update=False)
-    found = [p.grad for p in run.model.vit.layers.parameters() if p.grad is not None]
-    for a, b in zip(expected, found, strict=True):
+    actual = [p.grad for p in run.model.vit.layers.parameters() if p.grad is not None]
+    for a, b in zip(expected, actual, strict=True):
         torch.testing.assert_close(a, b)
 
 

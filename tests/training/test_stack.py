@@ -24,8 +24,8 @@ from seedspread.training.fast import StackedTrainer, trainer
 from seedspread.training.fast.block import layer_parameters
 from seedspread.training.features import features
 from seedspread.training.layerwise import LayerwiseModel
-from seedspread.training.outcome import RunResult
 from seedspread.training.records import EpochSums
+from seedspread.training.result import RunResult
 from seedspread.training.run import train, train_many
 
 from .tiny import files, tiny
@@ -37,11 +37,11 @@ def batch(seed: int = 0, images: int = 24) -> Batch:
     """Two augmented views of real images."""
     config = tiny().data
     dataset = load(config)
-    mean, std = dataset.source.mean, dataset.source.std
+    mean, std = dataset.info.mean, dataset.info.std
     loader = Loader(dataset.train, (), mean, std, images, views=2, order_seed=seed)
-    found = next(loader.epoch(0))
-    noise = torch.randn(found.images.shape, generator=torch.Generator().manual_seed(seed))
-    return Batch(found.images + 0.1 * noise, found.labels, found.index)
+    batch = next(loader.epoch(0))
+    noise = torch.randn(batch.images.shape, generator=torch.Generator().manual_seed(seed))
+    return Batch(batch.images + 0.1 * noise, batch.labels, batch.index)
 
 
 def model(seed: int = 0, **changes: Any) -> LayerwiseModel:
@@ -141,15 +141,15 @@ def test_the_distance_sees_a_gradient_that_is_a_little_wrong() -> None:
 def test_parameters_are_in_the_models_order() -> None:
     """Checkpoints number them by it."""
     vit = model().vit
-    for found, layer in zip(layer_parameters(vit), vit.layers, strict=True):
-        assert all(a is b for a, b in zip(found, layer.parameters(), strict=True))
+    for parameters, layer in zip(layer_parameters(vit), vit.layers, strict=True):
+        assert all(a is b for a, b in zip(parameters, layer.parameters(), strict=True))
 
 
 def test_features_are_the_models() -> None:
     fast, plain = model(), model(runtime__implementation="plain")
     images = batch().images
-    for mine, theirs in zip(features(fast, images), features(plain, images), strict=True):
-        torch.testing.assert_close(mine, theirs)
+    for actual, expected in zip(features(fast, images), features(plain, images), strict=True):
+        torch.testing.assert_close(actual, expected)
 
 
 KINDS = ("clamp", "subtract", "shift", "soft_clamp", "none")
@@ -299,12 +299,12 @@ def test_compiled_layers_have_the_same_gradients(monkeypatch: pytest.MonkeyPatch
     trainer._encode.cache_clear()
     monkeypatch.setattr(torch, "compile", without_compiler)
     try:
-        (found,), _ = fast_gradients([model(runtime__compile=True)], [batch()])
+        (actual,), _ = fast_gradients([model(runtime__compile=True)], [batch()])
     finally:
         trainer._encode.cache_clear()
     (expected,), _ = fast_gradients([model()], [batch()])
     assert compiled
-    assert distance(found, expected) < 1e-5
+    assert distance(actual, expected) < 1e-5
 
 
 def test_bf16_is_bf16() -> None:

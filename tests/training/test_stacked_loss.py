@@ -55,15 +55,15 @@ def test_each_runs_loss_gradient_and_counts(
     # Every run has its own features and its own labels.
     each = [(features + run, labels.roll(run)) for run in range(len(specs))]
     pairs = StackedPairs.of(torch.stack([y for _, y in each]), torch.float64)
-    found = stacked_loss(torch.stack([x for x, _ in each]), pairs, specs)
+    stacked = stacked_loss(torch.stack([x for x, _ in each]), pairs, specs)
     for run, ((x, y), spec) in enumerate(zip(each, specs, strict=True)):
         loss, gradient = plain(x, y, spec)
-        torch.testing.assert_close(found.loss[run], loss)
-        torch.testing.assert_close(found.gradient[run], gradient, rtol=1e-7, atol=1e-9)
-        seen = pair_statistics(x, y, spec.margin)
-        assert pairs.pairs[run] == seen.positive_pairs
-        assert found.saturated[run] == seen.saturated_pairs
-        assert torch.equal(found.histogram[run], seen.histogram)
+        torch.testing.assert_close(stacked.loss[run], loss)
+        torch.testing.assert_close(stacked.gradient[run], gradient, rtol=1e-7, atol=1e-9)
+        statistics = pair_statistics(x, y, spec.margin)
+        assert pairs.pairs[run] == statistics.positive_pairs
+        assert stacked.saturated[run] == statistics.saturated_pairs
+        assert torch.equal(stacked.histogram[run], statistics.histogram)
 
 
 def test_blocks_of_anchors_make_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,7 +71,7 @@ def test_blocks_of_anchors_make_no_difference(monkeypatch: pytest.MonkeyPatch) -
     spec = LossSpec(margin=0.3, margin_type="clamp", stability="direct")
     pairs = StackedPairs.of(y[None], torch.float64)
     whole = stacked_loss(x[None], pairs, [spec])
-    monkeypatch.setattr(module, "_BLOCK", 7 * 50)
+    monkeypatch.setattr(module, "_TILE_SIZE", 7 * 50)
     parts = stacked_loss(x[None], StackedPairs.of(y[None], torch.float64), [spec])
     torch.testing.assert_close(parts.loss, whole.loss)
     torch.testing.assert_close(parts.gradient, whole.gradient)
@@ -81,9 +81,9 @@ def test_blocks_of_anchors_make_no_difference(monkeypatch: pytest.MonkeyPatch) -
 def test_a_zero_row_gets_no_gradient() -> None:
     x, y = random_batch(12, 4, 2, seed=0)
     x[3] = 0
-    found = stacked_loss(x[None], StackedPairs.of(y[None], torch.float64), [LossSpec()])
-    assert found.gradient.isfinite().all()
-    assert found.gradient[0, 3].abs().sum() == 0
+    stacked = stacked_loss(x[None], StackedPairs.of(y[None], torch.float64), [LossSpec()])
+    assert stacked.gradient.isfinite().all()
+    assert stacked.gradient[0, 3].abs().sum() == 0
 
 
 def test_huge_and_tiny_features() -> None:
@@ -100,10 +100,10 @@ def test_a_number_that_is_none_stays_with_its_run() -> None:
     x, y = random_batch(12, 4, 2, seed=0, dtype=torch.float32)
     both = torch.stack([x, x])
     both[0, 0, 0] = torch.nan
-    found = stacked_loss(both, StackedPairs.of(torch.stack([y, y]), torch.float32), [LossSpec()] * 2)
-    assert found.loss[0].isnan()
+    stacked = stacked_loss(both, StackedPairs.of(torch.stack([y, y]), torch.float32), [LossSpec()] * 2)
+    assert stacked.loss[0].isnan()
     alone = stacked_loss(x[None], StackedPairs.of(y[None], torch.float32), [LossSpec()])
-    assert torch.equal(found.gradient[1], alone.gradient[0])
+    assert torch.equal(stacked.gradient[1], alone.gradient[0])
 
 
 @pytest.mark.parametrize(

@@ -22,8 +22,8 @@ def operations_of_a_further_layer(runtime: dict[str, Any]) -> int:
 def test_a_plain_layers_operations_are_those_of_its_products() -> None:
     """Forward 2 N T (3dd + dd + 2 d 2d) + 2 (2 N T T d), three times over; the loss adds little."""
     forward = 2 * N * T * (3 * D * D + D * D + 2 * D * 2 * D) + 2 * (2 * N * T * T * D)
-    found = operations_of_a_further_layer({"implementation": "plain"})
-    assert found == pytest.approx(3 * forward, rel=0.01)
+    operations = operations_of_a_further_layer({"implementation": "plain"})
+    assert operations == pytest.approx(3 * forward, rel=0.01)
 
 
 def test_a_fast_layer_needs_fewer() -> None:

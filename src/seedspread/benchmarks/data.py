@@ -81,7 +81,8 @@ def _one_by_one(part: Split, steps: tuple[Step, ...]) -> Callable[[], Tensor]:
 def _pillow(step: Step, picture: Image.Image, rng: random.Random) -> Image.Image:
     if isinstance(step, RandomCrop):
         top, left = rng.randint(0, 2 * step.padding), rng.randint(0, 2 * step.padding)
-        return ImageOps.expand(picture, step.padding).crop((left, top, left + 32, top + 32))
+        window = (left, top, left + picture.width, top + picture.height)
+        return ImageOps.expand(picture, step.padding).crop(window)
     if isinstance(step, HorizontalFlip):
         return ImageOps.mirror(picture) if rng.random() < step.p else picture
     if isinstance(step, RandomRotation):
@@ -89,8 +90,9 @@ def _pillow(step: Step, picture: Image.Image, rng: random.Random) -> Image.Image
     if isinstance(step, RandomErasing):
         if rng.random() < step.p:
             picture = picture.copy()
-            top, left = rng.randint(0, 16), rng.randint(0, 16)
-            picture.paste((0, 0, 0), (left, top, left + 14, top + 14))
+            side = int((sum(step.scale) / 2 * picture.width * picture.height) ** 0.5)
+            top, left = rng.randint(0, picture.height - side), rng.randint(0, picture.width - side)
+            picture.paste((0, 0, 0), (left, top, left + side, top + side))
         return picture
     return _pillow_jitter(step, picture, rng)
 
@@ -111,15 +113,16 @@ def _pillow_jitter(step: ColorJitter, picture: Image.Image, rng: random.Random) 
 def _kornia(part: Split, steps: tuple[Step, ...]) -> Callable[[], Tensor]:
     """kornia's augmentation modules, on a batch of floats."""
     modules = import_module("kornia.augmentation")
-    made = [_kornia_module(modules, step) for step in steps]
+    size = tuple(part.images.shape[-2:])
+    made = [_kornia_module(modules, step, size) for step in steps]
     made.append(modules.Normalize(torch.tensor(MEAN), torch.tensor(STD)))
     pipeline = torch.nn.Sequential(*made)
     return lambda: pipeline(part.images.to(torch.float32).div_(255))
 
 
-def _kornia_module(modules: Any, step: Step) -> Any:
+def _kornia_module(modules: Any, step: Step, size: tuple[int, ...]) -> Any:
     if isinstance(step, RandomCrop):
-        return modules.RandomCrop((32, 32), padding=step.padding)
+        return modules.RandomCrop(size, padding=step.padding)
     if isinstance(step, HorizontalFlip):
         return modules.RandomHorizontalFlip(p=step.p)
     if isinstance(step, RandomRotation):

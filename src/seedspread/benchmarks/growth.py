@@ -1,6 +1,7 @@
 """How time and memory of a stage-1 step grow with the batch, the depth, the tokens and the classes."""
 
 import json
+import math
 import subprocess
 import sys
 import time
@@ -30,7 +31,6 @@ AXES: dict[str, tuple[int, ...]] = {
     "classes": (2, 10, 100, 1000),
 }
 _DEFAULTS = {"batch": 256, "depth": 1, "tokens": 64, "classes": 10}
-_PATCH = {16: 8, 64: 4, 256: 2}
 
 
 def prepared(batch: int, depth: int, tokens: int, classes: int) -> Callable[[], None]:
@@ -38,7 +38,7 @@ def prepared(batch: int, depth: int, tokens: int, classes: int) -> Callable[[], 
     images = random_batch(batch)
     generator = torch.Generator().manual_seed(1)
     labels = torch.randint(0, classes, (batch,), generator=generator).repeat(2)
-    model = ModelConfig(depth=depth, patch_size=_PATCH[tokens])
+    model = ModelConfig(depth=depth, patch_size=ModelConfig().image_size // math.isqrt(tokens))
     return our_step(Batch(images.images, labels, images.index), model, {})
 
 

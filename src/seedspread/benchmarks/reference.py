@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from seedspread.config import ModelConfig
 from seedspread.errors import SeedspreadError
 from seedspread.objective.schedule import margin_schedule
 
@@ -37,13 +38,15 @@ def _load(path: Path) -> dict[str, Any]:
 def reference_step(
     folder: Path, images: Tensor, labels: Tensor, depth: int = 8, precision: str = "fp32"
 ) -> Callable[[], None]:
-    """A stage-1 step of the public code on `(2B, 3, 32, 32)` images (both views) and `(2B,)` labels."""
+    """A stage-1 step of the public code on `(2B, C, H, W)` images (both views) and `(2B,)` labels."""
     models, losses = _load(folder / "models" / "vit.py"), _load(folder / "losses.py")
+    paper = ModelConfig(depth=depth)
     options = SimpleNamespace(
-        patch_size=4, num_class=10, E=128, H=4, L=depth, num_patches=64, temp=0.15, one_forward=False
-    )
+        patch_size=paper.patch_size, num_class=10, E=paper.dim, H=paper.heads, L=depth,
+        num_patches=paper.tokens, temp=0.15, one_forward=False,
+    )  # fmt: skip
     model = models["ViT"](options)
-    margins = margin_schedule(0.4, 0.1, depth) if depth > 1 else [0.4]
+    margins = margin_schedule(0.4, 0.1, depth)
     criteria = [losses["SupMCon"](options, margin) for margin in margins]
     optimisers = [torch.optim.AdamW(layer.parameters(), lr=4e-3, weight_decay=1e-4) for layer in model.layers]
     first, second = images.chunk(2)

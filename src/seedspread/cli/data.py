@@ -11,7 +11,7 @@ from seedspread.errors import DataError, one_of, require_extra
 
 if TYPE_CHECKING:
     from seedspread.data.presence import Presence
-    from seedspread.data.verify import Verdict
+    from seedspread.data.verify import VerifyResult
 
 app = typer.Typer(help="List, fetch, check and show the datasets.", no_args_is_help=True)
 
@@ -31,10 +31,10 @@ def _group() -> None:
 @app.command("list")
 def list_datasets(data_dir: DataDir = None, json: Json = False) -> None:
     """Show which datasets are present, where, and how large they are."""
-    from seedspread.data.catalogue import SOURCES
     from seedspread.data.presence import presence
+    from seedspread.datasets import DATASETS
 
-    datasets = [presence(source, data_dir) for source in SOURCES.values()]
+    datasets = [presence(source, data_dir) for source in DATASETS.values()]
     if json:
         say_json([asdict(one) for one in datasets])
         return
@@ -48,12 +48,12 @@ def fetch(
     data_dir: DataDir = None,
 ) -> None:
     """Download a dataset from its official address; checked, and written whole or not at all."""
-    from seedspread.data.catalogue import source_named
     from seedspread.data.fetch import download_progress, is_complete
     from seedspread.data.fetch import fetch as download
     from seedspread.data.files import data_folder
+    from seedspread.datasets import dataset_info
 
-    source = source_named(name)
+    source = dataset_info(name)
     if is_complete(source, data_folder(data_dir)):
         say(f"{source.name}: already there, whole and official")
         return
@@ -70,12 +70,12 @@ def check(
     json: Json = False,
 ) -> None:
     """Compare content with the official one; exit 1 unless all of it is right."""
-    from seedspread.data.catalogue import SOURCES, source_named
     from seedspread.data.presence import presence
     from seedspread.data.verify import verify
+    from seedspread.datasets import DATASETS, dataset_info
 
-    chosen = [source_named(name) for name in names or []]
-    chosen = chosen or [source for source in SOURCES.values() if presence(source, data_dir).found]
+    chosen = [dataset_info(name) for name in names or []]
+    chosen = chosen or [source for source in DATASETS.values() if presence(source, data_dir).found]
     verdicts = [verify(source, data_dir) for source in chosen]
     if json:
         say_json([asdict(verdict) for verdict in verdicts])
@@ -100,18 +100,18 @@ def show(
 ) -> None:
     """Draw a contact sheet: an image of each class beside its augmented views."""
     from seedspread.config import PIPELINES, DataConfig
-    from seedspread.data.catalogue import source_named
-    from seedspread.data.dataset import load, pipeline
+    from seedspread.data.dataset import load
     from seedspread.data.show import contact_sheet
+    from seedspread.datasets import dataset_info
 
-    source = source_named(name)
+    source = dataset_info(name)
     try:
         one_of("--augment", source.augment if augment is None else augment, PIPELINES)
     except ValueError as error:
         raise DataError(str(error)) from error
     config = DataConfig(name=name, augment=augment, allow_partial=allow_partial)
     dataset = load(config, data_dir)
-    contact_sheet(dataset, pipeline(config), augment or source.augment, out, seed=seed)
+    contact_sheet(dataset, config.pipeline, augment or source.augment, out, seed=seed)
     say(f"{dataset.title}: contact sheet written to {out}")
 
 
@@ -125,7 +125,7 @@ def _presence_line(one: "Presence") -> str:
     return f"{one.name:<21} {state:<13} {one.bytes / 1e6:8.1f} MB  {one.folder}"
 
 
-def _verdict_line(verdict: "Verdict") -> str:
+def _verdict_line(verdict: "VerifyResult") -> str:
     if verdict.state == "wrong":
         return f"{verdict.name}: wrong: {verdict.note}"
     note = f" ({verdict.note})" if verdict.note else ""

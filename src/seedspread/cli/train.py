@@ -11,7 +11,7 @@ from seedspread.errors import require_extra
 
 if TYPE_CHECKING:
     from seedspread.training.diagnose import Diagnosis
-    from seedspread.training.outcome import RunResult
+    from seedspread.training.result import RunResult
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 

@@ -13,8 +13,8 @@ import pooch
 import requests
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-from seedspread.data.catalogue import DataFile, DatasetInfo, Download
-from seedspread.data.files import MAX_BYTES, data_folder, look, md5, read_unpacked
+from seedspread.data.files import MAX_BYTES, data_folder, md5, read_file, read_unpacked
+from seedspread.datasets import DataFile, DatasetInfo, Download
 from seedspread.errors import DataError
 from seedspread.render.terminal import Terminal
 
@@ -23,33 +23,31 @@ _TIMEOUT = 30  # seconds without a byte
 _MAX_MEMBERS = 100
 
 
-def is_complete(source: DatasetInfo, folder: Path) -> bool:
+def is_complete(info: DatasetInfo, folder: Path) -> bool:
     """Whether every file is there with its official content."""
     try:
-        return all(look(source, file, folder).is_official for file in source.files)
+        return all(read_file(info, file, folder).is_official for file in info.files)
     except DataError:  # a file that cannot be read is one to fetch again
         return False
 
 
-def fetch(source: DatasetInfo, data_dir: Path | None = None, progress: Progress | None = None) -> Path:
+def fetch(info: DatasetInfo, data_dir: Path | None = None, progress: Progress | None = None) -> Path:
     """Downloads what a dataset consists of into the data folder and returns the dataset's folder.
 
     Everything is downloaded, unpacked and checked in a staging folder first and then moved into place, so
     that a failure leaves the folder as it was.
     """
     folder = data_folder(data_dir)
-    target = folder / source.folder
-    if not source.downloads:
-        raise DataError(f"{source.name} is part of the package: there is nothing to fetch; install it anew")
+    target = folder / info.folder
+    if not info.downloads:
+        raise DataError(f"{info.name} is part of the package: there is nothing to fetch; install it anew")
     pooch.get_logger().setLevel("WARNING")
     try:
         target.mkdir(parents=True, exist_ok=True)
         # Inside the target, which may be a link to another disk: a move must stay on one.
         with tempfile.TemporaryDirectory(prefix=".fetch-", dir=target) as staging:
             ready = [
-                path
-                for download in source.downloads
-                for path in _get(download, source, Path(staging), progress)
+                path for download in info.downloads for path in _get(download, info, Path(staging), progress)
             ]
             for path in ready:
                 path.chmod(0o644)
@@ -58,7 +56,7 @@ def fetch(source: DatasetInfo, data_dir: Path | None = None, progress: Progress 
                 other = path.name.removesuffix(".gz") if path.suffix == ".gz" else path.name + ".gz"
                 (target / other).unlink(missing_ok=True)
     except OSError as error:
-        raise DataError(_explain(error, source, folder)) from error
+        raise DataError(_explain(error, info, folder)) from error
     return target
 
 
@@ -73,7 +71,7 @@ def download_progress() -> Progress:
     )
 
 
-def _get(download: Download, source: DatasetInfo, staging: Path, progress: Progress | None) -> list[Path]:
+def _get(download: Download, info: DatasetInfo, staging: Path, progress: Progress | None) -> list[Path]:
     """Downloads one file into `staging`; returns the dataset's files that came of it."""
     name = download.url.rsplit("/", 1)[-1]
     downloader = pooch.HTTPDownloader(
@@ -84,16 +82,16 @@ def _get(download: Download, source: DatasetInfo, staging: Path, progress: Progr
     except requests.RequestException as error:
         raise DataError(
             f"{download.url} could not be downloaded ({type(error).__name__}); nothing was kept: check the "
-            f"connection and run it again: seedspread data fetch {source.name}"
+            f"connection and run it again: seedspread data fetch {info.name}"
         ) from error
     except ValueError as error:  # pooch's word for a wrong checksum
         raise DataError(
             f"{download.url} came with another checksum than the official one ({download.md5}); nothing was "
-            f"kept: run it again: seedspread data fetch {source.name}"
+            f"kept: run it again: seedspread data fetch {info.name}"
         ) from error
     path = staging / name
     if name.endswith(".tar.gz"):
-        return unpack(path, source.files, staging)
+        return unpack(path, info.files, staging)
     return [path]
 
 
@@ -141,11 +139,11 @@ def _check_member(archive: Path, member: tarfile.TarInfo, count: int) -> None:
     raise DataError(f"{archive.name} holds {problem} ({member.name!r}): not the official archive")
 
 
-def _explain(error: OSError, source: DatasetInfo, folder: Path) -> str:
+def _explain(error: OSError, info: DatasetInfo, folder: Path) -> str:
     if error.errno == errno.ENOSPC:
-        need = sum(file.size for file in source.files) + 1e6 * sum(d.megabytes for d in source.downloads)
+        need = sum(file.size for file in info.files) + 1e6 * sum(d.megabytes for d in info.downloads)
         return (
-            f"no space left in {folder}: {source.name} needs about {need / 1e6:,.0f} MB while it is fetched; "
+            f"no space left in {folder}: {info.name} needs about {need / 1e6:,.0f} MB while it is fetched; "
             "nothing was kept: make room, or name another folder with --data-dir"
         )
     return f"cannot write to {folder}: {error.strerror}; name another folder with --data-dir"

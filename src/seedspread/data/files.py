@@ -6,11 +6,12 @@ import os
 import zlib
 from dataclasses import dataclass
 from functools import cache
+from itertools import combinations
 from pathlib import Path
 
 import platformdirs
 
-from seedspread.data.catalogue import DataFile, DatasetInfo
+from seedspread.datasets import DataFile, DatasetInfo
 from seedspread.errors import DataError
 
 # No official file is larger when unpacked; more than this is not one of them.
@@ -28,9 +29,9 @@ def data_folder(data_dir: Path | None = None) -> Path:
     return platformdirs.user_cache_path("seedspread") / "data"
 
 
-def find(source: DatasetInfo, file: DataFile, folder: Path) -> Path | None:
+def find_file(info: DatasetInfo, file: DataFile, folder: Path) -> Path | None:
     """The file, packed or not, in the data folder or where else the dataset may be found."""
-    for place in (folder / source.folder, *map(Path, source.elsewhere)):
+    for place in (folder / info.folder, *map(Path, info.elsewhere)):
         for name in (file.name, file.name + ".gz"):
             try:
                 if (place / name).is_file():
@@ -59,17 +60,17 @@ def md5(content: bytes) -> str:
 
 
 @dataclass(frozen=True)
-class Found:
-    """A file of a dataset as it was found.
+class LocalFile:
+    """A file of a dataset as it is on this machine.
 
     Attributes:
-        file: what it should be.
+        expected: what it should be.
         path: where it is, None if it is nowhere.
         content: its unpacked content; empty if there is none.
         md5: of that content.
     """
 
-    file: DataFile
+    expected: DataFile
     path: Path | None
     content: bytes
     md5: str
@@ -77,46 +78,43 @@ class Found:
     @property
     def is_official(self) -> bool:
         """Whether it has the official content."""
-        return self.md5 == self.file.md5
+        return self.md5 == self.expected.md5
 
 
-def look(source: DatasetInfo, file: DataFile, folder: Path) -> Found:
+def read_file(info: DatasetInfo, file: DataFile, folder: Path) -> LocalFile:
     """Reads a file, wherever it is."""
-    path = find(source, file, folder)
+    path = find_file(info, file, folder)
     if path is None:
-        return Found(file, None, b"", "")
+        return LocalFile(file, None, b"", "")
     content = read_unpacked(path)
-    return Found(file, path, content, md5(content))
+    return LocalFile(file, path, content, md5(content))
 
 
-def check_not_swapped(found: list[Found], source: DatasetInfo) -> None:
-    """Raises `DataError` if a file has another's content, official or as found."""
-    for one in found:
-        for other in source.files:
-            if one.md5 == other.md5 and other is not one.file:
+def check_not_swapped(files: list[LocalFile], info: DatasetInfo) -> None:
+    """Raises `DataError` if a file has another's content, official or as it is here."""
+    present = [file for file in files if file.path is not None]
+    for file in present:
+        for official in info.files:
+            if file.md5 == official.md5 and official is not file.expected:
                 raise DataError(
-                    f"{one.path} holds the content of {other.name}: the files were swapped; "
-                    f"rename them, or fetch them anew with: seedspread data fetch {source.name}"
+                    f"{file.path} holds the content of {official.name}: the files were swapped; "
+                    f"rename them, or fetch them anew with: seedspread data fetch {info.name}"
                 )
-    present = [one for one in found if one.path is not None]
-    for i, one in enumerate(present):
-        for other_found in present[:i]:
-            if one.md5 == other_found.md5:
-                raise DataError(
-                    f"{one.path} and {other_found.path} have the same content: one of them is wrong"
-                )
+    for file, other in combinations(present, 2):
+        if file.md5 == other.md5:
+            raise DataError(f"{other.path} and {file.path} have the same content: one of them is wrong")
 
 
 @cache
-def official_fingerprint(source: DatasetInfo) -> str:
+def official_fingerprint(info: DatasetInfo) -> str:
     """A short name of the whole official content, from its checksums: known without having it."""
-    text = "\n".join([source.name, *(file.md5 for file in source.files)])
+    text = "\n".join([info.name, *(file.md5 for file in info.files)])
     return f"official-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
-def partial_fingerprint(source: DatasetInfo, *content: bytes) -> str:
+def partial_fingerprint(info: DatasetInfo, *content: bytes) -> str:
     """A short name of content that is not the whole official one, from the images and labels themselves."""
-    digest = hashlib.sha256(source.name.encode())
-    for one in content:
-        digest.update(len(one).to_bytes(8, "little") + one)
+    digest = hashlib.sha256(info.name.encode())
+    for piece in content:
+        digest.update(len(piece).to_bytes(8, "little") + piece)
     return f"partial-{digest.hexdigest()[:16]}"

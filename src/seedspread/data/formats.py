@@ -15,7 +15,7 @@ import scipy.io
 import torch
 from numpy.typing import NDArray
 
-from seedspread.data.catalogue import DatasetInfo
+from seedspread.datasets import DatasetInfo
 
 Images = NDArray[np.uint8]
 Labels = NDArray[np.int64]
@@ -29,28 +29,28 @@ class FormatError(Exception):
     place = 0
 
 
-def read_cifar(contents: Sequence[bytes], source: DatasetInfo, labels: str) -> tuple[Images, Labels]:
+def read_cifar(contents: Sequence[bytes], info: DatasetInfo, labels: str) -> tuple[Images, Labels]:
     """CIFAR's binary version: a label byte, or a coarse and a fine one, then all red, green and blue."""
-    if not source.coarse_classes:
-        return _cifar(contents[0], source, 1, label_at=0, classes=len(source.classes))
+    if not info.coarse_classes:
+        return _cifar(contents[0], info, 1, label_at=0, classes=len(info.classes))
     coarse = labels == "coarse"
-    count = len(source.coarse_classes if coarse else source.classes)
-    return _cifar(contents[0], source, 2, label_at=0 if coarse else 1, classes=count)
+    count = len(info.coarse_classes if coarse else info.classes)
+    return _cifar(contents[0], info, 2, label_at=0 if coarse else 1, classes=count)
 
 
 def _cifar(
-    content: bytes, source: DatasetInfo, label_bytes: int, label_at: int, classes: int
+    content: bytes, info: DatasetInfo, label_bytes: int, label_at: int, classes: int
 ) -> tuple[Images, Labels]:
-    record = label_bytes + source.channels * source.stored_size**2
+    record = label_bytes + info.channels * info.stored_size**2
     if not content or len(content) % record:
         raise FormatError(f"it ends in the middle of an image ({len(content):,} bytes, {record:,} per image)")
     rows = np.frombuffer(content, dtype=np.uint8).reshape(-1, record)
     labels = rows[:, label_at].astype(np.int64)
     _check_range(labels, classes)
-    return rows[:, label_bytes:].reshape(-1, source.channels, source.stored_size, source.stored_size), labels
+    return rows[:, label_bytes:].reshape(-1, info.channels, info.stored_size, info.stored_size), labels
 
 
-def read_svhn(contents: Sequence[bytes], source: DatasetInfo, labels: str) -> tuple[Images, Labels]:
+def read_svhn(contents: Sequence[bytes], info: DatasetInfo, labels: str) -> tuple[Images, Labels]:
     """SVHN's cropped digits: X of shape (H, W, 3, N), y of 1 to 10, where 10 stands for the digit 0."""
     try:
         fields = scipy.io.loadmat(io.BytesIO(contents[0]), variable_names=["X", "y"])
@@ -59,7 +59,7 @@ def read_svhn(contents: Sequence[bytes], source: DatasetInfo, labels: str) -> tu
         whole = bool((numbers == digits).all())
     except Exception as error:  # scipy raises many kinds for a damaged file
         raise FormatError(f"it is not a readable MATLAB file with X and y ({error})") from error
-    shape = (source.stored_size, source.stored_size, source.channels)
+    shape = (info.stored_size, info.stored_size, info.channels)
     if pixels.ndim != 4 or pixels.shape[:3] != shape or pixels.dtype != np.uint8:
         expected = ", ".join(map(str, shape))
         raise FormatError(f"X is {pixels.dtype} of shape {pixels.shape}, not uint8 of ({expected}, N)")
@@ -73,22 +73,22 @@ def read_svhn(contents: Sequence[bytes], source: DatasetInfo, labels: str) -> tu
     return np.ascontiguousarray(pixels.transpose(3, 2, 0, 1)), numbers
 
 
-def read_idx(contents: Sequence[bytes], source: DatasetInfo, labels: str) -> tuple[Images, Labels]:
+def read_idx(contents: Sequence[bytes], info: DatasetInfo, labels: str) -> tuple[Images, Labels]:
     """Fashion-MNIST: grey images and labels, a file each; as large, and with as many channels, as wanted."""
     grey = _idx(contents[0], _IDX_IMAGES, dimensions=3)
-    size = source.stored_size
+    size = info.stored_size
     if grey.shape[1:] != (size, size):
         raise FormatError(f"its images are {grey.shape[1]} x {grey.shape[2]}, not {size} x {size}")
     try:
         numbers = _idx(contents[1], _IDX_LABELS, dimensions=1).astype(np.int64)
-        _check_range(numbers, len(source.classes))
+        _check_range(numbers, len(info.classes))
         if len(numbers) != len(grey):
             raise FormatError(f"it has {len(numbers):,} labels for {len(grey):,} images")
     except FormatError as error:
         error.place = 1
         raise
-    wanted = grey if source.image_size == size else enlarge(grey, source.image_size)
-    return wanted[:, None].repeat(source.channels, axis=1), numbers
+    resized = grey if info.image_size == size else enlarge(grey, info.image_size)
+    return resized[:, None].repeat(info.channels, axis=1), numbers
 
 
 def enlarge(grey: Images, size: int) -> Images:
@@ -114,9 +114,9 @@ def _idx(content: bytes, magic: int, dimensions: int) -> Images:
     header = 4 * (1 + dimensions)
     if len(content) < header:
         raise FormatError(f"it is cut short ({len(content):,} bytes)")
-    found, *shape = struct.unpack(f">{1 + dimensions}I", content[:header])
-    if found != magic:
-        raise FormatError(f"it begins with {found:#x}, not with {magic:#x}: another kind of file")
+    begins_with, *shape = struct.unpack(f">{1 + dimensions}I", content[:header])
+    if begins_with != magic:
+        raise FormatError(f"it begins with {begins_with:#x}, not with {magic:#x}: another kind of file")
     expected = header + math.prod(shape)
     if len(content) != expected:
         raise FormatError(f"it has {len(content):,} bytes; its header promises {expected:,}")

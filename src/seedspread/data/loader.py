@@ -27,7 +27,7 @@ class Batch:
     Attributes:
         images: `(views * B, C, H, W)` float32, normalised; all first views, then all second views.
         labels: `(views * B,)`.
-        index: `(B,)`, where the images stand in the part.
+        index: `(B,)`, where the images stand in the split.
     """
 
     images: Tensor
@@ -40,18 +40,18 @@ class Loader:
     """The batches of every epoch, each a function of the seeds and the epoch alone.
 
     Attributes:
-        part: the images, on the device on which batches are wanted.
+        split: the images, on the device on which batches are wanted.
         steps: the augmentation; none for validation and test.
         mean: per channel.
         std: per channel.
         batch_size: images per batch; the last one may be smaller.
         views: augmented views per image.
-        order: `shuffled`, `balanced` (see `epoch_order`) or `given`, as the part has them.
+        order: `shuffled`, `balanced` (see `epoch_order`) or `given`, as the split has them.
         order_seed: decides the order.
         augment_seed: decides the augmentation.
     """
 
-    part: Split
+    split: Split
     steps: Sequence[Step]
     mean: tuple[float, ...]
     std: tuple[float, ...]
@@ -62,30 +62,30 @@ class Loader:
     augment_seed: int = 0
 
     def __len__(self) -> int:
-        return math.ceil(len(self.part) / self.batch_size)
+        return math.ceil(len(self.split) / self.batch_size)
 
     def indices(self, epoch: int, start: int = 0) -> Sequence[Tensor]:
-        """Where the images of each batch of an epoch stand in the part, from batch `start` on; on the CPU."""
-        labels = self.part.labels.cpu().numpy()
-        order = torch.from_numpy(epoch_order(labels, self.order, self.order_seed, epoch))
-        return torch.split(order, self.batch_size)[start:]
+        """Where the images of an epoch's batches stand in the split, from batch `start` on; on the CPU."""
+        labels = self.split.labels.cpu().numpy()
+        index = torch.from_numpy(epoch_order(labels, self.order, self.order_seed, epoch))
+        return torch.split(index, self.batch_size)[start:]
 
     def epoch(self, epoch: int, start: int = 0) -> Iterator[Batch]:
         """The batches of one epoch, from number `start` on."""
-        ids = self.part.ids.cpu()
+        ids = self.split.ids.cpu()
         rows = int(ids.max()) + 1
-        drawn = [draws(self.steps, self.augment_seed, epoch, view, rows) for view in range(self.views)]
+        by_view = [draws(self.steps, self.augment_seed, epoch, view, rows) for view in range(self.views)]
         for index in self.indices(epoch, start):
-            yield self._batch(index, [one[ids[index]] for one in drawn])
+            yield self._batch(index, [uniform[ids[index]] for uniform in by_view])
 
-    def _batch(self, index: Tensor, uniform: list[Tensor]) -> Batch:
-        here = index.to(self.part.images.device)
-        originals = self.part.images.index_select(0, here)
-        views = torch.cat([augment(originals, self.steps, one) for one in uniform])
+    def _batch(self, index: Tensor, uniforms: list[Tensor]) -> Batch:
+        index = index.to(self.split.images.device)
+        originals = self.split.images.index_select(0, index)
+        views = torch.cat([augment(originals, self.steps, uniform) for uniform in uniforms])
         return Batch(
             images=pixels.normalize(views, self.mean, self.std),
-            labels=self.part.labels[here].repeat(self.views),
-            index=here,
+            labels=self.split.labels[index].repeat(self.views),
+            index=index,
         )
 
 
@@ -94,7 +94,7 @@ def epoch_order(labels: NDArray[np.int64], order: str, seed: int, epoch: int) ->
 
     `shuffled` is a permutation. `balanced` shuffles each class and spreads it evenly over the epoch, so that
     batches hold the classes nearly in proportion; with classes of one size every full batch has the same
-    number of positive pairs. `given` is as the part has them.
+    number of positive pairs. `given` is as the split has them.
     """
     one_of("order", order, ("shuffled", "balanced", "given"))
     rng = stream(_ORDER_STREAM, seed, epoch)

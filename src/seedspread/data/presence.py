@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from seedspread.data.catalogue import DatasetInfo
-from seedspread.data.files import data_folder, find
+from seedspread.data.files import data_folder, find_file
+from seedspread.datasets import DatasetInfo
 
 
 @dataclass(frozen=True)
@@ -32,19 +32,19 @@ class Presence:
     bytes: int
 
 
-def presence(source: DatasetInfo, data_dir: Path | None = None) -> Presence:
+def presence(info: DatasetInfo, data_dir: Path | None = None) -> Presence:
     """Looks for a dataset's files."""
     folder = data_folder(data_dir)
-    there = {file: path for file in source.files if (path := find(source, file, folder))}
-    paths = list(there.values())
-    short = [f for f, path in there.items() if path.suffix != ".gz" and path.stat().st_size < f.size]
+    path_of = {file: path for file in info.files if (path := find_file(info, file, folder))}
+    paths = list(path_of.values())
+    short = [f for f, path in path_of.items() if path.suffix != ".gz" and path.stat().st_size < f.size]
     return Presence(
-        name=source.name,
-        title=source.title,
-        folder=str(paths[0].parent if paths else folder / source.folder),
+        name=info.name,
+        title=info.title,
+        folder=str(paths[0].parent if paths else folder / info.folder),
         found=len(paths),
         short=len(short),
         packed=sum(path.suffix == ".gz" for path in paths),
-        expected=len(source.files),
+        expected=len(info.files),
         bytes=sum(path.stat().st_size for path in paths),
     )

@@ -4,13 +4,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from seedspread.data.catalogue import DatasetInfo
 from seedspread.data.dataset import read_official
+from seedspread.datasets import DatasetInfo
 from seedspread.errors import DataError
 
 
 @dataclass(frozen=True)
-class Verdict:
+class VerifyResult:
     """What a look at the content has shown.
 
     Attributes:
@@ -30,14 +30,14 @@ class Verdict:
     fingerprint: str
 
 
-def verify(source: DatasetInfo, data_dir: Path | None = None) -> Verdict:
+def verify(info: DatasetInfo, data_dir: Path | None = None) -> VerifyResult:
     """Reads a dataset's files and compares their content with the official one."""
     try:
-        official = read_official(source, data_dir=data_dir)
+        official = read_official(info, data_dir=data_dir)
     except DataError as error:
-        return Verdict(source.name, "wrong", str(error), 0, 0, "")
-    return Verdict(
-        name=source.name,
+        return VerifyResult(info.name, "wrong", str(error), 0, 0, "")
+    return VerifyResult(
+        name=info.name,
         state="partial" if official.missing else "whole",
         note="; ".join(official.missing),
         train=len(official.train),

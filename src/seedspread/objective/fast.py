@@ -6,8 +6,8 @@ the loss by the modified similarity of the ordered pair (u, v) is
     w_u (p_uv - M_uv / |P_u|) / (n tau),      w_u = 1 (mean), |P_u| (sum), 0 (no positive)
 
 and by the similarity itself that times the slope of the margin there (0 where a clamp has saturated).
-Both orders of a pair share one similarity, so each is computed once: a tile holds a block of anchors
-against itself and all later anchors, and serves the rows and, mirrored, the columns. The first pass adds
+Both orders of a pair share one similarity, so each is computed once: a tile holds some anchors against
+themselves and all later anchors, and serves the rows and, mirrored, the columns. The first pass adds
 up each anchor's denominator, the second turns a tile into derivatives and multiplies it out.
 
 The batch is sorted by label first: a tile's positives then lie in its first few columns, and the
@@ -26,7 +26,7 @@ from seedspread.objective.pairs import LabelGroups, PairCollector
 from seedspread.objective.spec import LossSpec
 
 # Anchors per tile: at N = 1024 a tile then stays in a CPU's cache; thinner ones make slow products.
-BLOCK = 256
+TILE_ROWS = 256
 # Tiles are kept between the passes while the N x N matrix would have at most this many numbers.
 KEEP = 2**24
 
@@ -39,12 +39,12 @@ def fast_loss(
     collector: PairCollector | None = None,
 ) -> Tensor:
     """The loss of `(N, d)` unit vectors; one anchor at least must have a positive."""
-    rows = block_size or BLOCK
+    rows = block_size or TILE_ROWS
     if torch.is_grad_enabled() and z.requires_grad:
         loss, _ = _ClosedForm.apply(z, groups, spec, rows, collector)  # type: ignore[no-untyped-call]
         return loss  # type: ignore[no-any-return]
     anchors = _Anchors(z, groups, spec)
-    for tile in _tiles(z[groups.order], groups, spec, rows, collector):
+    for tile in _tiles(z[groups.permutation], groups, spec, rows, collector):
         anchors.accumulate(tile)
     return anchors.loss()
 
@@ -54,7 +54,7 @@ class _ClosedForm(torch.autograd.Function):
     def forward(
         z: Tensor, groups: LabelGroups, spec: LossSpec, rows: int, collector: PairCollector | None
     ) -> tuple[Tensor, Tensor]:
-        ordered = z[groups.order]
+        ordered = z[groups.permutation]
         anchors = _Anchors(z, groups, spec)
         kept = []
         for tile in _tiles(ordered, groups, spec, rows, collector):
@@ -62,7 +62,7 @@ class _ClosedForm(torch.autograd.Function):
             if len(z) ** 2 <= KEEP:
                 kept.append(tile)
         gradient = anchors.gradient(kept or _tiles(ordered, groups, spec, rows), ordered)
-        return anchors.loss(), torch.empty_like(z).index_copy_(0, groups.order, gradient)
+        return anchors.loss(), torch.empty_like(z).index_copy_(0, groups.permutation, gradient)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
@@ -127,12 +127,12 @@ def _tiles(
     rows: int,
     collector: PairCollector | None = None,
 ) -> Iterator[_Tile]:
-    for block, span in groups.blocks(rows):
-        s = z[block] @ z[block.start :].T
-        mask = groups.positive_mask(block, slice(block.start, span.stop))
+    for anchors, span in groups.tiles(rows):
+        s = z[anchors] @ z[anchors.start :].T
+        mask = groups.positive_mask(anchors, slice(anchors.start, span.stop))
         near = s[:, : mask.shape[1]]  # a view
         if collector is not None:
-            own = block.stop - block.start
+            own = anchors.stop - anchors.start
             collector.add(near[:, :own], mask[:, :own])
             collector.add(near[:, own:], mask[:, own:], times=2)
         positive = mask.to(s.dtype)
@@ -146,11 +146,11 @@ def _tiles(
         logits = s.sub_(margin.max_similarity).mul_(1 / spec.temperature)
         # exp of it is 0, as of -inf, but 0 times it is 0 and it may be the maximum of its row
         logits.diagonal().fill_(torch.finfo(s.dtype).min / 2)
-        yield _Tile(block.start, block.stop, logits, positive, slope)
+        yield _Tile(anchors.start, anchors.stop, logits, positive, slope)
 
 
 class _Anchors:
-    """What is known of every anchor, in sorted order: first its denominator, then its gradient."""
+    """Sums over the pairs of every anchor, in sorted order: first its denominator, then its gradient."""
 
     def __init__(self, like: Tensor, groups: LabelGroups, spec: LossSpec) -> None:
         positives = groups.positives.to(like.dtype)
@@ -161,7 +161,7 @@ class _Anchors:
         self.positive_sum = torch.zeros_like(positives)  # sum_{v in P_u} b_uv
         self.log_total = torch.full_like(positives, -torch.inf)  # log sum_{k != u} exp b_uk
         self.top = self.log_total.clone()  # max_{k != u} b_uk, and where it is: in direct mode only
-        self.top_at = torch.zeros_like(groups.order)
+        self.top_at = torch.zeros_like(groups.permutation)
         self.top_slope = torch.ones_like(positives)
 
     def accumulate(self, tile: _Tile) -> None:
@@ -188,10 +188,10 @@ class _Anchors:
             self.top[rows] = torch.where(higher, values, self.top[rows])
             self.top_at[rows] = torch.where(higher, at + offset, self.top_at[rows])
             if slope is not None:
-                known = torch.ones_like(logits)
-                known[:, : slope.shape[1]] = slope
-                there = known.gather(dim, at.unsqueeze(dim)).squeeze(dim)
-                self.top_slope[rows] = torch.where(higher, there, self.top_slope[rows])
+                slopes = torch.ones_like(logits)
+                slopes[:, : slope.shape[1]] = slope
+                slope_at_top = slopes.gather(dim, at.unsqueeze(dim)).squeeze(dim)
+                self.top_slope[rows] = torch.where(higher, slope_at_top, self.top_slope[rows])
 
     def loss(self) -> Tensor:
         """The loss, once every tile has been met."""

@@ -21,12 +21,12 @@ def rates_from_histograms(histograms: ArrayLike, margin: float) -> NDArray[np.fl
     # Rounded, because 2000 * 0.4 / 2 must be 400 bins and not 399.9999.
     above = min(max(round(margin * bins / 2, 6), 0.0), float(bins))
     whole = math.floor(above)
-    found = counts[..., bins - whole :].sum(axis=-1)
+    cut = counts[..., bins - whole :].sum(axis=-1)
     if whole < bins:
-        found = found + (above - whole) * counts[..., bins - whole - 1]
+        cut = cut + (above - whole) * counts[..., bins - whole - 1]
     total = counts.sum(axis=-1)
     rates: NDArray[np.float64] = np.divide(
-        found, total, out=np.full(np.shape(total), math.nan), where=total > 0
+        cut, total, out=np.full(np.shape(total), math.nan), where=total > 0
     )
     return rates
 

@@ -39,7 +39,7 @@ class SupConLoss(nn.Module):
         on_no_positives: what a batch in which no anchor has a positive does: `raise` a `ValueError`
             or give `zero`.
         check_finite: refuse features that are not finite. This reads them once more.
-        block_size: anchors per block of `fast`; the default suits a CPU's cache.
+        block_size: anchors per tile of `fast`; the default suits a CPU's cache.
         margin_sharpness: beta of `soft_clamp`.
 
     Example:

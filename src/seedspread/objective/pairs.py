@@ -18,7 +18,7 @@ class LabelGroups:
     """A batch sorted by label, so that an anchor's positives stand side by side.
 
     Attributes:
-        order: `(N,)`, the permutation that sorts the batch.
+        permutation: `(N,)`, what sorts the batch.
         ids: `(N,)` int32, the class index of each sorted row.
         first: `(N,)`, where the class of each sorted row begins.
         end: `(N,)`, where it ends.
@@ -27,7 +27,7 @@ class LabelGroups:
         n_without_positive: the number of anchors that have no positive.
     """
 
-    order: Tensor
+    permutation: Tensor
     ids: Tensor
     first: Tensor
     end: Tensor
@@ -38,12 +38,12 @@ class LabelGroups:
     @classmethod
     def of(cls, labels: Tensor) -> "LabelGroups":
         """Sorts `(N,)` labels."""
-        ordered, order = labels.sort(stable=True)
+        ordered, permutation = labels.sort(stable=True)
         _, ids, counts = torch.unique_consecutive(ordered, return_inverse=True, return_counts=True)
         end = counts.cumsum(0)
         pairs, n_without_positive = torch.stack([(counts * (counts - 1)).sum(), (counts == 1).sum()]).tolist()
         return cls(
-            order=order,
+            permutation=permutation,
             ids=ids.to(torch.int32),  # narrower is faster to compare
             first=(end - counts)[ids],
             end=end[ids],
@@ -52,9 +52,9 @@ class LabelGroups:
             n_without_positive=n_without_positive,
         )
 
-    def blocks(self, rows: int) -> Iterator[tuple[slice, slice]]:
-        """Blocks of sorted anchors, each with the span of columns that holds all their positives."""
-        n = len(self.order)
+    def tiles(self, rows: int) -> Iterator[tuple[slice, slice]]:
+        """So many sorted anchors at a time, each with the span of columns that holds all their positives."""
+        n = len(self.permutation)
         begins = range(0, n, rows)
         ends = [min(begin + rows, n) for begin in begins]
         spans = torch.stack([self.first[list(begins)], self.end[[stop - 1 for stop in ends]]], dim=1).tolist()
@@ -62,7 +62,7 @@ class LabelGroups:
             yield slice(begin, stop), slice(left, right)
 
     def positive_mask(self, rows: slice, columns: slice) -> Tensor:
-        """`M` of the paper for a block: True where two different rows have one class."""
+        """`M` of the paper for a tile: True where two different rows have one class."""
         mask = self.ids[rows, None] == self.ids[None, columns]
         mask.diagonal(offset=rows.start - columns.start).fill_(False)
         return mask
@@ -112,7 +112,7 @@ class PairStatistics:
 
 
 class PairCollector:
-    """Adds up, block by block, what `PairStatistics` reports."""
+    """Adds up, tile by tile, what `PairStatistics` reports."""
 
     def __init__(self, margin: float, device: torch.device) -> None:
         self._margin = margin
@@ -128,10 +128,10 @@ class PairCollector:
         self._histogram += times * torch.bincount(bins, minlength=HISTOGRAM_BINS)
 
     def result(self, groups: LabelGroups) -> PairStatistics:
-        """The statistics of all blocks added so far."""
+        """The statistics of all tiles added so far."""
         return PairStatistics(
             margin=self._margin,
-            anchors=len(groups.order),
+            anchors=len(groups.permutation),
             positive_pairs=groups.pairs,
             anchors_without_positive=groups.n_without_positive,
             saturated_pairs=self._saturated,

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from seedspread.config import DataConfig, RunConfig
-from seedspread.data.catalogue import check_shape, source_named
 from seedspread.data.files import official_fingerprint
 from seedspread.data.presence import presence
+from seedspread.datasets import dataset_info
 from seedspread.errors import DataError, did_you_mean, require_extra
 from seedspread.identity import RUNNER, former_key, run_key
 from seedspread.metrics import SCORED
@@ -63,7 +63,7 @@ class CffRunner:
             config.setdefault(part, {})[field] = level
         try:
             checked = check(config)
-            check_shape(checked)
+            dataset_info(checked.data.name).check_shape(checked.model.image_shape)
             return checked
         except (ConfigError, DataError) as error:
             raise RunnerError(str(error)) from None
@@ -84,7 +84,7 @@ class CffRunner:
         """Training needs torch, and its images."""
         require_extra("train", "training")
         for data in {config.data.name: config.data for config in parameters}.values():
-            there = presence(source_named(data.name), data_dir)
+            there = presence(dataset_info(data.name), data_dir)
             if there.found == 0:
                 raise DataError(
                     f"{data.name} is not in {there.folder}; get it with: seedspread data fetch "
@@ -157,7 +157,7 @@ def _dataset(data: DataConfig) -> tuple[str, str, bool]:
 def fingerprint(dataset: tuple[str, str, bool], data_dir: Path | None) -> str:
     """The fingerprint of the data that a run will find: the official one unless they are there in part."""
     name, labels, allow_partial = dataset
-    source = source_named(name)
+    source = dataset_info(name)
     there = presence(source, data_dir)
     whole = there.found == there.expected and there.short == 0 and there.packed == 0
     if there.found == 0 or whole or not allow_partial:

@@ -44,14 +44,14 @@ class AdamW:
     @torch.no_grad()
     def step(self) -> None:
         """Moves every parameter that has a gradient."""
-        found = [i for i, parameter in enumerate(self.parameters) if parameter.grad is not None]
+        indices = [i for i, parameter in enumerate(self.parameters) if parameter.grad is not None]
         adamw(
-            [self.parameters[i] for i in found],
+            [self.parameters[i] for i in indices],
             [gradient for p in self.parameters if (gradient := p.grad) is not None],
-            [self._means[i] for i in found],
-            [self._squares[i] for i in found],
+            [self._means[i] for i in indices],
+            [self._squares[i] for i in indices],
             [],
-            [self._steps[i] for i in found],
+            [self._steps[i] for i in indices],
             fused=True,
             amsgrad=False,
             beta1=self.betas[0],

@@ -42,19 +42,20 @@ class AutogradTrainer:
 
     def _layer_local(self, batch: Batch, number: int, sums: EpochSums, update: bool) -> None:
         """Each layer on the detached output of the one before; one layer's graph is alive at a time."""
-        tokens, seen = batch.images, None
-        for layer, block in enumerate(self.model.vit.layers):
+        tokens, statistics = batch.images, None
+        for layer, module in enumerate(self.model.vit.layers):
             self.optimisers[layer].zero_grad()
             with self.model.autocast():
-                output = block(tokens)
-            loss, seen = self.model.losses[layer](output.mean(dim=1), batch.labels, return_statistics=True)
+                output = module(tokens)
+            pooled = output.mean(dim=1)
+            loss, statistics = self.model.losses[layer](pooled, batch.labels, return_statistics=True)
             loss.backward()
             tokens = output.detach()  # computed before the step
-            _add(sums, layer, number, loss, block, seen)
+            _add(sums, layer, number, loss, module, statistics)
             if update:
                 self.optimisers[layer].step()
-        if seen is not None:
-            sums.end_batch(seen.positive_pairs, seen.anchors)
+        if statistics is not None:
+            sums.end_batch(statistics.positive_pairs, statistics.anchors)
 
     def _together(self, batch: Batch, number: int, sums: EpochSums, update: bool) -> None:
         """One loss for all layers, gradients flowing through."""
@@ -63,11 +64,11 @@ class AutogradTrainer:
         with model.autocast():
             features = model.vit.features(batch.images, stop_gradient=False)
         if self._rule == "end_to_end":
-            seen = [
+            both = [
                 loss(layer, batch.labels, return_statistics=True)
                 for loss, layer in zip(model.losses, features, strict=True)
             ]
-            losses, statistics = [one for one, _ in seen], [one for _, one in seen]
+            losses, statistics = [loss for loss, _ in both], [seen for _, seen in both]
             total = torch.stack(losses).sum()
         else:
             total = nn.functional.cross_entropy(model.vit.head(features[-1]).float(), batch.labels)
@@ -77,8 +78,8 @@ class AutogradTrainer:
                 for layer, margin in zip(features, model.margins, strict=True)
             ]
         total.backward()  # type: ignore[no-untyped-call]
-        for layer, block in enumerate(model.vit.layers):
-            _add(sums, layer, number, losses[layer], block, statistics[layer])
+        for layer, module in enumerate(model.vit.layers):
+            _add(sums, layer, number, losses[layer], module, statistics[layer])
         if update:
             self.optimisers[0].step()
         sums.end_batch(statistics[0].positive_pairs, statistics[0].anchors)
@@ -98,9 +99,9 @@ class AutogradTrainer:
 
 
 def _add(
-    sums: EpochSums, layer: int, batch: int, loss: Tensor, block: nn.Module, seen: PairStatistics
+    sums: EpochSums, layer: int, batch: int, loss: Tensor, module: nn.Module, statistics: PairStatistics
 ) -> None:
-    gradients = [p.grad for p in block.parameters() if p.grad is not None]
+    gradients = [p.grad for p in module.parameters() if p.grad is not None]
     norm = nn.utils.get_total_norm(gradients)  # Eq. grad_norm, left on the device
-    rate = seen.saturated_pairs / max(seen.positive_pairs, 1)
-    sums.add_layer(layer, batch, loss.detach(), norm, rate, seen.histogram)
+    rate = statistics.saturated_pairs / max(statistics.positive_pairs, 1)
+    sums.add_layer(layer, batch, loss.detach(), norm, rate, statistics.histogram)

@@ -11,6 +11,9 @@ from torch import Tensor, nn
 from seedspread.runs.checkpoints import newest_checkpoint, write_checkpoint
 from seedspread.runs.folder import RunFolder
 
+# Parts of tensors' names that are called otherwise in checkpoints, which keep the words of the first edition.
+_STORED_NAMES = {".qkv.": ".into.", ".proj.": ".out."}
+
 
 @dataclass(frozen=True)
 class Checkpoint:
@@ -48,13 +51,20 @@ def read_newest(folder: RunFolder) -> Checkpoint | None:
 
 
 def module_tensors(prefix: str, module: nn.Module) -> dict[str, Tensor]:
-    """A module's weights, by name."""
-    return {f"{prefix}.{name}": tensor.clone() for name, tensor in module.state_dict().items()}
+    """Copies of a module's weights, by their names in checkpoints."""
+    return {f"{prefix}.{_stored_name(name)}": t.clone() for name, t in module.state_dict().items()}
 
 
 def load_module(prefix: str, module: nn.Module, tensors: dict[str, Tensor]) -> None:
     """Puts the weights back."""
-    module.load_state_dict(below(prefix, tensors))
+    names = {_stored_name(name): name for name in module.state_dict()}
+    module.load_state_dict({names[stored]: tensor for stored, tensor in below(prefix, tensors).items()})
+
+
+def _stored_name(name: str) -> str:
+    for word, stored in _STORED_NAMES.items():
+        name = name.replace(word, stored)
+    return name
 
 
 def below(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:

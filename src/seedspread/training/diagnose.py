@@ -10,7 +10,7 @@ from seedspread.objective.histogram import rate_from_histogram
 from seedspread.objective.schedule import layer_margins
 from seedspread.presets import read_config
 from seedspread.runs.folder import RunFolder
-from seedspread.training.outcome import RunResult
+from seedspread.training.result import RunResult
 
 
 @dataclass(frozen=True)

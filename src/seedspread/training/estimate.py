@@ -7,8 +7,8 @@ from typing import Any
 import torch
 
 from seedspread.config import RunConfig
-from seedspread.data.catalogue import source_named
 from seedspread.data.loader import Batch
+from seedspread.datasets import dataset_info
 from seedspread.model import ViT
 from seedspread.training.layerwise import LayerwiseModel
 from seedspread.training.records import EpochSums
@@ -23,16 +23,16 @@ _FORWARD = 1 / 3
 
 def seconds_per_run(configs: Iterable[RunConfig], threads: int) -> list[float]:
     """One estimate per config; configs of one shape are measured once."""
-    known: dict[tuple[Any, ...], float] = {}
+    measured: dict[tuple[Any, ...], float] = {}
     out = []
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
         for config in configs:
             shape = (config.model, config.training.rule, config.objective.margin_type, config.runtime)
-            if shape not in known:
-                known[shape] = _seconds_per_image(config)
-            out.append(known[shape] * _images(config))
+            if shape not in measured:
+                measured[shape] = _seconds_per_image(config)
+            out.append(measured[shape] * _images(config))
     finally:
         torch.set_num_threads(before)
     return out
@@ -40,10 +40,10 @@ def seconds_per_run(configs: Iterable[RunConfig], threads: int) -> list[float]:
 
 def _images(config: RunConfig) -> float:
     """How many images' worth of stage-1 work a run is."""
-    source = source_named(config.data.name)
-    training: float = source.train_size
+    info = dataset_info(config.data.name)
+    training: float = info.train_size
     if config.data.limit_per_class is not None:
-        training = min(training, config.data.limit_per_class * len(source.classes))
+        training = min(training, config.data.limit_per_class * len(info.classes))
     training *= 1 - config.data.validation_fraction
     passes = config.probe.epochs if config.probe.features == "augmented" else 1
     # Two views a step in stage 1 (that is what is measured); single views forward only in the probe.
@@ -54,7 +54,7 @@ def _images(config: RunConfig) -> float:
 def _seconds_per_image(config: RunConfig) -> float:
     device = choose_device(config.runtime.device)
     shape = config.model
-    classes = len(source_named(config.data.name).classes)
+    classes = len(dataset_info(config.data.name).classes)
     model = LayerwiseModel(config, ViT.from_config(shape, classes).to(device))
     generator = torch.Generator().manual_seed(0)
     images = torch.randn(model.views * _IMAGES, *shape.image_shape, generator=generator).to(device)

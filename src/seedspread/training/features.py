@@ -29,32 +29,26 @@ def validation_loss(model: LayerwiseModel, batch: Batch) -> Tensor:
 
 
 class Features:
-    """The frozen encoder's un-augmented features of each part, computed when first asked for."""
+    """The frozen encoder's un-augmented features of each split, computed when first asked for."""
 
     def __init__(self, model: LayerwiseModel, dataset: Dataset) -> None:
         self._model = model
         self._dataset = dataset
-        self._known: dict[str, Tensor] = {}
+        self._cache: dict[str, Tensor] = {}
 
-    def of(self, part: str) -> Tensor:
-        """`(P, N, d)` float32: the probed layers' features of the `train`, `validation` or `test` part."""
-        if part not in self._known:
-            images: Split = getattr(self._dataset, part)
-            loader = Loader(
-                images,
-                (),
-                self._dataset.source.mean,
-                self._dataset.source.std,
-                _EVALUATION_BATCH,
-                order="given",
-            )
-            seen = [self.encode(batch.images) for batch in loader.epoch(0)]
-            self._known[part] = torch.cat(seen, dim=1)
-        return self._known[part]
+    def of(self, split: str) -> Tensor:
+        """`(P, N, d)` float32: the probed layers' features of the `train`, `validation` or `test` split."""
+        if split not in self._cache:
+            images: Split = getattr(self._dataset, split)
+            info = self._dataset.info
+            loader = Loader(images, (), info.mean, info.std, _EVALUATION_BATCH, order="given")
+            batches = [self.encode(batch.images) for batch in loader.epoch(0)]
+            self._cache[split] = torch.cat(batches, dim=1)
+        return self._cache[split]
 
     def forget(self) -> None:
         """Lets the features go."""
-        self._known.clear()
+        self._cache.clear()
 
     @torch.no_grad()
     def encode(self, images: Tensor) -> Tensor:

@@ -8,15 +8,15 @@ from torch import Tensor
 from seedspread.stacking import stack_of
 from seedspread.stopping import StoppedError, StopRequest
 from seedspread.training.callbacks import Callback
-from seedspread.training.outcome import RunResult, final_diagnostics
 from seedspread.training.position import Position
+from seedspread.training.result import RunResult, final_diagnostics
 from seedspread.training.state import TrainingRun
 from seedspread.training.trainer import Trainer, trainer_of
 
-Ended = Iterator[tuple[TrainingRun, RunResult | Exception]]
+Outcomes = Iterator[tuple[TrainingRun, RunResult | Exception]]
 
 
-def run_to_completion(runs: Sequence[TrainingRun], stop: StopRequest, callback: Callback) -> Ended:
+def run_to_completion(runs: Sequence[TrainingRun], stop: StopRequest, callback: Callback) -> Outcomes:
     """Trains runs from wherever they are; yields each with what became of it, as soon as it has ended."""
     return _Loop(runs, stop, callback).run()
 
@@ -33,7 +33,7 @@ class _Loop:
         self._callback = callback
         self._optimisers: dict[TrainingRun, dict[str, Tensor]] = {}
 
-    def run(self) -> Ended:
+    def run(self) -> Outcomes:
         """All of both stages."""
         yield from self._each(self._going, self._restore)
         while groups := _in_step([run for run in self._going if run.position.stage == "encoder"]):
@@ -43,7 +43,7 @@ class _Loop:
             yield from self._train(group, until=ahead[0] if ahead else None)
         yield from self._each(self._going, self._probe_and_finish)
 
-    def _each(self, runs: Sequence[TrainingRun], act: Callable[[TrainingRun], RunResult | None]) -> Ended:
+    def _each(self, runs: Sequence[TrainingRun], act: Callable[[TrainingRun], RunResult | None]) -> Outcomes:
         """Does something for the runs that go on; a result, an error or a wish to stop ends that run only."""
         for run in [run for run in runs if run in self._going]:
             outcome: RunResult | Exception | None
@@ -61,7 +61,7 @@ class _Loop:
 
     # Stage 1
 
-    def _train(self, runs: list[TrainingRun], until: tuple[int, int] | None) -> Ended:
+    def _train(self, runs: list[TrainingRun], until: tuple[int, int] | None) -> Outcomes:
         """Stage 1 from where the runs are, to its end or until they are at a batch."""
         trainer = trainer_of([run.model for run in runs])
         for i, run in enumerate(runs):
@@ -72,7 +72,7 @@ class _Loop:
             if run in self._going and run.position.stage == "encoder":
                 self._optimisers[run] = trainer.state_dict(i)
 
-    def _epochs(self, trainer: Trainer, runs: list[TrainingRun], until: tuple[int, int] | None) -> Ended:
+    def _epochs(self, trainer: Trainer, runs: list[TrainingRun], until: tuple[int, int] | None) -> Outcomes:
         loaders, first = [run.training_batches() for run in runs], runs[0].position
 
         def pause(run: TrainingRun) -> None:

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from seedspread.config import RunConfig
-from seedspread.data.dataset import Dataset, pipeline
+from seedspread.data.dataset import Dataset
 from seedspread.data.loader import Loader
 from seedspread.training.adamw import AdamW
 from seedspread.training.checkpoint import load_module, module_tensors
@@ -38,9 +38,9 @@ class Probe:
         )
         self._loader = Loader(
             dataset.train,
-            pipeline(config.data),
-            dataset.source.mean,
-            dataset.source.std,
+            config.data.pipeline,
+            dataset.info.mean,
+            dataset.info.std,
             config.probe.batch_size,
             order_seed=order,
             augment_seed=augment,

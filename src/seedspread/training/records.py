@@ -41,8 +41,8 @@ class EpochSums:
 
         def zeros(*shape: int, dtype: torch.dtype = torch.float64) -> Tensor:
             # MPS has no float64
-            known = torch.float32 if device.type == "mps" and dtype == torch.float64 else dtype
-            return torch.zeros(*shape, dtype=known, device=device)
+            supported = torch.float32 if device.type == "mps" and dtype == torch.float64 else dtype
+            return torch.zeros(*shape, dtype=supported, device=device)
 
         return cls(
             loss=zeros(layers),

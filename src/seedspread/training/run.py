@@ -7,8 +7,8 @@ from pathlib import Path
 import torch
 
 from seedspread.config import RunConfig
-from seedspread.data.catalogue import check_shape
 from seedspread.data.dataset import Dataset, load
+from seedspread.datasets import dataset_info
 from seedspread.identity import run_key
 from seedspread.presets import ConfigError, to_toml
 from seedspread.runs.folder import RunFolder, RunFolderError
@@ -16,7 +16,7 @@ from seedspread.runs.request import RunRequest
 from seedspread.stopping import StoppedError, StopRequest, stop_requests
 from seedspread.training.callbacks import Callback
 from seedspread.training.loop import run_to_completion
-from seedspread.training.outcome import RunResult
+from seedspread.training.result import RunResult
 from seedspread.training.state import TrainingRun
 
 
@@ -38,13 +38,13 @@ def train(
         callback: is told of batches and epochs.
     """
     with stop_requests() as stop:
-        ((_, ended),) = train_many(
+        ((_, outcome),) = train_many(
             [RunRequest(config, out)], stop, resume=resume, data_dir=data_dir, callback=callback
         )
-        stop.heard([ended])
-    if isinstance(ended, Exception):
-        raise ended
-    return ended
+        stop.heard([outcome])
+    if isinstance(outcome, Exception):
+        raise outcome
+    return outcome
 
 
 def train_many(
@@ -75,7 +75,7 @@ def train_many(
     }
     if len(shared) > 1:
         raise ValueError("runs that are trained together must share their data and their device")
-    check_shape(config)
+    dataset_info(config.data.name).check_shape(config.model.image_shape)
     device = choose_device(config.runtime.device)
     dataset = load(config.data, data_dir).to(device)
     runs: dict[TrainingRun, int] = {}
@@ -88,8 +88,8 @@ def train_many(
     try:
         for threads in {run.threads for run in runs}:
             with _threads(threads):
-                of_these = [run for run in runs if run.threads == threads]
-                for run, outcome in run_to_completion(of_these, stop, callback or Callback()):
+                group = [run for run in runs if run.threads == threads]
+                for run, outcome in run_to_completion(group, stop, callback or Callback()):
                     yield runs[run], outcome
     except Exception as error:
         if stop.number is not None:
@@ -126,15 +126,15 @@ def _threads(count: int) -> Iterator[None]:
 
 
 def default_folder(key: str) -> Path:
-    """Where a run goes if nothing else is said."""
+    """Where a run goes if no folder is given."""
     return Path("runs") / key
 
 
 def choose_device(wanted: str) -> torch.device:
     """`auto` takes CUDA, else MPS, else the CPU."""
-    there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    available = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
     if wanted != "auto":
-        if not there[wanted]:
+        if not available[wanted]:
             raise ConfigError(f"runtime.device: there is no {wanted} here; use auto or cpu")
         return torch.device(wanted)
-    return torch.device(next(name for name in ("cuda", "mps", "cpu") if there[name]))
+    return torch.device(next(name for name in ("cuda", "mps", "cpu") if available[name]))

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from seedspread.config import RunConfig
-from seedspread.data.dataset import Dataset, Split, pipeline
+from seedspread.data.dataset import Dataset, Split
 from seedspread.data.loader import Loader
 from seedspread.errors import SeedspreadError
 from seedspread.identity import RUNNER, margin_is_inert, saturates
@@ -22,11 +22,11 @@ from seedspread.training import checkpoint
 from seedspread.training.checkpoint import Checkpoint, below, load_module, module_tensors
 from seedspread.training.features import Features, validation_loss
 from seedspread.training.layerwise import LayerwiseModel
-from seedspread.training.outcome import Diagnostics, RunResult, summarise
 from seedspread.training.position import Position
 from seedspread.training.probe import Probe
 from seedspread.training.randomness import drawn_from, init_seed
 from seedspread.training.records import EpochSums, History
+from seedspread.training.result import Diagnostics, RunResult, summarise
 
 
 class TrainingRun:
@@ -70,12 +70,12 @@ class TrainingRun:
         order, seed = self.config.data.order, self.config.seeds.stream("order")
         return self._batches(self.dataset.train, views=self.model.views, order=order, order_seed=seed)
 
-    def _batches(self, part: Split, **options: Any) -> Loader:
+    def _batches(self, split: Split, **options: Any) -> Loader:
         return Loader(
-            part,
-            pipeline(self.config.data),
-            self.dataset.source.mean,
-            self.dataset.source.std,
+            split,
+            self.config.data.pipeline,
+            self.dataset.info.mean,
+            self.dataset.info.std,
             self.config.training.batch_size,
             augment_seed=self.config.seeds.stream("augment"),
             **options,
@@ -118,8 +118,8 @@ class TrainingRun:
             batch, layer = min(bad)
             raise self._not_finite("loss or gradient", layer, batch)
         vit = self.model.vit
-        for layer, block in [*enumerate(vit.layers), (len(vit.layers) - 1, vit.head)]:
-            if not all(bool(p.isfinite().all()) for p in block.parameters()):
+        for layer, module in [*enumerate(vit.layers), (len(vit.layers) - 1, vit.head)]:
+            if not all(bool(p.isfinite().all()) for p in module.parameters()):
                 raise self._not_finite("weights", layer, int(self.sums.batches) - 1)
 
     def _not_finite(self, what: str, layer: int, batch: int) -> RunFailedError:

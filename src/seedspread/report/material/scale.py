@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from seedspread.config import RunConfig, SeedConfig
-from seedspread.data.catalogue import source_named
+from seedspread.datasets import dataset_info
 from seedspread.identity import canonical
 from seedspread.presets import read_config
 
@@ -87,7 +87,7 @@ def scale_of(config: RunConfig, setting: str | None, partial: bool) -> Scale:
     """Compares a run with the paper's; margin type and stability, which studies vary, are left out."""
     limit, epochs = config.data.limit_per_class, config.training.epochs
     images = f"{limit} training images per class" if limit else "all images"
-    data = f"{source_named(config.data.name).title}, {images}{' of partial data' if partial else ''}"
+    data = f"{dataset_info(config.data.name).title}, {images}{' of partial data' if partial else ''}"
     size = f"ViT d={config.model.dim}, L={config.model.depth}, {epochs} epoch{'s' if epochs > 1 else ''}"
     if setting is None:
         return Scale(False, data, f"{size}; not a setting of the paper")

@@ -1,7 +1,7 @@
 """What was run: the hyperparameters beside the paper's (its Table 2), the runs by state, the verdicts."""
 
 from seedspread.config import PIPELINES, RunConfig
-from seedspread.data.catalogue import source_named
+from seedspread.datasets import dataset_info
 from seedspread.published.check import VERDICTS, Finding
 from seedspread.render.table import Column, Table
 from seedspread.report.material.scale import paper_config
@@ -46,7 +46,7 @@ def _of_all(configs: tuple[RunConfig, ...]) -> dict[str, str]:
 
 
 def _settings(c: RunConfig) -> list[tuple[str, str]]:
-    source = source_named(c.data.name)
+    source = dataset_info(c.data.name)
     limit, test_limit = c.data.limit_per_class, c.data.test_limit_per_class
     low, high = (f"{m:g}" for m in (c.objective.margin_first, c.objective.margin_last))
     t, p = c.training, c.probe

@@ -28,7 +28,7 @@ from seedspread.model import ViT
 _CACHED = 2**19
 
 
-class Embedding(NamedTuple):
+class EmbeddingWeights(NamedTuple):
     """Weights of the patch embedding, in the module's order.
 
     Attributes:
@@ -42,24 +42,24 @@ class Embedding(NamedTuple):
     bias: Tensor
 
 
-class Block(NamedTuple):
+class BlockWeights(NamedTuple):
     """Weights of an encoder block, layer norms folded in and queries scaled.
 
     Attributes:
-        into: `(R, 3d, d)`, queries, keys and values.
-        into_bias: `(R, 3d)`.
-        out: `(R, d, d)`.
-        out_bias: `(R, d)`.
+        qkv: `(R, 3d, d)`, queries, keys and values.
+        qkv_bias: `(R, 3d)`.
+        proj: `(R, d, d)`.
+        proj_bias: `(R, d)`.
         up: `(R, 2d, d)`.
         up_bias: `(R, 2d)`.
         down: `(R, d, 2d)`.
         down_bias: `(R, d)`.
     """
 
-    into: Tensor
-    into_bias: Tensor
-    out: Tensor
-    out_bias: Tensor
+    qkv: Tensor
+    qkv_bias: Tensor
+    proj: Tensor
+    proj_bias: Tensor
     up: Tensor
     up_bias: Tensor
     down: Tensor
@@ -78,24 +78,24 @@ def layer_parameters(model: ViT) -> list[list[nn.Parameter]]:
 def _block_parameters(block: Any) -> list[nn.Parameter]:
     norm1, attention = block.attention
     norm2, up, _, down = block.mlp
-    modules = (norm1, attention.into, attention.out, norm2, up, down)
+    modules = (norm1, attention.qkv, attention.proj, norm2, up, down)
     return [parameter for module in modules for parameter in (module.weight, module.bias)]
 
 
-def folded_weights(parameters: Sequence[Tensor], heads: int) -> tuple[Embedding | None, Block]:
+def folded_weights(parameters: Sequence[Tensor], heads: int) -> tuple[EmbeddingWeights | None, BlockWeights]:
     """A layer's parameters, `(R, ...)` each, as `encode` takes them; gradients flow back to the parameters.
 
     Only layer 0 has an embedding.
     """
-    *embedding, g1, b1, into, into_bias, out, out_bias, g2, b2, up, up_bias, down, down_bias = parameters
-    into, into_bias = _folded(g1, b1, into, into_bias)
+    *embedding, g1, b1, qkv, qkv_bias, proj, proj_bias, g2, b2, up, up_bias, down, down_bias = parameters
+    qkv, qkv_bias = _folded(g1, b1, qkv, qkv_bias)
     up, up_bias = _folded(g2, b2, up, up_bias)
-    dim = into.shape[-1]
-    scale = torch.ones(3 * dim, dtype=into.dtype, device=into.device)
+    dim = qkv.shape[-1]
+    scale = torch.ones(3 * dim, dtype=qkv.dtype, device=qkv.device)
     scale[:dim] = (dim // heads) ** -0.5
-    into, into_bias = into * scale[:, None], into_bias * scale
-    block = Block(into, into_bias, out, out_bias, up, up_bias, down, down_bias)
-    return Embedding(*embedding) if embedding else None, block
+    qkv, qkv_bias = qkv * scale[:, None], qkv_bias * scale
+    block = BlockWeights(qkv, qkv_bias, proj, proj_bias, up, up_bias, down, down_bias)
+    return EmbeddingWeights(*embedding) if embedding else None, block
 
 
 def _folded(g: Tensor, b: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
@@ -110,7 +110,7 @@ def slices(config: RunConfig, views: Tensor, dim: int) -> tuple[Tensor, ...]:
     return torch.tensor_split(views, math.ceil(views.shape[dim] / config.runtime.micro_batch_size), dim)
 
 
-def embed(images: Tensor, weights: Embedding, patch: int, precision: torch.dtype) -> Tensor:
+def embed(images: Tensor, weights: EmbeddingWeights, patch: int, precision: torch.dtype) -> Tensor:
     """Images `(R, B, C, H, W)` -> tokens `(R, B, T, d)`."""
     runs, batch = images.shape[:2]
     patches = images.unfold(3, patch, patch).unfold(4, patch, patch)  # (R, B, C, H/p, W/p, p, p)
@@ -120,7 +120,7 @@ def embed(images: Tensor, weights: Embedding, patch: int, precision: torch.dtype
 
 
 def encode(
-    tokens: Tensor, weights: Block, heads: int, precision: torch.dtype, *, return_tokens: bool
+    tokens: Tensor, weights: BlockWeights, heads: int, precision: torch.dtype, *, return_tokens: bool
 ) -> tuple[Tensor, Tensor | None]:
     """An encoder block.
 
@@ -137,9 +137,9 @@ def encode(
     runs, batch, length, dim = tokens.shape
     rows = runs, batch * length, dim
     normed = layer_norm(tokens, (dim,)).to(precision).view(rows)
-    qkv = _linear(normed, weights.into, weights.into_bias)
+    qkv = _linear(normed, weights.qkv, weights.qkv_bias)
     mixed: Tensor = _Attention.apply(qkv.view(runs * batch, length, 3, heads, dim // heads))  # type: ignore[no-untyped-call]
-    attended = tokens + _linear(mixed.view(rows), weights.out, weights.out_bias).view(tokens.shape)
+    attended = tokens + _linear(mixed.view(rows), weights.proj, weights.proj_bias).view(tokens.shape)
     normed = layer_norm(attended, (dim,)).to(precision).view(rows)
     active = gelu(_linear(normed, weights.up, weights.up_bias))
     means = active.view(runs, batch, length, 2 * dim).mean(dim=2, dtype=torch.float32)
@@ -199,21 +199,23 @@ class _Attention(torch.autograd.Function):
         return mixed
 
     @staticmethod
-    def backward(ctx: Any, by_mixed: Tensor) -> Tensor:
-        batch, length, dim = by_mixed.shape
+    def backward(ctx: Any, grad_mixed: Tensor) -> Tensor:
+        batch, length, dim = grad_mixed.shape
         width = dim // ctx.heads
-        by_qkv = by_mixed.new_empty(batch, length, 3, ctx.heads, width)
+        grad_qkv = grad_mixed.new_empty(batch, length, 3, ctx.heads, width)
         kept = iter(ctx.saved_tensors)
-        for part, out in zip(torch.split(by_mixed, ctx.images), torch.split(by_qkv, ctx.images), strict=True):
+        for part, out in zip(
+            torch.split(grad_mixed, ctx.images), torch.split(grad_qkv, ctx.images), strict=True
+        ):
             q, k, v, p, o = (next(kept) for _ in range(5))
-            by_o = part.transpose(1, 2).reshape(o.shape)
-            rows = (by_o * o).sum(dim=1, dtype=torch.float32)[:, :, None]
-            grad_s = torch.bmm(by_o.transpose(1, 2), v.transpose(1, 2)).sub_(rows).mul_(p)
+            grad_o = part.transpose(1, 2).reshape(o.shape)
+            rows = (grad_o * o).sum(dim=1, dtype=torch.float32)[:, :, None]
+            grad_s = torch.bmm(grad_o.transpose(1, 2), v.transpose(1, 2)).sub_(rows).mul_(p)
             thin = out.permute(2, 0, 3, 4, 1)  # (3, b, h, w, T), a view
             thin[0] = torch.bmm(k.transpose(1, 2), grad_s.transpose(1, 2)).view(thin.shape[1:])
             thin[1] = torch.bmm(q.transpose(1, 2), grad_s).view(thin.shape[1:])
-            thin[2] = torch.bmm(by_o, p).view(thin.shape[1:])
-        return by_qkv
+            thin[2] = torch.bmm(grad_o, p).view(thin.shape[1:])
+        return grad_qkv
 
 
 def _images_at_once(qkv: Tensor) -> int:

@@ -1,7 +1,7 @@
 """The losses of several runs at once, with their gradient in closed form and without waiting for the device.
 
 Each run has features, labels and a margin of its own; temperature, stability and reduction are shared. The
-formulas are those of `objective/fast.py`, on whole rows: a block of anchors meets all others at once, so one
+formulas are those of `objective/fast.py`, on whole rows: some anchors meet all others at once, so one
 pass gives its share of the loss and of the gradient, in memory that grows with N. Nothing is sorted, counted
 on the host or indexed by a mask, which would stop a GPU's queue.
 """
@@ -17,8 +17,8 @@ from seedspread.objective.margins import Margin
 from seedspread.objective.pairs import HISTOGRAM_BINS
 from seedspread.objective.spec import LossSpec
 
-# Similarities of one run in a block of anchors: 4 MB.
-_BLOCK = 2**20
+# Similarities of one run in a tile: 4 MB.
+_TILE_SIZE = 2**20
 
 
 @dataclass(frozen=True)
@@ -38,11 +38,11 @@ class StackedPairs:
     @classmethod
     def of(cls, labels: Tensor, dtype: torch.dtype) -> "StackedPairs":
         """Counts `(R, N)` labels."""
-        rows = [
-            (labels[:, block, None] == labels[:, None]).sum(dim=2, dtype=torch.int32)
-            for block in _blocks(labels.shape[1])
+        same = [
+            (labels[:, rows, None] == labels[:, None]).sum(dim=2, dtype=torch.int32)
+            for rows in _tile_rows(labels.shape[1])
         ]
-        positives = (torch.cat(rows, dim=1) - 1).to(dtype)
+        positives = (torch.cat(same, dim=1) - 1).to(dtype)
         return cls(labels, positives, (positives > 0).to(dtype).sum(dim=1))
 
     @property
@@ -50,10 +50,10 @@ class StackedPairs:
         """`(R,)` int64, ordered positive pairs."""
         return self.positives.to(torch.int64).sum(dim=1)
 
-    def mask(self, block: slice) -> Tensor:
+    def mask(self, rows: slice) -> Tensor:
         """`(R, r, N)`, True for a positive pair."""
-        mask = self.labels[:, block, None] == self.labels[:, None]
-        mask.diagonal(offset=block.start, dim1=1, dim2=2).fill_(False)
+        mask = self.labels[:, rows, None] == self.labels[:, None]
+        mask.diagonal(offset=rows.start, dim1=1, dim2=2).fill_(False)
         return mask
 
 
@@ -88,15 +88,15 @@ def stacked_loss(features: Tensor, pairs: StackedPairs, specs: Sequence[LossSpec
     saturated = torch.zeros(runs, dtype=torch.int64, device=z.device)
     # The last bin takes what is no positive pair.
     histogram = torch.zeros(runs, HISTOGRAM_BINS + 1, dtype=torch.int64, device=z.device)
-    for block in _blocks(n):
-        s = torch.bmm(z[:, block], z.transpose(1, 2))
-        positive = pairs.mask(block)
+    for rows in _tile_rows(n):
+        s = torch.bmm(z[:, rows], z.transpose(1, 2))
+        positive = pairs.mask(rows)
         saturated += _count(s, positive, rules.margin, histogram)
-        loss, grad_s = _rows(s, positive, pairs.positives[:, block], rules, block.start)
+        loss, grad_s = _loss_of_tile(s, positive, pairs.positives[:, rows], rules, rows.start)
         per_anchor.append(loss)
         grad_s /= (pairs.anchors * rules.temperature)[:, None, None]
-        grad_z[:, block] += torch.bmm(grad_s, z)
-        grad_z += torch.bmm(grad_s.transpose(1, 2), z[:, block])
+        grad_z[:, rows] += torch.bmm(grad_s, z)
+        grad_z += torch.bmm(grad_s.transpose(1, 2), z[:, rows])
     total = torch.cat(per_anchor, dim=1).sum(dim=1) / pairs.anchors
     return StackedLoss(total, _through_norm(grad_z, z, features), saturated, histogram[:, :-1])
 
@@ -132,14 +132,14 @@ class _Rules:
         )
 
 
-def _blocks(n: int) -> list[slice]:
-    """Blocks of anchors; they follow from N alone, so that a run's numbers do not depend on the stack."""
-    rows = max(1, min(n, _BLOCK // n))
-    return [slice(begin, min(begin + rows, n)) for begin in range(0, n, rows)]
+def _tile_rows(n: int) -> list[slice]:
+    """Anchors of each tile; they follow from N alone, so that a run's numbers do not depend on the stack."""
+    size = max(1, min(n, _TILE_SIZE // n))
+    return [slice(begin, min(begin + size, n)) for begin in range(0, n, size)]
 
 
 def _count(s: Tensor, positive: Tensor, margin: Tensor, histogram: Tensor) -> Tensor:
-    """Adds a block's positive pairs to the histogram; returns how many a clamp cuts, `(R,)`."""
+    """Adds a tile's positive pairs to the histogram; returns how many a clamp cuts, `(R,)`."""
     inside = torch.where(positive, s.clamp(max=1), -torch.inf)  # rounding can exceed 1
     cut = torch.count_nonzero(inside + margin[:, None, None] > 1, dim=(1, 2))
     bins = inside.add_(1).mul_(HISTOGRAM_BINS / 2).to(torch.int64).clamp_(0, HISTOGRAM_BINS - 1)
@@ -149,8 +149,10 @@ def _count(s: Tensor, positive: Tensor, margin: Tensor, histogram: Tensor) -> Te
     return cut
 
 
-def _rows(s: Tensor, positive: Tensor, positives: Tensor, rules: _Rules, start: int) -> tuple[Tensor, Tensor]:
-    """A block's weighted loss per anchor `(R, r)`, and n tau times its derivative by the similarities.
+def _loss_of_tile(
+    s: Tensor, positive: Tensor, positives: Tensor, rules: _Rules, start: int
+) -> tuple[Tensor, Tensor]:
+    """A tile's weighted loss per anchor `(R, r)`, and n tau times its derivative by the similarities.
 
     Uses `s` up.
     """

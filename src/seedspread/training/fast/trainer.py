@@ -16,8 +16,8 @@ from torch import Tensor, nn
 
 from seedspread.data.loader import Batch
 from seedspread.training.fast.block import (
-    Block,
-    Embedding,
+    BlockWeights,
+    EmbeddingWeights,
     embed,
     encode,
     folded_weights,
@@ -63,16 +63,17 @@ class StackedTrainer:
                 parameter.grad = None
             passes = self._forward(layer, tokens)
             specs = [model.losses[layer].spec for model in self.models]
-            found = stacked_loss(torch.cat([one.pooled() for one in passes]), pairs, specs)
+            losses = stacked_loss(torch.cat([part.pooled() for part in passes]), pairs, specs)
             # What is handed on is computed before the step.
             if layer + 1 < len(self.layers):
-                tokens = torch.cat([one.next_tokens() for one in passes])
-            for one, gradient in zip(passes, torch.split(found.gradient, len(passes[0].tokens)), strict=True):
-                one.backward(gradient)
+                tokens = torch.cat([part.next_tokens() for part in passes])
+            gradients = torch.split(losses.gradient, len(passes[0].tokens))
+            for part, gradient in zip(passes, gradients, strict=True):
+                part.backward(gradient)
             norms = _norms(self.layers[layer])
-            rates = found.saturated / positive_pairs
+            rates = losses.saturated / positive_pairs
             for run, own in enumerate(sums):
-                own.add_layer(layer, number, found.loss[run], norms[run], rates[run], found.histogram[run])
+                own.add_layer(layer, number, losses.loss[run], norms[run], rates[run], losses.histogram[run])
             if update:
                 self._hand_out(layer)
                 optimiser.step()
@@ -175,9 +176,11 @@ class _Pass:
 
     def _forward(self, part: Tensor, *, return_tokens: bool) -> tuple[Tensor, Tensor | None]:
         model = self._config.model
-        block = Block(*self._leaves[-len(Block._fields) :])
+        block = BlockWeights(*self._leaves[-len(BlockWeights._fields) :])
         if len(self._leaves) > len(block):
-            part = embed(part, Embedding(*self._leaves[: -len(block)]), model.patch_size, self._precision)
+            part = embed(
+                part, EmbeddingWeights(*self._leaves[: -len(block)]), model.patch_size, self._precision
+            )
         return _encode(self._config.runtime.compile)(
             part, block, model.heads, self._precision, return_tokens=return_tokens
         )

@@ -30,7 +30,7 @@ _ALIKE = 0.999
 
 
 @dataclass(frozen=True)
-class LayerOutcome:
+class LayerResult:
     """A layer at the end.
 
     Attributes:
@@ -52,7 +52,7 @@ class LayerOutcome:
 
 
 @dataclass(frozen=True)
-class ProbeOutcome:
+class ProbeResult:
     """A chosen classifier: accuracies from 0 to 1, and the epoch (from 0) that validated best."""
 
     repeat: int
@@ -78,7 +78,7 @@ class RunResult:
         layers: the diagnostics of every layer.
         positive_pairs: ordered, per batch, averaged over the last epoch.
         pair_share: the share of a batch's ordered pairs that are positive, likewise.
-        majority_share: of the largest class in the test part.
+        majority_share: of the largest class in the test split.
         feature_similarity: the mean cosine between the test images' features at the last layer.
         collapsed: accuracy no better than the majority class, or features of all images alike: the run is
             finished, but it is not a sample of the same thing as others.
@@ -93,8 +93,8 @@ class RunResult:
     margin_type: str
     test_accuracy: float
     validation_accuracy: float
-    probes: tuple[ProbeOutcome, ...]
-    layers: tuple[LayerOutcome, ...]
+    probes: tuple[ProbeResult, ...]
+    layers: tuple[LayerResult, ...]
     positive_pairs: float
     pair_share: float
     majority_share: float
@@ -112,8 +112,8 @@ class RunResult:
         """From a run's folder."""
         values = RunFolder(folder).result()
         try:
-            values["probes"] = tuple(ProbeOutcome(**probe) for probe in values["probes"])
-            values["layers"] = tuple(LayerOutcome(**layer) for layer in values["layers"])
+            values["probes"] = tuple(ProbeResult(**probe) for probe in values["probes"])
+            values["layers"] = tuple(LayerResult(**layer) for layer in values["layers"])
             values.setdefault("metrics", {"accuracy": values["test_accuracy"]})
             values.setdefault("chance", {"accuracy": values["majority_share"]})
             return cls(**{name: value for name, value in values.items() if name not in ("format", "runner")})
@@ -142,9 +142,9 @@ def final_diagnostics(trainer: Trainer, model: LayerwiseModel, batches: Loader) 
             trainer.step([batch], 0, [sums], update=False)
             norms = sums.gradient_norm.tolist()
         features = layer_features(model, batch.images)
-        seen = [pair_statistics(x, batch.labels, m) for x, m in zip(features, model.margins, strict=True)]
-        histograms.append(torch.stack([one.histogram for one in seen]))
-        rates.append([one.clamp_activation_rate for one in seen])
+        layers = [pair_statistics(x, batch.labels, m) for x, m in zip(features, model.margins, strict=True)]
+        histograms.append(torch.stack([layer.histogram for layer in layers]))
+        rates.append([layer.clamp_activation_rate for layer in layers])
     mean = torch.tensor(rates, dtype=torch.float64).mean(dim=0).tolist()
     return Diagnostics(torch.stack(histograms).sum(dim=0).cpu(), mean, norms)
 
@@ -160,12 +160,10 @@ def summarise(
 ) -> tuple[RunResult, dict[str, NDArray[Any]]]:
     """The result, and the arrays to keep beside it."""
     labels = dataset.test.labels.cpu()
-    outcomes = [
-        outcome
-        for repeat in range(config.probe.repeats)
-        for outcome in _outcomes(config, probes, repeat, labels)
+    probe_results = [
+        probe for repeat in range(config.probe.repeats) for probe in _probes(config, probes, repeat, labels)
     ]
-    chosen = next(one for one in outcomes if one.layer == config.model.depth - 1)
+    chosen = next(probe for probe in probe_results if probe.layer == config.model.depth - 1)
     share = torch.bincount(labels).max().item() / len(labels)
     z = unit_vectors(features.of("test")[-1])
     similarity = z.mean(dim=0).square().sum().item()
@@ -181,7 +179,7 @@ def summarise(
         margin_type="none" if config.training.rule == "cross_entropy" else config.objective.margin_type,
         test_accuracy=chosen.test_accuracy,
         validation_accuracy=chosen.validation_accuracy,
-        probes=tuple(outcomes),
+        probes=tuple(probe_results),
         layers=_layers(config, history, diagnostics),
         positive_pairs=history.last("positive_pairs")[0],
         pair_share=history.last("positive_pairs")[0] / history.last("possible_pairs")[0],
@@ -200,13 +198,13 @@ def summarise(
     return result, {name: tensor.numpy() for name, tensor in kept.items()}
 
 
-def _layers(config: RunConfig, history: History, diagnostics: Diagnostics) -> tuple[LayerOutcome, ...]:
-    free = margin_is_inert(config)
+def _layers(config: RunConfig, history: History, diagnostics: Diagnostics) -> tuple[LayerResult, ...]:
+    inert = margin_is_inert(config)
     return tuple(
-        LayerOutcome(
+        LayerResult(
             layer=layer,
-            margin=None if free else margin,
-            clamp_activation_rate=None if free else diagnostics.rates[layer],
+            margin=None if inert else margin,
+            clamp_activation_rate=None if inert else diagnostics.rates[layer],
             gradient_norm=diagnostics.gradient_norms[layer],
             gradient_norm_mean=history.last("gradient_norm")[layer],
             loss=history.last("loss")[layer],
@@ -215,18 +213,16 @@ def _layers(config: RunConfig, history: History, diagnostics: Diagnostics) -> tu
     )
 
 
-def _outcomes(
-    config: RunConfig, probes: dict[str, Tensor], repeat: int, labels: Tensor
-) -> list[ProbeOutcome]:
+def _probes(config: RunConfig, probes: dict[str, Tensor], repeat: int, labels: Tensor) -> list[ProbeResult]:
     logits = probes[f"{repeat}.logits"]
     first = config.model.depth - len(logits)
     return [
-        ProbeOutcome(
+        ProbeResult(
             repeat=repeat,
             layer=first + i,
-            test_accuracy=(one.argmax(1) == labels).double().mean().item(),
+            test_accuracy=(of_layer.argmax(1) == labels).double().mean().item(),
             validation_accuracy=probes[f"{repeat}.accuracy"][i].item(),
             epoch=int(probes[f"{repeat}.epoch"][i]),
         )
-        for i, one in enumerate(logits)
+        for i, of_layer in enumerate(logits)
     ]

@@ -1,10 +1,9 @@
-"""The datasets: their official files, addresses and checksums, their classes and sizes."""
+"""The datasets: their official files, addresses and checksums, their classes and images' shapes."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from seedspread.config import RunConfig
 from seedspread.errors import DataError, one_of
 
 _CIFAR_MEAN, _CIFAR_STD = (0.491, 0.482, 0.447), (0.202, 0.199, 0.201)
@@ -70,9 +69,9 @@ class DatasetInfo:
     std: tuple[float, ...]
     augment: str
     reader: Literal["cifar", "svhn", "idx"]
-    stored_size: int = 32
-    image_size: int = 32
-    channels: int = 3
+    stored_size: int
+    image_size: int
+    channels: int
     elsewhere: tuple[str, ...] = ()
     coarse_classes: tuple[str, ...] = ()
 
@@ -85,6 +84,16 @@ class DatasetInfo:
     def train_size(self) -> int:
         """Images in the official training part; a file of labels holds none."""
         return sum(file.images for file in self.train if "labels" not in file.name)
+
+    def check_shape(self, model: tuple[int, int, int]) -> None:
+        """Raises `DataError` unless a model for images of `(C, H, W)` is one for these."""
+        shape = self.channels, self.image_size, self.image_size
+        if model != shape:
+            raise DataError(
+                f"{self.name} has images of {' x '.join(map(str, shape))}, the model is for "
+                f"{' x '.join(map(str, model))}; set model.image_size = {self.image_size} and "
+                f"model.channels = {self.channels}"
+            )
 
 
 _KRIZHEVSKY = "https://www.cs.toronto.edu/~kriz/"
@@ -135,6 +144,9 @@ CIFAR10 = DatasetInfo(
     std=_CIFAR_STD,
     augment="cifar",
     reader="cifar",
+    stored_size=32,
+    image_size=32,
+    channels=3,
 )
 
 CIFAR100 = DatasetInfo(
@@ -149,6 +161,9 @@ CIFAR100 = DatasetInfo(
     std=_CIFAR_STD,
     augment="cifar",
     reader="cifar",
+    stored_size=32,
+    image_size=32,
+    channels=3,
     coarse_classes=_CIFAR100_COARSE,
 )
 
@@ -167,6 +182,9 @@ SVHN = DatasetInfo(
     std=(0.198, 0.201, 0.197),
     augment="svhn-easy",
     reader="svhn",
+    stored_size=32,
+    image_size=32,
+    channels=3,
 )
 
 FASHION_MNIST = DatasetInfo(
@@ -193,6 +211,8 @@ FASHION_MNIST = DatasetInfo(
     augment="fashion-mnist",
     reader="idx",
     stored_size=28,
+    image_size=32,
+    channels=3,
     elsewhere=("/usr/share/datasets/fashion-mnist",),  # Debian's package dataset-fashion-mnist
 )
 
@@ -216,19 +236,21 @@ FASHION_SAMPLE = DatasetInfo(
     augment="fashion-mnist",
     reader="idx",
     stored_size=28,
-    elsewhere=(str(Path(__file__).with_name("sample")),),
+    image_size=32,
+    channels=3,
+    elsewhere=(str(Path(__file__).parent / "data" / "sample"),),
 )
 
 
-def _as_it_is(source: DatasetInfo, name: str) -> DatasetInfo:
+def _as_it_is(info: DatasetInfo, name: str) -> DatasetInfo:
     """The same grey images, neither enlarged nor tripled."""
     return replace(
-        source,
+        info,
         name=name,
-        title=f"{source.title}, {source.stored_size} x {source.stored_size} grey",
-        mean=source.mean[:1],
-        std=source.std[:1],
-        image_size=source.stored_size,
+        title=f"{info.title}, {info.stored_size} x {info.stored_size} grey",
+        mean=info.mean[:1],
+        std=info.std[:1],
+        image_size=info.stored_size,
         channels=1,
     )
 
@@ -242,25 +264,15 @@ _ALL = (
     _as_it_is(FASHION_MNIST, "fashion-mnist-28"),
     _as_it_is(FASHION_SAMPLE, "fashion-mnist-sample-28"),
 )
-SOURCES = {source.name: source for source in _ALL}
+DATASETS = {info.name: info for info in _ALL}
+# What a run is trained on, and a model made for, if nothing else is asked for.
+DEFAULT = FASHION_SAMPLE
 
 
-def source_named(name: str) -> DatasetInfo:
+def dataset_info(name: str) -> DatasetInfo:
     """The dataset of that name; a `DataError` lists the names there are."""
     try:
-        one_of("dataset", name, SOURCES)
+        one_of("dataset", name, DATASETS)
     except ValueError as error:
         raise DataError(str(error)) from error
-    return SOURCES[name]
-
-
-def check_shape(config: RunConfig) -> None:
-    """Raises `DataError` unless the model is made for the dataset's images."""
-    source = source_named(config.data.name)
-    shape = source.channels, source.image_size, source.image_size
-    if config.model.image_shape != shape:
-        raise DataError(
-            f"{source.name} has images of {' x '.join(map(str, shape))}, the model is for "
-            f"{' x '.join(map(str, config.model.image_shape))}; set model.image_size = "
-            f"{source.image_size} and model.channels = {source.channels}"
-        )
+    return DATASETS[name]
