@@ -32,7 +32,7 @@ def audit(
     """Did a change alter the spread over seeds? From any table with one row per run."""
     from rich.console import Console
 
-    from seedspread.stats.audit import audit as carry_out
+    from seedspread.stats.audit import audit as run_audit
     from seedspread.stats.charts import draw_audit
     from seedspread.stats.table import TableError
 
@@ -41,7 +41,7 @@ def audit(
         raise TableError(f"--format must be one of {', '.join(forms)}; got {form!r}")
     console = Console(stderr=True)
     with console.status("auditing ..."):
-        result = carry_out(
+        result = run_audit(
             table, value, group, reference, block, seed, by,
             level=level, resamples=resamples, random_seed=random_seed, chance=chance, test_size=test_size,
         )  # fmt: skip
@@ -72,7 +72,7 @@ def seeds(
     json: Json = False,
 ) -> None:
     """How many seeds: for a standard error (--sd --se), for a ratio (--ratio), or what --n can detect."""
-    from seedspread.stats.budget import answer
+    from seedspread.stats.budget import seed_budget
 
-    found = answer(sd, se, ratio, n, n_reference, power, alpha, shape)
-    typer.echo(jsonlib.dumps(found.values, indent=2) if json else found.text)
+    budget = seed_budget(sd, se, ratio, n, n_reference, power, alpha, shape)
+    typer.echo(jsonlib.dumps(budget.values, indent=2) if json else budget.text)

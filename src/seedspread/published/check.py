@@ -42,13 +42,13 @@ class Finding:
 
 def check_paper() -> list[Finding]:
     """Every claim, numbers first, in the order of the paper's sections."""
-    found = [finding for claim in claims() for finding in _number_findings(claim)]
+    findings = [finding for claim in claims() for finding in _number_findings(claim)]
     for word in WORDS:
         holds, computed, comment = word.check()
         verdict: Verdict = "not derivable" if holds is None else "reproduces" if holds else "differs"
-        found.append(Finding(word.section, word.where, word.says, "in words", computed, verdict, comment))
+        findings.append(Finding(word.section, word.where, word.says, "in words", computed, verdict, comment))
     order = list(dict.fromkeys(SECTIONS))
-    return sorted(found, key=lambda f: order.index(f.section))
+    return sorted(findings, key=lambda f: order.index(f.section))
 
 
 SECTIONS = (
@@ -106,8 +106,8 @@ def _number_findings(claim: dict[str, Any]) -> list[Finding]:
     return [_number(claim, method, printed, inputs, "") for method, printed in claim["printed"].items()]
 
 
-def _entry(whole: Series, place: int) -> Series:
-    return Series(whole.values[place : place + 1], whole.half_widths[place : place + 1])
+def _entry(s: Series, place: int) -> Series:
+    return Series(s.values[place : place + 1], s.half_widths[place : place + 1])
 
 
 def _number(claim: dict[str, Any], method: str, printed: str, inputs: list[Series], label: str) -> Finding:
@@ -125,10 +125,12 @@ def _number(claim: dict[str, Any], method: str, printed: str, inputs: list[Serie
                 raise ValueError(f"{claim['where']}: {other} does not give {printed} either")
             of = "" if names is None else f" of {' and '.join(names)}"
             comment = f"{NAMES[other]}{of} gives {_like(printed, other_value)}; {comment}"
-    what = ", ".join(
+    quantity = ", ".join(
         part for part in (label, NAMES.get(method, method.replace("_", " ")), _of(claim)) if part
     )
-    return Finding(claim["section"], claim["where"], what, printed, _like(printed, value), verdict, comment)
+    return Finding(
+        claim["section"], claim["where"], quantity, printed, _like(printed, value), verdict, comment
+    )
 
 
 def _of(claim: dict[str, Any]) -> str:

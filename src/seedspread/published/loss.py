@@ -39,10 +39,10 @@ def neutral_only_for_means() -> Outcome:
         "constant as under "
         "the mean, so that gradients are unchanged there too"
     )
-    told = (
+    spread = (
         f"the added term varies by {shifts['mean']:.0e} (mean) and {shifts['sum']:.0e} (sum) over 50 points"
     )
-    return shifts["sum"] > 1e-9, told, comment
+    return shifts["sum"] > 1e-9, spread, comment
 
 
 def denominator_pathway() -> Outcome:

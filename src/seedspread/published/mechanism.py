@@ -40,8 +40,8 @@ def truncation_tracks_rate() -> Outcome:
         "ratio "
         "falls to a fifth, and at layer 3, half of the pairs saturated, clamping has the larger norm"
     )
-    told = ", ".join(f"{c} %: {r:.2f}" for c, r in zip(rates, ratios, strict=True))
-    return bool(np.all(np.diff(rates) < 0) and np.all(np.diff(ratios) < 0)), told, comment
+    pairs = ", ".join(f"{c} %: {r:.2f}" for c, r in zip(rates, ratios, strict=True))
+    return bool(np.all(np.diff(rates) < 0) and np.all(np.diff(ratios) < 0)), pairs, comment
 
 
 def ten_times_fewer() -> Outcome:
@@ -136,11 +136,11 @@ def density_determines_rate() -> Outcome:
         "svhn": values("car/svhn")[0],
         "cifar100": values("car/cifar100")[0],
     }
-    told = ", ".join(f"{d}: {pairs[d]:,.0f} pairs, {rates[d]} %" for d in pairs)
+    listed = ", ".join(f"{d}: {pairs[d]:,.0f} pairs, {rates[d]} %" for d in pairs)
     order = sorted(pairs, key=lambda d: pairs[d]) == sorted(rates, key=lambda d: rates[d])
     comment = (
         "SVHN has more positive pairs than CIFAR-10 and the lower rate at layer 0; its mean over layers is "
         "the "
         "higher one. Two datasets of one density and one of another cannot tell density from anything else"
     )
-    return order, told, comment
+    return order, listed, comment

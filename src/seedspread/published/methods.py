@@ -47,12 +47,12 @@ def _welch(part: str) -> Method:
 @cache
 def _welch_parts(x: tuple[float, ...], y: tuple[float, ...]) -> dict[str, float]:
     """All at once: the five are asked for at the same points."""
-    found = stats.ttest_ind(x, y, equal_var=False)
-    interval = found.confidence_interval(0.95)
+    test = stats.ttest_ind(x, y, equal_var=False)
+    interval = test.confidence_interval(0.95)
     parts = {
-        "t": found.statistic,
-        "df": found.df,
-        "p": found.pvalue,
+        "t": test.statistic,
+        "df": test.df,
+        "p": test.pvalue,
         "low": interval.low,
         "high": interval.high,
     }
@@ -65,10 +65,10 @@ def _two_way(center: str, effect: int) -> Method:
     def compute(*cells: Floats) -> float:
         middle = np.mean if center == "mean" else np.median
         levels = ((0, 0), (0, 1), (1, 0), (1, 1))
-        found = two_way([(a, b, np.abs(c - middle(c))) for (a, b), c in zip(levels, cells, strict=True)])
-        if isinstance(found, str):
+        effects = two_way([(a, b, np.abs(c - middle(c))) for (a, b), c in zip(levels, cells, strict=True)])
+        if isinstance(effects, str):
             return float("nan")
-        f, df = found[effect]
+        f, df = effects[effect]
         return float("nan") if f is None else float(stats.f.sf(f, *df))
 
     return compute

@@ -11,7 +11,7 @@ Key = tuple[int, tuple[str, ...], str]
 @cache
 def _index() -> dict[Key, str]:
     """By table, values and method; of a claim by layer the method is followed by the layer's number."""
-    found: dict[Key, str] = {}
+    index: dict[Key, str] = {}
     for claim in claims():
         table = claim["where"].partition(",")[0].removeprefix("Table ")
         if not table.isdigit():
@@ -20,8 +20,8 @@ def _index() -> dict[Key, str]:
         if "by_layer" in claim:
             numbers = {f"{claim['by_layer']} {layer}": text for layer, text in enumerate(numbers)}
         for method, text in numbers.items():
-            found.setdefault((int(table), on, method), text)
-    return found
+            index.setdefault((int(table), on, method), text)
+    return index
 
 
 def printed(table: int, on: tuple[str, ...], method: str, *, judge: bool = False) -> str:

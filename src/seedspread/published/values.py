@@ -58,8 +58,8 @@ def series(name: str) -> Series:
             if (r["setting"], r["margin_type"]) == (part, margin_type) and stability in ("", r["stability"])
         ]
         exact = part not in _MORE_THAN_TWO_DECIMALS
-        found = _rounded(rows)
-        return Series(found.values, np.zeros(len(rows))) if exact else found
+        accuracies = _rounded(rows)
+        return Series(accuracies.values, np.zeros(len(rows))) if exact else accuracies
     if part in ("car", "gradient", "gradient_sd", "stated"):
         return _rounded(_measured()[part][rest].split())
     text = _measured()["classes"][rest] if part == "classes" else _measured()["exact"][name]

@@ -51,26 +51,26 @@ def no_mean_difference() -> Outcome:
 
 
 def no_cost() -> Outcome:
-    told = []
+    differences = []
     for setting in ("svhn", "fashion-mnist", "cifar100"):
         difference, p = _welch(setting)
-        told.append(f"{setting} {-difference:+.2f} (p = {p:.3f})")
+        differences.append(f"{setting} {-difference:+.2f} (p = {p:.3f})")
     comment = (
         "true of CIFAR-10, where it is said. The means of the other datasets are not tested in the paper: on "
         "SVHN and Fashion-MNIST subtraction is less accurate, at p below 0.05 each"
     )
-    return _welch("cifar10")[1] > 0.05, "subtract minus clamp: " + ", ".join(told), comment
+    return _welch("cifar10")[1] > 0.05, "subtract minus clamp: " + ", ".join(differences), comment
 
 
 def lower_elsewhere() -> Outcome:
     ratios = {s: _ratio(s) for s in ("cifar100", "svhn", "fashion-mnist")}
-    told = ", ".join(f"{s} {r:.2f}" for s, r in ratios.items())
+    listed = ", ".join(f"{s} {r:.2f}" for s, r in ratios.items())
     comment = (
         "so the samples say; only Fashion-MNIST's ratio is significant by itself, and not after Holm's "
         "adjustment "
         "over the four datasets (Section 7.3 below)"
     )
-    return all(r < 1 for r in ratios.values()), told, comment
+    return all(r < 1 for r in ratios.values()), listed, comment
 
 
 def marginal() -> Outcome:
@@ -132,19 +132,19 @@ def above_92() -> Outcome:
         for d in ("svhn", "fashion-mnist")
         for m in ("clamp", "subtract")
     }
-    told = ", ".join(f"{name} {mean:.2f}" for name, mean in means.items())
+    listed = ", ".join(f"{name} {mean:.2f}" for name, mean in means.items())
     clamp = [mean for name, mean in means.items() if name.endswith("clamp")]
     return (
         all(m > 92 for m in clamp),
-        told,
+        listed,
         "of the clamp arms, which Table 9 gives; Fashion-MNIST's subtraction arm has 91.87",
     )
 
 
 def strongest_inversion() -> Outcome:
     ratios = {d: _ratio(d) for d in ("cifar100", "svhn", "fashion-mnist")}
-    told = ", ".join(f"{d} {r:.3f}" for d, r in ratios.items())
-    return min(ratios, key=lambda d: ratios[d]) == "fashion-mnist", told, ""
+    listed = ", ".join(f"{d} {r:.3f}" for d, r in ratios.items())
+    return min(ratios, key=lambda d: ratios[d]) == "fashion-mnist", listed, ""
 
 
 def only_cifar10_above_one() -> Outcome:

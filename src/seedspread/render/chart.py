@@ -132,7 +132,7 @@ def ordered_colour(place: int, places: int) -> str:
 def log_ticks(low: float, high: float) -> tuple[tuple[float, str], ...]:
     """Round numbers between two, for a logarithmic axis; at most seven."""
     for steps, every in (((1, 2, 5), 1), ((1,), 1), ((1,), 2), ((1,), 4)):
-        found = [s * 10.0**k for k in range(-12, 13, every) for s in steps if low <= s * 10.0**k <= high]
-        if len(found) <= 7:
+        ticks = [s * 10.0**k for k in range(-12, 13, every) for s in steps if low <= s * 10.0**k <= high]
+        if len(ticks) <= 7:
             break
-    return tuple((t, f"{t:g}") for t in found)
+    return tuple((t, f"{t:g}") for t in ticks)

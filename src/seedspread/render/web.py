@@ -22,12 +22,12 @@ def to_html(block: Table | Chart, still: str = "") -> Markup:
 @cache
 def environment(package: str) -> Environment:
     """The templates of a package: every value is escaped, tables and charts go through `html`."""
-    found = Environment(
+    env = Environment(
         loader=PackageLoader(package),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    found.filters["html"] = to_html
-    return found
+    env.filters["html"] = to_html
+    return env

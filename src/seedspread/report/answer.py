@@ -39,11 +39,13 @@ def answer(material: ReportData) -> Answer:
     groups = list(dict.fromkeys((c.group, c.reference) for _, c in pairs))
     factors = {s.group for s, _ in pairs}
     metrics = {s.metric.title or s.metric.name for s, _ in pairs if s.metric.name != "accuracy"}
-    what = f"{metrics.pop()} spreads" if len(metrics) == 1 else "results spread"
-    question = f"Does the change alter how much {what} over seeds?"
+    subject = f"{metrics.pop()} spreads" if len(metrics) == 1 else "results spread"
+    question = f"Does the change alter how much {subject} over seeds?"
     if len(groups) == 1 and len(factors) == 1:
         arm, reference = groups[0]
-        question = f"Does {arm} instead of {reference} ({factors.pop()}) change how much {what} over seeds?"
+        question = (
+            f"Does {arm} instead of {reference} ({factors.pop()}) change how much {subject} over seeds?"
+        )
     return Answer(
         question=question,
         short=_short(pairs),
@@ -117,7 +119,7 @@ def _advice(material: ReportData, pairs: list[tuple[Setting, Comparison]]) -> li
 
 def _more_seeds(c: Comparison) -> list[str]:
     try:
-        two, five = (seeds_for_ratio(r)[0] for r in (2.0, 5.0))
+        two, five = (seeds_for_ratio(r)[0][0] for r in (2.0, 5.0))
     except BudgetError:
         return []
     return [
@@ -152,8 +154,8 @@ def _about_the_clamp(s: Setting) -> list[str]:
     ):
         return []
     accuracy = s.metric.as_share(next(p.mean for p in s.comparisons[0].pooled if p.group == CHANGED))
-    found = advise(float(rates.mean[0]), clamp=True, accuracy=accuracy, pair_share=shares[0])
-    return [f"The paper's rule of thumb for {s.name}: {found.sentence} {' '.join(found.reasons)}"]
+    advice = advise(float(rates.mean[0]), clamp=True, accuracy=accuracy, pair_share=shares[0])
+    return [f"The paper's rule of thumb for {s.name}: {advice.sentence} {' '.join(advice.reasons)}"]
 
 
 def _caveats(material: ReportData) -> list[str]:
@@ -178,5 +180,5 @@ def _caveats(material: ReportData) -> list[str]:
 
 
 def _by_arm(s: Setting) -> str:
-    found = Counter(r.arm for r in s.runs)
-    return ", ".join(f"{arm} {found[arm]}" for arm in s.arms)
+    finished = Counter(r.arm for r in s.runs)
+    return ", ".join(f"{arm} {finished[arm]}" for arm in s.arms)

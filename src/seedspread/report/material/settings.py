@@ -119,8 +119,8 @@ class Setting:
 
     def of(self, arm: str, block: str | None = None) -> list[Run]:
         """The runs of an arm, by seed."""
-        found = [r for r in self.runs if r.arm == arm and block in (None, r.block)]
-        return sorted(found, key=lambda r: (r.seed.isdigit() and int(r.seed), r.seed, r.block))
+        runs = [r for r in self.runs if r.arm == arm and block in (None, r.block)]
+        return sorted(runs, key=lambda r: (r.seed.isdigit() and int(r.seed), r.seed, r.block))
 
     @property
     def counts(self) -> Counter[State]:
@@ -164,8 +164,8 @@ class ReportData:
 
     def paper(self, name: str) -> Setting | None:
         """The setting that stands for one of the paper's; at the paper's scale if there are several."""
-        found = [s for s in self.settings if s.paper == name and s.is_the_papers]
-        return min(found, key=lambda s: s.scale.same is not True, default=None)
+        matches = [s for s in self.settings if s.paper == name and s.is_the_papers]
+        return min(matches, key=lambda s: s.scale.same is not True, default=None)
 
 
 def origins(settings: list[Setting]) -> str:
@@ -194,9 +194,9 @@ def ordered(settings: list[Setting]) -> tuple[Setting, ...]:
 _RESERVED = ("layers", "datasets", "trust", "setup", "paper-check")
 
 
-def _unlike(names: list[str], taken: tuple[str, ...] = ()) -> list[str]:
+def _unlike(names: list[str], reserved: tuple[str, ...] = ()) -> list[str]:
     """Two that are alike get numbers: on a page, and in a folder, one would hide the other."""
-    seen, out = set(taken), []
+    seen, out = set(reserved), []
     for name in names:
         number, own = 1, name
         while own in seen:
@@ -243,10 +243,10 @@ def _with_layers(
 ) -> Iterator[tuple[str, list[str], list[RunLayers], bool]]:
     """By arm that has any: seeds, layers, and whether any of its rates is only would-be."""
     for arm in arms:
-        known = [r for r in runs if r.arm == arm and r.layers is not None]
-        if known:
-            layers = [r.layers for r in known if r.layers is not None]
-            yield arm, [r.seed for r in known], layers, not all(r.clamps for r in known)
+        measured = [r for r in runs if r.arm == arm and r.layers is not None]
+        if measured:
+            layers = [r.layers for r in measured if r.layers is not None]
+            yield arm, [r.seed for r in measured], layers, not all(r.clamps for r in measured)
 
 
 def slug(text: str) -> str:

@@ -42,8 +42,8 @@ class Report:
     @property
     def charts(self) -> list[Chart]:
         """Every figure, the answer's first."""
-        found = [b for s in self.sections for b in s.all if isinstance(b, Chart)]
-        return [*([self.picture] if self.picture else []), *found]
+        charts = [b for s in self.sections for b in s.all if isinstance(b, Chart)]
+        return [*([self.picture] if self.picture else []), *charts]
 
     @property
     def tables(self) -> list[Table]:

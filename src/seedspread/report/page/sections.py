@@ -51,11 +51,11 @@ class Section:
 
 def sections(material: ReportData) -> list[Section]:
     """All parts, in order; empty ones are left out."""
-    whole = {number: make(material) for number, _, make in across.WHOLE}
+    tables = {number: make(material) for number, _, make in across.WHOLE}
     out = [_setting(material, s) for s in material.settings]
-    out.append(_saturation(material, whole))
-    out.append(_across(material, whole))
-    out.append(_trust(material, whole))
+    out.append(_saturation(material, tables))
+    out.append(_across(material, tables))
+    out.append(_trust(material, tables))
     if material.is_published:
         out.append(_paper_check(material))
     out.append(_setup(material))
@@ -63,9 +63,9 @@ def sections(material: ReportData) -> list[Section]:
 
 
 def _paper_check(material: ReportData) -> Section:
-    said = "Each printed number is recomputed from the published values; ✗ marks one that does not follow."
+    legend = "Each printed number is recomputed from the published values; ✗ marks one that does not follow."
     bad, good = (setup.verdicts(material.findings, hold=hold) for hold in (False, True))
-    words = (setup.counted(material.findings), said)
+    words = (setup.counted(material.findings), legend)
     return Section("paper-check", "The paper, checked", words, (bad,), (), good.title, (good,))
 
 
@@ -90,9 +90,9 @@ def _setting(material: ReportData, s: Setting) -> Section:
             setting.per_seed(material, s),
         ]
     )
-    said = tuple(line for c in s.comparisons for line in explanations(c))
+    why = tuple(line for c in s.comparisons for line in explanations(c))
     fold = "Every test, why it was used and what it assumes"
-    return Section(s.id, s.title, tuple(words), blocks, (), fold, tuple(_own_tables(s)), said)
+    return Section(s.id, s.title, tuple(words), blocks, (), fold, tuple(_own_tables(s)), why)
 
 
 def _own_tables(s: Setting) -> Iterator[Table]:
@@ -104,7 +104,7 @@ def _own_tables(s: Setting) -> Iterator[Table]:
             yield replace(table, id=name, title=title, columns=columns, scale=s.origin)
 
 
-def _saturation(material: ReportData, whole: dict[int, Table | None]) -> Section:
+def _saturation(material: ReportData, made: dict[int, Table | None]) -> Section:
     groups = []
     for s in material.settings:
         blocks = _kept(
@@ -118,22 +118,22 @@ def _saturation(material: ReportData, whole: dict[int, Table | None]) -> Section
         )
         if blocks:
             groups.append((s.name, blocks))
-    tables = _kept([whole[6], whole[7], whole[8]])
+    tables = _kept([made[6], made[7], made[8]])
     return Section("layers", "Saturation and gradients", (), tables, tuple(groups))
 
 
-def _across(material: ReportData, whole: dict[int, Table | None]) -> Section:
-    tables = [whole[9], spread.forest_chart(material), whole[11], whole[12], whole[18], whole[15]]
+def _across(material: ReportData, made: dict[int, Table | None]) -> Section:
+    tables = [made[9], spread.forest_chart(material), made[11], made[12], made[18], made[15]]
     return Section("datasets", "Across datasets", (), _kept(tables))
 
 
-def _trust(material: ReportData, whole: dict[int, Table | None]) -> Section:
+def _trust(material: ReportData, made: dict[int, Table | None]) -> Section:
     charts = [
         trust.power_chart(material),
         trust.floor_chart(material),
         trust.twins_chart(material),
     ]
-    return Section("trust", "How far to trust this", (), _kept([*charts, whole[23]]))
+    return Section("trust", "How far to trust this", (), _kept([*charts, made[23]]))
 
 
 def _setup(material: ReportData) -> Section:
