@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-Verdict = Literal["switch", "leave", "not enough to say"]
+Recommendation = Literal["switch", "leave", "not enough to say"]
 
 # Where the paper has evidence. Layer-0 rates of clamp runs: CIFAR-100 29.0 % (variance ratio 0.39),
 # low-margin CIFAR-10 40.3 % (2.98, not significant), SVHN 51.0 % (0.25), CIFAR-10 60.7 % (5.90).
@@ -34,7 +34,7 @@ class Advice:
         evidence: how far it can be trusted.
     """
 
-    verdict: Verdict
+    verdict: Recommendation
     sentence: str
     reasons: tuple[str, ...]
     evidence: str = EVIDENCE

@@ -55,8 +55,10 @@ def answer(material: ReportData) -> Answer:
     )
 
 
-def _adjusted(c: Comparison) -> float | None:
-    return c.headline.p if c.p_holm is None else c.p_holm
+def _is_significant(c: Comparison) -> bool:
+    """Whether a difference in spread is shown, adjusted where there are several comparisons."""
+    p = c.headline.p if c.p_holm is None else c.p_holm
+    return p is not None and p < _ALPHA and not c.collapse.found
 
 
 def _short(pairs: list[tuple[Setting, Comparison]]) -> str:
@@ -65,12 +67,13 @@ def _short(pairs: list[tuple[Setting, Comparison]]) -> str:
     failing = [s.name for s, c in pairs if c.collapse.found]
     tested = [(s, c) for s, c in pairs if not c.collapse.found]
     sound = [(s, c) for s, c in tested if c.headline.p is not None]
-    shown = [(s, c) for s, c in sound if (p := _adjusted(c)) is not None and p < _ALPHA]
+    significant = [(s, c) for s, c in sound if _is_significant(c)]
     parts = []
-    if shown:
-        parts.append("Yes: " + "; ".join(_shown(s, c, len(pairs) > 1) for s, c in shown) + ".")
-        if len(shown) < len(sound):
-            parts.append(f"Not shown in the other {len(sound) - len(shown)} of {len(sound)} comparisons.")
+    if significant:
+        parts.append("Yes: " + "; ".join(_difference(s, c, len(pairs) > 1) for s, c in significant) + ".")
+        rest = len(sound) - len(significant)
+        if rest:
+            parts.append(f"Not shown in the other {rest} of {len(sound)} comparisons.")
     elif sound:
         parts.append("No difference in spread is shown.")
         seen = sorted({(c.detectable, min(c.seeds)) for _, c in sound if c.detectable})
@@ -91,7 +94,7 @@ def _short(pairs: list[tuple[Setting, Comparison]]) -> str:
     return " ".join(parts)
 
 
-def _shown(s: Setting, c: Comparison, name: bool) -> str:
+def _difference(s: Setting, c: Comparison, name: bool) -> str:
     ratio = c.headline.ratio or 1.0
     more = "more" if ratio > 1 else "less"
     where = f"on {s.name} " if name else ""
@@ -99,17 +102,11 @@ def _shown(s: Setting, c: Comparison, name: bool) -> str:
 
 
 def _advice(material: ReportData, pairs: list[tuple[Setting, Comparison]]) -> list[str]:
-    out = []
     if not pairs:
         return ["Let the campaign go on: seedspread campaign run STUDY, and make the report again."]
-    shown = [
-        (s, c) for s, c in pairs
-        if (p := _adjusted(c)) is not None and p < _ALPHA and not c.collapse.found
-    ]  # fmt: skip
-    out += [_budget(s, c) for s, c in shown] or _more_seeds(pairs[0][1])
+    out = [_budget(s, c) for s, c in pairs if _is_significant(c)] or _more_seeds(pairs[0][1])
     out += [line for s, _ in pairs for line in _about_the_clamp(s)]
-    failing = next((x for _, x in pairs if x.collapse.found), None)
-    if failing is not None:
+    if any(c.collapse.found for _, c in pairs):
         out.append(
             "Compare how often runs fail, not their variance: the failure rates stand with each setting, "
             "with an exact test."

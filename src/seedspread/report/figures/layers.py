@@ -106,15 +106,15 @@ def _profile_words(rates: dict[str, Profile], norms: dict[str, Profile]) -> str:
     return "By layer: " + "; ".join(phrases) + "."
 
 
-def course_chart(s: Setting, quantity: str) -> Chart | None:
+def curve_chart(s: Setting, quantity: str) -> Chart | None:
     """Rates or gradient norms over training, a line per layer, with the band over seeds."""
-    curves = s.courses.get(quantity, {})
+    curves = s.curves.get(quantity, {})
     if not curves or max(len(c.epochs) for c in curves.values()) < 2:
         return None
     rate = quantity == "rate"
     panels = []
     for arm, c in curves.items():
-        marks = _course_marks(c, _PER_CENT if rate else 1)
+        marks = _curve_marks(c, _PER_CENT if rate else 1)
         panels.append(Panel(_rate_name(arm, c) if rate else arm, Axis("epoch"), Axis(), marks))
     # One scale for all panels, so that they can be compared by eye.
     marks = tuple(mark for panel in panels for mark in panel.marks)
@@ -125,13 +125,13 @@ def course_chart(s: Setting, quantity: str) -> Chart | None:
         f"{s.id}-{quantity}-over-training",
         f"{quantity_name} over training: {s.name}",
         "Means over each epoch's batches, as they were trained; a line per layer, bands ±1 sd over seeds.",
-        _course_words(curves, _PER_CENT if rate else 1),
+        _curve_words(curves, _PER_CENT if rate else 1),
         tuple(panels),
         s.origin,
     )
 
 
-def _course_marks(c: TrainingCurve, times: float) -> tuple[Mark, ...]:
+def _curve_marks(c: TrainingCurve, times: float) -> tuple[Mark, ...]:
     x, depth = floats(c.epochs), c.mean.shape[1]
     bands, lines = [], []
     for layer in range(depth):
@@ -146,7 +146,7 @@ def _course_marks(c: TrainingCurve, times: float) -> tuple[Mark, ...]:
     return (*bands, *lines)
 
 
-def _course_words(curves: dict[str, TrainingCurve], times: float) -> str:
+def _curve_words(curves: dict[str, TrainingCurve], times: float) -> str:
     return "; ".join(
         f"{arm}, layer 0: {times * c.mean[0, 0]:.3g} in epoch {c.epochs[0]}, {times * c.mean[-1, 0]:.3g} in "
         f"epoch {c.epochs[-1]}"

@@ -8,20 +8,16 @@ from seedspread.render.chart import COLOURS, Axis, Chart, Mark, Panel, floats, l
 from seedspread.report.figures.spread import arm_colour, short_name
 from seedspread.report.material.settings import ReportData, Setting, origins
 from seedspread.stats.charts import rule
-from seedspread.stats.power import BudgetError, f_power, simulated_power
+from seedspread.stats.power import MOST_SIMULATED_SEEDS, BudgetError, power_of
 from seedspread.stats.verdict import number
-
-_MOST_SIMULATED_SEEDS = 60
-
 
 _RATIOS = tuple(float(f"{r:.3g}") for r in np.geomspace(1, 200, 30))
 
 
 @cache
 def _curve(seeds: tuple[int, int]) -> tuple[float, ...]:
-    if max(seeds) > _MOST_SIMULATED_SEEDS:
-        return tuple(f_power(r, seeds) for r in _RATIOS)
-    return tuple(simulated_power(r, seeds, "normal") for r in _RATIOS)
+    shape = None if max(seeds) > MOST_SIMULATED_SEEDS else "normal"
+    return tuple(power_of(r, seeds, 0.05, shape) for r in _RATIOS)
 
 
 def power_chart(material: ReportData) -> Chart | None:
@@ -66,10 +62,9 @@ def power_chart(material: ReportData) -> Chart | None:
 
 def floor_chart(material: ReportData) -> Chart | None:
     """The variance over seeds beside what the test set makes by itself."""
-    panels = [_floor_panel(s) for s in material.settings if any(c.floors for c in s.comparisons)]
-    if not panels:
-        return None
     chosen = [s for s in material.settings if any(c.floors for c in s.comparisons)]
+    if not chosen:
+        return None
     sentences = "; ".join(f.sentence for s in chosen for c in s.comparisons for f in c.floors)
     return Chart(
         "floor",
@@ -77,7 +72,7 @@ def floor_chart(material: ReportData) -> Chart | None:
         "A finite test set makes some variance by itself. What remains would be left on an infinite test set."
         " It can come out below zero, when runs differ by no more than chance makes.",
         sentences,
-        tuple(panels),
+        tuple(_floor_panel(s) for s in chosen),
         origins(chosen),
         height=0.75,
     )
@@ -129,13 +124,13 @@ def twins_chart(material: ReportData) -> Chart | None:
 
 def _twins_panel(s: Setting) -> Panel:
     first, second = s.blocks[:2]
-    marks, ends = [], []
+    marks, drawn = [], []
     for arm in s.arms:
         left, right = ({r.seed: r for r in s.of(arm, b)} for b in (first, second))
         seeds = [x for x in left if x in right]
         if not seeds:
             continue
-        ends += [r.value for x in seeds for r in (left[x], right[x])]
+        drawn += [r.value for x in seeds for r in (left[x], right[x])]
         labels = tuple(
             f"{arm}, seed {x}\n{first} {left[x].value:.4g}, {second} {right[x].value:.4g}" for x in seeds
         )
@@ -143,8 +138,8 @@ def _twins_panel(s: Setting) -> Panel:
             Mark("dots", arm, floats([left[x].value for x in seeds]), floats([right[x].value for x in seeds]),
                  labels=labels, colour=arm_colour(s, arm), symbol=s.arms.index(arm), legend=True)
         )  # fmt: skip
-    low, high = (min(ends), max(ends)) if ends else (0.0, 1.0)
+    low, high = (min(drawn), max(drawn)) if drawn else (0.0, 1.0)
     pad = 0.06 * (high - low) or 1.0
-    ends_ = (low - pad, high + pad)
-    x, y = (Axis(f"{block}: {s.value}", range=ends_) for block in (first, second))
-    return Panel(s.name, x, y, (rule(ends_, ends_), *marks))
+    limits = (low - pad, high + pad)
+    x, y = (Axis(f"{block}: {s.value}", range=limits) for block in (first, second))
+    return Panel(s.name, x, y, (rule(limits, limits), *marks))

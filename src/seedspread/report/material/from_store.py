@@ -21,7 +21,7 @@ from seedspread.report.material.settings import (
     ReportData,
     Run,
     Setting,
-    arm_courses,
+    arm_curves,
     arm_profiles,
     ordered,
     relative,
@@ -228,7 +228,7 @@ class _Reading:
             configs=tuple(c for cell in cells if (c := config_of(cell)) is not None),
             scale=UNKNOWN if config is None else scale_of(config, paper, partial),
             profiles=arm_profiles(runs, arms),
-            courses=arm_courses(runs, arms),
+            curves=arm_curves(runs, arms),
             states={key: states[key] for cell in cells for key in cell.runs.values()},
         )
 

@@ -2,7 +2,7 @@
 
 from seedspread.config import PIPELINES, RunConfig
 from seedspread.data.catalogue import source_named
-from seedspread.published.check import VERDICTS, Finding
+from seedspread.published.check import Finding, summary
 from seedspread.render.table import Column, Table
 from seedspread.report.material.scale import paper_config
 from seedspread.report.material.settings import ReportData
@@ -124,7 +124,7 @@ def verdicts(findings: tuple[Finding, ...], *, hold: bool) -> Table:
 
 def counted(findings: tuple[Finding, ...]) -> str:
     """How many claims there are of each verdict."""
-    counts = {verdict: sum(f.verdict == verdict for f in findings) for verdict in VERDICTS}
+    counts = summary(findings)
     return (
         f"{len(findings)} claims were checked: {counts['reproduces']} reproduce, {counts['differs']} differ, "
         f"{counts['not derivable']} cannot be derived from what is published."
