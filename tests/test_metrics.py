@@ -102,11 +102,11 @@ def test_a_column_is_known_by_its_name_and_its_range(
 
 
 def test_shares_are_shown_in_per_cent_and_nothing_else_is_touched() -> None:
-    shown, factor = Metric("accuracy", unit="share", chance=0.1).shown
-    assert (shown.unit, shown.chance, factor) == ("per cent", 10.0, 100.0)
+    percent, factor = Metric("accuracy", unit="share", chance=0.1).for_display
+    assert (percent.unit, percent.chance, factor) == ("per cent", 10.0, 100.0)
     nats = metric_of("nll")
-    assert nats.shown == (nats, 1.0)
-    assert shown.as_share(78.0) == pytest.approx(0.78)
+    assert nats.for_display == (nats, 1.0)
+    assert percent.as_share(78.0) == pytest.approx(0.78)
     assert nats.as_share(2.0) is None
 
 

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-Verdict = Literal["switch", "leave", "not enough to say"]
+Recommendation = Literal["switch", "leave", "not enough to say"]
 
 # Where the paper has evidence. Layer-0 rates of clamp runs: CIFAR-100 29.0 % (variance ratio 0.39),
 # low-margin CIFAR-10 40.3 % (2.98, not significant), SVHN 51.0 % (0.25), CIFAR-10 60.7 % (5.90).
@@ -34,7 +34,7 @@ class Advice:
         evidence: how far it can be trusted.
     """
 
-    verdict: Verdict
+    verdict: Recommendation
     sentence: str
     reasons: tuple[str, ...]
     evidence: str = EVIDENCE
@@ -62,7 +62,7 @@ def advise(
     if not clamp:
         return _no_clamp(rate)
     measured = not math.isnan(rate)
-    known = (
+    rate_sentence = (
         f"At layer 0 the clamp cuts {rate:.1%} of the positive pairs."
         if measured
         else "The rate at layer 0 has not been measured."
@@ -71,14 +71,14 @@ def advise(
         return Advice(
             "leave",
             "Leave the clamp as it is: the truncation pathway is largely inactive.",
-            (known, "CIFAR-100, at 29.0%, showed no more spread under the clamp than without."),
+            (rate_sentence, "CIFAR-100, at 29.0%, showed no more spread under the clamp than without."),
         )
     if accuracy is not None and accuracy > HIGH_ACCURACY:
         return Advice(
             "leave",
             "Leave the clamp as it is: at high accuracy it has not been seen to widen the spread.",
             (
-                known,
+                rate_sentence,
                 f"Accuracy is {accuracy:.1%}; SVHN and Fashion-MNIST, above 92%, spread less with "
                 "the clamp than without.",
             ),
@@ -87,15 +87,15 @@ def advise(
         return Advice(
             "not enough to say",
             "Not enough to say: measure the clamp activation rate of layer 0 first.",
-            (known,),
+            (rate_sentence,),
         )
     if rate < HIGH_RATE:
         return Advice(
             "not enough to say",
             "Not enough to say: the rate lies between what was seen to matter and what was not.",
-            (known, "Between CIFAR-100's 29% and SVHN's 51% there is one inconclusive case."),
+            (rate_sentence, "Between CIFAR-100's 29% and SVHN's 51% there is one inconclusive case."),
         )
-    return _saturated(known, accuracy, pair_share)
+    return _saturated(rate_sentence, accuracy, pair_share)
 
 
 def _no_clamp(rate: float) -> Advice:
@@ -110,20 +110,20 @@ def _no_clamp(rate: float) -> Advice:
     )
 
 
-def _saturated(known: str, accuracy: float | None, pair_share: float | None) -> Advice:
+def _saturated(rate_sentence: str, accuracy: float | None, pair_share: float | None) -> Advice:
     """The advice at a high rate, where accuracy decides."""
     if accuracy is None:
         return Advice(
             "not enough to say",
             "Not enough to say: a high rate is necessary for the effect, not sufficient.",
-            (known, "The test accuracy decides, and is not known here."),
+            (rate_sentence, "The test accuracy decides, and is not known here."),
         )
     if accuracy < LOW_ACCURACY:
         return Advice(
             "not enough to say",
             "Not enough to say: first count the runs that failed to train.",
             (
-                known,
+                rate_sentence,
                 f"Accuracy is {accuracy:.1%}; at about 25% (SVHN, strong augmentation) the paper's "
                 "arms mix failed and trained runs, which is not a spread of one thing.",
             ),
@@ -132,13 +132,13 @@ def _saturated(known: str, accuracy: float | None, pair_share: float | None) -> 
         return Advice(
             "not enough to say",
             "Not enough to say: few positive pairs and a high rate were not seen together.",
-            (known, f"Only {pair_share:.1%} of the pairs in a batch are positive."),
+            (rate_sentence, f"Only {pair_share:.1%} of the pairs in a batch are positive."),
         )
     return Advice(
         "switch",
         "Switch to margin_type='subtract' and compare the spread over seeds.",
         (
-            known,
+            rate_sentence,
             f"Accuracy is {accuracy:.1%}, so seeds have room to diverge; in this regime (CIFAR-10) "
             "the clamp's variance was 5.9 times that of subtraction, at the same mean.",
         ),

@@ -17,7 +17,7 @@ Floats = NDArray[np.float64]
 Labels = NDArray[np.integer[Any]]
 Unit = Literal["share", "per cent", "nats", "none"]
 
-_SIGNS: dict[Unit, str] = {"share": "", "per cent": " (%)", "nats": " (nats)", "none": ""}
+_UNIT_SUFFIXES: dict[Unit, str] = {"share": "", "per cent": " (%)", "nats": " (nats)", "none": ""}
 # Words by which shares of a test set, and what is better when lower, usually go in other people's tables.
 _SHARES = {"acc", "accuracy", "top1", "top5", "auc", "auroc", "f1", "precision", "recall", "iou", "share"}
 _LOWER = set(
@@ -49,12 +49,12 @@ class Metric:
     def label(self) -> str:
         """For an axis or a heading: `test accuracy (%)`."""
         title = self.title or self.name
-        return title if "%" in title else f"{title}{_SIGNS[self.unit]}"
+        return title if "%" in title else f"{title}{_UNIT_SUFFIXES[self.unit]}"
 
     @property
-    def sign(self) -> str:
-        """The unit behind a heading: ` (%)`, or nothing."""
-        return _SIGNS[self.unit]
+    def unit_suffix(self) -> str:
+        """The unit after a heading: ` (%)`, or nothing."""
+        return _UNIT_SUFFIXES[self.unit]
 
     @property
     def variance_label(self) -> str:
@@ -64,12 +64,12 @@ class Metric:
         return f"variance of {self.label}"
 
     @property
-    def one(self) -> float | None:
+    def full_scale(self) -> float | None:
         """What the number one is in this unit: 100 in per cent, 1 in shares; None where it means nothing."""
         return {"share": 1.0, "per cent": 100.0, "nats": None, "none": None}[self.unit]
 
     @property
-    def shown(self) -> "tuple[Metric, float]":
+    def for_display(self) -> "tuple[Metric, float]":
         """The metric as people like to read it, shares in per cent, and the factor that leads there."""
         if self.unit != "share":
             return self, 1.0
@@ -78,7 +78,7 @@ class Metric:
 
     def as_share(self, value: float) -> float | None:
         """A value as a number from 0 to 1; None where the unit has no such meaning."""
-        return None if self.one is None else value / self.one
+        return None if self.full_scale is None else value / self.full_scale
 
     def digits(self, value: float | None, places: int) -> str:
         """A number for a table: per cent with so many places, all else with four digits; a dash for none."""
@@ -96,7 +96,7 @@ class Metric:
         The scale is the unit's; where that has none, what the `best` of all runs has gained over chance.
         """
         gains = values - chance if self.better == "higher" else chance - values
-        scale = self.one if self.one is not None else max(abs(best - chance), 0.0)
+        scale = self.full_scale if self.full_scale is not None else max(abs(best - chance), 0.0)
         return np.asarray(gains <= 0.01 * scale)
 
 
@@ -169,12 +169,12 @@ def scores(logits: NDArray[Any], labels: Labels) -> tuple[dict[str, float], dict
         or not 0 <= labels.min() <= labels.max() < logits.shape[1]
     ):
         raise ValueError(f"these labels, {labels.shape}, are not those of logits of shape {logits.shape}")
-    known = [one for one in SCORED.values() if logits.shape[1] >= one.classes]
+    scored = [s for s in SCORED.values() if logits.shape[1] >= s.classes]
     wide = logits.astype(np.float64)
     shares = np.sort(np.bincount(labels, minlength=logits.shape[1]) / len(labels))[::-1]
     return (
-        {one.metric.name: one.score(wide, labels) for one in known},
-        {one.metric.name: one.chance(shares) for one in known if one.chance is not None},
+        {s.metric.name: s.score(wide, labels) for s in scored},
+        {s.metric.name: s.chance(shares) for s in scored if s.chance is not None},
     )
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from seedspread.published.check import check_paper, recompute, summary
-from seedspread.published.claims import WORDS
+from seedspread.published.claims import CLAIMS
 from seedspread.published.methods import METHODS, NAMES
 from seedspread.published.page import audit_published, page, published_table
 from seedspread.published.values import Series, half_width, series
@@ -94,7 +94,7 @@ def test_half_of_the_last_digit() -> None:
 
 def test_claims_in_words_have_outcomes_of_every_kind() -> None:
     """And none rests on a missing value."""
-    outcomes = [word.check() for word in WORDS]
+    outcomes = [claim.check() for claim in CLAIMS]
     assert {True, False, None} == {holds for holds, _, _ in outcomes}
     assert not any("nan" in computed for _, computed, _ in outcomes)
 

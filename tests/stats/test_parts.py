@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from seedspread.metrics import Metric
-from seedspread.stats.collapse import largest_gap, look_for_collapse
+from seedspread.stats.collapse import detect_collapse, largest_gap
 from seedspread.stats.dependence import effective_df, intraclass_correlation, twins
 from seedspread.stats.floor import floor_from_accuracies, floor_from_predictions
 from seedspread.stats.forest import combine, forest, holm
@@ -58,7 +58,7 @@ def test_the_hard_svhn_runs_are_two_clusters() -> None:
     assert cut == pytest.approx((19.02 + 34.41) / 2)
     assert p is not None
     assert p < 0.05
-    found = look_for_collapse(clamp, subtract, PER_CENT, None, 0.95)
+    found = detect_collapse(clamp, subtract, PER_CENT, None, 0.95)
     assert found.found
     assert [(a.failed, a.seeds) for a in found.arms] == [(3, 5), (0, 5)]
     # Three of the six failures' places: C(5,3) C(5,0) / C(10,3) = 1/12, both tails.
@@ -68,8 +68,8 @@ def test_the_hard_svhn_runs_are_two_clusters() -> None:
 
 def test_values_near_chance_and_flags_are_failures() -> None:
     x, y = arm([10.2, 60, 61, 62]), arm([60.0, 61, 62, 63], name="b")
-    assert not look_for_collapse(x, y, PER_CENT, None, 0.95).found
-    found = look_for_collapse(x, y, PER_CENT, 10.0, 0.95)
+    assert not detect_collapse(x, y, PER_CENT, None, 0.95).found
+    found = detect_collapse(x, y, PER_CENT, 10.0, 0.95)
     assert [a.failed for a in found.arms] == [1, 0]
     assert "1 of 4 a runs" in found.sentence
 
@@ -143,7 +143,5 @@ def test_the_forests_interval_is_that_of_its_mean() -> None:
 
 @pytest.mark.parametrize(("value", "failed"), [(10.9, 1), (11.5, 0)])
 def test_near_chance_is_within_a_point(value: float, failed: int) -> None:
-    found = look_for_collapse(
-        arm([value, 60, 61, 62]), arm([60.0, 61, 62, 63], name="b"), PER_CENT, 10.0, 0.95
-    )
+    found = detect_collapse(arm([value, 60, 61, 62]), arm([60.0, 61, 62, 63], name="b"), PER_CENT, 10.0, 0.95)
     assert found.found == bool(failed)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from seedspread.stats.budget import answer
+from seedspread.stats.budget import seed_budget
 from seedspread.stats.power import (
     SHAPES,
     BudgetError,
@@ -13,9 +13,7 @@ from seedspread.stats.power import (
     f_power,
     seeds_for_ratio,
     seeds_for_standard_error,
-    simulated_detectable,
     simulated_power,
-    simulated_seeds,
 )
 
 
@@ -51,7 +49,8 @@ def test_the_detectable_ratio_is_detected_with_that_power(seeds: tuple[int, int]
 
 @pytest.mark.parametrize("ratio", [5.9, 2.0, 0.25])
 def test_one_seed_fewer_would_not_do(ratio: float) -> None:
-    n = seeds_for_ratio(ratio)[0]
+    (n, _), reached = seeds_for_ratio(ratio)
+    assert reached == f_power(ratio, (n, n))
     assert f_power(ratio, (n, n)) >= 0.8 > f_power(ratio, (n - 1, n - 1))
 
 
@@ -62,9 +61,9 @@ def test_simulated_power_of_normal_values_is_below_the_exact_tests() -> None:
 
 
 def test_simulated_budgets_agree_with_each_other() -> None:
-    seeds, reached = simulated_seeds(8.0, 0.8, 0.05, None, "bimodal")
+    seeds, reached = seeds_for_ratio(8.0, shape="bimodal")
     assert reached >= 0.8
-    assert simulated_detectable(seeds, 0.8, 0.05, "bimodal") <= 8.0 * 1.01
+    assert detectable_ratio(seeds, shape="bimodal") <= 8.0 * 1.01
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -75,7 +74,7 @@ def test_every_shape_has_mean_0_and_variance_1(shape: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("question", "said"),
+    ("question", "message"),
     [
         ({}, "say what is wanted"),
         ({"sd": 1.0}, "both --sd and --se"),
@@ -91,7 +90,7 @@ def test_every_shape_has_mean_0_and_variance_1(shape: str) -> None:
         ({"ratio": 1.5, "n_reference": 3}, "no number of seeds"),
     ],
 )
-def test_impossible_questions_are_refused(question: dict[str, float], said: str) -> None:
+def test_impossible_questions_are_refused(question: dict[str, float], message: str) -> None:
     defaults = dict.fromkeys(("sd", "se", "ratio", "n", "n_reference"))
-    with pytest.raises(BudgetError, match=said):
-        answer(**(defaults | {"power": 0.8, "alpha": 0.05, "shape": "normal"} | question))  # type: ignore[arg-type]
+    with pytest.raises(BudgetError, match=message):
+        seed_budget(**(defaults | {"power": 0.8, "alpha": 0.05, "shape": "normal"} | question))  # type: ignore[arg-type]

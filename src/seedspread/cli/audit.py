@@ -72,9 +72,9 @@ def seeds(
     json: Json = False,
 ) -> None:
     """How many seeds: for a standard error (--sd --se), for a ratio (--ratio), or what --n can detect."""
-    from seedspread.stats.budget import answer
+    from seedspread.stats.budget import seed_budget
 
-    budget = answer(sd, se, ratio, n, n_reference, power, alpha, shape)
+    budget = seed_budget(sd, se, ratio, n, n_reference, power, alpha, shape)
     if json:
         say_json(budget.values)
     else:

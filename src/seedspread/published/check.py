@@ -2,24 +2,25 @@
 
 import tomllib
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from importlib.resources import files
 from typing import Any, Literal
 
 import numpy as np
 
-from seedspread.published.claims import WORDS
+from seedspread.published.claims import CLAIMS
 from seedspread.published.methods import METHODS, NAMES
 from seedspread.published.values import Series, half_width, series
 from seedspread.stats.arms import Floats
 
-Verdict = Literal["reproduces", "differs", "not derivable"]
-VERDICTS: tuple[Verdict, ...] = ("reproduces", "differs", "not derivable")
+ClaimVerdict = Literal["reproduces", "differs", "not derivable"]
+VERDICTS: tuple[ClaimVerdict, ...] = ("reproduces", "differs", "not derivable")
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One claim and what became of it.
+    """One claim and its verdict.
 
     Attributes:
         section: of the paper.
@@ -36,19 +37,19 @@ class Finding:
     what: str
     printed: str
     computed: str
-    verdict: Verdict
+    verdict: ClaimVerdict
     comment: str = ""
 
 
 def check_paper() -> list[Finding]:
     """Every claim, numbers first, in the order of the paper's sections."""
-    found = [finding for claim in claims() for finding in _number_findings(claim)]
-    for word in WORDS:
-        holds, computed, comment = word.check()
-        verdict: Verdict = "not derivable" if holds is None else "reproduces" if holds else "differs"
-        found.append(Finding(word.section, word.where, word.says, "in words", computed, verdict, comment))
-    order = list(dict.fromkeys(SECTIONS))
-    return sorted(found, key=lambda f: order.index(f.section))
+    findings = [finding for claim in number_claims() for finding in _number_findings(claim)]
+    for claim in CLAIMS:
+        holds, computed, comment = claim.check()
+        verdict: ClaimVerdict = "not derivable" if holds is None else "reproduces" if holds else "differs"
+        place = (claim.section, claim.where, claim.says)
+        findings.append(Finding(*place, "in words", computed, verdict, comment))
+    return sorted(findings, key=lambda f: SECTIONS.index(f.section))
 
 
 SECTIONS = (
@@ -66,7 +67,7 @@ SECTIONS = (
 )
 
 
-def summary(findings: list[Finding]) -> dict[str, int]:
+def summary(findings: Iterable[Finding]) -> dict[str, int]:
     """How many claims have each verdict."""
     counts = Counter(f.verdict for f in findings)
     return {verdict: counts[verdict] for verdict in VERDICTS}
@@ -77,7 +78,7 @@ def as_values(findings: list[Finding]) -> dict[str, Any]:
     return {"summary": summary(findings), "claims": [asdict(f) for f in findings]}
 
 
-def claims() -> list[dict[str, Any]]:
+def number_claims() -> list[dict[str, Any]]:
     """Every claim in numbers, as `numbers.toml` has it."""
     data = tomllib.loads((files(__package__) / "numbers.toml").read_text())
     return [{"section": data["section"]} | claim for claim in data["claim"]]
@@ -86,33 +87,20 @@ def claims() -> list[dict[str, Any]]:
 def _number_findings(claim: dict[str, Any]) -> list[Finding]:
     if "missing" in claim:
         printed = next(iter(claim["printed"].values()))
-        return [
-            Finding(
-                claim["section"],
-                claim["where"],
-                claim["what"],
-                printed,
-                "-",
-                "not derivable",
-                claim["missing"],
-            )
-        ]
+        place = (claim["section"], claim["where"], claim["what"])
+        return [Finding(*place, printed, "-", "not derivable", claim["missing"])]
     inputs = [series(name) for name in claim["on"]]
     if "by_layer" in claim:
         return [
-            _number(claim, claim["by_layer"], printed, [_entry(s, layer) for s in inputs], f"layer {layer}")
+            _number(claim, claim["by_layer"], printed, [s.entry(layer) for s in inputs], f"layer {layer}")
             for layer, printed in enumerate(claim["printed"])
         ]
     return [_number(claim, method, printed, inputs, "") for method, printed in claim["printed"].items()]
 
 
-def _entry(whole: Series, place: int) -> Series:
-    return Series(whole.values[place : place + 1], whole.half_widths[place : place + 1])
-
-
 def _number(claim: dict[str, Any], method: str, printed: str, inputs: list[Series], label: str) -> Finding:
     value, agrees = recompute(method, printed, inputs)
-    verdict: Verdict = "reproduces" if agrees else "differs"
+    verdict: ClaimVerdict = "reproduces" if agrees else "differs"
     comment = claim.get("note", "")
     if verdict == "differs":
         comment = claim.get("why", "")
@@ -125,10 +113,12 @@ def _number(claim: dict[str, Any], method: str, printed: str, inputs: list[Serie
                 raise ValueError(f"{claim['where']}: {other} does not give {printed} either")
             of = "" if names is None else f" of {' and '.join(names)}"
             comment = f"{NAMES[other]}{of} gives {_like(printed, other_value)}; {comment}"
-    what = ", ".join(
+    quantity = ", ".join(
         part for part in (label, NAMES.get(method, method.replace("_", " ")), _of(claim)) if part
     )
-    return Finding(claim["section"], claim["where"], what, printed, _like(printed, value), verdict, comment)
+    return Finding(
+        claim["section"], claim["where"], quantity, printed, _like(printed, value), verdict, comment
+    )
 
 
 def _of(claim: dict[str, Any]) -> str:
@@ -161,19 +151,18 @@ def _tolerance(printed: str) -> float:
 
 
 def _reach(method: str, inputs: list[Series], value: float) -> tuple[float, float]:
-    sizes = [len(s.values) for s in inputs]
+    ends = np.cumsum([len(s.values) for s in inputs])[:-1]
     start = np.concatenate([s.values for s in inputs])
     widths = np.concatenate([s.half_widths for s in inputs])
     if not widths.any():
         return value, value
 
     def at(point: Floats) -> float:
-        return METHODS[method](*np.split(point, np.cumsum(sizes)[:-1]))
+        return METHODS[method](*np.split(point, ends))
 
     signs = np.zeros(len(start))
     for i in np.flatnonzero(widths):
-        step = np.zeros(len(start))
-        step[i] = widths[i]
+        step = np.where(np.arange(len(start)) == i, widths, 0.0)
         signs[i] = np.sign(at(start + step) - at(start - step))
     corners = (at(start - signs * widths), at(start + signs * widths))
     return min(value, *corners), max(value, *corners)

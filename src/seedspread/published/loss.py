@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from seedspread.published.values import Outcome
+from seedspread.published.values import CheckResult
 from seedspread.stats.arms import Floats
 
 
@@ -22,7 +22,7 @@ def _supcon(features: Floats, labels: Floats, margin: float, kind: str, reductio
     return float(-(sums / (positive.sum(axis=1) if reduction == "mean" else 1)).mean())
 
 
-def neutral_only_for_means() -> Outcome:
+def neutral_only_for_means() -> CheckResult:
     """Looks whether what subtraction adds to the loss is the same at every point."""
     rng = np.random.default_rng(0)
     labels = np.repeat([0.0, 1.0, 2.0], [2, 3, 5])
@@ -36,16 +36,15 @@ def neutral_only_for_means() -> Outcome:
         shifts[reduction] = float(np.ptp(gaps))
     comment = (
         "summed over positives, subtraction adds m times the number of positives to each anchor's term: as "
-        "constant as under "
-        "the mean, so that gradients are unchanged there too"
+        "constant as under the mean, so that gradients are unchanged there too"
     )
-    told = (
+    spread = (
         f"the added term varies by {shifts['mean']:.0e} (mean) and {shifts['sum']:.0e} (sum) over 50 points"
     )
-    return shifts["sum"] > 1e-9, told, comment
+    return shifts["sum"] > 1e-9, spread, comment
 
 
-def denominator_pathway() -> Outcome:
+def denominator_pathway() -> CheckResult:
     """Changes a saturated similarity and looks whether any anchor's loss notices."""
     s, margin = np.array([[0.0, 0.9, 0.1], [0.9, 0.0, 0.2], [0.1, 0.2, 0.0]]), 0.4
 
@@ -59,17 +58,13 @@ def denominator_pathway() -> Outcome:
     moved = float(np.abs(losses(0.9) - losses(0.7)).max())
     comment = (
         "what enters the denominators is the clamped similarity, a constant: no anchor's loss changes with "
-        "the saturated "
-        "one, by any path. What remains is its weight in the softmax"
+        "the saturated one, by any path. What remains is its weight in the softmax"
     )
-    return (
-        moved > 0,
-        f"moving a saturated similarity from 0.9 to 0.7 changes the losses by {moved:g}",
-        comment,
-    )
+    computed = f"moving a saturated similarity from 0.9 to 0.7 changes the losses by {moved:g}"
+    return moved > 0, computed, comment
 
 
-def modes_differ() -> Outcome:
+def modes_differ() -> CheckResult:
     """d/d alpha of log p is -1 + sum of softmax = 0, whatever the logits."""
     logits = np.random.default_rng(1).normal(size=(100, 20)) * 5
     p = np.exp(logits - np.logaddexp.reduce(logits, axis=1, keepdims=True))

@@ -36,7 +36,7 @@ def _f_p(x: Floats, y: Floats) -> float:
     return f_p_value(_ratio(x, y), (len(x) - 1, len(y) - 1))
 
 
-def _levene(center: str) -> Callable[..., float]:
+def _levene(center: str) -> Method:
     return lambda *groups: float(stats.levene(*groups, center=center).pvalue)
 
 
@@ -47,15 +47,9 @@ def _welch(part: str) -> Method:
 @cache
 def _welch_parts(x: tuple[float, ...], y: tuple[float, ...]) -> dict[str, float]:
     """All at once: the five are asked for at the same points."""
-    found = stats.ttest_ind(x, y, equal_var=False)
-    interval = found.confidence_interval(0.95)
-    parts = {
-        "t": found.statistic,
-        "df": found.df,
-        "p": found.pvalue,
-        "low": interval.low,
-        "high": interval.high,
-    }
+    test = stats.ttest_ind(x, y, equal_var=False)
+    low, high = test.confidence_interval(0.95)
+    parts = {"t": test.statistic, "df": test.df, "p": test.pvalue, "low": low, "high": high}
     return {name: float(value) for name, value in parts.items()}
 
 
@@ -65,10 +59,10 @@ def _two_way(center: str, effect: int) -> Method:
     def compute(*cells: Floats) -> float:
         middle = np.mean if center == "mean" else np.median
         levels = ((0, 0), (0, 1), (1, 0), (1, 1))
-        found = two_way([(a, b, np.abs(c - middle(c))) for (a, b), c in zip(levels, cells, strict=True)])
-        if isinstance(found, str):
+        effects = two_way([(a, b, np.abs(c - middle(c))) for (a, b), c in zip(levels, cells, strict=True)])
+        if isinstance(effects, str):
             return float("nan")
-        f, df = found[effect]
+        f, df = effects[effect]
         return float("nan") if f is None else float(stats.f.sf(f, *df))
 
     return compute
@@ -84,12 +78,12 @@ def _stability_groups(center: str) -> Method:
 
 def bootstrap_ends(x: Floats, y: Floats) -> tuple[float, float]:
     """The appendix's procedure, drawn as a script would: numpy's legacy generator, started with 42."""
-    return _bootstrap_ends(tuple(map(float, x)), tuple(map(float, y)), 42)
+    return _bootstrap_ends(tuple(x), tuple(y))
 
 
 @cache
-def _bootstrap_ends(x: tuple[float, ...], y: tuple[float, ...], seed: int) -> tuple[float, float]:
-    generator = np.random.RandomState(seed)
+def _bootstrap_ends(x: tuple[float, ...], y: tuple[float, ...]) -> tuple[float, float]:
+    generator = np.random.RandomState(42)
     # First one group, then the other, resample by resample: the order decides the draws.
     drawn = [[generator.randint(0, len(group), len(group)) for group in (x, y)] for _ in range(10_000)]
     first, second = (np.array(group)[[pair[k] for pair in drawn]] for k, group in enumerate((x, y)))
@@ -100,10 +94,7 @@ def _bootstrap_ends(x: tuple[float, ...], y: tuple[float, ...], seed: int) -> tu
 
 
 def _margin(layer: int) -> Method:
-    def compute(ends: Floats, layers: Floats) -> float:
-        return float(ends[0] + (ends[1] - ends[0]) * layer / (layers[0] - 1))
-
-    return compute
+    return lambda ends, layers: float(ends[0] + (ends[1] - ends[0]) * layer / (layers[0] - 1))
 
 
 def _expected_pairs(batch: Floats, classes: Floats) -> float:
@@ -116,6 +107,9 @@ def _balanced_pairs(batch: Floats, classes: Floats) -> float:
     """The same in a batch that holds equally many images of each class."""
     return float(batch[0] * (batch[0] / len(classes) - 1))
 
+
+# The effects of the two-way analysis, in its order.
+_EFFECTS = {"margin": "margin type", "stability": "stability mode", "interaction": "interaction"}
 
 METHODS: dict[str, Method] = {
     "size": _first(len),
@@ -133,12 +127,11 @@ METHODS: dict[str, Method] = {
     "f_df_second": lambda _, y: len(y) - 1.0,
     "levene_p": _levene("mean"),
     "brown_forsythe_p": _levene("median"),
-    "two_way_means_margin": _two_way("mean", 0),
-    "two_way_means_stability": _two_way("mean", 1),
-    "two_way_means_interaction": _two_way("mean", 2),
-    "two_way_medians_margin": _two_way("median", 0),
-    "two_way_medians_stability": _two_way("median", 1),
-    "two_way_medians_interaction": _two_way("median", 2),
+    **{
+        f"two_way_{center}s_{effect}": _two_way(center, i)
+        for center in ("mean", "median")
+        for i, effect in enumerate(_EFFECTS)
+    },
     "one_way_means_margin": _margin_groups("mean"),
     "one_way_means_stability": _stability_groups("mean"),
     "one_way_medians_margin": _margin_groups("median"),
@@ -173,12 +166,11 @@ METHODS: dict[str, Method] = {
 
 # What a method is called where a person reads it.
 NAMES = {
-    "two_way_means_margin": "p, margin type, two-way on deviations from cell means",
-    "two_way_means_stability": "p, stability mode, two-way on deviations from cell means",
-    "two_way_means_interaction": "p, interaction, two-way on deviations from cell means",
-    "two_way_medians_margin": "p, margin type, two-way on deviations from cell medians",
-    "two_way_medians_stability": "p, stability mode, two-way on deviations from cell medians",
-    "two_way_medians_interaction": "p, interaction, two-way on deviations from cell medians",
+    **{
+        f"two_way_{centers}_{effect}": f"p, {name}, two-way on deviations from cell {centers}"
+        for centers in ("means", "medians")
+        for effect, name in _EFFECTS.items()
+    },
     "one_way_means_margin": "one-way Levene test of clamp (14) against subtract (14)",
     "one_way_means_stability": "one-way Levene test of detach (14) against direct (14)",
     "one_way_medians_margin": "one-way Brown-Forsythe test of clamp (14) against subtract (14)",

@@ -21,14 +21,8 @@ def published_table() -> pd.DataFrame:
 def audit_published(settings: tuple[str, ...] = MAIN) -> AuditResult:
     """The audit of the paper's own accuracies, datasets adjusted together."""
     table = published_table()
-    return audit(
-        table[table["setting"].isin(settings)],
-        "accuracy",
-        "margin_type",
-        "subtract",
-        "stability",
-        by="setting",
-    )
+    rows = table[table["setting"].isin(settings)]
+    return audit(rows, "accuracy", "margin_type", "subtract", "stability", by="setting")
 
 
 def page(findings: list[Finding]) -> str:
@@ -55,9 +49,7 @@ def page(findings: list[Finding]) -> str:
         "## What does not hold",
         "",
     ]
-    for finding in findings:
-        if finding.verdict == "differs":
-            parts.append(_item(finding))
+    parts += [_item(f) for f in findings if f.verdict == "differs"]
     parts += ["", "## What cannot be derived", ""]
     parts += [_item(f) for f in findings if f.verdict == "not derivable"]
     parts += ["", "## Every claim", ""]
@@ -83,9 +75,7 @@ def _sentence(text: str) -> str:
 def _table(rows: list[Finding]) -> list[str]:
     lines = ["| where | claim | printed | computed | verdict | remark |", "|---|---|---|---|---|---|"]
     for f in rows:
-        mark = {"reproduces": "reproduces", "differs": "**differs**", "not derivable": "*not derivable*"}[
-            f.verdict
-        ]
+        mark = {"differs": "**differs**", "not derivable": "*not derivable*"}.get(f.verdict, f.verdict)
         cells = [markdown_text(text) for text in (f.where, f.what, f.printed, f.computed)]
         remark = markdown_text(f.comment) if f.verdict == "reproduces" else ""
         lines.append("| " + " | ".join([*cells, mark, remark]) + " |")
@@ -122,17 +112,16 @@ def _central_claim(cifar10: Comparison) -> str:
         "run in two stability modes that have the same gradient. Under clamp the two runs of a seed "
         f"correlate by {number(twins.correlation)}, so that 14 values are worth about "
         f"{twins.effective_df:.0f} degrees of freedom. With the seed as the unit and block means taken out, "
-        f"the ratio is {number(cifar10.headline.ratio)} {between(cifar10.headline.interval)}, "
-        f"p = {p_value(cifar10.headline.p)}. Other tests that respect the seeds do not agree among "
-        f"themselves: p = {p_value(cifar10.test('permutation').p)} (seeds permuted), "
+        f"the ratio is {number(cifar10.headline.ratio)} {between(cifar10.headline.interval)}, p = "
+        f"{p_value(cifar10.headline.p)}. Other tests that respect the seeds do not agree among themselves: "
+        f"p = {p_value(cifar10.test('permutation').p)} (seeds permuted), "
         f"{p_value(cifar10.test('within_seed_permutation').p)} (within seeds), a bootstrap of seeds gives "
         f"{between(cifar10.test('seed_bootstrap').interval)} (too short at 7 seeds), and Pitman-Morgan on "
         f"the seed means, which assumes normal values, {number(pitman_morgan.estimate)} "
-        f"{between(pitman_morgan.interval)}, p = {p_value(pitman_morgan.p)}. "
-        "Under subtract the two runs of a seed do not correlate (-0.12). All agree on the direction; none is "
-        "as certain as the paper, except under normality. The factorial analysis as it is described would "
-        "have been significant (0.018, 0.037) where the paper prints 0.061 and 0.058; it too counts the runs "
-        "of a seed twice."
+        f"{between(pitman_morgan.interval)}, p = {p_value(pitman_morgan.p)}. Under subtract the two runs of "
+        "a seed do not correlate (-0.12). All agree on the direction; none is as certain as the paper, "
+        "except under normality. The factorial analysis as it is described would have been significant "
+        "(0.018, 0.037) where the paper prints 0.061 and 0.058; it too counts the runs of a seed twice."
     )
 
 

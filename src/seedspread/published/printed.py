@@ -2,8 +2,8 @@
 
 from functools import cache
 
-from seedspread.published.check import claims, recompute
-from seedspread.published.values import Series, series
+from seedspread.published.check import number_claims, recompute
+from seedspread.published.values import series
 
 Key = tuple[int, tuple[str, ...], str]
 
@@ -11,8 +11,8 @@ Key = tuple[int, tuple[str, ...], str]
 @cache
 def _index() -> dict[Key, str]:
     """By table, values and method; of a claim by layer the method is followed by the layer's number."""
-    found: dict[Key, str] = {}
-    for claim in claims():
+    index: dict[Key, str] = {}
+    for claim in number_claims():
         table = claim["where"].partition(",")[0].removeprefix("Table ")
         if not table.isdigit():
             continue
@@ -20,8 +20,8 @@ def _index() -> dict[Key, str]:
         if "by_layer" in claim:
             numbers = {f"{claim['by_layer']} {layer}": text for layer, text in enumerate(numbers)}
         for method, text in numbers.items():
-            found.setdefault((int(table), on, method), text)
-    return found
+            index.setdefault((int(table), on, method), text)
+    return index
 
 
 def printed(table: int, on: tuple[str, ...], method: str, *, judge: bool = False) -> str:
@@ -38,6 +38,5 @@ def _agrees(on: tuple[str, ...], method: str, text: str) -> bool:
     inputs = [series(name) for name in on]
     name, _, layer = method.partition(" ")
     if layer:
-        at = slice(int(layer), int(layer) + 1)
-        inputs = [Series(s.values[at], s.half_widths[at]) for s in inputs]
+        inputs = [s.entry(int(layer)) for s in inputs]
     return recompute(name, text, inputs)[1]

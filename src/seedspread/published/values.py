@@ -11,8 +11,8 @@ import numpy as np
 
 from seedspread.stats.arms import Floats
 
-# What a check of words finds: whether it holds (None: cannot be told), what was computed, what to know.
-Outcome = tuple[bool | None, str, str]
+# Of a claim in words: whether it holds (None: cannot be told), what was computed, what to know.
+CheckResult = tuple[bool | None, str, str]
 
 # Test sets of 10,000 images: a percentage with two decimals is the accuracy itself. SVHN's has 26,032.
 _MORE_THAN_TWO_DECIMALS = ("svhn", "svhn-medium", "svhn-hard")
@@ -26,6 +26,10 @@ class Series:
 
     values: Floats
     half_widths: Floats
+
+    def entry(self, i: int) -> "Series":
+        """The i-th number alone."""
+        return Series(self.values[i : i + 1], self.half_widths[i : i + 1])
 
 
 def half_width(printed: str) -> float:
@@ -58,8 +62,8 @@ def series(name: str) -> Series:
             if (r["setting"], r["margin_type"]) == (part, margin_type) and stability in ("", r["stability"])
         ]
         exact = part not in _MORE_THAN_TWO_DECIMALS
-        found = _rounded(rows)
-        return Series(found.values, np.zeros(len(rows))) if exact else found
+        accuracies = _rounded(rows)
+        return Series(accuracies.values, np.zeros(len(rows))) if exact else accuracies
     if part in ("car", "gradient", "gradient_sd", "stated"):
         return _rounded(_measured()[part][rest].split())
     text = _measured()["classes"][rest] if part == "classes" else _measured()["exact"][name]

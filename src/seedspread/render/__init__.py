@@ -1,1 +1,1 @@
-"""Tables and charts, said once and written in every form; knows nothing of what stands in them."""
+"""One table model and one chart model, and their output formats; knows nothing of statistics."""

@@ -1,4 +1,4 @@
-"""A chart before it has a form: what is to be seen, said once, drawn by plotly and by matplotlib."""
+"""The chart model: what a figure shows, drawn by plotly and by matplotlib."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -15,16 +15,7 @@ GREY = "#888888"
 SYMBOLS = 6  # markers that can be told apart
 # For what has an order: plasma's dark half on white, its light half on black.
 _ORDERED = ("#0d0887", "#4903a0", "#7201a8", "#9511a1", "#b12a90", "#c53f7f", "#d8576b", "#e0685e")
-_IN_THE_DARK = (
-    "#b93a8f",
-    "#cc4778",
-    "#dd5e66",
-    "#ed7953",
-    "#f89540",
-    "#fdb42f",
-    "#fbd524",
-    "#f0f921",
-)
+_IN_THE_DARK = ("#b93a8f", "#cc4778", "#dd5e66", "#ed7953", "#f89540", "#fdb42f", "#fbd524", "#f0f921")
 DARK = dict(zip(_ORDERED, _IN_THE_DARK, strict=True))
 
 
@@ -121,7 +112,7 @@ class Chart:
 
 def floats(values: ArrayLike) -> tuple[float, ...]:
     """Plain numbers, for marks."""
-    return tuple(float(v) for v in np.ravel(np.asarray(values, dtype=float)))
+    return tuple(np.asarray(values, dtype=float).ravel().tolist())
 
 
 def ordered_colour(place: int, places: int) -> str:
@@ -132,7 +123,7 @@ def ordered_colour(place: int, places: int) -> str:
 def log_ticks(low: float, high: float) -> tuple[tuple[float, str], ...]:
     """Round numbers between two, for a logarithmic axis; at most seven."""
     for steps, every in (((1, 2, 5), 1), ((1,), 1), ((1,), 2), ((1,), 4)):
-        found = [s * 10.0**k for k in range(-12, 13, every) for s in steps if low <= s * 10.0**k <= high]
-        if len(found) <= 7:
+        ticks = [s * 10.0**k for k in range(-12, 13, every) for s in steps if low <= s * 10.0**k <= high]
+        if len(ticks) <= 7:
             break
-    return tuple((t, f"{t:g}") for t in found)
+    return tuple((t, f"{t:g}") for t in ticks)

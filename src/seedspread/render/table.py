@@ -1,7 +1,8 @@
-"""A table before it has a form; each form has a module of its own."""
+"""The table model; each output format has a module of its own."""
 
 import re
 from dataclasses import dataclass, replace
+from itertools import groupby
 
 
 @dataclass(frozen=True)
@@ -49,13 +50,7 @@ class Table:
     @property
     def groups(self) -> tuple[tuple[str, int], ...]:
         """Runs of columns with one group: its name and how many."""
-        out: list[tuple[str, int]] = []
-        for column in self.columns:
-            if out and out[-1][0] == column.group:
-                out[-1] = (column.group, out[-1][1] + 1)
-            else:
-                out.append((column.group, 1))
-        return tuple(out)
+        return tuple((name, len(list(run))) for name, run in groupby(column.group for column in self.columns))
 
     @property
     def caption(self) -> str:

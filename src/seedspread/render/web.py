@@ -11,12 +11,12 @@ from seedspread.render.chart import Chart
 from seedspread.render.table import Table, numeric_columns
 
 
-def to_html(block: Table | Chart, still: str = "") -> Markup:
-    """A `figure`: of a table all of it; of a chart the frame in which the page draws, until then `still`."""
-    if isinstance(block, Table):
-        values, name = {"t": block, "numeric": numeric_columns(block)}, "table.html"
+def to_html(exhibit: Table | Chart, static_svg: str = "") -> Markup:
+    """A `figure`: of a table all of it; of a chart the frame that plotly fills, until then `static_svg`."""
+    if isinstance(exhibit, Table):
+        values, name = {"t": exhibit, "numeric": numeric_columns(exhibit)}, "table.html"
     else:
-        values, name = {"c": block, "still": still}, "chart.html"
+        values, name = {"c": exhibit, "static_svg": static_svg}, "chart.html"
     template = environment("seedspread.render").get_template(name)
     return Markup(template.render(**values) + "\n")  # noqa: S704 - escaped by the template
 

@@ -39,11 +39,13 @@ def answer(material: ReportData) -> Answer:
     groups = list(dict.fromkeys((c.group, c.reference) for _, c in pairs))
     factors = {s.group for s, _ in pairs}
     metrics = {s.metric.title or s.metric.name for s, _ in pairs if s.metric.name != "accuracy"}
-    what = f"{metrics.pop()} spreads" if len(metrics) == 1 else "results spread"
-    question = f"Does the change alter how much {what} over seeds?"
+    subject = f"{metrics.pop()} spreads" if len(metrics) == 1 else "results spread"
+    question = f"Does the change alter how much {subject} over seeds?"
     if len(groups) == 1 and len(factors) == 1:
         arm, reference = groups[0]
-        question = f"Does {arm} instead of {reference} ({factors.pop()}) change how much {what} over seeds?"
+        question = (
+            f"Does {arm} instead of {reference} ({factors.pop()}) change how much {subject} over seeds?"
+        )
     return Answer(
         question=question,
         short=_short(pairs),
@@ -53,8 +55,10 @@ def answer(material: ReportData) -> Answer:
     )
 
 
-def _adjusted(c: Comparison) -> float | None:
-    return c.headline.p if c.p_holm is None else c.p_holm
+def _is_significant(c: Comparison) -> bool:
+    """Whether a difference in spread is shown, adjusted where there are several comparisons."""
+    p = c.headline.p if c.p_holm is None else c.p_holm
+    return p is not None and p < _ALPHA and not c.collapse.found
 
 
 def _short(pairs: list[tuple[Setting, Comparison]]) -> str:
@@ -63,12 +67,13 @@ def _short(pairs: list[tuple[Setting, Comparison]]) -> str:
     failing = [s.name for s, c in pairs if c.collapse.found]
     tested = [(s, c) for s, c in pairs if not c.collapse.found]
     sound = [(s, c) for s, c in tested if c.headline.p is not None]
-    shown = [(s, c) for s, c in sound if (p := _adjusted(c)) is not None and p < _ALPHA]
+    significant = [(s, c) for s, c in sound if _is_significant(c)]
     parts = []
-    if shown:
-        parts.append("Yes: " + "; ".join(_shown(s, c, len(pairs) > 1) for s, c in shown) + ".")
-        if len(shown) < len(sound):
-            parts.append(f"Not shown in the other {len(sound) - len(shown)} of {len(sound)} comparisons.")
+    if significant:
+        parts.append("Yes: " + "; ".join(_difference(s, c, len(pairs) > 1) for s, c in significant) + ".")
+        rest = len(sound) - len(significant)
+        if rest:
+            parts.append(f"Not shown in the other {rest} of {len(sound)} comparisons.")
     elif sound:
         parts.append("No difference in spread is shown.")
         seen = sorted({(c.detectable, min(c.seeds)) for _, c in sound if c.detectable})
@@ -89,7 +94,7 @@ def _short(pairs: list[tuple[Setting, Comparison]]) -> str:
     return " ".join(parts)
 
 
-def _shown(s: Setting, c: Comparison, name: bool) -> str:
+def _difference(s: Setting, c: Comparison, name: bool) -> str:
     ratio = c.headline.ratio or 1.0
     more = "more" if ratio > 1 else "less"
     where = f"on {s.name} " if name else ""
@@ -97,17 +102,11 @@ def _shown(s: Setting, c: Comparison, name: bool) -> str:
 
 
 def _advice(material: ReportData, pairs: list[tuple[Setting, Comparison]]) -> list[str]:
-    out = []
     if not pairs:
         return ["Let the campaign go on: seedspread campaign run STUDY, and make the report again."]
-    shown = [
-        (s, c) for s, c in pairs
-        if (p := _adjusted(c)) is not None and p < _ALPHA and not c.collapse.found
-    ]  # fmt: skip
-    out += [_budget(s, c) for s, c in shown] or _more_seeds(pairs[0][1])
+    out = [_budget(s, c) for s, c in pairs if _is_significant(c)] or _more_seeds(pairs[0][1])
     out += [line for s, _ in pairs for line in _about_the_clamp(s)]
-    failing = next((x for _, x in pairs if x.collapse.found), None)
-    if failing is not None:
+    if any(c.collapse.found for _, c in pairs):
         out.append(
             "Compare how often runs fail, not their variance: the failure rates stand with each setting, "
             "with an exact test."
@@ -117,7 +116,7 @@ def _advice(material: ReportData, pairs: list[tuple[Setting, Comparison]]) -> li
 
 def _more_seeds(c: Comparison) -> list[str]:
     try:
-        two, five = (seeds_for_ratio(r)[0] for r in (2.0, 5.0))
+        two, five = (seeds_for_ratio(r)[0][0] for r in (2.0, 5.0))
     except BudgetError:
         return []
     return [
@@ -152,8 +151,8 @@ def _about_the_clamp(s: Setting) -> list[str]:
     ):
         return []
     accuracy = s.metric.as_share(next(p.mean for p in s.comparisons[0].pooled if p.group == CHANGED))
-    found = advise(float(rates.mean[0]), clamp=True, accuracy=accuracy, pair_share=shares[0])
-    return [f"The paper's rule of thumb for {s.name}: {found.sentence} {' '.join(found.reasons)}"]
+    advice = advise(float(rates.mean[0]), clamp=True, accuracy=accuracy, pair_share=shares[0])
+    return [f"The paper's rule of thumb for {s.name}: {advice.sentence} {' '.join(advice.reasons)}"]
 
 
 def _caveats(material: ReportData) -> list[str]:
@@ -178,5 +177,5 @@ def _caveats(material: ReportData) -> list[str]:
 
 
 def _by_arm(s: Setting) -> str:
-    found = Counter(r.arm for r in s.runs)
-    return ", ".join(f"{arm} {found[arm]}" for arm in s.arms)
+    finished = Counter(r.arm for r in s.runs)
+    return ", ".join(f"{arm} {finished[arm]}" for arm in s.arms)

@@ -1,7 +1,7 @@
 """The audit: from a table of runs to an answer."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -14,12 +14,12 @@ from seedspread.runs.table import correct_predictions
 from seedspread.stats import bootstrap, classic, permutation, robust
 from seedspread.stats.arms import Arm, Floats, common_seeds
 from seedspread.stats.audited import AuditResult
-from seedspread.stats.collapse import look_for_collapse
-from seedspread.stats.dependence import are_alike
+from seedspread.stats.collapse import detect_collapse
+from seedspread.stats.dependence import are_dependent
 from seedspread.stats.dependence import twins as find_twins
 from seedspread.stats.floor import floor_from_accuracies, floor_from_predictions
 from seedspread.stats.forest import forest, holm
-from seedspread.stats.power import BudgetError, detectable_ratio, simulated_detectable
+from seedspread.stats.power import MOST_SIMULATED_SEEDS, BudgetError, detectable_ratio
 from seedspread.stats.result import Comparison, Floor, Forest, Headline, Strip, Summary, TestResult, Twins
 from seedspread.stats.table import Runs, TableError, check_table
 from seedspread.stats.verdict import headline_why, verdict, warnings
@@ -27,7 +27,6 @@ from seedspread.stats.verdict import headline_why, verdict, warnings
 # Values drawn in all bootstraps of an audit together; a table that would need more gets fewer resamples.
 _DRAWS = 40_000_000
 _FEWEST_RESAMPLES = 499
-_MOST_SIMULATED_SEEDS = 60
 
 
 def audit(
@@ -69,8 +68,8 @@ def audit(
     if metric is None:
         numbers = runs.frame["value"].to_numpy(float)
         metric = metric_of(value, numbers, accuracies=test_size is not None)
-    setup = _Setup(runs, metric, level, resamples, random_seed, chance, test_size)
-    comparisons, notes = _compared(runs, setup)
+    options = _Options(metric, level, resamples, random_seed, chance, test_size)
+    comparisons, notes = _comparisons(runs, options)
     return AuditResult(
         source=runs.source,
         value=value,
@@ -102,10 +101,10 @@ def _check_options(level: float, resamples: int, chance: float | None, test_size
         raise TableError(f"test_size must be at least 2; got {test_size}")
 
 
-def _compared(runs: Runs, setup: "_Setup") -> tuple[list[Comparison], list[str]]:
+def _comparisons(runs: Runs, options: "_Options") -> tuple[list[Comparison], list[str]]:
     """Every comparison, adjusted over all of them, and a line on each stratum that has none."""
     columns = runs.columns
-    found, notes = [], []
+    comparisons, notes = [], []
     for number, (name, arms) in enumerate(runs.strata()):
         if arms[0].name != columns.reference or len(arms) < 2:
             notes.append(
@@ -113,13 +112,13 @@ def _compared(runs: Runs, setup: "_Setup") -> tuple[list[Comparison], list[str]]
             )
             continue
         for place, arm in enumerate(arms[1:]):
-            found.append(setup.compare(name, arm, arms[0], (number, place)))
-    if not found:
+            comparisons.append(options.compare(name, arm, arms[0], (number, place)))
+    if not comparisons:
         both = f"both {columns.reference!r} and another level of {columns.group!r}"
         raise TableError(f"no stratum of {columns.by!r} has {both}")
-    adjusted = holm([c.headline.p for c in found])
-    found = [replace(c, p_holm=p) for c, p in zip(found, adjusted, strict=True)]
-    return [replace(c, verdict=verdict(c, len(found))) for c in found], notes
+    adjusted = holm([c.headline.p for c in comparisons])
+    comparisons = [replace(c, p_holm=p) for c, p in zip(comparisons, adjusted, strict=True)]
+    return [replace(c, verdict=verdict(c, len(comparisons))) for c in comparisons], notes
 
 
 def _forest(comparisons: list[Comparison], level: float) -> Forest | None:
@@ -129,49 +128,36 @@ def _forest(comparisons: list[Comparison], level: float) -> Forest | None:
     return forest([c.title for c in comparisons], [c.test("seed_jackknife") for c in comparisons], level)
 
 
-class _Setup:
+@dataclass(frozen=True)
+class _Options:
     """What all comparisons of an audit share."""
 
-    def __init__(
-        self,
-        runs: Runs,
-        metric: Metric,
-        level: float,
-        resamples: int,
-        random_seed: int,
-        chance: float | None,
-        test_size: int | None,
-    ) -> None:
-        self._runs, self._level, self._resamples = runs, level, resamples
-        self._random_seed, self._chance, self._test_size = random_seed, chance, test_size
-        self._metric = metric
+    metric: Metric
+    level: float
+    resamples: int
+    random_seed: int
+    chance: float | None
+    test_size: int | None
 
     def compare(self, stratum: str, arm: Arm, reference: Arm, place: tuple[int, int]) -> Comparison:
-        level = self._level
-        rng = np.random.default_rng([self._random_seed, *place])
+        rng = np.random.default_rng([self.random_seed, *place])
         pair = arm, reference
         twins = tuple(t for t in map(find_twins, pair) if t is not None)
         tests = self._tests(arm, reference, _independent(twins), rng)
-        found = {test.key: test for test in tests}
+        by_key = {test.key: test for test in tests}
         comparison = Comparison(
             stratum=stratum,
             group=arm.name,
             reference=reference.name,
             cells=_cells(arm) + _cells(reference),
             pooled=(_summary(arm.name, "", arm.values), _summary(reference.name, "", reference.values)),
-            headline=_headline(found["seed_jackknife"], arm, reference),
-            paper=_paper(found["f"]),
+            headline=_headline(by_key["seed_jackknife"], arm, reference),
+            paper=_as_headline(by_key["f"], "what the paper reports: every run counted as independent"),
             tests=tests,
             twins=twins,
             seeds=(len(arm.seed_codes), len(reference.seed_codes)),
             paired_correlation=_paired_correlation(arm, reference),
-            collapse=look_for_collapse(
-                arm,
-                reference,
-                self._metric,
-                self._chance_of(reference),
-                level,
-            ),
+            collapse=detect_collapse(arm, reference, self.metric, self._chance_of(reference), self.level),
             floors=self._floors(pair),
             detectable=_detectable(len(arm.seed_codes), len(reference.seed_codes)),
             p_holm=None,
@@ -183,11 +169,11 @@ class _Setup:
     def _tests(
         self, arm: Arm, reference: Arm, independent: bool | None, rng: np.random.Generator
     ) -> tuple[TestResult, ...]:
-        level, resamples = self._level, self._resamples
+        level, resamples = self.level, self.resamples
         shapes = classic.shapiro(arm), classic.shapiro(reference)
         normal = None if any(s.p is None for s in shapes) else all((s.p or 0) >= 0.05 for s in shapes)
         if min(len(arm.seed_codes), len(reference.seed_codes)) < 2:
-            spread: tuple[TestResult, ...] = tuple(_refused(key) for key in ("seed_jackknife", "f"))
+            spread: tuple[TestResult, ...] = _NO_VARIANCE
         else:
             spread = (
                 robust.seed_jackknife(arm, reference, level),
@@ -212,47 +198,48 @@ class _Setup:
         return spread + means + shapes
 
     def _chance_of(self, arm: Arm) -> float | None:
-        known = (self._chance, arm.chance, self._metric.chance)
-        return next((chance for chance in known if chance is not None), None)
+        candidates = (self.chance, arm.chance, self.metric.chance)
+        return next((chance for chance in candidates if chance is not None), None)
 
     def _floors(self, pair: tuple[Arm, Arm]) -> tuple[Floor, ...]:
         """Of accuracies alone: another metric is no mean of right and wrong answers."""
-        one = self._metric.one
-        if one is None:
+        scale = self.metric.full_scale
+        if scale is None:
             return ()
         out = []
         for arm in pair:
             correct = self._predictions(arm)
             if correct is not None:
-                out.append(floor_from_predictions(arm.name, correct, self._level, one))
-            elif self._test_size and len(arm.values) > 1 and _are_accuracies(arm.values, one):
-                out.append(floor_from_accuracies(arm.name, arm.values, self._test_size, one))
+                out.append(floor_from_predictions(arm.name, correct, self.level, scale))
+            elif self.test_size and len(arm.values) > 1 and _are_accuracies(arm.values, scale):
+                out.append(floor_from_accuracies(arm.name, arm.values, self.test_size, scale))
         return tuple(out)
 
     def _predictions(self, arm: Arm) -> NDArray[np.bool_] | None:
-        if not arm.folders or self._metric.name != "accuracy":
+        if not arm.folders or self.metric.name != "accuracy":
             return None
         # One run per seed: twins of a seed are not further samples of the seeds.
         _, first = np.unique(arm.seeds, return_index=True)
         return correct_predictions([arm.folders[i] for i in first]) if len(first) > 1 else None
 
 
-def _refused(key: str) -> TestResult:
-    names = {"seed_jackknife": "seed jackknife (Miller)", "f": "F test, pooled"}
-    return TestResult(
+_NO_VARIANCE = tuple(
+    TestResult(
         key=key,
-        name=names[key],
+        name=name,
         about="spread",
         why="",
         assumes="",
         note="an arm has a single seed: it counts for the means, and has no variance over seeds",
     )
+    for key, name in (("seed_jackknife", "seed jackknife (Miller)"), ("f", "F test, pooled"))
+)
 
 
 def _independent(twins: tuple[Twins, ...]) -> bool | None:
     if not twins:
         return True
-    return False if any(map(are_alike, twins)) else None
+    return False if any(map(are_dependent, twins)) else None
 
 
 def _summary(group: str, block: str, values: Floats) -> Summary:
@@ -266,21 +253,13 @@ def _cells(arm: Arm) -> tuple[Summary, ...]:
     return tuple(_summary(arm.name, arm.block_names[code], values) for code, values in arm.cells.items())
 
 
-def _headline(test: TestResult, arm: Arm, reference: Arm) -> Headline:
-    ratio = test.estimate
-    if ratio is None and arm.has_spread and reference.has_spread:
-        ratio = arm.within_variance / reference.within_variance
-    return Headline(
-        ratio=ratio,
-        sd_ratio=None if ratio is None else ratio**0.5,
-        interval=test.interval,
-        p=test.p,
-        method=test.name,
-        why=test.note or headline_why(len(arm.cells) > 1 or len(reference.cells) > 1),
-    )
+def _headline(jackknife: TestResult, arm: Arm, reference: Arm) -> Headline:
+    if jackknife.estimate is None and arm.has_spread and reference.has_spread:
+        jackknife = replace(jackknife, estimate=arm.within_variance / reference.within_variance)
+    return _as_headline(jackknife, headline_why(len(arm.cells) > 1 or len(reference.cells) > 1))
 
 
-def _paper(test: TestResult) -> Headline:
+def _as_headline(test: TestResult, why: str) -> Headline:
     ratio = test.estimate
     return Headline(
         ratio=ratio,
@@ -288,7 +267,7 @@ def _paper(test: TestResult) -> Headline:
         interval=test.interval,
         p=test.p,
         method=test.name,
-        why=test.note or "what the paper reports: every run counted as independent",
+        why=test.note or why,
     )
 
 
@@ -302,11 +281,11 @@ def _paired_correlation(arm: Arm, reference: Arm) -> float | None:
 
 @cache
 def _detectable(first: int, second: int) -> float | None:
-    """By the test that is quoted, on normal values; rounded, since it is simulated."""
-    if max(first, second) > _MOST_SIMULATED_SEEDS:
+    """By the headline's test, on normal values; rounded, since it is simulated."""
+    if max(first, second) > MOST_SIMULATED_SEEDS:
         return detectable_ratio((first, second))  # with so many the two tests agree
     try:
-        return float(f"{simulated_detectable((first, second), 0.8, 0.05, 'normal'):.2g}")
+        return float(f"{detectable_ratio((first, second), shape='normal'):.2g}")
     except BudgetError:
         return None
 

@@ -1,12 +1,11 @@
-"""The mean and the spread over seeds of anything that every run has: a number, a profile, a course."""
+"""The mean and the spread over seeds of anything that every run has: a number, a profile, a curve."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from seedspread.stats.arms import Floats
 
 
 @dataclass(frozen=True)

@@ -174,9 +174,9 @@ def _weighted_variance(arm: Arm, seeds: Ints, counts: Floats) -> Floats:
     """(resamples,) within-cell variances of an arm whose seeds were drawn `counts` times."""
     squares, df = np.zeros(len(counts)), np.zeros(len(counts))
     for block in arm.cells:
-        here = arm.blocks == block
-        weights = counts[:, np.searchsorted(seeds, arm.seeds[here])]
-        e, n = arm.residuals[here], weights.sum(axis=1)
+        in_block = arm.blocks == block
+        weights = counts[:, np.searchsorted(seeds, arm.seeds[in_block])]
+        e, n = arm.residuals[in_block], weights.sum(axis=1)
         squares += weights @ e**2 - (weights @ e) ** 2 / np.maximum(n, 1)
         df += np.maximum(n - 1, 0)
     squares[squares < 1e-12 * (arm.residuals**2).sum()] = 0.0

@@ -9,24 +9,21 @@ from seedspread.stats.power import (
     BudgetError,
     check_design,
     detectable_ratio,
-    f_power,
+    power_of,
     seeds_for_ratio,
     seeds_for_standard_error,
-    simulated_detectable,
-    simulated_power,
-    simulated_seeds,
 )
 
 
 @dataclass(frozen=True)
-class Answer:
+class SeedBudget:
     """A sentence for people, and the values in it for programs."""
 
     text: str
     values: dict[str, Any]
 
 
-def answer(
+def seed_budget(
     sd: float | None,
     se: float | None,
     ratio: float | None,
@@ -35,8 +32,8 @@ def answer(
     power: float,
     alpha: float,
     shape: str,
-) -> Answer:
-    """Chooses the question from what is given."""
+) -> SeedBudget:
+    """Answers the question that the arguments pose: seeds, power, or the detectable ratio."""
     try:
         one_of("shape", shape, SHAPES)
     except ValueError as error:
@@ -54,7 +51,7 @@ def answer(
     raise BudgetError("say what is wanted: --sd with --se, --ratio, --n, or --ratio with --n")
 
 
-def _standard_error(sd: float | None, se: float | None) -> Answer:
+def _standard_error(sd: float | None, se: float | None) -> SeedBudget:
     if sd is None or se is None:
         raise BudgetError("a standard error needs both --sd and --se")
     n = seeds_for_standard_error(sd, se)
@@ -64,52 +61,47 @@ def _standard_error(sd: float | None, se: float | None) -> Answer:
     )
     if n < 5:
         text += f" From {n} seeds the sd itself is hardly known; take five or more if it is to be estimated."
-    return Answer(text, {"seeds": n, "sd": sd, "se": se, "reached": sd / n**0.5})
+    return SeedBudget(text, {"seeds": n, "sd": sd, "se": se, "reached": sd / n**0.5})
+
+
+def _simulated(shape: str) -> str | None:
+    """The shape to simulate; of normal values the power is known exactly."""
+    return None if shape == "normal" else shape
 
 
 def _method(shape: str) -> str:
-    return (
-        "exact, F test on normal values"
-        if shape == "normal"
-        else f"simulated, seed jackknife on {shape} values"
-    )
+    simulated = f"simulated, seed jackknife on {shape} values"
+    return simulated if _simulated(shape) else "exact, F test on normal values"
 
 
-def _power(ratio: float, seeds: tuple[int, int], alpha: float, shape: str) -> Answer:
+def _power(ratio: float, seeds: tuple[int, int], alpha: float, shape: str) -> SeedBudget:
     check_design(seeds, 0.999, alpha)
     if not 0 < ratio < float("inf"):
         raise BudgetError(f"the ratio must be positive; got {ratio:g}")
-    found = f_power(ratio, seeds, alpha) if shape == "normal" else simulated_power(ratio, seeds, shape, alpha)
+    power = power_of(ratio, seeds, alpha, _simulated(shape))
     text = (
-        f"Power {found:.2f}: {_arms(seeds)} see a variance ratio of {ratio:g} that often at level {alpha:g} "
+        f"Power {power:.2f}: {_arms(seeds)} see a variance ratio of {ratio:g} that often at level {alpha:g} "
         f"({_method(shape)})."
     )
-    return Answer(text, _values(seeds, ratio, found, alpha, shape))
+    return SeedBudget(text, _values(seeds, ratio, power, alpha, shape))
 
 
-def _seeds(ratio: float, power: float, alpha: float, n_reference: int | None, shape: str) -> Answer:
-    if shape == "normal":
-        seeds = seeds_for_ratio(ratio, power, alpha, n_reference)
-        reached = f_power(ratio, seeds, alpha)
-    else:
-        seeds, reached = simulated_seeds(ratio, power, alpha, n_reference, shape)
+def _seeds(ratio: float, power: float, alpha: float, n_reference: int | None, shape: str) -> SeedBudget:
+    seeds, reached = seeds_for_ratio(ratio, power, alpha, n_reference, _simulated(shape))
     text = (
         f"{_arms(seeds)}: power {reached:.2f} for a variance ratio of {ratio:g} "
         f"({ratio**0.5:.3g} times the sd) at level {alpha:g} ({_method(shape)})."
     )
-    return Answer(text, _values(seeds, ratio, reached, alpha, shape))
+    return SeedBudget(text, _values(seeds, ratio, reached, alpha, shape))
 
 
-def _detectable(seeds: tuple[int, int], power: float, alpha: float, shape: str) -> Answer:
-    if shape == "normal":
-        ratio = detectable_ratio(seeds, power, alpha)
-    else:
-        ratio = simulated_detectable(seeds, power, alpha, shape)
+def _detectable(seeds: tuple[int, int], power: float, alpha: float, shape: str) -> SeedBudget:
+    ratio = detectable_ratio(seeds, power, alpha, _simulated(shape))
     text = (
         f"{_arms(seeds)} detect variance ratios above {ratio:.3g} ({ratio**0.5:.3g} times the sd) with power "
         f"{power:g} at level {alpha:g} ({_method(shape)})."
     )
-    return Answer(text, _values(seeds, ratio, power, alpha, shape))
+    return SeedBudget(text, _values(seeds, ratio, power, alpha, shape))
 
 
 def _arms(seeds: tuple[int, int]) -> str:

@@ -15,7 +15,7 @@ from seedspread.stats.audited import AuditResult
 from seedspread.stats.result import Comparison, Interval, Strip
 from seedspread.stats.verdict import between, number, p_value
 
-# Figures to quote have a colour that no arm has.
+# The headline has a colour that no arm has.
 QUOTED = COLOURS[2]
 _SEED_UNIT = ("seed_jackknife", "seed_bootstrap", "pitman_morgan")
 _SHOWN = (*_SEED_UNIT, "f", "bonett", "bootstrap", "bootstrap_bca")
@@ -24,7 +24,7 @@ _MOST = 12
 
 
 class PlotError(SeedspreadError):
-    """A picture cannot be drawn or written as asked."""
+    """A picture cannot be drawn or written as requested."""
 
 
 @dataclass(frozen=True)
@@ -59,9 +59,7 @@ def audit_chart(audit: AuditResult) -> Chart:
 
 
 def _runs_panel(audit: AuditResult, c: Comparison) -> Panel:
-    strips = [
-        s for g in (c.reference, c.group) for s in audit.values if (s.stratum, s.group) == (c.stratum, g)
-    ]
+    strips = audit.strips(c)
     blocks = list(dict.fromkeys(b for s in strips for b in s.blocks))
     arms = dict.fromkeys((audit.reference, *(other.group for other in audit.comparisons)))
     colours = dict(zip(arms, cycle(COLOURS), strict=False))
@@ -79,12 +77,12 @@ def _spread(strip: Strip) -> tuple[float, float | None]:
 
 
 def _dots(strip: Strip, blocks: list[str]) -> list[Dots]:
-    each = list(zip(strip.values, strip.blocks, strict=True))
-    return [Dots(block, [value for value, own in each if own == block]) for block in blocks]
+    pairs = list(zip(strip.values, strip.blocks, strict=True))
+    return [Dots(block, [value for value, own in pairs if own == block]) for block in blocks]
 
 
 def _ratios_panel(c: Comparison, audit: AuditResult) -> Panel:
-    """A picture has no caption: its legend says which ratios to trust, and a star which to quote."""
+    """A picture has no caption: its legend says which ratios to trust, and a star which is the headline."""
     panel = methods_panel(c, f"variance ratio by method, {audit.level:.0%} intervals")
     if panel is None:
         return Panel("no ratio with an interval", Axis(), Axis(), ())
@@ -139,11 +137,11 @@ def methods_panel(c: Comparison, title: str) -> Panel | None:
     for place, t in zip(range(len(tests) - 1, -1, -1), tests, strict=True):
         if t.interval is None:
             continue
-        said = f"{t.name}\n{number(t.estimate)} {between(t.interval)}\np = {p_value(t.p)}"
+        label = f"{t.name}\n{number(t.estimate)} {between(t.interval)}\np = {p_value(t.p)}"
         colour = QUOTED if t.key in _SEED_UNIT else GREY
         marks.append(
             Mark("interval", t.name, floats([t.estimate or math.nan]), (float(place),),
-                 (t.interval.low,), (t.interval.high,), (said,), colour)
+                 (t.interval.low,), (t.interval.high,), (label,), colour)
         )  # fmt: skip
     ticks = tuple((float(len(tests) - 1 - i), t.name) for i, t in enumerate(tests))
     return Panel(title, axis, Axis(ticks=ticks, range=(-0.6, len(tests) - 0.4)), tuple(marks))

@@ -19,6 +19,12 @@ def independence_evidence(independent: bool | None) -> str:
     }[independent]
 
 
+def evidence_for(assumption: str, holds: bool | None) -> str:
+    """`normality is contradicted`."""
+    status = {True: "is not contradicted", False: "is contradicted", None: "cannot be told"}
+    return f"{assumption} {status[holds]}"
+
+
 def f_interval(ratio: float, df: tuple[float, float], level: float) -> Interval:
     """The exact interval of a ratio of variances of normal data."""
     tail = (1 - level) / 2
@@ -41,7 +47,7 @@ def f_test(
         why="the paper's primary test (its Eq. vr and Section 5.2)",
         assumes="normal values, independent runs",
         assumptions_met=_both(normal, independent),
-        evidence=_f_evidence(normal, independent),
+        evidence=f"{evidence_for('normality', normal)}, {evidence_for('independence', independent)}",
     )
     top, bottom = arm.values.var(ddof=1), reference.values.var(ddof=1)
     if np.ptp(arm.values) == 0 or np.ptp(reference.values) == 0 or not (top > 0 and bottom > 0):
@@ -63,21 +69,12 @@ def _both(normal: bool | None, independent: bool | None) -> bool | None:
     return True if normal and independent else None
 
 
-def _f_evidence(normal: bool | None, independent: bool | None) -> str:
-    said = {True: "is not contradicted", False: "is contradicted", None: "cannot be told"}
-    return f"normality {said[normal]}, independence {said[independent]}"
-
-
 def deviations_test(arm: Arm, reference: Arm, center: str, independent: bool | None) -> TestResult:
     """Levene's test (center "mean") or Brown and Forsythe's (center "median"), the two arms pooled."""
-    name, key = (
-        ("Levene (means), pooled", "levene")
-        if center == "mean"
-        else ("Brown-Forsythe (medians), pooled", "brown_forsythe")
-    )
+    levene = center == "mean"
     blank = TestResult(
-        key=key,
-        name=name,
+        key="levene" if levene else "brown_forsythe",
+        name="Levene (means), pooled" if levene else "Brown-Forsythe (medians), pooled",
         about="spread",
         why="less sensitive to heavy tails than F; the paper reports it beside F",
         assumes="independent runs; deviations well enough behaved for an analysis of variance",
@@ -91,9 +88,9 @@ def deviations_test(arm: Arm, reference: Arm, center: str, independent: bool | N
         )
     if not any(np.ptp(np.abs(x.values - middle(x.values))) > 0 for x in (arm, reference)):
         return replace(blank, note="the deviations do not vary within the arms")
-    found = stats.levene(arm.values, reference.values, center=center)
+    test = stats.levene(arm.values, reference.values, center=center)
     df = (1.0, float(len(arm.values) + len(reference.values) - 2))
-    return replace(blank, statistic=float(found.statistic), df=df, p=float(found.pvalue))
+    return replace(blank, statistic=float(test.statistic), df=df, p=float(test.pvalue))
 
 
 def two_way_tests(
@@ -128,14 +125,14 @@ def two_way_tests(
         for g, x in enumerate((arm, reference))
         for b, values in x.cells.items()
     ]
-    found = two_way(cells)
-    if isinstance(found, str):
-        return tuple(replace(blank, note=found) for blank in blanks)
+    effects = two_way(cells)
+    if isinstance(effects, str):
+        return tuple(replace(blank, note=effects) for blank in blanks)
     return tuple(
         replace(blank, note="some cells are empty, so there is no interaction to test")
         if f is None
         else replace(blank, statistic=f, df=df, p=float(stats.f.sf(f, *df)))
-        for blank, (f, df) in zip(blanks, found, strict=True)
+        for blank, (f, df) in zip(blanks, effects, strict=True)
     )
 
 
@@ -196,16 +193,21 @@ def welch(arm: Arm, reference: Arm, level: float, independent: bool | None) -> T
         return replace(blank, estimate=difference, note="an arm has a single run")
     if np.ptp(x) == 0 and np.ptp(y) == 0:
         return replace(blank, estimate=difference, note="neither arm has any spread")
+    return t_test(blank, x, y, level)
+
+
+def t_test(blank: TestResult, x: Floats, y: Floats, level: float, *, paired: bool = False) -> TestResult:
+    """`blank` with the t test of two means: Welch's, or of pairs."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # one arm may be constant: Welch's t allows it
-        found = stats.ttest_ind(x, y, equal_var=False)
-    low, high = found.confidence_interval(level)
+        warnings.simplefilter("ignore", RuntimeWarning)  # one arm may be constant: the tests allow it
+        test = stats.ttest_rel(x, y) if paired else stats.ttest_ind(x, y, equal_var=False)
+    low, high = test.confidence_interval(level)
     return replace(
         blank,
-        statistic=float(found.statistic),
-        df=(float(found.df),),
-        p=float(found.pvalue),
-        estimate=difference,
+        statistic=float(test.statistic),
+        df=(float(test.df),),
+        p=float(test.pvalue),
+        estimate=float(x.mean() - y.mean()),
         interval=Interval(float(low), float(high), level),
     )
 
@@ -225,5 +227,5 @@ def shapiro(arm: Arm) -> TestResult:
         return replace(blank, note="all values are equal")
     if len(arm.values) > 5000:
         return replace(blank, note="its p value is not known beyond 5,000 runs")
-    found = stats.shapiro(arm.values)
-    return replace(blank, statistic=float(found.statistic), p=float(found.pvalue))
+    result = stats.shapiro(arm.values)
+    return replace(blank, statistic=float(result.statistic), p=float(result.pvalue))

@@ -15,9 +15,7 @@ _NULL_DRAWS = 20_000
 _MOST = 200
 
 
-def look_for_collapse(
-    arm: Arm, reference: Arm, metric: Metric, chance: float | None, level: float
-) -> Collapse:
+def detect_collapse(arm: Arm, reference: Arm, metric: Metric, chance: float | None, level: float) -> Collapse:
     """Counts failed runs and looks for two clusters.
 
     Args:
@@ -29,28 +27,28 @@ def look_for_collapse(
     """
     reasons: list[str] = []
     better = 1.0 if metric.better == "higher" else -1.0
-    cuts = [cut for one in (arm, reference) if (cut := _cut(one, better, reasons)) is not None]
+    cuts = [cut for side in (arm, reference) if (cut := _cut(side, better, reasons)) is not None]
     counts = []
     best = metric.best(np.concatenate([arm.values, reference.values]))
-    for one in (arm, reference):
-        bad = np.zeros(len(one.values), dtype=bool) if one.failed is None else one.failed.copy()
+    for side in (arm, reference):
+        bad = np.zeros(len(side.values), dtype=bool) if side.failed is None else side.failed.copy()
         if bad.any():
-            reasons.append(f"{int(bad.sum())} of {len(bad)} {one.name} runs are flagged as collapsed")
+            reasons.append(f"{int(bad.sum())} of {len(bad)} {side.name} runs are flagged as collapsed")
         if chance is not None:
-            near = metric.is_no_better(one.values, chance, best)
+            near = metric.is_no_better(side.values, chance, best)
             if near.any():
                 reasons.append(
-                    f"{int(near.sum())} of {len(near)} {one.name} runs score no better than "
+                    f"{int(near.sum())} of {len(near)} {side.name} runs score no better than "
                     f"{chance:.4g}, which takes no learning, or hardly better"
                 )
             bad |= near
         # A seed of either arm that is no better than one arm's worse cluster belongs there.
-        below = [one.seed_codes[better * one.seed_means <= cut] for cut in cuts]
-        seeds = np.unique(np.concatenate([one.seeds[bad], *below]))
-        counts.append((len(seeds), len(one.seed_codes)))
+        below = [side.seed_codes[better * side.seed_means <= cut] for cut in cuts]
+        seeds = np.unique(np.concatenate([side.seeds[bad], *below]))
+        counts.append((len(seeds), len(side.seed_codes)))
     if not reasons:
         return Collapse(found=False, sentence="No run is flagged, near chance, or in a cluster of its own.")
-    arms = tuple(_failures(one.name, *n, level) for one, n in zip((arm, reference), counts, strict=True))
+    arms = tuple(_failures(side.name, *n, level) for side, n in zip((arm, reference), counts, strict=True))
     sentence = (
         "; ".join(reasons)
         + ". A variance over failed and sound runs together measures how often runs fail: compare the "

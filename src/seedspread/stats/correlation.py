@@ -30,9 +30,9 @@ def seed_correlation(
     means = pd.DataFrame({"seed": seeds, "x": x, "y": y}).dropna().groupby("seed").mean()
     if len(means) < 3 or np.ptp(means["x"]) == 0 or np.ptp(means["y"]) == 0:
         return None
-    found = stats.pearsonr(means["x"], means["y"])
+    pearson = stats.pearsonr(means["x"], means["y"])
     interval = None
     if len(means) > 3:
-        ends = found.confidence_interval(level)
+        ends = pearson.confidence_interval(level)
         interval = Interval(float(ends.low), float(ends.high), level)
-    return Correlation(float(found.statistic), interval, len(means))
+    return Correlation(float(pearson.statistic), interval, len(means))

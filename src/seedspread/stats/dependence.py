@@ -12,30 +12,30 @@ def twins(arm: Arm) -> Twins | None:
     if len(arm.seed_codes) == len(arm.values):
         return None
     table = arm.matrix
-    whole = table[~np.isnan(table).any(axis=1)]
+    complete = table[~np.isnan(table).any(axis=1)]
     counted = np.sum(~np.isnan(table), axis=1)
     several = int(np.sum(counted > 1))
     spans = np.nanmax(table, axis=1) - np.nanmin(table, axis=1)
     identical = int(np.sum((counted > 1) & (spans == 0)))
-    correlation, p = intraclass_correlation(whole) if len(whole) >= 3 else (None, None)
+    correlation, p = intraclass_correlation(complete) if len(complete) >= 3 else (None, None)
     return Twins(
         group=arm.name,
         seeds=several,
         identical=identical,
         correlation=correlation,
         p=p,
-        effective_df=effective_df(arm.df, whole.shape[1], correlation),
+        effective_df=effective_df(arm.df, complete.shape[1], correlation),
         naive_df=len(arm.values) - 1,
     )
 
 
-def are_alike(found: Twins) -> bool:
+def are_dependent(pairs: Twins) -> bool:
     """Whether the runs of a seed must not be counted as independent: copies of each other, or correlated.
 
     Values of few digits tie by chance, so that copies count only where half of the seeds are.
     """
-    copies = found.identical >= 2 and 2 * found.identical >= found.seeds
-    return copies or (found.p is not None and found.p < 0.05)
+    copies = pairs.identical >= 2 and 2 * pairs.identical >= pairs.seeds
+    return copies or (pairs.p is not None and pairs.p < 0.05)
 
 
 def intraclass_correlation(table: Floats) -> tuple[float | None, float | None]:

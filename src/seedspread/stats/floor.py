@@ -64,9 +64,8 @@ def floor_from_predictions(
     interval = Interval(float(low) * square, float(high) * square, level)
     sentence = (
         f"{group}: of the variance {observed * square:.3g}, the {n:,} test examples make "
-        f"{floor * square:.3g} by themselves; "
-        f"{remaining * square:.3g} [{interval.low:.3g}, {interval.high:.3g}] would remain on an "
-        "infinite test set"
+        f"{floor * square:.3g} by themselves; {remaining * square:.3g} [{interval.low:.3g}, "
+        f"{interval.high:.3g}] would remain on an infinite test set"
     )
     if remaining < 0:
         sentence += " (below zero: these runs differ by no more than the test set's chance)"

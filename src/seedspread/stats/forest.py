@@ -5,15 +5,16 @@ from scipy import stats
 from statsmodels.stats.meta_analysis import combine_effects
 from statsmodels.stats.multitest import multipletests
 
+from seedspread.stats.arms import Floats
 from seedspread.stats.result import Forest, Interval, TestResult
 
 
 def holm(p_values: list[float | None]) -> list[float | None]:
     """Holm's adjusted p values; a comparison without a p value is not one of the family."""
-    known = [p for p in p_values if p is not None]
-    if not known:
+    tested = [p for p in p_values if p is not None]
+    if not tested:
         return p_values
-    adjusted = iter(multipletests(known, method="holm")[1])
+    adjusted = iter(multipletests(tested, method="holm")[1])
     return [None if p is None else float(next(adjusted)) for p in p_values]
 
 
@@ -39,15 +40,12 @@ def forest(titles: list[str], tests: list[TestResult], level: float) -> Forest |
     )
 
 
-def combine(
-    effects: "np.ndarray[tuple[int], np.dtype[np.float64]]",
-    errors: "np.ndarray[tuple[int], np.dtype[np.float64]]",
-) -> tuple[float, int, float, float, float, float]:
+def combine(effects: Floats, errors: Floats) -> tuple[float, int, float, float, float, float]:
     """Cochran's Q, its df and p, I^2, and the random-effects mean (DerSimonian and Laird) with its error."""
     with np.errstate(invalid="ignore"):
-        found = combine_effects(effects, errors**2, method_re="chi2", use_t=False)
-    df, q = len(effects) - 1, float(found.q)
+        combined = combine_effects(effects, errors**2, method_re="chi2", use_t=False)
+    df, q = len(effects) - 1, float(combined.q)
     p = float(stats.chi2.sf(q, df))
     if q <= df:  # no more variation than chance makes: the two models are one
-        return q, df, p, 0.0, float(found.mean_effect_fe), float(found.sd_eff_w_fe)
-    return q, df, p, 1 - df / q, float(found.mean_effect_re), float(found.sd_eff_w_re)
+        return q, df, p, 0.0, float(combined.mean_effect_fe), float(combined.sd_eff_w_fe)
+    return q, df, p, 1 - df / q, float(combined.mean_effect_re), float(combined.sd_eff_w_re)

@@ -1,6 +1,6 @@
 """Permutation tests of the log variance ratio in which whole seeds move, twins and all."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import combinations
 from math import comb
@@ -42,9 +42,9 @@ def seed_permutation(arm: Arm, reference: Arm, resamples: int, rng: np.random.Ge
     if comb(n, n1) <= _ALL:
         every = np.zeros((comb(n, n1), n), dtype=bool)
         np.put_along_axis(every, np.array(list(combinations(range(n), n1))), True, axis=1)
-        return _exact(blank, residuals, first, every)
+        return _tested(blank, residuals, first, [every], len(every), exact=True)
     drawn = (rng.permuted(np.tile(first, (rows, 1)), axis=1) for rows in _batches(resamples, n))
-    return _sampled(blank, residuals, first, drawn, resamples)
+    return _tested(blank, residuals, first, drawn, resamples, exact=False)
 
 
 def within_seed_permutation(arm: Arm, reference: Arm, resamples: int, rng: np.random.Generator) -> TestResult:
@@ -67,14 +67,14 @@ def within_seed_permutation(arm: Arm, reference: Arm, resamples: int, rng: np.ra
     first = np.arange(2 * n) < n
     if 2**n <= _ALL:
         stays = (np.arange(2**n)[:, None] >> np.arange(n) & 1).astype(bool)
-        done = _exact(blank, residuals, first, np.hstack([stays, ~stays]))
+        test = _tested(blank, residuals, first, [np.hstack([stays, ~stays])], 2**n, exact=True)
         least = 2.0 ** (1 - n)
-        return replace(done, note=f"with {n} seeds never below {least:.3g}") if least > 0.05 else done
+        return replace(test, note=f"with {n} seeds never below {least:.3g}") if least > 0.05 else test
     drawn = (
         np.hstack([stays, ~stays])
         for stays in (rng.random((rows, n)) < 0.5 for rows in _batches(resamples, 2 * n))
     )
-    return _sampled(blank, residuals, first, drawn, resamples)
+    return _tested(blank, residuals, first, drawn, resamples, exact=False)
 
 
 def _is_too_large(arm: Arm, reference: Arm) -> bool:
@@ -86,9 +86,9 @@ def _residuals(arm: Arm, reference: Arm) -> Floats:
     """(seeds of both arms, blocks) deviations from cell means; NaN where there is no run."""
     blocks = sorted({*arm.cells, *reference.cells})
     out = np.full((len(arm.seed_codes) + len(reference.seed_codes), len(blocks)), np.nan)
-    for start, one in ((0, arm), (len(arm.seed_codes), reference)):
-        rows = start + np.searchsorted(one.seed_codes, one.seeds)
-        out[rows, np.searchsorted(blocks, one.blocks)] = one.residuals
+    for start, side in ((0, arm), (len(arm.seed_codes), reference)):
+        rows = start + np.searchsorted(side.seed_codes, side.seeds)
+        out[rows, np.searchsorted(blocks, side.blocks)] = side.residuals
     return out
 
 
@@ -97,28 +97,24 @@ def _batches(total: int, width: int) -> list[int]:
     return [min(size, total - start) for start in range(0, total, size)]
 
 
-def _exact(blank: TestResult, residuals: Floats, first: Choice, every: Choice) -> TestResult:
-    if not np.nansum(residuals**2):
-        return replace(blank, note="neither arm has any spread")
-    p = _as_extreme(residuals, first, every) / len(every)
-    return replace(blank, p=p, note=f"all {len(every):,} rearrangements")
-
-
-def _sampled(
-    blank: TestResult, residuals: Floats, first: Choice, drawn: Iterator[Choice], total: int
+def _tested(
+    blank: TestResult, residuals: Floats, first: Choice, batches: Iterable[Choice], total: int, *, exact: bool
 ) -> TestResult:
+    """`blank` with the p value from all rearrangements, or from a sample of them."""
     if not np.nansum(residuals**2):
         return replace(blank, note="neither arm has any spread")
-    more = sum(_as_extreme(residuals, first, piece) for piece in drawn)
+    extreme = sum(_as_extreme(residuals, first, batch) for batch in batches)
+    if exact:
+        return replace(blank, p=extreme / total, note=f"all {total:,} rearrangements")
     # The observed arrangement is one of those that could have been drawn (Phipson and Smyth, 2010).
-    return replace(blank, p=(more + 1) / (total + 1), note=f"{total:,} random rearrangements")
+    return replace(blank, p=(extreme + 1) / (total + 1), note=f"{total:,} random rearrangements")
 
 
 def _as_extreme(residuals: Floats, first: Choice, chosen: Choice) -> int:
     """How many rearrangements give a log ratio at least as far from zero as the observed one."""
     observed = abs(_log_ratio(residuals, first[None])[0])
-    found = np.abs(_log_ratio(residuals, chosen))
-    return int(np.sum((found >= observed * (1 - 1e-10)) | np.isnan(found)))
+    permuted = np.abs(_log_ratio(residuals, chosen))
+    return int(np.sum((permuted >= observed * (1 - 1e-10)) | np.isnan(permuted)))
 
 
 def _log_ratio(residuals: Floats, chosen: Choice) -> Floats:
@@ -127,18 +123,18 @@ def _log_ratio(residuals: Floats, chosen: Choice) -> Floats:
     Centring anew after each exchange keeps the test near its level: residuals of two arms that were centred
     apart are not quite exchangeable.
     """
-    picked = chosen.astype(float)
+    weights = chosen.astype(float)
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.log(_within(residuals, picked)) - np.log(_within(residuals, 1 - picked))
+        return np.log(_within(residuals, weights)) - np.log(_within(residuals, 1 - weights))
 
 
-def _within(residuals: Floats, picked: Floats) -> Floats:
-    there = ~np.isnan(residuals)
-    e = np.where(there, residuals, 0.0)
-    counts = picked @ there
-    squares = picked @ e**2 - (picked @ e) ** 2 / np.maximum(counts, 1)
-    total = (e**2).sum()
+def _within(residuals: Floats, weights: Floats) -> Floats:
+    """(n,) within-cell variances of the rows that have weight 1."""
+    present = ~np.isnan(residuals)
+    e = np.where(present, residuals, 0.0)
+    counts = weights @ present
+    squares = weights @ e**2 - (weights @ e) ** 2 / np.maximum(counts, 1)
     sums = squares.sum(axis=1)
-    sums[sums < 1e-12 * total] = 0.0
+    sums[sums < 1e-12 * (e**2).sum()] = 0.0
     out: Floats = sums / np.maximum(counts - 1, 0).sum(axis=1)
     return out

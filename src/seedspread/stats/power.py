@@ -17,6 +17,8 @@ _LARGEST_RATIO = 1e6
 # What a simulation draws, and how far its search goes.
 _DRAWS = 4000
 _MOST_SIMULATED = 1000
+# Beyond this many seeds the F test's power stands for the jackknife's: on normal values they agree.
+MOST_SIMULATED_SEEDS = 60
 
 
 class BudgetError(SeedspreadError):
@@ -38,47 +40,61 @@ def f_power(ratio: float, seeds: tuple[int, int], alpha: float = 0.05) -> float:
     return float(stats.f.cdf(low / ratio, *df) + stats.f.sf(high / ratio, *df))
 
 
-def detectable_ratio(seeds: tuple[int, int], power: float = 0.8, alpha: float = 0.05) -> float:
-    """The smallest variance ratio above 1 that the F test detects with `power`."""
+def power_of(ratio: float, seeds: tuple[int, int], alpha: float, shape: str | None) -> float:
+    """Of the F test on normal values, exactly; with a `shape` of the seed jackknife, simulated."""
+    return f_power(ratio, seeds, alpha) if shape is None else simulated_power(ratio, seeds, shape, alpha)
+
+
+def detectable_ratio(
+    seeds: tuple[int, int], power: float = 0.8, alpha: float = 0.05, shape: str | None = None
+) -> float:
+    """The smallest variance ratio above 1 that is detected with `power`.
+
+    By the test that `power_of` chooses.
+    """
     check_design(seeds, power, alpha)
+    largest = math.log(_LARGEST_RATIO)
 
     def lacking(log_ratio: float) -> float:
-        return f_power(math.exp(log_ratio), seeds, alpha) - power
+        return power_of(math.exp(log_ratio), seeds, alpha, shape) - power
 
-    if lacking(math.log(_LARGEST_RATIO)) < 0:
+    if lacking(largest) < 0:
         raise BudgetError(
             f"with {seeds[0]} and {seeds[1]} seeds no ratio below a million is detected with power {power:g}"
             "; take more seeds"
         )
-    return float(math.exp(optimize.brentq(lacking, 0.0, math.log(_LARGEST_RATIO))))
+    return math.exp(optimize.brentq(lacking, 0.0, largest, xtol=2e-12 if shape is None else 1e-3))
 
 
 def seeds_for_ratio(
-    ratio: float, power: float = 0.8, alpha: float = 0.05, reference_seeds: int | None = None
-) -> tuple[int, int]:
-    """The fewest seeds per arm with which the F test detects `ratio`; the reference's number may be fixed."""
-    _check_ratio(ratio)
-    check_design((2, reference_seeds or 2), power, alpha)
+    ratio: float,
+    power: float = 0.8,
+    alpha: float = 0.05,
+    reference_seeds: int | None = None,
+    shape: str | None = None,
+) -> tuple[tuple[int, int], float]:
+    """The fewest seeds per arm that detect `ratio`, and their power; the reference's number may be fixed.
 
-    def reaches(n: int) -> bool:
-        return f_power(ratio, (n, reference_seeds or n), alpha) >= power
-
-    high = 2
-    while not reaches(high):
-        high *= 2
-        if high > _MOST_SEEDS:
-            limit = f" with {reference_seeds} reference seeds" if reference_seeds else ""
-            raise BudgetError(f"no number of seeds up to {_MOST_SEEDS:,} detects a ratio of {ratio:g}{limit}")
-    low = high // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if reaches(middle) else (middle, high)
-    return high, reference_seeds or high
-
-
-def _check_ratio(ratio: float) -> None:
+    By the test that `power_of` chooses.
+    """
     if not 0 < ratio < math.inf or ratio == 1:
         raise BudgetError(f"the ratio must be positive and not 1; got {ratio:g}")
+    # The F test needs two seeds per arm, the jackknife three.
+    low, high, most = (1, 2, _MOST_SEEDS) if shape is None else (2, 3, _MOST_SIMULATED)
+    check_design((high, reference_seeds or high), power, alpha)
+
+    def reached(n: int) -> float:
+        return power_of(ratio, (n, reference_seeds or n), alpha, shape)
+
+    while reached(high) < power:
+        low, high = high, 2 * high
+        if high > most:
+            limit = f" with {reference_seeds} reference seeds" if reference_seeds else ""
+            raise BudgetError(f"no number of seeds up to {most:,} detects a ratio of {ratio:g}{limit}")
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if reached(middle) >= power else (middle, high)
+    return (high, reference_seeds or high), reached(high)
 
 
 def check_design(seeds: tuple[int, int], power: float, alpha: float) -> None:
@@ -122,36 +138,3 @@ def _jackknife(values: Floats) -> tuple[Floats, Floats]:
     total = squares.sum(axis=1)
     logs = np.log((total[:, None] - n / (n - 1) * squares) / (n - 2))
     return np.log(total / (n - 1)), (n - 1) / n * ((logs - logs.mean(axis=1, keepdims=True)) ** 2).sum(axis=1)
-
-
-def simulated_seeds(
-    ratio: float, power: float, alpha: float, reference_seeds: int | None, shape: str
-) -> tuple[tuple[int, int], float]:
-    """The fewest seeds per arm, and the power reached, for values of `shape`."""
-    _check_ratio(ratio)
-    check_design((3, reference_seeds or 3), power, alpha)
-
-    def reached(n: int) -> float:
-        return simulated_power(ratio, (n, reference_seeds or n), shape, alpha)
-
-    low, high = 2, 3
-    while reached(high) < power:
-        low, high = high, 2 * high
-        if high > _MOST_SIMULATED:
-            raise BudgetError(f"no number of seeds up to {_MOST_SIMULATED} detects a ratio of {ratio:g}")
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if reached(middle) >= power else (middle, high)
-    return (high, reference_seeds or high), reached(high)
-
-
-def simulated_detectable(seeds: tuple[int, int], power: float, alpha: float, shape: str) -> float:
-    """The smallest ratio above 1 that is detected with `power`, for values of `shape`."""
-    check_design(seeds, power, alpha)
-
-    def lacking(log_ratio: float) -> float:
-        return simulated_power(math.exp(log_ratio), seeds, shape, alpha) - power
-
-    if lacking(math.log(_LARGEST_RATIO)) < 0:
-        raise BudgetError(f"with {seeds[0]} and {seeds[1]} seeds no ratio below a million is detected")
-    return float(math.exp(optimize.brentq(lacking, 0.0, math.log(_LARGEST_RATIO), xtol=1e-3)))

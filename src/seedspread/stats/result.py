@@ -142,7 +142,7 @@ class Floor:
 
 @dataclass(frozen=True)
 class Headline:
-    """The headline: the figure to quote, and why this one."""
+    """The ratio to report, and why this one."""
 
     ratio: float | None
     sd_ratio: float | None
@@ -162,8 +162,8 @@ class Comparison:
         reference: what it is compared with.
         cells: every group and block.
         pooled: the two arms over all blocks, as the paper pools them.
-        headline: the one figure that stands for it.
-        paper: the paper's figure beside it: the ratio of pooled variances and its F test.
+        headline: the ratio to report, the seed as the unit.
+        paper: as the paper reports it: the ratio of pooled variances and its F test.
         tests: every test, in the order in which they are shown.
         twins: dependence within seeds, per arm.
         seeds: how many seeds each arm has.
@@ -269,6 +269,12 @@ class AuditValues:
     forest: Forest | None = None
     notes: tuple[str, ...] = ()
     values: tuple["Strip", ...] = field(default=(), repr=False)
+
+    def strips(self, c: Comparison) -> list["Strip"]:
+        """The values of a comparison: the reference's, then the arm's."""
+        return [
+            s for g in (c.reference, c.group) for s in self.values if (s.stratum, s.group) == (c.stratum, g)
+        ]
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,5 @@
 """Tests of spread that do not rest on normality, or that use the pairing of seeds."""
 
-import warnings
 from dataclasses import replace
 from typing import cast
 
@@ -8,7 +7,7 @@ import numpy as np
 from scipy import optimize, stats
 
 from seedspread.stats.arms import Arm, Floats, common_seeds
-from seedspread.stats.classic import independence_evidence
+from seedspread.stats.classic import evidence_for, independence_evidence, t_test
 from seedspread.stats.result import Interval, TestResult
 
 
@@ -97,12 +96,7 @@ def bonett(arm: Arm, reference: Arm, level: float, independent: bool | None) -> 
     pair = _BonettPair(x, y)
     z = stats.norm.ppf((1 + level) / 2)
     low, high = (pair.bound(z, sign) for sign in (-1, 1))
-    return replace(
-        blank,
-        p=pair.p_value(),
-        estimate=pair.ratio,
-        interval=Interval(low, high, level),
-    )
+    return replace(blank, p=pair.p_value(), estimate=pair.ratio, interval=Interval(low, high, level))
 
 
 class _BonettPair:
@@ -177,11 +171,7 @@ def pitman_morgan(arm: Arm, reference: Arm, level: float, normal: bool | None = 
         why="the same seeds in both arms are pairs, and correlated pairs sharpen the comparison",
         assumes="normal pairs",
         assumptions_met=normal,
-        evidence={
-            True: "normality is not contradicted",
-            False: "normality is contradicted",
-            None: "normality cannot be told",
-        }[normal],
+        evidence=evidence_for("normality", normal),
     )
     in_a, in_b = common_seeds(arm, reference)
     if len(in_a) < 3:
@@ -227,22 +217,12 @@ def seed_means_test(arm: Arm, reference: Arm, level: float) -> TestResult:
         assumptions_met=True,
         evidence="each seed counts once",
     )
-    x, y = arm.seed_means[in_a] if paired else arm.seed_means, reference.seed_means
-    y = y[in_b] if paired else y
+    x, y = arm.seed_means, reference.seed_means
+    if paired:
+        x, y = x[in_a], y[in_b]
     difference = float(x.mean() - y.mean())
     if min(len(x), len(y)) < 2:
         return replace(blank, estimate=difference, note="an arm has a single seed")
     if (paired and _flat(x - y + max(abs(x).max(), 1.0))) or (_flat(x) and _flat(y)):
         return replace(blank, estimate=difference, note="there is no spread to test against")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # one arm may be constant: the tests allow it
-        found = stats.ttest_rel(x, y) if paired else stats.ttest_ind(x, y, equal_var=False)
-    low, high = found.confidence_interval(level)
-    return replace(
-        blank,
-        statistic=float(found.statistic),
-        df=(float(found.df),),
-        p=float(found.pvalue),
-        estimate=difference,
-        interval=Interval(float(low), float(high), level),
-    )
+    return t_test(blank, x, y, level, paired=paired)

@@ -53,9 +53,9 @@ def _digits(value: float | None) -> str:
 
 def _tests_table(title: str, c: Comparison, about: str, estimate: str | None, full: bool) -> Table:
     tests = [t for t in c.tests if t.about == about]
-    shown = (estimate, "interval") if estimate else ()
-    rows = tuple(_short_row(t, bool(shown)) for t in (tests if full else _folded(tests)))
-    return _table(title, ("test", "p", *shown, "assumptions", ""), rows)
+    estimate_headings = (estimate, "interval") if estimate else ()
+    rows = tuple(_short_row(t, bool(estimate_headings)) for t in (tests if full else _folded(tests)))
+    return _table(title, ("test", "p", *estimate_headings, "assumptions", ""), rows)
 
 
 def explanations(c: Comparison) -> list[str]:
@@ -67,17 +67,17 @@ def _explained(t: TestResult) -> str:
     df = f" ({', '.join(f'{d:.3g}' for d in t.df)} df)" if t.df else ""
     statistic = "" if t.statistic is None else f"statistic {t.statistic:.3g}{df}; "
     p = "" if t.p is None else f"p {p_value(t.p)}; "
-    agree = {True: "met", False: "not met", None: "not testable here"}[t.assumptions_met]
+    met = {True: "met", False: "not met", None: "not testable here"}[t.assumptions_met]
     evidence = f" ({t.evidence})" if t.evidence else ""
     note = f" {t.note[0].upper()}{t.note[1:]}." if t.note else ""
-    return f"{statistic}{p}{t.why}. Assumes {t.assumes}; {agree}{evidence}.{note}"
+    return f"{statistic}{p}{t.why}. Assumes {t.assumes}; {met}{evidence}.{note}"
 
 
 def _short_row(t: TestResult, has_estimate: bool) -> tuple[str, ...]:
     """What fits a terminal: a note only where it stands for something that is missing."""
     note = t.note if t.p is None and t.interval is None else ""
-    shown = (number(t.estimate), between(t.interval)) if has_estimate else ()
-    return (_name(t), p_value(t.p), *shown, _met(t), note)
+    estimate_cells = (number(t.estimate), between(t.interval)) if has_estimate else ()
+    return (_name(t), p_value(t.p), *estimate_cells, _met(t), note)
 
 
 def _met(t: TestResult) -> str:
@@ -108,7 +108,7 @@ def _forest_table(audit: AuditValues) -> Table | None:
     forest = audit.forest
     if forest is None:
         return None
-    found = [next(c for c in audit.comparisons if c.title == title) for title in forest.titles]
+    comparisons = [next(c for c in audit.comparisons if c.title == title) for title in forest.titles]
     rows = [
         (
             c.title,
@@ -117,7 +117,7 @@ def _forest_table(audit: AuditValues) -> Table | None:
             p_value(c.headline.p),
             p_value(c.p_holm),
         )
-        for c in found
+        for c in comparisons
     ]
     rows.append(("together (random effects)", number(forest.pooled), between(forest.interval), "", ""))
     title = (
@@ -132,11 +132,11 @@ def as_text(audit: AuditValues, width: int, explain: bool) -> str:
     console = Terminal(file=StringIO(), width=width, color_system=None, legacy_windows=False)
     for c in audit.comparisons:
         console.rule(Text(c.title))
-        for line in strip_lines(_strips(audit, c)):
+        for line in strip_lines([(s.group, s.values) for s in reversed(audit.strips(c))]):
             console.print(Text(line), soft_wrap=True)
         for table in _tables(audit, c, full=explain):
             console.print(to_rich(table))
-        for line in [*(explanations(c) if explain else []), *_said(c)]:
+        for line in [*(explanations(c) if explain else []), *_remarks(c)]:
             console.print(Text(line))
         console.print(Text(f"* the headline: {c.headline.why}.", style="dim"))
         console.print(Text(c.verdict, style="bold"))
@@ -150,12 +150,7 @@ def as_text(audit: AuditValues, width: int, explain: bool) -> str:
     return "\n".join(line.rstrip() for line in console.file.getvalue().splitlines())
 
 
-def _strips(audit: AuditValues, c: Comparison) -> list[tuple[str, tuple[float, ...]]]:
-    arms = (c.group, c.reference)
-    return [(g, s.values) for g in arms for s in audit.values if (s.stratum, s.group) == (c.stratum, g)]
-
-
-def _said(c: Comparison) -> list[str]:
+def _remarks(c: Comparison) -> list[str]:
     lines = [f"! {warning}" for warning in c.warnings]
     if c.collapse.found:
         lines.append(f"! {c.collapse.sentence}")
@@ -177,7 +172,7 @@ def as_markdown(audit: AuditValues) -> str:
     out = []
     for c in audit.comparisons:
         out += [f"## {markdown_text(c.title)}", "", markdown_text(c.verdict), ""]
-        out += [f"- {markdown_text(line.removeprefix('! '))}" for line in _said(c)]
+        out += [f"- {markdown_text(line.removeprefix('! '))}" for line in _remarks(c)]
         for table in _tables(audit, c, full=True):
             out += ["", *to_markdown(table).splitlines()]
         out += ["", *(f"- {markdown_text(line)}" for line in explanations(c)), ""]

@@ -54,16 +54,16 @@ class Runs:
             groups.sort(key=lambda g: g != self.columns.reference)
             arms = []
             for group in groups:
-                here = (piece["group"] == group).to_numpy()
+                in_group = (piece["group"] == group).to_numpy()
                 arms.append(
                     Arm(
                         name=group,
-                        values=piece["value"].to_numpy(float)[here],
-                        blocks=codes[here].astype(np.intp),
-                        seeds=seeds[np.sort(rows)][here].astype(np.intp),
+                        values=piece["value"].to_numpy(float)[in_group],
+                        blocks=codes[in_group].astype(np.intp),
+                        seeds=seeds[np.sort(rows)][in_group].astype(np.intp),
                         block_names=tuple(names),
-                        failed=piece["failed"].to_numpy(bool)[here],
-                        folders=tuple(piece["folder"][here]) if "folder" in piece else (),
+                        failed=piece["failed"].to_numpy(bool)[in_group],
+                        folders=tuple(piece["folder"][in_group]) if "folder" in piece else (),
                         chance=float(piece["chance"].max()) if "chance" in piece else None,
                     )
                 )
@@ -170,8 +170,8 @@ def _require(column: str, frame: pd.DataFrame, name: str) -> None:
     names = [str(c) for c in frame.columns]
     if column in names:
         return
-    shown = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
-    raise TableError(f"{name} has no column {column!r}{did_you_mean(column, names)} (it has {shown})")
+    listed = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
+    raise TableError(f"{name} has no column {column!r}{did_you_mean(column, names)} (it has {listed})")
 
 
 def _tidy(frame: pd.DataFrame, columns: Columns, is_stored: bool) -> pd.DataFrame:
@@ -223,8 +223,8 @@ def _label(value: object) -> str:
     if value is None or value is pd.NA or (isinstance(value, float) and np.isnan(value)):
         return ""
     text = str(value).strip()
-    whole, dot, fraction = text.partition(".")
-    return whole if dot and whole.lstrip("-").isdigit() and not fraction.strip("0") else text
+    integer, dot, fraction = text.partition(".")
+    return integer if dot and integer.lstrip("-").isdigit() and not fraction.strip("0") else text
 
 
 def _truth(value: object) -> bool:
@@ -245,9 +245,9 @@ def _numbers(
     bad |= np.isinf(numbers)
     if bad.any():
         places = np.flatnonzero(bad.to_numpy())
-        shown = ", ".join(f"row {rows[i]}: {column.iloc[i]!r}" for i in places[:3])
+        examples = ", ".join(f"row {rows[i]}: {column.iloc[i]!r}" for i in places[:3])
         more = f" and {len(places) - 3} more" if len(places) > 3 else ""
-        raise TableError(f"{name!r} must hold finite numbers; {shown}{more}")
+        raise TableError(f"{name!r} must hold finite numbers; {examples}{more}")
     largest = numbers.abs().max()
     if largest > _LARGEST or 0 < largest < 1 / _LARGEST:
         raise TableError(f"{name!r} reaches {largest:g}; change its unit: squares of it cannot be computed")
@@ -267,9 +267,9 @@ def _check_groups(tidy: pd.DataFrame, columns: Columns) -> None:
     groups = list(dict.fromkeys(tidy["group"]))
     if columns.reference not in groups:
         hint = did_you_mean(columns.reference, groups)
-        shown = ", ".join(groups[:8]) or "no values"
+        levels = ", ".join(groups[:8]) or "no values"
         raise TableError(
-            f"no run has {columns.group} = {columns.reference!r}{hint} ({columns.group} has {shown})"
+            f"no run has {columns.group} = {columns.reference!r}{hint} ({columns.group} has {levels})"
         )
     if len(groups) < 2:
         raise TableError(f"every run has {columns.group} = {groups[0]!r}; a comparison needs two levels")
@@ -296,5 +296,5 @@ def _check_repeats(tidy: pd.DataFrame, columns: Columns) -> None:
 
 
 def _rows(rows: "pd.Series[int]") -> str:
-    shown = ", ".join(str(r) for r in rows[:5])
-    return f"row {shown}" + (", ..." if len(rows) > 5 else "")
+    numbers = ", ".join(str(r) for r in rows[:5])
+    return f"row {numbers}" + (", ..." if len(rows) > 5 else "")

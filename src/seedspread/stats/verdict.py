@@ -3,7 +3,7 @@
 import numpy as np
 
 from seedspread.stats.arms import Arm
-from seedspread.stats.dependence import are_alike
+from seedspread.stats.dependence import are_dependent
 from seedspread.stats.result import Comparison, Interval
 
 _ALPHA = 0.05
@@ -22,9 +22,7 @@ def number(value: float | None) -> str:
 
 def p_value(p: float | None) -> str:
     """`0.003`, `< 0.001`."""
-    if p is None:
-        return "-"
-    return "< 0.001" if p < 0.001 else f"{p:.3f}"
+    return "-" if p is None else "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
 def p_phrase(p: float) -> str:
@@ -48,7 +46,7 @@ def headline_why(blocks: bool) -> str:
 def warnings(c: Comparison, arm: Arm, reference: Arm) -> tuple[str, ...]:
     """What a reader should know before using the numbers."""
     out = []
-    alike = [t for t in c.twins if are_alike(t)]
+    alike = [t for t in c.twins if are_dependent(t)]
     for t in alike:
         if t.identical == t.seeds:
             out.append(
@@ -56,10 +54,8 @@ def warnings(c: Comparison, arm: Arm, reference: Arm) -> tuple[str, ...]:
             )
             continue
         if 2 * t.identical >= t.seeds:
-            out.append(
-                f"{t.identical} of {t.seeds} seeds of {t.group} have exactly equal values in all blocks: "
-                f"copies."
-            )
+            share = f"{t.identical} of {t.seeds} seeds of {t.group}"
+            out.append(f"{share} have exactly equal values in all blocks: copies.")
         if t.correlation is not None and t.p is not None:
             out.append(
                 f"Runs of one seed in different blocks of {t.group} correlate by {t.correlation:.2f} "
@@ -79,10 +75,10 @@ def warnings(c: Comparison, arm: Arm, reference: Arm) -> tuple[str, ...]:
         out.append(
             "The arms were not run in the same blocks: what a block does is mixed with what the group does."
         )
-    for one in (arm, reference):
-        sizes = [len(v) for v in one.cells.values()]
+    for side in (arm, reference):
+        sizes = [len(v) for v in side.cells.values()]
         if min(sizes) == 1 and len(sizes) > 1:
-            out.append(f"{one.name} has a block with a single run: it counts for the means only.")
+            out.append(f"{side.name} has a block with a single run: it counts for the means only.")
     for name, p in ((t.name, t.p) for t in c.tests if t.about == "shape"):
         if p is not None and p < _ALPHA:
             out.append(f"{name} rejects normality ({p_phrase(p)}): do not rely on F.")
@@ -97,16 +93,15 @@ def verdict(c: Comparison, comparisons: int) -> str:
         parts.insert(
             0,
             f"The variance ratio may be the wrong question here: {rates} failed or lie in the worse of two "
-            f"clusters "
-            f"(Fisher {p_phrase(c.collapse.test.p)}).",
+            f"clusters (Fisher {p_phrase(c.collapse.test.p)}).",
         )
     if comparisons > 1 and c.p_holm is not None:
         parts.append(f"Adjusted over {comparisons} comparisons (Holm) {p_phrase(c.p_holm)}.")
-    overstated = _overstated(c)
-    if overstated:
-        parts.append(overstated)
+    parts += _pooled(c)
     if c.detectable is not None:
-        parts.append(f"With {_seeds(c)} ratios above {number(c.detectable)} can be detected (power 0.8).")
+        parts.append(
+            f"With {seed_counts(c)} ratios above {number(c.detectable)} can be detected (power 0.8)."
+        )
     parts.append(_means(c))
     return " ".join(parts)
 
@@ -116,10 +111,10 @@ def _spread(c: Comparison) -> str:
     if h.ratio is None:
         return _no_ratio(c)
     larger = h.ratio >= 1
-    shown = h.ratio if larger else 1 / h.ratio
+    ratio = h.ratio if larger else 1 / h.ratio
     a, b = (c.group, c.reference) if larger else (c.reference, c.group)
     sentence = (
-        f"the variance under {a} is {number(shown)} times that under {b} ({number(shown**0.5)} times the sd"
+        f"the variance under {a} is {number(ratio)} times that under {b} ({number(ratio**0.5)} times the sd"
     )
     if h.interval is None or h.p is None:
         return f"In this sample {sentence}); whether that is more than chance cannot be told: {h.why}."
@@ -152,23 +147,22 @@ def _no_ratio(c: Comparison) -> str:
     return "An arm has no spread within its cells, so there is no ratio of variances to give."
 
 
-def _overstated(c: Comparison) -> str:
+def _pooled(c: Comparison) -> list[str]:
     if c.paper.ratio is None or c.paper.p is None or not c.twins:
-        return ""
+        return []
     # The same way round as the sentence before it.
     turned = c.headline.ratio is not None and c.headline.ratio < 1
     ratio = _inverse(c.paper.ratio) if turned else c.paper.ratio
-    said = f"All runs pooled as independent give {number(ratio)} times ({p_phrase(c.paper.p)})"
-    alike = [
-        f"{t.correlation:.2f} under {t.group}" for t in c.twins if are_alike(t) and t.correlation is not None
-    ]
-    if alike:
-        how = " and ".join(alike)
-        return f"{said}, which counts runs of one seed as independent although they correlate ({how})."
-    return f"{said}."
+    sentence = f"All runs pooled as independent give {number(ratio)} times ({p_phrase(c.paper.p)})"
+    dependent = [t for t in c.twins if are_dependent(t) and t.correlation is not None]
+    if dependent:
+        how = " and ".join(f"{t.correlation:.2f} under {t.group}" for t in dependent)
+        sentence += f", which counts runs of one seed as independent although they correlate ({how})"
+    return [f"{sentence}."]
 
 
-def _seeds(c: Comparison) -> str:
+def seed_counts(c: Comparison) -> str:
+    """`7 seeds`, `7 and 5 seeds`."""
     first, second = c.seeds
     return f"{first} seeds" if first == second else f"{first} and {second} seeds"
 

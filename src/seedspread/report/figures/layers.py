@@ -94,44 +94,44 @@ def _band(
 
 
 def _profile_words(rates: dict[str, Profile], norms: dict[str, Profile]) -> str:
-    said = [
+    phrases = [
         f"{_rate_name(arm, p)} rate from {p.mean[0]:.1%} at layer 0 to {p.mean[-1]:.1%} at "
         f"layer {len(p.mean) - 1}"
         for arm, p in rates.items()
     ]
-    said += [
+    phrases += [
         f"{arm} gradient norm {p.mean[0]:.3g} at layer 0, {p.mean[-1]:.3g} at the last"
         for arm, p in norms.items()
     ]
-    return "By layer: " + "; ".join(said) + "."
+    return "By layer: " + "; ".join(phrases) + "."
 
 
-def course_chart(s: Setting, quantity: str) -> Chart | None:
+def curve_chart(s: Setting, quantity: str) -> Chart | None:
     """Rates or gradient norms over training, a line per layer, with the band over seeds."""
-    found = s.courses.get(quantity, {})
-    if not found or max(len(c.epochs) for c in found.values()) < 2:
+    curves = s.curves.get(quantity, {})
+    if not curves or max(len(c.epochs) for c in curves.values()) < 2:
         return None
     rate = quantity == "rate"
     panels = []
-    for arm, c in found.items():
-        marks = _course_marks(c, _PER_CENT if rate else 1)
+    for arm, c in curves.items():
+        marks = _curve_marks(c, _PER_CENT if rate else 1)
         panels.append(Panel(_rate_name(arm, c) if rate else arm, Axis("epoch"), Axis(), marks))
     # One scale for all panels, so that they can be compared by eye.
     marks = tuple(mark for panel in panels for mark in panel.marks)
     axis = Axis(_RATE, range=(0, 102)) if rate else _norm_axis(marks)
     panels = [replace(panel, y=axis) for panel in panels]
-    what = "Clamp activation rate" if rate else "Gradient norms"
+    quantity_name = "Clamp activation rate" if rate else "Gradient norms"
     return Chart(
         f"{s.id}-{quantity}-over-training",
-        f"{what} over training: {s.name}",
+        f"{quantity_name} over training: {s.name}",
         "Means over each epoch's batches, as they were trained; a line per layer, bands ±1 sd over seeds.",
-        _course_words(found, _PER_CENT if rate else 1),
+        _curve_words(curves, _PER_CENT if rate else 1),
         tuple(panels),
         s.origin,
     )
 
 
-def _course_marks(c: TrainingCurve, times: float) -> tuple[Mark, ...]:
+def _curve_marks(c: TrainingCurve, times: float) -> tuple[Mark, ...]:
     x, depth = floats(c.epochs), c.mean.shape[1]
     bands, lines = [], []
     for layer in range(depth):
@@ -146,17 +146,17 @@ def _course_marks(c: TrainingCurve, times: float) -> tuple[Mark, ...]:
     return (*bands, *lines)
 
 
-def _course_words(found: dict[str, TrainingCurve], times: float) -> str:
+def _curve_words(curves: dict[str, TrainingCurve], times: float) -> str:
     return "; ".join(
         f"{arm}, layer 0: {times * c.mean[0, 0]:.3g} in epoch {c.epochs[0]}, {times * c.mean[-1, 0]:.3g} in "
         f"epoch {c.epochs[-1]}"
-        for arm, c in found.items()
+        for arm, c in curves.items()
     )
 
 
 def rate_accuracy_chart(s: Setting) -> Chart | None:
     """Per seed: the rate at layer 0 against what is measured at the end, with the correlation."""
-    marks, said = [], []
+    marks, correlations = [], []
     for i, arm in enumerate(s.arms):
         runs = [r for r in s.of(arm) if r.layers is not None]
         if not runs:
@@ -168,12 +168,13 @@ def rate_accuracy_chart(s: Setting) -> Chart | None:
             Mark("dots", name, floats(rates), floats([r.value for r in runs]), labels=labels,
                  colour=arm_colour(s, arm), symbol=i, legend=True)
         )  # fmt: skip
-        found = seed_correlation([r.seed for r in runs], rates, [r.value for r in runs])
-        if found is not None:
-            said.append(f"{name}: r = {found.r:.2f} {between(found.interval)} over {found.seeds} seeds")
+        correlation = seed_correlation([r.seed for r in runs], rates, [r.value for r in runs])
+        if correlation is not None:
+            interval, seeds = between(correlation.interval), correlation.seeds
+            correlations.append(f"{name}: r = {correlation.r:.2f} {interval} over {seeds} seeds")
     if not marks:
         return None
-    words = "; ".join(said) or "too few seeds for a correlation"
+    words = "; ".join(correlations) or "too few seeds for a correlation"
     panel = Panel("", Axis(f"{_RATE} at layer 0"), Axis(s.value), tuple(marks))
     return Chart(
         f"{s.id}-rate-and-accuracy",
@@ -188,9 +189,9 @@ def rate_accuracy_chart(s: Setting) -> Chart | None:
 
 def accuracy_chart(s: Setting) -> Chart | None:
     """Accuracy of a probe on every layer, where runs have them, whatever the report is about."""
-    metric, factor = metric_of("accuracy").shown
+    metric, factor = metric_of("accuracy").for_display
     marks: list[Mark] = []
-    said = []
+    phrases = []
     for i, arm in enumerate(s.arms):
         runs = [r for r in s.of(arm) if r.layers is not None and len(r.layers.probes) > 1]
         probes = [r.layers.probes for r in runs if r.layers is not None]
@@ -209,7 +210,7 @@ def accuracy_chart(s: Setting) -> Chart | None:
                 "line", arm, floats(layers), floats(mean), labels=labels, colour=colour, symbol=i, legend=True
             )
         )
-        said.append(
+        phrases.append(
             f"{arm} from {mean[0]:.1f}% at layer {layers[0]} to {mean[-1]:.1f}% at layer {layers[-1]}"
         )
     if not marks:
@@ -220,7 +221,7 @@ def accuracy_chart(s: Setting) -> Chart | None:
         f"{s.id}-accuracy-by-layer",
         f"Accuracy by layer: {s.name}",
         "A linear probe on each layer's features; mean and ±1 sd over seeds.",
-        "; ".join(said) + ".",
+        "; ".join(phrases) + ".",
         (panel,),
         s.origin,
     )

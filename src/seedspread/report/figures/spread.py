@@ -18,19 +18,18 @@ from seedspread.stats.charts import (
     rule,
 )
 from seedspread.stats.result import Comparison
-from seedspread.stats.verdict import between, number, p_value
+from seedspread.stats.verdict import between, number, p_value, seed_counts
 
 
 def arm_colour(setting: Setting, arm: str) -> str:
     """The same for an arm throughout: subtract is always the first."""
-    order = [*reversed(setting.arms)]
-    return COLOURS[order.index(arm) % len(COLOURS)]
+    return COLOURS[setting.arms[::-1].index(arm) % len(COLOURS)]
 
 
 def answer_chart(material: ReportData) -> Chart | None:
     """Every comparison's variance ratio, the seed as the unit, with the pooled one beside."""
-    rows = [(s, c) for s in material.settings for c in s.comparisons if c.headline.ratio]
-    drawn = [(s, c) for s, c in rows if c.headline.interval is not None]
+    pairs = [(s, c) for s in material.settings for c in s.comparisons]
+    drawn = [(s, c) for s, c in pairs if c.headline.ratio and c.headline.interval]
     drawn.sort(key=lambda pair: pair[1].collapse.found)  # what cannot be judged so stands below the rest
     if not drawn:
         return None
@@ -42,13 +41,13 @@ def answer_chart(material: ReportData) -> Chart | None:
         (False, "each seed counted once, 95% interval", QUOTED),
         (True, "runs fail to train: not to be judged so", GREY),
     ):
-        here = [(p, s, c) for p, (s, c) in zip(places, drawn, strict=True) if c.collapse.found == failing]
-        if here:
-            ends = [c.headline.interval for _, _, c in here if c.headline.interval is not None]
+        rows = [(p, s, c) for p, (s, c) in zip(places, drawn, strict=True) if c.collapse.found == failing]
+        if rows:
+            ends = [c.headline.interval for _, _, c in rows if c.headline.interval is not None]
             marks.append(Mark(
-                "interval", name, floats([c.headline.ratio or math.nan for *_, c in here]),
-                floats([p for p, *_ in here]), floats([i.low for i in ends]), floats([i.high for i in ends]),
-                tuple(_ratio_label(s, c) for _, s, c in here), colour, legend=True,
+                "interval", name, floats([c.headline.ratio or math.nan for *_, c in rows]),
+                floats([p for p, *_ in rows]), floats([i.low for i in ends]), floats([i.high for i in ends]),
+                tuple(_ratio_label(s, c) for _, s, c in rows), colour, legend=True,
             ))  # fmt: skip
     pooled = [(p, c.paper.ratio) for p, (_, c) in zip(places, drawn, strict=True) if c.paper.ratio]
     naive = Mark(
@@ -56,39 +55,28 @@ def answer_chart(material: ReportData) -> Chart | None:
         floats([p - 0.22 for p, _ in pooled]), labels=tuple(f"pooled ratio {number(r)}" for _, r in pooled),
         colour=COLOURS[3], symbol=2, legend=True,
     )  # fmt: skip
-    names = [f"{short_name(s, c)}, {_seeds(c)}" for s, c in drawn]
+    names = [f"{short_name(s, c)}, {seed_counts(c)}" for s, c in drawn]
     ticks = tuple((float(p), name) for p, name in zip(places, names, strict=True))
     y = Axis(ticks=ticks, range=(-0.6, len(drawn) - 0.4))
     panel = Panel("", axis, y, (rule((1, 1), (-0.6, len(drawn) - 0.4)), *marks, naive))
-    said = "; ".join(
+    ratios = "; ".join(
         f"{short_name(s, c)}: {number(c.headline.ratio)} {between(c.headline.interval)}" for s, c in drawn
     )
     return Chart(
         "answer",
         "The variance ratio, and how sure it is",
         f"Right of 1, the first arm ({arms_of(drawn[0][1])}) spreads more; left of 1, less. An interval that "
-        "crosses 1 shows no difference."
-        + (
-            " † Runs fail to train here: a ratio of variances is the wrong question."
-            if "†" in "".join(names)
-            else ""
-        ),
-        f"Variance ratios with 95% intervals. {said}.",
+        "crosses 1 shows no difference.",
+        f"Variance ratios with 95% intervals. {ratios}.",
         (panel,),
         origins([s for s, _ in drawn]),
         height=0.45 + 0.14 * len(drawn),
     )
 
 
-def _seeds(c: Comparison) -> str:
-    first, second = c.seeds
-    return f"{first} seeds" if first == second else f"{first} and {second} seeds"
-
-
 def short_name(s: Setting, c: Comparison) -> str:
     """A comparison in a word or two."""
-    name = s.name
-    return name if len(s.comparisons) == 1 else f"{name}: {c.group}"
+    return s.name if len(s.comparisons) == 1 else f"{s.name}: {c.group}"
 
 
 def _ratio_label(s: Setting, c: Comparison) -> str:
@@ -100,10 +88,8 @@ def spread_chart(s: Setting) -> Chart | None:
     """Figure 1: every run, means and +-1 sd bands; beside it the ratio by every method."""
     if not s.runs:
         return None
-    marks: list[Mark] = []
-    for place, arm in enumerate(s.arms):
-        marks += _arm_marks(s, arm, place)
-    panels = [Panel("every run", arms_axis(s.arms), Axis(s.value), tuple(marks))]
+    marks = tuple(mark for i, arm in enumerate(s.arms) for mark in _arm_marks(s, arm, i))
+    panels = [Panel("every run", arms_axis(s.arms), Axis(s.value), marks)]
     for c in s.comparisons:
         title = "ratio by method" if len(s.comparisons) == 1 else f"{c.group}: ratio by method"
         panels += [panel for panel in [methods_panel(c, title)] if panel is not None]
@@ -134,20 +120,20 @@ def _arm_marks(s: Setting, arm: str, place: int) -> list[Mark]:
     summary = next((p for c in s.comparisons for p in c.pooled if p.group == arm), None)
     mean, sd = (summary.mean, summary.sd) if summary else (float(np.mean([r.value for r in runs])), None)
     blocks = [
-        Dots(block, [r.value for r in here], tuple(r.label for r in here))
+        Dots(block, [r.value for r in in_block], tuple(r.label for r in in_block))
         for block in s.blocks
-        for here in [[r for r in runs if r.block == block]]
+        for in_block in [[r for r in runs if r.block == block]]
     ]
     return arm_marks(arm, place, arm_colour(s, arm), mean, sd, blocks)
 
 
 def forest_chart(material: ReportData) -> Chart | None:
     """Ratios across datasets, and all together."""
-    found = material.across
-    if found is None or found.forest is None:
+    across = material.across
+    if across is None or across.forest is None:
         return None
-    forest = found.forest
-    by_title = {c.title: c for c in found.comparisons}
+    forest = across.forest
+    by_title = {c.title: c for c in across.comparisons}
     rows = [by_title[title] for title in forest.titles]
     intervals = [c.headline.interval for c in rows if c.headline.interval is not None]
     axis = ratio_axis([*intervals, forest.interval], f"variance ratio, {arms_of(rows[0])}")

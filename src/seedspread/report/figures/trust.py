@@ -8,20 +8,16 @@ from seedspread.render.chart import COLOURS, Axis, Chart, Mark, Panel, floats, l
 from seedspread.report.figures.spread import arm_colour, short_name
 from seedspread.report.material.settings import ReportData, Setting, origins
 from seedspread.stats.charts import rule
-from seedspread.stats.power import BudgetError, f_power, simulated_power
+from seedspread.stats.power import MOST_SIMULATED_SEEDS, BudgetError, power_of
 from seedspread.stats.verdict import number
-
-_MOST_SIMULATED_SEEDS = 60
-
 
 _RATIOS = tuple(float(f"{r:.3g}") for r in np.geomspace(1, 200, 30))
 
 
 @cache
 def _curve(seeds: tuple[int, int]) -> tuple[float, ...]:
-    if max(seeds) > _MOST_SIMULATED_SEEDS:
-        return tuple(f_power(r, seeds) for r in _RATIOS)
-    return tuple(simulated_power(r, seeds, "normal") for r in _RATIOS)
+    shape = None if max(seeds) > MOST_SIMULATED_SEEDS else "normal"
+    return tuple(power_of(r, seeds, 0.05, shape) for r in _RATIOS)
 
 
 def power_chart(material: ReportData) -> Chart | None:
@@ -32,23 +28,23 @@ def power_chart(material: ReportData) -> Chart | None:
             if min(c.seeds) >= 2:
                 designs.setdefault((c.seeds[0], c.seeds[1]), []).append(short_name(s, c))
     marks: list[Mark] = [rule((_RATIOS[0], _RATIOS[-1]), (0.8, 0.8))]
-    said = []
+    phrases = []
     for i, (seeds, names) in enumerate(sorted(designs.items(), reverse=True)[: len(COLOURS)]):
         try:
             power = _curve(seeds)
         except BudgetError:
             continue
         name = f"{seeds[0]} and {seeds[1]} seeds"
-        who = ", ".join(dict.fromkeys(names))
+        settings = ", ".join(dict.fromkeys(names))
         labels = tuple(
-            f"{name}\n({who})\nratio {r:g}: power {p:.0%}" for r, p in zip(_RATIOS, power, strict=True)
+            f"{name}\n({settings})\nratio {r:g}: power {p:.0%}" for r, p in zip(_RATIOS, power, strict=True)
         )
         marks.append(
             Mark("line", name, _RATIOS, power, labels=labels, colour=COLOURS[i], symbol=i, legend=True)
         )
         reached = next((r for r, p in zip(_RATIOS, power, strict=True) if p >= 0.8), None)
-        what = f"a ratio of {reached:g} or more" if reached else "no ratio below 200"
-        said.append(f"with {name} ({who}) {what} is seen with power 0.8")
+        detected = f"a ratio of {reached:g} or more" if reached else "no ratio below 200"
+        phrases.append(f"with {name} ({settings}) {detected} is seen with power 0.8")
     if len(marks) == 1:
         return None
     x = Axis("true variance ratio", log=True, ticks=log_ticks(1, 200), range=(1, 200))
@@ -58,7 +54,7 @@ def power_chart(material: ReportData) -> Chart | None:
         "What this design can show",
         "The chance that the headline's test (seed jackknife, normal values, simulated; above 60 seeds the F "
         "test's) sees a ratio that is there. The dashed line is the usual 80%.",
-        f"Power curves: {'; '.join(said)}.",
+        f"Power curves: {'; '.join(phrases)}.",
         (panel,),
         "simulated normal values; the numbers of seeds are those of the comparisons above",
     )
@@ -66,18 +62,17 @@ def power_chart(material: ReportData) -> Chart | None:
 
 def floor_chart(material: ReportData) -> Chart | None:
     """The variance over seeds beside what the test set makes by itself."""
-    panels = [_floor_panel(s) for s in material.settings if any(c.floors for c in s.comparisons)]
-    if not panels:
-        return None
     chosen = [s for s in material.settings if any(c.floors for c in s.comparisons)]
-    said = "; ".join(f.sentence for s in chosen for c in s.comparisons for f in c.floors)
+    if not chosen:
+        return None
+    sentences = "; ".join(f.sentence for s in chosen for c in s.comparisons for f in c.floors)
     return Chart(
         "floor",
         "Variance against the sampling floor",
         "A finite test set makes some variance by itself. What remains would be left on an infinite test set."
         " It can come out below zero, when runs differ by no more than chance makes.",
-        said,
-        tuple(panels),
+        sentences,
+        tuple(_floor_panel(s) for s in chosen),
         origins(chosen),
         height=0.75,
     )
@@ -90,8 +85,8 @@ def _floor_panel(s: Setting) -> Panel:
     for place, arm in enumerate(reversed(arms)):
         f, y = floors[arm], float(place)
         bound = " (at most)" if f.is_bound else ""
-        said = f"{arm}: variance over seeds {number(f.observed)}"
-        marks.append(Mark("dots", "over seeds", (f.observed,), (y + 0.2,), labels=(said,), colour=COLOURS[0],
+        label = f"{arm}: variance over seeds {number(f.observed)}"
+        marks.append(Mark("dots", "over seeds", (f.observed,), (y + 0.2,), labels=(label,), colour=COLOURS[0],
             legend=True))  # fmt: skip
         marks.append(Mark("dots", "variance of the test set alone", (f.floor,), (y,), labels=(
             f"{arm}: the test set's own{bound} {number(f.floor)}",), colour=COLOURS[4], symbol=1,
@@ -110,18 +105,18 @@ def twins_chart(material: ReportData) -> Chart | None:
     chosen = [s for s in material.settings if len(s.blocks) > 1 and any(c.twins for c in s.comparisons)]
     if not chosen:
         return None
-    said = []
+    correlations = []
     for s in chosen:
         for t in {t.group: t for c in s.comparisons for t in c.twins}.values():
             alike = "not known" if t.correlation is None else f"{t.correlation:.2f}"
             copies = f", {t.identical} of {t.seeds} seeds equal to the digit" if t.identical else ""
-            said.append(f"{s.name}, {t.group}: {alike}{copies}")
+            correlations.append(f"{s.name}, {t.group}: {alike}{copies}")
     return Chart(
         "twins",
         "How alike the twins of one seed are",
         "Each mark is a seed, run in both modes, which have the same gradient; on the dashed line the twins "
-        f"are equal. Intraclass correlation: {'; '.join(said)}.",
-        f"Runs of one seed in two modes. Correlations: {'; '.join(said)}.",
+        f"are equal. Intraclass correlation: {'; '.join(correlations)}.",
+        f"Runs of one seed in two modes. Correlations: {'; '.join(correlations)}.",
         tuple(_twins_panel(s) for s in chosen),
         origins(chosen),
     )
@@ -129,13 +124,13 @@ def twins_chart(material: ReportData) -> Chart | None:
 
 def _twins_panel(s: Setting) -> Panel:
     first, second = s.blocks[:2]
-    marks, ends = [], []
+    marks, drawn = [], []
     for arm in s.arms:
         left, right = ({r.seed: r for r in s.of(arm, b)} for b in (first, second))
         seeds = [x for x in left if x in right]
         if not seeds:
             continue
-        ends += [r.value for x in seeds for r in (left[x], right[x])]
+        drawn += [r.value for x in seeds for r in (left[x], right[x])]
         labels = tuple(
             f"{arm}, seed {x}\n{first} {left[x].value:.4g}, {second} {right[x].value:.4g}" for x in seeds
         )
@@ -143,8 +138,8 @@ def _twins_panel(s: Setting) -> Panel:
             Mark("dots", arm, floats([left[x].value for x in seeds]), floats([right[x].value for x in seeds]),
                  labels=labels, colour=arm_colour(s, arm), symbol=s.arms.index(arm), legend=True)
         )  # fmt: skip
-    low, high = (min(ends), max(ends)) if ends else (0.0, 1.0)
+    low, high = (min(drawn), max(drawn)) if drawn else (0.0, 1.0)
     pad = 0.06 * (high - low) or 1.0
-    ends_ = (low - pad, high + pad)
-    x, y = (Axis(f"{block}: {s.value}", range=ends_) for block in (first, second))
-    return Panel(s.name, x, y, (rule(ends_, ends_), *marks))
+    limits = (low - pad, high + pad)
+    x, y = (Axis(f"{block}: {s.value}", range=limits) for block in (first, second))
+    return Panel(s.name, x, y, (rule(limits, limits), *marks))

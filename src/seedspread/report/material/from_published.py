@@ -22,7 +22,7 @@ def from_published() -> ReportData:
     return ReportData(
         title="The paper's own numbers: “When Does Margin Clamping Affect Training Variance?”",
         source="the paper's tables",
-        settings=ordered([_setting(name, found) for name, found in audits.items()]),
+        settings=ordered([_setting(name, result) for name, result in audits.items()]),
         across=main,
         notes=(
             "Every value here is computed from the per-seed accuracies that the paper publishes. It "
@@ -41,7 +41,7 @@ def from_published() -> ReportData:
     )
 
 
-def _setting(name: str, found: AuditResult) -> Setting:
+def _setting(name: str, result: AuditResult) -> Setting:
     runs = tuple(
         Run(row["margin_type"], row["stability"], row["seed"], float(row["accuracy"]))
         for row in per_seed()
@@ -56,10 +56,10 @@ def _setting(name: str, found: AuditResult) -> Setting:
         arms=("clamp", "subtract"),
         group="margin_type",
         block="stability",
-        metric=metric_of("accuracy").shown[0],
+        metric=metric_of("accuracy").for_display[0],
         runs=runs,
-        comparisons=tuple(c for c in found.comparisons if c.stratum == name),
-        audit=found,
+        comparisons=tuple(c for c in result.comparisons if c.stratum == name),
+        audit=result,
         config=paper_config(name),
         configs=(paper_config(name),),
         scale=PAPER,

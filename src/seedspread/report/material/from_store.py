@@ -21,7 +21,7 @@ from seedspread.report.material.settings import (
     ReportData,
     Run,
     Setting,
-    arm_courses,
+    arm_curves,
     arm_profiles,
     ordered,
     relative,
@@ -56,38 +56,36 @@ def from_store(
         raise ReportError(f"{path} is not a folder of runs; make one with: seedspread campaign run STUDY")
     store = Store(path)
     tell("looking for studies")
-    found, problems = studies_of(store, studies)
-    readings = [_Reading(study, store, value, tell, problems) for study in found]
+    recorded, problems = studies_of(store, studies)
+    readings = [_Reading(study, store, value, tell, problems) for study in recorded]
     settings = [setting for reading in readings for setting in reading.settings()]
     lacking = [reading.lacking for reading in readings]
     if all(lacking):
         raise ReportError(lacking[0])
-    shown = ordered(_once(settings))
-    across, family = _across(shown, tell)
-    shown = _adjusted(shown, across, family)
+    reported = ordered(_once(settings))
+    across, family = _across(reported, tell)
+    reported = _adjusted(reported, across, family)
     return ReportData(
-        title=_title(found, path),
+        title=_title(recorded, path),
         source=relative(path.absolute()),
-        settings=shown,
+        settings=reported,
         across=across,
-        notes=tuple(dict.fromkeys(study.note for study in found if study.note)),
+        notes=tuple(dict.fromkeys(study.note for study in recorded if study.note)),
         problems=tuple(dict.fromkeys(_inside(path, line) for line in [*problems, *store.problems()])),
-        provenance=provenance(store, found, shown),
+        provenance=provenance(store, recorded, reported),
     )
 
 
 def _once(settings: list[Setting]) -> list[Setting]:
     """The same comparison of the same runs in two studies is shown once, under both names."""
-    first: dict[tuple[object, ...], Setting] = {}
+    unique: dict[tuple[object, ...], Setting] = {}
     for s in settings:
-        what = (frozenset(s.states), s.group, s.arms, s.block, s.metric.name)
-        known = first.get(what)
-        if known is None:
-            first[what] = s
-        else:
-            studies = f"{known.study}, {s.study}"
-            first[what] = replace(known, title=f"{known.name} ({studies})", study=studies)
-    return list(first.values())
+        comparison = (frozenset(s.states), s.group, s.arms, s.block, s.metric.name)
+        first = unique.setdefault(comparison, s)
+        if first is not s:
+            studies = f"{first.study}, {s.study}"
+            unique[comparison] = replace(first, title=f"{first.name} ({studies})", study=studies)
+    return list(unique.values())
 
 
 def _inside(store: Path, line: str) -> str:
@@ -112,7 +110,7 @@ class _Reading:
         self._spec = study.audit
         own = study.audit.value if study.audit else "accuracy"
         self._stored = value or own
-        self._metric, self._factor = metric_of(self._stored).shown
+        self._metric, self._factor = metric_of(self._stored).for_display
         self._read: dict[str, dict[str, Any] | str] = {}
         self.lacking = ""
 
@@ -124,9 +122,9 @@ class _Reading:
         self._tell(f"reading {self._study.name}")
         self._read_values(states)
         rows = {level: self._rows(cells, states) for level, cells in levels.items()}
-        frame = as_table((row for found in rows.values() for row, _ in found), self._store.path)
-        found = self._audit(frame)
-        return [self._setting(level, levels[level], rows[level], states, found) for level in levels]
+        frame = as_table((row for pairs in rows.values() for row, _ in pairs), self._store.path)
+        result = self._audit(frame)
+        return [self._setting(level, levels[level], rows[level], states, result) for level in levels]
 
     def _read_values(self, states: dict[str, RunState]) -> None:
         """Reads every finished run; what the metric's unit is, all values together say."""
@@ -138,7 +136,7 @@ class _Reading:
         if rows and not any(name in row for row in rows):
             self.lacking = f"no run of {self._study.name} has {name!r}{did_you_mean(name, SCORED)}"
         # People read shares in per cent.
-        self._metric, self._factor = metric_of(name, values).shown
+        self._metric, self._factor = metric_of(name, values).for_display
 
     def _audit(self, frame: pd.DataFrame) -> "AuditResult | str":
         if self._spec is None:
@@ -152,10 +150,10 @@ class _Reading:
         self, cells: list[RecordedCell], states: dict[str, RunState]
     ) -> list[tuple[dict[str, Any], Run]]:
         return [
-            found
+            pair
             for cell in cells
             for seed, key in cell.runs.items()
-            if states[key].state in FINISHED and (found := self._row(cell, seed, key)) is not None
+            if states[key].state in FINISHED and (pair := self._row(cell, seed, key)) is not None
         ]
 
     def _row(self, cell: RecordedCell, seed: int, key: str) -> tuple[dict[str, Any], Run] | None:
@@ -200,7 +198,7 @@ class _Reading:
         cells: list[RecordedCell],
         rows: list[tuple[dict[str, Any], Run]],
         states: dict[str, RunState],
-        found: "AuditResult | str",
+        result: "AuditResult | str",
     ) -> Setting:
         study, spec = self._study, self._spec
         runs = [run for _, run in rows]
@@ -209,7 +207,7 @@ class _Reading:
         partial = any("partial" in str(row["dataset"]) for row, _ in rows)
         arms = _arms(cells, spec)
         same = _same_runs(cells, spec)
-        audited = None if isinstance(found, str) or same else found
+        audited = None if isinstance(result, str) or same else result
         comparisons = tuple(c for c in audited.comparisons if c.stratum == level) if audited else ()
         name = TITLES[paper] if paper else f"{study.name}: {level}" if level else study.name
         return Setting(
@@ -225,12 +223,12 @@ class _Reading:
             runs=tuple(runs),
             comparisons=comparisons,
             audit=audited,
-            why=_why(found, comparisons, same),
+            why=_why(result, comparisons, same),
             config=config,
             configs=tuple(c for cell in cells if (c := config_of(cell)) is not None),
             scale=UNKNOWN if config is None else scale_of(config, paper, partial),
             profiles=arm_profiles(runs, arms),
-            courses=arm_courses(runs, arms),
+            curves=arm_curves(runs, arms),
             states={key: states[key] for cell in cells for key in cell.runs.values()},
         )
 
@@ -249,13 +247,13 @@ def _paper(config: RunConfig | None, spec: AuditSpec | None, value: str) -> str 
     return paper_setting(config) if config is not None and asked else None
 
 
-def _why(found: "AuditResult | str", comparisons: tuple[Comparison, ...], same: bool) -> str:
+def _why(result: "AuditResult | str", comparisons: tuple[Comparison, ...], same: bool) -> str:
     """Why there is no comparison; empty if there is one."""
     if comparisons:
         return ""
     if same:
         return "its arms are the same runs: what is compared makes no difference to this way of training"
-    return found if isinstance(found, str) else "an arm has no finished run yet"
+    return result if isinstance(result, str) else "an arm has no finished run yet"
 
 
 def _same_runs(cells: list[RecordedCell], spec: AuditSpec | None) -> bool:
@@ -305,10 +303,10 @@ def _across(settings: tuple[Setting, ...], tell: Tell) -> tuple[AuditResult | No
     ]  # fmt: skip
     tell("auditing the datasets together")
     try:
-        found = audit(pd.DataFrame(rows), "accuracy", "margin_type", "subtract", "stability", by="dataset")
+        result = audit(pd.DataFrame(rows), "accuracy", "margin_type", "subtract", "stability", by="dataset")
     except TableError:
         return None, {}
-    return found, {s.id: TITLES[str(s.paper)] for s in chosen}
+    return result, {s.id: TITLES[str(s.paper)] for s in chosen}
 
 
 def _adjusted(

@@ -15,25 +15,25 @@ def from_table(
     path: Path, value: str, group: str, reference: str, block: Sequence[str] | None, seed: str, by: str | None
 ) -> ReportData:
     """A setting for each level of `by`; what a table does not hold, the report does not have."""
-    found = audit(path, value, group, reference, list(block or ()) or None, seed, by)
-    strata = list(dict.fromkeys(strip.stratum for strip in found.values))
+    result = audit(path, value, group, reference, list(block or ()) or None, seed, by)
+    strata = list(dict.fromkeys(strip.stratum for strip in result.values))
     return ReportData(
         title=f"{value} by {group}",
         source=relative(path),
-        settings=ordered([_setting(found, stratum, path) for stratum in strata]),
-        across=found if found.forest is not None else None,
-        notes=found.notes,
+        settings=ordered([_setting(result, stratum, path) for stratum in strata]),
+        across=result if result.forest is not None else None,
+        notes=result.notes,
         provenance=(
             ("made by", f"seedspread {__version__}"),
-            ("data", f"{found.rows:,} rows of {relative(path)}"),
+            ("data", f"{result.rows:,} rows of {relative(path)}"),
         ),
     )
 
 
-def _setting(found: AuditResult, stratum: str, path: Path) -> Setting:
-    strips = [s for s in found.values if s.stratum == stratum]
-    arms = (*(s.group for s in strips if s.group != found.reference), found.reference)
-    comparisons = tuple(c for c in found.comparisons if c.stratum == stratum)
+def _setting(result: AuditResult, stratum: str, path: Path) -> Setting:
+    strips = [s for s in result.values if s.stratum == stratum]
+    arms = (*(s.group for s in strips if s.group != result.reference), result.reference)
+    comparisons = tuple(c for c in result.comparisons if c.stratum == stratum)
     return Setting(
         id=slug(stratum or path.stem),
         title=stratum or path.stem,
@@ -41,13 +41,13 @@ def _setting(found: AuditResult, stratum: str, path: Path) -> Setting:
         study="",
         paper=None,
         arms=arms,
-        group=found.group,
-        block=", ".join(found.blocks),
-        metric=found.metric,
+        group=result.group,
+        block=", ".join(result.blocks),
+        metric=result.metric,
         runs=tuple(run for strip in strips for run in _runs(strip)),
         comparisons=comparisons,
-        audit=found,
-        why="" if comparisons else f"it has no {found.reference} run, or nothing else",
+        audit=result,
+        why="" if comparisons else f"it has no {result.reference} run, or nothing else",
         scale=Scale(None, f"from {relative(path)}"),
     )
 

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from seedspread.objective.histogram import rate_from_histogram, rates_from_histograms
 from seedspread.runs.files import UNREADABLE
 from seedspread.runs.folder import RunFolder
-from seedspread.stats.bands import Band, Floats, over_seeds
+from seedspread.stats.arms import Floats
+from seedspread.stats.bands import Band, over_seeds
 
 # More epochs than this cannot be told apart in a picture; every so many-th is kept.
 _EPOCHS_DRAWN = 120
@@ -84,18 +85,18 @@ def _history(run: RunFolder, margins: tuple[float, ...]) -> tuple[NDArray[np.int
     columns = ["epoch", "layer", "clamp_activation_rate", "gradient_norm"]
     table = run.history(columns)
     depth = len(margins)
-    shown = np.unique(
+    epochs = np.unique(
         np.linspace(0, table.num_rows // depth - 1, _EPOCHS_DRAWN).round().astype(int)
         if table.num_rows // depth > _EPOCHS_DRAWN
         else np.arange(table.num_rows // depth)
     )
-    gradients = table["gradient_norm"].to_numpy().reshape(-1, depth)[shown]
-    rates = table["clamp_activation_rate"].to_numpy().astype(float).reshape(-1, depth)[shown]
+    gradients = table["gradient_norm"].to_numpy().reshape(-1, depth)[epochs]
+    rates = table["clamp_activation_rate"].to_numpy().astype(float).reshape(-1, depth)[epochs]
     if np.isnan(rates).all():
         counts = run.history(["similarity_histogram"])["similarity_histogram"]
-        stacked = np.stack(counts.to_numpy()).reshape(-1, depth, len(counts[0]))[shown]
+        stacked = np.stack(counts.to_numpy()).reshape(-1, depth, len(counts[0]))[epochs]
         rates = np.stack([rates_from_histograms(stacked[:, k], m) for k, m in enumerate(margins)], axis=1)
-    return table["epoch"].to_numpy().reshape(-1, depth)[shown, 0] + 1, rates, gradients
+    return table["epoch"].to_numpy().reshape(-1, depth)[epochs, 0] + 1, rates, gradients
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ def provenance(
     if seen.get("ended"):
         facts.append(("last run ended", max(seen["ended"])))
     seeds = {s.title: sorted({r.seed for r in s.runs}, key=lambda x: (len(x), x)) for s in settings}
-    facts += [(f"seeds of {title}", ", ".join(found) or "none yet") for title, found in seeds.items()]
+    facts += [(f"seeds of {title}", ", ".join(numbers) or "none yet") for title, numbers in seeds.items()]
     return tuple(facts)
 
 

@@ -10,13 +10,7 @@ import pandas as pd
 from seedspread.config import RunConfig
 from seedspread.metrics import Metric
 from seedspread.published.check import Finding
-from seedspread.report.material.layers import (
-    Profile,
-    RunLayers,
-    TrainingCurve,
-    profile,
-    training_curve,
-)
+from seedspread.report.material.layers import Profile, RunLayers, TrainingCurve, profile, training_curve
 from seedspread.report.material.scale import CHANGED, REFERENCE, TITLES, UNKNOWN, Scale
 from seedspread.runs.store import RunState, State
 from seedspread.runs.studies import AuditSpec
@@ -62,8 +56,7 @@ class Setting:
         id: short and stable.
         title: for people; no two settings of a report have the same.
         name: shorter, without the study, where that is clear.
-        study: the study's name; empty for a table.
-        studies: the names of all studies that share it, joined.
+        study: the names of the studies that share it, joined; empty for a table.
         paper: the paper's setting that it stands for, if any.
         arms: the groups, the reference last.
         group: the factor that is compared.
@@ -77,7 +70,7 @@ class Setting:
         configs: of every cell.
         scale: the paper's, or not.
         profiles: `rate` and `gradient` by arm, with the final weights.
-        courses: the same over training.
+        curves: the same over training.
         states: where each of its planned runs is, by key.
     """
 
@@ -98,9 +91,8 @@ class Setting:
     configs: tuple[RunConfig, ...] = ()
     scale: Scale = UNKNOWN
     profiles: dict[str, dict[str, Profile]] = field(default_factory=dict)
-    courses: dict[str, dict[str, TrainingCurve]] = field(default_factory=dict)
+    curves: dict[str, dict[str, TrainingCurve]] = field(default_factory=dict)
     states: dict[str, RunState] = field(default_factory=dict)
-    studies: str = ""
 
     @property
     def value(self) -> str:
@@ -119,8 +111,8 @@ class Setting:
 
     def of(self, arm: str, block: str | None = None) -> list[Run]:
         """The runs of an arm, by seed."""
-        found = [r for r in self.runs if r.arm == arm and block in (None, r.block)]
-        return sorted(found, key=lambda r: (r.seed.isdigit() and int(r.seed), r.seed, r.block))
+        runs = [r for r in self.runs if r.arm == arm and block in (None, r.block)]
+        return sorted(runs, key=lambda r: (r.seed.isdigit() and int(r.seed), r.seed, r.block))
 
     @property
     def counts(self) -> Counter[State]:
@@ -164,8 +156,8 @@ class ReportData:
 
     def paper(self, name: str) -> Setting | None:
         """The setting that stands for one of the paper's; at the paper's scale if there are several."""
-        found = [s for s in self.settings if s.paper == name and s.is_the_papers]
-        return min(found, key=lambda s: s.scale.same is not True, default=None)
+        matches = [s for s in self.settings if s.paper == name and s.is_the_papers]
+        return min(matches, key=lambda s: s.scale.same is not True, default=None)
 
 
 def origins(settings: list[Setting]) -> str:
@@ -180,13 +172,13 @@ def origins(settings: list[Setting]) -> str:
 
 def ordered(settings: list[Setting]) -> tuple[Setting, ...]:
     """The paper's first, in its order; each with an id, a title and a name of its own."""
-    order = list(TITLES)
-    found = sorted(settings, key=lambda s: order.index(s.paper) if s.paper in order else len(order))
-    ids, titles = _unlike([s.id for s in found], _RESERVED), _unlike([s.title for s in found])
-    names = Counter(s.name for s in found)
+    papers = list(TITLES)
+    in_order = sorted(settings, key=lambda s: papers.index(s.paper) if s.paper in papers else len(papers))
+    ids, titles = _unique([s.id for s in in_order], _RESERVED), _unique([s.title for s in in_order])
+    names = Counter(s.name for s in in_order)
     return tuple(
-        replace(s, id=own, title=title, name=s.name if names[s.name] == 1 else title)
-        for s, own, title in zip(found, ids, titles, strict=True)
+        replace(s, id=unique, title=title, name=s.name if names[s.name] == 1 else title)
+        for s, unique, title in zip(in_order, ids, titles, strict=True)
     )
 
 
@@ -194,16 +186,12 @@ def ordered(settings: list[Setting]) -> tuple[Setting, ...]:
 _RESERVED = ("layers", "datasets", "trust", "setup", "paper-check")
 
 
-def _unlike(names: list[str], taken: tuple[str, ...] = ()) -> list[str]:
-    """Two that are alike get numbers: on a page, and in a folder, one would hide the other."""
-    seen, out = set(taken), []
+def _unique(names: list[str], reserved: tuple[str, ...] = ()) -> list[str]:
+    """Repeated names get numbers: on a page, and in a folder, one would hide the other."""
+    out: list[str] = []
     for name in names:
-        number, own = 1, name
-        while own in seen:
-            number += 1
-            own = f"{name}-{number}"
-        seen.add(own)
-        out.append(own)
+        candidates = (name, *(f"{name}-{number}" for number in range(2, len(names) + len(reserved) + 2)))
+        out.append(next(c for c in candidates if c not in out and c not in reserved))
     return out
 
 
@@ -228,7 +216,7 @@ def arm_profiles(runs: list[Run], arms: tuple[str, ...]) -> dict[str, dict[str, 
     return out
 
 
-def arm_courses(runs: list[Run], arms: tuple[str, ...]) -> dict[str, dict[str, TrainingCurve]]:
+def arm_curves(runs: list[Run], arms: tuple[str, ...]) -> dict[str, dict[str, TrainingCurve]]:
     """The same over training."""
     out: dict[str, dict[str, TrainingCurve]] = {"rate": {}, "gradient": {}}
     for arm, seeds, layers, would_be in _with_layers(runs, arms):
@@ -243,10 +231,10 @@ def _with_layers(
 ) -> Iterator[tuple[str, list[str], list[RunLayers], bool]]:
     """By arm that has any: seeds, layers, and whether any of its rates is only would-be."""
     for arm in arms:
-        known = [r for r in runs if r.arm == arm and r.layers is not None]
-        if known:
-            layers = [r.layers for r in known if r.layers is not None]
-            yield arm, [r.seed for r in known], layers, not all(r.clamps for r in known)
+        measured = [r for r in runs if r.arm == arm and r.layers is not None]
+        if measured:
+            layers = [r.layers for r in measured if r.layers is not None]
+            yield arm, [r.seed for r in measured], layers, not all(r.clamps for r in measured)
 
 
 def slug(text: str) -> str:

@@ -19,12 +19,12 @@ class ReportError(SeedspreadError):
     """There is nothing to report on, or nowhere to write it."""
 
 
-def studies_of(store: Store, given: Iterable[RecordedStudy]) -> tuple[list[RecordedStudy], list[str]]:
+def studies_of(store: Store, requested: Iterable[RecordedStudy]) -> tuple[list[RecordedStudy], list[str]]:
     """The studies that a store is reported by, and a line on each record that cannot be read.
 
     The parameters of the paper's training are `RunConfig`s in them.
     """
-    studies = list(given)
+    studies = list(requested)
     problems: list[str] = []
     if not studies:
         studies, problems = load_studies(store)

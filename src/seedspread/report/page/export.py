@@ -23,16 +23,16 @@ def check_page(path: Path | None) -> None:
 
 
 @contextmanager
-def _written(path: Path) -> Iterator[None]:
+def _may_fail(path: Path, done: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise ReportError(f"{path} cannot be written: {error.strerror or error}") from None
+        raise ReportError(f"{path} cannot be {done}: {error.strerror or error}") from None
 
 
 def write_page(report: Report, path: Path) -> None:
     """The page, whole or not at all."""
-    with _written(path):
+    with _may_fail(path, "written"):
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path) as part:
             part.write_text(report.page(), encoding="utf-8")
@@ -44,7 +44,7 @@ def write_figures(report: Report, folder: Path, tell: Callable[[str], None]) -> 
     out: list[Path] = []
     for number, chart in enumerate(report.charts, 1):
         tell(f"drawing {chart.id}, {number} of {len(report.charts)}")
-        with _written(folder):
+        with _may_fail(folder, "written"):
             out += write_chart(chart, folder)
     return out
 
@@ -56,14 +56,12 @@ def write_tables(report: Report, folder: Path) -> list[Path]:
     for table in report.tables:
         for ending, form in _FORMS.items():
             path = folder / f"{table.id}.{ending}"
-            with _written(path), replacing(path) as part:
+            with _may_fail(path, "written"), replacing(path) as part:
                 part.write_text(form(table), encoding="utf-8")
             out.append(path)
     return out
 
 
 def _make(folder: Path) -> None:
-    try:
+    with _may_fail(folder, "made"):
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ReportError(f"{folder} cannot be made: {error.strerror or error}") from None

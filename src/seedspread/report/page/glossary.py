@@ -1,7 +1,7 @@
 """The page's words, for a reader who meets them there for the first time."""
 
 # The last four are the paper's.
-WORDS = (
+GLOSSARY = (
     (
         "variance ratio",
         "the variance over seeds under the one arm, divided by that under the other; 1 is no change",

@@ -19,7 +19,7 @@ from seedspread.render.with_plotly import chart_values
 from seedspread.report.answer import answer
 from seedspread.report.figures.spread import answer_chart
 from seedspread.report.material.settings import ReportData
-from seedspread.report.page.glossary import WORDS
+from seedspread.report.page.glossary import GLOSSARY
 from seedspread.report.page.sections import Section, missing, sections
 
 _PACKAGE = "seedspread.report.page"
@@ -42,8 +42,8 @@ class Report:
     @property
     def charts(self) -> list[Chart]:
         """Every figure, the answer's first."""
-        found = [b for s in self.sections for b in s.all if isinstance(b, Chart)]
-        return [*([self.picture] if self.picture else []), *found]
+        charts = [b for s in self.sections for b in s.all if isinstance(b, Chart)]
+        return [*([self.picture] if self.picture else []), *charts]
 
     @property
     def tables(self) -> list[Table]:
@@ -68,26 +68,21 @@ class Report:
 
     def _values(self, version: str) -> dict[str, Any]:
         same = {s.scale.same for s in self.material.settings}
+        badge = "not the paper's scale" if same == {False} else "mixed scales" if False in same else ""
+        # The answer's picture until plotly.js has been unpacked, and where scripts are off.
+        svg = static_svg(self.picture) if self.picture else ""
         return {
             "version": version,
-            "badge": ""
-            if False not in same
-            else "not the paper's scale"
-            if same == {False}
-            else "mixed scales",
-            "words": WORDS if any(s.is_the_papers for s in self.material.settings) else WORDS[:4],
+            "badge": badge,
+            "glossary": GLOSSARY if any(s.is_the_papers for s in self.material.settings) else GLOSSARY[:4],
             "material": self.material,
             "answer": self.answer,
             "picture": self.picture,
-            "still": self._still(),
+            "static_svg": Markup(svg),  # noqa: S704 - matplotlib escapes text
             "sections": self.sections,
             "missing": missing(self.material, self.sections),
             "data": self._data(),
         }
-
-    def _still(self) -> Markup:
-        """The answer's picture as it stands before plotly.js has been unpacked, and where scripts are off."""
-        return Markup(static_svg(self.picture) if self.picture else "")  # noqa: S704 - matplotlib escapes text
 
     def _data(self) -> Markup:
         """Figures and copies of tables as JSON in which no tag can begin or end."""

@@ -10,7 +10,8 @@ from seedspread.report.material.settings import ReportData, Setting
 from seedspread.report.tables import across, setting, setup
 from seedspread.stats.show import explanations, test_tables
 
-Block = Table | Chart
+# What a page shows: a table or a figure.
+Exhibit = Table | Chart
 
 # What the paper's other tables need, by number.
 _NEEDS = {
@@ -29,7 +30,7 @@ class Section:
         id: its anchor.
         title: its heading.
         words: paragraphs; the first is the verdict.
-        blocks: tables and figures.
+        exhibits: tables and figures.
         groups: further ones under headings of their own, of which the first is open.
         folded: what only a thorough reader wants, under `fold`, with its own words.
     """
@@ -37,25 +38,25 @@ class Section:
     id: str
     title: str
     words: tuple[str, ...]
-    blocks: tuple[Block, ...]
-    groups: tuple[tuple[str, tuple[Block, ...]], ...] = ()
+    exhibits: tuple[Exhibit, ...]
+    groups: tuple[tuple[str, tuple[Exhibit, ...]], ...] = ()
     fold: str = ""
-    folded: tuple[Block, ...] = ()
+    folded: tuple[Exhibit, ...] = ()
     folded_words: tuple[str, ...] = ()
 
     @property
-    def all(self) -> tuple[Block, ...]:
+    def all(self) -> tuple[Exhibit, ...]:
         """Every table and figure in it."""
-        return (*self.blocks, *(b for _, blocks in self.groups for b in blocks), *self.folded)
+        return (*self.exhibits, *(e for _, group in self.groups for e in group), *self.folded)
 
 
 def sections(material: ReportData) -> list[Section]:
     """All parts, in order; empty ones are left out."""
-    whole = {number: make(material) for number, _, make in across.WHOLE}
+    tables = {number: make(material) for number, _, make in across.WHOLE}
     out = [_setting(material, s) for s in material.settings]
-    out.append(_saturation(material, whole))
-    out.append(_across(material, whole))
-    out.append(_trust(material, whole))
+    out.append(_saturation(material, tables))
+    out.append(_across(material, tables))
+    out.append(_trust(material, tables))
     if material.is_published:
         out.append(_paper_check(material))
     out.append(_setup(material))
@@ -63,16 +64,16 @@ def sections(material: ReportData) -> list[Section]:
 
 
 def _paper_check(material: ReportData) -> Section:
-    said = "Each printed number is recomputed from the published values; ✗ marks one that does not follow."
+    legend = "Each printed number is recomputed from the published values; ✗ marks one that does not follow."
     bad, good = (setup.verdicts(material.findings, hold=hold) for hold in (False, True))
-    words = (setup.counted(material.findings), said)
+    words = (setup.counted(material.findings), legend)
     return Section("paper-check", "The paper, checked", words, (bad,), (), good.title, (good,))
 
 
-def _kept(blocks: Iterable[Block | None]) -> tuple[Block, ...]:
-    found = [block for block in blocks if block is not None]
+def _available(exhibits: Iterable[Exhibit | None]) -> tuple[Exhibit, ...]:
+    """Those that could be made; columns of the paper in which nothing stands are dropped."""
     return tuple(
-        without_empty(block, only_groups=True) if isinstance(block, Table) else block for block in found
+        without_empty(e, only_groups=True) if isinstance(e, Table) else e for e in exhibits if e is not None
     )
 
 
@@ -81,22 +82,20 @@ def _setting(material: ReportData, s: Setting) -> Section:
     words += [warning for c in s.comparisons for warning in c.warnings]
     words += [f"The headline is the {c.headline.method}: {c.headline.why}." for c in s.comparisons[:1]]
     words += [c.collapse.sentence for c in s.comparisons if c.collapse.found]
-    blocks = _kept(
-        [
-            spread.spread_chart(s),
-            setting.factorial(material, s),
-            setting.pooled(material, s),
-            setting.variance_tests(material, s),
-            setting.per_seed(material, s),
-        ]
+    exhibits = (
+        spread.spread_chart(s),
+        setting.factorial(material, s),
+        setting.pooled(material, s),
+        setting.variance_tests(material, s),
+        setting.per_seed(material, s),
     )
-    said = tuple(line for c in s.comparisons for line in explanations(c))
+    why = tuple(line for c in s.comparisons for line in explanations(c))
     fold = "Every test, why it was used and what it assumes"
-    return Section(s.id, s.title, tuple(words), blocks, (), fold, tuple(_own_tables(s)), said)
+    return Section(s.id, s.title, tuple(words), _available(exhibits), (), fold, tuple(_audit_tables(s)), why)
 
 
-def _own_tables(s: Setting) -> Iterator[Table]:
-    """The audit's own; columns that say nothing here are dropped."""
+def _audit_tables(s: Setting) -> Iterator[Table]:
+    """The audit's tests; empty columns are dropped."""
     for i, c in enumerate(s.comparisons if s.audit else ()):
         for j, table in enumerate(map(without_empty, test_tables(c, full=True)), 1):
             columns = tuple(Column(column.text or "remark") for column in table.columns)
@@ -104,45 +103,35 @@ def _own_tables(s: Setting) -> Iterator[Table]:
             yield replace(table, id=name, title=title, columns=columns, scale=s.origin)
 
 
-def _saturation(material: ReportData, whole: dict[int, Table | None]) -> Section:
+def _saturation(material: ReportData, made: dict[int, Table | None]) -> Section:
     groups = []
     for s in material.settings:
-        blocks = _kept(
-            [
-                layers.profile_chart(material, s),
-                layers.course_chart(s, "rate"),
-                layers.course_chart(s, "gradient"),
-                layers.rate_accuracy_chart(s),
-                layers.accuracy_chart(s),
-            ]
+        charts = (
+            layers.profile_chart(material, s),
+            layers.curve_chart(s, "rate"),
+            layers.curve_chart(s, "gradient"),
+            layers.rate_accuracy_chart(s),
+            layers.accuracy_chart(s),
         )
-        if blocks:
-            groups.append((s.name, blocks))
-    tables = _kept([whole[6], whole[7], whole[8]])
+        if any(charts):
+            groups.append((s.name, _available(charts)))
+    tables = _available([made[6], made[7], made[8]])
     return Section("layers", "Saturation and gradients", (), tables, tuple(groups))
 
 
-def _across(material: ReportData, whole: dict[int, Table | None]) -> Section:
-    tables = [whole[9], spread.forest_chart(material), whole[11], whole[12], whole[18], whole[15]]
-    return Section("datasets", "Across datasets", (), _kept(tables))
+def _across(material: ReportData, made: dict[int, Table | None]) -> Section:
+    tables = [made[9], spread.forest_chart(material), made[11], made[12], made[18], made[15]]
+    return Section("datasets", "Across datasets", (), _available(tables))
 
 
-def _trust(material: ReportData, whole: dict[int, Table | None]) -> Section:
-    charts = [
-        trust.power_chart(material),
-        trust.floor_chart(material),
-        trust.twins_chart(material),
-    ]
-    return Section("trust", "How far to trust this", (), _kept([*charts, whole[23]]))
+def _trust(material: ReportData, made: dict[int, Table | None]) -> Section:
+    charts = [trust.power_chart(material), trust.floor_chart(material), trust.twins_chart(material)]
+    return Section("trust", "How far to trust this", (), _available([*charts, made[23]]))
 
 
 def _setup(material: ReportData) -> Section:
-    tables = [
-        setup.runs_by_state(material),
-        setup.failures(material),
-        setup.hyperparameters(material),
-    ]
-    return Section("setup", "What was run", (), _kept(tables))
+    tables = [setup.runs_by_state(material), setup.failures(material), setup.hyperparameters(material)]
+    return Section("setup", "What was run", (), _available(tables))
 
 
 def missing(material: ReportData, made: list[Section]) -> list[str]:

@@ -15,23 +15,23 @@ from seedspread.stats.verdict import number, p_value
 def dose_response(material: ReportData) -> Table | None:
     """Table 6: the variance ratio under both margin schedules."""
     names = {"cifar10": "0.4 → 0.1 (standard)", "cifar10-low": "0.2 → 0.1 (low)"}
-    found = _compared(material, names)
-    if len(found) < 2:
+    settings = _compared(material, names)
+    if len(settings) < 2:
         return None
-    both = PaperColumns(material, *found)
+    both = PaperColumns(material, *settings)
     rows = []
-    for s in found:
+    for s in settings:
         c, beside = s.comparisons[0], PaperColumns(material, s)
         own = (digits(c.pooled[0].variance, 4), digits(c.pooled[1].variance, 4),
                number(c.paper.ratio), p_value(c.paper.p))  # fmt: skip
         methods = ("first_variance", "second_variance", "ratio", "f_p")
-        theirs = [beside.value(6, m, "clamp", "subtract") for m in methods]
-        rows.append(both.row((names[str(s.paper)],), own, theirs))
+        printed = [beside.value(6, m, "clamp", "subtract") for m in methods]
+        rows.append(both.row((names[str(s.paper)],), own, printed))
     columns = both.columns(("clamp variance", "subtract variance", "ratio", "F test, p"))
     return Table(
         "dose-response", "Dose response", (Column("schedule"), *columns), tuple(rows), 6,
         "Ratios of pooled variances and their F tests, as the paper reports them; the ratios that count each "
-        "seed once stand with each setting", scale=origins(found),
+        "seed once stand with each setting", scale=origins(settings),
     )  # fmt: skip
 
 
@@ -46,12 +46,12 @@ _CLASSES = {"cifar10": 10, "cifar100": 100, "svhn": 10, "fashion-mnist": 10}
 
 def summary(material: ReportData) -> Table | None:
     """Table 9: every dataset in a line."""
-    found = _compared(material, _PAIRS)
-    if len(found) < 2:
+    settings = _compared(material, _PAIRS)
+    if len(settings) < 2:
         return None
-    both = PaperColumns(material, *found)
+    both = PaperColumns(material, *settings)
     rows = []
-    for s in found:
+    for s in settings:
         head = (TITLES[str(s.paper)], str(_CLASSES[str(s.paper)]))
         rows.append(both.row(head, _own_line(material, s), _paper_line(both, s)))
     names = ("positive pairs", "L0 CAR", "clamp accuracy (%)", "ratio (pooled)", "ratio (seeds once)")
@@ -59,7 +59,7 @@ def summary(material: ReportData) -> Table | None:
         "across-datasets", "Across datasets", (Column("dataset"), Column("classes"), *both.columns(names)),
         tuple(rows), 9,
         "Positive pairs: ordered, in a batch of two views of each image; the paper counts one view",
-        scale=origins(found),
+        scale=origins(settings),
     )  # fmt: skip
 
 
@@ -94,24 +94,25 @@ _PATTERNS = {"svhn": "inverted", "svhn-medium": "elevated", "svhn-hard": "extrem
 
 def sweep(material: ReportData) -> Table | None:
     """Table 15: the SVHN difficulty sweep."""
-    found = _compared(material, _LEVELS)
-    if len(found) < 2:
+    settings = _compared(material, _LEVELS)
+    if len(settings) < 2:
         return None
-    both = PaperColumns(material, *found)
+    both = PaperColumns(material, *settings)
     rows = []
-    for s in found:
+    for s in settings:
         name, c = str(s.paper), s.comparisons[0]
         own = (str(c.pooled[0].n), digits(c.pooled[0].mean, 1), digits(c.pooled[0].variance, 3),
                digits(c.pooled[1].variance, 3), number(c.paper.ratio), _pattern(c),
                *(_failed(c, arm) for arm in ("clamp", "subtract")))  # fmt: skip
         methods = ("first_size", "first_mean", "first_variance", "second_variance", "ratio")
-        theirs = [PaperColumns(material, s).value(15, m, "clamp", "subtract") for m in methods]
-        rows.append(both.row((_LEVELS[name],), own, (*theirs, _PATTERNS[name], "-", "-")))
+        printed = [PaperColumns(material, s).value(15, m, "clamp", "subtract") for m in methods]
+        rows.append(both.row((_LEVELS[name],), own, (*printed, _PATTERNS[name], "-", "-")))
     names = ("n", "clamp accuracy (%)", "clamp variance", "subtract variance", "ratio", "pattern",
              "clamp seeds failed", "subtract seeds failed")  # fmt: skip
     return Table(
         "svhn-sweep", "SVHN difficulty sweep", (Column("difficulty"), *both.columns(names)), tuple(rows), 15,
-        "Where runs fail to train, a ratio of variances measures how often they fail", scale=origins(found),
+        "Where runs fail to train, a ratio of variances measures how often they fail",
+        scale=origins(settings),
     )  # fmt: skip
 
 
@@ -126,27 +127,27 @@ def _failed(c: Comparison, arm: str) -> str:
 
 def normality(material: ReportData) -> Table | None:
     """Table 23: Shapiro-Wilk of each arm, over all settings."""
-    known = [s for s in material.settings if s.comparisons]
-    papers = [s for s in known if s.is_the_papers]
+    audited = [s for s in material.settings if s.comparisons]
+    papers = [s for s in audited if s.is_the_papers]
     rows = []
-    for s in known:
+    for s in audited:
         beside = PaperColumns(material, s)
         tests = {
             t.key.removeprefix("shapiro_"): t for c in s.comparisons for t in c.tests if t.about == "shape"
         }
         sizes = {x.group: str(x.n) for c in s.comparisons for x in c.pooled}
         for arm in (a for a in s.arms if a in tests):
-            theirs = [beside.value(23, m, arm) for m in ("size", "shapiro_w", "shapiro_p")] if papers else []
+            printed = [beside.value(23, m, arm) for m in ("size", "shapiro_w", "shapiro_p")] if papers else []
             t = tests[arm]
-            rows.append((f"{arm}: {s.name}", sizes[arm], digits(t.statistic, 4), p_value(t.p), *theirs))
+            rows.append((f"{arm}: {s.name}", sizes[arm], digits(t.statistic, 4), p_value(t.p), *printed))
     if not rows:
         return None
-    here = ("" if not papers else "computed" if material.is_published else "these runs",)
-    groups = [*here * 3, *([mark(material, papers)] * 3 if papers else [])]
+    own_group = ("" if not papers else "computed" if material.is_published else "these runs",)
+    groups = [*own_group * 3, *([mark(material, papers)] * 3 if papers else [])]
     columns = [Column(name, group) for name, group in zip(("n", "W", "p") * 2, groups, strict=False)]
     return Table(
         "normality", "Normality of each arm (Shapiro-Wilk)", (Column("group"), *columns), tuple(rows),
-        23 if papers else None, "Runs of an arm over all blocks", scale=origins(known),
+        23 if papers else None, "Runs of an arm over all blocks", scale=origins(audited),
     )  # fmt: skip
 
 

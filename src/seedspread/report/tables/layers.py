@@ -12,7 +12,7 @@ from seedspread.report.material.layers import Profile
 from seedspread.report.material.scale import TITLES, paper_config
 from seedspread.report.material.settings import ReportData, Setting, origins
 from seedspread.report.tables.beside import PaperColumns
-from seedspread.stats.bands import Floats
+from seedspread.stats.arms import Floats
 
 _NONE = np.array([])
 
@@ -63,11 +63,11 @@ def rates_by_margin(material: ReportData) -> Table | None:
     beside = PaperColumns(material, standard, low)
     names = ("car/cifar10 standard", "car/cifar10 low")
     paper = [series(name).values / 100 for name in names] if not material.is_published else [_NONE, _NONE]
-    margins, theirs = _margins(standard, low), _paper_margins("cifar10", "cifar10-low")
+    margins, paper_margins = _margins(standard, low), _paper_margins("cifar10", "cifar10-low")
     rows = []
     for layer, (a, b, x, y) in enumerate(zip_longest(first.mean, second.mean, *paper)):
         own = (_joined(margins, layer), _percent(a), _percent(b))
-        printed = (_joined(theirs, layer), _percent(x), _percent(y))
+        printed = (_joined(paper_margins, layer), _percent(x), _percent(y))
         cut = "-" if a is None or b is None or a == 0 else f"{1 - b / a:.1%}"
         stated = beside.printed(7, names, f"reduction {layer}")
         rows.append(
@@ -103,20 +103,20 @@ def _depths(s: Setting) -> str:
 def gradients(material: ReportData, name: str) -> Table | None:
     """Tables 8 (CIFAR-10) and 12 (CIFAR-100): gradient norms by layer."""
     s = material.paper(name)
-    found = s.profiles.get("gradient", {}) if s is not None else {}
-    if s is None or not {"clamp", "subtract"} <= set(found):
+    profiles = s.profiles.get("gradient", {}) if s is not None else {}
+    if s is None or not {"clamp", "subtract"} <= set(profiles):
         return None
-    clamp, subtract = found["clamp"], found["subtract"]
+    clamp, subtract = profiles["clamp"], profiles["subtract"]
     beside = PaperColumns(material, s)
     flipped = name == "cifar100"  # the paper turns the ratio round there
     order = ("clamp", "subtract") if flipped else ("subtract", "clamp")
     paper = [_stated(name, arm) for arm in ("clamp", "subtract")] if not material.is_published else [[], []]
-    margins, theirs = _margins(s), _paper_margins(name)
+    margins, paper_margins = _margins(s), _paper_margins(name)
     rows = []
     for layer in range(max(len(clamp.mean), len(paper[0]))):
-        ratio = _quotient(found[order[0]].mean, found[order[1]].mean, layer)
+        ratio = _quotient(profiles[order[0]].mean, profiles[order[1]].mean, layer)
         own = (_joined(margins, layer), _with_sd(clamp, layer), _with_sd(subtract, layer))
-        printed = (_joined(theirs, layer), *(p[layer] if layer < len(p) else "-" for p in paper))
+        printed = (_joined(paper_margins, layer), *(p[layer] if layer < len(p) else "-" for p in paper))
         stated = beside.printed(
             12 if flipped else 8, [f"gradient/{name} {arm}" for arm in order], f"quotient {layer}"
         )
@@ -159,8 +159,8 @@ def rates_across(material: ReportData, name: str) -> Table | None:
     number = {"cifar100": 11, "svhn": 18}[name]
     beside = PaperColumns(material, base, other)
     names = (f"car/{name}", "car/cifar10 standard")
-    known = [series(n).values / 100 for n in reversed(names)]
-    paper = [_NONE, _NONE] if material.is_published else [values[: len(known[1])] for values in known]
+    published = [series(n).values / 100 for n in reversed(names)]
+    paper = [_NONE, _NONE] if material.is_published else [values[: len(published[1])] for values in published]
     rows = []
     for layer, (a, b, x, y) in enumerate(zip_longest(first.mean, second.mean, *paper)):
         if b is None and y is None:

@@ -21,7 +21,7 @@ def _number(s: Setting, numbers: dict[str, int]) -> int | None:
 
 
 def _headings(s: Setting) -> tuple[str, ...]:
-    unit = s.metric.sign
+    unit = s.metric.unit_suffix
     return ("n", f"mean{unit}", f"sd{unit}", "variance")
 
 
@@ -32,8 +32,8 @@ def _summary(s: Setting, c: Summary) -> tuple[str, ...]:
 
 def factorial(material: ReportData, s: Setting) -> Table | None:
     """Table 3: mean, sd and variance of every cell."""
-    found = {(c.group, c.block): c for comparison in s.comparisons for c in comparison.cells}
-    cells = sorted(found.values(), key=lambda c: (s.arms.index(c.group), c.block))
+    summaries = {(c.group, c.block): c for comparison in s.comparisons for c in comparison.cells}
+    cells = sorted(summaries.values(), key=lambda c: (s.arms.index(c.group), c.block))
     if len({c.block for c in cells}) < 2:
         return None
     beside, number = PaperColumns(material, s), _number(s, {"cifar10": 3})
@@ -51,14 +51,14 @@ def factorial(material: ReportData, s: Setting) -> Table | None:
 
 def pooled(material: ReportData, s: Setting) -> Table | None:
     """Tables 5, 10, 13 and 14: each arm over all blocks."""
-    found = {summary.group: summary for c in s.comparisons for summary in c.pooled}
-    if not found:
+    summaries = {summary.group: summary for c in s.comparisons for summary in c.pooled}
+    if not summaries:
         return None
     beside, number = PaperColumns(material, s), _number(s, _POOLED)
     rows = tuple(
-        beside.row((arm,), _summary(s, found[arm]), [beside.value(number, m, arm) for m in _SUMMARY])
+        beside.row((arm,), _summary(s, summaries[arm]), [beside.value(number, m, arm) for m in _SUMMARY])
         for arm in s.arms
-        if arm in found
+        if arm in summaries
     )
     columns = (Column(s.group), *beside.columns(_headings(s)))
     note = ""
@@ -73,17 +73,17 @@ def variance_tests(material: ReportData, s: Setting) -> Table | None:
     beside, number = PaperColumns(material, s), _number(s, {"cifar10": 4})
     four = [f"{arm}/{block}" for arm in s.arms for block in ("detach", "direct")]
     for c in s.comparisons:
-        known = {t.key: t for t in c.tests}
+        tests = {t.key: t for t in c.tests}
         for name, centre in (("Levene", "mean"), ("Brown-Forsythe", "median")):
             keys = [f"two_way_{centre}_{effect}" for effect in ("group", "block", "interaction")]
-            if keys[0] not in known:
+            if keys[0] not in tests:
                 continue
-            theirs = [
+            printed = [
                 beside.value(number, f"two_way_{centre}s_{effect}", *four)
                 for effect in ("margin", "stability", "interaction")
             ]
             head = (name if len(s.comparisons) == 1 else f"{c.group}: {name}",)
-            rows.append(beside.row(head, [p_value(known[k].p) if k in known else "-" for k in keys], theirs))
+            rows.append(beside.row(head, [p_value(tests[k].p) if k in tests else "-" for k in keys], printed))
     if not rows:
         return None
     columns = (Column("test"), *beside.columns((f"{s.group}, p", f"{s.block}, p", "interaction, p")))
@@ -113,8 +113,8 @@ def per_seed(material: ReportData, s: Setting) -> Table | None:
             beside = paper.get((arm, block)) or (paper.get((arm, "")) if not block else None)
             if beside:
                 muted.add(len(rows))
-                theirs = [*beside, *["-"] * len(seeds)][: len(seeds) + max(extra, 0)]
-                rows.append((f"{name}: {s.scale.mark}", *theirs))
+                accuracies = [*beside, *["-"] * len(seeds)][: len(seeds) + max(extra, 0)]
+                rows.append((f"{name}: {s.scale.mark}", *accuracies))
     columns = [Column("condition"), *(Column(f"S{x}" if x.isdigit() else x) for x in seeds)]
     columns += [Column(f"({len(seeds) + k + 1})") for k in range(extra)]
     notes = ["† collapsed: no better than the largest class, or features of all images alike"]

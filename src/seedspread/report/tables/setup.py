@@ -2,7 +2,7 @@
 
 from seedspread.config import PIPELINES, RunConfig
 from seedspread.datasets import dataset_info
-from seedspread.published.check import VERDICTS, Finding
+from seedspread.published.check import Finding, summary
 from seedspread.render.table import Column, Table
 from seedspread.report.material.scale import paper_config
 from seedspread.report.material.settings import ReportData
@@ -11,11 +11,11 @@ from seedspread.runs.store import STATES
 
 def hyperparameters(material: ReportData) -> Table | None:
     """Table 2: settings of every study, and the paper's."""
-    known = [s for s in material.settings if s.config is not None]
-    if not known:
+    configured = [s for s in material.settings if s.config is not None]
+    if not configured:
         return None
-    chosen = {s.name: _of_all(s.configs) for s in known}
-    papers = {s.name: _of_all((paper_config(s.paper),)) for s in known if s.paper is not None}
+    chosen = {s.name: _of_all(s.configs) for s in configured}
+    papers = {s.name: _of_all((paper_config(s.paper),)) for s in configured if s.paper is not None}
     rows = []
     for name in next(iter(chosen.values())):
         own = _listed({title: values[name] for title, values in chosen.items()})
@@ -31,18 +31,18 @@ def hyperparameters(material: ReportData) -> Table | None:
 
 def _listed(values: dict[str, str]) -> str:
     """One value where all agree; otherwise each with the settings that have it."""
-    found: dict[str, list[str]] = {}
+    titles_of: dict[str, list[str]] = {}
     for title, value in values.items():
-        found.setdefault(value, []).append(title)
-    if len(found) == 1:
-        return next(iter(found))
-    return "; ".join(f"{value} ({', '.join(dict.fromkeys(titles))})" for value, titles in found.items())
+        titles_of.setdefault(value, []).append(title)
+    if len(titles_of) == 1:
+        return next(iter(titles_of))
+    return "; ".join(f"{value} ({', '.join(dict.fromkeys(titles))})" for value, titles in titles_of.items())
 
 
 def _of_all(configs: tuple[RunConfig, ...]) -> dict[str, str]:
     """What the cells of a setting have; all values of what they vary."""
-    each = [dict(_settings(c)) for c in configs]
-    return {name: " | ".join(dict.fromkeys(values[name] for values in each)) for name in each[0]}
+    cells = [dict(_settings(c)) for c in configs]
+    return {name: " | ".join(dict.fromkeys(values[name] for values in cells)) for name in cells[0]}
 
 
 def _settings(c: RunConfig) -> list[tuple[str, str]]:
@@ -82,15 +82,15 @@ def _augmentation(c: RunConfig, default: str) -> str:
 
 def runs_by_state(material: ReportData) -> Table | None:
     """How many planned runs of each setting are where."""
-    known = [s for s in material.settings if s.states]
-    if not known:
+    planned = [s for s in material.settings if s.states]
+    if not planned:
         return None
-    shown = [x for x in STATES if any(s.counts[x] for s in known)]
+    states = [x for x in STATES if any(s.counts[x] for s in planned)]
     rows = [
-        (s.title, str(sum(s.counts.values())), *(str(s.counts[x]) if s.counts[x] else "-" for x in shown))
-        for s in known
+        (s.title, str(sum(s.counts.values())), *(str(s.counts[x]) if s.counts[x] else "-" for x in states))
+        for s in planned
     ]
-    columns = (Column("setting"), Column("planned"), *(Column(x) for x in shown))
+    columns = (Column("setting"), Column("planned"), *(Column(x) for x in states))
     return Table("runs", "Runs", columns, tuple(rows))
 
 
@@ -124,7 +124,7 @@ def verdicts(findings: tuple[Finding, ...], *, hold: bool) -> Table:
 
 def counted(findings: tuple[Finding, ...]) -> str:
     """How many claims there are of each verdict."""
-    counts = {verdict: sum(f.verdict == verdict for f in findings) for verdict in VERDICTS}
+    counts = summary(findings)
     return (
         f"{len(findings)} claims were checked: {counts['reproduces']} reproduce, {counts['differs']} differ, "
         f"{counts['not derivable']} cannot be derived from what is published."
