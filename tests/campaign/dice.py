@@ -57,6 +57,22 @@ class Dice:
     def former_keys(self, runs: Sequence[tuple[Any, int]], data_dir: Path | None) -> list[str | None]:
         return [None] * len(runs)
 
+    def base_keys(self, runs: Sequence[tuple[Any, int]]) -> list[str | None]:
+        return [None] * len(runs)
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        return ()
+
+    def driving(self, streams: tuple[str, ...]) -> "Dice":
+        return self
+
+    def notes(self, parameters: Iterable[Any]) -> list[str]:
+        return []
+
+    def may_use_gpu(self, parameters: Any) -> bool:
+        return False
+
     def check(self, parameters: Iterable[Any], data_dir: Path | None) -> None:
         for one in parameters:
             if one["sides"] < 1:

@@ -154,7 +154,7 @@ def test_training_tells_how_far_it_is(tmp_path: Path, monkeypatch: pytest.Monkey
     heard: list[Heartbeat] = []
     monkeypatch.setattr(RunFolder, "beat", lambda _, beat: heard.append(beat()))
     train(tiny(probe__repeats=2), tmp_path / "run")
-    done = [beat.done for beat in heard]
+    done = [beat.done or 0.0 for beat in heard]
     assert done == sorted(done)
     assert done[0] == 0
     assert 0.9 < done[-1] <= 1

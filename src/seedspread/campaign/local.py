@@ -13,7 +13,9 @@ from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 
 from seedspread.campaign.executor import CampaignProgress, Job
+from seedspread.campaign.gpus import check_share, gpu_slots, gpus_here
 from seedspread.campaign.worker import AttemptResult, WorkItem, attempt_group, stop_when_orphaned
+from seedspread.errors import SeedspreadError
 from seedspread.runs.lease import StalenessTracker, newest
 from seedspread.runs.record import Failure
 from seedspread.runs.store import Store
@@ -37,20 +39,43 @@ class LocalExecutor:
     Attributes:
         workers: how many; None takes as many as the cores allow.
         threads: CPU threads of a run; None for what the study says, or 1.
+        gpus_per_run: GPUs of a run; a fraction lets runs share one, 0 hides them all. None gives each run
+            that may use one its own, where there are some.
     """
 
     workers: int | None = None
     threads: int | None = None
+    gpus_per_run: float | None = None
     wait: bool = field(default=True, init=False)
 
+    def __post_init__(self) -> None:
+        if self.gpus_per_run:
+            check_share(self.gpus_per_run)
+
     def worker_count(self, runs: int, threads: int) -> int:
-        """No more than there are runs."""
+        """No more than there are runs, and cores for their threads."""
         return min(self.workers or max(1, cores_here() // threads), runs)
 
     def submit(self, items: Sequence[WorkItem], max_failures: int | None) -> Job:
-        """Starts the workers."""
+        """Starts the workers, each with its GPUs; no more of them than GPUs allow."""
         count = self.worker_count(len(items), max(item.threads for item in items))
-        return _WorkerPool(items, count, max_failures)
+        slots = self._gpu_slots(items)
+        if slots is None:
+            return _WorkerPool(items, [None] * count, max_failures)
+        return _WorkerPool(items, slots[:count], max_failures)
+
+    def _gpu_slots(self, items: Sequence[WorkItem]) -> list[str] | None:
+        """What each worker that there can be sees as `CUDA_VISIBLE_DEVICES`; None leaves it as it is."""
+        if self.gpus_per_run == 0:
+            return [""] * len(items)
+        if self.gpus_per_run is None and not any(item.may_use_gpu for item in items):
+            return None
+        devices = gpus_here()
+        if not devices:
+            if self.gpus_per_run:
+                raise SeedspreadError("--gpus-per-run was given, and no GPU is visible here")
+            return None
+        return gpu_slots(devices, self.gpus_per_run or 1.0)
 
 
 def cores_here() -> int:
@@ -94,8 +119,10 @@ class _WorkerPool:
 
     interrupted = "interrupted"
 
-    def __init__(self, items: Sequence[WorkItem], count: int, max_failures: int | None) -> None:
-        self._items, self._count, self._max_failures = items, count, max_failures
+    def __init__(
+        self, items: Sequence[WorkItem], gpus: Sequence[str | None], max_failures: int | None
+    ) -> None:
+        self._items, self._gpus, self._max_failures = items, gpus, max_failures
         self._store = Store(items[0].store)
         self._context = multiprocessing.get_context("spawn")
         self._tracker = StalenessTracker(items[0].lease_seconds)
@@ -103,8 +130,8 @@ class _WorkerPool:
         self._deaths, self._ended, self._idle = 0, 0, False
         self._deaths_of: dict[str, tuple[str, int]] = {}
         try:
-            for _ in range(count):
-                self._workers.append(self._start())
+            for visible in gpus:
+                self._workers.append(self._start(visible))
         except BaseException:
             self.close()
             raise
@@ -134,10 +161,10 @@ class _WorkerPool:
                 process.kill()
                 process.join()
 
-    def _start(self) -> _Worker:
+    def _start(self, gpus: str | None) -> _Worker:
         inbox, outbox = self._context.Pipe(duplex=False)
         process = self._context.Process(
-            target=work, args=(self._items, self._max_failures, outbox), daemon=False
+            target=work, args=(self._items, self._max_failures, outbox, gpus), daemon=False
         )
         process.start()
         outbox.close()
@@ -162,15 +189,15 @@ class _WorkerPool:
             self._deaths += 1
             if not worker.was_stopped:
                 self._blame(worker.process)
-            if self._deaths > _DEATHS + _DEATHS_PER_WORKER * self._count:
+            if self._deaths > _DEATHS + _DEATHS_PER_WORKER * len(self._gpus):
                 code = worker.process.exitcode
                 return f"{self._deaths} workers in a row have died without ending a run (last: {_died(code)})"
-            self._workers[i] = self._start()
+            self._workers[i] = self._start(self._gpus[i])
         idle = all(worker.is_idle for worker in self._workers)
         if idle and self._idle:
             # They saw nothing left to do, and the loop has looked since: what is left was taken by another
             # campaign that has died.
-            self._workers = [self._start() for _ in range(self._count)]
+            self._workers = [self._start(visible) for visible in self._gpus]
         self._idle = idle
         return ""
 
@@ -202,7 +229,10 @@ def _died(code: int | None) -> str:
 
 
 def work(
-    items: Sequence[WorkItem], max_failures: int | None = None, outbox: Connection | None = None
+    items: Sequence[WorkItem],
+    max_failures: int | None = None,
+    outbox: Connection | None = None,
+    gpus: str | None = None,
 ) -> None:
     """What a worker does: takes whatever is free until everything has ended, or too much has failed.
 
@@ -210,7 +240,10 @@ def work(
         items: the runs.
         max_failures: how many failures end it.
         outbox: hears of failures that cannot be written into the store.
+        gpus: what its runs see as `CUDA_VISIBLE_DEVICES`; None leaves it as it is.
     """
+    if gpus is not None:
+        os.environ["CUDA_VISIBLE_DEVICES"] = gpus
     # A run in progress listens to it; otherwise the pool decides.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     orphaned = stop_when_orphaned()

@@ -206,6 +206,7 @@ def work_items(
                 lease_seconds=lease_seconds,
                 group=run.key if size == 1 else f"{run.runner.name} {group}",
                 group_size=size,
+                may_use_gpu=run.runner.may_use_gpu(run.parameters),
             )
         )
     if workers is None:  # every run is a job of its own

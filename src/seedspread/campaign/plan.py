@@ -92,7 +92,7 @@ class Plan:
         running = [state for state in states.values() if state.state == "running"]
         left = Counter(state.state for state in states.values())
         runs = left["waiting"] + left["interrupted"]
-        work = runs + sum(1 - (state.heartbeat.done if state.heartbeat else 0) for state in running)
+        work = runs + sum(1 - ((state.heartbeat and state.heartbeat.done) or 0) for state in running)
         return mean(took) * work / max(len(running), 1) if took and work else None
 
     def missing(self) -> dict[str, PlannedRun]:

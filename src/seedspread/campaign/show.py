@@ -3,6 +3,7 @@
 import time
 from collections import Counter
 from collections.abc import Iterable
+from textwrap import shorten
 
 from rich import box
 from rich.console import Group, RenderableType
@@ -14,11 +15,13 @@ from seedspread.campaign.executor import CampaignProgress
 from seedspread.campaign.local import cores_here
 from seedspread.campaign.plan import Plan, PlannedRun
 from seedspread.render.terminal import Terminal
+from seedspread.runs.folder import Heartbeat
 from seedspread.runs.store import STATES, RunState
 
 _SECONDS_BETWEEN_LINES = 10.0
 _FAILURES_SHOWN = 8
 _RUNNING_SHOWN = 8
+_LINE_WIDTH = 100
 
 
 def duration(seconds: float) -> str:
@@ -120,12 +123,19 @@ def status_view(plan: Plan, states: dict[str, RunState], seconds_left: float | N
 def _running(plan: Plan, states: dict[str, RunState]) -> list[str]:
     """How far the runs are that are under way, the first few of them."""
     lines = [
-        f"{run.title}: {state.heartbeat.done:.0%}, {state.heartbeat.where}"
+        f"{run.title}: {_where(state.heartbeat)}"
         for key, run in plan.distinct.items()
         if (state := states[key]).state == "running" and state.heartbeat is not None
     ]
     more = len(lines) - _RUNNING_SHOWN
     return [*lines[:_RUNNING_SHOWN], *([f"... and {more} more under way"] if more > 0 else [])]
+
+
+def _where(heartbeat: Heartbeat) -> str:
+    """`20%, encoder, epoch 3 of 5`, or the last line of a program's output."""
+    if heartbeat.done is None:
+        return shorten(heartbeat.where, _LINE_WIDTH, placeholder=" ...") or "running, no output yet"
+    return f"{heartbeat.done:.0%}, {heartbeat.where}"
 
 
 class Progressing:

@@ -42,6 +42,7 @@ class WorkItem:
         lease_seconds: after how long a silent lease may be taken over.
         group: shared by runs that may be run together; its key for one that is to be alone.
         group_size: with how many of its group, itself included, it is run together.
+        may_use_gpu: whether a GPU is to be set aside for it, where there are some.
     """
 
     store: str
@@ -54,6 +55,7 @@ class WorkItem:
     lease_seconds: float = LEASE_SECONDS
     group: str = ""
     group_size: int = 1
+    may_use_gpu: bool = False
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from seedspread.config import DataConfig, RunConfig
+from seedspread.config import DataConfig, RunConfig, SeedConfig
 from seedspread.data.files import official_fingerprint
 from seedspread.data.presence import presence
 from seedspread.datasets import dataset_info
@@ -27,8 +27,13 @@ _NOT_FACTORS = ("seeds.run", "runtime.threads", "runtime.device", "runtime.check
 
 @dataclass(frozen=True)
 class CffRunner:
-    """Trains `RunConfig`s; a preset's name is its base."""
+    """Trains `RunConfig`s; a preset's name is its base.
 
+    Attributes:
+        driven: the streams that a run's seed drives; all of them if none is named.
+    """
+
+    driven: tuple[str, ...] = ()
     name: str = RUNNER
 
     @property
@@ -74,11 +79,32 @@ class CffRunner:
 
     def keys(self, runs: Sequence[tuple[RunConfig, int]], data_dir: Path | None) -> list[str]:
         """By the data that are there; without data, by those of the whole official dataset."""
-        return [run_key(seeded(c, seed), fingerprint(_dataset(c.data), data_dir)) for c, seed in runs]
+        return [run_key(self.seeded(c, seed), fingerprint(_dataset(c.data), data_dir)) for c, seed in runs]
 
     def former_keys(self, runs: Sequence[tuple[RunConfig, int]], data_dir: Path | None) -> list[str | None]:
         """`plain` runs that were trained with the fast loss."""
-        return [former_key(seeded(c, seed), fingerprint(_dataset(c.data), data_dir)) for c, seed in runs]
+        return [former_key(self.seeded(c, seed), fingerprint(_dataset(c.data), data_dir)) for c, seed in runs]
+
+    def base_keys(self, runs: Sequence[tuple[RunConfig, int]]) -> list[str | None]:
+        """Its code is this package, whose numerics are in the key."""
+        return [None] * len(runs)
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        """Weights, batches, augmentation, probe."""
+        return tuple(name for name in SeedConfig.model_fields if name != "run")
+
+    def driving(self, streams: tuple[str, ...]) -> "CffRunner":
+        """The other streams keep the seed of the config."""
+        return replace(self, driven=streams)
+
+    def seeded(self, config: RunConfig, seed: int) -> RunConfig:
+        """The config of a run with a seed."""
+        return seeded(config, seed, self.driven)
+
+    def notes(self, parameters: Iterable[RunConfig]) -> list[str]:
+        """Nothing."""
+        return []
 
     def check(self, parameters: Iterable[RunConfig], data_dir: Path | None) -> None:
         """Training needs torch, and its images."""
@@ -98,6 +124,10 @@ class CffRunner:
 
         return sum(seconds_per_run(parameters, threads=1))
 
+    def may_use_gpu(self, parameters: RunConfig) -> bool:
+        """Unless it is told to train elsewhere."""
+        return parameters.runtime.device in ("auto", "cuda")
+
     def group(self, parameters: RunConfig, threads: int) -> str | None:
         """Runs of one shape, on one thread."""
         return stack_of(parameters, parameters.runtime.threads or threads)
@@ -114,22 +144,26 @@ class CffRunner:
         from seedspread.training.run import train_many  # noqa: PLC0415
 
         keep_freed_memory()  # a worker trains, and does nothing else
-        return train_many([_complete(one) for one in requests], stop, resume=True, data_dir=data_dir)
+        return train_many([self._complete(one) for one in requests], stop, resume=True, data_dir=data_dir)
+
+    def _complete(self, request: RunRequest) -> RunRequest:
+        config: RunConfig = request.parameters
+        if request.seed is not None:
+            config = self.seeded(config, request.seed)
+        return replace(request, parameters=_with_threads(config, request.threads))
 
 
-def seeded(config: RunConfig, seed: int) -> RunConfig:
-    """The config of a run with a seed."""
-    return config.model_copy(update={"seeds": config.seeds.model_copy(update={"run": seed})})
+def seeded(config: RunConfig, seed: int, streams: Iterable[str] = ()) -> RunConfig:
+    """The config of a run with a seed, which drives these streams only, or all of them."""
+    seeds = dict.fromkeys(streams, seed) or {"run": seed}
+    return config.model_copy(update={"seeds": config.seeds.model_copy(update=seeds)})
 
 
-def _complete(request: RunRequest) -> RunRequest:
-    config: RunConfig = request.parameters
-    if request.seed is not None:
-        config = seeded(config, request.seed)
-    if config.runtime.threads is None and request.threads is not None:
-        runtime = config.runtime.model_copy(update={"threads": request.threads})
-        config = config.model_copy(update={"runtime": runtime})
-    return replace(request, parameters=config)
+def _with_threads(config: RunConfig, threads: int | None) -> RunConfig:
+    if config.runtime.threads is not None or threads is None:
+        return config
+    runtime = config.runtime.model_copy(update={"threads": threads})
+    return config.model_copy(update={"runtime": runtime})
 
 
 @cache

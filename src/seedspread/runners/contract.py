@@ -51,6 +51,19 @@ class Runner(Protocol):
     def former_keys(self, runs: Sequence[tuple[Any, int]], data_dir: Path | None) -> list[str | None]:
         """What earlier versions ran under the same parameters, where that was something else; else None."""
 
+    def base_keys(self, runs: Sequence[tuple[Any, int]]) -> list[str | None]:
+        """What each run is but for the content of its input files; None for one that has none."""
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        """Names of the random streams that a run's seed drives, each of which can be driven alone."""
+
+    def driving(self, streams: tuple[str, ...]) -> "Runner":
+        """The same runner, whose runs' seeds drive these streams only."""
+
+    def notes(self, parameters: Iterable[Any]) -> list[str]:
+        """What a plan should say of these runs, for people."""
+
     # How it is run
 
     def check(self, parameters: Iterable[Any], data_dir: Path | None) -> None:
@@ -61,6 +74,9 @@ class Runner(Protocol):
 
         `MissingExtraError` if it could be, with more installed.
         """
+
+    def may_use_gpu(self, parameters: Any) -> bool:
+        """Whether a GPU is to be set aside for it, where there are some."""
 
     def group(self, parameters: Any, threads: int) -> str | None:
         """Runs with the same answer may be run together by one worker; None for one that is always alone."""

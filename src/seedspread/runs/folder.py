@@ -60,9 +60,9 @@ class RunFolderError(SeedspreadError):
 
 @dataclass(frozen=True)
 class Heartbeat:
-    """How far a run is: a share of its work from 0 to 1, and where in words."""
+    """How far a run is: a share of its work from 0 to 1, if that can be told, and where in words."""
 
-    done: float
+    done: float | None
     where: str
 
 
@@ -167,7 +167,9 @@ class RunFolder:
         """How far the run is, as it last said."""
         try:
             values = read_json(str(self.path), _HEARTBEAT)
-            return Heartbeat(min(max(float(values["done"]), 0.0), 1.0), str(values["where"]))
+            done = values["done"]
+            done = None if done is None else min(max(float(done), 0.0), 1.0)
+            return Heartbeat(done, str(values["where"]))
         except UNREADABLE:  # none yet, or from before it told how far a run is
             return None
 
@@ -236,6 +238,14 @@ class RunFolder:
         self._sweep()
         self.write(CONFIG, config.encode())
         return False
+
+    def own_folder(self, name: str) -> Path:
+        """A folder in the run's, for what is not ours to look at; it is there through every attempt."""
+        path = self.path / name
+        if path.is_symlink():
+            raise RunFolderError(f"{path} is a link, which would lead out of the run's folder: remove it")
+        self.writing(lambda: path.mkdir(exist_ok=True))
+        return path
 
     def begin(self, threads: int) -> int:
         """Notes that the run has begun; returns its thread count: what it first began with."""

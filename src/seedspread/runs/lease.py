@@ -14,7 +14,7 @@ import re
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -163,7 +163,7 @@ def claim(folder: Path, tracker: StalenessTracker) -> Lease | None:
     nonce = secrets.token_hex(16)
     try:
         part.touch()
-        part.write_text(json.dumps(_self() | {"inode": part.stat().st_ino, "nonce": nonce}))
+        part.write_text(json.dumps(process(os.getpid()) | {"inode": part.stat().st_ino, "nonce": nonce}))
         os.link(part, path)
     except (FileExistsError, FileNotFoundError):
         return None
@@ -213,9 +213,17 @@ def _token(path: Path) -> int:
     return int(path.stem.removeprefix("lease-"))
 
 
-def _self() -> dict[str, Any]:
-    pid = os.getpid()
+def process(pid: int) -> dict[str, Any]:
+    """What tells a process of this machine apart from all others, of any time and place."""
     return {"host": platform.node(), "pid": pid, "started": _started(pid), "space": _space()}
+
+
+def is_running(values: Mapping[str, Any]) -> bool:
+    """Whether a process, as `process` described it, is seen to be running here."""
+    pid = values.get("pid")
+    if values.get("space") != _space() or type(pid) is not int or not 0 < pid < _PID_LIMIT:
+        return False
+    return not _has_ended(pid, values.get("started"))
 
 
 @cache

@@ -110,7 +110,7 @@ def _open(request: RunRequest, dataset: Dataset, *, resume: bool) -> TrainingRun
         folder = RunFolder(request.folder or default_folder(key), key, request.guard)
         if folder.open(to_toml(config), resume=resume):
             return RunResult.read(folder.path)
-        return TrainingRun(config, dataset, folder)
+        return TrainingRun(config, dataset, folder, request.seed)
     except Exception as error:  # one failure never stops the others
         return error
 

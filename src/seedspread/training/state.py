@@ -40,10 +40,14 @@ class TrainingRun:
         model: with its losses.
         sums: of the epoch so far.
         position: where it is.
+        seed: by which its study calls it; the config's by default.
     """
 
-    def __init__(self, config: RunConfig, dataset: Dataset, folder: RunFolder) -> None:
+    def __init__(
+        self, config: RunConfig, dataset: Dataset, folder: RunFolder, seed: int | None = None
+    ) -> None:
         self.config = config
+        self.seed = config.seeds.run if seed is None else seed
         self.dataset = dataset
         self.folder = folder
         self.threads = folder.begin(config.runtime.threads or torch.get_num_threads())
@@ -173,7 +177,7 @@ class TrainingRun:
         self.folder.keep_predictions(predictions)
         facts = {
             "runner": RUNNER,
-            "seed": self.config.seeds.run,
+            "seed": self.seed,
             "config": self.config.model_dump(mode="json"),
             "threads": torch.get_num_threads(),
         }

@@ -1,0 +1,89 @@
+"""What a training program says of itself: `log` and `log_predictions`. Standard library only, to be light.
+
+Whoever runs the program names a folder in `SEEDSPREAD_LOG`. Without one, a program that is started by hand,
+the values are checked and go nowhere.
+"""
+
+import json
+import math
+import os
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+FOLDER = "SEEDSPREAD_LOG"
+VALUES, PREDICTIONS = "values.jsonl", "predictions.safetensors"
+
+# The file that is open, by its folder and process: a program that forks opens its own.
+_open: tuple[str, int, int] | None = None
+
+
+def log(**values: float) -> None:
+    """Reports numbers of a run: metrics, and where they were taken, such as the epoch.
+
+    Of a metric that is reported several times the last value counts, and all of them are kept as its curve.
+
+    >>> log(accuracy=0.93, epoch=10)
+
+    Args:
+        values: numbers by name; those of torch and numpy are taken as they are, if they are single numbers.
+    """
+    line = json.dumps({name: _number(name, value) for name, value in values.items()}) + "\n"
+    folder = os.environ.get(FOLDER)
+    if folder and values:
+        os.write(_file(folder), line.encode())  # one write: lines of several processes do not mix
+
+
+def log_predictions(ids: "ArrayLike", labels: "ArrayLike", logits: "ArrayLike") -> None:
+    """Reports what a run predicted, for the sampling floor; the last call counts.
+
+    Args:
+        ids: `(N,)` whole numbers that tell test examples apart, the same in every run.
+        labels: `(N,)` true classes, from 0.
+        logits: `(N, classes)` scores; their order is what counts.
+    """
+    import numpy as np  # noqa: PLC0415 - `log` must not need it
+
+    arrays: dict[str, np.ndarray[Any, Any]] = {
+        "ids": np.asarray(ids, dtype=np.int64),
+        "labels": np.asarray(labels, dtype=np.int64),
+        "logits": np.asarray(logits, dtype=np.float32),
+    }
+    count, classes = arrays["logits"].shape if arrays["logits"].ndim == 2 else (-1, 0)
+    if arrays["ids"].shape != (count,) or arrays["labels"].shape != (count,) or not count:
+        shapes = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
+        raise ValueError(f"ids and labels must be (N,), logits (N, classes); got {shapes}")
+    if not 0 <= arrays["labels"].min() <= arrays["labels"].max() < classes:
+        raise ValueError(f"labels must lie between 0 and {classes - 1}, the last class of the logits")
+    folder = os.environ.get(FOLDER)
+    if folder:
+        from pathlib import Path  # noqa: PLC0415
+
+        from safetensors.numpy import save  # noqa: PLC0415
+
+        from seedspread.atomic import replacing  # noqa: PLC0415
+
+        with replacing(Path(folder) / PREDICTIONS) as part:
+            part.write_bytes(save({name: np.ascontiguousarray(array) for name, array in arrays.items()}))
+
+
+def _number(name: str, value: Any) -> float | int | None:
+    """A single number; None, as JSON has it, for one that is not finite."""
+    if isinstance(value, str | bytes | bool):
+        raise TypeError(f"log({name}=...) must be a number; got {value!r}")
+    try:
+        number = value if type(value) is int else float(value)
+    except (TypeError, ValueError, RuntimeError):
+        raise TypeError(f"log({name}=...) must be a single number; got {type(value).__name__}") from None
+    return number if math.isfinite(number) else None
+
+
+def _file(folder: str) -> int:
+    global _open  # noqa: PLW0603 - one file for the whole process, whoever logs
+    if _open is None or _open[:2] != (folder, os.getpid()):
+        if _open is not None and _open[1] == os.getpid():
+            os.close(_open[2])
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        _open = folder, os.getpid(), os.open(os.path.join(folder, VALUES), flags, 0o644)
+    return _open[2]

@@ -1,0 +1,149 @@
+"""What a program or a function reports of a run, checked and filed: shared by all runners of others' code."""
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from safetensors import SafetensorError
+from safetensors.numpy import load
+
+from seedspread.metrics import Metric
+from seedspread.recording import PREDICTIONS, VALUES
+from seedspread.runs.files import FORMAT, UNREADABLE, read_file
+from seedspread.runs.folder import RunFolder
+from seedspread.runs.record import RunFailedError
+
+_LIMIT = 2**30
+
+
+@dataclass(frozen=True)
+class Reported:
+    """What a run has reported.
+
+    Attributes:
+        values: by name, as they came.
+        curve: one mapping per call of `log`, in order.
+        arrays: of `log_predictions`; empty if there were none.
+    """
+
+    values: Mapping[str, Any]
+    curve: tuple[Mapping[str, Any], ...] = ()
+    arrays: Mapping[str, np.ndarray[Any, Any]] | None = None
+
+
+def read_logged(folder: Path) -> Reported:
+    """What `seedspread.log` and `log_predictions` have left in a folder; nothing if they were not called."""
+    curve, arrays = [], None
+    for line in _content(folder / VALUES).splitlines():
+        try:
+            values = json.loads(line)
+        except ValueError:
+            continue  # a process that was killed in mid-line
+        if isinstance(values, dict):
+            curve.append(values)
+    content = _content(folder / PREDICTIONS)
+    if content:
+        try:
+            arrays = load(content)
+        except SafetensorError as error:
+            raise RunFailedError(f"its predictions cannot be read: {error}") from None
+    last = {name: value for values in curve for name, value in values.items()}
+    return Reported(last, tuple(curve), arrays)
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return read_file(path, _LIMIT)
+    except FileNotFoundError:
+        return b""
+    except OSError as error:
+        raise RunFailedError(f"what it logged cannot be read: {error}") from None
+
+
+def check_metrics(values: Mapping[str, Any], promised: Iterable[Metric]) -> dict[str, float]:
+    """Every number among `values`; `RunFailedError` if a promised one is missing or not a finite number."""
+    numbers = {name: float(value) for name, value in values.items() if _is_finite(value)}
+    for metric in promised:
+        if metric.name in numbers:
+            continue
+        if metric.name not in values:
+            reported = f"it reported {', '.join(map(repr, values))}" if values else "it reported nothing"
+            raise RunFailedError(f"metric {metric.name!r} is missing: {reported}", metric=metric.name)
+        value = values[metric.name]
+        what = "NaN or infinite" if value is None or isinstance(value, float) else f"no number: {value!r:.80}"
+        raise RunFailedError(f"metric {metric.name!r} is {what}", metric=metric.name)
+    return numbers
+
+
+def _is_finite(value: Any) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # a whole number that no float can hold
+        return False
+
+
+def file_run(
+    folder: RunFolder,
+    reported: Reported,
+    promised: Iterable[Metric],
+    provenance: Mapping[str, Any],
+) -> dict[str, float]:
+    """Writes the record of a run that ended well; returns its metrics.
+
+    Args:
+        folder: of the run.
+        reported: by it.
+        promised: metrics that it must have reported.
+        provenance: at least runner, seed and config.
+    """
+    promised = tuple(promised)
+    metrics = check_metrics(reported.values, promised)
+    chance = {metric.name: metric.chance for metric in promised if metric.chance is not None}
+    if reported.curve:
+        folder.keep_history(_curve_table(reported.curve))
+    if reported.arrays is not None:
+        arrays = dict(reported.arrays)
+        folder.keep_predictions(arrays | {"logits": arrays["logits"][None]})  # one repeat, as readers expect
+    result = {
+        "format": FORMAT,
+        "runner": provenance["runner"],
+        "key": folder.key,
+        "metrics": metrics,
+        "chance": chance,
+        "collapsed": any(_is_no_better(metric, metrics[metric.name]) for metric in promised),
+    }
+    folder.finish(result, provenance)
+    return metrics
+
+
+def _is_no_better(metric: Metric, value: float) -> bool:
+    if metric.chance is None:
+        return False
+    return value <= metric.chance if metric.better == "higher" else value >= metric.chance
+
+
+def _curve_table(curve: Iterable[Mapping[str, Any]]) -> pa.Table:
+    """`(calls, names)` a row per call of `log`; what a call did not report is empty."""
+    rows = [{name: float(v) for name, v in row.items() if _is_finite(v)} for row in curve]
+    names = dict.fromkeys(name for row in rows for name in row)
+    return pa.table({name: pa.array([row.get(name) for row in rows], pa.float64()) for name in names})
+
+
+def read_metrics_file(path: Path) -> dict[str, Any]:
+    """The object in a `metrics.json`; nothing if there is none, `RunFailedError` if it is something else."""
+    try:
+        values = json.loads(read_file(path))
+    except FileNotFoundError:
+        return {}
+    except UNREADABLE as error:
+        raise RunFailedError(f"its metrics.json cannot be read: {error}") from None
+    if not isinstance(values, dict):
+        raise RunFailedError("its metrics.json holds no JSON object")
+    return values

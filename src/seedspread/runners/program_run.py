@@ -1,0 +1,190 @@
+"""One run of a program on its way: started under a supervisor, watched, and filed when it has ended well."""
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import tomli_w
+
+from seedspread.recording import FOLDER as LOG_FOLDER
+from seedspread.runners import supervise
+from seedspread.runners.inputs import check_unchanged
+from seedspread.runners.measured import file_run, read_logged, read_metrics_file
+from seedspread.runs.files import UNREADABLE, read_json
+from seedspread.runs.folder import Heartbeat, RunFolder
+from seedspread.runs.lease import is_running, process
+from seedspread.runs.record import RunFailedError
+from seedspread.runs.request import RunRequest
+from seedspread.stopping import StoppedError, StopRequest
+
+if TYPE_CHECKING:
+    from seedspread.runners.program import Parameters, ProgramRunner
+
+GRACE_SECONDS = 30.0
+_POLL_SECONDS = 0.5
+_TAIL_LINES = 20
+_KILL_SECONDS = 10.0
+_PROCESS = "process.json"
+_THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+
+
+def search_path() -> str:
+    """Where programs are found: this Python's own folder last, so that `python` is there in any case."""
+    return os.pathsep.join([os.environ.get("PATH", os.defpath), os.path.dirname(sys.executable)])
+
+
+class ProgramRun:
+    """One run on its way."""
+
+    def __init__(self, runner: "ProgramRunner", request: RunRequest, stop: StopRequest) -> None:
+        assert request.folder is not None and request.seed is not None  # noqa: S101, PT018 - a campaign's has both
+        self._runner, self._stop, self._seed = runner, stop, request.seed
+        self._parameters: Parameters = request.parameters
+        self._threads = request.threads or 1
+        self._folder = RunFolder(request.folder, request.key or "", request.guard)
+        self._log = self._folder.path / "log.txt"
+
+    def result(self) -> dict[str, float]:
+        """Runs the program; its metrics, when all went well."""
+        if self._folder.open(self._config(), resume=True):
+            return dict(self._folder.result()["metrics"])
+        self._folder.begin(self._threads)
+        self._check_inputs("when it started")
+        self._end_former()
+        work, logged = self._folder.own_folder("program"), self._folder.own_folder("logged")
+        ended = self._supervised(work, logged)
+        self._check_inputs("when it ended")
+        self._raise_if_failed(ended)
+        logs = read_logged(logged)
+        values = {**logs.values, **_object(ended["last_line"]), **read_metrics_file(work / "metrics.json")}
+        try:
+            return file_run(
+                self._folder, replace(logs, values=values), self._runner.promised, self._provenance(ended)
+            )
+        except RunFailedError as error:
+            raise self._with_tail(str(error), **error.details) from None
+
+    def _end_former(self) -> None:
+        """Kills what a former attempt has left running here: its worker hangs, its lease was taken over."""
+        try:
+            former = read_json(str(self._folder.path), _PROCESS)
+        except UNREADABLE:
+            return
+        deadline = time.monotonic() + _KILL_SECONDS
+        while is_running(former) and time.monotonic() < deadline:
+            with suppress(ProcessLookupError):
+                os.kill(former["pid"], signal.SIGUSR1)  # its supervisor kills the program, and goes
+            time.sleep(0.02)
+
+    def _check_inputs(self, when: str) -> None:
+        check_unchanged(Path(self._runner.folder), self._parameters.inputs, when)
+
+    def _config(self) -> str:
+        return tomli_w.dumps(
+            {"command": list(self._runner.command), "parameters": dict(self._parameters.values)}
+        )
+
+    def _supervised(self, work: Path, logged: Path) -> dict[str, Any]:
+        """Runs the program under a supervisor, which ends with this process; returns what became of it."""
+        order = {
+            "command": self._runner.words(self._parameters, self._seed, str(work)),
+            "folder": self._runner.folder,
+            "environment": self._environment(work, logged),
+            "log": str(self._log),
+            "timeout": self._runner.timeout,
+            "grace": GRACE_SECONDS,
+        }
+        with subprocess.Popen(  # noqa: S603 - our own script
+            [sys.executable, "-I", "-S", supervise.__file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        ) as supervisor:
+            assert supervisor.stdin is not None and supervisor.stdout is not None  # noqa: S101, PT018 - pipes
+            self._folder.write(_PROCESS, json.dumps(process(supervisor.pid)).encode())
+            supervisor.stdin.write(json.dumps(order).encode() + b"\n")
+            supervisor.stdin.flush()
+            asked = False
+            while not select.select([supervisor.stdout], [], [], _POLL_SECONDS)[0]:
+                self._folder.beat(lambda: Heartbeat(None, self._last_line()))
+                if self._stop.number is not None and not asked:
+                    asked = True
+                    supervisor.stdin.write(b"stop\n")
+                    supervisor.stdin.flush()
+            told = supervisor.stdout.read()
+        try:
+            return dict(json.loads(told))
+        except ValueError:
+            raise RunFailedError("the process that watched over the program was killed") from None
+
+    def _environment(self, work: Path, logged: Path) -> dict[str, str]:
+        threads = dict.fromkeys(_THREADS, str(self._threads))
+        return {
+            "PYTHONUNBUFFERED": "1",  # so that its last line can be seen while it runs
+            **threads,
+            **os.environ,
+            "PATH": search_path(),
+            "SEEDSPREAD_FOLDER": str(work),
+            "SEEDSPREAD_SEED": str(self._seed),
+            "SEEDSPREAD_PARAMETERS": json.dumps(dict(self._parameters.values)),
+            LOG_FOLDER: str(logged),
+        }
+
+    def _raise_if_failed(self, ended: dict[str, Any]) -> None:
+        if "error" in ended:
+            program = self._runner.command[0]
+            raise RunFailedError(f"{program!r} could not be started: {ended['error']}")
+        if self._stop.number is not None and ended["stopped"]:
+            raise StoppedError("stopped; what the program left in its folder is kept", self._stop.number)
+        if ended["timed_out"]:
+            limit = self._runner.timeout
+            raise self._with_tail(f"it took longer than its timeout of {limit:g} s", timeout=limit)
+        if ended["signal"] is not None:
+            raise self._with_tail(f"it was ended by signal {ended['signal']}", signal=ended["signal"])
+        if ended["exit_status"]:
+            raise self._with_tail(f"exit status {ended['exit_status']}", exit_status=ended["exit_status"])
+
+    def _with_tail(self, message: str, **details: Any) -> RunFailedError:
+        tail = self._tail()
+        last = f" (last output: {tail[-1]})" if tail else " (no output)"
+        return RunFailedError(f"{message}{last}; see {self._log}", log_tail="\n".join(tail), **details)
+
+    def _tail(self) -> list[str]:
+        """The last lines of the log that are not blank."""
+        try:
+            with self._log.open("rb") as file:
+                file.seek(max(0, os.fstat(file.fileno()).st_size - 2**14))
+                lines = file.read().decode(errors="replace").splitlines()
+        except OSError:
+            return []
+        return [line for line in lines if line.strip()][-_TAIL_LINES:]
+
+    def _last_line(self) -> str:
+        tail = self._tail()
+        return tail[-1].strip() if tail else ""
+
+    def _provenance(self, ended: dict[str, Any]) -> dict[str, Any]:
+        return {
+            "runner": self._runner.name,
+            "seed": self._seed,
+            "config": dict(self._parameters.values),
+            "command": list(self._runner.command),
+            "inputs": dict(self._parameters.inputs),
+            "environment": dict(self._parameters.environment),
+            "base_key": self._runner.base_keys([(self._parameters, self._seed)])[0],
+            "threads": self._threads,
+        }
+
+
+def _object(line: str) -> dict[str, Any]:
+    """A JSON object that is the last line of a program's output; empty if it is anything else."""
+    try:
+        values = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}
+    return values if isinstance(values, dict) else {}

@@ -1,0 +1,219 @@
+"""A process between a worker and a program: it runs the program and lets nothing of it outlive the run.
+
+Started as a script with the standard library alone (`python -I -S supervise.py`), so that it costs little.
+It is told what to run by a line of JSON on its standard input, and to stop by a second line (or SIGTERM).
+When the input ends the worker is dead, and the program is killed at once, as with SIGUSR1. What became of it
+is a line of JSON on its standard output. All of the program's descendants end with it, those that have left
+its process group too: where the kernel allows (Linux), they become children of this process when their
+parent goes.
+"""
+
+import contextlib
+import ctypes
+import json
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from typing import Any, BinaryIO
+
+# A log that grows beyond this is put aside once, and then again: twice this is what a run keeps at most.
+LOG_BYTES = 8 * 2**20
+_LINE_BYTES = 2**16
+_TICK_SECONDS = 0.2
+_OUTPUTS = ("stdout", "stderr")
+_SET_DEATH_SIGNAL, _SET_SUBREAPER = 1, 36
+
+
+def _prctl(option: int, value: int) -> None:
+    with contextlib.suppress(OSError, AttributeError):  # not Linux: the process group must do
+        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+
+
+class Log:
+    """A file that takes any amount of output and keeps the last of it: `PATH`, and before it `PATH.old`."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._file: BinaryIO = open(path, "ab", buffering=0)  # noqa: SIM115 - open as long as the program runs
+
+    def write(self, chunk: bytes) -> None:
+        """Adds to the file."""
+        if self._file.tell() + len(chunk) > LOG_BYTES:
+            self._file.close()
+            os.replace(self._path, f"{self._path}.old")
+            self._file = open(self._path, "ab", buffering=0)  # noqa: SIM115
+        self._file.write(chunk)
+
+
+class LastLine:
+    """The last line of a stream that is not blank."""
+
+    def __init__(self) -> None:
+        self._tail = b""
+
+    def add(self, chunk: bytes) -> None:
+        """Reads on."""
+        self._tail = (self._tail + chunk).rstrip()[-_LINE_BYTES:] + (b"\n" if chunk.endswith(b"\n") else b"")
+
+    def __str__(self) -> str:
+        lines = self._tail.decode(errors="replace").strip().splitlines()
+        return lines[-1] if lines else ""
+
+
+class Supervisor:
+    """Runs one program.
+
+    Args:
+        order: `command`, `folder` to start it in, `environment`, `log`, `timeout` in seconds or null, and
+            `grace`, the seconds that it has between the request to stop and its end.
+    """
+
+    def __init__(self, order: dict[str, Any]) -> None:
+        self._order = order
+        self._log = Log(order["log"])
+        self._last = LastLine()
+        self._selector = selectors.DefaultSelector()
+        self._deadline = None if order["timeout"] is None else time.monotonic() + order["timeout"]
+        self._kill_at: float | None = None
+        self.stopped = self.timed_out = self.abandoned = False
+
+    def run(self) -> dict[str, Any]:
+        """What became of the program."""
+        try:
+            program = self._start()
+        except (OSError, ValueError) as error:
+            return {"error": getattr(error, "strerror", None) or str(error)}
+        self._selector.register(0, selectors.EVENT_READ, "orders")
+        self._selector.register(_wakeups(), selectors.EVENT_READ, "signals")
+        for name, stream in (("stdout", program.stdout), ("stderr", program.stderr)):
+            assert stream is not None  # noqa: S101 - they are pipes
+            os.set_blocking(stream.fileno(), False)
+            self._selector.register(stream, selectors.EVENT_READ, name)
+        while program.poll() is None:
+            self._step(program.pid)
+        self._end_descendants(program.pid)  # first: one that writes for ever would never be read to its end
+        while any(self._read(key) for key in self._outputs()):
+            pass
+        code = program.returncode
+        return {
+            "exit_status": None if code < 0 else code,
+            "signal": -code if code < 0 else None,
+            "timed_out": self.timed_out,
+            "stopped": self.stopped,
+            "last_line": str(self._last),
+        }
+
+    def _start(self) -> "subprocess.Popen[bytes]":
+        return subprocess.Popen(  # noqa: S603 - what the user's study says
+            self._order["command"],
+            cwd=self._order["folder"],
+            env=self._order["environment"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            preexec_fn=lambda: _prctl(_SET_DEATH_SIGNAL, signal.SIGKILL),  # noqa: PLW1509 - one thread here
+        )
+
+    def _step(self, group: int) -> None:
+        for key, _ in self._selector.select(_TICK_SECONDS):
+            if key.data in _OUTPUTS:
+                self._read(key)
+            elif key.data == "signals":
+                os.read(key.fd, 4096)
+            elif os.read(0, 4096):
+                self.stopped = True
+            else:
+                self._selector.unregister(0)
+                self.abandoned = True
+        if self.abandoned:
+            self._signal(group, signal.SIGKILL)
+        now = time.monotonic()
+        if self._deadline is not None and now >= self._deadline and not self.stopped:
+            self.timed_out = True
+        if (self.stopped or self.timed_out) and self._kill_at is None:
+            self._kill_at = now + self._order["grace"]
+            self._signal(group, signal.SIGTERM)
+        if self._kill_at is not None and now >= self._kill_at:
+            self._signal(group, signal.SIGKILL)
+
+    def _outputs(self) -> list[selectors.SelectorKey]:
+        return [key for key in self._selector.get_map().values() if key.data in _OUTPUTS]
+
+    def _read(self, key: selectors.SelectorKey) -> bool:
+        """Takes what there is of an output; False if there is nothing."""
+        try:
+            chunk = os.read(key.fd, 2**16)
+        except BlockingIOError:
+            return False
+        if not chunk:
+            self._selector.unregister(key.fileobj)
+            return False
+        self._log.write(chunk)
+        if key.data == "stdout":
+            self._last.add(chunk)
+        return True
+
+    def _signal(self, group: int, number: int) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(group, number)
+
+    def _end_descendants(self, group: int) -> None:
+        """Kills what is left of the program's group, and whatever has become a child of this process."""
+        deadline = time.monotonic() + 5
+        while time.monotonic() < deadline:
+            self._signal(group, signal.SIGKILL)
+            for child in _children():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(child, signal.SIGKILL)
+            try:
+                while os.waitpid(-1, os.WNOHANG)[0]:
+                    pass
+            except ChildProcessError:
+                return
+            time.sleep(0.01)
+
+
+def _wakeups() -> int:
+    """A file that can be read whenever a signal has come: the program's end is seen at once."""
+    reader, writer = os.pipe()
+    os.set_blocking(reader, False)
+    os.set_blocking(writer, False)
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    return reader
+
+
+def _children() -> list[int]:
+    pid = os.getpid()
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+            return [int(number) for number in file.read().split()]
+    except OSError:
+        return []
+
+
+def main() -> None:
+    """Reads the order, runs the program, says what became of it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the campaign, which asks for the stop
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    _prctl(_SET_SUBREAPER, 1)
+    text = b""
+    while b"\n" not in text:
+        chunk = os.read(0, 2**16)
+        if not chunk:
+            return
+        text += chunk
+    order, _, more = text.partition(b"\n")
+    supervisor = Supervisor(json.loads(order))
+    supervisor.stopped = bool(more)
+    signal.signal(signal.SIGTERM, lambda *_: setattr(supervisor, "stopped", True))
+    signal.signal(signal.SIGUSR1, lambda *_: setattr(supervisor, "abandoned", True))
+    sys.stdout.write(json.dumps(supervisor.run()) + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
