@@ -2,7 +2,7 @@
 
 import hashlib
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 
 from seedspread.runners.contract import RunnerError
@@ -29,23 +29,20 @@ def digests_of(folder: Path, patterns: Iterable[str]) -> Digests:
         raise RunnerError(f"inputs: {error.filename} cannot be read: {error.strerror}") from None
 
 
-def check_unchanged(folder: Path, planned: Digests, when: str) -> None:
-    """Raises `RunFailedError` with the first name whose content is not the planned one."""
-    for name, digest in planned:
-        try:
-            now = _digest(folder / name)
-        except OSError as error:
-            raise RunFailedError(f"its input {name} cannot be read {when}: {error.strerror}") from None
-        if now != digest:
+def check_unchanged(folder: Path, patterns: Iterable[str], planned: Digests, when: str) -> None:
+    """Raises `RunFailedError` with the first name whose content is not the planned one, or that was not there."""
+    try:
+        now = dict(digests_of(folder, patterns))
+    except RunnerError as error:
+        raise RunFailedError(f"{error} ({when})") from None
+    before = dict(planned)
+    for name in sorted({*before, *now}):
+        if before.get(name) != now.get(name):
+            what = "is new" if name not in before else "is gone" if name not in now else "has changed"
             raise RunFailedError(
-                f"its input {name} is not what was planned ({when}): give the same command again",
+                f"its input {name} {what} since it was planned ({when}): give the same command again",
                 input=name,
             )
-
-
-def as_values(digests: Digests) -> Mapping[str, str]:
-    """As they stand in files."""
-    return dict(digests)
 
 
 def _matching(folder: Path, pattern: str) -> Iterable[Path]:

@@ -7,15 +7,18 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, Any
 
 import tomli_w
 
+from seedspread.metrics import Metric
 from seedspread.recording import FOLDER as LOG_FOLDER
 from seedspread.runners import supervise
+from seedspread.runners.command import Command, Parameters, search_path
 from seedspread.runners.inputs import check_unchanged
 from seedspread.runners.measured import file_run, read_logged, read_metrics_file
 from seedspread.runs.files import UNREADABLE, read_json
@@ -25,9 +28,6 @@ from seedspread.runs.record import RunFailedError
 from seedspread.runs.request import RunRequest
 from seedspread.stopping import StoppedError, StopRequest
 
-if TYPE_CHECKING:
-    from seedspread.runners.program import Parameters, ProgramRunner
-
 GRACE_SECONDS = 30.0
 _POLL_SECONDS = 0.5
 _TAIL_LINES = 20
@@ -36,19 +36,33 @@ _PROCESS = "process.json"
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 
 
-def search_path() -> str:
-    """Where programs are found: this Python's own folder last, so that `python` is there in any case."""
-    return os.pathsep.join([os.environ.get("PATH", os.defpath), os.path.dirname(sys.executable)])
-
-
 class ProgramRun:
-    """One run on its way."""
+    """One run on its way.
 
-    def __init__(self, runner: "ProgramRunner", request: RunRequest, stop: StopRequest) -> None:
-        assert request.folder is not None and request.seed is not None  # noqa: S101, PT018 - a campaign's has both
-        self._runner, self._stop, self._seed = runner, stop, request.seed
+    Args:
+        command: what is started.
+        inputs: patterns of the files that it depends on.
+        promised: the metrics that it must report.
+        facts: of its runner, for its provenance.
+        request: the run.
+        stop: a wish to stop.
+    """
+
+    def __init__(
+        self,
+        command: Command,
+        inputs: tuple[str, ...],
+        promised: tuple[Metric, ...],
+        facts: Mapping[str, Any],
+        request: RunRequest,
+        stop: StopRequest,
+    ) -> None:
+        if request.folder is None or request.seed is None:
+            raise ValueError("a run of a program needs a folder and a seed")
+        self._command, self._inputs, self._promised = command, inputs, promised
+        self._facts, self._stop = facts, stop
         self._parameters: Parameters = request.parameters
-        self._threads = request.threads or 1
+        self._seed, self._threads = request.seed, request.threads or 1
         self._folder = RunFolder(request.folder, request.key or "", request.guard)
         self._log = self._folder.path / "log.txt"
 
@@ -66,9 +80,7 @@ class ProgramRun:
         logs = read_logged(logged)
         values = {**logs.values, **_object(ended["last_line"]), **read_metrics_file(work / "metrics.json")}
         try:
-            return file_run(
-                self._folder, replace(logs, values=values), self._runner.promised, self._provenance(ended)
-            )
+            return file_run(self._folder, replace(logs, values=values), self._promised, self._provenance())
         except RunFailedError as error:
             raise self._with_tail(str(error), **error.details) from None
 
@@ -85,21 +97,21 @@ class ProgramRun:
             time.sleep(0.02)
 
     def _check_inputs(self, when: str) -> None:
-        check_unchanged(Path(self._runner.folder), self._parameters.inputs, when)
+        check_unchanged(Path(self._command.folder), self._inputs, self._parameters.inputs, when)
 
     def _config(self) -> str:
         return tomli_w.dumps(
-            {"command": list(self._runner.command), "parameters": dict(self._parameters.values)}
+            {"command": list(self._command.template), "parameters": dict(self._parameters.values)}
         )
 
     def _supervised(self, work: Path, logged: Path) -> dict[str, Any]:
         """Runs the program under a supervisor, which ends with this process; returns what became of it."""
         order = {
-            "command": self._runner.words(self._parameters, self._seed, str(work)),
-            "folder": self._runner.folder,
+            "command": self._command.words(self._parameters, self._seed, str(work)),
+            "folder": self._command.folder,
             "environment": self._environment(work, logged),
             "log": str(self._log),
-            "timeout": self._runner.timeout,
+            "timeout": self._command.timeout,
             "grace": GRACE_SECONDS,
         }
         with subprocess.Popen(  # noqa: S603 - our own script
@@ -107,15 +119,14 @@ class ProgramRun:
         ) as supervisor:
             assert supervisor.stdin is not None and supervisor.stdout is not None  # noqa: S101, PT018 - pipes
             self._folder.write(_PROCESS, json.dumps(process(supervisor.pid)).encode())
-            supervisor.stdin.write(json.dumps(order).encode() + b"\n")
-            supervisor.stdin.flush()
             asked = False
-            while not select.select([supervisor.stdout], [], [], _POLL_SECONDS)[0]:
-                self._folder.beat(lambda: Heartbeat(None, self._last_line()))
-                if self._stop.number is not None and not asked:
-                    asked = True
-                    supervisor.stdin.write(b"stop\n")
-                    supervisor.stdin.flush()
+            with suppress(BrokenPipeError):  # it was killed, which is seen below
+                _send(supervisor.stdin, order)
+                while not select.select([supervisor.stdout], [], [], _POLL_SECONDS)[0]:
+                    self._folder.beat(lambda: Heartbeat(None, self._last_line()))
+                    if self._stop.number is not None and not asked:
+                        asked = True
+                        _send(supervisor.stdin, "stop")
             told = supervisor.stdout.read()
         try:
             return dict(json.loads(told))
@@ -137,12 +148,12 @@ class ProgramRun:
 
     def _raise_if_failed(self, ended: dict[str, Any]) -> None:
         if "error" in ended:
-            program = self._runner.command[0]
+            program = self._command.template[0]
             raise RunFailedError(f"{program!r} could not be started: {ended['error']}")
         if self._stop.number is not None and ended["stopped"]:
             raise StoppedError("stopped; what the program left in its folder is kept", self._stop.number)
         if ended["timed_out"]:
-            limit = self._runner.timeout
+            limit = self._command.timeout
             raise self._with_tail(f"it took longer than its timeout of {limit:g} s", timeout=limit)
         if ended["signal"] is not None:
             raise self._with_tail(f"it was ended by signal {ended['signal']}", signal=ended["signal"])
@@ -168,17 +179,21 @@ class ProgramRun:
         tail = self._tail()
         return tail[-1].strip() if tail else ""
 
-    def _provenance(self, ended: dict[str, Any]) -> dict[str, Any]:
+    def _provenance(self) -> dict[str, Any]:
         return {
-            "runner": self._runner.name,
+            **self._facts,
             "seed": self._seed,
             "config": dict(self._parameters.values),
-            "command": list(self._runner.command),
+            "command": list(self._command.template),
             "inputs": dict(self._parameters.inputs),
             "environment": dict(self._parameters.environment),
-            "base_key": self._runner.base_keys([(self._parameters, self._seed)])[0],
             "threads": self._threads,
         }
+
+
+def _send(pipe: IO[bytes], message: Any) -> None:
+    pipe.write(json.dumps(message).encode() + b"\n")
+    pipe.flush()
 
 
 def _object(line: str) -> dict[str, Any]:

@@ -1,0 +1,80 @@
+"""A command with placeholders, and the parameters that fill them."""
+
+import os
+import re
+import shutil
+import sys
+from dataclasses import dataclass
+
+from seedspread.runners.contract import Level
+from seedspread.runners.inputs import Digests
+
+# Names that stand for something else than a parameter.
+RESERVED = ("seed", "folder")
+_PLACEHOLDER = re.compile(r"\{\{|\}\}|\{([A-Za-z_][A-Za-z0-9_.-]*)\}")
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """What a run of a program or a function is, but for its seed.
+
+    Attributes:
+        values: of the parameters, by name.
+        inputs: the content of the files that it depends on.
+        environment: variables that it depends on; None for one that is not set.
+    """
+
+    values: tuple[tuple[str, Level], ...]
+    inputs: Digests = ()
+    environment: tuple[tuple[str, str | None], ...] = ()
+
+
+@dataclass(frozen=True)
+class Command:
+    """What is started for a run.
+
+    Attributes:
+        template: its words; `{seed}`, `{folder}` and `{PARAMETER}` are replaced in each, `{{` is a brace.
+        folder: in which it is started.
+        timeout: seconds that it may take.
+    """
+
+    template: tuple[str, ...]
+    folder: str
+    timeout: float | None = None
+
+    @property
+    def placeholders(self) -> set[str]:
+        """What it names."""
+        return {match[1] for word in self.template for match in _PLACEHOLDER.finditer(word) if match[1]}
+
+    def words(self, parameters: Parameters, seed: int, folder: str) -> list[str]:
+        """With its placeholders replaced: each value is part of one argument, whatever it contains."""
+        values = dict(parameters.values) | {"seed": seed, "folder": folder}
+
+        def value(match: re.Match[str]) -> str:
+            return as_text(values[match[1]]) if match[1] else match[0][0]
+
+        words = [_PLACEHOLDER.sub(value, word) for word in self.template]
+        return [self._find(words[0]) or words[0], *words[1:]]
+
+    @property
+    def is_there(self) -> bool:
+        """Whether its program can be found, as far as that does not depend on a run."""
+        program = self.template[0]
+        return bool(_PLACEHOLDER.search(program)) or self._find(program) is not None
+
+    def _find(self, program: str) -> str | None:
+        if os.path.dirname(program):
+            return shutil.which(os.path.join(self.folder, program))
+        return shutil.which(program, path=search_path())
+
+
+def as_text(value: Level) -> str:
+    """A value as a word of a command: `true` and `false` as TOML has them."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def search_path() -> str:
+    """Where programs are found: this Python's own folder last, so that `python` is there in any case."""
+    return os.pathsep.join([os.environ.get("PATH", os.defpath), os.path.dirname(sys.executable)])
