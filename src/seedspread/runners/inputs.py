@@ -30,7 +30,7 @@ def digests_of(folder: Path, patterns: Iterable[str]) -> Digests:
 
 
 def check_unchanged(folder: Path, patterns: Iterable[str], planned: Digests, when: str) -> None:
-    """Raises `RunFailedError` with the first name whose content is not the planned one, or that was not there."""
+    """Raises `RunFailedError` with the first name that is not what was planned."""
     try:
         now = dict(digests_of(folder, patterns))
     except RunnerError as error:
@@ -42,6 +42,7 @@ def check_unchanged(folder: Path, patterns: Iterable[str], planned: Digests, whe
             raise RunFailedError(
                 f"its input {name} {what} since it was planned ({when}): give the same command again",
                 input=name,
+,
             )
 
 
