@@ -42,7 +42,6 @@ def check_unchanged(folder: Path, patterns: Iterable[str], planned: Digests, whe
             raise RunFailedError(
                 f"its input {name} {what} since it was planned ({when}): give the same command again",
                 input=name,
-,
             )
 
 
