@@ -10,9 +10,9 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from seedspread.atomic import replacing
 from seedspread.runs.files import FORMAT, UNREADABLE, NewerFormatError, read_json
@@ -24,29 +24,53 @@ from seedspread.runs.store import Store, StoreError
 _FOLDER = ".studies"
 
 
+def _as_text(value: object) -> object:
+    """Levels are compared by their text, as a table of runs shows them."""
+    return str(value) if isinstance(value, bool | int | float) else value
+
+
 class AuditSpec(BaseModel):
     """Which comparison a study is about, by its factors' names.
 
     Attributes:
         group: the factor whose levels are compared.
-        reference: the level that the others are compared with.
-        block: factors in which the same seed is run again.
-        by: a factor whose levels are audited apart; `study` in a collection.
-        value: the metric.
+        reference: the level that the others are compared with; a number stands for its text.
+        block: a factor in which the same seed is run again, or several.
+        by: a factor whose levels are audited apart, or several; `study` in a collection.
+        value: the metric, or several, the main one first.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     group: str
-    reference: str
-    block: tuple[str, ...] = ()
-    by: str | None = None
-    value: str = "accuracy"
+    reference: Annotated[str, BeforeValidator(_as_text)]
+    block: str | tuple[str, ...] = ()
+    by: str | tuple[str, ...] | None = None
+    value: str | Annotated[tuple[str, ...], Field(min_length=1)] = "accuracy"
+
+    @property
+    def blocks(self) -> tuple[str, ...]:
+        """All of them."""
+        return _several(self.block)
+
+    @property
+    def strata(self) -> tuple[str, ...]:
+        """All that it is audited by."""
+        return _several(self.by)
+
+    @property
+    def values(self) -> tuple[str, ...]:
+        """All metrics."""
+        return _several(self.value)
 
     @property
     def factors(self) -> tuple[str, ...]:
         """All that it names."""
-        return (self.group, *self.block, *([self.by] if self.by else []))
+        return (self.group, *self.blocks, *self.strata)
+
+
+def _several(names: str | tuple[str, ...] | None) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else names or ()
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ import pandas as pd
 import pyarrow as pa
 
 from seedspread.errors import SeedspreadError, did_you_mean
+from seedspread.runs.levels import level_name
 from seedspread.runs.table import is_store, runs_table
 from seedspread.stats.arms import Arm
 
@@ -31,7 +32,7 @@ class Columns:
     reference: str
     blocks: tuple[str, ...]
     seed: str | None
-    by: str | None
+    by: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -117,7 +118,7 @@ def check_table(
     reference: str,
     block: "str | Sequence[str] | None" = None,
     seed: str | None = "seed",
-    by: str | None = None,
+    by: "str | Sequence[str] | None" = None,
 ) -> Runs:
     """Reads a table and checks that it can be audited.
 
@@ -128,7 +129,7 @@ def check_table(
         reference: the level with which the others are compared.
         block: columns whose levels hold runs of the same seed, such as the stability mode.
         seed: the column that names a run's seed; if the default is not there, every row counts as a seed.
-        by: a column, such as the dataset, whose levels are audited apart and adjusted together.
+        by: columns, such as the dataset, whose levels are audited apart and adjusted together.
     """
     frame, name = read_table(source, value)
     frame = frame.set_axis([str(c) for c in frame.columns], axis=1)
@@ -140,8 +141,9 @@ def check_table(
     if seed == "seed" and "seed" not in frame.columns:
         seed = None
         notes.append("No seed column: every row counts as an independent run.")
-    columns = Columns(value, group, str(reference), blocks, seed, by)
-    wanted = [value, group, *blocks, *([seed] if seed else []), *([by] if by else [])]
+    strata = (by,) if isinstance(by, str) else tuple(by or ())
+    columns = Columns(value, group, level_name(reference), blocks, seed, strata)
+    wanted = [value, group, *blocks, *([seed] if seed else []), *strata]
     for column in wanted:
         _require(column, frame, name)
     if len(set(wanted)) < len(wanted):
@@ -177,10 +179,6 @@ def _require(column: str, frame: pd.DataFrame, name: str) -> None:
 def _tidy(frame: pd.DataFrame, columns: Columns, is_stored: bool) -> pd.DataFrame:
     # Row numbers as a text editor shows them: the header is line 1.
     rows = np.arange(2, len(frame) + 2)
-    blocks = [_labels(frame[b]) for b in columns.blocks]
-    joined = blocks[0] if blocks else pd.Series("", index=frame.index)
-    for more in blocks[1:]:
-        joined = joined + ", " + more
     seeds = _labels(frame[columns.seed]) if columns.seed else pd.Series(rows, index=frame.index)
     failed = frame["collapsed"].map(_truth) if "collapsed" in frame.columns else False
     # A store tells more of a run than a CSV does: where it lies, and what a guess would score.
@@ -193,15 +191,23 @@ def _tidy(frame: pd.DataFrame, columns: Columns, is_stored: bool) -> pd.DataFram
         {
             "value": _numbers(frame[columns.value], columns.value, rows),
             "group": _labels(frame[columns.group]),
-            "block": joined,
+            "block": _joined(frame, columns.blocks),
             "seed": pd.factorize(seeds)[0],
             "seed_name": seeds.astype(str),
-            "stratum": _labels(frame[columns.by]) if columns.by else "",
+            "stratum": _joined(frame, columns.by),
             "failed": failed,
             "row": rows,
             **stored,
         }
     )
+
+
+def _joined(frame: pd.DataFrame, names: tuple[str, ...]) -> "pd.Series[Any]":
+    """The levels of several columns as one; nothing if there are no columns."""
+    joined = _labels(frame[names[0]]) if names else pd.Series("", index=frame.index)
+    for name in names[1:]:
+        joined = joined + ", " + _labels(frame[name])
+    return joined
 
 
 def _labels(column: "pd.Series[Any]") -> "pd.Series[Any]":
@@ -219,12 +225,7 @@ def _is_empty(value: object) -> bool:
 
 
 def _label(value: object) -> str:
-    """Levels are text; 1 and 1.0 are the same level."""
-    if value is None or value is pd.NA or (isinstance(value, float) and np.isnan(value)):
-        return ""
-    text = str(value).strip()
-    integer, dot, fraction = text.partition(".")
-    return integer if dot and integer.lstrip("-").isdigit() and not fraction.strip("0") else text
+    return "" if value is pd.NA else level_name(value)
 
 
 def _truth(value: object) -> bool:
@@ -255,9 +256,10 @@ def _numbers(
 
 
 def _check_labels(tidy: pd.DataFrame, columns: Columns) -> None:
-    for column, name in (("group", columns.group), ("seed_name", columns.seed), ("stratum", columns.by)):
+    by = ", ".join(columns.by)
+    for column, name in (("group", columns.group), ("seed_name", columns.seed), ("stratum", by)):
         empty = tidy[column] == ""
-        if name is not None and empty.any():
+        if name and empty.any():
             raise TableError(
                 f"column {name!r} is empty in {_rows(tidy.loc[empty, 'row'])}; fill it in, or drop the row"
             )

@@ -196,7 +196,7 @@ def _unique(names: list[str], reserved: tuple[str, ...] = ()) -> list[str]:
 
 
 def try_audit(
-    frame: pd.DataFrame, metric: Metric, spec: AuditSpec, by: str | None, tell: Callable[[str], None]
+    frame: pd.DataFrame, metric: Metric, spec: AuditSpec, by: tuple[str, ...], tell: Callable[[str], None]
 ) -> AuditResult | str:
     """An audit of a metric, or why there cannot be one."""
     try:
