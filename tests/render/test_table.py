@@ -45,8 +45,8 @@ def test_markdown_keeps_groups_and_pipes_apart() -> None:
 def test_csv_says_what_the_table_says_and_starts_no_formula(rows: list[tuple[str, str]]) -> None:
     table = Table("t", "", (Column("a"), Column("b")), tuple(rows))
     read = list(csv.reader(io.StringIO(to_csv(table), newline="")))[1:]
-    for row, found in zip(rows, read, strict=True):
-        for cell, text in zip(row, found, strict=True):
+    for row, texts in zip(rows, read, strict=True):
+        for cell, text in zip(row, texts, strict=True):
             line = cell.replace("\r", " ").replace("\n", " ")
             assert text in (line, f"'{line}")
             assert text[:1] not in ("=", "@", "\t")

@@ -1,4 +1,4 @@
-"""The claims in words, where they stand, and which function looks at each."""
+"""The claims in words, where the paper makes them, and which function checks each."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

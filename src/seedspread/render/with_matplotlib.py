@@ -110,7 +110,7 @@ def _draw_panel(axes: Axes, panel: Panel) -> None:
         if axis.range:
             limits(axis.range)
         if axis.ticks:
-            ticks([place for place, _ in axis.ticks], [text for _, text in axis.ticks])
+            ticks([position for position, _ in axis.ticks], [text for _, text in axis.ticks])
         label(axis.title)
     for mark in panel.marks:
         _draw_mark(axes, mark, panel.x)

@@ -11,7 +11,7 @@ from seedspread.stats.arms import Floats
 
 Shape = Literal["normal", "t5", "skewed", "bimodal"]
 SHAPES: tuple[Shape, ...] = ("normal", "t5", "skewed", "bimodal")
-# Beyond this nobody trains, and a search has gone astray.
+# Where searches give up.
 _MOST_SEEDS = 100_000
 _LARGEST_RATIO = 1e6
 # What a simulation draws, and how far its search goes.
@@ -22,7 +22,7 @@ MOST_SIMULATED_SEEDS = 60
 
 
 class BudgetError(SeedspreadError):
-    """A seed budget was asked for that does not exist."""
+    """There is no such seed budget."""
 
 
 def seeds_for_standard_error(sd: float, se: float) -> int:
