@@ -44,7 +44,7 @@ _PAIRS = {"cifar10": "balanced_pairs", "cifar100": "expected_pairs", "svhn": "ex
 _CLASSES = {"cifar10": 10, "cifar100": 100, "svhn": 10, "fashion-mnist": 10}
 
 
-def summary(material: ReportData) -> Table | None:
+def datasets(material: ReportData) -> Table | None:
     """Table 9: every dataset in a line."""
     settings = _compared(material, _PAIRS)
     if len(settings) < 2:
@@ -158,7 +158,7 @@ WHOLE: tuple[tuple[int, str, Maker], ...] = (
     (6, "the factorial and the dose response", dose_response),
     (7, "clamp runs under both margin schedules", rates_by_margin),
     (8, "runs of both arms on CIFAR-10 with their layers", lambda m: gradients(m, "cifar10")),
-    (9, "two datasets or more", summary),
+    (9, "two datasets or more", datasets),
     (11, "clamp runs on CIFAR-10 and CIFAR-100", lambda m: rates_across(m, "cifar100")),
     (12, "runs of both arms on CIFAR-100 with their layers", lambda m: gradients(m, "cifar100")),
     (15, "the SVHN difficulty sweep", sweep),

@@ -1,6 +1,6 @@
 """The tables of one setting, in the paper's form: cells, arms, variance tests, every run."""
 
-from seedspread.published.values import per_seed as published_runs
+from seedspread.published.values import published_runs
 from seedspread.render.table import Column, Table
 from seedspread.report.material.settings import ReportData, Run, Setting
 from seedspread.report.tables.paper_columns import PaperColumns
