@@ -1,4 +1,4 @@
-"""Reading a tidy table of runs, and saying in one line what is wrong with it."""
+"""Reading and checking a tidy table of runs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ _READERS = {".csv": ",", ".tsv": "\t", ".txt": "\t"}
 
 
 class TableError(SeedspreadError):
-    """A table that cannot be audited as asked."""
+    """A table that cannot be audited as requested."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Runs:
 def read_table(source: "str | Path | pd.DataFrame", value: str) -> tuple[pd.DataFrame, str]:
     """A table from a CSV, TSV or Parquet file, a folder of runs, or a DataFrame; and what to call it.
 
-    `value` is the metric that is asked for, which runs of a store may have to compute.
+    `value` is the metric, which may have to be computed for runs of a store.
     """
     if isinstance(source, pd.DataFrame):
         return source, str(source.attrs.get("store", "a DataFrame"))
@@ -182,11 +182,10 @@ def _tidy(frame: pd.DataFrame, columns: Columns, is_stored: bool) -> pd.DataFram
     seeds = _labels(frame[columns.seed]) if columns.seed else pd.Series(rows, index=frame.index)
     failed = frame["collapsed"].map(_truth) if "collapsed" in frame.columns else False
     # A store tells more of a run than a CSV does: where it lies, and what a guess would score.
-    known = {"chance": "majority"} if columns.value == "accuracy" else {}
+    source = {"folder": "folder"} | ({"chance": "majority"} if columns.value == "accuracy" else {})
     if f"chance.{columns.value}" in frame.columns:
-        known = {"chance": f"chance.{columns.value}"}
-    known |= {"folder": "folder"}
-    stored = {n: frame[column] for n, column in known.items() if is_stored and column in frame.columns}
+        source["chance"] = f"chance.{columns.value}"
+    stored = {n: frame[column] for n, column in source.items() if is_stored and column in frame.columns}
     return pd.DataFrame(
         {
             "value": _numbers(frame[columns.value], columns.value, rows),
@@ -211,7 +210,7 @@ def _joined(frame: pd.DataFrame, names: tuple[str, ...]) -> "pd.Series[Any]":
 
 
 def _labels(column: "pd.Series[Any]") -> "pd.Series[Any]":
-    """Each level is put into words once, however many rows have it."""
+    """Each level is converted to text once, however many rows have it."""
     codes, levels = pd.factorize(column, use_na_sentinel=False)
     names = np.array([_label(level) for level in levels], dtype=object)
     return pd.Series(names[codes], index=column.index, dtype=object)
@@ -245,9 +244,9 @@ def _numbers(
     bad[bad] = ~column[bad].map(_is_empty).astype(bool)
     bad |= np.isinf(numbers)
     if bad.any():
-        places = np.flatnonzero(bad.to_numpy())
-        examples = ", ".join(f"row {rows[i]}: {column.iloc[i]!r}" for i in places[:3])
-        more = f" and {len(places) - 3} more" if len(places) > 3 else ""
+        positions = np.flatnonzero(bad.to_numpy())
+        examples = ", ".join(f"row {rows[i]}: {column.iloc[i]!r}" for i in positions[:3])
+        more = f" and {len(positions) - 3} more" if len(positions) > 3 else ""
         raise TableError(f"{name!r} must hold finite numbers; {examples}{more}")
     largest = numbers.abs().max()
     if largest > _LARGEST or 0 < largest < 1 / _LARGEST:

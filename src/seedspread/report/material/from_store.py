@@ -38,19 +38,22 @@ from seedspread.stats.result import Comparison
 from seedspread.stats.table import TableError
 from seedspread.stats.verdict import verdict
 
-Tell = Callable[[str], None]
+StatusCallback = Callable[[str], None]
 
 
 def from_store(
-    path: Path, studies: Iterable[RecordedStudy] = (), value: str | None = None, tell: Tell = lambda _: None
+    path: Path,
+    studies: Iterable[RecordedStudy] = (),
+    value: str | None = None,
+    tell: StatusCallback = lambda _: None,
 ) -> ReportData:
-    """Everything a store holds; what is missing is said, and is no error.
+    """Everything a store holds; what is missing is reported, and is no error.
 
     Args:
         path: the store.
-        studies: what is reported; by default what the store remembers.
+        studies: which ones; by default those that the store records.
         value: the metric; by default each study's own.
-        tell: hears what is being done.
+        tell: called with a line of status.
     """
     if not path.is_dir():
         raise ReportError(f"{path} is not a folder of runs; make one with: seedspread campaign run STUDY")
@@ -101,10 +104,10 @@ def _title(studies: list[RecordedStudy], path: Path) -> str:
 
 
 class _Reading:
-    """The settings of one study; `lacking` says so if its finished runs do not have what is asked for."""
+    """The settings of one study; `lacking` is an error message if its finished runs lack the metric."""
 
     def __init__(
-        self, study: RecordedStudy, store: Store, value: str | None, tell: Tell, problems: list[str]
+        self, study: RecordedStudy, store: Store, value: str | None, tell: StatusCallback, problems: list[str]
     ) -> None:
         self._study, self._store, self._tell, self._problems = study, store, tell, problems
         self._spec = study.audit
@@ -127,7 +130,7 @@ class _Reading:
         return [self._setting(level, levels[level], rows[level], states, result) for level in levels]
 
     def _read_values(self, states: dict[str, RunState]) -> None:
-        """Reads every finished run; what the metric's unit is, all values together say."""
+        """Reads every finished run; the metric's unit follows from all values together."""
         name = self._stored
         finished = [key for key, state in states.items() if state.state in FINISHED]
         self._read = {key: read_row(self._store.folder(key), [name]) for key in finished}
@@ -282,7 +285,7 @@ def _arms(cells: list[RecordedCell], spec: AuditSpec | None) -> tuple[str, ...]:
 _DATASETS = ("cifar10", "cifar100", "svhn", "fashion-mnist")
 
 
-def _across(settings: tuple[Setting, ...], tell: Tell) -> tuple[AuditResult | None, dict[str, str]]:
+def _across(settings: tuple[Setting, ...], tell: StatusCallback) -> tuple[AuditResult | None, dict[str, str]]:
     """The paper's comparison on its datasets, adjusted together; and which setting is which stratum, by id.
 
     Each dataset once, all of one size, and none in which runs fail: there is no ratio to adjust or to pool.
