@@ -44,8 +44,9 @@ class StudyRuns:
         spec = self.plan.study.audit
         if spec is None:
             raise SeedspreadError(f"{self.plan.study.name} names no comparison; give it an [audit]")
-        wanted = value or spec.value
-        return audit(self.table(wanted), wanted, spec.group, spec.reference, spec.block or None, by=spec.by)
+        wanted = value or spec.values[0]
+        blocks = spec.blocks or None
+        return audit(self.table(wanted), wanted, spec.group, spec.reference, blocks, by=spec.strata)
 
     def report(self, page: "Path | str", value: str | None = None) -> Path:
         """Writes the page."""

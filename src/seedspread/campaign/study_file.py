@@ -148,8 +148,8 @@ class StudyFile(FrozenConfig):
     @model_validator(mode="after")
     def _one_thing_to_run(self) -> "StudyFile":
         command = self.run is not None and self.run.command is not None
-        ways = [name for name, is_given in
-                (("preset", self.preset), ("runner", self.runner), ("run.command", command)) if is_given]  # fmt: skip
+        given = {"preset": self.preset, "runner": self.runner, "run.command": command}
+        ways = [name for name, value in given.items() if value]
         if len(ways) > 1:
             raise ValueError(f"give {' or '.join(ways)}, not both: a study runs one thing")
         if self.run is not None and self.preset:

@@ -154,9 +154,9 @@ def _summary(made: "Plan", progress: "CampaignProgress", store: Path) -> str:
     lines = [f"{there} of {total} runs are done ({len(progress.done)} of them now){failed}, in {store}"]
     if there == len(made.distinct) and made.study.audit:
         spec = made.study.audit
-        value = f" --value {spec.value}" if spec.value != "accuracy" else ""
-        blocks = "".join(f" --block {block}" for block in spec.block)
-        by = f" --by {spec.by}" if spec.by and spec.by != "study" else ""
+        value = f" --value {spec.values[0]}" if spec.values[0] != "accuracy" else ""
+        blocks = "".join(f" --block {block}" for block in spec.blocks)
+        by = "".join(f" --by {name}" for name in spec.strata if name != "study")
         options = f"{value} --group {spec.group} --reference {spec.reference}{blocks}{by}"
         lines.append(f"audit them with: seedspread audit {store}{options}")
     return "\n".join(lines)

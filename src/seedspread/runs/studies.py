@@ -8,16 +8,18 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from seedspread.atomic import replacing
+from seedspread.metrics import Metric
 from seedspread.runs.files import FORMAT, UNREADABLE, NewerFormatError, read_json
 from seedspread.runs.folder import RunFolder
 from seedspread.runs.identity import checked_key
+from seedspread.runs.levels import level_name
 from seedspread.runs.record import FIRST_RUNNER
 from seedspread.runs.store import Store, StoreError
 
@@ -26,7 +28,7 @@ _FOLDER = ".studies"
 
 def _as_text(value: object) -> object:
     """Levels are compared by their text, as a table of runs shows them."""
-    return str(value) if isinstance(value, bool | int | float) else value
+    return level_name(value) if isinstance(value, str | bool | int | float) else value
 
 
 class AuditSpec(BaseModel):
@@ -87,12 +89,24 @@ class RecordedCell:
     @property
     def title(self) -> str:
         """`clamp, detach`."""
-        return ", ".join(str(level) for level in self.levels.values())
+        return ", ".join(level_name(level) for level in self.levels.values())
 
 
 @dataclass(frozen=True)
 class RecordedStudy:
-    """A single study as a store remembers it; `threads` of each run, where its parameters leave them open."""
+    """A single study as a store remembers it.
+
+    Attributes:
+        name: by which it is called.
+        title: what it is about.
+        note: what to know about it.
+        audit: the comparison that it is about.
+        runner: what ran it.
+        cells: what is compared.
+        threads: of each run, where its parameters leave them open.
+        metrics: those that it declares.
+        accepted: keys of runs that were made with other inputs than the study's, and are kept for it.
+    """
 
     name: str
     title: str
@@ -101,6 +115,8 @@ class RecordedStudy:
     runner: str
     cells: tuple[RecordedCell, ...]
     threads: int | None = None
+    metrics: tuple[Metric, ...] = ()
+    accepted: frozenset[str] = frozenset()
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -141,6 +157,8 @@ def _values(study: RecordedStudy) -> dict[str, Any]:
         "note": study.note,
         "runner": study.runner,
         "threads": study.threads,
+        "metrics": [asdict(metric) for metric in study.metrics],
+        "accepted": sorted(study.accepted),
         "audit": None if study.audit is None else study.audit.model_dump(mode="json"),
         "cells": [
             {
@@ -188,6 +206,8 @@ def _read(path: Path) -> RecordedStudy:
         runner=str(values.get("runner", FIRST_RUNNER)),
         cells=cells,
         threads=None if threads is None else int(threads),
+        metrics=tuple(Metric(**metric) for metric in values.get("metrics", ())),
+        accepted=frozenset(checked_key(key) for key in values.get("accepted", ())),
     )
 
 

@@ -201,7 +201,7 @@ def try_audit(
     """An audit of a metric, or why there cannot be one."""
     try:
         tell("auditing")
-        block = list(spec.block) or None
+        block = list(spec.blocks) or None
         return audit(frame, metric.name, spec.group, spec.reference, block, by=by, metric=metric)
     except TableError as error:
         return str(error)
