@@ -13,7 +13,7 @@ from seedspread.campaign.executor import CampaignProgress, Executor, ProgressCal
 from seedspread.campaign.local import LocalExecutor
 from seedspread.campaign.loop import CampaignStoppedError, run_campaign
 from seedspread.campaign.plan import Plan
-from seedspread.campaign.study import Study
+from seedspread.campaign.study import MAX_RUNS, Study
 from seedspread.errors import SeedspreadError
 from seedspread.report.material.from_store import from_store
 from seedspread.report.material.settings import ReportData
@@ -63,6 +63,7 @@ def run_study(
     max_failures: int | None = None,
     retry_failed: bool = False,
     lease_seconds: float = LEASE_SECONDS,
+    max_runs: int = MAX_RUNS,
 ) -> StudyRuns:
     """Runs what a study is missing; raises if a run fails, when all that can be run has been.
 
@@ -75,8 +76,10 @@ def run_study(
         max_failures: stop early once so many runs have failed.
         retry_failed: try again what has failed before.
         lease_seconds: after how long a silent lease may be taken over.
+        max_runs: refuse a study that names more.
     """
-    plan = Plan.make(study if isinstance(study, Study) else Study.from_file(study), store, data_dir)
+    read = study if isinstance(study, Study) else Study.from_file(study, max_runs)
+    plan = Plan.make(read, store, data_dir)
     progress = run_campaign(
         plan,
         executor or LocalExecutor(),

@@ -1,6 +1,6 @@
 """A study as data: what is run, factors, seeds, and the comparison that is to be audited. Needs no torch."""
 
-import tomllib
+import math
 from collections import Counter
 from dataclasses import dataclass
 from importlib.resources import files
@@ -8,18 +8,22 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, Field, ValidationError, field_validator
+from pydantic import BaseModel, Field, StrictInt, ValidationError, field_validator
 
 from seedspread.config import FrozenConfig
-from seedspread.errors import SeedspreadError, did_you_mean
+from seedspread.errors import SeedspreadError, did_you_mean, short
 from seedspread.runners import runner_of_study
 from seedspread.runners.contract import Level, Runner, RunnerError
 from seedspread.runs.studies import AuditSpec
+from seedspread.toml_text import MAX_BYTES, TomlError, parse_toml, read_toml
 
 Cell = dict[str, Level]
 
+# Runs that a study may name unless more are asked for.
+MAX_RUNS = 20_000
 _STACK_LIMIT = 64
 _SEED_LIMIT = 2**63
+_INCLUDE_DEPTH = 16
 
 
 class StudyError(SeedspreadError):
@@ -49,7 +53,7 @@ class StudyFile(FrozenConfig):
 
     title: str
     preset: str | None = None
-    seeds: tuple[int, ...] = ()
+    seeds: tuple[StrictInt, ...] = ()
     settings: dict[str, Level] = Field(default_factory=dict)
     factors: dict[str, tuple[Level, ...]] = Field(default_factory=dict)
     cells: tuple[Cell, ...] = ()
@@ -94,9 +98,17 @@ class Study:
     stack: Literal["auto"] | int = "auto"
 
     @classmethod
-    def from_file(cls, name: "str | Path") -> "Study":
-        """A shipped study by name (`mini/cifar10-factorial`), or a .toml file."""
-        return _build(str(name), _read(str(name)), ())
+    def from_file(cls, name: "str | Path", max_runs: int = MAX_RUNS) -> "Study":
+        """A shipped study by name (`mini/cifar10-factorial`), or a .toml file.
+
+        `StudyError` if it names more than `max_runs` runs, all that it includes among them.
+        """
+        files = _StudyFiles(max_runs)
+        runs = files.count(str(name))
+        if runs > max_runs:
+            count = f"{runs:,}" if runs < 10**15 else "more than 10^15"
+            raise StudyError(f"{name} names {count} runs; the limit is {max_runs:,}, which --max-runs raises")
+        return files.build(str(name))
 
     @property
     def parts(self) -> tuple["Study", ...]:
@@ -107,32 +119,73 @@ class Study:
 def study_names() -> list[str]:
     """All shipped studies, sorted."""
     root = files("seedspread.studies")
-    found = [file.name for file in root.iterdir()]
-    found += [f"{d.name}/{f.name}" for d in root.iterdir() if d.is_dir() for f in d.iterdir()]
-    return sorted(name.removesuffix(".toml") for name in found if name.endswith(".toml"))
+    names = [file.name for file in root.iterdir()]
+    names += [f"{d.name}/{f.name}" for d in root.iterdir() if d.is_dir() for f in d.iterdir()]
+    return sorted(name.removesuffix(".toml") for name in names if name.endswith(".toml"))
 
 
-def _read(name: str) -> StudyFile:
-    if name.endswith(".toml"):
+class _StudyFiles:
+    """A study's file and those that it includes: read once each, and counted before a run is made."""
+
+    def __init__(self, max_runs: int) -> None:
+        self._max_bytes = max(MAX_BYTES, 100 * max_runs)
+        self._files: dict[str, StudyFile] = {}
+        self._counts: dict[str, int] = {}
+        self._studies: dict[str, Study] = {}
+
+    def count(self, name: str, within: tuple[str, ...] = ()) -> int:
+        """How many runs a study names; `within` are the files that have led to it."""
+        if name in within:
+            raise StudyError(f"{name} includes itself")
+        if len(within) > _INCLUDE_DEPTH:
+            raise StudyError(f"{within[0]}: studies are included over more than {_INCLUDE_DEPTH} files")
+        if name not in self._counts:
+            file = self._files[name] = self._read(name)
+            _check_parts(name, file)
+            cells = len(file.cells) or math.prod(len(levels) for levels in file.factors.values())
+            included = sum(self.count(part, (*within, name)) for part in file.include)
+            self._counts[name] = included if file.include else cells * len(file.seeds)
+        return self._counts[name]
+
+    def build(self, name: str) -> Study:
+        """A study that has been counted."""
+        if name not in self._studies:
+            included = tuple(self.build(part) for part in self._files[name].include)
+            self._studies[name] = _build(name, self._files[name], included)
+        return self._studies[name]
+
+    def _read(self, name: str) -> StudyFile:
         try:
-            text = Path(name).read_text()
-        except (OSError, UnicodeDecodeError) as error:
-            reason = getattr(error, "strerror", None) or "not a text file"
-            raise StudyError(f"{name}: {reason}; give a study's name or a .toml file") from None
-    else:
-        names = study_names()
-        if name not in names:
-            raise StudyError(
-                f"no study is named {name!r}{did_you_mean(name, names)} There are: {', '.join(names)}; "
-                "or give a .toml file"
-            )
-        text = (files("seedspread.studies") / f"{name}.toml").read_text()
-    try:
-        return StudyFile.model_validate(tomllib.loads(text))
-    except tomllib.TOMLDecodeError as error:
-        raise StudyError(f"{name} is not a TOML file: {error}") from None
-    except ValidationError as error:
-        raise StudyError(f"{name}: {_explain(error)}") from None
+            if name.endswith(".toml"):
+                values = read_toml(name, self._max_bytes)
+            else:
+                values = parse_toml(_shipped(name), name)
+            return StudyFile.model_validate(values)
+        except TomlError as error:
+            raise StudyError(f"{error}; give a study's name or a .toml file") from None
+        except ValidationError as error:
+            raise StudyError(f"{name}: {_explain(error)}") from None
+
+
+def _shipped(name: str) -> str:
+    names = study_names()
+    if name not in names:
+        raise StudyError(
+            f"no study is named {name!r}{did_you_mean(name, names)} There are: {', '.join(names)}; "
+            "or give a .toml file"
+        )
+    return (files("seedspread.studies") / f"{name}.toml").read_text()
+
+
+def _check_parts(name: str, file: StudyFile) -> None:
+    """A study has parts of its own, or includes others."""
+    own = file.preset or file.factors or file.cells or file.seeds or "campaign" in file.model_fields_set
+    if file.include and own:
+        raise StudyError(
+            f"{name}: a study that includes others has no preset, factors, cells, seeds or campaign"
+        )
+    if file.factors and file.cells:
+        raise StudyError(f"{name}: give factors (crossed) or cells (a list), not both")
 
 
 def _explain(error: ValidationError) -> str:
@@ -145,31 +198,24 @@ def _explain(error: ValidationError) -> str:
         fields = parts.get(str(first["loc"][0]), StudyFile).model_fields
         return f"{where}: no such field{did_you_mean(str(first['loc'][-1]), fields)}"
     where = ".".join(str(part) for part in first["loc"] if str(part) not in ("str", "int", "float", "bool"))
-    said = first["msg"].removeprefix("Value error, ").replace("tuple", "list")
-    return f"{where}: {said}"
+    reason = first["msg"].removeprefix("Value error, ").replace("tuple", "list")
+    got = "" if first["type"] in ("missing", "value_error") else f"; got {short(first['input'])}"
+    return f"{where}: {reason}{got}"
 
 
-def _build(name: str, file: StudyFile, within: tuple[str, ...]) -> Study:
-    if name in within:
-        raise StudyError(f"{name} includes itself")
+def _build(name: str, file: StudyFile, included: tuple[Study, ...]) -> Study:
     title = Path(name).stem if name.endswith(".toml") else name
     runner = runner_of_study()
-    if file.include:
-        if file.preset or file.factors or file.cells or file.seeds or "campaign" in file.model_fields_set:
-            raise StudyError(
-                f"{name}: a study that includes others has no preset, factors, cells, seeds or campaign"
-            )
-        parts = tuple(_build(part, _read(part), (*within, name)) for part in file.include)
-        study = Study(title, file.title, runner, (), (), file.audit, file.note, parts)
-        _check_audit(name, study)
-        return study
-    try:
-        cells = _study_cells(name, file, runner)
-    except RunnerError as error:
-        raise StudyError(f"{name}: {error}") from None
-    study = Study(
-        title, file.title, runner, cells, file.seeds, file.audit, file.note, (), file.campaign.stack
-    )
+    if included:
+        study = Study(title, file.title, runner, (), (), file.audit, file.note, included)
+    else:
+        try:
+            cells = _study_cells(name, file, runner)
+        except RunnerError as error:
+            raise StudyError(f"{name}: {error}") from None
+        study = Study(
+            title, file.title, runner, cells, file.seeds, file.audit, file.note, (), file.campaign.stack
+        )
     _check_audit(name, study)
     return study
 
@@ -193,8 +239,6 @@ def _study_cells(name: str, file: StudyFile, runner: Runner) -> tuple[StudyCell,
 
 
 def _cells(name: str, file: StudyFile) -> list[Cell]:
-    if file.factors and file.cells:
-        raise StudyError(f"{name}: give factors (crossed) or cells (a list), not both")
     if not file.factors and not file.cells:
         raise StudyError(f"{name}: there is nothing to compare; give factors or cells")
     for factor, levels in file.factors.items():
@@ -203,9 +247,10 @@ def _cells(name: str, file: StudyFile) -> list[Cell]:
         _refuse_repeats(f"{name}: factors.{factor}", levels)
     crossed = [dict(zip(file.factors, levels, strict=True)) for levels in product(*file.factors.values())]
     cells = list(file.cells) or crossed
-    for i, cell in enumerate(cells):
-        if cell in cells[:i]:
-            raise StudyError(f"{name}: cells has {cell} twice")
+    times = Counter(frozenset(cell.items()) for cell in cells)
+    repeated = [cell for cell in cells if times[frozenset(cell.items())] > 1]
+    if repeated:
+        raise StudyError(f"{name}: cells has {repeated[0]} twice")
     if len({tuple(sorted(cell)) for cell in cells}) > 1:
         raise StudyError(f"{name}: every cell must set the same fields")
     return cells
@@ -247,7 +292,7 @@ def _check_audit(name: str, study: Study) -> None:
         raise StudyError(
             f"{name}: audit.value {audit.value!r} is no metric{hint} (there are {', '.join(metrics)})"
         )
-    known = levels[audit.group]
-    if audit.reference not in known:
-        hint = did_you_mean(audit.reference, known)
+    compared = levels[audit.group]
+    if audit.reference not in compared:
+        hint = did_you_mean(audit.reference, compared)
         raise StudyError(f"{name}: audit.reference {audit.reference!r} is no level of {audit.group}{hint}")
