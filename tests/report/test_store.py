@@ -12,7 +12,7 @@ from seedspread.api import store_material
 from seedspread.benchmarks.report import fill
 from seedspread.campaign.loop import run_campaign
 from seedspread.campaign.plan import Plan
-from seedspread.campaign.study import Study
+from seedspread.campaign.study import StudySpec
 from seedspread.objective.schedule import layer_margins
 from seedspread.report.material.layers import read_layers
 from seedspread.report.material.settings import ReportData
@@ -309,7 +309,7 @@ def test_bands_count_each_seed_once(tmp_path: Path) -> None:
 
 def test_the_papers_rows_stand_beside_runs_without_a_stability_factor(tmp_path: Path) -> None:
     """The paper's SVHN runs are `direct`; the shipped study has no such factor."""
-    study = Study.from_file("mini/svhn")
+    study = StudySpec.from_file("mini/svhn")
     fill(Plan.make(study, tmp_path))
     table = next(t for t in Report(material_of(tmp_path)).tables if t.number == 20)
     assert table.rows[1] == ("clamp: paper (different scale)", "97.16", "96.42", "97.11", "96.17", "96.66")

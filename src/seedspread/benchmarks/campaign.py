@@ -18,7 +18,8 @@ from seedspread.benchmarks.timing import interleaved, machine, show
 from seedspread.campaign.local import LocalExecutor
 from seedspread.campaign.loop import run_campaign
 from seedspread.campaign.plan import Plan
-from seedspread.campaign.study import CampaignSpec, Study, StudyCell
+from seedspread.campaign.study import StudyCell, StudySpec
+from seedspread.campaign.study_file import CampaignSpec
 from seedspread.render.terminal import Terminal
 from seedspread.runners.cff import seeded
 from seedspread.runs.request import RunRequest
@@ -57,9 +58,9 @@ print(imported - begin, loaded - imported, time.perf_counter() - loaded)
 """
 
 
-def study_of(implementation: str, stack: int) -> Study:
+def study_of(implementation: str, stack: int) -> StudySpec:
     """`quickstart` with a few seeds, trained in one way."""
-    study = Study.from_file("quickstart")
+    study = StudySpec.from_file("quickstart")
 
     def changed(cell: StudyCell) -> StudyCell:
         runtime = cell.parameters.runtime.model_copy(update={"implementation": implementation})

@@ -14,7 +14,7 @@ from rich.progress import track
 
 from seedspread.benchmarks.timing import machine
 from seedspread.campaign.plan import Plan
-from seedspread.campaign.study import Study, StudyCell
+from seedspread.campaign.study import StudyCell, StudySpec
 from seedspread.config import RunConfig
 from seedspread.identity import margin_is_inert
 from seedspread.objective.schedule import layer_margins
@@ -62,7 +62,7 @@ def run(runs: int, as_json: bool) -> None:
     print(result["machine"])
 
 
-def study(seeds: int) -> Study:
+def study(seeds: int) -> StudySpec:
     """The CIFAR-10 factorial in miniature with so many seeds."""
     base = read_config("mini/cifar10")
     cells = []
@@ -73,7 +73,7 @@ def study(seeds: int) -> Study:
             cells.append(StudyCell(levels, base.model_copy(update={"objective": objective})))
     spec = AuditSpec(group="margin_type", reference="subtract", block=("stability",))
     title = "Made-up runs, to measure speed"
-    return Study("bench", title, CffRunner(), tuple(cells), tuple(range(1, seeds + 1)), spec)
+    return StudySpec("bench", title, CffRunner(), tuple(cells), tuple(range(1, seeds + 1)), spec)
 
 
 def fill(plan: Plan) -> None:

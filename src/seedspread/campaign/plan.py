@@ -1,5 +1,6 @@
 """A plan: which runs a study names, which are distinct, which the store already has."""
 
+import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,9 +10,9 @@ from typing import Any
 
 import pandas as pd
 
-from seedspread.campaign.study import Study
+from seedspread.campaign.study import StudySpec
 from seedspread.runners.contract import Level, Runner
-from seedspread.runs.store import FINISHED, RunState, Store
+from seedspread.runs.store import FINISHED, RunState, Store, StoreError
 from seedspread.runs.studies import RecordedCell, RecordedStudy
 from seedspread.runs.table import as_table, read_row
 
@@ -47,13 +48,13 @@ class Plan:
         runs: every run that the study names, in order; a run that two cells or studies share appears twice.
     """
 
-    study: Study
+    study: StudySpec
     store: Store
     data_dir: Path | None
     runs: tuple[PlannedRun, ...]
 
     @classmethod
-    def make(cls, study: Study, store: "Store | Path | str", data_dir: Path | None = None) -> "Plan":
+    def make(cls, study: StudySpec, store: "Store | Path | str", data_dir: Path | None = None) -> "Plan":
         """Names every run by its key."""
         runs: list[PlannedRun] = []
         for part in study.parts:
@@ -83,7 +84,10 @@ class Plan:
 
     def states(self) -> dict[str, RunState]:
         """Where each distinct run is."""
-        return self.store.states(self.distinct)
+        there = self._folders()
+        return {
+            key: self.store.state(key) if key in there else RunState(key, "waiting") for key in self.distinct
+        }
 
     def seconds_left(self, states: dict[str, RunState]) -> float | None:
         """From what finished runs took, how many run at once and how far they are; None if unknown."""
@@ -100,42 +104,59 @@ class Plan:
         states = self.states()
         return {key: run for key, run in self.distinct.items() if states[key].state not in FINISHED}
 
+    def _folders(self) -> frozenset[str]:
+        """What the store's folder lists: one look, where a look for each run would take seconds."""
+        try:
+            return frozenset(os.listdir(self.store.path))
+        except (FileNotFoundError, NotADirectoryError):
+            return frozenset()
+        except OSError as error:
+            raise StoreError(f"the store {self.store.path} cannot be read: {error.strerror}") from None
+
     def superseded(self) -> int:
         """How many missing runs the store has as an earlier version ran them: another run, not continued."""
-        count = 0
-        for run in self.missing().values():
-            (former,) = run.runner.former_keys([(run.parameters, run.seed)], self.data_dir)
-            count += former is not None and self.store.run(former).could_be_a_run
+        there, count = self._folders(), 0
+        if not there:
+            return 0
+        for runner, runs in self._missing_by_runner().items():
+            former = runner.former_keys([(run.parameters, run.seed) for run in runs], self.data_dir)
+            count += sum(key in there and self.store.run(key).could_be_a_run for key in former if key)
         return count
 
     def check(self) -> None:
         """Raises at once, in one line, if what the missing runs need is not there."""
-        for runner, parameters in self._missing_by_runner().items():
-            runner.check(parameters, self.data_dir)
+        for runner, runs in self._missing_by_runner().items():
+            runner.check([run.parameters for run in runs], self.data_dir)
 
     def seconds(self) -> float | None:
         """How long the missing runs will take on one core of this machine; None if that cannot be told."""
-        found = [runner.seconds(parameters) for runner, parameters in self._missing_by_runner().items()]
-        return None if None in found else sum(one for one in found if one is not None)
+        total = 0.0
+        for runner, runs in self._missing_by_runner().items():
+            seconds = runner.seconds([run.parameters for run in runs])
+            if seconds is None:
+                return None
+            total += seconds
+        return total
 
-    def _missing_by_runner(self) -> dict[Runner, list[Any]]:
-        found: dict[Runner, list[Any]] = {}
+    def _missing_by_runner(self) -> dict[Runner, list[PlannedRun]]:
+        grouped: dict[Runner, list[PlannedRun]] = {}
         for run in self.missing().values():
-            found.setdefault(run.runner, []).append(run.parameters)
-        return found
+            grouped.setdefault(run.runner, []).append(run)
+        return grouped
 
     def recorded(self) -> list[RecordedStudy]:
         """Its single studies, as a store remembers them."""
-        out = []
+        runs: dict[str, dict[tuple[tuple[str, Level], ...], dict[int, str]]] = {}
+        for run in self.runs:
+            runs.setdefault(run.study, {}).setdefault(run.cell, {})[run.seed] = run.key
+        studies = []
         for part in self.study.parts:
-            cells: dict[tuple[tuple[str, Level], ...], dict[int, str]] = {}
-            for run in self.runs:
-                if run.study == part.name:
-                    cells.setdefault(run.cell, {})[run.seed] = run.key
             values = {cell.levels: part.runner.values(cell.parameters) for cell in part.cells}
-            found = tuple(RecordedCell(dict(c), values[c], keys) for c, keys in cells.items())
-            out.append(RecordedStudy(part.name, part.title, part.note, part.audit, part.runner.name, found))
-        return out
+            cells = tuple(RecordedCell(dict(c), values[c], keys) for c, keys in runs[part.name].items())
+            studies.append(
+                RecordedStudy(part.name, part.title, part.note, part.audit, part.runner.name, cells)
+            )
+        return studies
 
     def table(self, metrics: Sequence[str] = ()) -> pd.DataFrame:
         """One row per finished run that the study names, factors and `study` as columns."""

@@ -22,6 +22,7 @@ _SECONDS_BETWEEN_LINES = 10.0
 _FAILURES_SHOWN = 8
 _RUNNING_SHOWN = 8
 _LINE_WIDTH = 100
+_CELLS_SHOWN = 500
 
 
 def duration(seconds: float) -> str:
@@ -49,9 +50,12 @@ def plan_table(plan: Plan, states: dict[str, RunState]) -> Table:
     cells: dict[tuple[str, str], Counter[str]] = {}
     for run in plan.runs:
         cells.setdefault((run.study, _cell(run)), Counter())[states[run.key].state] += 1
-    for (study, cell), counts in cells.items():
+    for (study, cell), counts in list(cells.items())[:_CELLS_SHOWN]:
         numbers = (str(counts[s]) if counts[s] else "·" for s in shown)
         table.add_row(Text(study), Text(cell), str(counts.total()), *numbers)
+    if len(cells) > _CELLS_SHOWN:
+        table.caption = f"... and {len(cells) - _CELLS_SHOWN:,} more cells, which --json lists"
+        table.caption_justify = "left"
     return table
 
 
@@ -108,9 +112,9 @@ def status_view(plan: Plan, states: dict[str, RunState], seconds_left: float | N
     """The state of a study, as `campaign status` shows it."""
     parts: list[RenderableType] = [plan_table(plan, states)]
     counts = Counter(s.state for s in states.values())
-    told = ", ".join(f"{counts[s]} {s}" for s in STATES if counts[s])
+    by_state = ", ".join(f"{counts[s]} {s}" for s in STATES if counts[s])
     left = f"; about {duration(seconds_left)} left" if seconds_left is not None else ""
-    parts.append(Text(f"{len(states)} distinct runs: {told}{left}."))
+    parts.append(Text(f"{len(states)} distinct runs: {by_state}{left}."))
     parts += [Text(line) for line in _running(plan, states)]
     parts += [Text(line, style="red") for line in failures(states.values())]
     problems = plan.store.problems()

@@ -16,7 +16,7 @@ from pydantic import (
 )
 
 from seedspread.config import FrozenConfig
-from seedspread.errors import did_you_mean
+from seedspread.errors import did_you_mean, short
 from seedspread.metrics import Metric, metric_of
 from seedspread.runners.contract import Level
 from seedspread.runs.studies import AuditSpec
@@ -57,12 +57,10 @@ def _words(value: object) -> object:
     return tuple(words)
 
 
-def _seed_list(value: object) -> object:
-    """A number of seeds stands for 1, 2, ... up to it."""
-    if type(value) is int:
-        if value < 1:
-            raise ValueError(f"must be a number from 1 on, or a list; got {value}")
-        return range(1, value + 1)
+def _seeds(value: object) -> object:
+    """How many, or a list."""
+    if type(value) is int and value < 1:
+        raise ValueError(f"must be a number from 1 on, or a list; got {value}")
     return value
 
 
@@ -134,7 +132,7 @@ class StudyFile(FrozenConfig):
     preset: str | None = None
     runner: str | None = None
     run: RunSpec | None = None
-    seeds: Annotated[tuple[StrictInt, ...], BeforeValidator(_seed_list)] = ()
+    seeds: Annotated[StrictInt | tuple[StrictInt, ...], BeforeValidator(_seeds)] = ()
     vary: tuple[str, ...] = ()
     settings: dict[str, Level] = Field(default_factory=dict)
     factors: dict[str, tuple[Level, ...]] = Field(default_factory=dict)
@@ -159,6 +157,16 @@ class StudyFile(FrozenConfig):
         return self
 
     @property
+    def seed_count(self) -> int:
+        """How many seeds each cell has."""
+        return self.seeds if isinstance(self.seeds, int) else len(self.seeds)
+
+    @property
+    def seed_list(self) -> tuple[int, ...]:
+        """The seeds: a number of them stands for 1, 2, ... up to it."""
+        return tuple(range(1, self.seeds + 1)) if isinstance(self.seeds, int) else self.seeds
+
+    @property
     def promised(self) -> tuple[Metric, ...]:
         """The metrics that its runs must report: those it names, or those that it audits."""
         if self.metrics:
@@ -176,7 +184,8 @@ def explain(error: ValidationError) -> str:
         return f"{'.'.join(location)}: no such field{did_you_mean(location[-1], fields)}"
     where = ".".join(part for part in location if part not in ("str", "int", "float", "bool"))
     message = first["msg"].removeprefix("Value error, ").replace("tuple", "list")
-    return f"{where}: {message}" if where else message
+    got = "" if first["type"] in ("missing", "value_error") else f"; got {short(first['input'])}"
+    return f"{where}: {message}{got}" if where else message
 
 
 def _fields_at(location: list[str]) -> Any:

@@ -18,25 +18,30 @@ app = typer.Typer(help="Many runs: plan them, run them, see how they stand.", no
 StudyName = Annotated[str, typer.Argument(help="A study, such as mini/cifar10-factorial, or a .toml file.")]
 StoreOption = Annotated[Path, typer.Option(help="The folder of results.")]
 DataDir = Annotated[Path | None, typer.Option(help="The data folder.")]
+MaxRuns = Annotated[int, typer.Option(min=1, help="Refuse a study that names more runs.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
-def _plan(study: str, store: Path, data_dir: Path | None) -> "Plan":
+def _plan(study: str, store: Path, data_dir: Path | None, max_runs: int) -> "Plan":
     from seedspread.campaign.plan import Plan
-    from seedspread.campaign.study import Study
+    from seedspread.campaign.study import StudySpec
 
-    return Plan.make(Study.from_file(study), store, data_dir)
+    return Plan.make(StudySpec.from_file(study, max_runs), store, data_dir)
 
 
 @app.command()
 def plan(
-    study: StudyName, store: StoreOption = Path("store"), data_dir: DataDir = None, json: Json = False
+    study: StudyName,
+    store: StoreOption = Path("store"),
+    data_dir: DataDir = None,
+    max_runs: MaxRuns = 20_000,
+    json: Json = False,
 ) -> None:
     """Show which runs a study names, which are there already, and how long the rest will take."""
     from seedspread.campaign.show import plan_table, sharing, superseded, time_needed
     from seedspread.render.terminal import Terminal
 
-    made = _plan(study, store, data_dir)
+    made = _plan(study, store, data_dir, max_runs)
     seconds, why = None, "it cannot be told"
     with Terminal(stderr=True).status("estimating the time ..."):
         try:
@@ -102,6 +107,7 @@ def run(
     force: Annotated[
         bool, typer.Option("--force", help="Run with other threads than the study was begun with.")
     ] = False,
+    max_runs: MaxRuns = 20_000,
     json: Json = False,
 ) -> None:
     """Run what a study is missing; safe to kill and to start again, here or elsewhere at once."""
@@ -118,7 +124,7 @@ def run(
             "gpus_per_run": gpus_per_run, "partition": partition, "minutes": minutes, "wait": wait,
         },
     )  # fmt: skip
-    made = _plan(study, store, data_dir)
+    made = _plan(study, store, data_dir, max_runs)
     with Progressing(Terminal(stderr=True)) as shown:
         progress = run_campaign(
             made,
@@ -168,6 +174,7 @@ def status(
     store: StoreOption = Path("store"),
     data_dir: DataDir = None,
     watch: Annotated[bool, typer.Option("--watch", help="Keep looking, until Ctrl-C.")] = False,
+    max_runs: MaxRuns = 20_000,
     json: Json = False,
 ) -> None:
     """Show what is done, running, failed, collapsed and waiting, and the last line of each failure."""
@@ -178,7 +185,7 @@ def status(
 
     if store.exists() and not store.is_dir():
         raise SeedspreadError(f"the store {store} is not a folder")
-    made = _plan(study, store, data_dir)
+    made = _plan(study, store, data_dir, max_runs)
     if json:
         say_json(_plan_values(made, None))
         return
