@@ -12,7 +12,7 @@ from seedspread.datasets import dataset_info
 from seedspread.model import ViT
 from seedspread.training.layerwise import LayerwiseModel
 from seedspread.training.records import EpochSums
-from seedspread.training.run import choose_device
+from seedspread.training.run import choose_device, cpu_threads
 from seedspread.training.trainer import trainer_of
 
 # Images of the step that is measured; cost per image hardly depends on it.
@@ -24,18 +24,14 @@ _FORWARD = 1 / 3
 def seconds_per_run(configs: Iterable[RunConfig], threads: int) -> list[float]:
     """One estimate per config; configs of one shape are measured once."""
     measured: dict[tuple[Any, ...], float] = {}
-    out = []
-    before = torch.get_num_threads()
-    torch.set_num_threads(threads)
-    try:
+    seconds = []
+    with cpu_threads(threads):
         for config in configs:
             shape = (config.model, config.training.rule, config.objective.margin_type, config.runtime)
             if shape not in measured:
                 measured[shape] = _seconds_per_image(config)
-            out.append(measured[shape] * _images(config))
-    finally:
-        torch.set_num_threads(before)
-    return out
+            seconds.append(measured[shape] * _images(config))
+    return seconds
 
 
 def _images(config: RunConfig) -> float:
