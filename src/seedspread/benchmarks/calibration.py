@@ -173,10 +173,10 @@ def tables(done: list[dict[str, Any]], draws: int) -> str:
 
 
 def _cell(rows: list[dict[str, Any]], name: str, shape: str, measure_: str) -> str:
-    found = [
+    values = [
         row["tests"].get(name, {}).get(measure_)
         for n in SIZES
         for row in rows
         if (row["shape"], row["n"]) == (shape, n)
     ]
-    return " / ".join("-" if value is None else f"{100 * value:.0f}" for value in found)
+    return " / ".join("-" if value is None else f"{100 * value:.0f}" for value in values)

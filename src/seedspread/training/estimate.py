@@ -12,7 +12,7 @@ from seedspread.datasets import dataset_info
 from seedspread.model import ViT
 from seedspread.training.layerwise import LayerwiseModel
 from seedspread.training.records import EpochSums
-from seedspread.training.run import choose_device
+from seedspread.training.run import choose_device, cpu_threads
 from seedspread.training.trainer import trainer_of
 
 # Images of the step that is measured; cost per image hardly depends on it.
@@ -30,19 +30,15 @@ def seconds_per_run(configs: Iterable[RunConfig], threads: int) -> list[float]:
     """
     per_image: dict[tuple[Any, ...], float] = {}
     per_work = 0.0
-    out = []
-    before = torch.get_num_threads()
-    torch.set_num_threads(threads)
-    try:
+    seconds = []
+    with cpu_threads(threads):
         for config in configs:
             shape = (config.model, config.training.rule, config.objective.margin_type, config.runtime)
             if shape not in per_image and len(per_image) < _MEASURED_SHAPES:
                 per_image[shape] = _seconds_per_image(config)
                 per_work = per_image[shape] / _work(config)
-            out.append(per_image.get(shape, per_work * _work(config)) * _images(config))
-    finally:
-        torch.set_num_threads(before)
-    return out
+            seconds.append(per_image.get(shape, per_work * _work(config)) * _images(config))
+    return seconds
 
 
 def _work(config: RunConfig) -> int:
