@@ -100,6 +100,23 @@ def superseded(plan: Plan) -> list[str]:
     ]
 
 
+def changed_inputs(plan: Plan) -> list[str]:
+    """What the store has of this study from input files that have changed since."""
+    lines = []
+    if plan.accepted:
+        lines.append(f"{len(plan.accepted)} were made with other inputs, and are kept (--accept-changed).")
+    if plan.stale:
+        names: set[str] = set()
+        for key, other in plan.stale.items():
+            now, before = dict(plan.distinct[key].parameters.inputs), plan.store.run(other).inputs()
+            names |= {name for name in {*now, *before} if now.get(name) != before.get(name)}
+        lines.append(
+            f"{len(plan.stale)} are stale: the store has them from before {', '.join(sorted(names))} "
+            "changed. They are run again; --accept-changed keeps them as they are."
+        )
+    return lines
+
+
 def failures(states: Iterable[RunState]) -> list[str]:
     """The last line of each failure, the first few of them."""
     failed = [s for s in states if s.state == "failed"]
