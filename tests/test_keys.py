@@ -7,8 +7,9 @@ import pytest
 
 from seedspread.campaign.plan import Plan
 from seedspread.campaign.study import StudySpec, study_names
-from seedspread.config import ModelConfig, ObjectiveConfig, RandomCrop, RunConfig
+from seedspread.config import ModelConfig, ObjectiveConfig, RunConfig
 from seedspread.identity import former_key, run_key
+from seedspread.pipelines import RandomCrop
 from seedspread.presets import check, read_config
 
 # Of every study, a hash over the keys of its runs on the official datasets, in order.

@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from seedspread.config import FrozenConfig, RunConfig
+from seedspread.config import RunConfig
 from seedspread.data.files import official_fingerprint
 from seedspread.datasets import dataset_info
+from seedspread.frozen import FrozenConfig
 from seedspread.objective.margins import Margin, margin_named
 from seedspread.runs.identity import key_of
 from seedspread.runs.record import RENAMED

@@ -13,10 +13,11 @@ import tomli_w
 from seedspread.campaign.study import StudyCell, StudySpec
 from seedspread.runners.contract import Level, RunnerError
 from seedspread.runs.files import FORMAT
-from seedspread.runs.folder import Heartbeat, RunFolder
+from seedspread.runs.folder import RunFolder
 from seedspread.runs.identity import key_of
 from seedspread.runs.record import RunFailedError
 from seedspread.runs.request import RunRequest
+from seedspread.runs.run_files import Heartbeat
 from seedspread.runs.studies import AuditSpec
 from seedspread.stopping import StoppedError, StopRequest
 

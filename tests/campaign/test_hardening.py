@@ -321,6 +321,7 @@ def test_no_worker_outlives_a_stopped_campaign(tmp_path: Path) -> None:
     os.kill(workers[0], signal.SIGSTOP)
     campaign.send_signal(signal.SIGTERM)
     time.sleep(0.5)
-    os.kill(workers[0], signal.SIGCONT)
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(workers[0], signal.SIGCONT)
     campaign.communicate(timeout=90)
     assert not any(Path(f"/proc/{pid}").exists() for pid in workers)

@@ -138,7 +138,7 @@ def test_a_bug_shows_its_traceback_without_them(monkeypatch: pytest.MonkeyPatch)
     def fail(*_: object) -> None:
         raise ZeroDivisionError(EVIL)
 
-    monkeypatch.setattr("seedspread.stats.budget.answer", fail)
+    monkeypatch.setattr("seedspread.stats.budget.seed_budget", fail)
     done = seedspread_here("seeds", "--n", "7")
     assert done.returncode == 1
     assert "ZeroDivisionError" in done.stderr

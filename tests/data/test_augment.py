@@ -5,7 +5,11 @@ import pytest
 import torch
 from scipy import stats
 
-from seedspread.config import (
+from seedspread.data import pixels
+from seedspread.data.augment import apply, augment, draws, erasing_rectangle
+from seedspread.data.loader import epoch_order
+
+(
     PIPELINES,
     ColorJitter,
     HorizontalFlip,
@@ -13,9 +17,6 @@ from seedspread.config import (
     RandomErasing,
     RandomRotation,
 )
-from seedspread.data import pixels
-from seedspread.data.augment import apply, augment, draws, erasing_rectangle
-from seedspread.data.loader import epoch_order
 from seedspread.streams import derive, stream
 from tests.data.test_pixels import pictures
 

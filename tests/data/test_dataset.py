@@ -11,11 +11,12 @@ import torch
 from PIL import Image
 from pydantic import ValidationError
 
-from seedspread.config import PIPELINES, DataConfig, RandomCrop
+from seedspread.config import DataConfig
 from seedspread.data.dataset import load
 from seedspread.data.files import data_folder, official_fingerprint
 from seedspread.datasets import CIFAR10, CIFAR100, DATASETS, FASHION_MNIST, SVHN
 from seedspread.errors import DataError
+from seedspread.pipelines import PIPELINES, RandomCrop
 from tests.data.conftest import Small, cifar_content, idx_content, svhn_content
 
 ALL = ["cifar10", "cifar100", "svhn", "fashion-mnist"]

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 import torch
 
-from seedspread.config import PIPELINES
 from seedspread.data import pixels
 from seedspread.data.augment import augment, draws
 from seedspread.data.dataset import Split
 from seedspread.data.loader import Loader, epoch_order
 from seedspread.diagnostics import expected_positive_pairs
 from seedspread.objective import count_positive_pairs
+from seedspread.pipelines import PIPELINES
 from tests.data.test_pixels import pictures
 
 MEAN = STD = (0.5, 0.5, 0.5)

@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from seedspread.config import PIPELINES, DataConfig
+from seedspread.config import DataConfig
 from seedspread.data.dataset import load
 from seedspread.data.show import contact_sheet
 from seedspread.errors import DataError
+from seedspread.pipelines import PIPELINES
 from tests.cli.test_cli import seedspread_command, seedspread_here
 
 

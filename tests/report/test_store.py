@@ -287,7 +287,7 @@ def test_an_infinite_gradient_is_drawn_around(tmp_path: Path) -> None:
     assert page(tmp_path)
 
 
-def test_predictions_that_are_all_damaged_leave_no_floor_and_no_error(tmp_path: Path) -> None:
+def test_predictions_that_are_all_damaged_are_failed_runs_and_no_error(tmp_path: Path) -> None:
     plan = made_store(tmp_path)
     for planned in plan.runs:
         (plan.store.folder(planned.key) / "predictions.safetensors").write_bytes(b"gone")

@@ -18,8 +18,9 @@ from safetensors.torch import load_file
 from seedspread import train
 from seedspread.presets import to_toml
 from seedspread.runs.checkpoints import CheckpointError
-from seedspread.runs.folder import RunFolder, RunFolderError
+from seedspread.runs.folder import RunFolder
 from seedspread.runs.request import RunRequest
+from seedspread.runs.run_files import RunFolderError
 from seedspread.stopping import StoppedError, StopRequest
 from seedspread.training import checkpoint
 from seedspread.training.callbacks import Callback
@@ -258,7 +259,9 @@ def test_when_all_are_damaged_that_is_said(tmp_path: Path) -> None:
     checkpoint.write(folder, Checkpoint({}, {}))
     for path in folder.checkpoints():
         path.write_bytes(b"nothing")
-    with pytest.raises(CheckpointError, match=r"all checkpoints in .* are damaged"):
+    with pytest.raises(
+        CheckpointError, match=r"no checkpoint in .* can be resumed from .*its checksum differs"
+    ):
         checkpoint.read_newest(folder)
 
 
@@ -278,7 +281,7 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path: Path) -> None:
 
 
 def test_what_a_kill_leaves_half_written_is_swept_away(interrupted: Path) -> None:
-    (interrupted / ".checkpoint-000009-abc-0123456789abcdef.safetensors").write_bytes(b"half")
+    (interrupted / ".checkpoint-000009-fedcba9876543210-0123456789abcdef.safetensors").write_bytes(b"half")
     train(CONFIG, interrupted, resume=True)
     assert not list(interrupted.glob(".*"))
 

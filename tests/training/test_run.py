@@ -20,8 +20,9 @@ from seedspread.identity import run_key
 from seedspread.objective.histogram import rate_from_histogram
 from seedspread.presets import ConfigError, to_toml
 from seedspread.runs.files import RecordError
-from seedspread.runs.folder import RunFolder, RunFolderError
+from seedspread.runs.folder import RunFolder
 from seedspread.runs.record import RunFailedError
+from seedspread.runs.run_files import RunFolderError
 from seedspread.stopping import StopRequest
 from seedspread.training import state
 from seedspread.training.autograd import AutogradTrainer

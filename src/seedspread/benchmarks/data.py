@@ -13,18 +13,19 @@ from rich.table import Table
 from torch import Tensor
 
 from seedspread.benchmarks.timing import interleaved, show, table
-from seedspread.config import (
+from seedspread.config import DataConfig
+from seedspread.data.dataset import Split, load
+from seedspread.data.loader import Loader
+
+(
     PIPELINES,
     ColorJitter,
-    DataConfig,
     HorizontalFlip,
     RandomCrop,
     RandomErasing,
     RandomRotation,
     Step,
 )
-from seedspread.data.dataset import Split, load
-from seedspread.data.loader import Loader
 
 BATCH = 512
 NAMES = ("cifar", "svhn-medium", "svhn-hard")

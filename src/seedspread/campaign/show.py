@@ -15,7 +15,7 @@ from seedspread.campaign.executor import CampaignProgress
 from seedspread.campaign.local import cores_here
 from seedspread.campaign.plan import Plan, PlannedRun
 from seedspread.render.terminal import Terminal
-from seedspread.runs.folder import Heartbeat
+from seedspread.runs.run_files import Heartbeat
 from seedspread.runs.store import STATES, RunState
 
 _SECONDS_BETWEEN_LINES = 10.0

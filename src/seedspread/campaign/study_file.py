@@ -15,8 +15,8 @@ from pydantic import (
     model_validator,
 )
 
-from seedspread.config import FrozenConfig
 from seedspread.errors import did_you_mean, short
+from seedspread.frozen import FrozenConfig
 from seedspread.metrics import Metric, metric_of
 from seedspread.runners.contract import Level
 from seedspread.runs.studies import AuditSpec

@@ -16,10 +16,11 @@ from typing import Any, Literal
 
 from seedspread.runners.contract import Runner
 from seedspread.runs.checkpoints import CheckpointError, put_checkpoints_aside
-from seedspread.runs.folder import RunFolder, RunFolderError
+from seedspread.runs.folder import RunFolder
 from seedspread.runs.lease import LEASE_SECONDS, Lease, LeaseLostError, StalenessTracker, newest
 from seedspread.runs.record import Failure
 from seedspread.runs.request import RunRequest
+from seedspread.runs.run_files import RunFolderError
 from seedspread.runs.store import Store
 from seedspread.stopping import StoppedError, StopRequest, stop_requests
 

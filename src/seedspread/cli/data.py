@@ -99,10 +99,11 @@ def show(
     allow_partial: AllowPartial = False,
 ) -> None:
     """Draw a contact sheet: an image of each class beside its augmented views."""
-    from seedspread.config import PIPELINES, DataConfig
+    from seedspread.config import DataConfig
     from seedspread.data.dataset import load
     from seedspread.data.show import contact_sheet
     from seedspread.datasets import dataset_info
+    from seedspread.pipelines import PIPELINES
 
     source = dataset_info(name)
     try:

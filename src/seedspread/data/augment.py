@@ -13,8 +13,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from seedspread.config import ColorJitter, HorizontalFlip, RandomCrop, RandomErasing, RandomRotation, Step
 from seedspread.data import pixels
+from seedspread.pipelines import ColorJitter, HorizontalFlip, RandomCrop, RandomErasing, RandomRotation, Step
 from seedspread.streams import stream
 
 # Keeps this stream apart from others that are made from the same seed.

@@ -9,11 +9,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from seedspread.config import Step
 from seedspread.data import pixels
 from seedspread.data.augment import augment, draws
 from seedspread.data.dataset import Split
 from seedspread.errors import one_of
+from seedspread.pipelines import Step
 from seedspread.streams import stream
 
 # Keeps this stream apart from others that are made from the same seed.

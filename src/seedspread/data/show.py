@@ -8,10 +8,10 @@ import torch
 from matplotlib.figure import Figure
 
 from seedspread.atomic import replacing
-from seedspread.config import Step
 from seedspread.data.augment import augment, draws
 from seedspread.data.dataset import Dataset
 from seedspread.errors import DataError
+from seedspread.pipelines import Step
 
 
 def contact_sheet(

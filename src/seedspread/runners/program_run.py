@@ -22,10 +22,11 @@ from seedspread.runners.command import Command, Parameters, search_path
 from seedspread.runners.inputs import check_unchanged
 from seedspread.runners.measured import file_run, read_logged, read_metrics_file
 from seedspread.runs.files import UNREADABLE, read_json
-from seedspread.runs.folder import Heartbeat, RunFolder
+from seedspread.runs.folder import RunFolder
 from seedspread.runs.lease import is_running, process
 from seedspread.runs.record import RunFailedError
 from seedspread.runs.request import RunRequest
+from seedspread.runs.run_files import Heartbeat
 from seedspread.stopping import StoppedError, StopRequest
 
 GRACE_SECONDS = 30.0

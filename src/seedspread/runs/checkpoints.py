@@ -8,7 +8,8 @@ from typing import TypeVar
 from seedspread.atomic import replacing
 from seedspread.errors import SeedspreadError
 from seedspread.runs.files import UNREADABLE, read_file
-from seedspread.runs.folder import RunFolder, checkpoint_number
+from seedspread.runs.folder import RunFolder
+from seedspread.runs.run_files import checkpoint_number
 
 T = TypeVar("T")
 KEPT = 2

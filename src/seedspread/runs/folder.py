@@ -1,23 +1,12 @@
-"""A run's folder: what stands in it, under which name, and how it is read and written.
-
-While a run is under way there are `run.json` (what it began with), `heartbeat.json` (how far it is), its
-checkpoints and its lease; when it is done, `result.json`, `provenance.json`, `config.toml` and what its
-runner keeps beside them: `history.parquet`, `predictions.safetensors`. `result.json` appears last: it is
-there if and only if the run is done.
-"""
+"""A run's folder as its runner sees it: how it is begun, written to and finished."""
 
 import json
 import logging
 import os
-import platform
-import re
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -25,48 +14,29 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from seedspread.atomic import replacing
-from seedspread.errors import SeedspreadError
-from seedspread.runs.files import (
-    FORMAT,
-    UNREADABLE,
-    NewerFormatError,
-    RecordError,
-    damage_of_arrays,
-    damage_of_parquet,
-    open_file,
-    read_json,
-)
+from seedspread.runs.environment import environment
+from seedspread.runs.files import FORMAT, UNREADABLE, NewerFormatError, read_json
 from seedspread.runs.record import CONFIG, FAILURE, PROVENANCE, RESULT, Failure
+from seedspread.runs.run_files import (
+    BEGUN,
+    HEARTBEAT,
+    HISTORY,
+    PREDICTIONS,
+    TEMPORARY,
+    Heartbeat,
+    RunFiles,
+    RunFolderError,
+)
 
 _log = logging.getLogger(__name__)
 
-_BEGUN, _HEARTBEAT = "run.json", "heartbeat.json"
-_HISTORY, _PREDICTIONS = "history.parquet", "predictions.safetensors"
 _BEAT_SECONDS = 5.0
-# All that this program writes into a run's folder while it writes a file, and nothing else.
-_CHECKPOINT = r"checkpoint-[0-9]{6,}-[0-9a-f]{16}"
-_FILES = "config|result|provenance|failure|run|heartbeat|history|predictions"
-_TEMPORARY = re.compile(rf"\.({_FILES}|{_CHECKPOINT})-[0-9a-f]{{16}}\.[a-z]+")
-_CHECKPOINT_FILE = re.compile(rf"{_CHECKPOINT}\.safetensors")
 
 
-class RunFolderError(SeedspreadError):
-    """A run's folder cannot be used, or not be written to."""
-
-
-@dataclass(frozen=True)
-class Heartbeat:
-    """How far a run is: a share of its work from 0 to 1, if that can be told, and where in words."""
-
-    done: float | None
-    where: str
-
-
-class RunFolder:
+class RunFolder(RunFiles):
     """The folder of one run.
 
     Args:
@@ -76,156 +46,11 @@ class RunFolder:
     """
 
     def __init__(self, path: Path, key: str = "", guard: Callable[[], None] | None = None) -> None:
-        self.path = path
+        super().__init__(path)
         self.key = key
         self.guard = guard
         self._started = datetime.now(UTC)
         self._beat = 0.0
-
-    # What is there
-
-    def check_place(self) -> None:
-        """Refuses what is no folder: a link would lead out of the store."""
-        if self.path.is_symlink():
-            raise RunFolderError(f"{self.path} is a link; a run's folder must be a folder: remove the link")
-        if self.path.exists() and not self.path.is_dir():
-            raise RunFolderError(f"{self.path} is not a folder, as a run's place must be: move it away")
-
-    @property
-    def is_done(self) -> bool:
-        """Whether the run has its result."""
-        return (self.path / RESULT).exists()
-
-    @property
-    def has_failed(self) -> bool:
-        """Whether a failure is written down."""
-        return (self.path / FAILURE).exists()
-
-    @property
-    def has_begun(self) -> bool:
-        """Whether there is something to resume from."""
-        return (self.path / _BEGUN).exists() or bool(self.checkpoints())
-
-    @property
-    def could_be_a_run(self) -> bool:
-        """Whether any file tells that a run was here."""
-        names = (CONFIG, RESULT, _BEGUN, FAILURE)
-        return (
-            self.path.is_dir()
-            and not self.path.is_symlink()
-            and (any((self.path / name).exists() for name in names) or any(self.path.glob("lease-*")))
-        )
-
-    def damage(self) -> str:
-        """What is wrong with the arrays of a finished run, as far as a glance can tell; empty if nothing."""
-        return damage_of_arrays(self.path / _PREDICTIONS) or damage_of_parquet(self.path / _HISTORY)
-
-    def marks(self) -> tuple[list[str], bool]:
-        """What changes whenever the run begins, ends or fails, and whether it may be under way.
-
-        Reads no file.
-        """
-        files = {file.name: file for file in os.scandir(self.path)}
-        marks = [
-            f"{name} {files[name].stat().st_mtime_ns}" for name in (RESULT, FAILURE, _BEGUN) if name in files
-        ]
-        return marks, RESULT not in files and any(name.startswith("lease-") for name in files)
-
-    # Reading
-
-    def result(self) -> dict[str, Any]:
-        """The fields of the result."""
-        try:
-            return read_json(str(self.path), RESULT)
-        except FileNotFoundError:
-            raise RecordError(f"{self.path} holds no finished run (no {RESULT})") from None
-        except (OSError, ValueError) as error:
-            raise RecordError(
-                f"{self.path / RESULT} is not a result of this package: {error}; delete it to run again"
-            ) from error
-
-    def finished_at(self) -> int:
-        """When the result appeared, in nanoseconds."""
-        return (self.path / RESULT).stat().st_mtime_ns
-
-    def config_path(self) -> Path:
-        """The file with the run's parameters."""
-        return self.path / CONFIG
-
-    def failure(self) -> Failure | None:
-        """Why the run failed; None if it has not."""
-        if not self.has_failed:
-            return None
-        try:
-            return Failure.read(str(self.path))
-        except RecordError as error:
-            return Failure(str(error))
-        except UNREADABLE:
-            return Failure(f"{self.path / FAILURE} is damaged")
-
-    def heartbeat(self) -> Heartbeat | None:
-        """How far the run is, as it last said."""
-        try:
-            values = read_json(str(self.path), _HEARTBEAT)
-            done = values["done"]
-            done = None if done is None else min(max(float(done), 0.0), 1.0)
-            return Heartbeat(done, str(values["where"]))
-        except UNREADABLE:  # none yet, or from before it told how far a run is
-            return None
-
-    def base_key(self) -> str | None:
-        """What the finished run is but for its inputs; None if it has none, or cannot be read."""
-        try:
-            base = read_json(str(self.path), PROVENANCE).get("base_key")
-        except UNREADABLE:
-            return None
-        return base if isinstance(base, str) else None
-
-    def inputs(self) -> dict[str, str]:
-        """The input files of the finished run, with their content's checksums."""
-        try:
-            return dict(read_json(str(self.path), PROVENANCE)["inputs"])
-        except UNREADABLE:
-            return {}
-
-    def seconds(self) -> float | None:
-        """How long the finished run took, since it was last started; None where that is not known."""
-        try:
-            return float(read_json(str(self.path), PROVENANCE)["seconds_since_last_start"])
-        except UNREADABLE:
-            return None
-
-    def history(self, columns: Sequence[str]) -> pa.Table:
-        """What was recorded over training, a row per epoch and layer."""
-        with open_file(self.path / _HISTORY) as file:
-            return pq.read_table(file, columns=list(columns))
-
-    def predictions(self, *names: str) -> dict[str, NDArray[Any]]:
-        """Stored arrays by name: logits `(repeats, N, classes)`, labels and ids `(N,)`, a runner's own."""
-        path = self.path / _PREDICTIONS
-        try:
-            with open_file(path), safe_open(path, framework="numpy") as file:
-                return {name: file.get_tensor(name) for name in names}
-        except (OSError, SafetensorError) as error:
-            raise RecordError(f"{path} cannot be read ({error}): run it again") from error
-
-    def checkpoints(self) -> list[Path]:
-        """All checkpoints, oldest first: `checkpoint-NUMBER-CHECKSUM.safetensors`."""
-        return sorted(self._files(_CHECKPOINT_FILE), key=checkpoint_number)
-
-    def _files(self, pattern: re.Pattern[str]) -> list[Path]:
-        """The folder's own regular files of a name; links and what lies in folders are left alone."""
-        try:
-            with os.scandir(self.path) as entries:
-                return [
-                    self.path / entry.name
-                    for entry in entries
-                    if pattern.fullmatch(entry.name) and entry.is_file(follow_symlinks=False)
-                ]
-        except (FileNotFoundError, NotADirectoryError):
-            return []
-
-    # Writing
 
     def open(self, config: str, *, resume: bool) -> bool:
         """Makes the folder, or looks what there is to resume from; True if the result is there already.
@@ -266,7 +91,7 @@ class RunFolder:
         """Notes that the run has begun; returns its thread count: what it first began with."""
         if (begun := self._begun()) is not None:
             return int(begun["threads"])
-        self.write(_BEGUN, _json({"key": self.key, "threads": threads}))
+        self.write(BEGUN, _json({"key": self.key, "threads": threads}))
         return threads
 
     def beat(self, heartbeat: Callable[[], Heartbeat]) -> None:
@@ -275,20 +100,20 @@ class RunFolder:
         if now - self._beat >= _BEAT_SECONDS:
             self._beat = now
             beat = heartbeat()
-            self.write(_HEARTBEAT, _json({"done": beat.done, "where": beat.where}))
+            self.write(HEARTBEAT, _json({"done": beat.done, "where": beat.where}))
 
     def keep_history(self, table: pa.Table) -> None:
         """Writes what was recorded over training."""
 
         def parquet() -> None:
-            with replacing(self.path / _HISTORY, self.guard) as temporary:
+            with replacing(self.path / HISTORY, self.guard) as temporary:
                 pq.write_table(table, temporary)
 
         self.writing(parquet)
 
     def keep_predictions(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Writes arrays by name."""
-        self.write(_PREDICTIONS, save({name: np.ascontiguousarray(a) for name, a in arrays.items()}))
+        self.write(PREDICTIONS, save({name: np.ascontiguousarray(a) for name, a in arrays.items()}))
 
     def finish(
         self, result: Mapping[str, Any], provenance: Mapping[str, Any], packages: Sequence[str] = ()
@@ -300,7 +125,9 @@ class RunFolder:
             provenance: what else is to be known; at least runner, seed and config.
             packages: whose versions belong to the environment.
         """
-        self.write(PROVENANCE, _json(self._environment(packages) | dict(provenance)))
+        self.write(
+            PROVENANCE, _json({"format": FORMAT} | environment(self._started, packages) | dict(provenance))
+        )
         self.write(RESULT, _json(result))
         self._sweep()
 
@@ -314,7 +141,7 @@ class RunFolder:
 
     def put_result_aside(self) -> None:
         """Keeps a damaged result, and the arrays that belong to it, out of the way."""
-        for name in (RESULT, _HISTORY, _PREDICTIONS):
+        for name in (RESULT, HISTORY, PREDICTIONS):
             if os.path.lexists(self.path / name):
                 self.put_aside(self.path / name)
 
@@ -346,9 +173,9 @@ class RunFolder:
 
     def _sweep(self) -> None:
         """Deletes what a run that was killed has left half-written, or had no time to delete."""
-        leftovers = [*self._files(_TEMPORARY), self.path / FAILURE]
+        leftovers = [*self.own_files(TEMPORARY), self.path / FAILURE]
         if self.is_done:
-            leftovers += [*self.checkpoints(), self.path / _HEARTBEAT, self.path / _BEGUN]
+            leftovers += [*self.checkpoints(), self.path / HEARTBEAT, self.path / BEGUN]
         for leftover in leftovers:
             self.writing(partial(leftover.unlink, missing_ok=True))
 
@@ -362,35 +189,17 @@ class RunFolder:
     def _begun(self) -> dict[str, Any] | None:
         """What the run began with; None if it has not, or if that is damaged: then it begins afresh."""
         try:
-            begun = read_json(str(self.path), _BEGUN)
+            begun = read_json(str(self.path), BEGUN)
             return {"key": str(begun["key"]), "threads": int(begun["threads"])}
         except FileNotFoundError:
             return None
         except NewerFormatError:
             raise
         except UNREADABLE as error:
-            _log.warning(f"{self.path / _BEGUN} is damaged ({error}): put aside, and the run begun afresh")
-            for path in [self.path / _BEGUN, *self.checkpoints()]:
+            _log.warning(f"{self.path / BEGUN} is damaged ({error}): put aside, and the run begun afresh")
+            for path in [self.path / BEGUN, *self.checkpoints()]:
                 self.put_aside(path)
             return None
-
-    def _environment(self, packages: Sequence[str]) -> dict[str, Any]:
-        ended = datetime.now(UTC)
-        return {
-            "format": FORMAT,
-            "started": self._started.isoformat(),
-            "ended": ended.isoformat(),
-            "seconds_since_last_start": (ended - self._started).total_seconds(),
-            "platform": platform.platform(),
-            "processor": platform.processor(),
-            "python": sys.version.split()[0],
-            "versions": {name: version(name) for name in ("seedspread", *packages)},
-        }
-
-
-def checkpoint_number(path: Path) -> int:
-    """A checkpoint's place in the order of writing, from its name."""
-    return int(path.name.split("-")[1])
 
 
 def _json(value: Any) -> bytes:

@@ -13,8 +13,9 @@ import pandas as pd
 
 from seedspread.errors import SeedspreadError
 from seedspread.runs.files import NewerFormatError
-from seedspread.runs.folder import Heartbeat, RunFolder, RunFolderError
+from seedspread.runs.folder import RunFolder
 from seedspread.runs.lease import LEASE_SECONDS, Lease, StalenessTracker, claim, newest
+from seedspread.runs.run_files import Heartbeat, RunFolderError
 from seedspread.runs.table import is_collapsed, runs_and_problems
 
 State = Literal["done", "collapsed", "running", "failed", "interrupted", "waiting"]

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from seedspread.config import RunConfig
-from seedspread.runs.folder import Heartbeat
+from seedspread.runs.run_files import Heartbeat
 
 
 @dataclass(frozen=True)

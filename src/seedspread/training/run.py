@@ -11,8 +11,9 @@ from seedspread.data.dataset import Dataset, load
 from seedspread.datasets import dataset_info
 from seedspread.identity import run_key
 from seedspread.presets import ConfigError, to_toml
-from seedspread.runs.folder import RunFolder, RunFolderError
+from seedspread.runs.folder import RunFolder
 from seedspread.runs.request import RunRequest
+from seedspread.runs.run_files import RunFolderError
 from seedspread.stopping import StoppedError, StopRequest, stop_requests
 from seedspread.training.callbacks import Callback
 from seedspread.training.loop import run_to_completion

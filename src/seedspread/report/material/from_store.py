@@ -133,7 +133,10 @@ class _Reading:
         return [self._stored] if self._spec is not None and len(self._spec.values) > 1 else []
 
     def settings(self) -> list[Setting]:
-        states = self._store.states(self._study.keys)
+        states = {
+            key: replace(state, message=_inside(self._store.path, state.message))
+            for key, state in self._store.states(self._study.keys).items()
+        }
         levels: dict[str, list[RecordedCell]] = {}
         for cell in self._study.cells:
             levels.setdefault(_level(cell, self._spec), []).append(cell)

@@ -1,0 +1,209 @@
+"""What lies in a run's folder, under which name, and how it is read.
+
+While a run is under way there are `run.json` (what it began with), `heartbeat.json` (how far it is), its
+checkpoints and its lease; when it is done, `result.json`, `provenance.json`, `config.toml` and what its
+runner keeps beside them: `history.parquet`, `predictions.safetensors`. `result.json` appears last: it is
+there if and only if the run is done.
+"""
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+
+from seedspread.errors import SeedspreadError
+from seedspread.runs.files import (
+    UNREADABLE,
+    RecordError,
+    damage_of_arrays,
+    damage_of_parquet,
+    open_file,
+    read_json,
+)
+from seedspread.runs.record import CONFIG, FAILURE, PROVENANCE, RESULT, Failure
+
+BEGUN, HEARTBEAT = "run.json", "heartbeat.json"
+HISTORY, PREDICTIONS = "history.parquet", "predictions.safetensors"
+_CHECKPOINT = r"checkpoint-[0-9]{6,}-[0-9a-f]{16}"
+_CHECKPOINT_FILE = re.compile(rf"{_CHECKPOINT}\.safetensors")
+_FILES = "config|result|provenance|failure|run|heartbeat|history|predictions|process"
+# All that this program writes into a run's folder while it writes a file, and nothing else.
+TEMPORARY = re.compile(rf"\.({_FILES}|{_CHECKPOINT})-[0-9a-f]{{16}}\.[a-z]+")
+
+
+class RunFolderError(SeedspreadError):
+    """A run's folder cannot be used, or not be written to."""
+
+
+@dataclass(frozen=True)
+class Heartbeat:
+    """How far a run is: a share of its work from 0 to 1, if that can be told, and where in words."""
+
+    done: float | None
+    where: str
+
+
+class RunFiles:
+    """The folder of one run, to read.
+
+    Args:
+        path: where it is.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    # What is there
+
+    def check_place(self) -> None:
+        """Refuses what is no folder: a link would lead out of the store."""
+        if self.path.is_symlink():
+            raise RunFolderError(f"{self.path} is a link; a run's folder must be a folder: remove the link")
+        if self.path.exists() and not self.path.is_dir():
+            raise RunFolderError(f"{self.path} is not a folder, as a run's place must be: move it away")
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the run has its result."""
+        return (self.path / RESULT).exists()
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether a failure is written down."""
+        return (self.path / FAILURE).exists()
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether there is something to resume from."""
+        return (self.path / BEGUN).exists() or bool(self.checkpoints())
+
+    @property
+    def could_be_a_run(self) -> bool:
+        """Whether any file tells that a run was here."""
+        names = (CONFIG, RESULT, BEGUN, FAILURE)
+        return (
+            self.path.is_dir()
+            and not self.path.is_symlink()
+            and (any((self.path / name).exists() for name in names) or any(self.path.glob("lease-*")))
+        )
+
+    def damage(self) -> str:
+        """What is wrong with the arrays of a finished run, as far as a glance can tell; empty if nothing."""
+        return damage_of_arrays(self.path / PREDICTIONS) or damage_of_parquet(self.path / HISTORY)
+
+    def marks(self) -> tuple[list[str], bool]:
+        """What changes whenever the run begins, ends or fails, and whether it may be under way.
+
+        Reads no file.
+        """
+        files = {file.name: file for file in os.scandir(self.path)}
+        marks = [
+            f"{name} {files[name].stat().st_mtime_ns}" for name in (RESULT, FAILURE, BEGUN) if name in files
+        ]
+        return marks, RESULT not in files and any(name.startswith("lease-") for name in files)
+
+    # Reading
+
+    def result(self) -> dict[str, Any]:
+        """The fields of the result."""
+        try:
+            return read_json(str(self.path), RESULT)
+        except FileNotFoundError:
+            raise RecordError(f"{self.path} holds no finished run (no {RESULT})") from None
+        except (OSError, ValueError) as error:
+            raise RecordError(
+                f"{self.path / RESULT} is not a result of this package: {error}; delete it to run again"
+            ) from error
+
+    def finished_at(self) -> int:
+        """When the result appeared, in nanoseconds."""
+        return (self.path / RESULT).stat().st_mtime_ns
+
+    def config_path(self) -> Path:
+        """The file with the run's parameters."""
+        return self.path / CONFIG
+
+    def failure(self) -> Failure | None:
+        """Why the run failed; None if it has not."""
+        if not self.has_failed:
+            return None
+        try:
+            return Failure.read(str(self.path))
+        except RecordError as error:
+            return Failure(str(error))
+        except UNREADABLE:
+            return Failure(f"{self.path / FAILURE} is damaged")
+
+    def heartbeat(self) -> Heartbeat | None:
+        """How far the run is, as it last said."""
+        try:
+            values = read_json(str(self.path), HEARTBEAT)
+            done = values["done"]
+            done = None if done is None else min(max(float(done), 0.0), 1.0)
+            return Heartbeat(done, str(values["where"]))
+        except UNREADABLE:  # none yet, or from before it told how far a run is
+            return None
+
+    def base_key(self) -> str | None:
+        """What the finished run is but for its inputs; None if it has none, or cannot be read."""
+        try:
+            base = read_json(str(self.path), PROVENANCE).get("base_key")
+        except UNREADABLE:
+            return None
+        return base if isinstance(base, str) else None
+
+    def inputs(self) -> dict[str, str]:
+        """The input files of the finished run, with their content's checksums."""
+        try:
+            return dict(read_json(str(self.path), PROVENANCE)["inputs"])
+        except UNREADABLE:
+            return {}
+
+    def seconds(self) -> float | None:
+        """How long the finished run took, since it was last started; None where that is not known."""
+        try:
+            return float(read_json(str(self.path), PROVENANCE)["seconds_since_last_start"])
+        except UNREADABLE:
+            return None
+
+    def history(self, columns: Sequence[str]) -> pa.Table:
+        """What was recorded over training, a row per epoch and layer."""
+        with open_file(self.path / HISTORY) as file:
+            return pq.read_table(file, columns=list(columns))
+
+    def predictions(self, *names: str) -> dict[str, NDArray[Any]]:
+        """Stored arrays by name: logits `(repeats, N, classes)`, labels and ids `(N,)`, a runner's own."""
+        path = self.path / PREDICTIONS
+        try:
+            with open_file(path), safe_open(path, framework="numpy") as file:
+                return {name: file.get_tensor(name) for name in names}
+        except (OSError, SafetensorError) as error:
+            raise RecordError(f"{path} cannot be read ({error}): run it again") from error
+
+    def checkpoints(self) -> list[Path]:
+        """All checkpoints, oldest first: `checkpoint-NUMBER-CHECKSUM.safetensors`."""
+        return sorted(self.own_files(_CHECKPOINT_FILE), key=checkpoint_number)
+
+    def own_files(self, pattern: re.Pattern[str]) -> list[Path]:
+        """The folder's own regular files of a name; links and what lies in folders are left alone."""
+        try:
+            with os.scandir(self.path) as entries:
+                return [
+                    self.path / entry.name
+                    for entry in entries
+                    if pattern.fullmatch(entry.name) and entry.is_file(follow_symlinks=False)
+                ]
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+
+
+def checkpoint_number(path: Path) -> int:
+    """A checkpoint's place in the order of writing, from its name."""
+    return int(path.name.split("-")[1])
