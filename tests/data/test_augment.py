@@ -8,8 +8,7 @@ from scipy import stats
 from seedspread.data import pixels
 from seedspread.data.augment import apply, augment, draws, erasing_rectangle
 from seedspread.data.loader import epoch_order
-
-(
+from seedspread.pipelines import (
     PIPELINES,
     ColorJitter,
     HorizontalFlip,

@@ -16,8 +16,7 @@ from seedspread.benchmarks.timing import interleaved, show, table
 from seedspread.config import DataConfig
 from seedspread.data.dataset import Split, load
 from seedspread.data.loader import Loader
-
-(
+from seedspread.pipelines import (
     PIPELINES,
     ColorJitter,
     HorizontalFlip,
