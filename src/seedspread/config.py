@@ -59,10 +59,7 @@ class DataConfig(FrozenConfig):
 
 Positive = Annotated[float, Field(gt=0)]
 NotNegative = Annotated[float, Field(ge=0)]
-
-
-# More than a machine's memory takes; a slip of the pen, and refused before anything is made.
-_MAX_PARAMETERS = 1_000_000_000
+_MAX_PARAMETERS = 1_000_000_000  # with its optimiser and gradients more than most machines hold
 
 
 class ModelConfig(FrozenConfig):
@@ -93,10 +90,7 @@ class ModelConfig(FrozenConfig):
         if self.dim % self.heads:
             raise ValueError(f"heads {self.heads} does not divide dim {self.dim}")
         if self.parameters > _MAX_PARAMETERS:
-            raise ValueError(
-                f"the model has {self.parameters:,} parameters, at most {_MAX_PARAMETERS:,} are trained: "
-                "make dim, depth or image_size smaller"
-            )
+            raise ValueError(f"{self.parameters:,} parameters; at most {_MAX_PARAMETERS:,} are trained")
         return self
 
     @property
@@ -107,8 +101,7 @@ class ModelConfig(FrozenConfig):
     @property
     def parameters(self) -> int:
         """How many weights the layers have, without biases and norms, which hardly count."""
-        patches = self.channels * self.patch_size**2 * self.dim + self.tokens * self.dim
-        return patches + self.depth * 12 * self.dim**2
+        return self.dim * (self.channels * self.patch_size**2 + self.tokens + self.depth * 12 * self.dim)
 
     @property
     def tokens(self) -> int:

@@ -10,6 +10,7 @@ from importlib.util import find_spec
 _MARKER = {"train": "torch", "tensorboard": "tensorboard", "ray": "ray", "slurm": "submitit"}
 # C0 and C1 controls, which a terminal obeys, and those that turn the direction of text, to disguise a name.
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+_MAX_MESSAGE = 2000
 _SHORT = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxother = 80
 
@@ -25,8 +26,9 @@ class SeedspreadError(Exception):
     exit_code = 1
 
     def __str__(self) -> str:
-        """On one line, and harmless in a terminal: it may quote what stands in a file."""
-        return " ".join(printable(super().__str__()).split("\n"))
+        """On one line, not endless, and harmless in a terminal: it may quote what stands in a file."""
+        message = " ".join(printable(super().__str__()).split("\n"))
+        return message if len(message) <= _MAX_MESSAGE else f"{message[:_MAX_MESSAGE]} ..."
 
 
 class MissingExtraError(SeedspreadError, ImportError):

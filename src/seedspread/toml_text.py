@@ -9,7 +9,7 @@ from typing import Any
 from seedspread.errors import SeedspreadError
 
 # Far more than any config or study of people's making has.
-MAX_BYTES = 2_000_000
+MAX_BYTES = 1_000_000
 _MAX_DEPTH = 32
 _MAX_BITS = 128
 # `a.a.a. ...`: the parser's time grows with the square of a key's parts.
@@ -18,6 +18,10 @@ _LONG_KEY = re.compile(rf"""(?<![\w"'.-])(?:[\w"'-]++[ \t]*+\.[ \t]*+){{{_MAX_DE
 
 class TomlError(SeedspreadError):
     """A .toml file that cannot be read; the message names it and says why."""
+
+
+class TooLargeError(TomlError):
+    """A file with more bytes than are read; the message ends with the limit."""
 
 
 def read_toml(path: str, max_bytes: int = MAX_BYTES) -> dict[str, Any]:
@@ -32,7 +36,7 @@ def read_toml(path: str, max_bytes: int = MAX_BYTES) -> dict[str, Any]:
     except ValueError:  # a null character
         raise TomlError(f"{path}: not the name of a file") from None
     if len(content) > max_bytes:
-        raise TomlError(f"{path} has {os.path.getsize(path):,} bytes; the limit is {max_bytes:,}")
+        raise TooLargeError(f"{path} has {os.path.getsize(path):,} bytes; the limit is {max_bytes:,}")
     try:
         return parse_toml(content.decode(), path)
     except UnicodeDecodeError:

@@ -25,6 +25,14 @@ def test_the_papers_example_of_a_standard_error() -> None:
     assert seeds_for_standard_error(0.9, 0.3) == 9
 
 
+def test_absurd_budgets_are_refused_in_a_line() -> None:
+    with pytest.raises(BudgetError, match="millionth"):
+        seeds_for_standard_error(1.0, 1e-300)
+    for n, n_reference in ((10**8, None), (5, 10**8)):
+        with pytest.raises(BudgetError, match="got 100,000,000"):
+            answer(None, None, 2.0, n, n_reference, 0.8, 0.05, "t5")
+
+
 def test_without_a_difference_power_is_the_level() -> None:
     assert f_power(1.0, (7, 7)) == pytest.approx(0.05)
     assert f_power(1.0, (14, 7), alpha=0.01) == pytest.approx(0.01)

@@ -54,8 +54,7 @@ def plan_table(plan: Plan, states: dict[str, RunState]) -> Table:
         numbers = (str(counts[s]) if counts[s] else "·" for s in shown)
         table.add_row(Text(study), Text(cell), str(counts.total()), *numbers)
     if len(cells) > _CELLS_SHOWN:
-        table.caption = f"... and {len(cells) - _CELLS_SHOWN:,} more cells, which --json lists"
-        table.caption_justify = "left"
+        table.add_row("", f"... and {len(cells) - _CELLS_SHOWN:,} more, which --json lists")
     return table
 
 
@@ -184,7 +183,8 @@ class Progressing:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._progress.stop()
+        if self._console.is_terminal:
+            self._progress.stop()
 
     def tell(self, progress: CampaignProgress) -> None:
         """Something has changed."""

@@ -20,10 +20,11 @@ from seedspread.runners.contract import AmbiguousNameError, Level, Runner, Runne
 from seedspread.runners.program import ProgramRunner
 from seedspread.runs.levels import level_name
 from seedspread.runs.studies import AuditSpec
-from seedspread.toml_text import MAX_BYTES, TomlError, parse_toml, read_toml
+from seedspread.toml_text import MAX_BYTES, TomlError, TooLargeError, parse_toml, read_toml
 
 # Runs that a study may name unless more are asked for.
 MAX_RUNS = 20_000
+_BYTES_PER_RUN = 50
 _INCLUDE_DEPTH = 16
 
 
@@ -151,8 +152,10 @@ class _StudyFiles:
     def _read(self, name: str) -> dict[str, Any]:
         try:
             if name.endswith(".toml"):
-                return read_toml(name, max(MAX_BYTES, 100 * self._max_runs))
+                return read_toml(name, max(MAX_BYTES, _BYTES_PER_RUN * self._max_runs))
             return parse_toml(_shipped(name), name)
+        except TooLargeError as error:
+            raise StudyError(f"{error}, which --max-runs raises") from None
         except TomlError as error:
             raise StudyError(f"{error}; give a study's name or a .toml file") from None
 

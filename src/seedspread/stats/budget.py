@@ -14,6 +14,9 @@ from seedspread.stats.power import (
     seeds_for_standard_error,
 )
 
+# Their values have to fit into memory, 4,000 times over.
+_MAX_SIMULATED = 10_000
+
 
 @dataclass(frozen=True)
 class SeedBudget:
@@ -40,6 +43,9 @@ def seed_budget(
         raise BudgetError(str(error)) from None
     if n_reference is not None and n_reference < 2:
         raise BudgetError(f"a variance needs at least two seeds per arm; got --n-reference {n_reference}")
+    largest = max(n or 0, n_reference or 0)
+    if shape != "normal" and largest > _MAX_SIMULATED:
+        raise BudgetError(f"up to {_MAX_SIMULATED:,} seeds per arm are simulated; got {largest:,}")
     if sd is not None or se is not None:
         return _standard_error(sd, se)
     if ratio is not None and n is not None:

@@ -29,6 +29,8 @@ def seeds_for_standard_error(sd: float, se: float) -> int:
     """The fewest seeds whose mean has a standard error of at most `se`, the spread being `sd`."""
     if not (0 < sd < math.inf and 0 < se < math.inf):
         raise BudgetError(f"sd and se must be positive; got sd={sd:g}, se={se:g}")
+    if sd / se > 1e6:
+        raise BudgetError(f"se {se:g} is less than a millionth of sd {sd:g}: no number of runs reaches it")
     # A standard error that misses the goal by rounding alone meets it.
     return max(1, math.ceil((sd / se) ** 2 * (1 - 1e-12)))
 

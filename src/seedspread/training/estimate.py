@@ -30,15 +30,18 @@ def seconds_per_run(configs: Iterable[RunConfig], threads: int) -> list[float]:
     """
     per_image: dict[tuple[Any, ...], float] = {}
     per_work = 0.0
-    seconds = []
+    per_run: dict[int, float] = {}  # runs of one cell share their config
+    chosen = list(configs)
     with cpu_threads(threads):
-        for config in configs:
+        for config in chosen:
+            if id(config) in per_run:
+                continue
             shape = (config.model, config.training.rule, config.objective.margin_type, config.runtime)
             if shape not in per_image and len(per_image) < _MEASURED_SHAPES:
                 per_image[shape] = _seconds_per_image(config)
                 per_work = per_image[shape] / _work(config)
-            seconds.append(per_image.get(shape, per_work * _work(config)) * _images(config))
-    return seconds
+            per_run[id(config)] = per_image.get(shape, per_work * _work(config)) * _images(config)
+    return [per_run[id(config)] for config in chosen]
 
 
 def _work(config: RunConfig) -> int:
