@@ -41,7 +41,7 @@ _HOME = {
 }
 
 
-_WITHOUT_TORCH = {"RunConfig", "audit", "margin_schedule"}
+_WITHOUT_TORCH = {"ClampMonitor", "RunConfig", "audit", "margin_schedule"}
 
 
 def __getattr__(name: str) -> Any:
