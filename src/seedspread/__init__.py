@@ -49,13 +49,13 @@ _HOME = {
 }
 
 
-_WITHOUT_TORCH = {"RunConfig", "audit", "log", "log_predictions", "margin_schedule", "seed_everything"}
+_NEEDS_TORCH = {"SupConLoss", "ViT", "clamp_activation_rate", "train"}
 
 
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'seedspread' has no attribute {name!r}")
-    if name not in _WITHOUT_TORCH:
+    if name in _NEEDS_TORCH:
         require_extra("train", f"seedspread.{name}")
     return getattr(import_module(_HOME[name]), name)
 

@@ -30,7 +30,7 @@ def test_absurd_budgets_are_refused_in_a_line() -> None:
         seeds_for_standard_error(1.0, 1e-300)
     for n, n_reference in ((10**8, None), (5, 10**8)):
         with pytest.raises(BudgetError, match="got 100,000,000"):
-            answer(None, None, 2.0, n, n_reference, 0.8, 0.05, "t5")
+            seed_budget(None, None, 2.0, n, n_reference, 0.8, 0.05, "t5")
 
 
 def test_without_a_difference_power_is_the_level() -> None:

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from seedspread.atomic import replacing
-from seedspread.errors import printable
+from seedspread.errors import SeedspreadError, printable
 from seedspread.render.chart import Axis, Chart, Mark, Panel
 
 _MARKERS = "osD^vP"
@@ -39,6 +39,21 @@ _STYLE: Any = {
     "axes.spines.top": False,
     "axes.spines.right": False,
 }
+
+
+class PlotError(SeedspreadError):
+    """A picture cannot be drawn or written as requested."""
+
+
+def write_picture(chart: Chart, path: Path) -> None:
+    """Writes one picture where a user asked for it; its format follows from the file's name."""
+    if path.suffix[1:].lower() not in FORMATS:
+        raise PlotError(f"{path} must end in {', '.join(f'.{form}' for form in FORMATS)}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        save_chart(chart, path)
+    except OSError as error:
+        raise PlotError(f"{path} cannot be written: {error.strerror or error}") from None
 
 
 def write_chart(chart: Chart, folder: Path) -> list[Path]:
@@ -69,6 +84,7 @@ def static_svg(chart: Chart) -> str:
     return element.replace("#000000", "currentColor").replace("<svg ", '<svg fill="currentColor" ', 1)
 
 
+@mpl.rc_context(_STYLE)
 def draw(chart: Chart, width: float | None = None) -> Figure:
     """The figure: its panels, one legend for all, and where the numbers come from; `width` in inches."""
     across = min(len(chart.panels), 2)

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from seedspread.errors import SeedspreadError
 from seedspread.render.chart import COLOURS, GREY, SYMBOLS, Axis, Chart, Mark, Panel, floats, log_ticks
-from seedspread.render.with_matplotlib import FORMATS, save_chart
+from seedspread.render.with_matplotlib import PlotError, write_picture
 from seedspread.stats.audited import AuditResult
 from seedspread.stats.result import Comparison, Interval, Strip
 from seedspread.stats.verdict import between, number, p_value
@@ -21,10 +20,6 @@ _SEED_UNIT = ("seed_jackknife", "seed_bootstrap", "pitman_morgan")
 _SHOWN = (*_SEED_UNIT, "f", "bonett", "bootstrap", "bootstrap_bca")
 _WIDEST = 1e4  # ratios beyond this are drawn at the edge
 _MOST = 12
-
-
-class PlotError(SeedspreadError):
-    """A picture cannot be drawn or written as requested."""
 
 
 @dataclass(frozen=True)
@@ -38,17 +33,11 @@ class Dots:
 
 def draw_audit(audit: AuditResult, path: Path) -> None:
     """Writes the picture; its format follows from the file's name."""
-    if path.suffix[1:].lower() not in FORMATS:
-        raise PlotError(f"{path} must end in {', '.join(f'.{form}' for form in FORMATS)}")
     if len(audit.comparisons) > _MOST:
         raise PlotError(
             f"a picture of {len(audit.comparisons)} comparisons is not legible; take at most {_MOST}"
         )
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        save_chart(audit_chart(audit), path)
-    except OSError as error:
-        raise PlotError(f"{path} cannot be written: {error.strerror or error}") from None
+    write_picture(audit_chart(audit), path)
 
 
 def audit_chart(audit: AuditResult) -> Chart:
