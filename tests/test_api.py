@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 import seedspread.api
 from seedspread.api import run_study
 from seedspread.campaign.local import LocalExecutor
-from seedspread.campaign.study import Study
+from seedspread.campaign.study import StudySpec
 from seedspread.cli import app
 from seedspread.errors import SeedspreadError
 from tests.campaign.tiny import tiny_study
@@ -39,7 +39,7 @@ def test_the_quickstart_trains_audits_writes_a_report_and_says_what_it_can_show(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tiny = tiny_study(tmp_path, seeds=3)
-    monkeypatch.setattr(Study, "from_file", lambda _: tiny)
+    monkeypatch.setattr(StudySpec, "from_file", lambda _: tiny)
     command = ["quickstart", "--store", str(tmp_path / "store"), "--workers", "2"]
     done = CliRunner().invoke(app, command)
     assert done.exit_code == 0, done.output
@@ -55,7 +55,7 @@ def test_the_quickstart_trains_audits_writes_a_report_and_says_what_it_can_show(
 
 
 def test_its_study_has_ten_seeds_or_more_in_one_mode_on_the_embedded_sample() -> None:
-    study = Study.from_file("quickstart")
+    study = StudySpec.from_file("quickstart")
     assert {c.parameters.data.name for c in study.cells} == {"fashion-mnist-sample"}
     assert {c.parameters.objective.stability for c in study.cells} == {"detach"}
     assert len(study.seeds) >= 10

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from seedspread.campaign.plan import Plan
-from seedspread.campaign.study import Study, study_names
+from seedspread.campaign.study import StudySpec, study_names
 from seedspread.config import ModelConfig, ObjectiveConfig, RandomCrop, RunConfig
 from seedspread.identity import former_key, run_key
 from seedspread.presets import check, read_config
@@ -53,7 +53,7 @@ SETTINGS: list[tuple[list[str], str]] = [
 
 @pytest.mark.parametrize("name", STUDIES)
 def test_the_keys_of_every_study_are_the_same(name: str, tmp_path: Path) -> None:
-    plan = Plan.make(Study.from_file(name), tmp_path, tmp_path / "no data")
+    plan = Plan.make(StudySpec.from_file(name), tmp_path, tmp_path / "no data")
     keys = " ".join(run.key for run in plan.runs)
     assert hashlib.sha256(keys.encode()).hexdigest()[:16] == STUDIES[name]
 

@@ -26,8 +26,8 @@ def predictions(draw: st.DrawFn) -> tuple[Any, Any]:
 
 
 @given(predictions())
-def test_they_are_scikit_learns(found: tuple[Any, Any]) -> None:
-    logits, labels = found
+def test_they_are_scikit_learns(batch: tuple[Any, Any]) -> None:
+    logits, labels = batch
     shares, classes = softmax(logits.astype(float), axis=1), np.arange(CLASSES)
     values, _ = scores(logits, labels)
     assert values["accuracy"] == accuracy_score(labels, logits.argmax(1))
@@ -38,9 +38,9 @@ def test_they_are_scikit_learns(found: tuple[Any, Any]) -> None:
 
 
 @given(predictions())
-def test_the_calibration_error_is_the_one_of_its_definition(found: tuple[Any, Any]) -> None:
+def test_the_calibration_error_is_the_one_of_its_definition(batch: tuple[Any, Any]) -> None:
     """Fifteen bins (0, 1/15], (1/15, 2/15] ...: the gap between confidence and accuracy, weighted by size."""
-    logits, labels = found
+    logits, labels = batch
     shares = softmax(logits.astype(float), axis=1)
     confidence, right = shares.max(axis=1), shares.argmax(axis=1) == labels
     error = 0.0
@@ -131,5 +131,5 @@ def test_the_failed_runs_of_a_loss_are_its_high_ones() -> None:
     rng = np.random.default_rng(0)
     losses = np.concatenate([rng.normal(0.5, 0.01, 9), rng.normal(2.3, 0.01, 3), rng.normal(0.5, 0.01, 12)])
     frame = pd.DataFrame({"loss": losses, "arm": ["a"] * 12 + ["b"] * 12, "seed": [*range(12)] * 2})
-    (found,) = audit(frame, "loss", "arm", "b").comparisons
-    assert [(arm.group, arm.failed) for arm in found.collapse.arms] == [("a", 3), ("b", 0)]
+    (comparison,) = audit(frame, "loss", "arm", "b").comparisons
+    assert [(arm.group, arm.failed) for arm in comparison.collapse.arms] == [("a", 3), ("b", 0)]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from seedspread.campaign.study import Study, StudyError
+from seedspread.campaign.study import StudyError, StudySpec
 from seedspread.config import DataConfig, RuntimeConfig
 from seedspread.identity import canonical, run_key
 from seedspread.presets import read_config, to_toml
@@ -51,13 +51,13 @@ def test_a_study_may_and_calls_its_factor_by_the_name_of_today(tmp_path: Path) -
     path = tmp_path / "study.toml"
     text = 'title = "x"\npreset = "quickstart"\nseeds = [1]\n[factors]\nslice_images = [32, 64]\n'
     path.write_text(text)
-    assert [cell.levels for cell in Study.from_file(path).cells] == [
+    assert [cell.levels for cell in StudySpec.from_file(path).cells] == [
         (("micro_batch_size", 32),),
         (("micro_batch_size", 64),),
     ]
     path.write_text(text + "[settings]\nmicro_batch_size = 16\n")
     with pytest.raises(StudyError, match="micro_batch_size is given twice"):
-        Study.from_file(path)
+        StudySpec.from_file(path)
 
 
 def test_the_description_that_is_hashed_keeps_its_words() -> None:

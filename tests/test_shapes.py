@@ -9,7 +9,7 @@ import torch
 from PIL import Image, ImageEnhance
 
 from seedspread.campaign.plan import Plan
-from seedspread.campaign.study import Study, StudyError
+from seedspread.campaign.study import StudyError, StudySpec
 from seedspread.config import DataConfig, ModelConfig, RunConfig
 from seedspread.data import pixels
 from seedspread.data.dataset import load
@@ -67,7 +67,7 @@ def test_both_forms_are_reported_beside_each_other(tmp_path: Path) -> None:
             '[factors]\nmargin_type = ["clamp", "subtract"]\n'
             '[audit]\ngroup = "margin_type"\nreference = "subtract"\n'
         )
-        plan = Plan.make(Study.from_file(path), tmp_path / "store")
+        plan = Plan.make(StudySpec.from_file(path), tmp_path / "store")
         for run in plan.runs:
             train(seeded(run.parameters, run.seed), plan.store.folder(run.key))
         for recorded in plan.recorded():
@@ -90,7 +90,7 @@ def test_a_model_for_other_images_is_refused_in_one_line(tmp_path: Path) -> None
         'title = "x"\npreset = "quickstart"\nseeds = [1]\n[factors]\nname = ["fashion-mnist-28"]\n'
     )
     with pytest.raises(StudyError, match=words):
-        Study.from_file(path)
+        StudySpec.from_file(path)
     DATASETS["fashion-mnist-28"].check_shape(read_config("mini/fashion-mnist-28").model.image_shape)
 
 

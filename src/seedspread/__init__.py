@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from seedspread.diagnostics import ClampMonitor, clamp_activation_rate
     from seedspread.model import ViT
     from seedspread.objective import SupConLoss, margin_schedule
+    from seedspread.recording import log, log_predictions
+    from seedspread.seeding import seed_everything
     from seedspread.stats.audit import audit
     from seedspread.training.run import train
 
@@ -25,7 +27,10 @@ __all__ = [
     "ViT",
     "audit",
     "clamp_activation_rate",
+    "log",
+    "log_predictions",
     "margin_schedule",
+    "seed_everything",
     "train",
 ]
 
@@ -36,12 +41,15 @@ _HOME = {
     "ViT": "seedspread.model",
     "audit": "seedspread.stats.audit",
     "clamp_activation_rate": "seedspread.diagnostics",
+    "log": "seedspread.recording",
+    "log_predictions": "seedspread.recording",
     "margin_schedule": "seedspread.objective",
+    "seed_everything": "seedspread.seeding",
     "train": "seedspread.training.run",
 }
 
 
-_WITHOUT_TORCH = {"RunConfig", "audit", "margin_schedule"}
+_WITHOUT_TORCH = {"RunConfig", "audit", "log", "log_predictions", "margin_schedule", "seed_everything"}
 
 
 def __getattr__(name: str) -> Any:

@@ -13,7 +13,7 @@ from seedspread.campaign.executor import CampaignProgress, Executor, ProgressCal
 from seedspread.campaign.local import LocalExecutor
 from seedspread.campaign.loop import CampaignStoppedError, run_campaign
 from seedspread.campaign.plan import Plan
-from seedspread.campaign.study import Study
+from seedspread.campaign.study import MAX_RUNS, StudySpec
 from seedspread.errors import SeedspreadError
 from seedspread.report.material.from_store import from_store
 from seedspread.report.material.settings import ReportData
@@ -44,8 +44,9 @@ class StudyRuns:
         spec = self.plan.study.audit
         if spec is None:
             raise SeedspreadError(f"{self.plan.study.name} names no comparison; give it an [audit]")
-        wanted = value or spec.value
-        return audit(self.table(wanted), wanted, spec.group, spec.reference, spec.block or None, by=spec.by)
+        wanted = value or spec.values[0]
+        blocks = spec.blocks or None
+        return audit(self.table(wanted), wanted, spec.group, spec.reference, blocks, by=spec.strata)
 
     def report(self, page: "Path | str", value: str | None = None) -> Path:
         """Writes the page."""
@@ -54,7 +55,7 @@ class StudyRuns:
 
 
 def run_study(
-    study: "Study | Path | str",
+    study: "StudySpec | Path | str",
     store: "Path | str",
     executor: Executor | None = None,
     on_progress: ProgressCallback = lambda _: None,
@@ -64,6 +65,7 @@ def run_study(
     retry_failed: bool = False,
     lease_seconds: float = LEASE_SECONDS,
     force: bool = False,
+    max_runs: int = MAX_RUNS,
 ) -> StudyRuns:
     """Runs what a study is missing; raises if a run fails, when all that can be run has been.
 
@@ -77,8 +79,10 @@ def run_study(
         retry_failed: try again what has failed before.
         lease_seconds: after how long a silent lease may be taken over.
         force: run with another number of threads than the study was begun with.
+        max_runs: refuse a study that names more.
     """
-    plan = Plan.make(study if isinstance(study, Study) else Study.from_file(study), store, data_dir)
+    read = study if isinstance(study, StudySpec) else StudySpec.from_file(study, max_runs)
+    plan = Plan.make(read, store, data_dir)
     progress = run_campaign(
         plan,
         executor or LocalExecutor(),
@@ -130,7 +134,7 @@ def store_material(
         data_dir: the data folder, for studies on partial data.
         tell: hears what is being done.
     """
-    found = [*plans, *(Plan.make(Study.from_file(name), Store(store), data_dir) for name in studies)]
+    found = [*plans, *(Plan.make(StudySpec.from_file(name), Store(store), data_dir) for name in studies)]
     recorded = [study for plan in found for study in plan.recorded()]
     return from_store(Path(store), recorded, value, tell)
 

@@ -110,14 +110,14 @@ class DataConfig(FrozenConfig):
     name: str = DEFAULT.name
     labels: Literal["fine", "coarse"] = "fine"
     allow_partial: bool = False
-    limit_per_class: int | None = Field(default=None, ge=2)
-    test_limit_per_class: int | None = Field(default=None, ge=1)
+    limit_per_class: int | None = Field(default=None, ge=2, le=1_000_000)
+    test_limit_per_class: int | None = Field(default=None, ge=1, le=1_000_000)
     validation_fraction: float = Field(
         default=0.1, gt=0, lt=1, validation_alias=AliasChoices("validation_fraction", "validation_share")
     )
     split_seed: int = Field(default=0, ge=0, lt=2**63)
     order: Literal["shuffled", "balanced"] = "shuffled"
-    augment: str | tuple[Step, ...] | None = None
+    augment: str | Annotated[tuple[Step, ...], Field(max_length=100)] | None = None
 
     @field_validator("name")
     @classmethod
@@ -143,6 +143,10 @@ Positive = Annotated[float, Field(gt=0)]
 NotNegative = Annotated[float, Field(ge=0)]
 
 
+# More than a machine's memory takes; a slip of the pen, and refused before anything is made.
+_MAX_PARAMETERS = 1_000_000_000
+
+
 class ModelConfig(FrozenConfig):
     """The Vision Transformer, and the shape of the images that it sees.
 
@@ -155,12 +159,12 @@ class ModelConfig(FrozenConfig):
         heads: attention heads.
     """
 
-    image_size: int = Field(default=DEFAULT.image_size, ge=1)
-    channels: int = Field(default=DEFAULT.channels, ge=1)
-    patch_size: int = Field(default=4, ge=1)
-    dim: int = Field(default=128, ge=1)
-    depth: int = Field(default=8, ge=1)
-    heads: int = Field(default=4, ge=1)
+    image_size: int = Field(default=DEFAULT.image_size, ge=1, le=4096)
+    channels: int = Field(default=DEFAULT.channels, ge=1, le=1024)
+    patch_size: int = Field(default=4, ge=1, le=4096)
+    dim: int = Field(default=128, ge=1, le=16_384)
+    depth: int = Field(default=8, ge=1, le=1000)
+    heads: int = Field(default=4, ge=1, le=1024)
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -170,12 +174,23 @@ class ModelConfig(FrozenConfig):
             )
         if self.dim % self.heads:
             raise ValueError(f"heads {self.heads} does not divide dim {self.dim}")
+        if self.parameters > _MAX_PARAMETERS:
+            raise ValueError(
+                f"the model has {self.parameters:,} parameters, at most {_MAX_PARAMETERS:,} are trained: "
+                "make dim, depth or image_size smaller"
+            )
         return self
 
     @property
     def image_shape(self) -> tuple[int, int, int]:
         """`(C, H, W)`."""
         return self.channels, self.image_size, self.image_size
+
+    @property
+    def parameters(self) -> int:
+        """How many weights the layers have, without biases and norms, which hardly count."""
+        patches = self.channels * self.patch_size**2 * self.dim + self.tokens * self.dim
+        return patches + self.depth * 12 * self.dim**2
 
     @property
     def tokens(self) -> int:
@@ -234,8 +249,8 @@ class TrainingConfig(FrozenConfig):
     """
 
     rule: Literal["layer_local", "end_to_end", "cross_entropy"] = "layer_local"
-    epochs: int = Field(default=600, ge=1)
-    batch_size: int = Field(default=512, ge=2)
+    epochs: int = Field(default=600, ge=1, le=1_000_000)
+    batch_size: int = Field(default=512, ge=2, le=1_000_000)
     learning_rate: Positive = 4e-3
     betas: tuple[Beta, Beta] = (0.9, 0.999)
     weight_decay: NotNegative = 1e-4
@@ -261,12 +276,12 @@ class ProbeConfig(FrozenConfig):
         layers: probe the `last` layer's features, or those of `all` layers, each by itself.
     """
 
-    epochs: int = Field(default=50, ge=1)
-    batch_size: int = Field(default=512, ge=1)
+    epochs: int = Field(default=50, ge=1, le=1_000_000)
+    batch_size: int = Field(default=512, ge=1, le=1_000_000)
     learning_rate: Positive = 5e-4
     weight_decay: NotNegative = 0.01
     features: Literal["augmented", "cached"] = "augmented"
-    repeats: int = Field(default=1, ge=1)
+    repeats: int = Field(default=1, ge=1, le=1000)
     layers: Literal["last", "all"] = "last"
 
 
@@ -320,7 +335,7 @@ class RuntimeConfig(FrozenConfig):
     precision: Literal["fp32", "bf16"] = "fp32"
     implementation: Literal["fast", "plain"] = "fast"
     micro_batch_size: int = Field(
-        default=128, ge=2, validation_alias=AliasChoices("micro_batch_size", "slice_images")
+        default=128, ge=2, le=1_000_000, validation_alias=AliasChoices("micro_batch_size", "slice_images")
     )
     activation_checkpointing: bool = Field(
         default=False, validation_alias=AliasChoices("activation_checkpointing", "recompute")

@@ -1,6 +1,7 @@
 """Errors that are for people: one line that says what was wrong and what to do."""
 
 import re
+import reprlib
 from collections.abc import Iterable
 from difflib import get_close_matches
 from importlib.util import find_spec
@@ -9,6 +10,8 @@ from importlib.util import find_spec
 _MARKER = {"train": "torch", "tensorboard": "tensorboard", "ray": "ray", "slurm": "submitit"}
 # C0 and C1 controls, which a terminal obeys, and those that turn the direction of text, to disguise a name.
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = 80
 
 
 def printable(text: str) -> str:
@@ -32,6 +35,11 @@ class MissingExtraError(SeedspreadError, ImportError):
 
 class DataError(SeedspreadError):
     """A dataset is not there, not whole, or not what it should be."""
+
+
+def short(value: object) -> str:
+    """A value for a message, cut where it is long."""
+    return _SHORT.repr(value)
 
 
 def require_extra(extra: str, what: str) -> None:

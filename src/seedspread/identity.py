@@ -5,6 +5,8 @@ enters it only where it differs from its default, and one that was renamed keeps
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from seedspread.config import FrozenConfig, RunConfig
@@ -62,6 +64,23 @@ def former_key(config: RunConfig, fingerprint: str | None = None) -> str | None:
 
 def canonical(config: RunConfig, fingerprint: str | None = None) -> dict[str, Any]:
     """The config without what provably cannot matter, with what it leaves to defaults spelt out."""
+    seeds = {name: config.seeds.stream(name) for name in ("init", "order", "augment", "probe")}
+    cell = _Cell(config.model_dump_json(exclude={"seeds"}, serialize_as_any=True), config)
+    return _canonical_cell(cell, fingerprint) | {"seeds": seeds}
+
+
+@dataclass(frozen=True)
+class _Cell:
+    """All of a config but its seeds; compared as text, since 0.0 equals -0.0 and is another run."""
+
+    text: str
+    config: RunConfig = field(compare=False)
+
+
+@lru_cache(maxsize=1024)
+def _canonical_cell(cell: _Cell, fingerprint: str | None) -> dict[str, Any]:
+    """The canonical description of a cell's runs, which a plan needs for each of its seeds."""
+    config = cell.config
     return {
         "numerics": NUMERICS_VERSION,
         "data": _data(config, fingerprint),
@@ -69,7 +88,6 @@ def canonical(config: RunConfig, fingerprint: str | None = None) -> dict[str, An
         "objective": _objective(config),
         "training": _training(config),
         "probe": described("probe", config.probe),
-        "seeds": {name: config.seeds.stream(name) for name in ("init", "order", "augment", "probe")},
         "precision": config.runtime.precision,
     } | _implementation(config)
 
@@ -83,10 +101,11 @@ def described(part: str, config: FrozenConfig, without: Iterable[str] = ()) -> d
         without: words that cannot matter here.
     """
     words, renamed, dropped = _WORDS[part].split(), _RENAMED.get(part, {}), set(without)
+    fields = type(config).model_fields
     out = {}
     for name, value in config.model_dump(mode="json").items():
         word = renamed.get(name, name)
-        is_default = getattr(config, name) == type(config).model_fields[name].default
+        is_default = getattr(config, name) == fields[name].default
         if word not in dropped and (word in words or not is_default):
             out[word] = value
     return out

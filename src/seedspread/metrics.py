@@ -15,9 +15,10 @@ from scipy.special import log_softmax, softmax, xlogy
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.integer[Any]]
-Unit = Literal["share", "per cent", "nats", "none"]
+# "share" from 0 to 1, "per cent", "none", or any unit by its sign, such as "nats" or "ms".
+Unit = str
 
-_UNIT_SUFFIXES: dict[Unit, str] = {"share": "", "per cent": " (%)", "nats": " (nats)", "none": ""}
+_UNIT_SUFFIXES: dict[Unit, str] = {"share": "", "per cent": " (%)", "none": ""}
 # Words by which shares of a test set, and what is better when lower, usually go in other people's tables.
 _SHARES = {"acc", "accuracy", "top1", "top5", "auc", "auroc", "f1", "precision", "recall", "iou", "share"}
 _LOWER = set(
@@ -34,7 +35,7 @@ class Metric:
     Attributes:
         name: the column of a table, the key in a record.
         title: for people; the name if it is empty.
-        unit: `share` from 0 to 1, `per cent`, `nats`, or `none`.
+        unit: `share` from 0 to 1, `per cent`, `none`, or a sign such as `nats`.
         better: which direction is better.
         chance: what a run that learnt nothing scores, where that is known.
     """
@@ -49,12 +50,12 @@ class Metric:
     def label(self) -> str:
         """For an axis or a heading: `test accuracy (%)`."""
         title = self.title or self.name
-        return title if "%" in title else f"{title}{_UNIT_SUFFIXES[self.unit]}"
+        return title if "%" in title else f"{title}{_UNIT_SUFFIXES.get(self.unit, f' ({self.unit})')}"
 
     @property
     def unit_suffix(self) -> str:
         """The unit after a heading: ` (%)`, or nothing."""
-        return _UNIT_SUFFIXES[self.unit]
+        return _UNIT_SUFFIXES.get(self.unit, f" ({self.unit})")
 
     @property
     def variance_label(self) -> str:
@@ -66,7 +67,7 @@ class Metric:
     @property
     def full_scale(self) -> float | None:
         """What the number one is in this unit: 100 in per cent, 1 in shares; None where it means nothing."""
-        return {"share": 1.0, "per cent": 100.0, "nats": None, "none": None}[self.unit]
+        return {"share": 1.0, "per cent": 100.0}.get(self.unit)
 
     @property
     def for_display(self) -> "tuple[Metric, float]":

@@ -109,15 +109,7 @@ class ViT(nn.Module):
     @classmethod
     def from_config(cls, config: ModelConfig, num_classes: int = 10) -> "ViT":
         """The model that a config describes."""
-        return cls(
-            config.image_size,
-            config.patch_size,
-            config.channels,
-            config.dim,
-            config.depth,
-            config.heads,
-            num_classes,
-        )
+        return cls(**config.model_dump(), num_classes=num_classes)
 
     def features(self, images: Tensor, *, stop_gradient: bool = True) -> list[Tensor]:
         """The representation of every layer, each `(B, d)`, not normalised.

@@ -62,7 +62,5 @@ def stop_requests() -> Iterator[StopRequest]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-    if (
-        request.number is not None
-    ):  # it came when the run had nothing left to stop: whoever is outside hears of it
+    if request.number is not None:  # it came when nothing was left to stop: whoever is outside hears of it
         os.kill(os.getpid(), request.number)

@@ -10,7 +10,7 @@ from typing import Any
 
 import tomli_w
 
-from seedspread.campaign.study import Study, StudyCell
+from seedspread.campaign.study import StudyCell, StudySpec
 from seedspread.runners.contract import Level, RunnerError
 from seedspread.runs.files import FORMAT
 from seedspread.runs.folder import Heartbeat, RunFolder
@@ -131,9 +131,11 @@ class Dice:
         return value
 
 
-def dice_study(seeds: int = 8, fail: int | None = None, seconds_each: float = 0.0, company: int = 3) -> Study:
+def dice_study(
+    seeds: int = 8, fail: int | None = None, seconds_each: float = 0.0, company: int = 3
+) -> StudySpec:
     """Six sides against twenty."""
     runner = Dice(fail=fail, seconds_each=seconds_each, company=company)
     cells = tuple(StudyCell((("sides", s),), runner.parameters(None, {"sides": s})) for s in (6, 20))
     spec = AuditSpec(group="sides", reference="6", value="score")
-    return Study("dice", "Do more sides spread more?", runner, cells, tuple(range(1, seeds + 1)), spec)
+    return StudySpec("dice", "Do more sides spread more?", runner, cells, tuple(range(1, seeds + 1)), spec)

@@ -16,12 +16,12 @@ from ray.cluster_utils import Cluster
 from seedspread.campaign.loop import run_campaign
 from seedspread.campaign.plan import Plan
 from seedspread.campaign.ray_engine import RayExecutor
-from seedspread.campaign.study import Study
+from seedspread.campaign.study import StudySpec
 
 
 def main() -> None:
     """Runs the campaign and prints its report."""
-    study, store = Study.from_file(sys.argv[1]), Path(sys.argv[2])
+    study, store = StudySpec.from_file(sys.argv[1]), Path(sys.argv[2])
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
     node = cluster.add_node(num_cpus=1)
     ray.init(address=cluster.address, log_to_driver=False, configure_logging=False)

@@ -100,10 +100,10 @@ def test_a_worker_that_slept_past_its_lease_writes_nothing_more(tmp_path: Path) 
     code = f"""
 import dataclasses, json
 from seedspread.campaign.plan import Plan
-from seedspread.campaign.study import Study
+from seedspread.campaign.study import StudySpec
 from seedspread.campaign.worker import attempt
 from tests.campaign.tiny import items
-plan = Plan.make(Study.from_file({str(tmp_path / "study.toml")!r}), {str(store.path)!r})
+plan = Plan.make(StudySpec.from_file({str(tmp_path / "study.toml")!r}), {str(store.path)!r})
 print(json.dumps(dataclasses.asdict(attempt(items(plan, lease_seconds=1.0)[0]))))
 """
     sleeper = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, cwd=ROOT)

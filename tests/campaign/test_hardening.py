@@ -18,7 +18,7 @@ from seedspread.api import StudyRuns, write_report
 from seedspread.campaign.local import LocalExecutor, _next_attempt
 from seedspread.campaign.loop import run_campaign
 from seedspread.campaign.plan import Plan
-from seedspread.campaign.study import CampaignSpec
+from seedspread.campaign.study_file import CampaignSpec
 from seedspread.errors import SeedspreadError
 from seedspread.runs.checkpoints import write_checkpoint
 from seedspread.runs.lease import Holder, StalenessTracker, newest

@@ -13,7 +13,7 @@ import pytest
 from seedspread.campaign.local import LocalExecutor
 from seedspread.campaign.loop import run_campaign
 from seedspread.campaign.plan import Plan
-from seedspread.campaign.study import Study
+from seedspread.campaign.study import StudySpec
 from seedspread.runs.store import Store
 from tests.campaign.tiny import results, study_file, tiny_study, undisturbed
 
@@ -46,7 +46,7 @@ def test_one_failure_never_stops_the_others(tmp_path: Path) -> None:
     levels = '"training.learning_rate" = [4e-3, 1e30]'
     text = path.read_text().replace('margin_type = ["clamp", "subtract"]', levels)
     path.write_text(text.split("[audit]")[0])
-    plan = Plan.make(Study.from_file(path), tmp_path / "store")
+    plan = Plan.make(StudySpec.from_file(path), tmp_path / "store")
     report = run_campaign(plan, LocalExecutor(workers=2))
     assert len(report.done) == 1
     assert len(report.failed) == 1

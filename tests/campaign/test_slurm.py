@@ -27,8 +27,8 @@ from pathlib import Path
 from seedspread.campaign.loop import run_campaign
 from seedspread.campaign.plan import Plan
 from seedspread.campaign.slurm_engine import SlurmExecutor
-from seedspread.campaign.study import Study
-plan = Plan.make(Study.from_file(sys.argv[1]), Path(sys.argv[2]))
+from seedspread.campaign.study import StudySpec
+plan = Plan.make(StudySpec.from_file(sys.argv[1]), Path(sys.argv[2]))
 options = json.loads(sys.argv[3])
 lease = {name: options.pop(name) for name in ("lease_seconds",) if name in options}
 report = run_campaign(plan, SlurmExecutor(**options), **lease)

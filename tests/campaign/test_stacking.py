@@ -13,7 +13,7 @@ import pytest
 from seedspread.campaign.local import LocalExecutor
 from seedspread.campaign.loop import run_campaign, work_items
 from seedspread.campaign.plan import Plan
-from seedspread.campaign.study import Study, StudyError
+from seedspread.campaign.study import StudyError, StudySpec
 from seedspread.campaign.worker import WorkItem, attempt_group
 from seedspread.presets import read_config
 from seedspread.runs.lease import Lease, StalenessTracker
@@ -78,7 +78,7 @@ def test_runs_of_different_shapes_are_counted_apart(tmp_path: Path) -> None:
     path = study_file(tmp_path, seeds=3)
     path.write_text(path.read_text().replace('margin_type = ["clamp", "subtract"]', "dim = [16, 32]")
                     .split("[audit]")[0])  # fmt: skip
-    plan = Plan.make(Study.from_file(path), tmp_path / "store")
+    plan = Plan.make(StudySpec.from_file(path), tmp_path / "store")
     items = work_items(plan, list(plan.distinct.values()), {plan.study.name: 1}, 1, 60)
     assert {item.group_size for item in items} == {3}
     assert len({item.group for item in items}) == 2
@@ -129,7 +129,7 @@ def test_a_stop_leaves_every_run_of_a_stack_resumable(tmp_path: Path, alone: dic
     begun = [folder for folder in store.iterdir() if any(folder.glob("checkpoint-*"))]
     assert len(begun) == 6
     report = run_campaign(
-        Plan.make(Study.from_file(tmp_path / "study.toml"), store), LocalExecutor(workers=1)
+        Plan.make(StudySpec.from_file(tmp_path / "study.toml"), store), LocalExecutor(workers=1)
     )
     assert not report.failed
     assert results(store) == alone

@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from seedspread.campaign.plan import Plan
-from seedspread.campaign.study import Study, StudyError, study_names
+from seedspread.campaign.study import StudyError, StudySpec, study_names
 from seedspread.cli import app
 from seedspread.identity import former_key
 from seedspread.runners.cff import seeded
@@ -23,14 +23,14 @@ margin_type = ["clamp", "subtract"]
 
 
 def plan(name: str, tmp_path: Path) -> Plan:
-    return Plan.make(Study.from_file(name), Store(tmp_path / "store"), tmp_path / "nodata")
+    return Plan.make(StudySpec.from_file(name), Store(tmp_path / "store"), tmp_path / "nodata")
 
 
 def refused(tmp_path: Path, text: str) -> str:
     path = tmp_path / "s.toml"
     path.write_text(text)
     with pytest.raises(StudyError) as caught:
-        Study.from_file(path)
+        StudySpec.from_file(path)
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
@@ -69,10 +69,10 @@ def test_all_of_the_paper_is_119_named_and_102_distinct_runs(tmp_path: Path) -> 
 
 
 def test_a_paper_run_is_what_the_paper_says(tmp_path: Path) -> None:
-    low = Study.from_file("paper/dose-response")
+    low = StudySpec.from_file("paper/dose-response")
     assert {c.parameters.objective.margin_first for c in low.cells} == {0.2}
     assert low.seeds == tuple(range(1, 8))
-    svhn = Study.from_file("paper/svhn-difficulty")
+    svhn = StudySpec.from_file("paper/svhn-difficulty")
     assert {c.parameters.objective.stability for c in svhn.cells} == {"direct"}
 
 
@@ -126,14 +126,14 @@ def test_a_cell_that_is_listed_twice_is_refused(tmp_path: Path) -> None:
 
 def test_unknown_studies_are_refused_with_the_nearest_name() -> None:
     with pytest.raises(StudyError, match="did you mean 'paper/cifar100'"):
-        Study.from_file("paper/cifar1000")
+        StudySpec.from_file("paper/cifar1000")
 
 
 def test_a_study_that_includes_itself_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "s.toml"
     path.write_text(f'title = "t"\ninclude = ["{path}"]')
     with pytest.raises(StudyError, match="includes itself"):
-        Study.from_file(path)
+        StudySpec.from_file(path)
 
 
 def test_runs_are_planned_in_the_order_of_the_study(tmp_path: Path) -> None:
@@ -143,7 +143,7 @@ def test_runs_are_planned_in_the_order_of_the_study(tmp_path: Path) -> None:
 
 def test_plain_runs_of_an_earlier_version_are_counted_and_not_continued(tmp_path: Path) -> None:
     path = study_file(tmp_path, seeds=2, runtime__implementation="plain")
-    made = Plan.make(Study.from_file(path), tmp_path / "store")
+    made = Plan.make(StudySpec.from_file(path), tmp_path / "store")
     assert made.superseded() == 0
     run = made.runs[0]
     former = former_key(seeded(run.parameters, run.seed))

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from seedspread.campaign.plan import Plan
-from seedspread.campaign.study import Study
+from seedspread.campaign.study import StudySpec
 from seedspread.campaign.worker import WorkItem
 from seedspread.presets import to_toml
 from seedspread.runners.cff import seeded
@@ -40,9 +40,9 @@ def study_file(
 
 def tiny_study(
     folder: Path, seeds: int = 2, settings: str = "", campaign: str = "", **changes: object
-) -> Study:
+) -> StudySpec:
     """The same, read."""
-    return Study.from_file(study_file(folder, seeds, settings, campaign, **changes))
+    return StudySpec.from_file(study_file(folder, seeds, settings, campaign, **changes))
 
 
 def items(plan: Plan, **options: Any) -> list[WorkItem]:
@@ -53,7 +53,7 @@ def items(plan: Plan, **options: Any) -> list[WorkItem]:
     ]
 
 
-def undisturbed(study: Study, folder: Path) -> dict[str, bytes]:
+def undisturbed(study: StudySpec, folder: Path) -> dict[str, bytes]:
     """Every result of a study, its runs trained one by one in this process: no engine, no faults."""
     for key, run in Plan.make(study, folder).distinct.items():
         train(seeded(run.parameters, run.seed), folder / key)

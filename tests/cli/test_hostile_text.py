@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from typer import rich_utils
 
 from seedspread.campaign.plan import Plan
-from seedspread.campaign.study import Study
+from seedspread.campaign.study import StudySpec
 from seedspread.errors import SeedspreadError, printable
 from seedspread.render.terminal import Terminal
 from seedspread.runs.record import Failure
@@ -48,7 +48,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (root / f"{NAME}.toml").write_text(text)
     store = root / NAME
     (store / NAME).mkdir(parents=True)
-    run = Plan.make(Study.from_file(root / f"{NAME}.toml"), store).runs[0]
+    run = Plan.make(StudySpec.from_file(root / f"{NAME}.toml"), store).runs[0]
     failed = store / run.key
     failed.mkdir()
     (failed / "failure.json").write_text(json.dumps(Failure(f"first\n{EVIL}", EVIL).values()))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from seedspread import SupConLoss
-from seedspread.benchmarks.loss import _peak_memory
+from seedspread.benchmarks.loss import peak_memory
 from seedspread.objective import MARGIN_TYPES, STABILITY_MODES, count_positive_pairs
 from seedspread.objective.loss import Implementation
 from seedspread.objective.plain import positive_mask
@@ -215,7 +215,7 @@ def test_a_zero_row_is_finite_and_gets_no_gradient(implementation: Implementatio
 def test_memory_grows_with_n_and_not_with_its_square() -> None:
     if not Path("/proc/self/clear_refs").exists():
         pytest.skip("only Linux lets a process reset its peak of memory")
-    peak = _peak_memory(8192)
+    peak = peak_memory(8192)
     assert peak is not None
     assert peak < 160e6  # an 8192 x 8192 matrix of float32 alone is 268 MB
 

@@ -15,10 +15,10 @@ ROOT = Path(__file__).parents[2]
 FINDINGS = check_paper()
 
 
-def verdict(where: str, what: str) -> str:
-    found = [f for f in FINDINGS if f.where == where and what in f.what]
-    assert len(found) == 1, [f.what for f in found]
-    return found[0].verdict
+def verdict(where: str, claim: str) -> str:
+    matches = [f for f in FINDINGS if f.where == where and claim in f.what]
+    assert len(matches) == 1, [f.what for f in matches]
+    return matches[0].verdict
 
 
 def test_every_per_seed_accuracy_of_the_appendices_is_there() -> None:
@@ -108,11 +108,11 @@ def test_the_page_in_docs_is_the_one_that_the_data_give() -> None:
 
 
 def test_the_published_accuracies_can_be_audited() -> None:
-    found = audit_published()
-    assert [c.stratum for c in found.comparisons] == ["cifar10", "cifar100", "svhn", "fashion-mnist"]
-    assert [round(c.paper.ratio or 0, 2) for c in found.comparisons] == [5.90, 0.39, 0.25, 0.08]
+    result = audit_published()
+    assert [c.stratum for c in result.comparisons] == ["cifar10", "cifar100", "svhn", "fashion-mnist"]
+    assert [round(c.paper.ratio or 0, 2) for c in result.comparisons] == [5.90, 0.39, 0.25, 0.08]
 
 
 def test_the_odd_degrees_of_freedom_are_another_comparisons() -> None:
-    found = next(f for f in FINDINGS if f.what == "Welch df" and f.verdict == "differs")
-    assert "cifar10-low/clamp and cifar10/subtract gives 19.44" in found.comment
+    finding = next(f for f in FINDINGS if f.what == "Welch df" and f.verdict == "differs")
+    assert "cifar10-low/clamp and cifar10/subtract gives 19.44" in finding.comment

@@ -62,16 +62,16 @@ MAIN = "return document.querySelector('main').innerText"
 
 def log(browser: webdriver.Chrome, kind: str) -> list[dict[str, Any]]:
     """What has come since the last call."""
-    found: list[dict[str, Any]] = browser.get_log(kind)  # type: ignore[no-untyped-call]
-    return found
+    entries: list[dict[str, Any]] = browser.get_log(kind)  # type: ignore[no-untyped-call]
+    return entries
 
 
 def wait(what: Callable[[], Any]) -> Any:
     deadline = time.monotonic() + PATIENCE
-    while not (found := what()):
+    while not (value := what()):
         assert time.monotonic() < deadline, "it never came"
         time.sleep(0.05)
-    return found
+    return value
 
 
 def open_page(browser: webdriver.Chrome, address: str) -> None:
@@ -128,18 +128,18 @@ def test_a_pointer_that_rests_on_a_run_names_it(browser: webdriver.Chrome, page:
     point = figure.find_element(By.CSS_SELECTOR, ".panel .scatterlayer .trace:nth-child(3) path.point")
     ActionChains(browser).move_to_element(point).perform()
     script = "return arguments[0].querySelector('.hoverlayer').textContent"
-    said = wait(lambda: browser.execute_script(script, figure))
-    assert "clamp, detach, seed 1" in said
-    assert "run " in said
+    label = wait(lambda: browser.execute_script(script, figure))
+    assert "clamp, detach, seed 1" in label
+    assert "run " in label
 
 
 def opacities(browser: webdriver.Chrome, figure: WebElement) -> dict[str, float]:
-    found: dict[str, float] = browser.execute_script(
+    values: dict[str, float] = browser.execute_script(
         "const traces = arguments[0].querySelector('.panel').data;"
         "return Object.fromEntries(traces.map(t => [t.meta, t.opacity ?? 1]))",
         figure,
     )
-    return found
+    return values
 
 
 def test_a_click_isolates_a_condition_and_another_brings_all_back(

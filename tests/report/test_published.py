@@ -31,9 +31,8 @@ def test_what_is_computed_is_what_the_paper_prints(report: Report) -> None:
     """Tables 3, 5, 10, 13, 14: mean, sd and variance stand first computed, then printed."""
     for number in (3, 5, 10, 13, 14):
         for row in by_number(report)[number].rows:
-            computed, printed = row[-8:-4], row[-4:]
-            for ours, theirs in zip(computed, printed, strict=True):
-                assert float(ours) == pytest.approx(float(theirs), abs=0.00051), (number, row)
+            for computed, printed in zip(row[-8:-4], row[-4:], strict=True):
+                assert float(computed) == pytest.approx(float(printed), abs=0.00051), (number, row)
 
 
 def test_numbers_that_do_not_follow_are_marked(report: Report) -> None:
@@ -68,9 +67,9 @@ def test_printed_values_of_the_diagnostic_tables(report: Report) -> None:
 
 
 def test_what_the_paper_did_not_publish_is_said(report: Report) -> None:
-    said = " ".join(missing(report.material, report.sections))
+    lines = " ".join(missing(report.material, report.sections))
     for words in ("over training", "accuracy by layer", "sampling floor"):
-        assert words in said
+        assert words in lines
 
 
 def test_the_verdicts_are_those_of_verify_paper(report: Report) -> None:

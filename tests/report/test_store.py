@@ -12,7 +12,7 @@ from seedspread.api import store_material
 from seedspread.benchmarks.report import fill
 from seedspread.campaign.loop import run_campaign
 from seedspread.campaign.plan import Plan
-from seedspread.campaign.study import Study
+from seedspread.campaign.study import StudySpec
 from seedspread.objective.schedule import layer_margins
 from seedspread.report.material.layers import read_layers
 from seedspread.report.material.settings import ReportData
@@ -48,10 +48,10 @@ def test_the_settings_are_those_of_the_study_and_the_audit_is_the_stores_own(tmp
     table["accuracy"] *= 100
     table["chance.accuracy"] *= 100
     own = audit(table, "accuracy", "margin_type", "subtract", "stability").comparisons[0]
-    (found,) = setting.comparisons
-    assert found.headline == own.headline
-    assert found.tests == own.tests
-    assert found.floors == own.floors
+    (comparison,) = setting.comparisons
+    assert comparison.headline == own.headline
+    assert comparison.tests == own.tests
+    assert comparison.floors == own.floors
 
 
 def test_floors_are_in_the_units_of_the_values(tmp_path: Path) -> None:
@@ -66,8 +66,8 @@ def test_an_unfinished_store_says_what_is_missing(tmp_path: Path) -> None:
     plan = made_store(tmp_path)
     unfinished(plan, 0, 1, 9)
     report = Report(material_of(tmp_path))
-    said = " ".join(report.answer.caveats)
-    assert "3 of 16 runs are not finished (clamp 6, subtract 7 are)" in said
+    caveats = " ".join(report.answer.caveats)
+    assert "3 of 16 runs are not finished (clamp 6, subtract 7 are)" in caveats
     runs = next(t for t in report.tables if t.id == "runs")
     assert runs.rows[0][1:] == ("16", "13", "3")
 
@@ -91,9 +91,9 @@ def test_failed_runs_and_what_they_do_to_the_conclusion(tmp_path: Path) -> None:
     unfinished(plan, 0)
     plan.store.run(plan.runs[0].key).fail(Failure(f"boom {ODD}"))
     report = Report(material_of(tmp_path))
-    said = " ".join(report.answer.caveats)
-    assert "1 of 16 runs ended with an error and are left out (clamp 7, subtract 8 finished)" in said
-    assert "biased" in said
+    caveats = " ".join(report.answer.caveats)
+    assert "1 of 16 runs ended with an error and are left out (clamp 7, subtract 8 finished)" in caveats
+    assert "biased" in caveats
     assert "boom &lt;script&gt;" in report.page()
     assert ODD not in report.page()
 
@@ -155,7 +155,7 @@ def test_an_empty_folder_and_a_missing_one_are_one_line_each(tmp_path: Path) -> 
         material_of(tmp_path / "nowhere")
 
 
-def test_real_runs_have_layers_courses_and_floors(tmp_path: Path) -> None:
+def test_real_runs_have_layers_curves_and_floors(tmp_path: Path) -> None:
     """Trained, not made up: what `train` writes is what the report reads."""
     from seedspread.campaign.local import LocalExecutor  # noqa: PLC0415 - needs torch
 
@@ -191,9 +191,9 @@ def test_studies_can_be_named(tmp_path: Path) -> None:
 
     path = study_file(tmp_path)
     (tmp_path / "store").mkdir()
-    found = store_material(tmp_path / "store", [str(path)])
-    assert [s.study for s in found.settings] == ["study"]
-    assert found.settings[0].why == "no run is finished yet"
+    reported = store_material(tmp_path / "store", [str(path)])
+    assert [s.study for s in reported.settings] == ["study"]
+    assert reported.settings[0].why == "no run is finished yet"
 
 
 def two(folder: Path, first: str, second: str) -> ReportData:
@@ -309,7 +309,7 @@ def test_bands_count_each_seed_once(tmp_path: Path) -> None:
 
 def test_the_papers_rows_stand_beside_runs_without_a_stability_factor(tmp_path: Path) -> None:
     """The paper's SVHN runs are `direct`; the shipped study has no such factor."""
-    study = Study.from_file("mini/svhn")
+    study = StudySpec.from_file("mini/svhn")
     fill(Plan.make(study, tmp_path))
     table = next(t for t in Report(material_of(tmp_path)).tables if t.number == 20)
     assert table.rows[1] == ("clamp: paper (different scale)", "97.16", "96.42", "97.11", "96.17", "96.66")

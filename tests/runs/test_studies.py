@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from seedspread.campaign.plan import Plan
-from seedspread.campaign.study import Study
+from seedspread.campaign.study import StudySpec
 from seedspread.presets import check
 from seedspread.runs.store import Store
 from seedspread.runs.studies import load_studies, save_study
@@ -15,14 +15,14 @@ from seedspread.runs.studies import load_studies, save_study
 FOLDER = ".studies"
 
 
-def save(study: Study, store: Path) -> None:
+def save(study: StudySpec, store: Path) -> None:
     for recorded in Plan.make(study, store).recorded():
         save_study(Store(store), recorded)
 
 
 @pytest.mark.parametrize("name", ["paper/all", "quickstart", "mini/dose-response"])
 def test_what_is_remembered_is_what_was_planned(tmp_path: Path, name: str) -> None:
-    plan = Plan.make(Study.from_file(name), tmp_path)
+    plan = Plan.make(StudySpec.from_file(name), tmp_path)
     save(plan.study, tmp_path)
     studies, problems = load_studies(Store(tmp_path))
     assert not problems
@@ -37,7 +37,7 @@ def test_what_is_remembered_is_what_was_planned(tmp_path: Path, name: str) -> No
 
 
 def test_a_study_of_the_same_name_takes_the_older_ones_place(tmp_path: Path) -> None:
-    study = Study.from_file("quickstart")
+    study = StudySpec.from_file("quickstart")
     save(replace(study, seeds=study.seeds[:3]), tmp_path)
     save(study, tmp_path)
     studies, _ = load_studies(Store(tmp_path))
@@ -48,7 +48,7 @@ def test_a_study_of_the_same_name_takes_the_older_ones_place(tmp_path: Path) -> 
 
 
 def test_a_record_that_no_longer_fits_does_not_hide_the_others(tmp_path: Path) -> None:
-    save(Study.from_file("quickstart"), tmp_path)
+    save(StudySpec.from_file("quickstart"), tmp_path)
     (path,) = (tmp_path / FOLDER).iterdir()
     for name, change in (
         ("audit", {"audit": {"group": "no factor", "reference": "x"}}),
@@ -62,7 +62,7 @@ def test_a_record_that_no_longer_fits_does_not_hide_the_others(tmp_path: Path) -
 
 
 def test_a_record_from_before_there_were_runners_and_metrics_is_read(tmp_path: Path) -> None:
-    save(Study.from_file("quickstart"), tmp_path)
+    save(StudySpec.from_file("quickstart"), tmp_path)
     (path,) = (tmp_path / FOLDER).iterdir()
     values = json.loads(path.read_text())
     (now,), _ = load_studies(Store(tmp_path))
@@ -87,6 +87,6 @@ def test_foreign_and_hostile_records_are_named(tmp_path: Path, values: object) -
 
 
 def test_records_are_no_foreign_files_of_a_store(tmp_path: Path) -> None:
-    save(Study.from_file("quickstart"), tmp_path)
+    save(StudySpec.from_file("quickstart"), tmp_path)
     assert Store(tmp_path).problems() == []
     assert Store(tmp_path).keys() == []

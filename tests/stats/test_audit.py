@@ -74,20 +74,20 @@ def test_the_order_of_rows_does_not_matter_where_nothing_is_drawn() -> None:
 def test_datasets_are_adjusted_together_and_stand_in_a_forest() -> None:
     rows = published_table()
     rows = rows[rows["setting"].isin(["cifar10", "svhn", "fashion-mnist"])]
-    found = audit(rows, "accuracy", "margin_type", "subtract", "stability", by="setting")
-    assert [c.stratum for c in found.comparisons] == ["cifar10", "svhn", "fashion-mnist"]
-    p = sorted(c.headline.p or 1 for c in found.comparisons)
-    assert min(c.p_holm or 1 for c in found.comparisons) == pytest.approx(3 * p[0])
-    assert found.forest is not None
-    assert found.forest.df == 2
-    assert "heterogeneity" in found.to_text()
+    result = audit(rows, "accuracy", "margin_type", "subtract", "stability", by="setting")
+    assert [c.stratum for c in result.comparisons] == ["cifar10", "svhn", "fashion-mnist"]
+    p = sorted(c.headline.p or 1 for c in result.comparisons)
+    assert min(c.p_holm or 1 for c in result.comparisons) == pytest.approx(3 * p[0])
+    assert result.forest is not None
+    assert result.forest.df == 2
+    assert "heterogeneity" in result.to_text()
 
 
 def test_three_groups_are_each_compared_with_the_reference() -> None:
     rng = np.random.default_rng(0)
     rows = table({g: list(rng.normal(size=8)) for g in ("a", "b", "ref")})
-    found = audit(rows, "value", "group", "ref")
-    assert [(c.group, c.reference) for c in found.comparisons] == [("a", "ref"), ("b", "ref")]
+    result = audit(rows, "value", "group", "ref")
+    assert [(c.group, c.reference) for c in result.comparisons] == [("a", "ref"), ("b", "ref")]
 
 
 def test_identical_twins_are_called_one_run() -> None:
@@ -127,12 +127,12 @@ finite = st.floats(-1e6, 1e6).map(lambda v: round(v, 3))
 @settings(max_examples=60, deadline=None)
 @given(st.lists(finite, min_size=1, max_size=9), st.lists(finite, min_size=1, max_size=9))
 def test_no_input_gives_a_nan_or_an_error(x: list[float], y: list[float]) -> None:
-    found = two(x, y, resamples=100)
-    for form in (found.to_text(), found.to_markdown(), found.to_latex()):
+    result = two(x, y, resamples=100)
+    for form in (result.to_text(), result.to_markdown(), result.to_latex()):
         assert "nan" not in form
         assert "None" not in form
-    assert "NaN" not in found.to_json()
-    assert found.comparisons[0].verdict
+    assert "NaN" not in result.to_json()
+    assert result.comparisons[0].verdict
 
 
 @settings(max_examples=30, deadline=None)
@@ -141,14 +141,14 @@ def test_ties_and_missing_cells_are_no_error(values: list[float], missing: int) 
     rows = [("new" if i < 4 else "old", "xy"[i % 2], i % 4 // 2, v) for i, v in enumerate(values)]
     rows = [row for i, row in enumerate(rows) if i != missing]
     frame = pd.DataFrame(rows, columns=["group", "mode", "seed", "value"])
-    found = audit(frame, "value", "group", "old", "mode", resamples=100)
-    assert "nan" not in found.to_text()
+    result = audit(frame, "value", "group", "old", "mode", resamples=100)
+    assert "nan" not in result.to_text()
 
 
 def test_json_has_everything_and_no_infinity() -> None:
-    found = json.loads(two([1.0, 2, 3, 9], [1.0, 1, 1, 2], resamples=200).to_json())
-    assert found["comparisons"][0]["tests"][0]["key"] == "seed_jackknife"
-    assert {"comparisons", "forest", "rows", "random_seed", "values"} <= set(found)
+    values = json.loads(two([1.0, 2, 3, 9], [1.0, 1, 1, 2], resamples=200).to_json())
+    assert values["comparisons"][0]["tests"][0]["key"] == "seed_jackknife"
+    assert {"comparisons", "forest", "rows", "random_seed", "values"} <= set(values)
 
 
 def test_latex_is_booktabs_and_escaped() -> None:
@@ -190,9 +190,9 @@ def test_the_picture_shows_every_run_and_which_ratio_to_quote() -> None:
 
 
 def test_a_picture_without_a_ratio_says_so(tmp_path: Path) -> None:
-    found = two([1.0], [1.0, 2.0])
-    assert audit_chart(found).panels[1].title == "no ratio with an interval"
-    draw_audit(found, tmp_path / "a.svg")
+    result = two([1.0], [1.0, 2.0])
+    assert audit_chart(result).panels[1].title == "no ratio with an interval"
+    draw_audit(result, tmp_path / "a.svg")
     assert "no ratio with an interval" in (tmp_path / "a.svg").read_text()
 
 
@@ -214,15 +214,15 @@ def test_the_blocks_of_an_arm_do_not_reach_its_neighbour(many: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"level": 1.0}, "level"),
         ({"resamples": 10}, "resamples"),
         ({"test_size": 1}, "test_size"),
     ],
 )
-def test_impossible_options_are_refused(options: dict[str, float], said: str) -> None:
-    with pytest.raises(TableError, match=said):
+def test_impossible_options_are_refused(options: dict[str, float], message: str) -> None:
+    with pytest.raises(TableError, match=message):
         two([1.0, 2, 3], [1.0, 2, 3], **options)
 
 

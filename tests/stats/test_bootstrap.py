@@ -24,10 +24,10 @@ def test_the_intervals_are_scipys_up_to_the_draws(method: str) -> None:
         expected = stats.bootstrap(
             (x.values, y.values), ratio, n_resamples=50_000, method=method, vectorized=True, rng=1
         ).confidence_interval
-    found = bootstrap_tests(x, y, 0.95, 50_000, np.random.default_rng(2))[method == "BCa"].interval
-    assert found is not None
-    assert found.low == pytest.approx(expected.low, rel=0.03)
-    assert found.high == pytest.approx(expected.high, rel=0.03)
+    interval = bootstrap_tests(x, y, 0.95, 50_000, np.random.default_rng(2))[method == "BCa"].interval
+    assert interval is not None
+    assert interval.low == pytest.approx(expected.low, rel=0.03)
+    assert interval.high == pytest.approx(expected.high, rel=0.03)
 
 
 def test_the_papers_interval_is_one_of_those_that_the_draws_give() -> None:
@@ -56,10 +56,10 @@ def test_resampled_variances_are_those_of_the_resamples() -> None:
     drawn = [v[rng.integers(0, len(v), size=(200, len(v)), dtype=np.uint8)] for v in (x, y)]
     with np.errstate(divide="ignore", invalid="ignore"):
         expected = drawn[0].var(axis=1, ddof=1) / drawn[1].var(axis=1, ddof=1)
-    found = ratio_resamples(x, y, 200, np.random.default_rng(5))
-    finite = np.isfinite(expected) & (expected < 1e10) & np.isfinite(found)
+    ratios = ratio_resamples(x, y, 200, np.random.default_rng(5))
+    finite = np.isfinite(expected) & (expected < 1e10) & np.isfinite(ratios)
     assert finite.sum() > 180
-    assert found[finite] == pytest.approx(expected[finite], rel=1e-6, abs=1e-9)
+    assert ratios[finite] == pytest.approx(expected[finite], rel=1e-6, abs=1e-9)
 
 
 def test_whole_seeds_are_drawn_by_hand() -> None:
@@ -70,11 +70,11 @@ def test_whole_seeds_are_drawn_by_hand() -> None:
         / np.mean([c[rows].var(ddof=1) for c in y.matrix.T])
         for rows in np.random.default_rng(3).integers(0, 7, size=(500, 7))
     ]
-    found = clustered_bootstrap(x, y, 0.95, 500, np.random.default_rng(3)).interval
-    assert found is not None
+    interval = clustered_bootstrap(x, y, 0.95, 500, np.random.default_rng(3)).interval
+    assert interval is not None
     low, high = np.percentile(ratios, [2.5, 97.5])
-    assert found.low == pytest.approx(low)
-    assert found.high == pytest.approx(high)
+    assert interval.low == pytest.approx(low)
+    assert interval.high == pytest.approx(high)
 
 
 def test_twins_that_are_copies_do_not_shorten_the_interval() -> None:

@@ -15,10 +15,10 @@ from tests.stats.arms import arm, paper_arms
 
 
 def test_the_f_test_gives_the_papers_numbers() -> None:
-    found = f_test(*paper_arms(), 0.95, True, True)
-    assert found.estimate == pytest.approx(5.90, abs=0.005)
-    assert found.p == pytest.approx(0.003, abs=0.0005)
-    assert found.df == (13, 13)
+    test = f_test(*paper_arms(), 0.95, True, True)
+    assert test.estimate == pytest.approx(5.90, abs=0.005)
+    assert test.p == pytest.approx(0.003, abs=0.0005)
+    assert test.df == (13, 13)
 
 
 def test_the_f_interval_is_the_set_of_ratios_that_are_not_rejected() -> None:
@@ -43,9 +43,9 @@ def test_levene_is_an_analysis_of_variance_of_deviations(center: str, middle: ob
     x, y = paper_arms()
     deviations = [np.abs(v.values - middle(v.values)) for v in (x, y)]  # type: ignore[operator]
     expected = stats.f_oneway(*deviations)
-    found = deviations_test(x, y, center, None)
-    assert found.statistic == pytest.approx(expected.statistic)
-    assert found.p == pytest.approx(expected.pvalue)
+    test = deviations_test(x, y, center, None)
+    assert test.statistic == pytest.approx(expected.statistic)
+    assert test.p == pytest.approx(expected.pvalue)
 
 
 @settings(max_examples=40, deadline=None)
@@ -57,16 +57,16 @@ def test_the_two_way_analysis_is_statsmodels_type_ii_for_any_cell_sizes(sizes: l
     cells = [(k // blocks, k % blocks, rng.gamma(2.0, size=n)) for k, n in enumerate(sizes)]
     table = pd.DataFrame([{"a": a, "b": b, "v": v} for a, b, values in cells for v in values])
     expected = sm.stats.anova_lm(smf.ols("v ~ C(a) * C(b)", table).fit(), typ=2)
-    found = two_way(cells)
-    assert not isinstance(found, str)
-    for (f, df), (_, row) in zip(found, expected.iterrows(), strict=False):
+    effects = two_way(cells)
+    assert not isinstance(effects, str)
+    for (f, df), (_, row) in zip(effects, expected.iterrows(), strict=False):
         assert f == pytest.approx(row["F"], rel=1e-6, abs=1e-9)
         assert df[0] == row["df"]
 
 
 def test_the_two_way_analysis_of_the_papers_accuracies() -> None:
     """Worked out with statsmodels from the description in Section 5.2; the paper prints other numbers."""
-    found = {t.key: t.p for c in ("mean", "median") for t in two_way_tests(*paper_arms(), c)}
+    p_values = {t.key: t.p for c in ("mean", "median") for t in two_way_tests(*paper_arms(), c)}
     expected = {
         "two_way_mean_group": 0.018,
         "two_way_mean_block": 0.742,
@@ -75,27 +75,27 @@ def test_the_two_way_analysis_of_the_papers_accuracies() -> None:
         "two_way_median_block": 0.776,
         "two_way_median_interaction": 0.300,
     }
-    assert found == {key: pytest.approx(p, abs=0.0006) for key, p in expected.items()}
+    assert p_values == {key: pytest.approx(p, abs=0.0006) for key, p in expected.items()}
 
 
 def test_a_missing_cell_leaves_the_interaction_out_with_a_sentence() -> None:
-    found = two_way_tests(arm([1.0, 2, 4], [2.0, 3, 5]), arm([1.0, 1.5, 1.7]), "mean")
-    assert [t.p is None for t in found] == [False, False, True]
-    assert "empty" in found[2].note
+    tests = two_way_tests(arm([1.0, 2, 4], [2.0, 3, 5]), arm([1.0, 1.5, 1.7]), "mean")
+    assert [t.p is None for t in tests] == [False, False, True]
+    assert "empty" in tests[2].note
 
 
 def test_welch_is_statsmodels() -> None:
     x, y = paper_arms("cifar10-low")
-    found = welch(x, y, 0.95, None)
+    test = welch(x, y, 0.95, None)
     both = CompareMeans(DescrStatsW(x.values), DescrStatsW(y.values))
     t, p, df = both.ttest_ind(usevar="unequal")
-    assert found.statistic == pytest.approx(t)
-    assert found.p == pytest.approx(p)
-    assert found.df[0] == pytest.approx(df)
-    assert found.interval is not None
+    assert test.statistic == pytest.approx(t)
+    assert test.p == pytest.approx(p)
+    assert test.df[0] == pytest.approx(df)
+    assert test.interval is not None
     low, high = both.tconfint_diff(usevar="unequal")
-    assert found.interval.low == pytest.approx(low)
-    assert found.interval.high == pytest.approx(high)
+    assert test.interval.low == pytest.approx(low)
+    assert test.interval.high == pytest.approx(high)
 
 
 def test_shapiro_gives_the_papers_numbers() -> None:

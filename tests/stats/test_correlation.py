@@ -11,15 +11,15 @@ def test_it_is_scipys_of_seed_means_with_fishers_interval() -> None:
     rng = np.random.default_rng(1)
     seeds = [str(i) for i in range(8) for _ in range(2)]
     x, y = rng.normal(size=16), rng.normal(size=16)
-    found = seed_correlation(seeds, list(x), list(y))
-    assert found is not None
+    correlation = seed_correlation(seeds, list(x), list(y))
+    assert correlation is not None
     means = x.reshape(8, 2).mean(axis=1), y.reshape(8, 2).mean(axis=1)
     r = stats.pearsonr(*means).statistic
-    assert found.r == pytest.approx(r)
-    assert found.seeds == 8
+    assert correlation.r == pytest.approx(r)
+    assert correlation.seeds == 8
     half = stats.norm.ppf(0.975) / np.sqrt(8 - 3)
-    assert found.interval is not None
-    assert (found.interval.low, found.interval.high) == pytest.approx(
+    assert correlation.interval is not None
+    assert (correlation.interval.low, correlation.interval.high) == pytest.approx(
         (np.tanh(np.arctanh(r) - half), np.tanh(np.arctanh(r) + half))
     )
 

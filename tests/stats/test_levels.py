@@ -37,8 +37,8 @@ def within(x: Arm, y: Arm) -> TestResult:
 
 def rejections(test: object, design: Design, shape: str, n: int) -> float:
     rng = np.random.default_rng([n, DESIGNS.index(design)])
-    found = [test(*simulate(design, shape, n, 1.0, rng)).p for _ in range(DRAWS)]  # type: ignore[operator]
-    return float(np.mean([p <= 0.05 for p in found]))
+    p_values = [test(*simulate(design, shape, n, 1.0, rng)).p for _ in range(DRAWS)]  # type: ignore[operator]
+    return float(np.mean([p <= 0.05 for p in p_values]))
 
 
 @pytest.mark.parametrize(
@@ -66,5 +66,5 @@ def test_the_naive_f_test_does_not_keep_its_level_with_twins_or_heavy_tails() ->
 
 def test_the_gap_test_keeps_its_level() -> None:
     rng = np.random.default_rng(4)
-    found = [largest_gap(rng.normal(size=7))[1] for _ in range(DRAWS)]
-    assert np.mean([p is not None and p < 0.05 for p in found]) == pytest.approx(0.05, abs=0.0225)
+    p_values = [largest_gap(rng.normal(size=7))[1] for _ in range(DRAWS)]
+    assert np.mean([p is not None and p < 0.05 for p in p_values]) == pytest.approx(0.05, abs=0.0225)

@@ -35,9 +35,9 @@ def test_the_papers_twins_are_alike_under_clamp() -> None:
 
 
 def test_identical_twins_are_counted() -> None:
-    found = twins(arm([1.0, 2, 3, 4], [1.0, 2, 3, 4.5]))
-    assert found is not None
-    assert (found.seeds, found.identical) == (4, 3)
+    pairs = twins(arm([1.0, 2, 3, 4], [1.0, 2, 3, 4.5]))
+    assert pairs is not None
+    assert (pairs.seeds, pairs.identical) == (4, 3)
     copies = twins(arm([1.0, 2, 3], [1.0, 2, 3]))
     assert copies is not None
     assert (copies.identical, copies.correlation, copies.effective_df) == (3, 1.0, 2.0)
@@ -58,59 +58,59 @@ def test_the_hard_svhn_runs_are_two_clusters() -> None:
     assert cut == pytest.approx((19.02 + 34.41) / 2)
     assert p is not None
     assert p < 0.05
-    found = detect_collapse(clamp, subtract, PER_CENT, None, 0.95)
-    assert found.found
-    assert [(a.failed, a.seeds) for a in found.arms] == [(3, 5), (0, 5)]
+    collapse = detect_collapse(clamp, subtract, PER_CENT, None, 0.95)
+    assert collapse.found
+    assert [(a.failed, a.seeds) for a in collapse.arms] == [(3, 5), (0, 5)]
     # Three of the six failures' places: C(5,3) C(5,0) / C(10,3) = 1/12, both tails.
-    assert found.test is not None
-    assert found.test.p == pytest.approx(1 / 6)
+    assert collapse.test is not None
+    assert collapse.test.p == pytest.approx(1 / 6)
 
 
 def test_values_near_chance_and_flags_are_failures() -> None:
     x, y = arm([10.2, 60, 61, 62]), arm([60.0, 61, 62, 63], name="b")
     assert not detect_collapse(x, y, PER_CENT, None, 0.95).found
-    found = detect_collapse(x, y, PER_CENT, 10.0, 0.95)
-    assert [a.failed for a in found.arms] == [1, 0]
-    assert "1 of 4 a runs" in found.sentence
+    collapse = detect_collapse(x, y, PER_CENT, 10.0, 0.95)
+    assert [a.failed for a in collapse.arms] == [1, 0]
+    assert "1 of 4 a runs" in collapse.sentence
 
 
 def test_the_floor_is_the_mean_covariance_of_pairs_of_examples() -> None:
     """Brute force over all pairs of different examples."""
     correct = np.random.default_rng(0).random((5, 40)) < np.linspace(0.3, 0.95, 40)
-    found = floor_from_predictions("a", correct)
+    floor = floor_from_predictions("a", correct)
     covariances = np.cov(correct.T.astype(float))
     off = covariances[~np.eye(40, dtype=bool)].mean()
-    assert found.remaining == pytest.approx(off)
-    assert found.observed == pytest.approx(correct.mean(axis=1).var(ddof=1))
-    assert found.observed == pytest.approx(found.floor + off)
+    assert floor.remaining == pytest.approx(off)
+    assert floor.observed == pytest.approx(correct.mean(axis=1).var(ddof=1))
+    assert floor.observed == pytest.approx(floor.floor + off)
 
 
 def test_the_floor_finds_the_true_spread_of_simulated_runs() -> None:
     rng, spread = np.random.default_rng(1), 0.02
-    found = []
+    floors = []
     for _ in range(300):
         skill = rng.normal(0.8, spread, size=(10, 1))
-        found.append(floor_from_predictions("a", rng.random((10, 500)) < skill))
-    remaining = np.array([f.remaining for f in found])
+        floors.append(floor_from_predictions("a", rng.random((10, 500)) < skill))
+    remaining = np.array([f.remaining for f in floors])
     assert remaining.mean() == pytest.approx(spread**2, rel=0.15)
     inside = np.mean(
-        [f.interval is not None and f.interval.low <= spread**2 <= f.interval.high for f in found]
+        [f.interval is not None and f.interval.low <= spread**2 <= f.interval.high for f in floors]
     )
     assert inside == pytest.approx(0.95, abs=0.05)
 
 
 def test_a_negative_remainder_is_said_to_be_one() -> None:
-    found = floor_from_predictions("a", np.array([[1, 0, 1, 0], [0, 1, 0, 1]], dtype=bool))
-    assert found.remaining is not None
-    assert found.remaining < 0
-    assert "below zero" in found.sentence
+    floor = floor_from_predictions("a", np.array([[1, 0, 1, 0], [0, 1, 0, 1]], dtype=bool))
+    assert floor.remaining is not None
+    assert floor.remaining < 0
+    assert "below zero" in floor.sentence
 
 
 def test_the_bound_from_accuracies_is_binomial() -> None:
-    found = floor_from_accuracies("a", np.array([80.0, 80, 80, 80.4, 79.6]), 10_000, 100.0)
-    assert found.floor == pytest.approx(0.8 * 0.2 / 10_000 * 100**2)
-    assert found.is_bound
-    assert "no larger" in found.sentence
+    floor = floor_from_accuracies("a", np.array([80.0, 80, 80, 80.4, 79.6]), 10_000, 100.0)
+    assert floor.floor == pytest.approx(0.8 * 0.2 / 10_000 * 100**2)
+    assert floor.is_bound
+    assert "no larger" in floor.sentence
 
 
 def test_holm_as_in_the_textbook() -> None:
@@ -134,14 +134,16 @@ def test_cochrans_q_by_hand() -> None:
 
 def test_the_forests_interval_is_that_of_its_mean() -> None:
     tests = [seed_jackknife(*paper_arms(s), 0.95) for s in ("cifar10", "svhn", "fashion-mnist")]
-    found = forest(["a", "b", "c"], tests, 0.95)
-    assert found is not None
-    *_, mean, error = combine(np.array(found.log_ratios), np.array(found.standard_errors))
-    assert np.log(found.interval.low) == pytest.approx(mean - 1.959964 * error)
-    assert np.log(found.interval.high) == pytest.approx(mean + 1.959964 * error)
+    together = forest(["a", "b", "c"], tests, 0.95)
+    assert together is not None
+    *_, mean, error = combine(np.array(together.log_ratios), np.array(together.standard_errors))
+    assert np.log(together.interval.low) == pytest.approx(mean - 1.959964 * error)
+    assert np.log(together.interval.high) == pytest.approx(mean + 1.959964 * error)
 
 
 @pytest.mark.parametrize(("value", "failed"), [(10.9, 1), (11.5, 0)])
 def test_near_chance_is_within_a_point(value: float, failed: int) -> None:
-    found = detect_collapse(arm([value, 60, 61, 62]), arm([60.0, 61, 62, 63], name="b"), PER_CENT, 10.0, 0.95)
-    assert found.found == bool(failed)
+    collapse = detect_collapse(
+        arm([value, 60, 61, 62]), arm([60.0, 61, 62, 63], name="b"), PER_CENT, 10.0, 0.95
+    )
+    assert collapse.found == bool(failed)

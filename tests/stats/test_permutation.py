@@ -26,11 +26,11 @@ def test_permuting_seeds_by_hand() -> None:
     x, y = paper_arms()
     q = centred(x) + centred(y)
     observed = log_ratio(q[:7], q[7:])
-    found = [
+    test = [
         log_ratio([q[i] for i in chosen], [q[i] for i in range(14) if i not in chosen])
         for chosen in combinations(range(14), 7)
     ]
-    expected = np.mean([f >= observed * (1 - 1e-10) for f in found])
+    expected = np.mean([f >= observed * (1 - 1e-10) for f in test])
     assert seed_permutation(x, y, 100, RNG).p == pytest.approx(expected)
 
 
@@ -38,12 +38,12 @@ def test_permuting_within_seeds_by_hand() -> None:
     x, y = paper_arms()
     a, b = centred(x), centred(y)
     observed = log_ratio(a, b)
-    found = []
+    test = []
     for swaps in product([False, True], repeat=7):
         top = [b[i] if swap else a[i] for i, swap in enumerate(swaps)]
         bottom = [a[i] if swap else b[i] for i, swap in enumerate(swaps)]
-        found.append(log_ratio(top, bottom))
-    expected = np.mean([f >= observed * (1 - 1e-10) for f in found])
+        test.append(log_ratio(top, bottom))
+    expected = np.mean([f >= observed * (1 - 1e-10) for f in test])
     assert within_seed_permutation(x, y, 100, RNG).p == pytest.approx(expected)
 
 
@@ -57,9 +57,9 @@ def test_a_sample_of_rearrangements_agrees_with_all_of_them(monkeypatch: pytest.
 
 
 def test_five_shared_seeds_can_never_be_significant_within_seeds() -> None:
-    found = within_seed_permutation(arm([1.0, 9, 2, 8, 30]), arm([5.0, 5.1, 4.9, 5, 5.05]), 100, RNG)
-    assert found.p == pytest.approx(2 / 32)
-    assert "never below 0.0625" in found.note
+    test = within_seed_permutation(arm([1.0, 9, 2, 8, 30]), arm([5.0, 5.1, 4.9, 5, 5.05]), 100, RNG)
+    assert test.p == pytest.approx(2 / 32)
+    assert "never below 0.0625" in test.note
 
 
 def test_too_few_seeds_and_no_spread_are_said() -> None:
@@ -72,9 +72,9 @@ def test_arms_of_different_size_by_hand() -> None:
     x, y = arm([1.0, 4, 9, 3]), arm([2.0, 2.5, 3.1, 2.2, 2.9, 1.7])
     q = centred(x) + centred(y)
     observed = log_ratio(q[:4], q[4:])
-    found = [
+    test = [
         log_ratio([q[i] for i in chosen], [q[i] for i in range(10) if i not in chosen])
         for chosen in combinations(range(10), 4)
     ]
-    expected = np.mean([f >= observed * (1 - 1e-10) for f in found])
+    expected = np.mean([f >= observed * (1 - 1e-10) for f in test])
     assert seed_permutation(x, y, 100, RNG).p == pytest.approx(expected)

@@ -9,8 +9,8 @@ from seedspread.stats.power import (
     SHAPES,
     BudgetError,
     detectable_ratio,
-    draw,
     f_power,
+    sample,
     seeds_for_ratio,
     seeds_for_standard_error,
     simulated_power,
@@ -68,7 +68,7 @@ def test_simulated_budgets_agree_with_each_other() -> None:
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_every_shape_has_mean_0_and_variance_1(shape: str) -> None:
-    values = draw(shape, (400_000,), np.random.default_rng(0))
+    values = sample(shape, (400_000,), np.random.default_rng(0))
     assert values.mean() == pytest.approx(0, abs=0.01)
     assert values.var() == pytest.approx(1, abs=0.03)
 

@@ -16,22 +16,20 @@ def test_bonetts_interval_is_that_of_the_r_package_statpsych() -> None:
     """The example of its function ci.ratio.sd2, in standard deviations: 0.486279 to 1.728396."""
     y1 = arm([32, 39, 26, 35, 43, 27, 40, 37, 34, 29])
     y2 = arm([36, 44, 47, 42, 49, 39, 46, 31, 33, 48])
-    found = bonett(y1, y2, 0.95, None)
-    assert found.interval is not None
-    assert found.interval.low**0.5 == pytest.approx(0.486279, abs=1e-6)
-    assert found.interval.high**0.5 == pytest.approx(
-        1.728396, abs=5e-6
-    )  # R's ten iterations stop just before
+    test = bonett(y1, y2, 0.95, None)
+    assert test.interval is not None
+    assert test.interval.low**0.5 == pytest.approx(0.486279, abs=1e-6)
+    assert test.interval.high**0.5 == pytest.approx(1.728396, abs=5e-6)  # R's ten iterations stop just before
 
 
 @settings(max_examples=30, deadline=None)
 @given(values, values)
 def test_bonetts_p_value_belongs_to_its_interval(x: list[float], y: list[float]) -> None:
-    found = bonett(arm(x), arm(y), 0.95, None)
-    assert found.p is not None
-    assert found.interval is not None
-    inside = found.interval.low < 1 < found.interval.high
-    assert inside == (found.p > 0.05) or found.p == pytest.approx(0.05, abs=1e-3)
+    test = bonett(arm(x), arm(y), 0.95, None)
+    assert test.p is not None
+    assert test.interval is not None
+    inside = test.interval.low < 1 < test.interval.high
+    assert inside == (test.p > 0.05) or test.p == pytest.approx(0.05, abs=1e-3)
 
 
 @settings(max_examples=50, deadline=None)
@@ -41,8 +39,8 @@ def test_pitman_morgan_is_the_correlation_of_sums_and_differences(pairs: list[tu
     if min(np.ptp(x), np.ptp(y), np.ptp(x + y), np.ptp(x - y)) == 0 or abs(np.corrcoef(x, y)[0, 1]) > 0.999:
         return
     expected = stats.pearsonr(x + y, x - y)
-    found = pitman_morgan(arm(x), arm(y), 0.95)
-    assert found.p == pytest.approx(expected.pvalue, rel=1e-6, abs=1e-9)
+    test = pitman_morgan(arm(x), arm(y), 0.95)
+    assert test.p == pytest.approx(expected.pvalue, rel=1e-6, abs=1e-9)
 
 
 def test_pitman_morgans_interval_is_the_set_of_ratios_that_are_not_rejected() -> None:
@@ -69,10 +67,10 @@ def test_the_seed_jackknife_leaves_out_whole_seeds() -> None:
     (a, va), (b, vb) = parts
     df = (va + vb) ** 2 / (va**2 / 6 + vb**2 / 6)
     p = 2 * stats.t.sf(abs(a - b) / (va + vb) ** 0.5, df)
-    found = seed_jackknife(x, y, 0.95)
-    assert found.estimate == pytest.approx(np.exp(a - b))
-    assert found.p == pytest.approx(p)
-    assert found.df[0] == pytest.approx(df)
+    test = seed_jackknife(x, y, 0.95)
+    assert test.estimate == pytest.approx(np.exp(a - b))
+    assert test.p == pytest.approx(p)
+    assert test.df[0] == pytest.approx(df)
 
 
 def test_copies_of_runs_add_nothing_to_the_jackknife() -> None:
@@ -106,9 +104,9 @@ def test_too_few_seeds_get_a_sentence(n: int) -> None:
 def test_means_of_shared_seeds_are_compared_in_pairs() -> None:
     x, y = paper_arms("svhn")
     expected = stats.ttest_rel(x.values, y.values)
-    found = seed_means_test(x, y, 0.95)
-    assert found.name.startswith("paired")
-    assert found.p == pytest.approx(expected.pvalue)
+    test = seed_means_test(x, y, 0.95)
+    assert test.name.startswith("paired")
+    assert test.p == pytest.approx(expected.pvalue)
     apart = seed_means_test(x, arm(y.values, first_seed=90), 0.95)
     assert apart.p == pytest.approx(stats.ttest_ind(x.values, y.values, equal_var=False).pvalue)
 

@@ -40,11 +40,11 @@ def test_csv_tsv_parquet_and_frames_are_one_table(tmp_path: Path) -> None:
         tmp_path / "runs.parquet",
         frame,
     ]
-    found = [
+    runs = [
         audit(s, "accuracy", "margin_type", "subtract", "stability", resamples=100).comparisons
         for s in sources
     ]
-    assert found[0] == found[1] == found[2] == found[3]
+    assert runs[0] == runs[1] == runs[2] == runs[3]
 
 
 def test_wrong_columns_get_suggestions(tmp_path: Path) -> None:
@@ -60,9 +60,9 @@ def test_cells_that_are_no_numbers_are_named_by_row(tmp_path: Path) -> None:
     lines = CSV.splitlines()
     lines[3] = "clamp,detach,2,seventy"
     lines[5] = "clamp,direct,0,inf"
-    said = refused(write(tmp_path, "\n".join(lines)))
-    assert "row 4: 'seventy'" in said
-    assert "row 6: 'inf'" in said
+    message = refused(write(tmp_path, "\n".join(lines)))
+    assert "row 4: 'seventy'" in message
+    assert "row 6: 'inf'" in message
 
 
 def test_runs_without_a_value_are_left_out_and_named(tmp_path: Path) -> None:
@@ -74,8 +74,8 @@ def test_runs_without_a_value_are_left_out_and_named(tmp_path: Path) -> None:
 
 
 def test_two_rows_for_one_run_are_refused(tmp_path: Path) -> None:
-    said = refused(write(tmp_path, CSV + "clamp,detach,2,80\n"))
-    assert "rows 4 and 18 are both clamp, detach, seed 2" in said
+    message = refused(write(tmp_path, CSV + "clamp,detach,2,80\n"))
+    assert "rows 4 and 18 are both clamp, detach, seed 2" in message
     forgotten = write(tmp_path, CSV)
     with pytest.raises(TableError, match="--block"):
         check_table(forgotten, "accuracy", "margin_type", "subtract")
@@ -100,16 +100,16 @@ def test_levels_are_compared_as_text() -> None:
     """A seed read as 1.0 is the seed 1; a numeric group can be named on a command line."""
     depth, seed = [1.0, 1, 1, 2, 2, 2], [1.0, 2, 3, 1, 2, 3]
     frame = pd.DataFrame({"value": [1.0, 2, 3, 5, 4, 9], "depth": depth, "seed": seed})
-    found = audit(frame, "value", "depth", "1", resamples=100)
-    assert found.comparisons[0].group == "2"
-    assert found.values[0].seeds == ("1", "2", "3")
+    runs = audit(frame, "value", "depth", "1", resamples=100)
+    assert runs.comparisons[0].group == "2"
+    assert runs.values[0].seeds == ("1", "2", "3")
 
 
 def test_without_a_seed_column_every_row_is_a_seed() -> None:
     frame = pd.DataFrame({"value": [1.0, 2, 3, 5, 4, 9], "group": ["a"] * 3 + ["b"] * 3})
-    found = audit(frame, "value", "group", "a", resamples=100)
-    assert "every row counts" in found.notes[0]
-    assert "share fewer" in found.comparisons[0].test("within_seed_permutation").note
+    runs = audit(frame, "value", "group", "a", resamples=100)
+    assert "every row counts" in runs.notes[0]
+    assert "share fewer" in runs.comparisons[0].test("within_seed_permutation").note
 
 
 def test_odd_files_are_read_as_an_editor_shows_them(tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_odd_files_are_read_as_an_editor_shows_them(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("g,seed,v\na,1,1\na,2,2\n,1,3\nb,2,4\n", "column 'g' is empty in row 4"),
         ("g,seed,v\na,1,1\na,,2\nb,1,3\nb,2,4\n", "column 'seed' is empty in row 3"),
@@ -135,12 +135,12 @@ def test_odd_files_are_read_as_an_editor_shows_them(tmp_path: Path) -> None:
         ("g,seed,v\n", "no rows"),
     ],
 )
-def test_gaps_are_named(tmp_path: Path, text: str, said: str) -> None:
+def test_gaps_are_named(tmp_path: Path, text: str, message: str) -> None:
     path = write(tmp_path, text)
-    if said == "does not matter":  # pandas renames the second column of one name
+    if message == "does not matter":  # pandas renames the second column of one name
         assert len(check_table(path, "v", "g", "a").frame) == 2
         return
-    with pytest.raises(TableError, match=said):
+    with pytest.raises(TableError, match=message):
         check_table(path, "v", "g", "a")
 
 

@@ -5,10 +5,12 @@ from typing import Any
 
 import pytest
 
+from seedspread.benchmarks import growth
 from seedspread.benchmarks.reference import CheckoutError, reference_step
 from seedspread.benchmarks.step import count_flops, our_step
 from seedspread.benchmarks.train import random_batch
 from seedspread.config import ModelConfig
+from seedspread.errors import SeedspreadError
 
 N, T, D = 2 * 32, 64, 128
 
@@ -46,3 +48,20 @@ def test_a_folder_that_is_no_checkout_is_one_line(tmp_path: Path) -> None:
     batch = random_batch(2)
     with pytest.raises(CheckoutError, match="ContrastiveFF"):
         reference_step(tmp_path, batch.images, batch.labels)
+
+
+@pytest.mark.parametrize("peak", [10**8, None], ids=["measured", "unknown"])
+def test_growth_is_drawn_with_and_without_memory(peak: int | None) -> None:
+    rows = [
+        {"axis": axis, axis: size, "seconds": size / 100, "peak_bytes": peak}
+        for axis, sizes in growth.AXES.items()
+        for size in sizes
+    ]
+    chart = growth.growth_chart(rows)
+    assert [panel.x.title for panel in chart.panels] == list(growth.AXES)
+    assert len(chart.legend) == (1 if peak is None else 2)
+
+
+def test_a_picture_that_cannot_be_drawn_is_refused_before_anything_is_measured() -> None:
+    with pytest.raises(SeedspreadError, match=r"--plot growth.gif must end in .pdf, .svg, .png"):
+        growth.run(as_json=False, plot=Path("growth.gif"))

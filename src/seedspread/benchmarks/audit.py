@@ -1,14 +1,14 @@
 """The audit's speed: the bootstrap against the drawing of its indices and scipy's, and a very large table."""
 
-import json
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy import stats
 
-from seedspread.benchmarks.timing import interleaved, machine
+from seedspread.benchmarks.timing import interleaved, show
 from seedspread.render.terminal import Terminal
 from seedspread.stats.audit import audit
 from seedspread.stats.bootstrap import ratio_resamples
@@ -37,7 +37,6 @@ def run(rounds: int, as_json: bool) -> None:
         "bootstrap",
     )
     result = {
-        "machine": machine(),
         "rounds": rounds,
         "milliseconds": {name: 1e3 * t.median for name, t in times.items()},
         "over_indices": times["ours"].median / times["indices"].median,
@@ -47,7 +46,7 @@ def run(rounds: int, as_json: bool) -> None:
         "seconds_two_arms": _seconds(large_table(blocks=CELLS // 2, strata=1), ["block"], None),
         "seconds_many_strata": _seconds(large_table(blocks=2, strata=CELLS // 4), ["block"], "stratum"),
     }
-    print(json.dumps(result, indent=2) if as_json else _text(result))
+    show(result, as_json, _lines)
 
 
 def large_table(blocks: int, strata: int) -> pd.DataFrame:
@@ -68,16 +67,14 @@ def _seconds(table: pd.DataFrame, block: list[str], by: str | None) -> float:
         return time.perf_counter() - start
 
 
-def _text(result: dict[str, Any]) -> str:
+def _lines(result: dict[str, Any]) -> Iterator[str]:
     ms = result["milliseconds"]
-    return "\n".join(
-        [
-            f"{RESAMPLES:,} resamples of a variance ratio, n = {N}: {ms['ours']:.2f} ms, "
-            f"{result['over_indices']:.2f} times what drawing the indices takes ({ms['indices']:.2f} ms); "
-            f"scipy.stats.bootstrap {ms['scipy']:.1f} ms, {result['scipy_over_ours']:.1f} times ours.",
-            f"Audit of {ROWS:,} rows in {CELLS:,} cells: {result['seconds_two_arms']:.1f} s as two arms "
-            f"of {CELLS // 2} blocks, {result['seconds_many_strata']:.1f} s as {CELLS // 4} strata of four.",
-            f"Medians of {result['rounds']} interleaved rounds.",
-            result["machine"],
-        ]
+    yield (
+        f"{RESAMPLES:,} resamples of a variance ratio, n = {N}: {ms['ours']:.2f} ms, "
+        f"{result['over_indices']:.2f} times what drawing the indices takes ({ms['indices']:.2f} ms); "
+        f"scipy.stats.bootstrap {ms['scipy']:.1f} ms, {result['scipy_over_ours']:.1f} times ours."
+    )
+    yield (
+        f"Audit of {ROWS:,} rows in {CELLS:,} cells: {result['seconds_two_arms']:.1f} s as two arms "
+        f"of {CELLS // 2} blocks, {result['seconds_many_strata']:.1f} s as {CELLS // 4} strata of four."
     )

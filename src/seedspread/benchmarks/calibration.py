@@ -16,7 +16,7 @@ from seedspread.errors import SeedspreadError
 from seedspread.render.terminal import Terminal
 from seedspread.stats import bootstrap, classic, permutation, robust
 from seedspread.stats.arms import Arm, Floats
-from seedspread.stats.power import SHAPES, draw
+from seedspread.stats.power import SHAPES, sample
 from seedspread.stats.result import TestResult
 
 SIZES = (5, 7, 10, 14)
@@ -60,10 +60,10 @@ DESIGNS = (
 def simulate(design: Design, shape: str, n: int, ratio: float, rng: np.random.Generator) -> tuple[Arm, Arm]:
     """Two arms whose variances have the given ratio; seeds of the same number are the same seed."""
     sizes = n, n * design.extra
-    shared = draw(shape, (max(sizes), 1), rng)
+    shared = sample(shape, (max(sizes), 1), rng)
     arms = []
     for name, size, scale in zip(("a", "b"), sizes, (ratio**0.5, 1.0), strict=True):
-        seed_part, own = draw(shape, (size, 1), rng), draw(shape, (size, design.blocks), rng)
+        seed_part, own = sample(shape, (size, 1), rng), sample(shape, (size, design.blocks), rng)
         values = design.pairs**0.5 * shared[:size] + design.twins**0.5 * seed_part
         values = values + (1 - design.pairs - design.twins) ** 0.5 * own
         arms.append(_arm(name, values * scale))
@@ -173,10 +173,10 @@ def tables(done: list[dict[str, Any]], draws: int) -> str:
 
 
 def _cell(rows: list[dict[str, Any]], name: str, shape: str, measure_: str) -> str:
-    found = [
+    values = [
         row["tests"].get(name, {}).get(measure_)
         for n in SIZES
         for row in rows
         if (row["shape"], row["n"]) == (shape, n)
     ]
-    return " / ".join("-" if value is None else f"{100 * value:.0f}" for value in found)
+    return " / ".join("-" if value is None else f"{100 * value:.0f}" for value in values)

@@ -1,7 +1,5 @@
 """A campaign of small runs: runs per hour by ways of training them, and where the time goes."""
 
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -14,12 +12,12 @@ from unittest.mock import patch
 
 from rich.table import Table
 
-from seedspread.benchmarks.timing import interleaved, machine, show
+from seedspread.benchmarks.timing import in_own_process, interleaved, show, table
 from seedspread.campaign.local import LocalExecutor
 from seedspread.campaign.loop import run_campaign
 from seedspread.campaign.plan import Plan
-from seedspread.campaign.study import CampaignSpec, Study, StudyCell
-from seedspread.render.terminal import Terminal
+from seedspread.campaign.study import StudyCell, StudySpec
+from seedspread.campaign.study_file import CampaignSpec
 from seedspread.runners.cff import seeded
 from seedspread.runs.request import RunRequest
 from seedspread.stopping import StopRequest
@@ -45,21 +43,15 @@ from seedspread.presets import read_config
 config = read_config("quickstart")
 dataset = load(config.data)
 loaded = time.perf_counter()
-from seedspread.benchmarks.train import random_batch
-from seedspread.model import ViT
-from seedspread.training.layerwise import LayerwiseModel
-from seedspread.training.records import EpochSums
-import torch
-model = config.model
-trainer = trainer_of([LayerwiseModel(config, ViT.from_config(model))])
-trainer.step([random_batch(128)], 0, [EpochSums.empty(model.depth, torch.device("cpu"))])
-print(imported - begin, loaded - imported, time.perf_counter() - loaded)
+from seedspread.benchmarks.train import random_batch, step_of
+step_of(config)(random_batch(128))
+print((imported - begin, loaded - imported, time.perf_counter() - loaded))
 """
 
 
-def study_of(implementation: str, stack: int) -> Study:
+def study_of(implementation: str, stack: int) -> StudySpec:
     """`quickstart` with a few seeds, trained in one way."""
-    study = Study.from_file("quickstart")
+    study = StudySpec.from_file("quickstart")
 
     def changed(cell: StudyCell) -> StudyCell:
         runtime = cell.parameters.runtime.model_copy(update={"implementation": implementation})
@@ -81,8 +73,7 @@ def campaign(implementation: str, stack: int, workers: int) -> None:
 
 def start_up() -> dict[str, float]:
     """Seconds of a fresh process until its first step is done."""
-    done = subprocess.run([sys.executable, "-c", _START], capture_output=True, text=True, check=True)
-    return dict(zip(("imports", "data", "first step"), map(float, done.stdout.split()), strict=True))
+    return dict(zip(("imports", "data", "first step"), in_own_process(_START), strict=True))
 
 
 @contextmanager
@@ -116,9 +107,9 @@ def phases(runs: int) -> dict[str, float]:
         _timed(seconds, "writing the result", TrainingRun, "finish"),
     ):
         requests = [RunRequest(config, Path(folder) / str(i)) for i, config in enumerate(configs)]
-        for _, ended in train_many(requests, StopRequest()):
-            if isinstance(ended, Exception):
-                raise ended
+        for _, outcome in train_many(requests, StopRequest()):
+            if isinstance(outcome, Exception):
+                raise outcome
     seconds["data, folders"] = time.perf_counter() - begin - sum(seconds.values())
     return {name: value / runs for name, value in seconds.items()}
 
@@ -131,7 +122,6 @@ def run(rounds: int, workers: int, as_json: bool) -> None:
     runs = len(first_study.cells) * len(first_study.seeds)
     first = times[next(iter(WAYS))].median
     result = {
-        "machine": machine(),
         "rounds": rounds,
         "workers": workers,
         "runs": runs,
@@ -147,23 +137,23 @@ def run(rounds: int, workers: int, as_json: bool) -> None:
         "start_up": start_up(),
         "phases": phases(SEEDS),
     }
-    show(result, as_json, _print)
+    show(result, as_json, _lines)
 
 
-def _print(result: dict[str, Any]) -> None:
-    console = Terminal()
-    table = Table(title=f"{result['runs']} runs of quickstart, {result['workers']} workers")
-    for heading in ("", "runs an hour", "quartiles", "against the first"):
-        table.add_column(heading, justify="right" if heading else "left")
-    for row in result["ways"]:
-        low, high = row["quartiles"]
-        table.add_row(
-            row["way"], f"{row['runs_per_hour']:,.0f}", f"{low:,.0f} to {high:,.0f}",
-            f"{row['against_first']:.2f}",
-        )  # fmt: skip
-    console.print(table)
+def _lines(result: dict[str, Any]) -> Iterator[str | Table]:
+    yield table(
+        f"{result['runs']} runs of quickstart, {result['workers']} workers",
+        ("", "runs an hour", "quartiles", "against the first"),
+        [
+            (
+                row["way"],
+                f"{row['runs_per_hour']:,.0f}",
+                f"{row['quartiles'][0]:,.0f} to {row['quartiles'][1]:,.0f}",
+                f"{row['against_first']:.2f}",
+            )
+            for row in result["ways"]
+        ],
+    )
     for title, key in (("A worker's start", "start_up"), ("A run in a stack", "phases")):
         parts = ", ".join(f"{name} {value:.2f} s" for name, value in result[key].items())
-        console.print(f"{title}: {parts}.")
-    console.print(f"Medians of {result['rounds']} interleaved rounds.")
-    console.print(result["machine"], style="dim")
+        yield f"{title}: {parts}."

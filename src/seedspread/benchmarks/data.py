@@ -1,7 +1,7 @@
 """Augmented views per second: this package, the same pipeline image by image, and kornia's modules."""
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
@@ -12,7 +12,7 @@ from PIL import Image, ImageEnhance, ImageOps
 from rich.table import Table
 from torch import Tensor
 
-from seedspread.benchmarks.timing import interleaved, machine, show
+from seedspread.benchmarks.timing import interleaved, show, table
 from seedspread.config import (
     PIPELINES,
     ColorJitter,
@@ -25,7 +25,6 @@ from seedspread.config import (
 )
 from seedspread.data.dataset import Split, load
 from seedspread.data.loader import Loader
-from seedspread.render.terminal import Terminal
 
 BATCH = 512
 NAMES = ("cifar", "svhn-medium", "svhn-hard")
@@ -34,23 +33,21 @@ MEAN, STD = (0.5, 0.5, 0.5), (0.5, 0.5, 0.5)
 
 def run(rounds: int, as_json: bool) -> None:
     """Measures and prints, as a table or as JSON."""
-    dataset = load(DataConfig())
-    part = dataset.train.at(np.arange(BATCH))
-    rows = [_compare(name, part, rounds) for name in NAMES]
-    result = {"machine": machine(), "rounds": rounds, "batch": BATCH, "pipelines": rows}
-    show(result, as_json, _print)
+    images = load(DataConfig()).train.at(np.arange(BATCH))
+    rows = [_compare(name, images, rounds) for name in NAMES]
+    show({"rounds": rounds, "batch": BATCH, "pipelines": rows}, as_json, _lines)
 
 
-def _compare(name: str, part: Split, rounds: int) -> dict[str, Any]:
+def _compare(name: str, split: Split, rounds: int) -> dict[str, Any]:
     steps = PIPELINES[name]
-    loader = Loader(part, steps, MEAN, STD, BATCH)
+    loader = Loader(split, steps, MEAN, STD, BATCH)
     epochs = iter(range(10**9))
     jobs: dict[str, Callable[[], object]] = {
         "ours": lambda: next(loader.epoch(next(epochs))),
-        "one by one": _one_by_one(part, steps),
+        "one by one": _one_by_one(split, steps),
     }
     if find_spec("kornia"):
-        jobs["kornia"] = _kornia(part, steps)
+        jobs["kornia"] = _kornia(split, steps)
     times = interleaved(jobs, rounds, name)
     ours = times["ours"].median
     return {
@@ -64,9 +61,9 @@ def _compare(name: str, part: Split, rounds: int) -> dict[str, Any]:
     }
 
 
-def _one_by_one(part: Split, steps: tuple[Step, ...]) -> Callable[[], Tensor]:
+def _one_by_one(split: Split, steps: tuple[Step, ...]) -> Callable[[], Tensor]:
     """The usual way: Pillow images, one at a time, as torchvision's transforms work on them."""
-    pictures = [Image.fromarray(image.permute(1, 2, 0).numpy()) for image in part.images]
+    pictures = [Image.fromarray(image.permute(1, 2, 0).numpy()) for image in split.images]
     rng = random.Random(0)
 
     def one(picture: Image.Image) -> Tensor:
@@ -110,14 +107,14 @@ def _pillow_jitter(step: ColorJitter, picture: Image.Image, rng: random.Random) 
     return picture
 
 
-def _kornia(part: Split, steps: tuple[Step, ...]) -> Callable[[], Tensor]:
+def _kornia(split: Split, steps: tuple[Step, ...]) -> Callable[[], Tensor]:
     """kornia's augmentation modules, on a batch of floats."""
     modules = import_module("kornia.augmentation")
-    size = tuple(part.images.shape[-2:])
+    size = tuple(split.images.shape[-2:])
     made = [_kornia_module(modules, step, size) for step in steps]
     made.append(modules.Normalize(torch.tensor(MEAN), torch.tensor(STD)))
     pipeline = torch.nn.Sequential(*made)
-    return lambda: pipeline(part.images.to(torch.float32).div_(255))
+    return lambda: pipeline(split.images.to(torch.float32).div_(255))
 
 
 def _kornia_module(modules: Any, step: Step, size: tuple[int, ...]) -> Any:
@@ -132,23 +129,21 @@ def _kornia_module(modules: Any, step: Step, size: tuple[int, ...]) -> Any:
     return modules.ColorJiggle(step.brightness, step.contrast, step.saturation, step.hue, p=1.0)
 
 
-def _print(result: dict[str, Any]) -> None:
-    table = Table(title=f"One augmented view of {result['batch']} images")
-    for heading in ("pipeline", "ours", "images/s", "one by one", "ratio", "kornia", "ratio"):
-        table.add_column(heading, justify="left" if heading == "pipeline" else "right")
-    for row in result["pipelines"]:
-        kornia = row["kornia_ms"]
-        table.add_row(
-            row["pipeline"],
-            f"{row['ours_ms']:.1f} ms",
-            f"{row['ours_images_per_second']:,.0f}",
-            f"{row['one_by_one_ms']:.0f} ms",
-            f"{row['one_by_one_over_ours']:.1f}x",
-            f"{kornia:.0f} ms" if kornia else "not installed",
-            f"{row['kornia_over_ours']:.1f}x" if kornia else "",
-        )
-    console = Terminal()
-    console.print(table)
-    console.print("One by one: the same steps on Pillow images. kornia: its augmentation modules.")
-    console.print(f"Medians of {result['rounds']} interleaved rounds.")
-    console.print(result["machine"], style="dim")
+def _lines(result: dict[str, Any]) -> Iterator[str | Table]:
+    yield table(
+        f"One augmented view of {result['batch']} images",
+        ("pipeline", "ours", "images/s", "one by one", "ratio", "kornia", "ratio"),
+        [
+            (
+                row["pipeline"],
+                f"{row['ours_ms']:.1f} ms",
+                f"{row['ours_images_per_second']:,.0f}",
+                f"{row['one_by_one_ms']:.0f} ms",
+                f"{row['one_by_one_over_ours']:.1f}x",
+                f"{row['kornia_ms']:.0f} ms" if row["kornia_ms"] else "not installed",
+                f"{row['kornia_over_ours']:.1f}x" if row["kornia_ms"] else "",
+            )
+            for row in result["pipelines"]
+        ],
+    )
+    yield "One by one: the same steps on Pillow images. kornia: its augmentation modules."

@@ -1,27 +1,24 @@
 """How time and memory of a stage-1 step grow with the batch, the depth, the tokens and the classes."""
 
-import json
 import math
-import subprocess
-import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
 import torch
-from matplotlib.figure import Figure
 from rich.progress import track
 from rich.table import Table
 
-from seedspread.atomic import replacing
 from seedspread.benchmarks.step import our_step
-from seedspread.benchmarks.timing import machine, peak_memory_above, show
+from seedspread.benchmarks.timing import in_own_process, megabytes, peak_memory_above, show, table
 from seedspread.benchmarks.train import random_batch
 from seedspread.config import ModelConfig
 from seedspread.data.loader import Batch
+from seedspread.errors import SeedspreadError
+from seedspread.render.chart import COLOURS, Axis, Chart, Mark, Panel, floats, log_ticks
 from seedspread.render.terminal import Terminal
+from seedspread.render.with_matplotlib import FORMATS, save_chart
 
 # What is varied, over which values; all else is the paper's, but for the depth, which only multiplies.
 AXES: dict[str, tuple[int, ...]] = {
@@ -56,52 +53,51 @@ def measure(values: dict[str, int]) -> dict[str, Any]:
 
 def run(as_json: bool, plot: Path | None) -> None:
     """Each size in a process of its own, so that none inherits the other's memory."""
+    if plot is not None and plot.suffix[1:].lower() not in FORMATS:
+        raise SeedspreadError(f"--plot {plot} must end in {', '.join(f'.{form}' for form in FORMATS)}")
     sizes = [(axis, _DEFAULTS | {axis: value}) for axis, values in AXES.items() for value in values]
     rows = []
     for axis, values in track(sizes, "growing", console=Terminal(stderr=True), transient=True):
-        code = (
-            "import json; from seedspread.benchmarks.growth import measure; "
-            f"print(json.dumps(measure({values})))"
-        )
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-        rows.append({"axis": axis} | json.loads(done.stdout))
-    result = {"machine": machine(), "rows": rows}
+        code = f"from seedspread.benchmarks.growth import measure; print(measure({values}))"
+        rows.append({"axis": axis} | in_own_process(code))
     if plot is not None:
-        draw(rows, plot)
-    show(result, as_json, _print)
+        save_chart(growth_chart(rows), plot)
+    show({"rows": rows}, as_json, _lines)
 
 
-def _print(result: dict[str, Any]) -> None:
-    console = Terminal()
-    table = Table(
-        title="A fast stage-1 step: d = 128, two views; unless varied batch 256, one layer, "
-        "64 tokens, 10 classes"
+def _lines(result: dict[str, Any]) -> Iterator[Table]:
+    yield table(
+        "A fast stage-1 step: d = 128, two views; unless varied batch 256, one layer, 64 tokens, 10 classes",
+        ("varied", "", "seconds", "peak memory"),
+        [
+            (row["axis"], f"{row[row['axis']]:,}", f"{row['seconds']:.2f}", megabytes(row["peak_bytes"]))
+            for row in result["rows"]
+        ],
     )
-    for heading in ("varied", "", "seconds", "peak memory"):
-        table.add_column(heading, justify="left" if heading == "varied" else "right")
-    for row in result["rows"]:
-        memory = "-" if row["peak_bytes"] is None else f"{row['peak_bytes'] / 1e6:,.0f} MB"
-        table.add_row(row["axis"], f"{row[row['axis']]:,}", f"{row['seconds']:.2f}", memory)
-    console.print(table)
-    console.print(result["machine"], style="dim")
 
 
-def draw(rows: list[dict[str, Any]], path: Path) -> None:
+def growth_chart(rows: list[dict[str, Any]]) -> Chart:
     """Time and memory against each size, on logarithmic axes; a dashed line grows in proportion."""
-    with mpl.rc_context({"font.size": 8}):
-        figure = Figure(figsize=(9, 2.6), layout="constrained")
-        for axes, axis in zip(figure.subplots(1, len(AXES)), AXES, strict=True):
-            here = [row for row in rows if row["axis"] == axis]
-            x = [row[axis] for row in here]
-            axes.loglog(x, [row["seconds"] for row in here], "o-", color="#0072B2", label="seconds")
-            memory = [row["peak_bytes"] / 1e9 for row in here if row["peak_bytes"] is not None]
-            if len(memory) == len(x):
-                axes.loglog(x, memory, "s-", color="#D55E00", label="peak memory, GB")
-            line = [here[0]["seconds"] * v / x[0] for v in x]
-            axes.loglog(x, line, "--", color="#888888", label="in proportion")
-            axes.set_xlabel(axis)
-            axes.set_xticks(x, [str(v) for v in x], minor=False)
-            axes.minorticks_off()
-        axes.legend(frameon=False, fontsize=7)
-        with replacing(path) as part:
-            figure.savefig(part, dpi=150, metadata={"Software": None})
+    return Chart(
+        id="growth",
+        title="How a stage-1 step grows",
+        caption="Time and memory against each size, on logarithmic axes.",
+        alt="Lines of time and memory against batch, depth, tokens and classes.",
+        panels=tuple(_panel(axis, [row for row in rows if row["axis"] == axis]) for axis in AXES),
+        scale="Dashed: time in proportion to the size.",
+    )
+
+
+def _panel(axis: str, rows: list[dict[str, Any]]) -> Panel:
+    x, seconds = floats([row[axis] for row in rows]), floats([row["seconds"] for row in rows])
+    marks = [
+        Mark("rule", "", x, tuple(seconds[0] * size / x[0] for size in x)),
+        Mark("line", "seconds", x, seconds, colour=COLOURS[0], legend=True),
+    ]
+    if all(row["peak_bytes"] is not None for row in rows):
+        memory = floats([row["peak_bytes"] / 1e9 for row in rows])
+        marks.append(Mark("line", "peak memory, GB", x, memory, colour=COLOURS[1], symbol=1, legend=True))
+    values = [value for mark in marks for value in mark.y]
+    sizes = tuple((size, f"{size:g}") for size in x)
+    y = Axis(log=True, ticks=log_ticks(min(values), max(values)))
+    return Panel("", Axis(axis, log=True, ticks=sizes), y, tuple(marks))

@@ -1,8 +1,6 @@
 """Forward and backward of the fast loss against the plain one and pytorch-metric-learning's."""
 
-import subprocess
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
@@ -11,14 +9,12 @@ import torch
 from rich.table import Table
 from torch import Tensor
 
-from seedspread.benchmarks.timing import Timing, interleaved, machine, show
+from seedspread.benchmarks.timing import Timing, in_own_process, interleaved, megabytes, show, table
 from seedspread.objective import MARGIN_TYPES, SupConLoss
-from seedspread.render.terminal import Terminal
 
 DIM, CLASSES, MEMORY_N = 128, 10, 16384
 SIZES = (256, 1024, 4096)
 
-# Runs in a process of its own, because peak memory is a whole process's.
 _PEAK = """
 from seedspread.benchmarks.loss import batch, step
 from seedspread.benchmarks.timing import peak_memory_above
@@ -48,14 +44,13 @@ def run(rounds: int, as_json: bool) -> None:
     """Measures and prints, as a table or as JSON."""
     rows = [row for n in SIZES for row in _compare(n, rounds if n <= 1024 else max(3, rounds // 6))]
     result = {
-        "machine": machine(),
         "rounds": rounds,
         "d": DIM,
         "classes": CLASSES,
         "timings": rows,
-        "memory": {"N": MEMORY_N, "peak_bytes_above_inputs": _peak_memory(MEMORY_N)},
+        "memory": {"N": MEMORY_N, "peak_bytes_above_inputs": peak_memory(MEMORY_N)},
     }
-    show(result, as_json, _print)
+    show(result, as_json, _lines)
 
 
 def _compare(n: int, rounds: int) -> list[dict[str, Any]]:
@@ -68,8 +63,8 @@ def _compare(n: int, rounds: int) -> list[dict[str, Any]]:
         for kind in ("plain", "fast")
     }
     if find_spec("pytorch_metric_learning"):
-        theirs = import_module("pytorch_metric_learning.losses").SupConLoss
-        jobs["theirs"] = _job(theirs(temperature=0.15), features, labels)
+        reference = import_module("pytorch_metric_learning.losses").SupConLoss
+        jobs["metric_learning"] = _job(reference(temperature=0.15), features, labels)
     times = interleaved(jobs, rounds, f"N = {n}")
     return [_row(n, margin_type, times) for margin_type in MARGIN_TYPES]
 
@@ -79,11 +74,8 @@ def _job(loss: Callable[[Tensor, Tensor], Tensor], features: Tensor, labels: Ten
 
 
 def _row(n: int, margin_type: str, times: dict[str, Timing]) -> dict[str, Any]:
-    plain, fast, theirs = (
-        times[f"plain {margin_type}"],
-        times[f"fast {margin_type}"],
-        times.get("theirs"),
-    )
+    plain, fast = times[f"plain {margin_type}"], times[f"fast {margin_type}"]
+    reference = times.get("metric_learning")
     return {
         "N": n,
         "margin_type": margin_type,
@@ -91,39 +83,36 @@ def _row(n: int, margin_type: str, times: dict[str, Timing]) -> dict[str, Any]:
         "fast_quartiles_ms": [1e3 * fast.lower, 1e3 * fast.upper],
         "plain_ms": 1e3 * plain.median,
         "plain_over_fast": plain.median / fast.median,
-        # Theirs knows no margin: its time is the same in every row.
-        "metric_learning_ms": 1e3 * theirs.median if theirs else None,
-        "metric_learning_over_fast": theirs.median / fast.median if theirs else None,
+        # It knows no margin: its time is the same in every row.
+        "metric_learning_ms": 1e3 * reference.median if reference else None,
+        "metric_learning_over_fast": reference.median / fast.median if reference else None,
     }
 
 
-def _peak_memory(n: int) -> int | None:
-    done = subprocess.run(
-        [sys.executable, "-c", _PEAK.format(n=n)], capture_output=True, text=True, check=True
+def peak_memory(n: int) -> Any:
+    """Bytes of the fast loss above its inputs, `(n, 128)`; None where they cannot be measured."""
+    return in_own_process(_PEAK.format(n=n))
+
+
+def _lines(result: dict[str, Any]) -> Iterator[str | Table]:
+    yield table(
+        f"Forward + backward, d = {result['d']}, {result['classes']} classes",
+        ("N", "margin", "fast", "plain", "plain / fast", "PML", "PML / fast"),
+        [
+            (
+                str(row["N"]),
+                row["margin_type"],
+                f"{row['fast_ms']:.1f} ms",
+                f"{row['plain_ms']:.1f} ms",
+                f"{row['plain_over_fast']:.2f}x",
+                f"{row['metric_learning_ms']:.1f} ms" if row["metric_learning_ms"] else "not installed",
+                f"{row['metric_learning_over_fast']:.2f}x" if row["metric_learning_ms"] else "",
+            )
+            for row in result["timings"]
+        ],
+        names=1,
     )
-    return None if done.stdout.strip() == "None" else int(done.stdout)
-
-
-def _print(result: dict[str, Any]) -> None:
-    table = Table(title=f"Forward + backward, d = {result['d']}, {result['classes']} classes")
-    for heading in ("N", "margin", "fast", "plain", "plain / fast", "PML", "PML / fast"):
-        table.add_column(heading, justify="left" if heading == "margin" else "right")
-    for row in result["timings"]:
-        theirs = row["metric_learning_ms"]
-        table.add_row(
-            str(row["N"]),
-            row["margin_type"],
-            f"{row['fast_ms']:.1f} ms",
-            f"{row['plain_ms']:.1f} ms",
-            f"{row['plain_over_fast']:.2f}x",
-            f"{theirs:.1f} ms" if theirs else "not installed",
-            f"{row['metric_learning_over_fast']:.2f}x" if theirs else "",
-        )
-    console = Terminal()
-    console.print(table)
-    memory = result["memory"]["peak_bytes_above_inputs"]
-    amount = "not measured (needs Linux)" if memory is None else f"{memory / 1e6:.0f} MB"
-    console.print(f"Fast loss at N = {MEMORY_N}: peak memory above the inputs {amount}.")
-    console.print("PML: SupConLoss of pytorch-metric-learning, which has no margin.")
-    console.print(f"Medians of {result['rounds']} interleaved rounds (fewer at N > 1024).")
-    console.print(result["machine"], style="dim")
+    memory = result["memory"]
+    amount = megabytes(memory["peak_bytes_above_inputs"])
+    yield f"Fast loss at N = {memory['N']}: peak memory above the inputs {amount} (measured on Linux only)."
+    yield "PML: SupConLoss of pytorch-metric-learning, which has no margin. Fewer rounds at N > 1024."

@@ -2,7 +2,7 @@
 
 import multiprocessing
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
@@ -16,7 +16,7 @@ from rich.table import Table
 from scipy import stats
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from seedspread.benchmarks.timing import machine, show
+from seedspread.benchmarks.timing import show, table
 from seedspread.presets import ConfigError, read_config
 from seedspread.render.terminal import Terminal
 from seedspread.training.allocator import keep_freed_memory
@@ -47,7 +47,7 @@ class ProductsOfBf16(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return func(*args, **(kwargs or {}))
 
 
-def outcome(preset: str, precision: str, seed: int, data_dir: Path | None) -> dict[str, Any]:
+def train_one(preset: str, precision: str, seed: int, data_dir: Path | None) -> dict[str, Any]:
     """A run's accuracy and rates, on one core."""
     keep_freed_memory()
     settings = [
@@ -75,26 +75,26 @@ def run(preset: str, seeds: int, workers: int, as_json: bool, data_dir: Path | N
     if read_config(preset).objective.margin_type != "clamp":
         raise ConfigError(f"{preset} does not clamp: there is no clamp activation rate to compare")
     with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
-        waiting = [
-            pool.submit(outcome, preset, precision, seed, data_dir)
+        futures = [
+            pool.submit(train_one, preset, precision, seed, data_dir)
             for seed in range(1, seeds + 1)
             for precision in PRECISIONS
         ]
         console = Terminal(stderr=True)
-        rows = [one.result() for one in track(waiting, "training", console=console, transient=True)]
-    result = {"machine": machine(), "preset": preset, "data": rows[0]["data"], "runs": rows}
+        rows = [future.result() for future in track(futures, "training", console=console, transient=True)]
+    result = {"preset": preset, "data": rows[0]["data"], "runs": rows}
     result["differences"] = [
         {"what": what} | _difference(*(_values(rows, precision, what) for precision in PRECISIONS))
         for what in ("accuracy", *(f"rate, layer {layer}" for layer in range(len(rows[0]["rates"]))))
     ]
-    show(result, as_json, _print)
+    show(result, as_json, _lines)
 
 
 def _values(rows: list[dict[str, Any]], precision: str, what: str) -> NDArray[np.float64]:
-    mine = [row for row in rows if row["precision"] == precision]
+    chosen = [row for row in rows if row["precision"] == precision]
     if what == "accuracy":
-        return np.array([row["accuracy"] for row in mine])
-    return np.array([row["rates"][int(what.rsplit(maxsplit=1)[-1])] for row in mine])
+        return np.array([row["accuracy"] for row in chosen])
+    return np.array([row["rates"][int(what.rsplit(maxsplit=1)[-1])] for row in chosen])
 
 
 def _difference(fp32: NDArray[np.float64], bf16: NDArray[np.float64]) -> dict[str, Any]:
@@ -108,18 +108,16 @@ def _difference(fp32: NDArray[np.float64], bf16: NDArray[np.float64]) -> dict[st
     }
 
 
-def _print(result: dict[str, Any]) -> None:
-    console = Terminal()
-    seeds = len(result["runs"]) // 2
-    table = Table(title=f"{result['preset']} on {result['data']}, {seeds} seeds in both precisions, per cent")
-    for heading in ("", "fp32", "bf16", "bf16 − fp32 (95 %)"):
-        table.add_column(heading, justify="right" if heading else "left")
+def _lines(result: dict[str, Any]) -> Iterator[str | Table]:
+    rows = []
     for row in result["differences"]:
         cells = [f"{100 * row[p][0]:.2f} (sd {100 * row[p][1]:.2f})" for p in PRECISIONS]
         mean, low, high = (100 * value for value in row["difference"])
-        table.add_row(row["what"], *cells, f"{mean:+.2f} [{low:+.2f}, {high:+.2f}]")
-    console.print(table)
-    console.print(
-        "Not the paper's scale. Products of bf16 factors are summed in float32, as processors for it do."
+        rows.append((row["what"], *cells, f"{mean:+.2f} [{low:+.2f}, {high:+.2f}]"))
+    seeds = len(result["runs"]) // 2
+    yield table(
+        f"{result['preset']} on {result['data']}, {seeds} seeds in both precisions, per cent",
+        ("", *PRECISIONS, "bf16 − fp32 (95 %)"),
+        rows,
     )
-    console.print(result["machine"], style="dim")
+    yield "Not the paper's scale. Products of bf16 factors are summed in float32, as processors for it do."

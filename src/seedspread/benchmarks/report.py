@@ -1,9 +1,9 @@
 """How long the report of a store with 1,000 runs takes to make, and its page to open in a browser."""
 
-import json
 import shutil
 import tempfile
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 from rich.progress import track
 
-from seedspread.benchmarks.timing import machine
+from seedspread.benchmarks.timing import show
 from seedspread.campaign.plan import Plan
-from seedspread.campaign.study import Study, StudyCell
+from seedspread.campaign.study import StudyCell, StudySpec
 from seedspread.config import RunConfig
 from seedspread.identity import margin_is_inert
 from seedspread.objective.schedule import layer_margins
@@ -37,32 +37,34 @@ def run(runs: int, as_json: bool) -> None:
         store, page = Path(folder) / "store", Path(folder) / "report.html"
         fill(Plan.make(study(max(2, runs // 4)), store))
         made = [_make(store, page) for _ in range(3)]
-        opened = [found for _ in range(5) if (found := _opened(page)) is not None]
+        opened = [seconds for _ in range(5) if (seconds := _opened(page)) is not None]
         size = page.stat().st_size / 1e6
     result: dict[str, Any] = {
-        "machine": machine(),
         "runs": 4 * max(2, runs // 4),
         "report_seconds": sorted(made)[1],
         "page_megabytes": size,
         "page_readable_seconds": _median([readable for readable, _ in opened]),
         "first_figure_interactive_seconds": _median([ready for _, ready in opened]),
     }
-    if as_json:
-        print(json.dumps(result, indent=2))
-        return
-    print(f"A store of {result['runs']:,} runs: report in {result['report_seconds']:.1f} s, {size:.1f} MB.")
-    if opened:
-        print(
+    show(result, as_json, _lines)
+
+
+def _lines(result: dict[str, Any]) -> Iterator[str]:
+    yield (
+        f"A store of {result['runs']:,} runs: report in {result['report_seconds']:.1f} s, "
+        f"{result['page_megabytes']:.1f} MB."
+    )
+    if result["page_readable_seconds"] is None:
+        yield "The page was not opened: that needs chromium, its driver and selenium."
+    else:
+        yield (
             "The page can be read, with its answer and picture, after "
             f"{result['page_readable_seconds']:.2f} s; its first figure is interactive after "
             f"{result['first_figure_interactive_seconds']:.2f} s."
         )
-    else:
-        print("The page was not opened: that needs chromium, its driver and selenium.")
-    print(result["machine"])
 
 
-def study(seeds: int) -> Study:
+def study(seeds: int) -> StudySpec:
     """The CIFAR-10 factorial in miniature with so many seeds."""
     base = read_config("mini/cifar10")
     cells = []
@@ -73,7 +75,7 @@ def study(seeds: int) -> Study:
             cells.append(StudyCell(levels, base.model_copy(update={"objective": objective})))
     spec = AuditSpec(group="margin_type", reference="subtract", block=("stability",))
     title = "Made-up runs, to measure speed"
-    return Study("bench", title, CffRunner(), tuple(cells), tuple(range(1, seeds + 1)), spec)
+    return StudySpec("bench", title, CffRunner(), tuple(cells), tuple(range(1, seeds + 1)), spec)
 
 
 def fill(plan: Plan) -> None:
@@ -88,7 +90,7 @@ def fill(plan: Plan) -> None:
 def _fill_run(folder: RunFolder, config: RunConfig, labels: "np.ndarray[Any, Any]") -> None:
     # Twins of a seed get the same values, as real ones nearly do.
     rng = np.random.default_rng([config.seeds.run, config.objective.margin_type == "clamp"])
-    margins, free = layer_margins(config), margin_is_inert(config)
+    margins, inert = layer_margins(config), margin_is_inert(config)
     epochs, depth = config.training.epochs, config.model.depth
     rates = np.linspace(0.6, 0.3, depth) + rng.normal(0, 0.02, (epochs, depth))
     norms = np.exp(rng.normal(0, 0.1, (epochs, depth))) * np.linspace(2, 0.2, depth)
@@ -97,7 +99,7 @@ def _fill_run(folder: RunFolder, config: RunConfig, labels: "np.ndarray[Any, Any
         "epoch": np.repeat(np.arange(epochs), depth),
         "layer": np.tile(np.arange(depth), epochs),
         "loss": np.full(epochs * depth, 5.0),
-        "clamp_activation_rate": pa.nulls(epochs * depth, pa.float64()) if free else rates.ravel(),
+        "clamp_activation_rate": pa.nulls(epochs * depth, pa.float64()) if inert else rates.ravel(),
         "gradient_norm": norms.ravel(),
         "positive_pairs": np.full(epochs * depth, 6000.0),
         "similarity_histogram": rng.integers(0, 500, (epochs * depth, 200)).tolist(),
@@ -116,8 +118,8 @@ def _fill_run(folder: RunFolder, config: RunConfig, labels: "np.ndarray[Any, Any
     folder.keep_predictions(tensors)
     accuracy = float((logits[0].argmax(1) == labels).mean())
     layers = [
-        {"layer": k, "margin": None if free else margins[k], "loss": 5.0,
-         "clamp_activation_rate": None if free else float(rates[-1, k]),
+        {"layer": k, "margin": None if inert else margins[k], "loss": 5.0,
+         "clamp_activation_rate": None if inert else float(rates[-1, k]),
          "gradient_norm": float(norms[-1, k]), "gradient_norm_mean": float(norms[-1, k])}
         for k in range(depth)
     ]  # fmt: skip
@@ -174,8 +176,8 @@ def _opened(page: Path) -> tuple[float, float] | None:
                 marks = browser.execute_script(
                     "return performance.getEntriesByType('mark').map(m => [m.name, m.startTime / 1000])"
                 )
-                found = dict(marks)
-                if "seedspread-ready" in found:
-                    return found["seedspread-readable"], found["seedspread-ready"]
+                seconds = dict(marks)
+                if "seedspread-ready" in seconds:
+                    return seconds["seedspread-readable"], seconds["seedspread-ready"]
                 time.sleep(0.05)
     return None

@@ -1,24 +1,20 @@
 """Several small runs as one program: a step of a stack against the same runs one after another, by shape."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 from rich.table import Table
 
-from seedspread.benchmarks.timing import interleaved, machine, show
-from seedspread.benchmarks.train import random_batch
+from seedspread.benchmarks.timing import interleaved, show, table
+from seedspread.benchmarks.train import random_batch, step_of
 from seedspread.config import RunConfig
-from seedspread.model import ViT
 from seedspread.presets import check, preset_values
-from seedspread.render.terminal import Terminal
 from seedspread.stacking import worthwhile
 from seedspread.training.allocator import keep_freed_memory
-from seedspread.training.layerwise import LayerwiseModel
-from seedspread.training.records import EpochSums
-from seedspread.training.trainer import Trainer, trainer_of
 
 RUNS = 8
+STACKS = {"alone": 1, "by two": 2, "by four": 4, "by eight": 8}
 # Settings of the quickstart preset, from small to large; the last is the paper's width.
 SHAPES: dict[str, dict[str, dict[str, Any]]] = {
     "batch 8, 4 tokens, d 16": {
@@ -46,18 +42,12 @@ def shaped(changes: dict[str, dict[str, Any]], implementation: str = "fast") -> 
 
 def steps(config: RunConfig, runs: int, together: int) -> Callable[[], None]:
     """A step of so many runs, so many at a time."""
-    model = config.model
     batch = random_batch(config.training.batch_size)
-
-    def prepared(count: int) -> tuple[Trainer, list[EpochSums]]:
-        models = [LayerwiseModel(config, ViT.from_config(model)) for _ in range(count)]
-        return trainer_of(models), [EpochSums.empty(model.depth, torch.device("cpu")) for _ in models]
-
-    trainers = [prepared(together) for _ in range(runs // together)]
+    programs = [step_of(config, together) for _ in range(runs // together)]
 
     def step() -> None:
-        for trainer, sums in trainers:
-            trainer.step([batch] * len(sums), 0, sums)
+        for program in programs:
+            program(batch)
 
     return step
 
@@ -72,10 +62,7 @@ def run(rounds: int, as_json: bool) -> None:
         times = interleaved(
             {
                 "plain": steps(shaped(changes, "plain"), RUNS, 1),
-                "alone": steps(fast, RUNS, 1),
-                "by two": steps(fast, RUNS, 2),
-                "by four": steps(fast, RUNS, 4),
-                "by eight": steps(fast, RUNS, 8),
+                **{name: steps(fast, RUNS, together) for name, together in STACKS.items()},
             },
             rounds,
             name,
@@ -83,18 +70,21 @@ def run(rounds: int, as_json: bool) -> None:
         against = {key: times["plain"].median / timing.median for key, timing in times.items()}
         rows.append({"shape": name, "plain_ms": 1e3 * times["plain"].median / RUNS, **against,
                      "auto": worthwhile(fast)})  # fmt: skip
-    result = {"machine": machine(), "rounds": rounds, "runs": RUNS, "shapes": rows}
-    show(result, as_json, _print)
+    show({"rounds": rounds, "runs": RUNS, "shapes": rows}, as_json, _lines)
 
 
-def _print(result: dict[str, Any]) -> None:
-    console = Terminal()
-    table = Table(title=f"A stage-1 step of {result['runs']} runs on one core: speed against plain")
-    for heading in ("shape (3 layers)", "plain, a run", "alone", "by two", "by four", "by eight", "auto"):
-        table.add_column(heading, justify="left" if heading.startswith("shape") else "right")
-    for row in result["shapes"]:
-        ratios = (f"{row[key]:.2f}" for key in ("alone", "by two", "by four", "by eight"))
-        table.add_row(row["shape"], f"{row['plain_ms']:.1f} ms", *ratios, str(row["auto"]))
-    console.print(table)
-    console.print(f"Medians of {result['rounds']} interleaved rounds. auto: runs that a worker stacks.")
-    console.print(result["machine"], style="dim")
+def _lines(result: dict[str, Any]) -> Iterator[str | Table]:
+    yield table(
+        f"A stage-1 step of {result['runs']} runs on one core: speed against plain",
+        ("shape (3 layers)", "plain, a run", *STACKS, "auto"),
+        [
+            (
+                row["shape"],
+                f"{row['plain_ms']:.1f} ms",
+                *(f"{row[name]:.2f}" for name in STACKS),
+                str(row["auto"]),
+            )
+            for row in result["shapes"]
+        ],
+    )
+    yield "auto: runs that a worker stacks."

@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -12,17 +12,12 @@ from rich.table import Table
 from torch.utils.flop_counter import FlopCounterMode
 
 from seedspread.benchmarks.reference import reference_step
-from seedspread.benchmarks.timing import interleaved, machine, show
-from seedspread.benchmarks.train import random_batch
-from seedspread.config import ModelConfig, RunConfig, RuntimeConfig, TrainingConfig
+from seedspread.benchmarks.timing import interleaved, megabytes, show, table
+from seedspread.benchmarks.train import random_batch, step_of
+from seedspread.config import ModelConfig, RunConfig, RuntimeConfig
 from seedspread.data.loader import Batch
 from seedspread.errors import SeedspreadError
-from seedspread.model import ViT
-from seedspread.render.terminal import Terminal
 from seedspread.training.allocator import keep_freed_memory
-from seedspread.training.layerwise import LayerwiseModel
-from seedspread.training.records import EpochSums
-from seedspread.training.trainer import trainer_of
 
 BATCH, DEPTH = 512, 8
 PRODUCT = "a large product"
@@ -55,14 +50,8 @@ for _ in sys.stdin:
 
 def our_step(batch: Batch, model: ModelConfig, runtime: dict[str, Any]) -> Callable[[], None]:
     """A step as a run does it, with every diagnostic."""
-    config = RunConfig(model=model, training=TrainingConfig(), runtime=RuntimeConfig(**runtime))
-    torch.manual_seed(0)
-    vit = ViT(patch_size=model.patch_size, dim=model.dim, depth=model.depth, heads=model.heads)
-    trainer, sums = (
-        trainer_of([LayerwiseModel(config, vit)]),
-        EpochSums.empty(model.depth, torch.device("cpu")),
-    )
-    return lambda: trainer.step([batch], 0, [sums])
+    step = step_of(RunConfig(model=model, runtime=RuntimeConfig(**runtime)))
+    return lambda: step(batch)
 
 
 def job(name: str, reference: str | None, images: int) -> Callable[[], object]:
@@ -82,7 +71,8 @@ def run(rounds: int, as_json: bool, reference: Path | None, bf16: bool) -> None:
     """Measures and prints, as a table or as JSON."""
     folder = None if reference is None else str(reference.absolute())
     if folder:
-        reference_step(Path(folder), *_few())  # a wrong folder is said at once
+        few = random_batch(2)
+        reference_step(Path(folder), few.images, few.labels)  # a wrong folder is refused at once
     names = [*(["public code"] if folder else []), *SETTINGS]
     names += ["public code, bf16"] if folder else []
     names = [*(name for name in names if bf16 or not name.endswith("bf16")), PRODUCT]
@@ -105,15 +95,10 @@ def run(rounds: int, as_json: bool, reference: Path | None, bf16: bool) -> None:
         if name != PRODUCT
     ]
     result = {
-        "machine": machine(), "rounds": rounds, "batch": BATCH, "depth": DEPTH,
+        "rounds": rounds, "batch": BATCH, "depth": DEPTH,
         "limit_gflops": limit, "steps": steps,
     }  # fmt: skip
-    show(result, as_json, _print)
-
-
-def _few() -> tuple[torch.Tensor, torch.Tensor]:
-    batch = random_batch(2)
-    return batch.images, batch.labels
+    show(result, as_json, _lines)
 
 
 class _Child:
@@ -154,29 +139,21 @@ def count_flops(step: Callable[[], object]) -> int:
     return int(counter.get_total_flops())
 
 
-def _print(result: dict[str, Any]) -> None:
-    console = Terminal()
-    first = result["steps"][0]["name"]
-    table = Table(
-        title=f"A stage-1 step: d = 128, {result['depth']} layers, batch {result['batch']}, two views"
-    )
-    table.add_column("")
-    for heading in (
-        "images/s", "quartiles", f"against {first}", "GFLOP", "GFLOP/s", "of the limit", "peak memory"
-    ):  # fmt: skip
-        table.add_column(heading, justify="right")
-    for row in result["steps"]:
-        low, high = row["quartiles"]
-        memory = "-" if row["peak_bytes"] is None else f"{row['peak_bytes'] / 1e6:,.0f} MB"
-        table.add_row(
-            row["name"], f"{row['images_per_second']:.1f}", f"{low:.1f} to {high:.1f}",
-            f"{row['speed_against_first']:.2f}", f"{row['flops'] / 1e9:.0f}", f"{row['gflops']:.0f}",
-            f"{row['share_of_limit']:.0%}", memory,
-        )  # fmt: skip
-    console.print(table)
-    console.print(
+def _lines(result: dict[str, Any]) -> Iterator[str | Table]:
+    yield table(
+        f"A stage-1 step: d = 128, {result['depth']} layers, batch {result['batch']}, two views",
+        ("", "images/s", "quartiles", f"against {result['steps'][0]['name']}", "GFLOP", "GFLOP/s",
+         "of the limit", "peak memory"),
+        [
+            (row["name"], f"{row['images_per_second']:.1f}",
+             f"{row['quartiles'][0]:.1f} to {row['quartiles'][1]:.1f}", f"{row['speed_against_first']:.2f}",
+             f"{row['flops'] / 1e9:.0f}", f"{row['gflops']:.0f}", f"{row['share_of_limit']:.0%}",
+             megabytes(row["peak_bytes"]))
+            for row in result["steps"]
+        ],
+    )  # fmt: skip
+    yield (
         f"GFLOP are those of the products that a step really makes; a product of {_ROWS} x {_ROWS} matrices "
-        f"reaches {result['limit_gflops']:.0f} GFLOP/s here, in float32."
+        f"reaches {result['limit_gflops']:.0f} GFLOP/s on this machine, in float32. "
+        "Each step is in a process of its own."
     )
-    console.print(f"Medians of {result['rounds']} interleaved rounds; each step in its own process.")
-    console.print(result["machine"], style="dim")

@@ -1,6 +1,5 @@
 """How long a store of 10,000 runs takes to list."""
 
-import json
 import shutil
 import tempfile
 import time
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 from rich.progress import track
 
-from seedspread.benchmarks.timing import machine
+from seedspread.benchmarks.timing import show
 from seedspread.metrics import scores
 from seedspread.presets import read_config, to_toml
 from seedspread.render.terminal import Terminal
@@ -26,12 +25,8 @@ def run(runs: int, as_json: bool) -> None:
         fill(store, runs)
         states = sorted(_seconds(store.counts) for _ in range(3))[1]
         table = sorted(_seconds(store.table) for _ in range(3))[1]
-    result = {"machine": machine(), "runs": runs, "states_seconds": states, "table_seconds": table}
-    if as_json:
-        print(json.dumps(result, indent=2))
-        return
-    print(f"A store of {runs:,} finished runs: states in {states:.2f} s, the whole table in {table:.2f} s.")
-    print(result["machine"])
+    text = f"A store of {runs:,} finished runs: states in {states:.2f} s, the whole table in {table:.2f} s."
+    show({"runs": runs, "states_seconds": states, "table_seconds": table}, as_json, lambda _: [text])
 
 
 def fill(store: Store, runs: int) -> None:

@@ -1,18 +1,21 @@
-"""Interleaved timing, and the machine it was done on."""
+"""What benchmarks share: interleaved timing, peak memory, and how results and the machine are printed."""
 
+import ast
 import json
 import os
 import platform
 import statistics
+import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from rich.progress import track
+from rich.table import Table
 
 from seedspread.render.terminal import Terminal
 
@@ -68,12 +71,42 @@ def _status_bytes(field: str) -> int:
     raise RuntimeError(f"/proc/self/status has no {field}")
 
 
-def show(result: dict[str, Any], as_json: bool, table: Callable[[dict[str, Any]], None]) -> None:
-    """Prints what was measured: as JSON for machines, else as `table` prints it."""
+def in_own_process(code: str, **environment: str) -> Any:
+    """Runs code in a fresh process, whose memory and imports are its own; returns what it prints."""
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=os.environ | environment)
+    return ast.literal_eval(done.stdout)
+
+
+def show(
+    result: dict[str, Any], as_json: bool, lines: Callable[[dict[str, Any]], Iterable[str | Table]]
+) -> None:
+    """Prints what was measured and where: as JSON for machines, else the tables and sentences of `lines`."""
+    result = {"machine": machine()} | result
     if as_json:
         print(json.dumps(result, indent=2))
-    else:
-        table(result)
+        return
+    console = Terminal()
+    for line in lines(result):
+        console.print(line, soft_wrap=isinstance(line, str))
+    if "rounds" in result:
+        console.print(f"Medians of {result['rounds']} interleaved rounds.")
+    console.print(result["machine"], style="dim", soft_wrap=True)
+
+
+def table(title: str, headings: Sequence[str], rows: Iterable[Sequence[str]], names: int = 0) -> Table:
+    """A table of numbers, and one column, by its place, of names."""
+    out = Table(title=title)
+    for place, heading in enumerate(headings):
+        out.add_column(heading, justify="left" if place == names else "right")
+    for row in rows:
+        out.add_row(*row)
+    return out
+
+
+def megabytes(count: int | None) -> str:
+    """Bytes as they stand in a table; None where they could not be measured."""
+    return "-" if count is None else f"{count / 1e6:,.0f} MB"
 
 
 def machine() -> str:

@@ -1,18 +1,20 @@
 """A plan: which runs a study names, which are distinct, which the store already has."""
 
+import os
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import mean
 from typing import Any
 
 import pandas as pd
 
-from seedspread.campaign.study import Study
+from seedspread.campaign.study import StudySpec
 from seedspread.runners.contract import Level, Runner
-from seedspread.runs.store import FINISHED, RunState, Store
-from seedspread.runs.studies import RecordedCell, RecordedStudy
+from seedspread.runs.levels import level_name
+from seedspread.runs.store import FINISHED, RunState, Store, StoreError
+from seedspread.runs.studies import RecordedCell, RecordedStudy, recorded_study
 from seedspread.runs.table import as_table, read_row
 
 # Finished runs whose durations are looked up for an estimate.
@@ -33,7 +35,7 @@ class PlannedRun:
     @property
     def title(self) -> str:
         """`clamp, detach, seed 3`."""
-        return ", ".join([*(str(level) for _, level in self.cell), f"seed {self.seed}"])
+        return ", ".join([*(level_name(level) for _, level in self.cell), f"seed {self.seed}"])
 
 
 @dataclass(frozen=True)
@@ -45,25 +47,68 @@ class Plan:
         store: where its results are, and go.
         data_dir: the data folder.
         runs: every run that the study names, in order; a run that two cells or studies share appears twice.
+        accepted: keys of runs that were made with other inputs, and are kept.
+        stale: runs to do, by key, and what the store has of them from other inputs.
     """
 
-    study: Study
+    study: StudySpec
     store: Store
     data_dir: Path | None
     runs: tuple[PlannedRun, ...]
+    accepted: frozenset[str] = frozenset()
+    stale: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def make(cls, study: Study, store: "Store | Path | str", data_dir: Path | None = None) -> "Plan":
-        """Names every run by its key."""
+    def make(
+        cls,
+        study: StudySpec,
+        store: "Store | Path | str",
+        data_dir: Path | None = None,
+        *,
+        accept_changed: bool = False,
+    ) -> "Plan":
+        """Names every run by its key.
+
+        Args:
+            study: the study.
+            store: where its results are, and go.
+            data_dir: the data folder.
+            accept_changed: keep runs whose inputs have changed since they were made.
+        """
         runs: list[PlannedRun] = []
+        bases: list[str | None] = []
         for part in study.parts:
             named = [(cell, seed) for cell in part.cells for seed in part.seeds]
-            keys = part.runner.keys([(cell.parameters, seed) for cell, seed in named], data_dir)
+            pairs = [(cell.parameters, seed) for cell, seed in named]
             runs += [
                 PlannedRun(part.name, cell.levels, seed, part.runner, cell.parameters, key)
-                for (cell, seed), key in zip(named, keys, strict=True)
+                for (cell, seed), key in zip(named, part.runner.keys(pairs, data_dir), strict=True)
             ]
-        return cls(study, store if isinstance(store, Store) else Store(store), data_dir, tuple(runs))
+            bases += part.runner.base_keys(pairs)
+        plan = cls(study, store if isinstance(store, Store) else Store(store), data_dir, tuple(runs))
+        return plan._with_changed(bases, accept_changed) if any(bases) else plan
+
+    def _with_changed(self, bases: list[str | None], accept: bool) -> "Plan":
+        """Looks for runs of the store that differ from planned ones in their inputs only."""
+        made = self.store.finished_by_base_key()
+        before = {
+            key
+            for part in self.study.parts
+            if (recorded := recorded_study(self.store, part.name)) is not None
+            for key in recorded.accepted
+        }
+        runs, accepted, stale = [], set(), {}
+        for run, base in zip(self.runs, bases, strict=True):
+            other = made.get(base or "")
+            if other is None or other == run.key or self.store.is_done(run.key):
+                runs.append(run)
+            elif accept or other in before:
+                runs.append(replace(run, key=other))
+                accepted.add(other)
+            else:
+                runs.append(run)
+                stale[run.key] = other
+        return replace(self, runs=tuple(runs), accepted=frozenset(accepted), stale=stale)
 
     @property
     def distinct(self) -> dict[str, PlannedRun]:
@@ -83,7 +128,10 @@ class Plan:
 
     def states(self) -> dict[str, RunState]:
         """Where each distinct run is."""
-        return self.store.states(self.distinct)
+        there = self._folders()
+        return {
+            key: self.store.state(key) if key in there else RunState(key, "waiting") for key in self.distinct
+        }
 
     def seconds_left(self, states: dict[str, RunState]) -> float | None:
         """From what finished runs took, how many run at once and how far they are; None if unknown."""
@@ -100,42 +148,76 @@ class Plan:
         states = self.states()
         return {key: run for key, run in self.distinct.items() if states[key].state not in FINISHED}
 
+    def _folders(self) -> frozenset[str]:
+        """What the store's folder lists: one look, where a look for each run would take seconds."""
+        try:
+            return frozenset(os.listdir(self.store.path))
+        except (FileNotFoundError, NotADirectoryError):
+            return frozenset()
+        except OSError as error:
+            raise StoreError(f"the store {self.store.path} cannot be read: {error.strerror}") from None
+
     def superseded(self) -> int:
         """How many missing runs the store has as an earlier version ran them: another run, not continued."""
-        count = 0
-        for run in self.missing().values():
-            (former,) = run.runner.former_keys([(run.parameters, run.seed)], self.data_dir)
-            count += former is not None and self.store.run(former).could_be_a_run
+        there, count = self._folders(), 0
+        if not there:
+            return 0
+        for runner, runs in self._missing_by_runner().items():
+            former = runner.former_keys([(run.parameters, run.seed) for run in runs], self.data_dir)
+            count += sum(key in there and self.store.run(key).could_be_a_run for key in former if key)
         return count
+
+    def notes(self) -> list[str]:
+        """What the runners say of these runs, for people."""
+        return [
+            note
+            for part in self.study.parts
+            for note in part.runner.notes([cell.parameters for cell in part.cells])
+        ]
 
     def check(self) -> None:
         """Raises at once, in one line, if what the missing runs need is not there."""
-        for runner, parameters in self._missing_by_runner().items():
-            runner.check(parameters, self.data_dir)
+        for runner, runs in self._missing_by_runner().items():
+            runner.check([run.parameters for run in runs], self.data_dir)
 
     def seconds(self) -> float | None:
         """How long the missing runs will take on one core of this machine; None if that cannot be told."""
-        found = [runner.seconds(parameters) for runner, parameters in self._missing_by_runner().items()]
-        return None if None in found else sum(one for one in found if one is not None)
+        total = 0.0
+        for runner, runs in self._missing_by_runner().items():
+            seconds = runner.seconds([run.parameters for run in runs])
+            if seconds is None:
+                return None
+            total += seconds
+        return total
 
-    def _missing_by_runner(self) -> dict[Runner, list[Any]]:
-        found: dict[Runner, list[Any]] = {}
+    def _missing_by_runner(self) -> dict[Runner, list[PlannedRun]]:
+        grouped: dict[Runner, list[PlannedRun]] = {}
         for run in self.missing().values():
-            found.setdefault(run.runner, []).append(run.parameters)
-        return found
+            grouped.setdefault(run.runner, []).append(run)
+        return grouped
 
     def recorded(self) -> list[RecordedStudy]:
         """Its single studies, as a store remembers them."""
-        out = []
+        runs: dict[str, dict[tuple[tuple[str, Level], ...], dict[int, str]]] = {}
+        for run in self.runs:
+            runs.setdefault(run.study, {}).setdefault(run.cell, {})[run.seed] = run.key
+        studies = []
         for part in self.study.parts:
-            cells: dict[tuple[tuple[str, Level], ...], dict[int, str]] = {}
-            for run in self.runs:
-                if run.study == part.name:
-                    cells.setdefault(run.cell, {})[run.seed] = run.key
             values = {cell.levels: part.runner.values(cell.parameters) for cell in part.cells}
-            found = tuple(RecordedCell(dict(c), values[c], keys) for c, keys in cells.items())
-            out.append(RecordedStudy(part.name, part.title, part.note, part.audit, part.runner.name, found))
-        return out
+            cells = tuple(RecordedCell(dict(c), values[c], keys) for c, keys in runs[part.name].items())
+            studies.append(
+                RecordedStudy(
+                    name=part.name,
+                    title=part.title,
+                    note=part.note,
+                    audit=part.audit,
+                    runner=part.runner.name,
+                    cells=cells,
+                    metrics=part.metrics,
+                    accepted=self.accepted & {key for cell in cells for key in cell.runs.values()},
+                )
+            )
+        return studies
 
     def table(self, metrics: Sequence[str] = ()) -> pd.DataFrame:
         """One row per finished run that the study names, factors and `study` as columns."""

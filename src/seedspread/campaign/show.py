@@ -23,6 +23,7 @@ _SECONDS_BETWEEN_LINES = 10.0
 _FAILURES_SHOWN = 8
 _RUNNING_SHOWN = 8
 _LINE_WIDTH = 100
+_CELLS_SHOWN = 500
 
 
 def duration(seconds: float) -> str:
@@ -50,9 +51,12 @@ def plan_table(plan: Plan, states: dict[str, RunState]) -> Table:
     cells: dict[tuple[str, str], Counter[str]] = {}
     for run in plan.runs:
         cells.setdefault((run.study, _cell(run)), Counter())[states[run.key].state] += 1
-    for (study, cell), counts in cells.items():
+    for (study, cell), counts in list(cells.items())[:_CELLS_SHOWN]:
         numbers = (str(counts[s]) if counts[s] else "·" for s in shown)
         table.add_row(Text(study), Text(cell), str(counts.total()), *numbers)
+    if len(cells) > _CELLS_SHOWN:
+        table.caption = f"... and {len(cells) - _CELLS_SHOWN:,} more cells, which --json lists"
+        table.caption_justify = "left"
     return table
 
 
@@ -97,6 +101,23 @@ def superseded(plan: Plan) -> list[str]:
     ]
 
 
+def changed_inputs(plan: Plan) -> list[str]:
+    """What the store has of this study from input files that have changed since."""
+    lines = []
+    if plan.accepted:
+        lines.append(f"{len(plan.accepted)} were made with other inputs, and are kept (--accept-changed).")
+    if plan.stale:
+        names: set[str] = set()
+        for key, other in plan.stale.items():
+            now, before = dict(plan.distinct[key].parameters.inputs), plan.store.run(other).inputs()
+            names |= {name for name in {*now, *before} if now.get(name) != before.get(name)}
+        lines.append(
+            f"{len(plan.stale)} are stale: the store has them from before {', '.join(sorted(names))} "
+            "changed. They are run again; --accept-changed keeps them as they are."
+        )
+    return lines
+
+
 def failures(states: Iterable[RunState]) -> list[str]:
     """The last line of each failure, the first few of them."""
     failed = [s for s in states if s.state == "failed"]
@@ -109,9 +130,9 @@ def status_view(plan: Plan, states: dict[str, RunState], seconds_left: float | N
     """The state of a study, as `campaign status` shows it."""
     parts: list[RenderableType] = [plan_table(plan, states)]
     counts = Counter(s.state for s in states.values())
-    told = ", ".join(f"{counts[s]} {s}" for s in STATES if counts[s])
+    by_state = ", ".join(f"{counts[s]} {s}" for s in STATES if counts[s])
     left = f"; about {duration(seconds_left)} left" if seconds_left is not None else ""
-    parts.append(Text(f"{len(states)} distinct runs: {told}{left}."))
+    parts.append(Text(f"{len(states)} distinct runs: {by_state}{left}."))
     parts += [Text(line) for line in _running(plan, states)]
     parts += [Text(line, style="red") for line in failures(states.values())]
     problems = plan.store.problems()

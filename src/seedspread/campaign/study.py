@@ -1,65 +1,34 @@
 """A study as data: what is run, factors, seeds, and the comparison that is to be audited. Needs no torch."""
 
-import tomllib
+import math
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from importlib.resources import files
 from itertools import product
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from pydantic import BaseModel, Field, ValidationError, field_validator
+from pydantic import ValidationError
 
-from seedspread.config import FrozenConfig
+from seedspread.campaign.study_file import SEED_LIMIT, CampaignSpec, Cell, StudyFile, explain
 from seedspread.errors import SeedspreadError, did_you_mean
-from seedspread.runners import runner_of_study
-from seedspread.runners.contract import Level, Runner, RunnerError
+from seedspread.metrics import Metric
+from seedspread.runners.cff import CffRunner
+from seedspread.runners.command import Command
+from seedspread.runners.contract import AmbiguousNameError, Level, Runner, RunnerError
+from seedspread.runners.program import ProgramRunner
+from seedspread.runs.levels import level_name
 from seedspread.runs.studies import AuditSpec
+from seedspread.toml_text import MAX_BYTES, TomlError, parse_toml, read_toml
 
-Cell = dict[str, Level]
-
-_STACK_LIMIT = 64
-_THREAD_LIMIT = 1024
-_SEED_LIMIT = 2**63
+# Runs that a study may name unless more are asked for.
+MAX_RUNS = 20_000
+_INCLUDE_DEPTH = 16
 
 
 class StudyError(SeedspreadError):
     """A study that cannot be: the message names the file and the field."""
-
-
-class CampaignSpec(FrozenConfig):
-    """How a study's runs are run: not what they are.
-
-    Attributes:
-        stack: how many runs of one shape a worker trains as one program: a number, 1 for each alone, or
-            `auto` for several where that pays. Local engine; `runtime.implementation = "fast"`.
-        threads: CPU threads of a run; None for one, or what the command says.
-    """
-
-    stack: Literal["auto"] | int = "auto"
-    threads: int | None = Field(default=None, ge=1, le=_THREAD_LIMIT, strict=True)
-
-    @field_validator("stack", mode="before")
-    @classmethod
-    def _a_number_of_runs(cls, value: object) -> object:
-        if value == "auto" or (type(value) is int and 1 <= value <= _STACK_LIMIT):
-            return value
-        raise ValueError(f'must be "auto" or a number from 1 to {_STACK_LIMIT}; got {value!r}')
-
-
-class StudyFile(FrozenConfig):
-    """What stands in a study's file; either `preset` with `factors` or `cells`, or `include`."""
-
-    title: str
-    preset: str | None = None
-    seeds: tuple[int, ...] = ()
-    settings: dict[str, Level] = Field(default_factory=dict)
-    factors: dict[str, tuple[Level, ...]] = Field(default_factory=dict)
-    cells: tuple[Cell, ...] = ()
-    include: tuple[str, ...] = ()
-    audit: AuditSpec | None = None
-    campaign: CampaignSpec = CampaignSpec()
-    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -71,7 +40,7 @@ class StudyCell:
 
 
 @dataclass(frozen=True)
-class Study:
+class StudySpec:
     """A study, or a collection of studies.
 
     Attributes:
@@ -84,6 +53,7 @@ class Study:
         note: what to know about it.
         included: the studies of a collection, each with its own comparison; none in a single study.
         campaign: how its runs are run.
+        metrics: those that it declares.
     """
 
     name: str
@@ -93,16 +63,32 @@ class Study:
     seeds: tuple[int, ...]
     audit: AuditSpec | None
     note: str = ""
-    included: tuple["Study", ...] = ()
+    included: tuple["StudySpec", ...] = ()
     campaign: CampaignSpec = field(default_factory=CampaignSpec)
+    metrics: tuple[Metric, ...] = ()
 
     @classmethod
-    def from_file(cls, name: "str | Path") -> "Study":
-        """A shipped study by name (`mini/cifar10-factorial`), or a .toml file."""
-        return _build(str(name), _read(str(name)), ())
+    def from_file(cls, name: "str | Path", max_runs: int = MAX_RUNS) -> "StudySpec":
+        """A shipped study by name (`mini/cifar10-factorial`), or a .toml file.
+
+        `StudyError` if it names more than `max_runs` runs, all that it includes among them.
+        """
+        files = _StudyFiles(max_runs)
+        files.check_count(str(name))
+        return files.build(str(name))
+
+    @classmethod
+    def from_values(
+        cls, name: str, values: dict[str, Any], runner: Runner, max_runs: int = MAX_RUNS
+    ) -> "StudySpec":
+        """A single study from what could stand in a file, run by a runner."""
+        files = _StudyFiles(max_runs)
+        files.add(name, values)
+        files.check_count(name)
+        return files.build(name, runner)
 
     @property
-    def parts(self) -> tuple["Study", ...]:
+    def parts(self) -> tuple["StudySpec", ...]:
         """The single studies in it: itself, or all that a collection includes."""
         return tuple(p for study in self.included for p in study.parts) or (self,)
 
@@ -110,78 +96,147 @@ class Study:
 def study_names() -> list[str]:
     """All shipped studies, sorted."""
     root = files("seedspread.studies")
-    found = [file.name for file in root.iterdir()]
-    found += [f"{d.name}/{f.name}" for d in root.iterdir() if d.is_dir() for f in d.iterdir()]
-    return sorted(name.removesuffix(".toml") for name in found if name.endswith(".toml"))
+    names = [file.name for file in root.iterdir()]
+    names += [f"{d.name}/{f.name}" for d in root.iterdir() if d.is_dir() for f in d.iterdir()]
+    return sorted(name.removesuffix(".toml") for name in names if name.endswith(".toml"))
 
 
-def _read(name: str) -> StudyFile:
-    if name.endswith(".toml"):
+class _StudyFiles:
+    """A study's file and those that it includes: read once each, and counted before a run is made."""
+
+    def __init__(self, max_runs: int) -> None:
+        self._max_runs = max_runs
+        self._files: dict[str, StudyFile] = {}
+        self._counts: dict[str, int] = {}
+        self._studies: dict[str, StudySpec] = {}
+
+    def add(self, name: str, values: dict[str, Any]) -> None:
+        """What would stand in a file of that name."""
         try:
-            text = Path(name).read_text()
-        except (OSError, UnicodeDecodeError) as error:
-            reason = getattr(error, "strerror", None) or "not a text file"
-            raise StudyError(f"{name}: {reason}; give a study's name or a .toml file") from None
-    else:
-        names = study_names()
-        if name not in names:
-            raise StudyError(
-                f"no study is named {name!r}{did_you_mean(name, names)} There are: {', '.join(names)}; "
-                "or give a .toml file"
-            )
-        text = (files("seedspread.studies") / f"{name}.toml").read_text()
-    try:
-        return StudyFile.model_validate(tomllib.loads(text))
-    except tomllib.TOMLDecodeError as error:
-        raise StudyError(f"{name} is not a TOML file: {error}") from None
-    except ValidationError as error:
-        raise StudyError(f"{name}: {_explain(error)}") from None
+            self._files[name] = StudyFile.model_validate(values)
+        except ValidationError as error:
+            raise StudyError(f"{name}: {explain(error)}") from None
+
+    def check_count(self, name: str) -> None:
+        """Refuses a study that names too many runs."""
+        runs = self._count(name)
+        if runs > self._max_runs:
+            count = f"{runs:,}" if runs < 10**15 else "more than 10^15"
+            limit = f"the limit is {self._max_runs:,}, which --max-runs raises"
+            raise StudyError(f"{name} names {count} runs; {limit}")
+
+    def _count(self, name: str, within: tuple[str, ...] = ()) -> int:
+        """How many runs a study names; `within` are the files that have led to it."""
+        if name in within:
+            raise StudyError(f"{name} includes itself")
+        if len(within) > _INCLUDE_DEPTH:
+            raise StudyError(f"{within[0]}: studies are included over more than {_INCLUDE_DEPTH} files")
+        if name not in self._counts:
+            if name not in self._files:
+                self.add(name, self._read(name))
+            file = self._files[name]
+            _check_parts(name, file)
+            cells = len(file.cells) or math.prod(len(levels) for levels in file.factors.values())
+            included = sum(self._count(part, (*within, name)) for part in file.include)
+            self._counts[name] = included if file.include else cells * file.seed_count
+        return self._counts[name]
+
+    def build(self, name: str, runner: Runner | None = None) -> StudySpec:
+        """A study that has been counted."""
+        if name not in self._studies:
+            included = tuple(self.build(part) for part in self._files[name].include)
+            self._studies[name] = _build(name, self._files[name], included, runner)
+        return self._studies[name]
+
+    def _read(self, name: str) -> dict[str, Any]:
+        try:
+            if name.endswith(".toml"):
+                return read_toml(name, max(MAX_BYTES, 100 * self._max_runs))
+            return parse_toml(_shipped(name), name)
+        except TomlError as error:
+            raise StudyError(f"{error}; give a study's name or a .toml file") from None
 
 
-def _explain(error: ValidationError) -> str:
-    # A name that is not known explains a name that is missing.
-    errors = sorted(error.errors(), key=lambda e: e["type"] != "extra_forbidden")
-    first = errors[0]
-    where = ".".join(str(part) for part in first["loc"])
-    if first["type"] == "extra_forbidden":
-        parts: dict[str, type[BaseModel]] = {"audit": AuditSpec, "campaign": CampaignSpec}
-        fields = parts.get(str(first["loc"][0]), StudyFile).model_fields
-        return f"{where}: no such field{did_you_mean(str(first['loc'][-1]), fields)}"
-    where = ".".join(str(part) for part in first["loc"] if str(part) not in ("str", "int", "float", "bool"))
-    said = first["msg"].removeprefix("Value error, ").replace("tuple", "list")
-    return f"{where}: {said}"
+def _shipped(name: str) -> str:
+    names = study_names()
+    if name not in names:
+        hint = did_you_mean(name, names) or ";"
+        raise StudyError(
+            f"no study is named {name!r}{hint} there are {', '.join(names)}; or give a .toml file"
+        )
+    return (files("seedspread.studies") / f"{name}.toml").read_text()
 
 
-def _build(name: str, file: StudyFile, within: tuple[str, ...]) -> Study:
-    if name in within:
-        raise StudyError(f"{name} includes itself")
+def _check_parts(name: str, file: StudyFile) -> None:
+    """A study has parts of its own, or includes others."""
+    own = (file.preset, file.runner, file.run, file.factors, file.cells, file.seeds, file.vary, file.metrics)
+    if file.include and (any(own) or "campaign" in file.model_fields_set):
+        raise StudyError(
+            f"{name}: a study that includes others runs nothing itself: it has no preset, run, runner, "
+            "factors, cells, seeds, vary, metrics or campaign"
+        )
+    if file.factors and file.cells:
+        raise StudyError(f"{name}: give factors (crossed) or cells (a list), not both")
+
+
+def _build(name: str, file: StudyFile, included: tuple[StudySpec, ...], runner: Runner | None) -> StudySpec:
     title = Path(name).stem if name.endswith(".toml") else name
-    runner = runner_of_study()
-    if file.include:
-        if file.preset or file.factors or file.cells or file.seeds or "campaign" in file.model_fields_set:
-            raise StudyError(
-                f"{name}: a study that includes others has no preset, factors, cells, seeds or campaign"
-            )
-        parts = tuple(_build(part, _read(part), (*within, name)) for part in file.include)
-        study = Study(title, file.title, runner, (), (), file.audit, file.note, parts)
-        _check_audit(name, study)
-        return study
     try:
-        cells = _study_cells(name, file, runner)
+        runner = runner or _runner(name, file)
+        if file.vary:
+            runner = _driving(runner, file.vary)
+        cells = () if included else _study_cells(name, file, runner)
+        audit = _named_as_cells(file.audit, runner)
     except RunnerError as error:
         raise StudyError(f"{name}: {error}") from None
-    study = Study(title, file.title, runner, cells, file.seeds, file.audit, file.note, (), file.campaign)
+    study = StudySpec(
+        name=title,
+        title=file.title or title,
+        runner=runner,
+        cells=cells,
+        seeds=file.seed_list,
+        audit=audit,
+        note=file.note,
+        included=included,
+        campaign=file.campaign,
+        metrics=tuple(spec.metric(metric) for metric, spec in file.metrics.items()),
+    )
     _check_audit(name, study)
     return study
 
 
+def _runner(name: str, file: StudyFile) -> Runner:
+    """What runs a study, by what its file asks for."""
+    if file.run is None or file.run.command is None:
+        if file.metrics:
+            raise RunnerError("metrics: those of the paper's training are known; leave them out")
+        return CffRunner()
+    if not file.promised:
+        raise RunnerError("nothing is measured; name a metric under [metrics], or in audit.value")
+    folder = Path(name).absolute().parent
+    return ProgramRunner(
+        Command(file.run.command, str(folder), file.run.timeout),
+        file.promised,
+        file.run.inputs,
+        file.run.environment,
+    )
+
+
+def _driving(runner: Runner, streams: tuple[str, ...]) -> Runner:
+    for stream in streams:
+        if stream not in runner.streams:
+            there = f"there are {', '.join(runner.streams)}" if runner.streams else "its runs have one seed"
+            raise RunnerError(f"vary: no stream is called {stream!r}; {there}")
+    return runner.driving(streams)
+
+
 def _study_cells(name: str, file: StudyFile, runner: Runner) -> tuple[StudyCell, ...]:
     if not file.seeds:
-        raise StudyError(f"{name}: seeds is missing; list them, such as seeds = [1, 2, 3, 4, 5]")
-    wrong = [seed for seed in file.seeds if not 0 <= seed < _SEED_LIMIT]
+        raise StudyError(f"{name}: seeds is missing; say how many, such as seeds = 10, or list them")
+    wrong = [seed for seed in file.seed_list if not 0 <= seed < SEED_LIMIT]
     if wrong:
         raise StudyError(f"{name}: seeds must lie between 0 and 2^63; got {wrong[0]}")
-    _refuse_repeats(f"{name}: seeds", file.seeds)
+    _refuse_repeats(f"{name}: seeds", file.seed_list)
     cells = _cells(name, file)
     _check_fields(name, file, cells, runner)
     settings = {runner.full_name(field): level for field, level in file.settings.items()}
@@ -194,8 +249,6 @@ def _study_cells(name: str, file: StudyFile, runner: Runner) -> tuple[StudyCell,
 
 
 def _cells(name: str, file: StudyFile) -> list[Cell]:
-    if file.factors and file.cells:
-        raise StudyError(f"{name}: give factors (crossed) or cells (a list), not both")
     if not file.factors and not file.cells:
         raise StudyError(f"{name}: there is nothing to compare; give factors or cells")
     for factor, levels in file.factors.items():
@@ -204,18 +257,20 @@ def _cells(name: str, file: StudyFile) -> list[Cell]:
         _refuse_repeats(f"{name}: factors.{factor}", levels)
     crossed = [dict(zip(file.factors, levels, strict=True)) for levels in product(*file.factors.values())]
     cells = list(file.cells) or crossed
-    for i, cell in enumerate(cells):
-        if cell in cells[:i]:
-            raise StudyError(f"{name}: cells has {cell} twice")
+    times = Counter(frozenset(cell.items()) for cell in cells)
+    repeated = [cell for cell in cells if times[frozenset(cell.items())] > 1]
+    if repeated:
+        raise StudyError(f"{name}: cells has {repeated[0]} twice")
     if len({tuple(sorted(cell)) for cell in cells}) > 1:
         raise StudyError(f"{name}: every cell must set the same fields")
     return cells
 
 
-def _refuse_repeats(where: str, values: tuple[Level, ...]) -> None:
-    repeated = [value for value, times in Counter(values).items() if times > 1]
+def _refuse_repeats(where: str, values: Iterable[Level]) -> None:
+    """By their names: 1 and 1.0, or 1 and "1", could not be told apart in a table."""
+    repeated = [value for value, times in Counter(map(level_name, values)).items() if times > 1]
     if repeated:
-        raise StudyError(f"{where} has {repeated[0]!r} twice")
+        raise StudyError(f"{where} has {repeated[0]} twice")
 
 
 def _check_fields(name: str, file: StudyFile, cells: list[Cell], runner: Runner) -> None:
@@ -229,26 +284,51 @@ def _check_fields(name: str, file: StudyFile, cells: list[Cell], runner: Runner)
         raise StudyError(f"{name}: there is nothing to compare; cells set no field")
 
 
-def _check_audit(name: str, study: Study) -> None:
+def _named_as_cells(audit: AuditSpec | None, runner: Runner) -> AuditSpec | None:
+    """The comparison with its factors by the names that cells have, whichever names the file uses."""
+    if audit is None:
+        return None
+
+    def short(name: str) -> str:
+        try:
+            return runner.short_name(runner.full_name(name))
+        except AmbiguousNameError:
+            raise
+        except RunnerError:
+            return name  # no parameter: `study`, or a mistake that is told below
+
+    by = tuple(map(short, audit.strata))
+    changes: dict[str, Any] = {
+        "group": short(audit.group),
+        "block": tuple(map(short, audit.blocks)),
+        "by": by if len(by) > 1 else next(iter(by), None),
+    }
+    if "value" not in audit.model_fields_set and runner.metrics and "accuracy" not in runner.metrics:
+        changes["value"] = runner.metrics[0]
+    return audit.model_copy(update=changes)
+
+
+def _check_audit(name: str, study: StudySpec) -> None:
     audit = study.audit
     if audit is None:
         return
     levels: dict[str, set[str]] = {"study": {part.name for part in study.parts}} if study.included else {}
     for factor, level in (pair for part in study.parts for cell in part.cells for pair in cell.levels):
-        levels.setdefault(factor, set()).add(str(level))
+        levels.setdefault(factor, set()).add(level_name(level))
     for wanted in audit.factors:
         if wanted not in levels:
             raise StudyError(
                 f"{name}: audit names {wanted!r}, which is no factor{did_you_mean(wanted, levels)} "
                 f"(factors are {', '.join(sorted(levels))})"
             )
-    metrics = study.runner.metrics
-    if audit.value not in metrics:
-        hint = did_you_mean(audit.value, metrics)
-        raise StudyError(
-            f"{name}: audit.value {audit.value!r} is no metric{hint} (there are {', '.join(metrics)})"
-        )
-    known = levels[audit.group]
-    if audit.reference not in known:
-        hint = did_you_mean(audit.reference, known)
+    metrics = list(dict.fromkeys(metric for part in study.parts for metric in part.runner.metrics))
+    for value in audit.values:
+        if value not in metrics:
+            hint = did_you_mean(value, metrics)
+            raise StudyError(
+                f"{name}: audit.value {value!r} is no metric{hint} (there are {', '.join(metrics)})"
+            )
+    compared = levels[audit.group]
+    if audit.reference not in compared:
+        hint = did_you_mean(audit.reference, compared)
         raise StudyError(f"{name}: audit.reference {audit.reference!r} is no level of {audit.group}{hint}")

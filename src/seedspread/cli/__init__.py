@@ -92,6 +92,11 @@ def main() -> None:
     except KeyboardInterrupt:
         say("interrupted", err=True)
         sys.exit(130)
+    except OSError as error:
+        if error.filename is None or error.strerror is None:
+            raise
+        say(f"error: {error.filename}: {error.strerror}", err=True)
+        sys.exit(1)
     except Exception:
         say(traceback.format_exc(), err=True, end="")
         sys.exit(1)

@@ -18,25 +18,37 @@ app = typer.Typer(help="Many runs: plan them, run them, see how they stand.", no
 StudyName = Annotated[str, typer.Argument(help="A study, such as mini/cifar10-factorial, or a .toml file.")]
 StoreOption = Annotated[Path, typer.Option(help="The folder of results.")]
 DataDir = Annotated[Path | None, typer.Option(help="The data folder.")]
+MaxRuns = Annotated[int, typer.Option(min=1, help="Refuse a study that names more runs.")]
+AcceptChanged = Annotated[
+    bool, typer.Option("--accept-changed", help="Keep runs whose input files have changed since.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
-def _plan(study: str, store: Path, data_dir: Path | None) -> "Plan":
+def _plan(
+    study: str, store: Path, data_dir: Path | None, max_runs: int, *, accept_changed: bool = False
+) -> "Plan":
     from seedspread.campaign.plan import Plan
-    from seedspread.campaign.study import Study
+    from seedspread.campaign.study import StudySpec
 
-    return Plan.make(Study.from_file(study), store, data_dir)
+    spec = StudySpec.from_file(study, max_runs)
+    return Plan.make(spec, store, data_dir, accept_changed=accept_changed)
 
 
 @app.command()
 def plan(
-    study: StudyName, store: StoreOption = Path("store"), data_dir: DataDir = None, json: Json = False
+    study: StudyName,
+    store: StoreOption = Path("store"),
+    data_dir: DataDir = None,
+    max_runs: MaxRuns = 20_000,
+    accept_changed: AcceptChanged = False,
+    json: Json = False,
 ) -> None:
     """Show which runs a study names, which are there already, and how long the rest will take."""
-    from seedspread.campaign.show import plan_table, sharing, superseded, time_needed
+    from seedspread.campaign.show import changed_inputs, plan_table, sharing, superseded, time_needed
     from seedspread.render.terminal import Terminal
 
-    made = _plan(study, store, data_dir)
+    made = _plan(study, store, data_dir, max_runs, accept_changed=accept_changed)
     seconds, why = None, "it cannot be told"
     with Terminal(stderr=True).status("estimating the time ..."):
         try:
@@ -48,8 +60,9 @@ def plan(
         return
     console = Terminal()
     console.print(plan_table(made, made.states()))
-    note = [made.study.note] if made.study.note else []
-    for line in [*sharing(made), *note, time_needed(made, seconds, why), *superseded(made)]:
+    notes = [*([made.study.note] if made.study.note else []), *made.notes()]
+    changes = [*superseded(made), *changed_inputs(made)]
+    for line in [*sharing(made), *notes, time_needed(made, seconds, why), *changes]:
         console.print(line)
 
 
@@ -62,6 +75,8 @@ def _plan_values(made: "Plan", seconds: float | None) -> dict[str, Any]:
         "distinct": len(made.distinct),
         "missing": len(made.missing()),
         "superseded": made.superseded(),
+        "stale": len(made.stale),
+        "accepted": len(made.accepted),
         "core_seconds": seconds,
         "runs": [
             {
@@ -91,7 +106,7 @@ def run(
     address: Annotated[str | None, typer.Option(help="ray: an existing cluster, such as auto.")] = None,
     cpus_per_run: Annotated[int | None, typer.Option(min=1, help="ray, slurm: CPUs of a run; 1.")] = None,
     gpus_per_run: Annotated[
-        float | None, typer.Option(min=0, help="ray, slurm: GPUs of a run, such as 0.25 (ray).")
+        float | None, typer.Option(min=0, help="GPUs of a run; 0.25 lets four share one (not on slurm).")
     ] = None,
     partition: Annotated[str | None, typer.Option(help="slurm: the partition.")] = None,
     minutes: Annotated[int | None, typer.Option(min=1, help="slurm: the time limit of a job; 720.")] = None,
@@ -102,6 +117,8 @@ def run(
     force: Annotated[
         bool, typer.Option("--force", help="Run with other threads than the study was begun with.")
     ] = False,
+    max_runs: MaxRuns = 20_000,
+    accept_changed: AcceptChanged = False,
     json: Json = False,
 ) -> None:
     """Run what a study is missing; safe to kill and to start again, here or elsewhere at once."""
@@ -118,7 +135,7 @@ def run(
             "gpus_per_run": gpus_per_run, "partition": partition, "minutes": minutes, "wait": wait,
         },
     )  # fmt: skip
-    made = _plan(study, store, data_dir)
+    made = _plan(study, store, data_dir, max_runs, accept_changed=accept_changed)
     with Progressing(Terminal(stderr=True)) as shown:
         progress = run_campaign(
             made,
@@ -154,9 +171,9 @@ def _summary(made: "Plan", progress: "CampaignProgress", store: Path) -> str:
     lines = [f"{there} of {total} runs are done ({len(progress.done)} of them now){failed}, in {store}"]
     if there == len(made.distinct) and made.study.audit:
         spec = made.study.audit
-        value = f" --value {spec.value}" if spec.value != "accuracy" else ""
-        blocks = "".join(f" --block {block}" for block in spec.block)
-        by = f" --by {spec.by}" if spec.by and spec.by != "study" else ""
+        value = f" --value {spec.values[0]}" if spec.values[0] != "accuracy" else ""
+        blocks = "".join(f" --block {block}" for block in spec.blocks)
+        by = "".join(f" --by {name}" for name in spec.strata if name != "study")
         options = f"{value} --group {spec.group} --reference {spec.reference}{blocks}{by}"
         lines.append(f"audit them with: seedspread audit {store}{options}")
     return "\n".join(lines)
@@ -168,6 +185,7 @@ def status(
     store: StoreOption = Path("store"),
     data_dir: DataDir = None,
     watch: Annotated[bool, typer.Option("--watch", help="Keep looking, until Ctrl-C.")] = False,
+    max_runs: MaxRuns = 20_000,
     json: Json = False,
 ) -> None:
     """Show what is done, running, failed, collapsed and waiting, and the last line of each failure."""
@@ -178,7 +196,7 @@ def status(
 
     if store.exists() and not store.is_dir():
         raise SeedspreadError(f"the store {store} is not a folder")
-    made = _plan(study, store, data_dir)
+    made = _plan(study, store, data_dir, max_runs)
     if json:
         say_json(_plan_values(made, None))
         return

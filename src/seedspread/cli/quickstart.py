@@ -19,10 +19,10 @@ def quickstart(
     from seedspread.api import quickstart as run_quickstart
     from seedspread.campaign.plan import Plan
     from seedspread.campaign.show import Progressing
-    from seedspread.campaign.study import Study
+    from seedspread.campaign.study import StudySpec
     from seedspread.render.terminal import Terminal
 
-    study = Study.from_file("quickstart")
+    study = StudySpec.from_file("quickstart")
     missing = len(Plan.make(study, store).missing())
     say(f"{study.title}. {missing} runs to do, in {store}/")
     with Progressing(Terminal(stderr=True)) as progress:

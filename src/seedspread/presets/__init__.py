@@ -2,25 +2,27 @@
 
 import json
 import re
-import tomllib
 from collections.abc import Sequence
+from functools import cache
 from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 import tomli_w
 from pydantic import ValidationError
 
 from seedspread.config import RunConfig
-from seedspread.errors import SeedspreadError, did_you_mean
-from seedspread.runs.record import RENAMED, under_todays_names
+from seedspread.errors import SeedspreadError, did_you_mean, short
+from seedspread.presets.names import AmbiguousFieldError, NoSuchFieldError, full_name
+from seedspread.runs.record import under_todays_names
+from seedspread.toml_text import TomlError, parse_toml, read_toml
 
 
 class ConfigError(SeedspreadError):
     """A config that cannot be: the message names the field."""
 
 
-def preset_names() -> list[str]:
+@cache
+def preset_names() -> tuple[str, ...]:
     """All presets, sorted."""
     root = files("seedspread.presets")
     nested = [
@@ -30,7 +32,7 @@ def preset_names() -> list[str]:
         for file in folder.iterdir()
     ]
     flat = [file.name for file in root.iterdir()]
-    return sorted(name.removesuffix(".toml") for name in [*flat, *nested] if name.endswith(".toml"))
+    return tuple(sorted(name.removesuffix(".toml") for name in [*flat, *nested] if name.endswith(".toml")))
 
 
 def read_config(name: str, settings: Sequence[str] = ()) -> RunConfig:
@@ -59,30 +61,43 @@ def preset_values(name: str) -> dict[str, Any]:
     """A preset's fields as they stand in its file, or those of a .toml file."""
     if name.endswith(".toml"):
         try:
-            return under_todays_names(tomllib.loads(Path(name).read_text()))
-        except OSError as error:
-            raise ConfigError(f"{name}: {error.strerror}; give a preset or a .toml file") from error
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise ConfigError(f"{name} is not a TOML file: {error}") from error
+            return under_todays_names(read_toml(name))
+        except TomlError as error:
+            raise ConfigError(f"{error}; give a preset or a .toml file") from None
     names = preset_names()
     if name not in names:
         hint = did_you_mean(name, names)
         raise ConfigError(
             f"no preset is named {name!r}{hint} There are: {', '.join(names)}; or give a .toml file"
         )
-    return tomllib.loads(files("seedspread.presets").joinpath(f"{name}.toml").read_text())
+    return {part: dict(fields) for part, fields in _shipped(name).items()}
+
+
+@cache
+def _shipped(name: str) -> dict[str, Any]:
+    return parse_toml(files("seedspread.presets").joinpath(f"{name}.toml").read_text(), name)
 
 
 def _set(values: dict[str, Any], setting: str) -> None:
     field, equals, text = setting.partition("=")
-    path = field.strip().split(".")
+    path = _path(field.strip())
     if not equals or not all(path):
         raise ConfigError(f"--set {setting}: write it as field.name=value, such as training.epochs=10")
     for part in path[:-1]:
         values = values.setdefault(part, {})
         if not isinstance(values, dict):
             raise ConfigError(f"--set {setting}: {part} has no fields")
-    values[RENAMED.get(path[0], {}).get(path[-1], path[-1])] = _value(text.strip())
+    values[path[-1]] = _value(text.strip())
+
+
+def _path(field: str) -> list[str]:
+    """The parts of a field's name, which may be a short or a former one; one that is not known as it is."""
+    try:
+        return full_name(field).split(".")
+    except AmbiguousFieldError as error:
+        raise ConfigError(str(error)) from None
+    except NoSuchFieldError:
+        return field.split(".")  # what is wrong with it is told with all the rest
 
 
 def _value(text: str) -> Any:
@@ -90,8 +105,8 @@ def _value(text: str) -> Any:
     if text.lower() == "none":
         return None
     try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+        return parse_toml(f"value = {text}", "--set")["value"]
+    except TomlError:
         return text
 
 
@@ -108,7 +123,7 @@ def _explain(error: ValidationError) -> str:
         choices = re.findall(r"'([^']*)'", str(first.get("ctx", {}).get("expected", "")))
         rest = did_you_mean(str(first["input"]), choices) + rest
     got = (
-        f"; got {first['input']!r}"
+        f"; got {short(first['input'])}"
         if first["type"] not in ("extra_forbidden", "value_error", "missing")
         else ""
     )

@@ -1,4 +1,4 @@
-"""What the paper says about its loss in words, looked at in numpy."""
+"""Claims in words about the loss, checked in numpy."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from seedspread.stats.arms import Floats
 
 
 def _supcon(features: Floats, labels: Floats, margin: float, kind: str, reduction: str) -> float:
-    """The loss of Eqs. 4 to 9 in a dozen lines, for checking what the text says about it."""
+    """The loss of Eqs. 4 to 9 in a dozen lines."""
     z = features / np.linalg.norm(features, axis=1, keepdims=True)
     s = z @ z.T
     other = ~np.eye(len(z), dtype=bool)
@@ -23,7 +23,7 @@ def _supcon(features: Floats, labels: Floats, margin: float, kind: str, reductio
 
 
 def neutral_only_for_means() -> CheckResult:
-    """Looks whether what subtraction adds to the loss is the same at every point."""
+    """Checks whether what subtraction adds to the loss is the same at every point."""
     rng = np.random.default_rng(0)
     labels = np.repeat([0.0, 1.0, 2.0], [2, 3, 5])
     shifts = {}
@@ -45,7 +45,7 @@ def neutral_only_for_means() -> CheckResult:
 
 
 def denominator_pathway() -> CheckResult:
-    """Changes a saturated similarity and looks whether any anchor's loss notices."""
+    """Changes a saturated similarity and checks whether any anchor's loss changes."""
     s, margin = np.array([[0.0, 0.9, 0.1], [0.9, 0.0, 0.2], [0.1, 0.2, 0.0]]), 0.4
 
     def losses(similarity: float) -> Floats:

@@ -3,7 +3,7 @@
 import pandas as pd
 
 from seedspread.published.check import SECTIONS, Finding, summary
-from seedspread.published.values import per_seed
+from seedspread.published.values import published_runs
 from seedspread.render.markdown import markdown_text
 from seedspread.stats.audit import audit
 from seedspread.stats.audited import AuditResult
@@ -15,7 +15,7 @@ MAIN = ("cifar10", "cifar100", "svhn", "fashion-mnist")
 
 def published_table() -> pd.DataFrame:
     """Every per-seed accuracy of the appendices: setting, margin_type, stability, seed, accuracy."""
-    return pd.DataFrame(per_seed()).replace({"stability": {"": "unstated"}})
+    return pd.DataFrame(published_runs()).replace({"stability": {"": "unstated"}})
 
 
 def audit_published(settings: tuple[str, ...] = MAIN) -> AuditResult:

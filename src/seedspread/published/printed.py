@@ -1,4 +1,4 @@
-"""The paper's printed numbers, to be set beside others."""
+"""The paper's printed numbers, for comparison with others."""
 
 from functools import cache
 

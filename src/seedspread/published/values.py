@@ -39,7 +39,7 @@ def half_width(printed: str) -> float:
 
 
 @cache
-def per_seed() -> list[dict[str, str]]:
+def published_runs() -> list[dict[str, str]]:
     """Rows of setting, margin_type, stability, seed, accuracy."""
     with (files(__package__) / "seeds.csv").open() as file:
         return list(csv.DictReader(file))
@@ -58,7 +58,7 @@ def series(name: str) -> Series:
         margin_type, _, stability = rest.partition("/")
         rows = [
             r["accuracy"]
-            for r in per_seed()
+            for r in published_runs()
             if (r["setting"], r["margin_type"]) == (part, margin_type) and stability in ("", r["stability"])
         ]
         exact = part not in _MORE_THAN_TWO_DECIMALS

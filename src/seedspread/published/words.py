@@ -5,7 +5,7 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
 from seedspread.published.methods import METHODS, bootstrap_ends
-from seedspread.published.values import CheckResult, per_seed, values
+from seedspread.published.values import CheckResult, published_runs, values
 
 _OTHERS = ("cifar100", "svhn", "fashion-mnist")
 _CELLS = [f"cifar10/{m}/{s}" for m in ("clamp", "subtract") for s in ("detach", "direct")]
@@ -26,7 +26,7 @@ def _welch(setting: str) -> tuple[float, float]:
 
 
 def fourteen_seeds() -> CheckResult:
-    seeds = len({r["seed"] for r in per_seed() if r["setting"] == "cifar10"})
+    seeds = len({r["seed"] for r in published_runs() if r["setting"] == "cifar10"})
     r = np.corrcoef(values("cifar10/clamp/detach"), values("cifar10/clamp/direct"))[0, 1]
     s = np.corrcoef(values("cifar10/subtract/detach"), values("cifar10/subtract/direct"))[0, 1]
     comment = (
@@ -98,7 +98,7 @@ def normality_supports_f() -> CheckResult:
     return None, "p = 0.58 and 0.59", comment
 
 
-def dose_response() -> CheckResult:
+def halving_halves_ratio() -> CheckResult:
     subtract = values("cifar10/subtract/detach")
     standard = METHODS["ratio"](values("cifar10/clamp"), subtract)
     low = METHODS["ratio"](values("cifar10-low/clamp"), subtract)

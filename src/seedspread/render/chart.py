@@ -21,15 +21,15 @@ DARK = dict(zip(_ORDERED, _IN_THE_DARK, strict=True))
 
 @dataclass(frozen=True)
 class Mark:
-    """Something drawn: all that has one name.
+    """One series of a panel.
 
     Attributes:
         kind: `dots`; a `line`; a `band` between low and high; horizontal `interval`s from low to high with
             a dot at x; a `rule`, a thin dashed line that is no data.
-        name: as the legend has it.
-        x, y: where.
+        name: in the legend.
+        x, y: coordinates.
         low, high: of bands (in y) and intervals (in x).
-        labels: of each dot, for a pointer that rests on it.
+        labels: hover text of each point.
         colour: hexadecimal.
         symbol: which of the markers.
         legend: whether the legend names it.
@@ -59,7 +59,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Axis:
-    """An axis: `ticks` are given where places have names."""
+    """An axis; `ticks` are (position, label) pairs."""
 
     title: str = ""
     log: bool = False
@@ -115,9 +115,9 @@ def floats(values: ArrayLike) -> tuple[float, ...]:
     return tuple(np.asarray(values, dtype=float).ravel().tolist())
 
 
-def ordered_colour(place: int, places: int) -> str:
+def ordered_colour(i: int, n: int) -> str:
     """From dark to light over things that have an order."""
-    return _ORDERED[round(place * (len(_ORDERED) - 1) / max(places - 1, 1))]
+    return _ORDERED[round(i * (len(_ORDERED) - 1) / max(n - 1, 1))]
 
 
 def log_ticks(low: float, high: float) -> tuple[tuple[float, str], ...]:

@@ -14,7 +14,7 @@ class Column:
 
     @property
     def whole(self) -> str:
-        """Both, where only one line can be had."""
+        """Group and heading on one line."""
         return f"{self.group}: {self.text}" if self.group else self.text
 
 
@@ -29,7 +29,7 @@ class Table:
         rows: text, one cell per column.
         number: of the paper's table that it follows, if there is one.
         note: what to know about it.
-        muted: the rows, by number, that stand back behind the rest.
+        muted: rows, by number, to be shown in grey.
         scale: where its numbers come from.
     """
 
@@ -64,7 +64,7 @@ _NUMBER = re.compile(rf"~?{_DIGITS}[%×]?( pp)?( ± {_DIGITS})?( [✗†])?")
 
 
 def is_number(cell: str) -> bool:
-    """The whole of it, with the units and marks that tables have."""
+    """Whether a cell is one number, with the units and marks that tables have."""
     return _NUMBER.fullmatch(cell) is not None
 
 
@@ -79,7 +79,7 @@ def numeric_columns(table: Table) -> list[bool]:
 
 
 def without_empty(table: Table, only_groups: bool = False) -> Table:
-    """Without the columns in which nothing stands; or only without those of a group."""
+    """Without empty columns; or only without empty columns that are in a group."""
     kept = [
         i
         for i, column in enumerate(table.columns)

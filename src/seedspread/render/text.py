@@ -13,7 +13,7 @@ _STRIP = 60
 
 
 def to_rich(table: Table) -> RichTable:
-    """Columns in which nothing stands are left out, to save width."""
+    """A table for rich; empty columns are left out, to save width."""
     table = without_empty(table)
     out = RichTable(title=Text(table.title), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for i, (column, numeric) in enumerate(zip(table.columns, numeric_columns(table), strict=True)):
@@ -25,18 +25,18 @@ def to_rich(table: Table) -> RichTable:
 
 
 def strip_lines(strips: Sequence[tuple[str, Sequence[float]]]) -> list[str]:
-    """Named values on one axis; a digit counts values that fall on one place."""
+    """Strip plots on one axis; a digit counts values in one character cell."""
     everything = np.concatenate([values for _, values in strips])
     low, high = float(everything.min()), float(everything.max())
     width = max(len(name) for name, _ in strips)
     lines = []
     for name, values in strips:
-        places = (
+        columns = (
             np.zeros(len(values), int)
             if high == low
             else np.round((np.array(values) - low) / (high - low) * (_STRIP - 1)).astype(int)
         )
-        counts = np.bincount(places, minlength=_STRIP)
+        counts = np.bincount(columns, minlength=_STRIP)
         dots = "".join(" " if k == 0 else "•" if k == 1 else str(k) if k < 10 else "#" for k in counts)
         lines.append(f"{name:<{width}} |{dots}|")
     left, right = f"{low:.4g}", f"{high:.4g}"

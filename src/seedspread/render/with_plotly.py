@@ -47,7 +47,7 @@ def _axis(axis: Axis) -> dict[str, Any]:
     if axis.log:
         out["type"] = "log"
     if axis.ticks:
-        out["tickvals"] = [place for place, _ in axis.ticks]
+        out["tickvals"] = [position for position, _ in axis.ticks]
         out["ticktext"] = [html.escape(text) for _, text in axis.ticks]
     if axis.range:
         out["range"] = [math.log10(end) for end in axis.range] if axis.log else list(axis.range)

@@ -1,6 +1,5 @@
 """The paper's training as a runner: Contrastive Forward-Forward learning of a Vision Transformer."""
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -11,12 +10,12 @@ from seedspread.config import DataConfig, RunConfig, SeedConfig
 from seedspread.data.files import official_fingerprint
 from seedspread.data.presence import presence
 from seedspread.datasets import dataset_info
-from seedspread.errors import DataError, did_you_mean, require_extra
+from seedspread.errors import DataError, require_extra
 from seedspread.identity import RUNNER, former_key, run_key
 from seedspread.metrics import SCORED
 from seedspread.presets import ConfigError, check, preset_values
-from seedspread.runners.contract import Level, RunnerError
-from seedspread.runs.record import RENAMED
+from seedspread.presets.names import AmbiguousFieldError, NoSuchFieldError, full_name, short_name
+from seedspread.runners.contract import AmbiguousNameError, Level, RunnerError
 from seedspread.runs.request import RunRequest
 from seedspread.stacking import stack_of, worthwhile
 from seedspread.stopping import StopRequest
@@ -43,17 +42,19 @@ class CffRunner:
 
     def full_name(self, name: str) -> str:
         """The config field, `part.field`."""
-        fields = _field_names()
-        if name not in fields:
-            raise RunnerError(f"no config field is called {name!r}{did_you_mean(name, fields)}")
-        if fields[name] in _NOT_FACTORS:
-            raise RunnerError(f"{fields[name]} cannot be a factor: it is not what a run is")
-        return fields[name]
+        try:
+            field = full_name(name)
+        except AmbiguousFieldError as error:
+            raise AmbiguousNameError(str(error)) from None
+        except NoSuchFieldError as error:
+            raise RunnerError(str(error)) from None
+        if field in _NOT_FACTORS:
+            raise RunnerError(f"{field} cannot be a factor: it is not what a run is")
+        return field
 
     def short_name(self, full: str) -> str:
         """The field alone, where no other part has one of that name."""
-        last = full.rpartition(".")[2]
-        return last if _field_names().get(last) == full else full
+        return short_name(full)
 
     def parameters(self, base: str | None, values: Mapping[str, Level]) -> RunConfig:
         """A checked config."""
@@ -169,23 +170,6 @@ def _with_threads(config: RunConfig, threads: int | None) -> RunConfig:
         return config
     runtime = config.runtime.model_copy(update={"threads": threads})
     return config.model_copy(update={"runtime": runtime})
-
-
-@cache
-def _field_names() -> dict[str, str]:
-    """Every name by which a config field can be called: the full one, and its last part where clear."""
-    full = [
-        f"{part}.{field}"
-        for part, info in RunConfig.model_fields.items()
-        for field in getattr(info.annotation, "model_fields", {})
-    ]
-    times = Counter(name.split(".")[1] for name in full)
-    short = {name.split(".")[1]: name for name in full if times[name.split(".")[1]] == 1}
-    former = {
-        name: f"{part}.{new}" for part, names in RENAMED.items() for old, new in names.items()
-        for name in (old, f"{part}.{old}")
-    }  # fmt: skip
-    return former | short | {name: name for name in full}
 
 
 def _dataset(data: DataConfig) -> tuple[str, str, bool]:

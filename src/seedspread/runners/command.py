@@ -10,7 +10,7 @@ from seedspread.runners.contract import Level
 from seedspread.runners.inputs import Digests
 
 # Names that stand for something else than a parameter.
-RESERVED = ("seed", "folder")
+RESERVED = ("seed", "folder", "python")
 _PLACEHOLDER = re.compile(r"\{\{|\}\}|\{([A-Za-z_][A-Za-z0-9_.-]*)\}")
 
 
@@ -34,7 +34,8 @@ class Command:
     """What is started for a run.
 
     Attributes:
-        template: its words; `{seed}`, `{folder}` and `{PARAMETER}` are replaced in each, `{{` is a brace.
+        template: its words; `{seed}`, `{folder}`, `{python}` (the one that runs this) and
+            `{PARAMETER}` are replaced in each, `{{` is a brace.
         folder: in which it is started.
         timeout: seconds that it may take.
     """
@@ -50,7 +51,7 @@ class Command:
 
     def words(self, parameters: Parameters, seed: int, folder: str) -> list[str]:
         """With its placeholders replaced: each value is part of one argument, whatever it contains."""
-        values = dict(parameters.values) | {"seed": seed, "folder": folder}
+        values = dict(parameters.values) | {"seed": seed, "folder": folder, "python": sys.executable}
 
         def value(match: re.Match[str]) -> str:
             return as_text(values[match[1]]) if match[1] else match[0][0]

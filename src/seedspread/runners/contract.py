@@ -20,6 +20,10 @@ class RunnerError(SeedspreadError):
     """What a study asks for is nothing that its runner can run; the message names the parameter."""
 
 
+class AmbiguousNameError(RunnerError):
+    """A short name that several parameters have."""
+
+
 class Runner(Protocol):
     """Runs runs of one kind."""
 

@@ -13,6 +13,7 @@ from seedspread.runners.contract import Level, RunnerError
 from seedspread.runners.inputs import digests_of
 from seedspread.runners.program_run import ProgramRun
 from seedspread.runs.identity import key_of
+from seedspread.runs.record import RunFailedError
 from seedspread.runs.request import RunRequest
 from seedspread.stopping import StopRequest
 
@@ -46,7 +47,7 @@ class ProgramRunner:
     def full_name(self, name: str) -> str:
         """Any name but those with a meaning of their own."""
         if name in RESERVED:
-            raise RunnerError(f"{name!r} cannot be a parameter: it stands for the run's own {name}")
+            raise RunnerError(f"{name!r} cannot be a parameter: it has a meaning of its own")
         if name in self.metrics:
             raise RunnerError(f"{name!r} is a parameter and a metric; call one of them otherwise")
         return name
@@ -145,12 +146,14 @@ class ProgramRunner:
     ) -> Iterator[tuple[int, object]]:
         """One program after the other."""
         for number, request in enumerate(requests):
-            base_key = self.base_keys([(request.parameters, request.seed or 0)])[0]
-            facts = {"runner": self.name, "base_key": base_key}
             try:
-                yield (
-                    number,
-                    ProgramRun(self.command, self.inputs, self.promised, facts, request, stop).result(),
-                )
+                yield number, self._run(request, stop)
             except Exception as error:
                 yield number, error
+
+    def _run(self, request: RunRequest, stop: StopRequest) -> dict[str, float]:
+        planned = [(request.parameters, request.seed or 0)]
+        if self.keys(planned, None) != [request.key]:
+            raise RunFailedError("this is not the run that was planned: give the same command again")
+        facts = {"runner": self.name, "base_key": self.base_keys(planned)[0]}
+        return ProgramRun(self.command, self.inputs, self.promised, facts, request, stop).result()

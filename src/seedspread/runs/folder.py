@@ -173,6 +173,21 @@ class RunFolder:
         except UNREADABLE:  # none yet, or from before it told how far a run is
             return None
 
+    def base_key(self) -> str | None:
+        """What the finished run is but for its inputs; None if it has none, or cannot be read."""
+        try:
+            base = read_json(str(self.path), PROVENANCE).get("base_key")
+        except UNREADABLE:
+            return None
+        return base if isinstance(base, str) else None
+
+    def inputs(self) -> dict[str, str]:
+        """The input files of the finished run, with their content's checksums."""
+        try:
+            return dict(read_json(str(self.path), PROVENANCE)["inputs"])
+        except UNREADABLE:
+            return {}
+
     def seconds(self) -> float | None:
         """How long the finished run took, since it was last started; None where that is not known."""
         try:

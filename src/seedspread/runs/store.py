@@ -105,6 +105,16 @@ class Store:
             return RunState(key, "failed", failure.last_line)
         return RunState(key, "interrupted" if run.has_begun else "waiting")
 
+    def finished_by_base_key(self) -> dict[str, str]:
+        """Of each run that depends on input files, by what it is without them, the one that ended last."""
+        ended: dict[str, tuple[int, str]] = {}
+        for key in self.keys():
+            run = self.run(key)
+            base = run.base_key() if run.is_done else None
+            if base is not None:
+                ended[base] = max(ended.get(base, (0, "")), (run.finished_at(), key))
+        return {base: key for base, (_, key) in ended.items()}
+
     def states(self, keys: Iterable[str]) -> dict[str, RunState]:
         """Where several runs are."""
         return {key: self.state(key) for key in keys}

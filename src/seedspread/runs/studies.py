@@ -8,20 +8,27 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from seedspread.atomic import replacing
+from seedspread.metrics import Metric
 from seedspread.runs.files import FORMAT, UNREADABLE, NewerFormatError, read_json
 from seedspread.runs.folder import RunFolder
 from seedspread.runs.identity import checked_key
+from seedspread.runs.levels import level_name
 from seedspread.runs.record import FIRST_RUNNER
 from seedspread.runs.store import Store, StoreError
 
 _FOLDER = ".studies"
+
+
+def _as_text(value: object) -> object:
+    """Levels are compared by their text, as a table of runs shows them."""
+    return level_name(value) if isinstance(value, str | bool | int | float) else value
 
 
 class AuditSpec(BaseModel):
@@ -29,24 +36,43 @@ class AuditSpec(BaseModel):
 
     Attributes:
         group: the factor whose levels are compared.
-        reference: the level that the others are compared with.
-        block: factors in which the same seed is run again.
-        by: a factor whose levels are audited apart; `study` in a collection.
-        value: the metric.
+        reference: the level that the others are compared with; a number stands for its text.
+        block: a factor in which the same seed is run again, or several.
+        by: a factor whose levels are audited apart, or several; `study` in a collection.
+        value: the metric, or several, the main one first.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     group: str
-    reference: str
-    block: tuple[str, ...] = ()
-    by: str | None = None
-    value: str = "accuracy"
+    reference: Annotated[str, BeforeValidator(_as_text)]
+    block: str | tuple[str, ...] = ()
+    by: str | tuple[str, ...] | None = None
+    value: str | Annotated[tuple[str, ...], Field(min_length=1)] = "accuracy"
+
+    @property
+    def blocks(self) -> tuple[str, ...]:
+        """All of them."""
+        return _several(self.block)
+
+    @property
+    def strata(self) -> tuple[str, ...]:
+        """All that it is audited by."""
+        return _several(self.by)
+
+    @property
+    def values(self) -> tuple[str, ...]:
+        """All metrics."""
+        return _several(self.value)
 
     @property
     def factors(self) -> tuple[str, ...]:
         """All that it names."""
-        return (self.group, *self.block, *([self.by] if self.by else []))
+        return (self.group, *self.blocks, *self.strata)
+
+
+def _several(names: str | tuple[str, ...] | None) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else names or ()
 
 
 @dataclass(frozen=True)
@@ -63,12 +89,24 @@ class RecordedCell:
     @property
     def title(self) -> str:
         """`clamp, detach`."""
-        return ", ".join(str(level) for level in self.levels.values())
+        return ", ".join(level_name(level) for level in self.levels.values())
 
 
 @dataclass(frozen=True)
 class RecordedStudy:
-    """A single study as a store remembers it; `threads` of each run, where its parameters leave them open."""
+    """A single study as a store remembers it.
+
+    Attributes:
+        name: by which it is called.
+        title: what it is about.
+        note: what to know about it.
+        audit: the comparison that it is about.
+        runner: what ran it.
+        cells: what is compared.
+        threads: of each run, where its parameters leave them open.
+        metrics: those that it declares.
+        accepted: keys of runs that were made with other inputs than the study's, and are kept for it.
+    """
 
     name: str
     title: str
@@ -77,6 +115,8 @@ class RecordedStudy:
     runner: str
     cells: tuple[RecordedCell, ...]
     threads: int | None = None
+    metrics: tuple[Metric, ...] = ()
+    accepted: frozenset[str] = frozenset()
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -117,6 +157,8 @@ def _values(study: RecordedStudy) -> dict[str, Any]:
         "note": study.note,
         "runner": study.runner,
         "threads": study.threads,
+        "metrics": [asdict(metric) for metric in study.metrics],
+        "accepted": sorted(study.accepted),
         "audit": None if study.audit is None else study.audit.model_dump(mode="json"),
         "cells": [
             {
@@ -164,6 +206,8 @@ def _read(path: Path) -> RecordedStudy:
         runner=str(values.get("runner", FIRST_RUNNER)),
         cells=cells,
         threads=None if threads is None else int(threads),
+        metrics=tuple(Metric(**metric) for metric in values.get("metrics", ())),
+        accepted=frozenset(checked_key(key) for key in values.get("accepted", ())),
     )
 
 

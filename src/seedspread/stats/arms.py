@@ -77,9 +77,9 @@ class Arm:
         """
         size = np.bincount(self.blocks)[self.blocks]
         scale = size / np.maximum(size - 1, 1)
-        place = np.searchsorted(self.seed_codes, self.seeds)
-        squares: Floats = np.bincount(place, scale * self.residuals**2, len(self.seed_codes)).astype(float)
-        runs = np.bincount(place, size > 1, len(self.seed_codes))
+        index = np.searchsorted(self.seed_codes, self.seeds)
+        squares: Floats = np.bincount(index, scale * self.residuals**2, len(self.seed_codes)).astype(float)
+        runs = np.bincount(index, size > 1, len(self.seed_codes))
         return squares, runs.astype(np.intp)
 
     @cached_property
@@ -93,9 +93,9 @@ class Arm:
     @cached_property
     def seed_means(self) -> Floats:
         """(k,) per seed the mean of its residuals, plus the arm's mean: block differences taken out."""
-        place = np.searchsorted(self.seed_codes, self.seeds)
-        sums = np.bincount(place, weights=self.residuals, minlength=len(self.seed_codes))
-        counts = np.bincount(place, minlength=len(self.seed_codes))
+        index = np.searchsorted(self.seed_codes, self.seeds)
+        sums = np.bincount(index, weights=self.residuals, minlength=len(self.seed_codes))
+        counts = np.bincount(index, minlength=len(self.seed_codes))
         out: Floats = sums / counts + np.mean([values.mean() for values in self.cells.values()])
         return out
 

@@ -36,7 +36,7 @@ def audit(
     reference: str,
     block: "str | Sequence[str] | None" = None,
     seed: str | None = "seed",
-    by: str | None = None,
+    by: "str | Sequence[str] | None" = None,
     *,
     level: float = 0.95,
     resamples: int = 10_000,
@@ -54,7 +54,7 @@ def audit(
         reference: the level with which each other one is compared.
         block: columns that tell the runs of one seed in one group apart, such as the stability mode.
         seed: the column with the seed; None if every row is a seed of its own.
-        by: a column, such as the dataset, whose levels are audited apart and adjusted together.
+        by: columns, such as the dataset, whose levels are audited apart and adjusted together.
         level: of the intervals.
         resamples: of bootstraps and sampled permutations; fewer where the table is very large.
         random_seed: the same seed gives the same result to the bit.
@@ -77,7 +77,7 @@ def audit(
         reference=runs.columns.reference,
         blocks=runs.columns.blocks,
         seed=runs.columns.seed,
-        by=by,
+        by=", ".join(runs.columns.by) or None,
         rows=len(runs.frame),
         level=level,
         resamples=resamples,
@@ -115,7 +115,7 @@ def _comparisons(runs: Runs, options: "_Options") -> tuple[list[Comparison], lis
             comparisons.append(options.compare(name, arm, arms[0], (number, place)))
     if not comparisons:
         both = f"both {columns.reference!r} and another level of {columns.group!r}"
-        raise TableError(f"no stratum of {columns.by!r} has {both}")
+        raise TableError(f"no stratum of {', '.join(columns.by)!r} has {both}")
     adjusted = holm([c.headline.p for c in comparisons])
     comparisons = [replace(c, p_holm=p) for c, p in zip(comparisons, adjusted, strict=True)]
     return [replace(c, verdict=verdict(c, len(comparisons))) for c in comparisons], notes

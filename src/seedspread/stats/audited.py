@@ -1,4 +1,4 @@
-"""The audit of a table in the forms that people want: text, Markdown, LaTeX, JSON."""
+"""The audit of a table as text, Markdown, LaTeX and JSON."""
 
 import json
 import math
@@ -33,7 +33,7 @@ class AuditResult(AuditValues):
         return self.to_text()
 
 
-# Fields by which programs may know what has another name now.
+# Former names of fields, which programs may still read.
 _FORMER = {"assumptions_met": "holds", "std_error": "error"}
 
 

@@ -10,7 +10,7 @@ from seedspread.stats.arms import Arm, Floats, Ints
 from seedspread.stats.classic import independence_evidence
 from seedspread.stats.result import Interval, TestResult
 
-# Draws in one piece, so that a large table does not fill the memory.
+# Draws held at once, to bound memory.
 _PIECE = 2_000_000
 # Counts of drawn seeds held at once.
 _MOST_COUNTS = 100_000_000
@@ -92,10 +92,10 @@ def _no_ratio(arm: Arm, reference: Arm) -> str:
 def _quantiles(ratios: Floats, at: tuple[float, float]) -> tuple[float, float]:
     """Linear between order statistics, but never between a number and infinity."""
     ordered = np.sort(ratios[~np.isnan(ratios)])
-    places = np.array(at) * (len(ordered) - 1)
-    below, above = ordered[np.floor(places).astype(int)], ordered[np.ceil(places).astype(int)]
+    positions = np.array(at) * (len(ordered) - 1)
+    below, above = ordered[np.floor(positions).astype(int)], ordered[np.ceil(positions).astype(int)]
     with np.errstate(invalid="ignore"):
-        low, high = np.where(np.isinf(above), above, below + (above - below) * (places % 1))
+        low, high = np.where(np.isinf(above), above, below + (above - below) * (positions % 1))
     return float(low), float(high)
 
 

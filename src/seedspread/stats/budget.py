@@ -1,4 +1,4 @@
-"""The questions that `seedspread seeds` answers, in words."""
+"""The answers of `seedspread seeds`, in words."""
 
 from dataclasses import dataclass
 from typing import Any

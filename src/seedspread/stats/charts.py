@@ -65,8 +65,8 @@ def _runs_panel(audit: AuditResult, c: Comparison) -> Panel:
     colours = dict(zip(arms, cycle(COLOURS), strict=False))
     marks = [
         mark
-        for place, strip in enumerate(strips)
-        for mark in arm_marks(strip.group, place, colours[strip.group], *_spread(strip), _dots(strip, blocks))
+        for i, strip in enumerate(strips)
+        for mark in arm_marks(strip.group, i, colours[strip.group], *_spread(strip), _dots(strip, blocks))
     ]
     return Panel(c.title, arms_axis([s.group for s in strips]), Axis(audit.value), tuple(marks))
 
@@ -78,7 +78,7 @@ def _spread(strip: Strip) -> tuple[float, float | None]:
 
 def _dots(strip: Strip, blocks: list[str]) -> list[Dots]:
     pairs = list(zip(strip.values, strip.blocks, strict=True))
-    return [Dots(block, [value for value, own in pairs if own == block]) for block in blocks]
+    return [Dots(block, [value for value, label in pairs if label == block]) for block in blocks]
 
 
 def _ratios_panel(c: Comparison, audit: AuditResult) -> Panel:
@@ -92,7 +92,7 @@ def _ratios_panel(c: Comparison, audit: AuditResult) -> Panel:
     }
     marks = (m if m.kind == "rule" else replace(m, name=names[m.colour], legend=True) for m in panel.marks)
     jackknife = next((t.name for t in c.tests if t.key == "seed_jackknife"), None)
-    ticks = tuple((place, f"* {name}" if name == jackknife else name) for place, name in panel.y.ticks)
+    ticks = tuple((position, f"* {name}" if name == jackknife else name) for position, name in panel.y.ticks)
     return replace(panel, y=replace(panel.y, ticks=ticks), marks=tuple(marks))
 
 
@@ -102,10 +102,10 @@ def arms_axis(arms: Sequence[str]) -> Axis:
 
 
 def arm_marks(
-    arm: str, place: int, colour: str, mean: float, sd: float | None, blocks: Sequence[Dots]
+    arm: str, position: int, colour: str, mean: float, sd: float | None, blocks: Sequence[Dots]
 ) -> list[Mark]:
     """Every run of an arm, block beside block, over a line at the mean and a band of one sd."""
-    sides = (place - 0.38, place + 0.38)
+    sides = (position - 0.38, position + 0.38)
     out = []
     if sd is not None:
         low, high = mean - sd, mean + sd
@@ -116,7 +116,7 @@ def arm_marks(
     for k, dots in enumerate(blocks):
         if not dots.values:
             continue
-        centre = place + (k - (many - 1) / 2) * step
+        centre = position + (k - (many - 1) / 2) * step
         width = step / 3 if many > 1 else 0.22
         offsets = np.linspace(-width, width, len(dots.values)) if len(dots.values) > 1 else np.zeros(1)
         name = f"{arm}, {dots.block}" if 1 < many <= SYMBOLS else arm  # beyond, markers come again
@@ -134,13 +134,13 @@ def methods_panel(c: Comparison, title: str) -> Panel | None:
         return None
     axis = ratio_axis([t.interval for t in tests if t.interval], f"variance ratio, {arms_of(c)}")
     marks: list[Mark] = [rule((1, 1), (-0.6, len(tests) - 0.4))]
-    for place, t in zip(range(len(tests) - 1, -1, -1), tests, strict=True):
+    for position, t in zip(range(len(tests) - 1, -1, -1), tests, strict=True):
         if t.interval is None:
             continue
         label = f"{t.name}\n{number(t.estimate)} {between(t.interval)}\np = {p_value(t.p)}"
         colour = QUOTED if t.key in _SEED_UNIT else GREY
         marks.append(
-            Mark("interval", t.name, floats([t.estimate or math.nan]), (float(place),),
+            Mark("interval", t.name, floats([t.estimate or math.nan]), (float(position),),
                  (t.interval.low,), (t.interval.high,), (label,), colour)
         )  # fmt: skip
     ticks = tuple((float(len(tests) - 1 - i), t.name) for i, t in enumerate(tests))

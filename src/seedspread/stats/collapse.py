@@ -108,11 +108,11 @@ def largest_gap(values: Floats) -> tuple[float | None, float | None]:
         return None, None
     ordered = np.sort(values)
     gaps = np.diff(ordered)[1:-1]
-    place = int(np.argmax(gaps))
-    statistic = gaps[place] / values.std(ddof=1)
+    widest = int(np.argmax(gaps))
+    statistic = gaps[widest] / values.std(ddof=1)
     null = _null_gaps(n)
     p = (1 + float(np.sum(null >= statistic))) / (1 + len(null))
-    return float((ordered[place + 1] + ordered[place + 2]) / 2), p
+    return float((ordered[widest + 1] + ordered[widest + 2]) / 2), p
 
 
 @cache

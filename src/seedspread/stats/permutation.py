@@ -13,9 +13,9 @@ from seedspread.stats.result import TestResult
 
 Choice = NDArray[np.bool_]
 
-# Up to this many rearrangements are all gone through; beyond, a sample of them is drawn.
+# Up to this many rearrangements are enumerated; beyond, sampled.
 _ALL = 2**14
-# Places of rearrangements held at once, so that a large table does not fill the memory.
+# Entries of the rearrangements held at once, to bound memory.
 _PIECE = 2_000_000
 # Seeds times blocks beyond which a permutation is not worth its memory: the jackknife says the same.
 _LARGEST = 5_000_000

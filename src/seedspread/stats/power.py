@@ -11,7 +11,7 @@ from seedspread.stats.arms import Floats
 
 Shape = Literal["normal", "t5", "skewed", "bimodal"]
 SHAPES: tuple[Shape, ...] = ("normal", "t5", "skewed", "bimodal")
-# Beyond this nobody trains, and a search has gone astray.
+# Where searches give up.
 _MOST_SEEDS = 100_000
 _LARGEST_RATIO = 1e6
 # What a simulation draws, and how far its search goes.
@@ -22,7 +22,7 @@ MOST_SIMULATED_SEEDS = 60
 
 
 class BudgetError(SeedspreadError):
-    """A seed budget was asked for that does not exist."""
+    """There is no such seed budget."""
 
 
 def seeds_for_standard_error(sd: float, se: float) -> int:
@@ -107,7 +107,7 @@ def check_design(seeds: tuple[int, int], power: float, alpha: float) -> None:
         raise BudgetError(f"power must lie between alpha ({alpha:g}) and 1; got {power:g}")
 
 
-def draw(shape: str, size: tuple[int, ...], rng: np.random.Generator) -> Floats:
+def sample(shape: str, size: tuple[int, ...], rng: np.random.Generator) -> Floats:
     """Values of mean 0 and variance 1: normal, t with 5 degrees of freedom, gamma(2), or two clusters."""
     one_of("shape", shape, SHAPES)
     if shape == "t5":
@@ -124,7 +124,7 @@ def simulated_power(ratio: float, seeds: tuple[int, int], shape: str, alpha: flo
     if min(seeds) < 3:
         raise BudgetError(f"the seed jackknife needs three seeds per arm; got {seeds[0]} and {seeds[1]}")
     rng = np.random.default_rng([*seeds, 17])
-    x, y = (draw(shape, (_DRAWS, n), rng) for n in seeds)
+    x, y = (sample(shape, (_DRAWS, n), rng) for n in seeds)
     (log_x, error_x), (log_y, error_y) = map(_jackknife, (x, y))
     t = (log_x - log_y + math.log(ratio)) / np.sqrt(error_x + error_y)
     df = (error_x + error_y) ** 2 / (error_x**2 / (seeds[0] - 1) + error_y**2 / (seeds[1] - 1))

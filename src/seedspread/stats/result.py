@@ -1,4 +1,4 @@
-"""What an audit says: plain typed values, no computation."""
+"""The results of an audit: plain typed values, no computation."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -27,7 +27,7 @@ class TestResult:
     Attributes:
         key: short and stable, for programs: `f`, `seed_jackknife`.
         name: for people.
-        about: what it asks after.
+        about: what it tests.
         why: why it was used here.
         assumes: what must be true for it to mean what it says.
         assumptions_met: whether the data meet that; None where they cannot tell.

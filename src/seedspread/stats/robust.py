@@ -160,7 +160,7 @@ def _trimmed_mean(values: Floats) -> float:
 def pitman_morgan(arm: Arm, reference: Arm, level: float, normal: bool | None = None) -> TestResult:
     """Pitman and Morgan's test: variances are equal when sum and difference of the pairs are uncorrelated.
 
-    It works on the seed means, so with several blocks it asks after the variance of those.
+    It works on the seed means, so with several blocks it compares the variances of those.
 
     E. J. G. Pitman, Biometrika 31 (1939) 9-12; W. A. Morgan, Biometrika 31 (1939) 13-19.
     """

@@ -20,9 +20,9 @@ def _tables(audit: AuditValues, c: Comparison, full: bool) -> list[Table]:
 
 
 def test_tables(c: Comparison, full: bool) -> list[Table]:
-    """Of one comparison: every test by what it asks after, and how often runs fail."""
-    asked = (("Spread", "spread", "ratio"), ("Means", "means", "difference"), ("Shape", "shape", None))
-    out = [_tests_table(title, c, about, estimate, full) for title, about, estimate in asked]
+    """Of one comparison: the tests of spread, means and shape, and how often runs fail."""
+    subjects = (("Spread", "spread", "ratio"), ("Means", "means", "difference"), ("Shape", "shape", None))
+    out = [_tests_table(title, c, about, estimate, full) for title, about, estimate in subjects]
     if c.collapse.test is not None:
         out.append(_failures_table(c))
     return [table for table in out if table.rows]

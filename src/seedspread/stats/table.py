@@ -1,4 +1,4 @@
-"""Reading a tidy table of runs, and saying in one line what is wrong with it."""
+"""Reading and checking a tidy table of runs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,6 +10,7 @@ import pandas as pd
 import pyarrow as pa
 
 from seedspread.errors import SeedspreadError, did_you_mean
+from seedspread.runs.levels import level_name
 from seedspread.runs.table import is_store, runs_table
 from seedspread.stats.arms import Arm
 
@@ -19,7 +20,7 @@ _READERS = {".csv": ",", ".tsv": "\t", ".txt": "\t"}
 
 
 class TableError(SeedspreadError):
-    """A table that cannot be audited as asked."""
+    """A table that cannot be audited as requested."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class Columns:
     reference: str
     blocks: tuple[str, ...]
     seed: str | None
-    by: str | None
+    by: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ class Runs:
 def read_table(source: "str | Path | pd.DataFrame", value: str) -> tuple[pd.DataFrame, str]:
     """A table from a CSV, TSV or Parquet file, a folder of runs, or a DataFrame; and what to call it.
 
-    `value` is the metric that is asked for, which runs of a store may have to compute.
+    `value` is the metric, which may have to be computed for runs of a store.
     """
     if isinstance(source, pd.DataFrame):
         return source, str(source.attrs.get("store", "a DataFrame"))
@@ -117,7 +118,7 @@ def check_table(
     reference: str,
     block: "str | Sequence[str] | None" = None,
     seed: str | None = "seed",
-    by: str | None = None,
+    by: "str | Sequence[str] | None" = None,
 ) -> Runs:
     """Reads a table and checks that it can be audited.
 
@@ -128,7 +129,7 @@ def check_table(
         reference: the level with which the others are compared.
         block: columns whose levels hold runs of the same seed, such as the stability mode.
         seed: the column that names a run's seed; if the default is not there, every row counts as a seed.
-        by: a column, such as the dataset, whose levels are audited apart and adjusted together.
+        by: columns, such as the dataset, whose levels are audited apart and adjusted together.
     """
     frame, name = read_table(source, value)
     frame = frame.set_axis([str(c) for c in frame.columns], axis=1)
@@ -140,8 +141,9 @@ def check_table(
     if seed == "seed" and "seed" not in frame.columns:
         seed = None
         notes.append("No seed column: every row counts as an independent run.")
-    columns = Columns(value, group, str(reference), blocks, seed, by)
-    wanted = [value, group, *blocks, *([seed] if seed else []), *([by] if by else [])]
+    strata = (by,) if isinstance(by, str) else tuple(by or ())
+    columns = Columns(value, group, level_name(reference), blocks, seed, strata)
+    wanted = [value, group, *blocks, *([seed] if seed else []), *strata]
     for column in wanted:
         _require(column, frame, name)
     if len(set(wanted)) < len(wanted):
@@ -177,26 +179,21 @@ def _require(column: str, frame: pd.DataFrame, name: str) -> None:
 def _tidy(frame: pd.DataFrame, columns: Columns, is_stored: bool) -> pd.DataFrame:
     # Row numbers as a text editor shows them: the header is line 1.
     rows = np.arange(2, len(frame) + 2)
-    blocks = [_labels(frame[b]) for b in columns.blocks]
-    joined = blocks[0] if blocks else pd.Series("", index=frame.index)
-    for more in blocks[1:]:
-        joined = joined + ", " + more
     seeds = _labels(frame[columns.seed]) if columns.seed else pd.Series(rows, index=frame.index)
     failed = frame["collapsed"].map(_truth) if "collapsed" in frame.columns else False
     # A store tells more of a run than a CSV does: where it lies, and what a guess would score.
-    known = {"chance": "majority"} if columns.value == "accuracy" else {}
+    source = {"folder": "folder"} | ({"chance": "majority"} if columns.value == "accuracy" else {})
     if f"chance.{columns.value}" in frame.columns:
-        known = {"chance": f"chance.{columns.value}"}
-    known |= {"folder": "folder"}
-    stored = {n: frame[column] for n, column in known.items() if is_stored and column in frame.columns}
+        source["chance"] = f"chance.{columns.value}"
+    stored = {n: frame[column] for n, column in source.items() if is_stored and column in frame.columns}
     return pd.DataFrame(
         {
             "value": _numbers(frame[columns.value], columns.value, rows),
             "group": _labels(frame[columns.group]),
-            "block": joined,
+            "block": _joined(frame, columns.blocks),
             "seed": pd.factorize(seeds)[0],
             "seed_name": seeds.astype(str),
-            "stratum": _labels(frame[columns.by]) if columns.by else "",
+            "stratum": _joined(frame, columns.by),
             "failed": failed,
             "row": rows,
             **stored,
@@ -204,8 +201,16 @@ def _tidy(frame: pd.DataFrame, columns: Columns, is_stored: bool) -> pd.DataFram
     )
 
 
+def _joined(frame: pd.DataFrame, names: tuple[str, ...]) -> "pd.Series[Any]":
+    """The levels of several columns as one; nothing if there are no columns."""
+    joined = _labels(frame[names[0]]) if names else pd.Series("", index=frame.index)
+    for name in names[1:]:
+        joined = joined + ", " + _labels(frame[name])
+    return joined
+
+
 def _labels(column: "pd.Series[Any]") -> "pd.Series[Any]":
-    """Each level is put into words once, however many rows have it."""
+    """Each level is converted to text once, however many rows have it."""
     codes, levels = pd.factorize(column, use_na_sentinel=False)
     names = np.array([_label(level) for level in levels], dtype=object)
     return pd.Series(names[codes], index=column.index, dtype=object)
@@ -219,12 +224,7 @@ def _is_empty(value: object) -> bool:
 
 
 def _label(value: object) -> str:
-    """Levels are text; 1 and 1.0 are the same level."""
-    if value is None or value is pd.NA or (isinstance(value, float) and np.isnan(value)):
-        return ""
-    text = str(value).strip()
-    integer, dot, fraction = text.partition(".")
-    return integer if dot and integer.lstrip("-").isdigit() and not fraction.strip("0") else text
+    return "" if value is pd.NA else level_name(value)
 
 
 def _truth(value: object) -> bool:
@@ -244,9 +244,9 @@ def _numbers(
     bad[bad] = ~column[bad].map(_is_empty).astype(bool)
     bad |= np.isinf(numbers)
     if bad.any():
-        places = np.flatnonzero(bad.to_numpy())
-        examples = ", ".join(f"row {rows[i]}: {column.iloc[i]!r}" for i in places[:3])
-        more = f" and {len(places) - 3} more" if len(places) > 3 else ""
+        positions = np.flatnonzero(bad.to_numpy())
+        examples = ", ".join(f"row {rows[i]}: {column.iloc[i]!r}" for i in positions[:3])
+        more = f" and {len(positions) - 3} more" if len(positions) > 3 else ""
         raise TableError(f"{name!r} must hold finite numbers; {examples}{more}")
     largest = numbers.abs().max()
     if largest > _LARGEST or 0 < largest < 1 / _LARGEST:
@@ -255,9 +255,10 @@ def _numbers(
 
 
 def _check_labels(tidy: pd.DataFrame, columns: Columns) -> None:
-    for column, name in (("group", columns.group), ("seed_name", columns.seed), ("stratum", columns.by)):
+    by = ", ".join(columns.by)
+    for column, name in (("group", columns.group), ("seed_name", columns.seed), ("stratum", by)):
         empty = tidy[column] == ""
-        if name is not None and empty.any():
+        if name and empty.any():
             raise TableError(
                 f"column {name!r} is empty in {_rows(tidy.loc[empty, 'row'])}; fill it in, or drop the row"
             )

@@ -12,30 +12,37 @@ from seedspread.datasets import dataset_info
 from seedspread.model import ViT
 from seedspread.training.layerwise import LayerwiseModel
 from seedspread.training.records import EpochSums
-from seedspread.training.run import choose_device
+from seedspread.training.run import choose_device, cpu_threads
 from seedspread.training.trainer import trainer_of
 
 # Images of the step that is measured; cost per image hardly depends on it.
 _IMAGES = 32
+# A study over a thousand shapes is not to be trained before it is planned.
+_MEASURED_SHAPES = 8
 # A forward pass costs about a third of a step.
 _FORWARD = 1 / 3
 
 
 def seconds_per_run(configs: Iterable[RunConfig], threads: int) -> list[float]:
-    """One estimate per config; configs of one shape are measured once."""
-    measured: dict[tuple[Any, ...], float] = {}
-    out = []
-    before = torch.get_num_threads()
-    torch.set_num_threads(threads)
-    try:
+    """One estimate per config; configs of one shape are measured once, and of many shapes the first few.
+
+    The others are told from the last one that was measured: time goes with tokens and weights.
+    """
+    per_image: dict[tuple[Any, ...], float] = {}
+    per_work = 0.0
+    seconds = []
+    with cpu_threads(threads):
         for config in configs:
             shape = (config.model, config.training.rule, config.objective.margin_type, config.runtime)
-            if shape not in measured:
-                measured[shape] = _seconds_per_image(config)
-            out.append(measured[shape] * _images(config))
-    finally:
-        torch.set_num_threads(before)
-    return out
+            if shape not in per_image and len(per_image) < _MEASURED_SHAPES:
+                per_image[shape] = _seconds_per_image(config)
+                per_work = per_image[shape] / _work(config)
+            seconds.append(per_image.get(shape, per_work * _work(config)) * _images(config))
+    return seconds
+
+
+def _work(config: RunConfig) -> int:
+    return config.model.tokens * config.model.parameters
 
 
 def _images(config: RunConfig) -> float:

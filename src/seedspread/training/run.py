@@ -87,7 +87,7 @@ def train_many(
             yield number, opened
     try:
         for threads in {run.threads for run in runs}:
-            with _threads(threads):
+            with cpu_threads(threads):
                 group = [run for run in runs if run.threads == threads]
                 for run, outcome in run_to_completion(group, stop, callback or Callback()):
                     yield runs[run], outcome
@@ -116,7 +116,8 @@ def _open(request: RunRequest, dataset: Dataset, *, resume: bool) -> TrainingRun
 
 
 @contextmanager
-def _threads(count: int) -> Iterator[None]:
+def cpu_threads(count: int) -> Iterator[None]:
+    """Torch computes with so many threads while it is open."""
     before = torch.get_num_threads()
     torch.set_num_threads(count)
     try:

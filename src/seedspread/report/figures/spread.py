@@ -35,13 +35,13 @@ def answer_chart(material: ReportData) -> Chart | None:
         return None
     intervals = [c.headline.interval for _, c in drawn if c.headline.interval is not None]
     axis = ratio_axis(intervals, f"variance ratio, {arms_of(drawn[0][1])}")
-    places = list(range(len(drawn) - 1, -1, -1))
+    positions = list(range(len(drawn) - 1, -1, -1))
     marks = []
     for failing, name, colour in (
         (False, "each seed counted once, 95% interval", QUOTED),
         (True, "runs fail to train: not to be judged so", GREY),
     ):
-        rows = [(p, s, c) for p, (s, c) in zip(places, drawn, strict=True) if c.collapse.found == failing]
+        rows = [(p, s, c) for p, (s, c) in zip(positions, drawn, strict=True) if c.collapse.found == failing]
         if rows:
             ends = [c.headline.interval for _, _, c in rows if c.headline.interval is not None]
             marks.append(Mark(
@@ -49,14 +49,14 @@ def answer_chart(material: ReportData) -> Chart | None:
                 floats([p for p, *_ in rows]), floats([i.low for i in ends]), floats([i.high for i in ends]),
                 tuple(_ratio_label(s, c) for _, s, c in rows), colour, legend=True,
             ))  # fmt: skip
-    pooled = [(p, c.paper.ratio) for p, (_, c) in zip(places, drawn, strict=True) if c.paper.ratio]
+    pooled = [(p, c.paper.ratio) for p, (_, c) in zip(positions, drawn, strict=True) if c.paper.ratio]
     naive = Mark(
         "dots", "every run counted, as the paper does", floats([r for _, r in pooled]),
         floats([p - 0.22 for p, _ in pooled]), labels=tuple(f"pooled ratio {number(r)}" for _, r in pooled),
         colour=COLOURS[3], symbol=2, legend=True,
     )  # fmt: skip
     names = [f"{short_name(s, c)}, {seed_counts(c)}" for s, c in drawn]
-    ticks = tuple((float(p), name) for p, name in zip(places, names, strict=True))
+    ticks = tuple((float(p), name) for p, name in zip(positions, names, strict=True))
     y = Axis(ticks=ticks, range=(-0.6, len(drawn) - 0.4))
     panel = Panel("", axis, y, (rule((1, 1), (-0.6, len(drawn) - 0.4)), *marks, naive))
     ratios = "; ".join(
@@ -113,7 +113,7 @@ def _arm_words(s: Setting, arm: str) -> str:
     return f"{arm}: {len(values)} runs, mean {np.mean(values):.4g}{spread}"
 
 
-def _arm_marks(s: Setting, arm: str, place: int) -> list[Mark]:
+def _arm_marks(s: Setting, arm: str, position: int) -> list[Mark]:
     runs = s.of(arm)
     if not runs:
         return []
@@ -124,7 +124,7 @@ def _arm_marks(s: Setting, arm: str, place: int) -> list[Mark]:
         for block in s.blocks
         for in_block in [[r for r in runs if r.block == block]]
     ]
-    return arm_marks(arm, place, arm_colour(s, arm), mean, sd, blocks)
+    return arm_marks(arm, position, arm_colour(s, arm), mean, sd, blocks)
 
 
 def forest_chart(material: ReportData) -> Chart | None:
@@ -137,9 +137,9 @@ def forest_chart(material: ReportData) -> Chart | None:
     rows = [by_title[title] for title in forest.titles]
     intervals = [c.headline.interval for c in rows if c.headline.interval is not None]
     axis = ratio_axis([*intervals, forest.interval], f"variance ratio, {arms_of(rows[0])}")
-    places = floats(range(len(rows), 0, -1))
+    positions = floats(range(len(rows), 0, -1))
     each = Mark(
-        "interval", "each by itself", floats([c.headline.ratio or math.nan for c in rows]), places,
+        "interval", "each by itself", floats([c.headline.ratio or math.nan for c in rows]), positions,
         floats([i.low for i in intervals]), floats([i.high for i in intervals]),
         tuple(f"{c.title}\n{number(c.headline.ratio)} {between(c.headline.interval)}\n"
               f"p (Holm) = {p_value(c.p_holm)}" for c in rows),
@@ -150,7 +150,7 @@ def forest_chart(material: ReportData) -> Chart | None:
         (forest.interval.high,), (f"together: {number(forest.pooled)} {between(forest.interval)}",),
         COLOURS[3], 2, legend=True,
     )  # fmt: skip
-    ticks = (*((p, _dataset(c)) for p, c in zip(places, rows, strict=True)), (0.0, "together"))
+    ticks = (*((p, _dataset(c)) for p, c in zip(positions, rows, strict=True)), (0.0, "together"))
     y = Axis(ticks=ticks, range=(-0.6, len(rows) + 0.6))
     panel = Panel("", axis, y, (rule((1, 1), (-0.6, len(rows) + 0.6)), each, together))
     chosen = [s for s in material.settings if {s.name, str(s.paper)} & {c.stratum for c in rows}]

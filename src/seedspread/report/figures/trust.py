@@ -82,8 +82,8 @@ def _floor_panel(s: Setting) -> Panel:
     floors = {f.group: f for c in s.comparisons for f in c.floors}
     arms = [arm for arm in s.arms if arm in floors]
     marks: list[Mark] = [rule((0, 0), (-0.6, len(arms) - 0.4))]
-    for place, arm in enumerate(reversed(arms)):
-        f, y = floors[arm], float(place)
+    for position, arm in enumerate(reversed(arms)):
+        f, y = floors[arm], float(position)
         bound = " (at most)" if f.is_bound else ""
         label = f"{arm}: variance over seeds {number(f.observed)}"
         marks.append(Mark("dots", "over seeds", (f.observed,), (y + 0.2,), labels=(label,), colour=COLOURS[0],

@@ -3,7 +3,7 @@
 from seedspread.metrics import metric_of
 from seedspread.published.check import check_paper
 from seedspread.published.page import MAIN, audit_published
-from seedspread.published.values import SETTINGS, per_seed, series
+from seedspread.published.values import SETTINGS, published_runs, series
 from seedspread.report.material.layers import Profile
 from seedspread.report.material.scale import PAPER, TITLES, paper_config
 from seedspread.report.material.settings import ReportData, Run, Setting, ordered, slug
@@ -44,7 +44,7 @@ def from_published() -> ReportData:
 def _setting(name: str, result: AuditResult) -> Setting:
     runs = tuple(
         Run(row["margin_type"], row["stability"], row["seed"], float(row["accuracy"]))
-        for row in per_seed()
+        for row in published_runs()
         if row["setting"] == name
     )
     return Setting(

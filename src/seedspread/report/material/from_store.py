@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from seedspread.config import RunConfig
 from seedspread.errors import did_you_mean
 from seedspread.identity import margin_is_inert, saturates
-from seedspread.metrics import SCORED, metric_of
+from seedspread.metrics import SCORED, Metric, metric_of
 from seedspread.objective.schedule import layer_margins
 from seedspread.report.material.layers import RunLayers, read_layers
 from seedspread.report.material.provenance import provenance
@@ -29,6 +30,7 @@ from seedspread.report.material.settings import (
     try_audit,
 )
 from seedspread.report.material.studies import ReportError, config_of, studies_of
+from seedspread.runs.levels import level_name
 from seedspread.runs.store import FINISHED, RunState, Store
 from seedspread.runs.studies import AuditSpec, RecordedCell, RecordedStudy
 from seedspread.runs.table import as_table, read_row
@@ -38,26 +40,33 @@ from seedspread.stats.result import Comparison
 from seedspread.stats.table import TableError
 from seedspread.stats.verdict import verdict
 
-Tell = Callable[[str], None]
+StatusCallback = Callable[[str], None]
 
 
 def from_store(
-    path: Path, studies: Iterable[RecordedStudy] = (), value: str | None = None, tell: Tell = lambda _: None
+    path: Path,
+    studies: Iterable[RecordedStudy] = (),
+    value: str | None = None,
+    tell: StatusCallback = lambda _: None,
 ) -> ReportData:
-    """Everything a store holds; what is missing is said, and is no error.
+    """Everything a store holds; what is missing is reported, and is no error.
 
     Args:
         path: the store.
-        studies: what is reported; by default what the store remembers.
+        studies: which ones; by default those that the store records.
         value: the metric; by default each study's own.
-        tell: hears what is being done.
+        tell: called with a line of status.
     """
     if not path.is_dir():
         raise ReportError(f"{path} is not a folder of runs; make one with: seedspread campaign run STUDY")
     store = Store(path)
     tell("looking for studies")
     recorded, problems = studies_of(store, studies)
-    readings = [_Reading(study, store, value, tell, problems) for study in recorded]
+    readings = [
+        _Reading(study, store, name, tell, problems)
+        for study in recorded
+        for name in ([value] if value else study.audit.values if study.audit else ["accuracy"])
+    ]
     settings = [setting for reading in readings for setting in reading.settings()]
     lacking = [reading.lacking for reading in readings]
     if all(lacking):
@@ -101,18 +110,27 @@ def _title(studies: list[RecordedStudy], path: Path) -> str:
 
 
 class _Reading:
-    """The settings of one study; `lacking` says so if its finished runs do not have what is asked for."""
+    """The settings of one study; `lacking` is an error message if its finished runs lack the metric."""
 
     def __init__(
-        self, study: RecordedStudy, store: Store, value: str | None, tell: Tell, problems: list[str]
+        self, study: RecordedStudy, store: Store, value: str, tell: StatusCallback, problems: list[str]
     ) -> None:
         self._study, self._store, self._tell, self._problems = study, store, tell, problems
         self._spec = study.audit
-        own = study.audit.value if study.audit else "accuracy"
-        self._stored = value or own
-        self._metric, self._factor = metric_of(self._stored).for_display
+        self._stored = value
+        self._metric, self._factor = self._declared(None).for_display
         self._read: dict[str, dict[str, Any] | str] = {}
         self.lacking = ""
+
+    def _declared(self, values: "NDArray[np.float64] | None") -> Metric:
+        """The metric as the study declares it, or as its name and values tell."""
+        declared = {metric.name: metric for metric in self._study.metrics}
+        return declared.get(self._stored) or metric_of(self._stored, values)
+
+    @property
+    def _value_if_several(self) -> list[str]:
+        """What tells the settings of one study apart that is reported by several metrics."""
+        return [self._stored] if self._spec is not None and len(self._spec.values) > 1 else []
 
     def settings(self) -> list[Setting]:
         states = self._store.states(self._study.keys)
@@ -127,7 +145,7 @@ class _Reading:
         return [self._setting(level, levels[level], rows[level], states, result) for level in levels]
 
     def _read_values(self, states: dict[str, RunState]) -> None:
-        """Reads every finished run; what the metric's unit is, all values together say."""
+        """Reads every finished run; the metric's unit follows from all values together."""
         name = self._stored
         finished = [key for key, state in states.items() if state.state in FINISHED]
         self._read = {key: read_row(self._store.folder(key), [name]) for key in finished}
@@ -136,14 +154,14 @@ class _Reading:
         if rows and not any(name in row for row in rows):
             self.lacking = f"no run of {self._study.name} has {name!r}{did_you_mean(name, SCORED)}"
         # People read shares in per cent.
-        self._metric, self._factor = metric_of(name, values).for_display
+        self._metric, self._factor = self._declared(values).for_display
 
     def _audit(self, frame: pd.DataFrame) -> "AuditResult | str":
         if self._spec is None:
             return "the study names no comparison, so there is no audit"
         if frame.empty:
             return self.lacking or "no run is finished yet"
-        by = "level" if _has_levels(self._spec) else None
+        by = ("level",) if _strata(self._spec) else ()
         return try_audit(frame, self._metric, self._spec, by, self._tell)
 
     def _rows(
@@ -173,8 +191,8 @@ class _Reading:
             scaled[f"chance.{name}"] = self._factor * row[f"chance.{name}"]
         config = config_of(cell)
         run = Run(
-            arm=str(cell.levels[self._spec.group]) if self._spec else cell.title,
-            block=", ".join(str(cell.levels[b]) for b in self._spec.block) if self._spec else "",
+            arm=level_name(cell.levels[self._spec.group]) if self._spec else cell.title,
+            block=", ".join(level_name(cell.levels[b]) for b in self._spec.blocks) if self._spec else "",
             seed=str(seed),
             value=value,
             key=key,
@@ -182,7 +200,7 @@ class _Reading:
             clamps=config is not None and saturates(config),
             layers=None if config is None else self._layers(folder, config),
         )
-        levels = {factor: str(level) for factor, level in cell.levels.items()}
+        levels = {factor: level_name(level) for factor, level in cell.levels.items()}
         return row | levels | scaled | {"seed": seed, "level": _level(cell, self._spec)}, run
 
     def _layers(self, folder: Path, config: RunConfig) -> RunLayers | None:
@@ -210,15 +228,16 @@ class _Reading:
         audited = None if isinstance(result, str) or same else result
         comparisons = tuple(c for c in audited.comparisons if c.stratum == level) if audited else ()
         name = TITLES[paper] if paper else f"{study.name}: {level}" if level else study.name
+        name = ", ".join([name, *self._value_if_several])
         return Setting(
-            id=slug(f"{study.name} {level}"),
+            id=slug(" ".join([study.name, level, *self._value_if_several])),
             title=f"{name} ({study.name})" if paper else name,
             name=name,
             study=study.name,
             paper=paper,
             arms=arms,
             group=spec.group if spec else "",
-            block=", ".join(spec.block) if spec else "",
+            block=", ".join(spec.blocks) if spec else "",
             metric=self._metric,
             runs=tuple(runs),
             comparisons=comparisons,
@@ -233,12 +252,13 @@ class _Reading:
         )
 
 
-def _has_levels(spec: AuditSpec | None) -> bool:
-    return spec is not None and spec.by is not None and spec.by != "study"
+def _strata(spec: AuditSpec | None) -> tuple[str, ...]:
+    """The factors of a study whose levels are audited apart."""
+    return tuple(name for name in spec.strata if name != "study") if spec is not None else ()
 
 
 def _level(cell: RecordedCell, spec: AuditSpec | None) -> str:
-    return str(cell.levels[spec.by]) if spec is not None and spec.by and _has_levels(spec) else ""
+    return ", ".join(level_name(cell.levels[name]) for name in _strata(spec))
 
 
 def _paper(config: RunConfig | None, spec: AuditSpec | None, value: str) -> str | None:
@@ -262,7 +282,7 @@ def _same_runs(cells: list[RecordedCell], spec: AuditSpec | None) -> bool:
         return False
     arms: dict[str, set[str]] = {}
     for cell in cells:
-        arms.setdefault(str(cell.levels[spec.group]), set()).update(cell.runs.values())
+        arms.setdefault(level_name(cell.levels[spec.group]), set()).update(cell.runs.values())
     return sum(map(len, arms.values())) > len(set().union(*arms.values()))
 
 
@@ -275,14 +295,14 @@ def _typical(cells: list[RecordedCell]) -> RunConfig | None:
 def _arms(cells: list[RecordedCell], spec: AuditSpec | None) -> tuple[str, ...]:
     if spec is None:
         return tuple(dict.fromkeys(cell.title for cell in cells))
-    levels = dict.fromkeys(str(cell.levels[spec.group]) for cell in cells)
+    levels = dict.fromkeys(level_name(cell.levels[spec.group]) for cell in cells)
     return (*(a for a in levels if a != spec.reference), spec.reference)
 
 
 _DATASETS = ("cifar10", "cifar100", "svhn", "fashion-mnist")
 
 
-def _across(settings: tuple[Setting, ...], tell: Tell) -> tuple[AuditResult | None, dict[str, str]]:
+def _across(settings: tuple[Setting, ...], tell: StatusCallback) -> tuple[AuditResult | None, dict[str, str]]:
     """The paper's comparison on its datasets, adjusted together; and which setting is which stratum, by id.
 
     Each dataset once, all of one size, and none in which runs fail: there is no ratio to adjust or to pool.

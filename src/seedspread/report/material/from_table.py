@@ -14,7 +14,7 @@ from seedspread.version import __version__
 def from_table(
     path: Path, value: str, group: str, reference: str, block: Sequence[str] | None, seed: str, by: str | None
 ) -> ReportData:
-    """A setting for each level of `by`; what a table does not hold, the report does not have."""
+    """A setting for each level of `by`; a table has no layers, configs or states."""
     result = audit(path, value, group, reference, list(block or ()) or None, seed, by)
     strata = list(dict.fromkeys(strip.stratum for strip in result.values))
     return ReportData(

@@ -69,12 +69,9 @@ def paper_setting(config: RunConfig) -> str | None:
         levels = {"svhn-easy": "svhn", "svhn-medium": "svhn-medium", "svhn-hard": "svhn-hard"}
         return levels.get(augment) if isinstance(augment, str) else None
     # The sample inside the package is one of Fashion-MNIST.
-    known = {
-        "cifar100": "cifar100",
-        "fashion-mnist": "fashion-mnist",
-        "fashion-mnist-sample": "fashion-mnist",
-    }
-    return known.get(name)
+    if name in ("fashion-mnist", "fashion-mnist-sample"):
+        return "fashion-mnist"
+    return name if name == "cifar100" else None
 
 
 def paper_config(setting: str) -> RunConfig:

@@ -22,7 +22,7 @@ from seedspread.stats.table import TableError
 
 @dataclass(frozen=True)
 class Run:
-    """A finished run: its condition, its value in the report's units, and what is known of its layers.
+    """A finished run: its condition, its value in the report's units, and its layers if they were measured.
 
     `clamps` is whether its rates are of saturation, or only what its margins would cut.
     """
@@ -38,7 +38,7 @@ class Run:
 
     @property
     def label(self) -> str:
-        """For a pointer that rests on it."""
+        """Hover text."""
         condition = ", ".join(part for part in (self.arm, self.block) if part)
         lines = [f"{condition}, seed {self.seed}", f"{self.value:.4g}"]
         if self.key:
@@ -71,7 +71,7 @@ class Setting:
         scale: the paper's, or not.
         profiles: `rate` and `gradient` by arm, with the final weights.
         curves: the same over training.
-        states: where each of its planned runs is, by key.
+        states: of its planned runs, by key.
     """
 
     id: str
@@ -116,7 +116,7 @@ class Setting:
 
     @property
     def counts(self) -> Counter[State]:
-        """How many of its planned runs are where."""
+        """How many of its planned runs are in each state."""
         return Counter(state.state for state in self.states.values())
 
     @property
@@ -196,12 +196,12 @@ def _unique(names: list[str], reserved: tuple[str, ...] = ()) -> list[str]:
 
 
 def try_audit(
-    frame: pd.DataFrame, metric: Metric, spec: AuditSpec, by: str | None, tell: Callable[[str], None]
+    frame: pd.DataFrame, metric: Metric, spec: AuditSpec, by: tuple[str, ...], tell: Callable[[str], None]
 ) -> AuditResult | str:
     """An audit of a metric, or why there cannot be one."""
     try:
         tell("auditing")
-        block = list(spec.block) or None
+        block = list(spec.blocks) or None
         return audit(frame, metric.name, spec.group, spec.reference, block, by=by, metric=metric)
     except TableError as error:
         return str(error)

@@ -1,4 +1,4 @@
-"""Which studies a report is about: given ones, those that the store remembers, or its runs by themselves."""
+"""Which studies a report is about: requested ones, those that the store records, or its runs alone."""
 
 import json
 from collections.abc import Iterable
@@ -38,7 +38,7 @@ def studies_of(store: Store, requested: Iterable[RecordedStudy]) -> tuple[list[R
 
 
 def config_of(cell: RecordedCell) -> RunConfig | None:
-    """What its runs are, if the paper's training ran them."""
+    """The config of its runs, if the paper's training ran them."""
     return cell.parameters if isinstance(cell.parameters, RunConfig) else None
 
 
@@ -50,7 +50,7 @@ def _parsed(study: RecordedStudy) -> RecordedStudy:
 
 
 def _study_of_runs(store: Store) -> RecordedStudy:
-    """Where no study is known, the finished runs themselves say in what they differ."""
+    """Without a recorded study, factors are the config fields in which the finished runs differ."""
     configs: dict[str, RunConfig] = {}
     for key in store.keys():  # noqa: SIM118 - not a dict
         if not store.is_done(key) or store.damage(key):

@@ -17,7 +17,7 @@ _FORMS: dict[str, Callable[[Table], str]] = {"tex": to_latex, "md": to_markdown,
 
 
 def check_page(path: Path | None) -> None:
-    """Before anything is computed: can this be a page?"""
+    """Checks the file name before anything is computed."""
     if path is not None and path.suffix.lower() not in (".html", ".htm"):
         raise ReportError(f"the page {path} must end in .html")
 

@@ -1,4 +1,4 @@
-"""The page's words, for a reader who meets them there for the first time."""
+"""The glossary of the page."""
 
 # The last four are the paper's.
 GLOSSARY = (

@@ -63,7 +63,7 @@ class Report:
         return environment(_PACKAGE).get_template("page.html").render(**values)
 
     def main(self, version: str = "") -> str:
-        """What changes when runs end: for a page that is open."""
+        """The part of the page that changes when runs end."""
         return environment(_PACKAGE).get_template("main.html").render(**self._values(version))
 
     def _values(self, version: str) -> dict[str, Any]:

@@ -6,8 +6,8 @@ from seedspread.published.values import series
 from seedspread.render.table import Column, Table
 from seedspread.report.material.scale import TITLES
 from seedspread.report.material.settings import ReportData, Setting, origins
-from seedspread.report.tables.beside import PaperColumns, digits, mark
 from seedspread.report.tables.layers import gradients, rate, rates_across, rates_by_margin
+from seedspread.report.tables.paper_columns import PaperColumns, digits, mark
 from seedspread.stats.result import Comparison
 from seedspread.stats.verdict import number, p_value
 
@@ -21,11 +21,11 @@ def dose_response(material: ReportData) -> Table | None:
     both = PaperColumns(material, *settings)
     rows = []
     for s in settings:
-        c, beside = s.comparisons[0], PaperColumns(material, s)
+        c, paper_columns = s.comparisons[0], PaperColumns(material, s)
         own = (digits(c.pooled[0].variance, 4), digits(c.pooled[1].variance, 4),
                number(c.paper.ratio), p_value(c.paper.p))  # fmt: skip
         methods = ("first_variance", "second_variance", "ratio", "f_p")
-        printed = [beside.value(6, m, "clamp", "subtract") for m in methods]
+        printed = paper_columns.values(6, methods, "clamp", "subtract")
         rows.append(both.row((names[str(s.paper)],), own, printed))
     columns = both.columns(("clamp variance", "subtract variance", "ratio", "F test, p"))
     return Table(
@@ -44,7 +44,7 @@ _PAIRS = {"cifar10": "balanced_pairs", "cifar100": "expected_pairs", "svhn": "ex
 _CLASSES = {"cifar10": 10, "cifar100": 100, "svhn": 10, "fashion-mnist": 10}
 
 
-def summary(material: ReportData) -> Table | None:
+def datasets(material: ReportData) -> Table | None:
     """Table 9: every dataset in a line."""
     settings = _compared(material, _PAIRS)
     if len(settings) < 2:
@@ -105,7 +105,7 @@ def sweep(material: ReportData) -> Table | None:
                digits(c.pooled[1].variance, 3), number(c.paper.ratio), _pattern(c),
                *(_failed(c, arm) for arm in ("clamp", "subtract")))  # fmt: skip
         methods = ("first_size", "first_mean", "first_variance", "second_variance", "ratio")
-        printed = [PaperColumns(material, s).value(15, m, "clamp", "subtract") for m in methods]
+        printed = PaperColumns(material, s).values(15, methods, "clamp", "subtract")
         rows.append(both.row((_LEVELS[name],), own, (*printed, _PATTERNS[name], "-", "-")))
     names = ("n", "clamp accuracy (%)", "clamp variance", "subtract variance", "ratio", "pattern",
              "clamp seeds failed", "subtract seeds failed")  # fmt: skip
@@ -131,13 +131,14 @@ def normality(material: ReportData) -> Table | None:
     papers = [s for s in audited if s.is_the_papers]
     rows = []
     for s in audited:
-        beside = PaperColumns(material, s)
+        paper_columns = PaperColumns(material, s)
         tests = {
             t.key.removeprefix("shapiro_"): t for c in s.comparisons for t in c.tests if t.about == "shape"
         }
         sizes = {x.group: str(x.n) for c in s.comparisons for x in c.pooled}
         for arm in (a for a in s.arms if a in tests):
-            printed = [beside.value(23, m, arm) for m in ("size", "shapiro_w", "shapiro_p")] if papers else []
+            methods = ("size", "shapiro_w", "shapiro_p") if papers else ()
+            printed = paper_columns.values(23, methods, arm)
             t = tests[arm]
             rows.append((f"{arm}: {s.name}", sizes[arm], digits(t.statistic, 4), p_value(t.p), *printed))
     if not rows:
@@ -157,7 +158,7 @@ WHOLE: tuple[tuple[int, str, Maker], ...] = (
     (6, "the factorial and the dose response", dose_response),
     (7, "clamp runs under both margin schedules", rates_by_margin),
     (8, "runs of both arms on CIFAR-10 with their layers", lambda m: gradients(m, "cifar10")),
-    (9, "two datasets or more", summary),
+    (9, "two datasets or more", datasets),
     (11, "clamp runs on CIFAR-10 and CIFAR-100", lambda m: rates_across(m, "cifar100")),
     (12, "runs of both arms on CIFAR-100 with their layers", lambda m: gradients(m, "cifar100")),
     (15, "the SVHN difficulty sweep", sweep),

@@ -11,7 +11,7 @@ from seedspread.render.table import Column, Table
 from seedspread.report.material.layers import Profile
 from seedspread.report.material.scale import TITLES, paper_config
 from seedspread.report.material.settings import ReportData, Setting, origins
-from seedspread.report.tables.beside import PaperColumns
+from seedspread.report.tables.paper_columns import PaperColumns
 from seedspread.stats.arms import Floats
 
 _NONE = np.array([])
@@ -38,20 +38,20 @@ def _percent(share: float | None) -> str:
     return "-" if share is None else f"{share:.1%}"
 
 
-def _columns(beside: PaperColumns, measured: Sequence[str], derived: str) -> tuple[Column, ...]:
+def _columns(paper_columns: PaperColumns, measured: Sequence[str], derived: str) -> tuple[Column, ...]:
     """In a report of the paper's own numbers only what is derived stands twice: computed and printed."""
-    if beside.judge:
+    if paper_columns.judge:
         return (*(Column(name) for name in measured), Column(derived, "computed"), Column(derived, "printed"))
-    return beside.columns((*measured, derived))
+    return paper_columns.columns((*measured, derived))
 
 
 def _row(
-    beside: PaperColumns, head: str, own: Sequence[str], paper: Sequence[str], derived: tuple[str, str]
+    paper_columns: PaperColumns, head: str, own: Sequence[str], paper: Sequence[str], derived: tuple[str, str]
 ) -> tuple[str, ...]:
     """`derived` is computed from one's own values, and printed by the paper."""
-    if beside.judge:
+    if paper_columns.judge:
         return (head, *own, *derived)
-    return beside.row((head,), (*own, derived[0]), (*paper, derived[1]))
+    return paper_columns.row((head,), (*own, derived[0]), (*paper, derived[1]))
 
 
 def rates_by_margin(material: ReportData) -> Table | None:
@@ -60,7 +60,7 @@ def rates_by_margin(material: ReportData) -> Table | None:
     first, second = rate(standard), rate(low)
     if standard is None or low is None or first is None or second is None:
         return None
-    beside = PaperColumns(material, standard, low)
+    paper_columns = PaperColumns(material, standard, low)
     names = ("car/cifar10 standard", "car/cifar10 low")
     paper = [series(name).values / 100 for name in names] if not material.is_published else [_NONE, _NONE]
     margins, paper_margins = _margins(standard, low), _paper_margins("cifar10", "cifar10-low")
@@ -69,13 +69,11 @@ def rates_by_margin(material: ReportData) -> Table | None:
         own = (_joined(margins, layer), _percent(a), _percent(b))
         printed = (_joined(paper_margins, layer), _percent(x), _percent(y))
         cut = "-" if a is None or b is None or a == 0 else f"{1 - b / a:.1%}"
-        stated = beside.printed(7, names, f"reduction {layer}")
-        rows.append(
-            _row(beside, str(layer), own, printed, (cut, stated if stated == "-" else _unit(stated, "%")))
-        )
+        stated = _unit(paper_columns.printed(7, names, f"reduction {layer}"), "%")
+        rows.append(_row(paper_columns, str(layer), own, printed, (cut, stated)))
     columns = (
         Column("layer"),
-        *_columns(beside, ("margin (std / low)", "CAR (std)", "CAR (low)"), "reduction"),
+        *_columns(paper_columns, ("margin (std / low)", "CAR (std)", "CAR (low)"), "reduction"),
     )
     return Table(
         "rates-by-margin", "Clamp activation rate (CAR) by layer and margin: CIFAR-10", columns,
@@ -107,28 +105,28 @@ def gradients(material: ReportData, name: str) -> Table | None:
     if s is None or not {"clamp", "subtract"} <= set(profiles):
         return None
     clamp, subtract = profiles["clamp"], profiles["subtract"]
-    beside = PaperColumns(material, s)
+    paper_columns = PaperColumns(material, s)
     flipped = name == "cifar100"  # the paper turns the ratio round there
-    order = ("clamp", "subtract") if flipped else ("subtract", "clamp")
+    ratio_of = ("clamp", "subtract") if flipped else ("subtract", "clamp")
     paper = [_stated(name, arm) for arm in ("clamp", "subtract")] if not material.is_published else [[], []]
     margins, paper_margins = _margins(s), _paper_margins(name)
     rows = []
     for layer in range(max(len(clamp.mean), len(paper[0]))):
-        ratio = _quotient(profiles[order[0]].mean, profiles[order[1]].mean, layer)
+        ratio = _quotient(profiles[ratio_of[0]].mean, profiles[ratio_of[1]].mean, layer)
         own = (_joined(margins, layer), _with_sd(clamp, layer), _with_sd(subtract, layer))
         printed = (_joined(paper_margins, layer), *(p[layer] if layer < len(p) else "-" for p in paper))
-        stated = beside.printed(
-            12 if flipped else 8, [f"gradient/{name} {arm}" for arm in order], f"quotient {layer}"
+        stated = paper_columns.printed(
+            12 if flipped else 8, [f"gradient/{name} {arm}" for arm in ratio_of], f"quotient {layer}"
         )
         derived = (ratio, _unit(stated, "×"))
-        rows.append(_row(beside, f"L{layer}", own, printed, derived))
-    heading = f"ratio ({order[0]} / {order[1]})"
+        rows.append(_row(paper_columns, f"L{layer}", own, printed, derived))
+    heading = f"ratio ({ratio_of[0]} / {ratio_of[1]})"
     note = "One batch with the final weights, mean ± sd over seeds"
     if flipped:
         note += "; the paper has a single seed here, and turns the ratio round"
     return Table(
         f"gradients-{name}", f"Gradient norms by layer: {TITLES[name]}",
-        (Column("layer"), *_columns(beside, ("margin", "clamp", "subtract"), heading)), tuple(rows),
+        (Column("layer"), *_columns(paper_columns, ("margin", "clamp", "subtract"), heading)), tuple(rows),
         12 if flipped else 8, note + _depths(s), scale=s.origin,
     )  # fmt: skip
 
@@ -157,7 +155,7 @@ def rates_across(material: ReportData, name: str) -> Table | None:
     if base is None or other is None or first is None or second is None:
         return None
     number = {"cifar100": 11, "svhn": 18}[name]
-    beside = PaperColumns(material, base, other)
+    paper_columns = PaperColumns(material, base, other)
     names = (f"car/{name}", "car/cifar10 standard")
     published = [series(n).values / 100 for n in reversed(names)]
     paper = [_NONE, _NONE] if material.is_published else [values[: len(published[1])] for values in published]
@@ -165,12 +163,12 @@ def rates_across(material: ReportData, name: str) -> Table | None:
     for layer, (a, b, x, y) in enumerate(zip_longest(first.mean, second.mean, *paper)):
         if b is None and y is None:
             continue  # SVHN is printed to layer 3 only
-        derived = (_points(a, b), _signed(beside.printed(number, names, f"difference {layer}")))
-        own, theirs = (_percent(a), _percent(b)), (_percent(x), _percent(y))
-        rows.append(_row(beside, str(layer), own, theirs, derived))
-    rows.append(_mean_row(beside, name, number, first, second))
+        derived = (_points(a, b), _signed(paper_columns.printed(number, names, f"difference {layer}")))
+        own, printed = (_percent(a), _percent(b)), (_percent(x), _percent(y))
+        rows.append(_row(paper_columns, str(layer), own, printed, derived))
+    rows.append(_mean_row(paper_columns, name, number, first, second))
     titles = (f"CAR ({TITLES['cifar10']})", f"CAR ({TITLES[name]})")
-    columns = (Column("layer"), *_columns(beside, titles, "difference"))
+    columns = (Column("layer"), *_columns(paper_columns, titles, "difference"))
     return Table(
         f"rates-{name}", f"Clamp activation rate (CAR): CIFAR-10 against {TITLES[name]}", columns,
         tuple(rows), number, "Clamp runs, standard margins, mean over seeds" + _depths(other),
@@ -179,19 +177,19 @@ def rates_across(material: ReportData, name: str) -> Table | None:
 
 
 def _mean_row(
-    beside: PaperColumns, name: str, number: int, first: Profile, second: Profile
+    paper_columns: PaperColumns, name: str, number: int, first: Profile, second: Profile
 ) -> tuple[str, ...]:
     stated = [f"{series(f'stated/mean car {n}').values[0]:.1f}%" for n in ("cifar10", name)]
-    difference = beside.printed(number, (f"car/{name}", "car/cifar10 standard"), "difference_of_means")
+    difference = paper_columns.printed(number, (f"car/{name}", "car/cifar10 standard"), "difference_of_means")
     if difference == "-":
-        difference = beside.printed(
+        difference = paper_columns.printed(
             number, (f"stated/mean car {name}", "stated/mean car cifar10"), "difference_of_means"
         )
-    if beside.judge:  # the paper publishes four of SVHN's eight layers: its mean can only be quoted
+    if paper_columns.judge:  # the paper publishes four of SVHN's eight layers: its mean can only be quoted
         return ("mean, all layers", *stated, "-", _signed(difference))
     a, b = float(first.mean.mean()), float(second.mean.mean())
     own = (_percent(a), _percent(b))
-    return _row(beside, "mean, all layers", own, stated, (_points(a, b), _signed(difference)))
+    return _row(paper_columns, "mean, all layers", own, stated, (_points(a, b), _signed(difference)))
 
 
 def _points(a: float | None, b: float | None) -> str:

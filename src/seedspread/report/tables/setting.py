@@ -1,9 +1,9 @@
 """The tables of one setting, in the paper's form: cells, arms, variance tests, every run."""
 
-from seedspread.published.values import per_seed as published_runs
+from seedspread.published.values import published_runs
 from seedspread.render.table import Column, Table
 from seedspread.report.material.settings import ReportData, Run, Setting
-from seedspread.report.tables.beside import PaperColumns
+from seedspread.report.tables.paper_columns import PaperColumns
 from seedspread.stats.result import Summary
 from seedspread.stats.verdict import p_value
 
@@ -36,16 +36,16 @@ def factorial(material: ReportData, s: Setting) -> Table | None:
     cells = sorted(summaries.values(), key=lambda c: (s.arms.index(c.group), c.block))
     if len({c.block for c in cells}) < 2:
         return None
-    beside, number = PaperColumns(material, s), _number(s, {"cifar10": 3})
+    paper_columns, number = PaperColumns(material, s), _number(s, {"cifar10": 3})
     rows = tuple(
-        beside.row(
+        paper_columns.row(
             (c.group, c.block),
             _summary(s, c),
-            [beside.value(number, m, f"{c.group}/{c.block}") for m in _SUMMARY],
+            paper_columns.values(number, _SUMMARY, f"{c.group}/{c.block}"),
         )
         for c in cells
     )
-    columns = (Column(s.group), Column(s.block), *beside.columns(_headings(s)))
+    columns = (Column(s.group), Column(s.block), *paper_columns.columns(_headings(s)))
     return Table(f"{s.id}-factorial", f"Every cell: {s.name}", columns, rows, number, scale=s.origin)
 
 
@@ -54,13 +54,13 @@ def pooled(material: ReportData, s: Setting) -> Table | None:
     summaries = {summary.group: summary for c in s.comparisons for summary in c.pooled}
     if not summaries:
         return None
-    beside, number = PaperColumns(material, s), _number(s, _POOLED)
+    paper_columns, number = PaperColumns(material, s), _number(s, _POOLED)
     rows = tuple(
-        beside.row((arm,), _summary(s, summaries[arm]), [beside.value(number, m, arm) for m in _SUMMARY])
+        paper_columns.row((arm,), _summary(s, summaries[arm]), paper_columns.values(number, _SUMMARY, arm))
         for arm in s.arms
         if arm in summaries
     )
-    columns = (Column(s.group), *beside.columns(_headings(s)))
+    columns = (Column(s.group), *paper_columns.columns(_headings(s)))
     note = ""
     if len(s.blocks) > 1:
         note = f"Runs of all levels of {s.block} together, as the paper pools them: n counts runs, not seeds"
@@ -70,7 +70,7 @@ def pooled(material: ReportData, s: Setting) -> Table | None:
 def variance_tests(material: ReportData, s: Setting) -> Table | None:
     """Table 4: the two-way analyses of absolute deviations."""
     rows = []
-    beside, number = PaperColumns(material, s), _number(s, {"cifar10": 4})
+    paper_columns, number = PaperColumns(material, s), _number(s, {"cifar10": 4})
     four = [f"{arm}/{block}" for arm in s.arms for block in ("detach", "direct")]
     for c in s.comparisons:
         tests = {t.key: t for t in c.tests}
@@ -78,15 +78,13 @@ def variance_tests(material: ReportData, s: Setting) -> Table | None:
             keys = [f"two_way_{centre}_{effect}" for effect in ("group", "block", "interaction")]
             if keys[0] not in tests:
                 continue
-            printed = [
-                beside.value(number, f"two_way_{centre}s_{effect}", *four)
-                for effect in ("margin", "stability", "interaction")
-            ]
+            methods = [f"two_way_{centre}s_{effect}" for effect in ("margin", "stability", "interaction")]
             head = (name if len(s.comparisons) == 1 else f"{c.group}: {name}",)
-            rows.append(beside.row(head, [p_value(tests[k].p) if k in tests else "-" for k in keys], printed))
+            p_values = [p_value(tests[k].p) if k in tests else "-" for k in keys]
+            rows.append(paper_columns.row(head, p_values, paper_columns.values(number, methods, *four)))
     if not rows:
         return None
-    columns = (Column("test"), *beside.columns((f"{s.group}, p", f"{s.block}, p", "interaction, p")))
+    columns = (Column("test"), *paper_columns.columns((f"{s.group}, p", f"{s.block}, p", "interaction, p")))
     note = "Two-way analysis of absolute deviations, every run counted as independent"
     if number:
         note += ". The paper's printed p values are one-way tests, though its text describes these"
@@ -110,10 +108,10 @@ def per_seed(material: ReportData, s: Setting) -> Table | None:
                 continue
             name = ", ".join(part for part in (arm, block) if part)
             rows.append((name, *(_shown(s, runs.get(x)) for x in seeds), *["-"] * max(extra, 0)))
-            beside = paper.get((arm, block)) or (paper.get((arm, "")) if not block else None)
-            if beside:
+            paper_runs = paper.get((arm, block)) or (paper.get((arm, "")) if not block else None)
+            if paper_runs:
                 muted.add(len(rows))
-                accuracies = [*beside, *["-"] * len(seeds)][: len(seeds) + max(extra, 0)]
+                accuracies = [*paper_runs, *["-"] * len(seeds)][: len(seeds) + max(extra, 0)]
                 rows.append((f"{name}: {s.scale.mark}", *accuracies))
     columns = [Column("condition"), *(Column(f"S{x}" if x.isdigit() else x) for x in seeds)]
     columns += [Column(f"({len(seeds) + k + 1})") for k in range(extra)]

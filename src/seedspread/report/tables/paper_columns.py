@@ -26,14 +26,14 @@ class PaperColumns:
     def __init__(self, material: ReportData, *settings: Setting) -> None:
         self.judge, self._setting = material.is_published, settings[0]
         self.is_known = all(s.is_the_papers for s in settings)
-        self.group = mark(material, settings)
-        self.here = "computed" if material.is_published else "these runs"
+        self._paper_group = mark(material, settings)
+        self._own_group = "computed" if material.is_published else "these runs"
 
-    def value(self, table: int | None, method: str, *arms: str) -> str:
-        """What the paper prints of these arms (`clamp`, `clamp/detach`); a dash if nothing."""
+    def values(self, table: int | None, methods: Sequence[str], *arms: str) -> list[str]:
+        """What the paper prints of these arms (`clamp`, `clamp/detach`), by method; a dash if nothing."""
         if not self.is_known or table is None:
-            return "-"
-        return self.printed(table, [f"{self._setting.paper}/{arm}" for arm in arms], method)
+            return ["-"] * len(methods)
+        return [self.printed(table, [f"{self._setting.paper}/{arm}" for arm in arms], m) for m in methods]
 
     def printed(self, table: int, on: Sequence[str], method: str) -> str:
         """What the paper prints of any published values."""
@@ -41,8 +41,8 @@ class PaperColumns:
 
     def columns(self, names: Sequence[str]) -> tuple[Column, ...]:
         """The headings of both groups; the paper's only where it has the setting."""
-        here = tuple(Column(name, self.here if self.is_known else "") for name in names)
-        return here + tuple(Column(name, self.group) for name in names) if self.is_known else here
+        groups = (self._own_group, self._paper_group) if self.is_known else ("",)
+        return tuple(Column(name, group) for group in groups for name in names)
 
     def row(self, head: Sequence[str], own: Sequence[str], paper: Sequence[str]) -> tuple[str, ...]:
         """A row under those headings."""
