@@ -18,17 +18,30 @@ class StoppedError(SeedspreadError):
         self.exit_code = 128 + number
 
 
+class Interruption(BaseException):
+    """A wish to stop, within code that does not look for one; no `except Exception` holds it up."""
+
+
 class StopRequest:
-    """Which signal asked to stop, if any has."""
+    """Which signal asked to stop, if any has.
+
+    Attributes:
+        number: of the signal.
+        interrupts: whether it raises `Interruption` wherever the main thread is: set by whoever runs code
+            that is not ours, for as long as it runs.
+    """
 
     def __init__(self) -> None:
         self.number: int | None = None
+        self.interrupts = False
 
     def handle(self, number: int, _: FrameType | None) -> None:
         """Remembers the signal; a second Ctrl-C stops at once."""
         if self.number is not None and number == signal.SIGINT:
             raise KeyboardInterrupt
         self.number = number
+        if self.interrupts:
+            raise Interruption
 
     def heard(self, outcomes: Iterable[object]) -> None:
         """Forgets the signal if something was stopped by it; else whoever is outside is to hear of it."""

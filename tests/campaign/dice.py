@@ -74,6 +74,10 @@ class Dice:
     def may_use_gpu(self, parameters: Any) -> bool:
         return False
 
+    @property
+    def is_portable(self) -> bool:
+        return True
+
     def check(self, parameters: Iterable[Any], data_dir: Path | None) -> None:
         for one in parameters:
             if one["sides"] < 1:

@@ -14,6 +14,7 @@ from multiprocessing.process import BaseProcess
 
 from seedspread.campaign.executor import CampaignProgress, Job
 from seedspread.campaign.gpus import check_share, gpu_slots, gpus_here
+from seedspread.campaign.spawn import main_left_out
 from seedspread.campaign.worker import AttemptResult, WorkItem, attempt_group, stop_when_orphaned
 from seedspread.errors import SeedspreadError
 from seedspread.runs.lease import StalenessTracker, newest
@@ -166,7 +167,8 @@ class _WorkerPool:
         process = self._context.Process(
             target=work, args=(self._items, self._max_failures, outbox, gpus), daemon=False
         )
-        process.start()
+        with main_left_out(self._items):
+            process.start()
         outbox.close()
         return _Worker(process, inbox)
 

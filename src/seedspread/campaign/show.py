@@ -3,6 +3,7 @@
 import time
 from collections import Counter
 from collections.abc import Iterable
+from importlib.util import find_spec
 from textwrap import shorten
 
 from rich import box
@@ -159,10 +160,12 @@ def _where(heartbeat: Heartbeat) -> str:
 
 
 class Progressing:
-    """Tells how a campaign goes: a bar on a terminal, a line now and then elsewhere."""
+    """Tells how a campaign goes: a bar on a terminal or in a notebook, a line now and then elsewhere."""
 
     def __init__(self, console: Terminal) -> None:
         self._console = console
+        # A notebook draws bars with ipywidgets, and says so in a warning where they are missing.
+        self._has_bar = console.is_terminal or (console.is_jupyter and bool(find_spec("ipywidgets")))
         self._progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -178,7 +181,7 @@ class Progressing:
         self._told: set[str] = set()
 
     def __enter__(self) -> "Progressing":
-        if self._console.is_terminal:
+        if self._has_bar:
             self._progress.start()
         return self
 
@@ -194,7 +197,7 @@ class Progressing:
             if key not in self._told:
                 self._told.add(key)
                 self._console.print(f"failed {key}: {message}", style="red", soft_wrap=True)
-        if self._console.is_terminal:
+        if self._has_bar:
             self._progress.update(self._task, total=progress.total, completed=ended, left=left)
             return
         now = time.monotonic()

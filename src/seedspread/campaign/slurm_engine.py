@@ -60,6 +60,10 @@ class SlurmExecutor:
 
     def submit(self, items: Sequence[WorkItem], max_failures: int | None) -> Job:
         """Submits the array; the jobs find out from the store what is left to do."""
+        if not all(item.runner.is_portable for item in items):
+            raise SlurmError(
+                "Slurm cannot run a function of a notebook or script: put it into a module and import it"
+            )
         require_extra("slurm", "--backend slurm")
         import submitit  # noqa: PLC0415 - an extra
 

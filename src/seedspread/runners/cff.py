@@ -107,6 +107,11 @@ class CffRunner:
         """Nothing."""
         return []
 
+    @property
+    def is_portable(self) -> bool:
+        """It is plain values."""
+        return True
+
     def check(self, parameters: Iterable[RunConfig], data_dir: Path | None) -> None:
         """Training needs torch, and its images."""
         require_extra("train", "training")

@@ -70,6 +70,10 @@ class Runner(Protocol):
 
     # How it is run
 
+    @property
+    def is_portable(self) -> bool:
+        """Whether it can be written down for a process that is started later, as a job of Slurm is."""
+
     def check(self, parameters: Iterable[Any], data_dir: Path | None) -> None:
         """Raises at once, in one line, if an extra or data that these runs need are not there."""
 

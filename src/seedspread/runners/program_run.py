@@ -34,7 +34,7 @@ _POLL_SECONDS = 0.5
 _TAIL_LINES = 20
 _KILL_SECONDS = 10.0
 _PROCESS = "process.json"
-_THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 
 
 class ProgramRun:
@@ -135,7 +135,7 @@ class ProgramRun:
             raise RunFailedError("the process that watched over the program was killed") from None
 
     def _environment(self, work: Path, logged: Path) -> dict[str, str]:
-        threads = dict.fromkeys(_THREADS, str(self._threads))
+        threads = dict.fromkeys(THREADS, str(self._threads))
         return {
             "PYTHONUNBUFFERED": "1",  # so that its last line can be seen while it runs
             **threads,

@@ -1,0 +1,178 @@
+"""A Python function as a runner: called once per run, in the worker's process."""
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from seedspread.errors import did_you_mean
+from seedspread.metrics import Metric
+from seedspread.runners.command import RESERVED, Parameters
+from seedspread.runners.contract import Level, RunnerError
+from seedspread.runners.function_run import FunctionRun
+from seedspread.runners.inputs import digests_of
+from seedspread.runners.python_function import PythonFunction
+from seedspread.runs.identity import key_of
+from seedspread.runs.request import RunRequest
+from seedspread.stopping import StopRequest
+
+RUNNER = "function"
+
+
+@dataclass(frozen=True)
+class FunctionRunner:
+    """Calls a function with the parameters and the seed as its arguments.
+
+    Attributes:
+        function: what is called.
+        promised: the metrics that a run must report.
+        inputs: patterns of files whose content is part of a run's identity.
+        environment: names of variables whose values are.
+    """
+
+    function: PythonFunction
+    promised: tuple[Metric, ...] = ()
+    inputs: tuple[str, ...] = ()
+    environment: tuple[str, ...] = ()
+    name: str = RUNNER
+
+    @classmethod
+    def from_name(
+        cls,
+        name: str,
+        folder: Path,
+        promised: Iterable[Metric] = (),
+        inputs: Iterable[str] = (),
+        environment: Iterable[str] = (),
+    ) -> "FunctionRunner":
+        """`package.module:function`, imported from `folder` or what is installed, and run in `folder`."""
+        function = PythonFunction.from_name(name, folder)
+        return cls(function, tuple(promised), tuple(inputs), tuple(environment))
+
+    @classmethod
+    def of(
+        cls,
+        function: Callable[..., Any],
+        promised: Iterable[Metric] = (),
+        inputs: Iterable[str] = (),
+        environment: Iterable[str] = (),
+    ) -> "FunctionRunner":
+        """A function that is there, to be run in the folder that Python is in."""
+        return cls(PythonFunction.of(function), tuple(promised), tuple(inputs), tuple(environment))
+
+    # What a run is
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Those that are promised."""
+        return tuple(metric.name for metric in self.promised)
+
+    def full_name(self, name: str) -> str:
+        """An argument of the function."""
+        if name in RESERVED:
+            raise RunnerError(f"{name!r} cannot be a parameter: it stands for the run's own {name}")
+        if name in self.metrics:
+            raise RunnerError(f"{name!r} is a parameter and a metric; call one of them otherwise")
+        arguments = self.function.arguments
+        if name not in arguments and not self.function.takes_any:
+            takes = ", ".join(("seed", *arguments))
+            hint = did_you_mean(name, arguments)
+            raise RunnerError(f"{self.function.name} takes no argument {name!r}{hint} (it takes {takes})")
+        return name
+
+    def short_name(self, full: str) -> str:
+        """The same."""
+        return full
+
+    def parameters(self, base: str | None, values: Mapping[str, Level]) -> Parameters:
+        """With the inputs as they are now; every argument without a default must have a value."""
+        missing = [name for name in self.function.required if name not in values]
+        if missing:
+            raise RunnerError(
+                f"{self.function.name} needs a value for {missing[0]!r}: give it as a factor or a setting"
+            )
+        digests = digests_of(Path(self.function.folder), self.inputs)
+        environment = tuple((name, os.environ.get(name)) for name in sorted(self.environment))
+        return Parameters(tuple(values.items()), digests, environment)
+
+    def values(self, parameters: Parameters) -> dict[str, Any]:
+        """The parameters by name."""
+        return dict(parameters.values)
+
+    def keys(self, runs: Sequence[tuple[Parameters, int]], data_dir: Path | None) -> list[str]:
+        """By the function's source and what it reads, parameters, seed, inputs, environment variables."""
+        source = {"source": dict(self.function.source.parts)}
+        return [key_of(self._identity(p, seed) | source | {"inputs": dict(p.inputs)}) for p, seed in runs]
+
+    def former_keys(self, runs: Sequence[tuple[Parameters, int]], data_dir: Path | None) -> list[str | None]:
+        """There are none."""
+        return [None] * len(runs)
+
+    def base_keys(self, runs: Sequence[tuple[Parameters, int]]) -> list[str | None]:
+        """The same without source and inputs: the function by its name."""
+        return [key_of(self._identity(p, seed)) for p, seed in runs]
+
+    def _identity(self, parameters: Parameters, seed: int) -> dict[str, Any]:
+        return {
+            "runner": self.name,
+            "function": self.function.name,
+            "parameters": dict(parameters.values),
+            "seed": seed,
+            "environment": dict(parameters.environment),
+        }
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        """What it draws from its seed, only the function knows."""
+        return ()
+
+    def driving(self, streams: tuple[str, ...]) -> "FunctionRunner":
+        """There is nothing to choose from."""
+        return self
+
+    def notes(self, parameters: Iterable[Parameters]) -> list[str]:
+        """What the function reads whose changes nobody sees."""
+        reads = self.function.source.reads
+        if not reads:
+            return []
+        return [f"{self.function.title} also reads {', '.join(reads)}: changes of these are not noticed."]
+
+    # How it is run
+
+    @property
+    def is_portable(self) -> bool:
+        """By its name; code that is pickled stays in memory."""
+        return self.function.code is None
+
+    def check(self, parameters: Iterable[Parameters], data_dir: Path | None) -> None:
+        """It was there when the study was read."""
+
+    def seconds(self, parameters: Sequence[Parameters]) -> float | None:
+        """Nobody knows."""
+        return None
+
+    def may_use_gpu(self, parameters: Parameters) -> bool:
+        """It may."""
+        return True
+
+    def group(self, parameters: Parameters, threads: int) -> str | None:
+        """A function runs alone."""
+        return None
+
+    def group_size(self, parameters: Parameters) -> int:
+        """Alone."""
+        return 1
+
+    def run(
+        self, requests: Sequence[RunRequest], stop: StopRequest, data_dir: Path | None
+    ) -> Iterator[tuple[int, object]]:
+        """One call after the other."""
+        for number, request in enumerate(requests):
+            base_key = self.base_keys([(request.parameters, request.seed or 0)])[0]
+            facts = {"runner": self.name, "base_key": base_key}
+            try:
+                run = FunctionRun(self.function, self.inputs, self.promised, facts, request, stop)
+                yield number, run.result()
+            except Exception as error:
+                yield number, error

@@ -1,0 +1,473 @@
+"""A Python function as a runner: how it is found, what it is, how it is run."""
+
+import json
+import os
+import pickle
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from seedspread.metrics import Metric
+from seedspread.runners.contract import RunnerError
+from seedspread.runners.function import FunctionRunner
+from seedspread.runs.folder import RunFolder
+from seedspread.runs.record import Failure, RunFailedError
+from seedspread.runs.request import RunRequest
+from seedspread.stopping import StoppedError, StopRequest, stop_requests
+
+SCORE = (Metric("score"),)
+MODULE = """
+import seedspread
+
+SLOPE = 2.0
+
+def helper(x):
+    return SLOPE * x
+
+def train(seed: int, offset: float = 0.0):
+    print("working on", seed)
+    return {"score": helper(seed) + offset}
+
+class Trainer:
+    pass
+
+NUMBER = 3
+by_lambda = lambda seed: seed
+def no_seed(offset): ...
+def needs(seed, width): ...
+def anything(seed, **rest):
+    return {"score": sum(rest.values())}
+"""
+
+
+@pytest.fixture
+def module(tmp_path: Path) -> Iterator[Callable[[str], Path]]:
+    """Writes a module `mine`, as it would be found by a process that has just started."""
+    before, path = set(sys.modules), list(sys.path)
+
+    def write(text: str) -> Path:
+        (tmp_path / "mine.py").write_text(text)
+        sys.modules.pop("mine", None)
+        for cached in tmp_path.glob("__pycache__/*"):
+            cached.unlink()  # two versions within the clock's grain
+        return tmp_path
+
+    yield write
+    for name in {*sys.modules} - before:
+        if getattr(sys.modules[name], "__file__", None) == str(tmp_path / "mine.py"):
+            del sys.modules[name]
+    sys.path[:] = path
+
+
+def request(runner: FunctionRunner, folder: Path, seed: int = 3, **values: Any) -> RunRequest:
+    parameters = runner.parameters(None, values)
+    (key,) = runner.keys([(parameters, seed)], None)
+    return RunRequest(parameters, folder / key, seed, key, threads=1)
+
+
+def outcome(runner: FunctionRunner, folder: Path, seed: int = 3, **values: Any) -> Any:
+    """What a run comes to, in this process."""
+    with stop_requests() as stop:
+        ((_, found),) = runner.run([request(runner, folder, seed, **values)], stop, None)
+        stop.heard([found])
+    return found
+
+
+def key(folder: Path, name: str = "mine:train", **values: Any) -> str:
+    runner = FunctionRunner.from_name(name, folder, SCORE)
+    return runner.keys([(runner.parameters(None, values), 1)], None)[0]
+
+
+def base_key(folder: Path) -> str | None:
+    runner = FunctionRunner.from_name("mine:train", folder, SCORE)
+    return runner.base_keys([(runner.parameters(None, {}), 1)])[0]
+
+
+# How it is found
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("mine", "must name a module and a function"),
+        ("mien:train", "no module 'mien'"),
+        ("mine:trian", "mine has no function 'trian'; did you mean 'train'"),
+        ("mine:Trainer", "mine:Trainer is a class; give a function"),
+        ("mine:NUMBER", "mine:NUMBER is int; give a function"),
+        ("mine:no_seed", "mine:no_seed must take an argument seed; it takes offset"),
+    ],
+)
+def test_a_name_that_is_no_function_is_refused(module: Callable[[str], Path], name: str, words: str) -> None:
+    folder = module(MODULE)
+    with pytest.raises(RunnerError, match=words) as caught:
+        FunctionRunner.from_name(name, folder)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("import nowhere", "mine cannot be imported: No module named 'nowhere'"),
+        ("1 / 0", "mine cannot be imported: ZeroDivisionError: division by zero"),
+        ("import sys; sys.exit(2)", "mine cannot be imported: SystemExit: 2"),
+        ("def train(", "mine cannot be imported: SyntaxError"),
+    ],
+)
+def test_a_module_that_cannot_be_imported_says_why(
+    module: Callable[[str], Path], text: str, words: str
+) -> None:
+    with pytest.raises(RunnerError, match=words):
+        FunctionRunner.from_name("mine:train", module(text))
+
+
+def test_a_module_of_another_folder_does_not_stand_for_it(
+    module: Callable[[str], Path], tmp_path: Path
+) -> None:
+    FunctionRunner.from_name("mine:train", module(MODULE))
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "mine.py").write_text(MODULE)
+    with pytest.raises(RunnerError, match=r"a module 'mine' of .* is already loaded"):
+        FunctionRunner.from_name("mine:train", tmp_path / "other")
+
+
+def test_its_arguments_are_what_a_study_can_set(module: Callable[[str], Path]) -> None:
+    folder = module(MODULE)
+    runner = FunctionRunner.from_name("mine:train", folder, SCORE)
+    assert runner.full_name("offset") == "offset"
+    with pytest.raises(
+        RunnerError, match=r"takes no argument 'ofset'; did you mean 'offset'. .it takes seed, of"
+    ):
+        runner.full_name("ofset")
+    for name, words in (("seed", "the run's own seed"), ("score", "a parameter and a metric")):
+        with pytest.raises(RunnerError, match=words):
+            runner.full_name(name)
+    with pytest.raises(RunnerError, match="mine:needs needs a value for 'width'"):
+        FunctionRunner.from_name("mine:needs", folder).parameters(None, {})
+    assert outcome(FunctionRunner.from_name("mine:anything", folder, SCORE), folder, a=1, b=2) == {"score": 3}
+
+
+# What it is
+
+
+def test_it_can_be_sent_and_compared(module: Callable[[str], Path]) -> None:
+    folder = module(MODULE)
+    for runner in (
+        FunctionRunner.from_name("mine:train", folder, SCORE),
+        FunctionRunner.of(lambda seed: seed),
+    ):
+        assert pickle.loads(pickle.dumps(runner)) == runner  # noqa: S301 - our own
+        assert hash(runner) == hash(pickle.loads(pickle.dumps(runner)))  # noqa: S301
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "same"),
+    [
+        ("SLOPE * x", "SLOPE + x", False),
+        ("SLOPE = 2.0", "SLOPE = 3.0", False),
+        ('"score": helper', '"loss": helper', False),
+        ("SLOPE * x", "SLOPE * x  # steep", True),
+        ("NUMBER = 3", "NUMBER = 4", True),
+    ],
+)
+def test_an_edited_function_is_another_one_under_the_same_base(
+    module: Callable[[str], Path], before: str, after: str, same: bool
+) -> None:
+    folder = module(MODULE)
+    first, base = key(folder), base_key(folder)
+    module(MODULE.replace(before, after))
+    assert (key(folder) == first) is same
+    assert base_key(folder) == base
+    assert key(folder, offset=1.0) != key(folder)
+
+
+def test_inputs_and_environment_are_part_of_it(
+    module: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = module(MODULE)
+    (folder / "data.csv").write_text("1")
+
+    def made() -> tuple[str, str | None]:
+        runner = FunctionRunner.from_name("mine:train", folder, SCORE, ["*.csv"], ["FLAVOUR"])
+        runs = [(runner.parameters(None, {}), 1)]
+        return runner.keys(runs, None)[0], runner.base_keys(runs)[0]
+
+    first = made()
+    (folder / "data.csv").write_text("2")
+    second = made()
+    monkeypatch.setenv("FLAVOUR", "salt")
+    third = made()
+    assert len({first[0], second[0], third[0]}) == 3
+    assert first[1] == second[1] != third[1]
+
+
+def test_what_else_it_reads_is_named() -> None:
+    data = np.zeros(3)
+    notes = FunctionRunner.of(lambda seed: pytest.approx(data.sum())).notes([])
+    (note,) = notes
+    assert "also reads" in note
+    assert "pytest" in note
+    assert "data (ndarray)" in note
+    assert FunctionRunner.of(lambda seed: seed).notes([]) == []
+
+
+@pytest.mark.parametrize("value", [int, len, 3, partial(print, 1)])
+def test_only_functions_are_taken(value: Any) -> None:
+    with pytest.raises(RunnerError, match="give a function"):
+        FunctionRunner.of(value)
+
+
+# How it is run
+
+
+def test_it_is_run_and_its_record_and_output_kept(module: Callable[[str], Path], tmp_path: Path) -> None:
+    runner = FunctionRunner.from_name("mine:train", module(MODULE), SCORE)
+    assert outcome(runner, tmp_path, offset=1.5) == {"score": 7.5}
+    folder = request(runner, tmp_path, offset=1.5).folder
+    assert folder is not None
+    assert (folder / "log.txt").read_text() == "working on 3\n"
+    provenance = json.loads((folder / "provenance.json").read_text())
+    assert provenance["function"] == "mine:train"
+    assert {"train", "helper", "SLOPE"} <= set(provenance["source"])
+    assert (provenance["seed"], provenance["config"]) == (3, {"offset": 1.5})
+    assert outcome(runner, tmp_path, offset=1.5) == {"score": 7.5}  # as it was filed
+
+
+def run_of(
+    function: Callable[..., Any], folder: Path, promised: tuple[Metric, ...] = SCORE, **values: Any
+) -> Any:
+    return outcome(FunctionRunner.of(function, promised), folder, **values)
+
+
+@pytest.mark.parametrize(
+    ("returned", "metrics"),
+    [
+        ({"score": 1, "loss": np.float32(0.5)}, {"score": 1.0, "loss": 0.5}),
+        ({"score": np.array([2.0])[0]}, {"score": 2.0}),
+        (0.25, {"score": 0.25}),
+        (np.float64(0.25), {"score": 0.25}),
+        ({"score": 1.0, "name": "x", "worst": float("nan")}, {"score": 1.0}),
+    ],
+)
+def test_it_returns_numbers(tmp_path: Path, returned: Any, metrics: dict[str, float]) -> None:
+    assert run_of(lambda seed: returned, tmp_path) == metrics
+
+
+@pytest.mark.parametrize(
+    ("returned", "words"),
+    [
+        ({"score": "high"}, "metric 'score' is no number: 'high'"),
+        ({"score": float("nan")}, "metric 'score' is NaN or infinite"),
+        ({"score": np.float32("inf")}, "metric 'score' is NaN or infinite"),
+        ({"score": True}, "metric 'score' is no number: True"),
+        ({"score": np.bool_(True)}, "metric 'score' is no number: 'True'"),
+        ({"score": np.zeros(2)}, "metric 'score' is no number: array"),
+        ({"scores": 1.0}, "metric 'score' is missing: it reported 'scores'"),
+        (None, "it returned nothing"),
+        ("good", "it returned str; return a dict of numbers"),
+        ([1.0], "it returned list; return a dict of numbers"),
+        (True, "it returned bool|metric 'score' is no number"),
+    ],
+)
+def test_what_it_may_not_return(tmp_path: Path, returned: Any, words: str) -> None:
+    found = run_of(lambda seed: returned, tmp_path)
+    assert isinstance(found, RunFailedError)
+    with pytest.raises(RunFailedError, match=words):
+        raise found
+
+
+def test_what_it_logs_is_kept_and_what_it_returns_wins(tmp_path: Path) -> None:
+    def train(seed: int) -> dict[str, float]:
+        import seedspread.recording  # noqa: PLC0415
+
+        for epoch in range(3):
+            seedspread.recording.log(score=epoch, loss=-epoch, epoch=epoch)
+        return {"score": 10.0}
+
+    runner = FunctionRunner.of(train, SCORE)
+    assert outcome(runner, tmp_path) == {"score": 10.0, "loss": -2.0, "epoch": 2.0}
+    path = request(runner, tmp_path).folder
+    assert path is not None
+    assert RunFolder(path).history(["score"])["score"].to_pylist() == [0, 1, 2]
+
+
+def test_a_second_attempt_logs_afresh_unless_it_keeps_a_folder(tmp_path: Path) -> None:
+    import seedspread.recording  # noqa: PLC0415
+
+    def fails_once(marker: Path) -> None:
+        seedspread.recording.log(score=1)
+        if not marker.exists():
+            marker.touch()
+            raise ValueError("once")
+
+    def afresh(seed: int) -> None:
+        fails_once(tmp_path / "marker")
+
+    def goes_on(seed: int, folder: Path) -> None:
+        fails_once(folder / "marker")
+
+    for function, calls in ((afresh, 1), (goes_on, 2)):
+        runner = FunctionRunner.of(function, SCORE)
+        assert isinstance(outcome(runner, tmp_path), ValueError)
+        assert outcome(runner, tmp_path) == {"score": 1.0}
+        path = request(runner, tmp_path).folder
+        assert path is not None
+        assert len(RunFolder(path).history(["score"])) == calls
+
+
+def test_an_exception_fails_the_run_with_its_traceback(tmp_path: Path) -> None:
+    def train(seed: int) -> None:
+        raise KeyError("no such layer")
+
+    failure = Failure.of(run_of(train, tmp_path))
+    assert failure.message == "KeyError: 'no such layer'"
+    assert "in train" in failure.traceback
+    assert 'raise KeyError("no such layer")' in failure.traceback
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), GeneratorExit("odd")])
+def test_no_exception_of_it_ends_the_worker(tmp_path: Path, error: BaseException) -> None:
+    def train(seed: int) -> None:
+        raise error
+
+    found = run_of(train, tmp_path)
+    assert isinstance(found, RunFailedError)
+    assert type(error).__name__ in str(found)
+    assert "in train" in Failure.of(found).traceback
+
+
+def test_a_signal_stops_it_though_it_catches_exceptions(tmp_path: Path) -> None:
+    def train(seed: int) -> dict[str, float]:
+        threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGTERM)).start()
+        while True:
+            with suppress(Exception):
+                time.sleep(60)
+
+    found = run_of(train, tmp_path)
+    assert isinstance(found, StoppedError)
+    assert found.exit_code == 128 + signal.SIGTERM
+
+
+def test_one_that_was_stopped_and_returns_all_the_same_is_not_filed(tmp_path: Path) -> None:
+    def train(seed: int) -> dict[str, float]:
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(60)
+        except BaseException:  # noqa: S110
+            pass
+        return {"score": 1.0}
+
+    runner = FunctionRunner.of(train, SCORE)
+    assert isinstance(outcome(runner, tmp_path), StoppedError)
+    path = request(runner, tmp_path).folder
+    assert path is not None
+    assert not RunFolder(path).is_done
+
+
+def test_it_finds_its_seed_parameters_and_folder_and_leaves_the_process_as_it_was(tmp_path: Path) -> None:
+    before = dict(os.environ), os.getcwd(), sys.stdout
+
+    def train(seed: int, folder: Path, width: int) -> dict[str, float]:
+        assert os.environ["SEEDSPREAD_FOLDER"] == str(folder)
+        assert os.environ["SEEDSPREAD_SEED"] == str(seed)
+        assert json.loads(os.environ["SEEDSPREAD_PARAMETERS"]) == {"width": width}
+        assert os.environ["OMP_NUM_THREADS"] == os.environ["MKL_NUM_THREADS"] == "1"
+        (folder / "model.txt").write_text("kept")
+        os.system("echo from a program; echo and its errors >&2")  # noqa: S605
+        return {"score": width}
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+            patch.delenv(name, raising=False)
+        before = dict(os.environ), os.getcwd(), sys.stdout
+        runner = FunctionRunner.of(train, SCORE)
+        assert outcome(runner, tmp_path, width=4) == {"score": 4.0}
+        assert (dict(os.environ), os.getcwd(), sys.stdout) == before
+    path = request(runner, tmp_path, width=4).folder
+    assert path is not None
+    assert (path / "program" / "model.txt").read_text() == "kept"
+    assert (path / "log.txt").read_text() == "from a program\nand its errors\n"
+
+
+def test_it_is_run_in_its_studys_folder(module: Callable[[str], Path], tmp_path: Path) -> None:
+    text = (
+        "from pathlib import Path\n"
+        "def train(seed):\n    return {'score': float(Path('number.txt').read_text())}\n"
+    )
+    folder = module(text)
+    (folder / "number.txt").write_text("5")
+    runner = FunctionRunner.from_name("mine:train", folder, SCORE, ["number.txt"])
+    assert outcome(runner, tmp_path / "store") == {"score": 5.0}
+
+
+def test_an_input_that_changes_while_it_runs_fails_it(module: Callable[[str], Path], tmp_path: Path) -> None:
+    text = (
+        "from pathlib import Path\n"
+        "def train(seed):\n    Path('number.txt').write_text('6')\n    return {'score': 1}\n"
+    )
+    folder = module(text)
+    (folder / "number.txt").write_text("5")
+    runner = FunctionRunner.from_name("mine:train", folder, SCORE, ["number.txt"])
+    found = outcome(runner, tmp_path / "store")
+    assert "its input number.txt has changed since it was planned (when it ended)" in str(found)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "part"), [("SLOPE * x", "SLOPE - x", "helper"), ("SLOPE = 2", "SLOPE = 4", "SLOPE")]
+)
+def test_a_module_that_was_edited_since_the_plan_fails_by_name(
+    module: Callable[[str], Path], tmp_path: Path, before: str, after: str, part: str
+) -> None:
+    runner = FunctionRunner.from_name("mine:train", module(MODULE), SCORE)
+    planned = request(runner, tmp_path)
+    module(MODULE.replace(before, after))  # which a worker imports
+    ((_, found),) = runner.run([planned], StopRequest(), None)
+    assert isinstance(found, RunFailedError)
+    assert str(found).startswith(f"{part}, of mine:train, is not what it was when the run was planned")
+
+
+def test_what_a_run_leaves_in_its_module_is_no_change(module: Callable[[str], Path], tmp_path: Path) -> None:
+    text = "CACHE = {}\ndef train(seed):\n    CACHE[seed] = 1\n    return {'score': len(CACHE)}\n"
+    runner = FunctionRunner.from_name("mine:train", module(text), SCORE)
+    assert [outcome(runner, tmp_path, seed)["score"] for seed in (1, 2)] == [1, 2]
+
+
+def test_its_output_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("seedspread.runners.output.LOG_BYTES", 1000)
+    monkeypatch.setattr("seedspread.runners.function_run._WATCH_SECONDS", 0.01)
+
+    def train(seed: int, folder: Path) -> float:
+        until = time.monotonic() + 60
+        while not (folder.parent / "log.txt.old").exists() and time.monotonic() < until:
+            print("x" * 50)
+            time.sleep(0.001)
+        print("the end")
+        return 1.0
+
+    runner = FunctionRunner.of(train, SCORE)
+    assert outcome(runner, tmp_path) == {"score": 1.0}
+    path = request(runner, tmp_path).folder
+    assert path is not None
+    assert (path / "log.txt.old").exists()
+    assert (path / "log.txt").read_text().endswith("the end\n")
+
+
+def test_what_cannot_be_sent_says_so() -> None:
+    lock = threading.Lock()
+
+    def train(seed: int) -> float:
+        with lock:
+            return 1.0
+
+    with pytest.raises(
+        RunnerError, match=r"train cannot be sent to a worker: .*create what it needs within it"
+    ):
+        FunctionRunner.of(train)

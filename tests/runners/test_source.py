@@ -1,0 +1,188 @@
+"""What a function is: what makes it another one, and what does not."""
+
+import ast
+import linecache
+import sys
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from seedspread.runners.source import Source, canonical, is_plain, source_of
+
+BASE = """
+import math
+import numpy as np
+from functools import lru_cache
+
+EPOCHS = 3
+UNUSED = 1
+RATES = {"low": 0.1, "high": 0.2}
+DATA = np.zeros(3)
+
+@lru_cache
+def scale(x):
+    return x * EPOCHS
+
+def helper(x):
+    return scale(x) + 1
+
+class Model:
+    width: int = 4
+
+    def forward(self, x):
+        return helper(x) * self.width
+
+    @property
+    def depth(self):
+        return 2
+
+def other(seed):
+    return seed + UNUSED
+
+def train(seed, rate=0.1):
+    '''Trains.'''
+    import pandas
+    return {"score": Model().forward(seed) * RATES["low"] + math.sqrt(rate) + DATA.sum()}
+"""
+
+
+def source(text: str, name: str = "train") -> Source:
+    """The function as it would be in a module or a notebook's cell of this text."""
+    file = f"<cell {abs(hash(text))}>"
+    linecache.cache[file] = len(text), None, text.splitlines(keepends=True), file
+    names: dict[str, Any] = {"__name__": "cell"}
+    exec(compile(text, file, "exec"), names)  # noqa: S102 - what a notebook does
+    return source_of(names[name])
+
+
+def changed(before: str, after: str) -> set[str]:
+    """Which parts differ once a piece of the text is another one."""
+    assert BASE.count(before) == 1
+    one, two = dict(source(BASE).parts), dict(source(BASE.replace(before, after)).parts)
+    return {name for name in {*one, *two} if one.get(name) != two.get(name)}
+
+
+def test_it_knows_what_it_reaches_and_names_the_rest() -> None:
+    found = source(BASE)
+    names = {name for name, _ in found.parts}
+    assert names == {
+        "train", "train: rate", "Model", "Model.width", "Model.forward", "Model.depth", "helper", "scale",
+        "EPOCHS", "RATES",
+    }  # fmt: skip
+    assert found.reads == ("DATA (ndarray)", "pandas")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "parts"),
+    [
+        ("EPOCHS = 3", "EPOCHS = 4", {"EPOCHS"}),
+        ("EPOCHS = 3", "EPOCHS = 3.0", {"EPOCHS"}),
+        ('"low": 0.1', '"low": 0.3', {"RATES"}),
+        ("scale(x) + 1", "scale(x) + 2", {"helper"}),
+        ("x * EPOCHS", "x / EPOCHS", {"scale"}),
+        ("width: int = 4", "width: int = 5", {"Model.width"}),
+        ("self.width", "self.width + 1", {"Model.forward"}),
+        ("return 2", "return 3", {"Model.depth"}),
+        ("class Model:", "class Model(dict):", {"Model"}),
+        ('"score"', '"loss"', {"train"}),
+        ("rate=0.1", "rate=0.2", {"train", "train: rate"}),
+    ],
+)
+def test_what_changes_it(before: str, after: str, parts: set[str]) -> None:
+    assert changed(before, after) == parts
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("UNUSED = 1", "UNUSED = 2"),
+        ("seed + UNUSED", "seed - UNUSED"),
+        ("    return scale(x) + 1", "    # why not\n\n    return (scale( x )\n        + 1)"),
+        ("'''Trains.'''", "'''Trains a model.'''"),
+        ("    '''Trains.'''\n", ""),
+        ('"low": 0.1, "high": 0.2', '"high": 0.2, "low": 0.1'),
+        ("import math\n", "import math\n\n\n"),
+    ],
+)
+def test_what_does_not(before: str, after: str) -> None:
+    assert changed(before, after) == set()
+
+
+def made(offset: int, times: Callable[[int], int]) -> FunctionType:
+    def train(seed: int) -> float:
+        return times(seed) + offset
+
+    return train  # type: ignore[return-value]
+
+
+def test_a_closure_is_what_it_encloses() -> None:
+    first = source_of(made(1, lambda x: x * 2))
+    assert first == source_of(made(1, lambda x: x * 2))
+    assert first != source_of(made(2, lambda x: x * 2))
+    assert first != source_of(made(1, lambda x: x * 3))
+
+
+def test_lambdas_of_one_line_are_told_apart() -> None:
+    one, two = (lambda seed: seed + 1), (lambda seed: seed + 2)
+    assert source_of(one) != source_of(two)  # type: ignore[arg-type]
+
+
+def test_a_function_without_a_source_is_its_bytecode() -> None:
+    def typed(text: str) -> Source:
+        names: dict[str, Any] = {"__name__": "prompt"}
+        exec(text, names)  # noqa: S102 - what a prompt does
+        return source_of(names["train"])
+
+    assert typed("def train(seed): return seed in {1, 2, 3}") == typed(
+        "def train(seed):\n  return seed in {1,2,3}"
+    )
+    assert typed("def train(seed): return seed + 1") != typed("def train(seed): return seed + 2")
+
+
+def test_a_function_that_calls_itself_or_another_in_turn_is_fine() -> None:
+    text = "def a(x): return b(x)\ndef b(x): return a(x)\ndef train(seed): return train(a(seed))\n"
+    assert {name for name, _ in source(text).parts} == {"a", "b", "train"}
+
+
+def test_what_a_dataclass_is_given_follows_from_its_fields() -> None:
+    text = (
+        "from dataclasses import dataclass\n@dataclass\nclass C:\n    a: int = 1\n\n"
+        "def train(seed):\n    return C().a\n"
+    )
+    assert {name for name, _ in source(text).parts} == {"train", "C", "C.a"}
+    assert source(text) != source(text.replace("a: int = 1", "a: int = 2"))
+
+
+plain = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner) | st.tuples(inner),
+)
+
+
+@given(plain, plain)
+def test_plain_values_have_one_text_each(one: Any, two: Any) -> None:
+    assert (canonical(one) == canonical(two)) == (repr(one) == repr(two) or _same(one, two))
+
+
+def _same(one: Any, two: Any) -> bool:
+    """Equal and of one type, all the way down; dicts in any order."""
+    if type(one) is not type(two):
+        return False
+    if isinstance(one, list | tuple):
+        return len(one) == len(two) and all(map(_same, one, two))
+    if isinstance(one, dict):
+        return one.keys() == two.keys() and all(_same(one[key], two[key]) for key in one)
+    return bool(one == two) and repr(one) == repr(two)
+
+
+def test_what_is_plain() -> None:
+    itself: list[Any] = []
+    itself.append(itself)
+    assert all(map(is_plain, ({1, 2}, np.float64(1.5), (None, {"a": [b"x"]}))))
+    assert canonical({3, 1, 2}) == canonical({2, 3, 1})
+    assert not any(map(is_plain, (itself, object(), np.zeros(2), sys, ast.Pass())))
