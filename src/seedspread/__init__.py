@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from seedspread.diagnostics import ClampMonitor, clamp_activation_rate
     from seedspread.model import ViT
     from seedspread.objective import SupConLoss, margin_schedule
+    from seedspread.sources.collecting import collect
     from seedspread.stats.audit import audit
     from seedspread.training.run import train
 
@@ -25,6 +26,7 @@ __all__ = [
     "ViT",
     "audit",
     "clamp_activation_rate",
+    "collect",
     "margin_schedule",
     "train",
 ]
@@ -36,12 +38,13 @@ _HOME = {
     "ViT": "seedspread.model",
     "audit": "seedspread.stats.audit",
     "clamp_activation_rate": "seedspread.diagnostics",
+    "collect": "seedspread.sources.collecting",
     "margin_schedule": "seedspread.objective",
     "train": "seedspread.training.run",
 }
 
 
-_WITHOUT_TORCH = {"RunConfig", "audit", "margin_schedule"}
+_WITHOUT_TORCH = {"RunConfig", "audit", "collect", "margin_schedule"}
 
 
 def __getattr__(name: str) -> Any:

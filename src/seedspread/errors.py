@@ -5,7 +5,14 @@ from difflib import get_close_matches
 from importlib.util import find_spec
 
 # One module that an extra brings and nothing else does.
-_MARKER = {"train": "torch", "tensorboard": "tensorboard", "ray": "ray", "slurm": "submitit"}
+_MARKER = {
+    "train": "torch",
+    "tensorboard": "tensorboard",
+    "ray": "ray",
+    "slurm": "submitit",
+    "mlflow": "mlflow",
+    "optuna": "optuna",
+}
 
 
 class SeedspreadError(Exception):

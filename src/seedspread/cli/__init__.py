@@ -7,6 +7,7 @@ import typer
 
 from seedspread.cli import audit as auditing
 from seedspread.cli import bench, campaign, data
+from seedspread.cli import collect as collecting
 from seedspread.cli import report as reporting
 from seedspread.cli import train as training
 from seedspread.cli.quickstart import quickstart
@@ -25,6 +26,7 @@ app.command()(training.train)
 app.command()(training.diagnose)
 app.command()(auditing.audit)
 app.command()(auditing.seeds)
+app.command()(collecting.collect)
 app.command()(verify_paper)
 app.command()(reporting.report)
 app.command()(reporting.serve)

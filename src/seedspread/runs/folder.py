@@ -156,9 +156,9 @@ class RunFolder:
         except UNREADABLE:
             return None
 
-    def history(self, columns: Sequence[str]) -> pa.Table:
-        """What was recorded over training, a row per epoch and layer."""
-        return pq.read_table(self.path / _HISTORY, columns=list(columns))
+    def history(self, columns: Sequence[str] | None = None) -> pa.Table:
+        """What was recorded over training, a row per epoch and layer; all columns, or some."""
+        return pq.read_table(self.path / _HISTORY, columns=None if columns is None else list(columns))
 
     def predictions(self, *names: str) -> dict[str, NDArray[Any]]:
         """Stored arrays by name: logits `(repeats, N, classes)`, labels and ids `(N,)`, a runner's own."""

@@ -14,7 +14,16 @@ from numpy.typing import NDArray
 from seedspread.errors import SeedspreadError
 from seedspread.metrics import SCORED, scores
 from seedspread.runs.folder import RunFolder
-from seedspread.runs.record import RESULT, UNREADABLE, NewerFormatError, Record, RecordError, read_json
+from seedspread.runs.record import (
+    CONFIG,
+    PROVENANCE,
+    RESULT,
+    UNREADABLE,
+    NewerFormatError,
+    Record,
+    RecordError,
+    read_json,
+)
 
 _PLAIN = (str, int, float, bool)
 
@@ -24,8 +33,9 @@ class RunsError(SeedspreadError):
 
 
 def is_store(folder: Path) -> bool:
-    """Whether any finished run lies in `folder`."""
-    return next(_finished(folder), None) is not None
+    """Whether any finished run lies in `folder`; other tools call their files `result.json` too."""
+    beside = (PROVENANCE, CONFIG)
+    return any((run / name).exists() for run in _finished(folder) for name in beside)
 
 
 def _finished(folder: Path) -> Any:
