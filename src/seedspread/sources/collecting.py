@@ -9,6 +9,7 @@ import pandas as pd
 
 from seedspread.errors import did_you_mean
 from seedspread.metrics import metric_of
+from seedspread.sources.files import quiet
 from seedspread.sources.from_hydra import HydraReader
 from seedspread.sources.from_json import JsonReader
 from seedspread.sources.from_lightning import LightningReader
@@ -35,7 +36,7 @@ class Collected:
     """What was found in a source.
 
     Attributes:
-        table: a row per run: its name, experiment or study if there are several, seed, parameters, step, metrics.
+        table: a row per run: run, experiment or study if there are several, seed, parameters, step, metrics.
         unread: what gives no row, and why.
         notes: what else is to be known of how the table came about.
         source: as the user named it.
@@ -84,7 +85,8 @@ def collect(
     when = At.of(at)
     place = Place.of(source)
     reader, others = find_reader(place, kind)
-    items = list(reader.read(place, metrics, when.word != "last"))
+    with quiet():
+        items = list(reader.read(place, metrics, when.word != "last"))
     runs = [item for item in items if isinstance(item, CollectedRun)]
     unread = [item for item in items if isinstance(item, Unread)]
     if not runs:
@@ -100,7 +102,9 @@ def collect(
         unread += twice
         made = shaped(rows, metrics, reader.group, all_parameters=all_parameters)
     notes = [f"It could be read as {other} too: --kind {other}." for other in others]
-    if when.word == "best":
+    if when.word == "best" and all(len(row.run.curves.get(metrics[0], ())) < 2 for row in rows):
+        notes.append(f"Each run has one value of {metrics[0]}: that is taken.")
+    elif when.word == "best":
         notes.append(f"The best {metrics[0]} is the {direction.replace('er', 'est')}, as {told_by} tells.")
     if place.links:
         notes.append(f"{place.links} links were not followed.")
@@ -127,7 +131,7 @@ def find_reader(place: Place, kind: str | None = None) -> tuple[Reader, list[str
     if not found:
         raise SourceError(
             f"{place.source} holds no results that are known: an MLflow folder or database, an Optuna study, "
-            "Hydra jobs, Lightning CSV logs, TensorBoard events, a W&B export or JSON files; say which with --kind"
+            "Hydra jobs, Lightning CSV logs, TensorBoard events, a W&B export or JSON files; --kind names it"
         )
     # Nearly every folder of results has some JSON in it.
     return found[0], [reader.kind for reader in found[1:] if reader.kind != "json"]

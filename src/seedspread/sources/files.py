@@ -3,6 +3,9 @@
 import csv
 import io
 import json
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +14,17 @@ import yaml
 from seedspread.sources.parameters import TooLargeError
 
 _LARGEST = {".yaml": 4 << 20, ".json": 128 << 20, ".csv": 512 << 20, ".jsonl": 512 << 20}
+_LONGEST_LINE = 300
 # What reading a damaged or foreign file raises.
 UNREADABLE = (OSError, ValueError, TooLargeError, RecursionError, csv.Error, yaml.YAMLError, MemoryError)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """What other libraries warn each other about is nothing that a user of this one can mend."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
 
 
 def reason(error: BaseException) -> str:
@@ -27,7 +39,8 @@ def reason(error: BaseException) -> str:
         return f"no valid YAML{where}: {getattr(error, 'problem', None) or error}".splitlines()[0]
     if isinstance(error, json.JSONDecodeError):
         return f"no valid JSON: {error}"
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
+    line = (str(error).strip() or type(error).__name__).splitlines()[0]
+    return line if len(line) <= _LONGEST_LINE else f"{line[:_LONGEST_LINE]}..."
 
 
 def read_text(path: Path) -> str:

@@ -6,9 +6,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from seedspread.metrics import is_metric_name
 from seedspread.sources.files import UNREADABLE, read_csv, read_json, read_json_lines, read_yaml, reason
-from seedspread.sources.parameters import flat, is_seed, number, place_of, with_name
+from seedspread.sources.parameters import flat, is_seed, may_be_parameter, number, place_of, with_name
 from seedspread.sources.place import Place
 from seedspread.sources.rows import column, one_run, runs_apart
 from seedspread.sources.run import CollectedRun, Curve, SourceError, Unread
@@ -159,15 +158,9 @@ def from_object(name: str, content: Mapping[str, Any]) -> CollectedRun:
         else:
             curves |= _curves({key: value}, "", step)
             parameters |= {
-                k: v for k, v in flat({key: value}).items() if _may_be_parameter(k, v) and k != step_name
+                k: v for k, v in flat({key: value}).items() if may_be_parameter(k, v) and k != step_name
             }
     return CollectedRun(name, parameters, curves)
-
-
-def _may_be_parameter(name: str, value: object) -> bool:
-    if isinstance(value, str) and value.startswith("[") and "." in value:
-        return False  # a list of numbers that are not whole is a curve
-    return is_seed(name) or number(value) is None or not is_metric_name(name)
 
 
 def _curves(values: Mapping[str, Any], prefix: str, step: float | None) -> dict[str, Curve]:

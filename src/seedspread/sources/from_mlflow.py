@@ -60,11 +60,11 @@ def connect(uri: str) -> "MlflowClient":
     """MLflow's client, quiet; folders, which it only reads if it is told to, included."""
     require_extra("mlflow", "MLflow")
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
-    for name in ("mlflow", "alembic"):
-        logging.getLogger(name).setLevel(logging.ERROR)
+    os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")
     from mlflow import MlflowClient  # noqa: PLC0415
 
-    os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")
+    for name in ("mlflow", "alembic"):
+        logging.getLogger(name).setLevel(logging.ERROR)
     with one_line(uri):
         return MlflowClient(tracking_uri=uri)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from seedspread.errors import require_extra
 from seedspread.sources.files import reason
-from seedspread.sources.parameters import flat, number
+from seedspread.sources.parameters import flat, is_seed, may_be_parameter, number
 from seedspread.sources.place import Place, copy_of, starts_with
 from seedspread.sources.run import Better, CollectedRun, Curve, SourceError, Unread
 
@@ -72,7 +72,7 @@ def _storage(place: Place) -> Iterator[Any]:
 def _run(study: "Study", trial: "FrozenTrial", whole: bool) -> CollectedRun | Unread:
     name = f"{study.study_name}/{trial.number}"
     if trial.state.name != "COMPLETE":
-        return Unread(name, f"the trial is {trial.state.name.lower()}")
+        return Unread(name, f"the trial's state is {trial.state.name}")
     names = study.metric_names or (
         ["value"] if len(study.directions) == 1 else [f"value_{n}" for n in range(len(study.directions))]
     )
@@ -81,14 +81,13 @@ def _run(study: "Study", trial: "FrozenTrial", whole: bool) -> CollectedRun | Un
     if len(names) == 1 and steps and whole:
         curves[names[0]] = [(float(step), value) for step, value in steps]
     attributes = flat(trial.user_attrs)
-    for key, value in attributes.items():
-        numeric = number(value)
-        if numeric is not None:
-            curves.setdefault(key, [(None, numeric)])
+    measured = {key: number(value) for key, value in attributes.items() if not is_seed(key)}
+    curves = {**{key: [(None, value)] for key, value in measured.items() if value is not None}, **curves}
+    told = {key: value for key, value in attributes.items() if may_be_parameter(key, value)}
     directions: list[Better] = ["lower" if d.name == "MINIMIZE" else "higher" for d in study.directions]
     return CollectedRun(
         name,
-        {**attributes, **flat(trial.params)},
+        {**told, **flat(trial.params)},
         curves,
         study.study_name,
         dict(zip(names, directions, strict=True)),

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from seedspread.metrics import is_metric_name
 from seedspread.sources.files import UNREADABLE, header, read_csv, reason
-from seedspread.sources.parameters import number, with_name
+from seedspread.sources.parameters import may_be_parameter, number, with_name
 from seedspread.sources.place import Place
 from seedspread.sources.rows import column, one_run, runs_apart, step_column
 from seedspread.sources.run import CollectedRun, Curve, SourceError, Unread
@@ -110,12 +109,8 @@ def _row(row: Mapping[str, str], metrics: Sequence[str]) -> CollectedRun | Unrea
 
 def _parameters(row: Mapping[str, str], name: str, metrics: Sequence[str]) -> dict[str, str]:
     """Cells that are neither about the site nor a metric by their names."""
-    found = {
-        key: cell
-        for key, cell in row.items()
-        if key.lower() not in _ABOUT and key not in metrics and cell != ""
-        and not (number(cell) is not None and is_metric_name(key))
-    }  # fmt: skip
+    wanted = {key: cell for key, cell in row.items() if key.lower() not in _ABOUT and cell != ""}
+    found = {k: cell for k, cell in wanted.items() if k not in metrics and may_be_parameter(k, cell)}
     return with_name(found, name)
 
 

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from seedspread.metrics import is_metric_name
+
 _MOST_VALUES = 20_000
 _DEEPEST = 50
 
@@ -131,6 +133,13 @@ def find_seed(rows: Iterable[Mapping[str, Any]]) -> str | None:
 
 def _last(name: str) -> str:
     return re.split(r"[./@]", name.lower().replace("-", "_").replace(" ", "_"))[-1]
+
+
+def may_be_parameter(name: str, value: object) -> bool:
+    """Whether a value that nothing marks as a parameter or a metric may be the former, by name and value."""
+    if isinstance(value, str) and value.startswith("[") and "." in value:
+        return False  # a list of numbers that are not whole is a curve
+    return is_seed(name) or number(value) is None or not is_metric_name(name)
 
 
 def number(value: object) -> float | None:

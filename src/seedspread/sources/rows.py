@@ -3,8 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from seedspread.metrics import is_metric_name
-from seedspread.sources.parameters import flat, is_seed, number
+from seedspread.sources.parameters import flat, is_seed, may_be_parameter, number
 from seedspread.sources.run import CollectedRun, Curve, SourceError
 
 Row = Mapping[str, Any]
@@ -42,8 +41,7 @@ def _constants(rows: Sequence[Row], step: str | None) -> dict[str, Any]:
     """Columns with one value in all rows, but for numbers that a metric's name stands over."""
     found: dict[str, Any] = {}
     for key, value in rows[0].items() if rows else ():
-        is_number = number(value) is not None
-        if key == step or key.lower() in _STEPS or value == "" or (is_number and is_metric_name(key)):
+        if key == step or key.lower() in _STEPS or value == "" or not may_be_parameter(key, value):
             continue
         if all(row.get(key) == value for row in rows):
             found[key] = value

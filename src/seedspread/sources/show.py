@@ -27,7 +27,7 @@ def summary(collected: Collected, metrics: Sequence[str], at: str) -> str:
         lines.append("no parameter varies")
     if collected.constant:
         kept = any(name in collected.table.columns for name in collected.constant)
-        told = "kept as columns" if kept else "left out; --all-parameters keeps them"
+        told = "kept as columns" if kept else "left out (--all-parameters keeps them)"
         lines.append(f"{_count(len(collected.constant), 'parameter')} the same in every run: {told}")
     lines += collected.notes
     return clean_lines([*lines, *_unread(collected.unread)])
@@ -40,7 +40,7 @@ def clean_lines(lines: Sequence[str]) -> str:
 
 def _seed(collected: Collected) -> str:
     if collected.seed is None:
-        return "no parameter is a seed: the table has no column seed, and an audit takes every row as independent"
+        return "no parameter is a seed: the table has no column seed, and an audit takes each row for one"
     return f"seed: the parameter {collected.seed} ({_count(collected.table['seed'].nunique(), 'value')})"
 
 

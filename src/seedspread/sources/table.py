@@ -51,7 +51,9 @@ def _row(run: CollectedRun, metrics: Sequence[str], at: At, better: Better) -> R
     rest = at if at.word != "best" or point.step is None else At("step", point.step)
     for metric in metrics[1:]:
         name = curve_name(run, metric)
-        other = rest.choose(run.curves[name], better) if name else "none"
+        curve = run.curves[name] if name else []
+        # A value without a step is the whole run's.
+        other = (rest if any(step is not None for step, _ in curve) else At("last")).choose(curve, better)
         values[metric] = float("nan") if isinstance(other, str) else other.value
     return Row(run, point.step, values)
 
@@ -128,7 +130,7 @@ def shaped(rows: Sequence[Row], metrics: Sequence[str], group: str, *, all_param
     names = [name for name in dict.fromkeys(k for own in parameters for k in own) if name != seed]
     levels = {name: {str(own.get(name)) for own in parameters} for name in names}
     # Where a run lies tells something only if it tells several runs from several others.
-    if "folder" in levels and len(rows) > 1 and len(levels["folder"]) == len(rows):
+    if "folder" in levels and not 1 < len(levels["folder"]) < len(rows):
         names.remove("folder")
     varying = [name for name in names if len(levels[name]) > 1]
     constant = [name for name in names if len(levels[name]) < 2]

@@ -13,7 +13,7 @@ from seedspread.runs.folder import RunFolder
 from seedspread.runs.record import UNREADABLE, Record
 from seedspread.runs.store import Store
 from seedspread.runs.table import is_store
-from seedspread.sources.files import reason
+from seedspread.sources.files import quiet, reason
 from seedspread.sources.from_mlflow import connect, one_line, pages
 from seedspread.sources.parameters import flat
 from seedspread.sources.run import SourceError, Unread
@@ -61,9 +61,14 @@ class Exported:
 
 
 def export(store: Path, uri: str) -> Exported:
-    """The finished runs of a store that are not there yet: parameters, seed, metrics, curves; keys as tags."""
+    """Exports finished runs that are not there yet: parameters, seed, metrics, curves; the key as a tag."""
     if not store.is_dir() or not is_store(store):
         raise SourceError(f"{store} holds no finished run; --mlflow exports a store of this package's runs")
+    with quiet():
+        return _export(store, uri)
+
+
+def _export(store: Path, uri: str) -> Exported:
     client = connect(uri)
     name = store.resolve().name
     unread, exported = [], 0

@@ -5,8 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from seedspread.errors import SeedspreadError
-from seedspread.stats.audit import audit
+from seedspread.stats.table import TableError, check_table
 
 _MOST_LEVELS = 12
 
@@ -23,8 +22,8 @@ def suggest_audit(table: pd.DataFrame, value: str, columns: Sequence[str]) -> li
         others = [name for name in columns if name != group and not table[name].isna().any()]
         for blocks in ([], others):
             try:
-                audit(table, value, group, reference, blocks or None, resamples=100)
-            except SeedspreadError:
+                check_table(table, value, group, reference, blocks)
+            except TableError:
                 continue
             options = ["--value", value, "--group", group, "--reference", reference]
             return options + [word for name in blocks for word in ("--block", name)]
