@@ -2,6 +2,7 @@
 
 import json
 import os
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seedspread import collect
-from seedspread.cli.collect import collect as command
 from seedspread.errors import SeedspreadError
 from seedspread.sources import files, place
 from seedspread.sources.files import read_yaml
@@ -101,7 +101,8 @@ def test_yaml_makes_no_objects(tmp_path: Path) -> None:
     touched = tmp_path / "touched"
     hydra_job(
         tmp_path / "jobs" / "0",
-        f"seed: 1\nevil: !!python/object/apply:os.system ['touch {touched}']\nmodel: !Net {{lr: 1}}\nlr: 0.1\n",
+        f"seed: 1\nevil: !!python/object/apply:os.system ['touch {touched}']\n"
+        "model: !Net {lr: 1}\nlr: 0.1\n",
     )
     got = collect(tmp_path / "jobs", "val_acc", all_parameters=True)
     assert not touched.exists()
@@ -110,13 +111,15 @@ def test_yaml_makes_no_objects(tmp_path: Path) -> None:
     ]
 
 
+BOMB = "a: &a [x,x]\n" + "".join(f"{b}: &{b} [*{a},*{a},*{a},*{a}]\n" for a, b in pairwise("abcdefghij"))
+
+
 @pytest.mark.parametrize(
     ("config", "said"),
     [
         ("a: [", "no valid YAML in line"),
         ("- 1\n- 2\n", "it holds no mapping"),
-        ("a: &a [x,x]\n" + "".join(f"{b}: &{b} [*{a},*{a},*{a},*{a}]\n" for a, b in zip("abcdefghi", "bcdefghij", strict=True)),
-         "more than 20,000 values"),
+        (BOMB, "more than 20,000 values"),
         ("a: &a {b: *a}", "levels"),
         ("{a: " * 3000, "nested too deep"),
         ("\0", "no valid YAML"),
@@ -173,9 +176,12 @@ def test_what_a_terminal_would_obey_is_not_printed(tmp_path: Path) -> None:
     done = seedspread_here("collect", str(tmp_path), "--metric", metric, "--out", str(table))
     assert done.returncode == 0, done.stderr
     assert not any(not letter.isprintable() for letter in (done.stdout + done.stderr).replace("\n", ""))
-    wrong = seedspread_here("collect", str(tmp_path), "--metric", "\x1b[31m")
-    assert "\x1b" not in wrong.stderr
-    assert command is not None
+    assert table.read_text().startswith("run,seed,opt\x1b[2J,")
+    for wrong in (["--metric", "\x1b[31m"], ["--metric", "x"], [], ["--metric", metric, "--at", "step=7"]):
+        done = seedspread_here("collect", str(tmp_path), *wrong)
+        assert done.returncode == 1
+        assert "\x1b" not in done.stderr
+        assert done.stderr.count("\n") == 1
 
 
 @given(st.binary(max_size=300), st.sampled_from(["json", "jsonl", "csv", "db", "log", "yaml"]))

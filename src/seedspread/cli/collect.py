@@ -71,7 +71,7 @@ def collect(
 
 def _next(found: "Collected", metric: str, out: Path) -> str:
     """The audit to try next, as a command that works."""
-    from seedspread.sources.show import clean
+    from seedspread.sources.run import clean
     from seedspread.stats.suggest import suggest_audit
 
     groups = [name for name in ("experiment", "study") if name in found.table.columns]

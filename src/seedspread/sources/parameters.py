@@ -10,6 +10,8 @@ from seedspread.metrics import is_metric_name
 
 _MOST_VALUES = 20_000
 _DEEPEST = 50
+# Of a name that is longer, as no file has, the end is looked at.
+_LONGEST_NAME = 1000
 
 # From the surest to the least sure.
 _SEEDS = (
@@ -77,6 +79,7 @@ def _plain(value: Any, budget: _Budget, depth: int) -> Any:
 def from_name(name: str) -> dict[str, str]:
     """`key=value` parts of a run's name or path, as in `lr=0.1,seed=3`, and the 3 of `run_seed3`."""
     found: dict[str, str] = {}
+    name = name[-_LONGEST_NAME:]
     for part in re.split(r"[/\\]", name):
         # Where commas part the pairs, a value may hold anything else.
         for piece in part.split(","):
@@ -93,7 +96,7 @@ def from_name(name: str) -> dict[str, str]:
 def place_of(name: str) -> str:
     """What of a run's path is neither `key=value` nor a seed nor a version: `adam` of `adam/seed3`."""
     parts = []
-    for part in re.split(r"[/\\]", name):
+    for part in re.split(r"[/\\]", name[-_LONGEST_NAME:]):
         rest = _SEED_IN_NAME.sub("", _PAIR.sub("", part)).strip("-_, ")
         if "=" not in rest and not re.fullmatch(r"version_\d+|\d*", rest):
             parts.append(rest)

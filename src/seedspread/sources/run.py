@@ -12,8 +12,16 @@ Better = Literal["higher", "lower"]
 Curve = list[tuple[float | None, float]]
 
 
+def clean(text: object) -> str:
+    """Text that other people's files hold, for a terminal: what does not print is a question mark."""
+    return "".join(letter if letter.isprintable() else "?" for letter in str(text))
+
+
 class SourceError(SeedspreadError):
-    """A source that cannot be read, or not as asked."""
+    """A source that cannot be read, or not as asked; the message may have names from its files in it."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(clean(message))
 
 
 @dataclass(frozen=True)

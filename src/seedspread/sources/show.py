@@ -3,15 +3,10 @@
 from collections.abc import Sequence
 
 from seedspread.sources.collecting import Collected
-from seedspread.sources.run import Unread
+from seedspread.sources.run import Unread, clean
 
 _MOST_LINES = 20
 _MOST_LEVELS = 6
-
-
-def clean(text: object) -> str:
-    """Text that other people's files hold, for a terminal: what does not print is a question mark."""
-    return "".join(letter if letter.isprintable() else "?" for letter in str(text))
 
 
 def summary(collected: Collected, metrics: Sequence[str], at: str) -> str:

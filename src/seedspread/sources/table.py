@@ -139,7 +139,13 @@ def shaped(rows: Sequence[Row], metrics: Sequence[str], group: str, *, all_param
         columns[_free(name, taken)] = [own.get(name) for own in parameters]
     if any(row.step is not None for row in rows):
         columns["step"] = [row.step for row in rows]
-    table = pd.DataFrame({name: _typed(values) for name, values in columns.items()})
+    names_as_they_are = ("run", group)
+    table = pd.DataFrame(
+        {
+            name: pd.Series(values, dtype=object) if name in names_as_they_are else _typed(values)
+            for name, values in columns.items()
+        }
+    )
     for metric in metrics:
         table[metric] = [row.values[metric] for row in rows]
     return Shaped(table, seed, tuple(_free(name, taken) for name in varying), tuple(constant))
