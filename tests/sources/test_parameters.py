@@ -57,7 +57,7 @@ def test_what_of_a_path_is_neither_parameter_nor_seed() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    "seed Seed SEED random_seed random-state trainer.seed a/b/rng_seed seed_everything manual_seed my_seed".split(),
+    "seed Seed SEED random_seed random-state t.seed a/rng_seed seed_everything manual_seed m_seed".split(),
 )
 def test_seeds_have_many_names(name: str) -> None:
     assert is_seed(name)

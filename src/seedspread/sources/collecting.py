@@ -117,17 +117,19 @@ def collect(
 
 def find_reader(place: Place, kind: str | None = None) -> tuple[Reader, list[str]]:
     """The reader for what lies there, and the kinds that it could be as well."""
-    if kind is not None:
-        if kind not in KINDS:
-            raise SourceError(
-                f"the kind must be one of {', '.join(KINDS)}; got {kind!r}{did_you_mean(kind, KINDS)}"
-            )
-        if place.path is not None and not place.path.exists():
-            raise SourceError(f"{place.source} does not exist")
-        return next(reader for reader in READERS if reader.kind == kind), []
+    if kind is not None and kind not in KINDS:
+        hint = did_you_mean(kind, KINDS)
+        raise SourceError(f"the kind must be one of {', '.join(KINDS)}; got {kind!r}{hint}")
     if place.path is not None and not place.path.exists():
         raise SourceError(f"{place.source} does not exist; give a folder, a file or an address of results")
     found = [reader for reader in READERS if reader.recognises(place)]
+    if kind is not None:
+        asked = next(reader for reader in READERS if reader.kind == kind)
+        # What stands behind an address cannot be seen from here.
+        if asked not in found and place.path is not None:
+            looks = f"; it looks like {found[0].title}" if found else ""
+            raise SourceError(f"{place.source} holds nothing of {asked.title}{looks}")
+        return asked, []
     if not found:
         raise SourceError(
             f"{place.source} holds no results that are known: an MLflow folder or database, an Optuna study, "

@@ -3,7 +3,7 @@
 import logging
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -50,7 +50,14 @@ def _client(place: Place) -> Iterator["MlflowClient"]:
     if place.path is None:
         yield connect(place.source)
     elif place.is_folder:
-        yield connect(place.path.absolute().as_uri())
+        trash = place.path / ".trash"  # which MLflow makes wherever it looks
+        had_trash = trash.exists()
+        try:
+            yield connect(place.path.absolute().as_uri())
+        finally:
+            if not had_trash:
+                with suppress(OSError):
+                    trash.rmdir()
     else:
         with copy_of(place.path) as copy:
             yield connect(f"sqlite:///{copy}")
@@ -61,6 +68,9 @@ def connect(uri: str) -> "MlflowClient":
     require_extra("mlflow", "MLflow")
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
     os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")
+    os.environ.setdefault(
+        "MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2"
+    )  # else minutes, for an address that is wrong
     from mlflow import MlflowClient  # noqa: PLC0415
 
     for name in ("mlflow", "alembic"):

@@ -17,6 +17,11 @@ def clean(text: object) -> str:
     return "".join(letter if letter.isprintable() else "?" for letter in str(text))
 
 
+def count(number: int, word: str) -> str:
+    """`1 run`, `1,000 runs`."""
+    return f"1 {word}" if number == 1 else f"{number:,} {word}s"
+
+
 class SourceError(SeedspreadError):
     """A source that cannot be read, or not as asked; the message may have names from its files in it."""
 

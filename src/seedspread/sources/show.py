@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from seedspread.sources.collecting import Collected
-from seedspread.sources.run import Unread, clean
+from seedspread.sources.run import Unread, clean, count
 
 _MOST_LINES = 20
 _MOST_LEVELS = 6
@@ -13,7 +13,7 @@ def summary(collected: Collected, metrics: Sequence[str], at: str) -> str:
     """How many runs, which seed, what varies, what could not be read."""
     rows = len(collected.table)
     what = f"{', '.join(metrics)} at {at}"
-    lines = [f"{_count(rows, 'run')} from {collected.title} ({collected.source}): {what}", _seed(collected)]
+    lines = [f"{count(rows, 'run')} from {collected.title} ({collected.source}): {what}", _seed(collected)]
     if collected.varying:
         lines.append(
             "parameters that vary: " + "; ".join(_levels(collected, name) for name in collected.varying)
@@ -23,7 +23,7 @@ def summary(collected: Collected, metrics: Sequence[str], at: str) -> str:
     if collected.constant:
         kept = any(name in collected.table.columns for name in collected.constant)
         told = "kept as columns" if kept else "left out (--all-parameters keeps them)"
-        lines.append(f"{_count(len(collected.constant), 'parameter')} the same in every run: {told}")
+        lines.append(f"{count(len(collected.constant), 'parameter')} the same in every run: {told}")
     lines += collected.notes
     return clean_lines([*lines, *_unread(collected.unread)])
 
@@ -36,7 +36,7 @@ def clean_lines(lines: Sequence[str]) -> str:
 def _seed(collected: Collected) -> str:
     if collected.seed is None:
         return "no parameter is a seed: the table has no column seed, and an audit takes each row for one"
-    return f"seed: the parameter {collected.seed} ({_count(collected.table['seed'].nunique(), 'value')})"
+    return f"seed: the parameter {collected.seed} ({count(collected.table['seed'].nunique(), 'value')})"
 
 
 def _levels(collected: Collected, name: str) -> str:
@@ -58,7 +58,7 @@ def _unread(unread: Sequence[Unread]) -> list[str]:
 
 def in_a_note(collected: Collected) -> list[str]:
     """The same for an audit, in a few sentences."""
-    notes = [f"Read {_count(len(collected.table), 'run')} from {collected.title}."]
+    notes = [f"Read {count(len(collected.table), 'run')} from {collected.title}."]
     if collected.seed not in (None, "seed"):
         notes.append(f"The seed is the parameter {collected.seed}.")
     notes += collected.notes
@@ -67,7 +67,3 @@ def in_a_note(collected: Collected) -> list[str]:
         more = f" and {len(collected.unread) - 1} more" if len(collected.unread) > 1 else ""
         notes.append(f"Not read: {first.name} ({first.reason}){more}; `seedspread collect` lists them.")
     return [clean(note) for note in notes]
-
-
-def _count(number: int, word: str) -> str:
-    return f"1 {word}" if number == 1 else f"{number:,} {word}s"

@@ -16,7 +16,7 @@ from seedspread.runs.table import is_store
 from seedspread.sources.files import quiet, reason
 from seedspread.sources.from_mlflow import connect, one_line, pages
 from seedspread.sources.parameters import flat
-from seedspread.sources.run import SourceError, Unread
+from seedspread.sources.run import SourceError, Unread, count
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -48,7 +48,7 @@ class Exported:
     def words(self) -> str:
         """For people."""
         where = f"{self.uri}, experiment {self.experiment}"
-        lines = [f"exported to MLflow ({where}): {self.exported} runs; there before: {self.there}"]
+        lines = [f"exported to MLflow ({where}): {count(self.exported, 'run')}; there before: {self.there}"]
         return "\n".join([*lines, *(f"  not exported: {one.name}: {one.reason}" for one in self.unread)])
 
     def values(self) -> dict[str, Any]:
