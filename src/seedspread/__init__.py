@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from seedspread.objective import SupConLoss, margin_schedule
     from seedspread.recording import log, log_predictions
     from seedspread.seeding import seed_everything
+    from seedspread.sources.collecting import collect
     from seedspread.stats.audit import audit
     from seedspread.training.run import train
 
@@ -27,6 +28,7 @@ __all__ = [
     "ViT",
     "audit",
     "clamp_activation_rate",
+    "collect",
     "log",
     "log_predictions",
     "margin_schedule",
@@ -43,6 +45,7 @@ _HOME = {
     "clamp_activation_rate": "seedspread.diagnostics",
     "log": "seedspread.recording",
     "log_predictions": "seedspread.recording",
+    "collect": "seedspread.sources.collecting",
     "margin_schedule": "seedspread.objective",
     "seed_everything": "seedspread.seeding",
     "train": "seedspread.training.run",

@@ -7,7 +7,14 @@ from difflib import get_close_matches
 from importlib.util import find_spec
 
 # One module that an extra brings and nothing else does.
-_MARKER = {"train": "torch", "tensorboard": "tensorboard", "ray": "ray", "slurm": "submitit"}
+_MARKER = {
+    "train": "torch",
+    "tensorboard": "tensorboard",
+    "ray": "ray",
+    "slurm": "submitit",
+    "mlflow": "mlflow",
+    "optuna": "optuna",
+}
 # C0 and C1 controls, which a terminal obeys, and those that turn the direction of text, to disguise a name.
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 _MAX_MESSAGE = 2000

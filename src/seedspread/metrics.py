@@ -200,3 +200,8 @@ def metric_of(name: str, values: Floats | None = None, *, accuracies: bool = Fal
     if metric.unit == "share" and values is not None and len(values) and float(np.max(values)) > 1:
         metric = replace(metric, unit="per cent")
     return metric
+
+
+def is_metric_name(name: str) -> bool:
+    """Whether a column is a metric by its name alone, as `val_acc` and `test/loss` are."""
+    return name in SCORED or bool(set(re.split(r"[^a-z0-9]+", name.lower())) & (_SHARES | _LOWER))

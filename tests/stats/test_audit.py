@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from seedspread import audit
 from seedspread.published.page import published_table
+from seedspread.render.with_matplotlib import PlotError
 from seedspread.stats.audited import AuditResult
-from seedspread.stats.charts import Dots, PlotError, arm_marks, audit_chart, draw_audit
+from seedspread.stats.charts import Dots, arm_marks, audit_chart, draw_audit
 from seedspread.stats.table import TableError
 
 

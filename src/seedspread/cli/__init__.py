@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 
 from seedspread.cli import audit as auditing
 from seedspread.cli import bench, campaign, data
+from seedspread.cli import collect as collecting
 from seedspread.cli import report as reporting
 from seedspread.cli import train as training
 from seedspread.cli.output import say
@@ -54,6 +55,7 @@ app.command()(training.train)
 app.command()(training.diagnose)
 app.command()(auditing.audit)
 app.command()(auditing.seeds)
+app.command()(collecting.collect)
 app.command()(verify_paper)
 app.command()(reporting.report)
 app.command()(reporting.serve)

@@ -11,7 +11,10 @@ Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
 def audit(
-    table: Annotated[Path, typer.Argument(help="A .csv, .tsv or .parquet file, or a folder of runs.")],
+    table: Annotated[
+        str,
+        typer.Argument(help="A .csv, .tsv or .parquet file, a folder of runs, or what `collect` reads."),
+    ],
     value: Annotated[str, typer.Option(help="The column with one number per run.")] = "accuracy",
     group: Annotated[str, typer.Option(help="The column whose levels are compared.")] = "margin_type",
     reference: Annotated[str, typer.Option(help="The level that the others are compared with.")] = "subtract",
@@ -20,6 +23,7 @@ def audit(
     ] = None,
     seed: Annotated[str, typer.Option(help="The column with the seed.")] = "seed",
     by: Annotated[str | None, typer.Option(help="A column, such as dataset, to audit apart.")] = None,
+    at: Annotated[str, typer.Option(help="Of runs logged by step: last, best or step=N.")] = "last",
     level: Annotated[float, typer.Option(help="The level of the intervals.")] = 0.95,
     resamples: Annotated[int, typer.Option(help="Bootstrap resamples.")] = 10_000,
     random_seed: Annotated[int, typer.Option(min=0, help="For the resamples.")] = 0,
@@ -44,6 +48,7 @@ def audit(
         result = run_audit(
             table, value, group, reference, block, seed, by,
             level=level, resamples=resamples, random_seed=random_seed, chance=chance, test_size=test_size,
+            at=at,
         )  # fmt: skip
     if json:
         say(result.to_json())

@@ -15,8 +15,10 @@ if TYPE_CHECKING:
     from seedspread.report.page.report import Report
 
 Source = Annotated[
-    Path | None,
-    typer.Argument(help="A store of runs, or a table with one row per run (.csv, .tsv, .parquet)."),
+    str | None,
+    typer.Argument(
+        help="A store of runs, a table with one row per run (.csv, .tsv, .parquet), or what `collect` reads."
+    ),
 ]
 Studies = Annotated[
     list[str] | None,
@@ -50,6 +52,7 @@ def report(
     block: Annotated[list[str] | None, typer.Option(help="Of a table: tells a seed's runs apart.")] = None,
     seed: Annotated[str, typer.Option(help="Of a table: the column with the seed.")] = "seed",
     by: Annotated[str | None, typer.Option(help="Of a table: a column to report apart.")] = None,
+    at: Annotated[str, typer.Option(help="Of runs logged by step: last, best or step=N.")] = "last",
     json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
 ) -> None:
     """Write a page with the answer, every table and every figure: one file that opens offline."""
@@ -59,6 +62,7 @@ def report(
     from seedspread.report.material.from_table import from_table
     from seedspread.report.page.export import check_page, write_figures, write_page, write_tables
     from seedspread.report.page.report import Report
+    from seedspread.stats.table import is_table
 
     if published == (source is not None):
         raise SeedspreadError("give a store or a table to report on, or --published, and not both")
@@ -70,8 +74,8 @@ def report(
         tell = _teller(status)
         if source is None:
             material = from_published()
-        elif source.is_file():
-            material = from_table(source, value or "accuracy", group, reference, block, seed, by)
+        elif is_table(source):
+            material = from_table(source, value or "accuracy", group, reference, block, seed, by, at)
         else:
             material = store_material(source, study or (), value=value, data_dir=data_dir, tell=tell)
         tell("making the page")

@@ -21,10 +21,11 @@ from seedspread.runners.measured import file_run, read_logged
 from seedspread.runners.output import OutputFile
 from seedspread.runners.program_run import THREADS
 from seedspread.runners.python_function import PythonFunction
-from seedspread.runs.folder import Heartbeat, RunFolder, RunFolderError
+from seedspread.runs.folder import RunFolder
 from seedspread.runs.lease import LeaseLostError
 from seedspread.runs.record import RunFailedError
 from seedspread.runs.request import RunRequest
+from seedspread.runs.run_files import Heartbeat, RunFolderError
 from seedspread.stopping import Interruption, StoppedError, StopRequest
 
 _WATCH_SECONDS = 0.5

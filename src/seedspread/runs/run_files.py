@@ -173,10 +173,10 @@ class RunFiles:
         except UNREADABLE:
             return None
 
-    def history(self, columns: Sequence[str]) -> pa.Table:
-        """What was recorded over training, a row per epoch and layer."""
+    def history(self, columns: Sequence[str] | None = None) -> pa.Table:
+        """What was recorded over training, a row per epoch and layer; all columns, or some."""
         with open_file(self.path / HISTORY) as file:
-            return pq.read_table(file, columns=list(columns))
+            return pq.read_table(file, columns=None if columns is None else list(columns))
 
     def predictions(self, *names: str) -> dict[str, NDArray[Any]]:
         """Stored arrays by name: logits `(repeats, N, classes)`, labels and ids `(N,)`, a runner's own."""

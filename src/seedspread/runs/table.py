@@ -15,7 +15,7 @@ from seedspread.errors import SeedspreadError
 from seedspread.metrics import SCORED, scores
 from seedspread.runs.files import UNREADABLE, NewerFormatError, RecordError, read_json
 from seedspread.runs.folder import RunFolder
-from seedspread.runs.record import RESULT, Record
+from seedspread.runs.record import CONFIG, PROVENANCE, RESULT, Record
 
 _PLAIN = (str, int, float, bool)
 
@@ -25,8 +25,9 @@ class RunsError(SeedspreadError):
 
 
 def is_store(folder: Path) -> bool:
-    """Whether any finished run lies in `folder`."""
-    return next(_finished(folder), None) is not None
+    """Whether any finished run lies in `folder`; other tools call their files `result.json` too."""
+    beside = (PROVENANCE, CONFIG)
+    return any((run / name).exists() for run in _finished(folder) for name in beside)
 
 
 def _finished(folder: Path) -> Any:

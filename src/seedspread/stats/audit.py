@@ -44,11 +44,13 @@ def audit(
     chance: float | None = None,
     test_size: int | None = None,
     metric: Metric | None = None,
+    at: str = "last",
 ) -> AuditResult:
     """Did the group change how much the values spread over seeds?
 
     Args:
-        table: one row per run: a CSV, TSV or Parquet file, a folder of runs, or a DataFrame.
+        table: one row per run: a CSV, TSV or Parquet file, a folder of runs, a DataFrame, or
+            what `seedspread.collect` reads.
         value: the column with the result of a run.
         group: the column whose levels are compared.
         reference: the level with which each other one is compared.
@@ -61,9 +63,10 @@ def audit(
         chance: what a run that learnt nothing scores, in the values' units.
         test_size: the number of test examples, for the sampling floor of accuracies.
         metric: what the values are; by default what the column's name and values tell.
+        at: which step of a run that was logged by step: `last`, `best` or `step=N`.
     """
     _check_options(level, resamples, chance, test_size)
-    runs = check_table(table, value, group, reference, block, seed, by)
+    runs = check_table(table, value, group, reference, block, seed, by, at)
     resamples = min(resamples, max(_FEWEST_RESAMPLES, _DRAWS // len(runs.frame)))
     if metric is None:
         numbers = runs.frame["value"].to_numpy(float)

@@ -12,6 +12,8 @@ import pyarrow as pa
 from seedspread.errors import SeedspreadError, did_you_mean
 from seedspread.runs.levels import level_name
 from seedspread.runs.table import is_store, runs_table
+from seedspread.sources.collecting import collect, is_source
+from seedspread.sources.show import in_a_note
 from seedspread.stats.arms import Arm
 
 # Beyond this, squares and products of squares leave the range of floating point.
@@ -72,23 +74,39 @@ class Runs:
         return out
 
 
-def read_table(source: "str | Path | pd.DataFrame", value: str) -> tuple[pd.DataFrame, str]:
-    """A table from a CSV, TSV or Parquet file, a folder of runs, or a DataFrame; and what to call it.
+def is_table(source: "str | Path") -> bool:
+    """Whether a table is read there, be it a file or what another tool has written; not a store of runs."""
+    path = Path(source)
+    return not path.is_dir() or (not is_store(path) and is_source(source))
 
-    `value` is the metric, which may have to be computed for runs of a store.
+
+def read_table(
+    source: "str | Path | pd.DataFrame", value: str, at: str = "last"
+) -> tuple[pd.DataFrame, str, list[str]]:
+    """A table, what to call it, and notes on how it was read.
+
+    Args:
+        source: a CSV, TSV or Parquet file, a folder of runs, a DataFrame, or whatever `collect` reads.
+        value: the metric that is asked for, which runs of a store may have to compute.
+        at: which step of the runs that `collect` reads.
     """
     if isinstance(source, pd.DataFrame):
-        return source, str(source.attrs.get("store", "a DataFrame"))
+        return source, str(source.attrs.get("store", "a DataFrame")), []
     path = Path(source)
+    if not (path.is_dir() and is_store(path)) and is_source(source):
+        collected = collect(source, value, at, all_parameters=True)
+        return collected.table, str(source), in_a_note(collected)
+    if at != "last":
+        raise TableError(f"--at is for runs that were logged by step; {path} has one value per run")
     if not path.exists():
         raise TableError(f"{path} does not exist; give a .csv, .tsv or .parquet file, or a folder of runs")
     if path.is_dir():
         if not is_store(path):
             raise TableError(f"{path} holds no finished run")
-        return runs_table(path, [value]), str(path)
+        return runs_table(path, [value]), str(path), []
     try:
         if path.suffix == ".parquet":
-            return pd.read_parquet(path), str(path)
+            return pd.read_parquet(path), str(path), []
         # Values stay text until they are asked for: what is not a number can then be named by its row.
         table = pd.read_csv(
             path,
@@ -99,7 +117,7 @@ def read_table(source: "str | Path | pd.DataFrame", value: str) -> tuple[pd.Data
             keep_default_na=False,  # a group may be called None
             skip_blank_lines=False,  # rows keep the numbers that an editor shows
         )
-        return table, str(path)
+        return table, str(path), []
     except (
         pd.errors.ParserError,
         pd.errors.ParserWarning,
@@ -119,25 +137,27 @@ def check_table(
     block: "str | Sequence[str] | None" = None,
     seed: str | None = "seed",
     by: "str | Sequence[str] | None" = None,
+    at: str = "last",
 ) -> Runs:
     """Reads a table and checks that it can be audited.
 
     Args:
-        source: a file, a folder of runs, or a DataFrame.
+        source: a file, a folder of runs, a DataFrame, or whatever `collect` reads.
         value: the column with one number per run.
         group: the column whose levels are compared.
         reference: the level with which the others are compared.
         block: columns whose levels hold runs of the same seed, such as the stability mode.
         seed: the column that names a run's seed; if the default is not there, every row counts as a seed.
         by: columns, such as the dataset, whose levels are audited apart and adjusted together.
+        at: which step of the runs that `collect` reads.
     """
-    frame, name = read_table(source, value)
+    frame, name, notes = read_table(source, value, at)
+    is_stored = "store" in frame.attrs
     frame = frame.set_axis([str(c) for c in frame.columns], axis=1)
     twice = frame.columns[frame.columns.duplicated()]
     if len(twice):
         raise TableError(f"{name} has two columns called {twice[0]!r}")
     blocks = (block,) if isinstance(block, str) else tuple(block or ())
-    notes = []
     if seed == "seed" and "seed" not in frame.columns:
         seed = None
         notes.append("No seed column: every row counts as an independent run.")
@@ -150,7 +170,6 @@ def check_table(
         raise TableError(f"each column can have one role only; got {', '.join(wanted)}")
     if frame.empty:
         raise TableError(f"{name} has no rows")
-    is_stored = "store" in source.attrs if isinstance(source, pd.DataFrame) else Path(source).is_dir()
     tidy = _tidy(frame, columns, is_stored)
     # A blank line in a file is no run.
     without = tidy["value"].isna()

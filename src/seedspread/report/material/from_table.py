@@ -12,10 +12,18 @@ from seedspread.version import __version__
 
 
 def from_table(
-    path: Path, value: str, group: str, reference: str, block: Sequence[str] | None, seed: str, by: str | None
+    source: "str | Path",
+    value: str,
+    group: str,
+    reference: str,
+    block: Sequence[str] | None,
+    seed: str,
+    by: "str | Sequence[str] | None",
+    at: str = "last",
 ) -> ReportData:
-    """A setting for each level of `by`; a table has no layers, configs or states."""
-    result = audit(path, value, group, reference, list(block or ()) or None, seed, by)
+    """A setting for each level of `by`; what a table does not hold, the report does not have."""
+    result = audit(source, value, group, reference, list(block or ()) or None, seed, by, at=at)
+    path = Path(source)
     strata = list(dict.fromkeys(strip.stratum for strip in result.values))
     return ReportData(
         title=f"{value} by {group}",

@@ -1,0 +1,107 @@
+"""`seedspread collect`."""
+
+import json as jsonlib
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from seedspread.errors import SeedspreadError
+
+if TYPE_CHECKING:
+    from seedspread.sources.collecting import Collected
+
+
+def collect(
+    source: Annotated[
+        str,
+        typer.Argument(
+            help="MLflow (folder, database, server), TensorBoard, Lightning CSV, Hydra, Weights & Biases "
+            "CSV, Optuna (database, journal), JSON files, or a store."
+        ),
+    ],
+    metric: Annotated[
+        list[str] | None, typer.Option(help="The metric to take of each run; may be repeated.")
+    ] = None,
+    at: Annotated[str, typer.Option(help="last, best or step=N.")] = "last",
+    out: Annotated[Path | None, typer.Option(help="The table: .csv, .tsv or .parquet.")] = None,
+    kind: Annotated[str | None, typer.Option(help="What the source is, if that is not clear.")] = None,
+    higher: Annotated[bool, typer.Option("--higher-is-better", help="For --at best.")] = False,
+    lower: Annotated[bool, typer.Option("--lower-is-better", help="For --at best.")] = False,
+    all_parameters: Annotated[
+        bool, typer.Option("--all-parameters", help="Keep those that are the same in every run.")
+    ] = False,
+    keep_duplicates: Annotated[
+        bool, typer.Option("--keep-duplicates", help="Keep runs with the parameters and seed of a later one.")
+    ] = False,
+    mlflow: Annotated[str | None, typer.Option(help="Export a store's runs to this MLflow address.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print what was found as JSON.")] = False,
+) -> None:
+    """Make a table of results that other tools have logged: one row per run."""
+    if mlflow is not None:
+        _export(source, mlflow, json)
+        return
+    from seedspread.sources import collecting
+    from seedspread.sources.point import At
+    from seedspread.sources.show import summary
+    from seedspread.sources.write import check_ending, write_table
+
+    if higher and lower:
+        raise SeedspreadError("give --higher-is-better or --lower-is-better, not both")
+    better: Literal["higher", "lower"] | None = "higher" if higher else "lower" if lower else None
+    if out:
+        check_ending(out)
+    metrics = metric or []
+    found = collecting.collect(
+        source, metrics, at,
+        kind=kind, better=better, all_parameters=all_parameters, keep_duplicates=keep_duplicates,
+    )  # fmt: skip
+    if out:
+        write_table(found.table, out)
+    if json:
+        typer.echo(jsonlib.dumps(_values(found, out), indent=2))
+        return
+    typer.echo(summary(found, metrics, At.of(at).words), err=out is None)
+    if out is None:
+        typer.echo(found.table.to_csv(index=False), nl=False)
+    else:
+        typer.echo(f"table: {out}\n{_next(found, metrics[0], out)}")
+
+
+def _next(found: "Collected", metric: str, out: Path) -> str:
+    """The audit to try next, as a command that works."""
+    from seedspread.sources.run import clean
+    from seedspread.stats.suggest import suggest_audit
+
+    groups = [name for name in ("experiment", "study") if name in found.table.columns]
+    options = suggest_audit(found.table, metric, [*groups, *found.varying])
+    if options is None:
+        return "next: seedspread audit, once a column with two levels or more has several runs in each"
+    return clean(f"next: {shlex.join(['seedspread', 'audit', str(out), *options])}")
+
+
+def _values(found: "Collected", out: Path | None) -> dict[str, Any]:
+    rows = jsonlib.loads(found.table.to_json(orient="records"))
+    return {
+        "source": found.source,
+        "kind": found.kind,
+        "runs": len(found.table),
+        "seed": found.seed,
+        "varying": list(found.varying),
+        "constant": list(found.constant),
+        "better": found.better,
+        "notes": list(found.notes),
+        "unread": [{"name": one.name, "reason": one.reason} for one in found.unread],
+        "table": rows if out is None else str(out),
+    }
+
+
+def _export(store: str, uri: str, as_json: bool) -> None:
+    from seedspread.sources.to_mlflow import export
+
+    done = export(Path(store), uri)
+    if as_json:
+        typer.echo(jsonlib.dumps(done.values(), indent=2))
+        return
+    typer.echo(done.words)

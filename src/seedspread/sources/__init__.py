@@ -1,0 +1,1 @@
+"""Results that other tools have written, read into one table: one row per run."""

@@ -1,0 +1,68 @@
+"""A store's runs in MLflow: all that is known of them, once, and back again."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from seedspread import collect
+from seedspread.runs.store import Store
+from seedspread.sources.files import quiet
+from seedspread.sources.from_mlflow import connect, pages
+from seedspread.sources.to_mlflow import export
+from tests.campaign.dice import dice_study
+from tests.cli.test_cli import seedspread_here
+from tests.report.made import made_store
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("export") / "store"
+    made_store(folder, seeds=2)
+    return folder
+
+
+def test_what_is_exported_comes_back(store: Path, tmp_path: Path) -> None:
+    uri = (tmp_path / "mlruns").as_uri()
+    done = export(store, uri)
+    table = collect(store, "accuracy").table
+    assert (done.exported, done.there, done.unread) == (len(table), 0, ())
+    back = collect(tmp_path / "mlruns", "accuracy").table
+    assert back.set_index("run")["accuracy"].to_dict() == table.set_index("run")["accuracy"].to_dict()
+    assert sorted(back["seed"]) == sorted(table["seed"])
+    with quiet():
+        client = connect(uri)
+    number = client.get_experiment_by_name("store").experiment_id  # type: ignore[union-attr]
+    for run in pages(client.search_runs, experiment_ids=[number]):
+        assert run.data.tags["seedspread.key"] == run.info.run_name
+        history = Store(store).run(run.info.run_name).history(["epoch", "layer", "loss"]).to_pylist()
+        curve = client.get_metric_history(run.info.run_id, "history.loss.layer0")
+        assert [point.value for point in curve] == [row["loss"] for row in history if row["layer"] == 0]
+
+
+def test_a_run_is_exported_once(store: Path, tmp_path: Path) -> None:
+    uri = (tmp_path / "mlruns").as_uri()
+    first = json.loads(seedspread_here("collect", str(store), "--mlflow", uri, "--json").stdout)
+    assert first["exported"] > 0
+    with quiet():
+        client = connect(uri)
+        number = client.get_experiment_by_name("store").experiment_id  # type: ignore[union-attr]
+        runs = list(pages(client.search_runs, experiment_ids=[number]))
+        client.update_run(runs[0].info.run_id, status="RUNNING")  # as an export that was killed leaves it
+    again = seedspread_here("collect", str(store), "--mlflow", uri)
+    assert again.returncode == 0, again.stderr
+    assert f"1 run; there before: {len(runs) - 1}" in again.stdout
+    assert len(collect(tmp_path / "mlruns", "accuracy").table) == len(runs)
+
+
+def test_a_store_is_a_source_too(tmp_path: Path) -> None:
+    from seedspread.api import run_study  # noqa: PLC0415
+    from seedspread.campaign.local import LocalExecutor  # noqa: PLC0415
+    from seedspread.errors import SeedspreadError  # noqa: PLC0415
+
+    with pytest.raises(SeedspreadError):
+        run_study(dice_study(seeds=2, fail=2), tmp_path / "store", LocalExecutor(workers=1))
+    got = collect(tmp_path / "store", "score")
+    assert got.kind == "store"
+    assert sorted(got.table["sides"]) == [6, 20]
+    assert {one.reason for one in got.unread} == {"it is failed: the die fell off the table"}
