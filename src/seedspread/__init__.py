@@ -11,11 +11,13 @@ from seedspread.errors import require_extra
 from seedspread.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from seedspread.api import Study, run_study, write_report
     from seedspread.config import RunConfig
     from seedspread.diagnostics import ClampMonitor, clamp_activation_rate
     from seedspread.model import ViT
     from seedspread.objective import SupConLoss, margin_schedule
     from seedspread.recording import log, log_predictions
+    from seedspread.runs.store import Store
     from seedspread.seeding import seed_everything
     from seedspread.stats.audit import audit
     from seedspread.training.run import train
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 __all__ = [
     "ClampMonitor",
     "RunConfig",
+    "Store",
+    "Study",
     "SupConLoss",
     "ViT",
     "audit",
@@ -30,13 +34,17 @@ __all__ = [
     "log",
     "log_predictions",
     "margin_schedule",
+    "run_study",
     "seed_everything",
     "train",
+    "write_report",
 ]
 
 _HOME = {
     "ClampMonitor": "seedspread.diagnostics",
     "RunConfig": "seedspread.config",
+    "Store": "seedspread.runs.store",
+    "Study": "seedspread.api",
     "SupConLoss": "seedspread.objective",
     "ViT": "seedspread.model",
     "audit": "seedspread.stats.audit",
@@ -44,18 +52,20 @@ _HOME = {
     "log": "seedspread.recording",
     "log_predictions": "seedspread.recording",
     "margin_schedule": "seedspread.objective",
+    "run_study": "seedspread.api",
     "seed_everything": "seedspread.seeding",
     "train": "seedspread.training.run",
+    "write_report": "seedspread.api",
 }
 
 
-_WITHOUT_TORCH = {"RunConfig", "audit", "log", "log_predictions", "margin_schedule", "seed_everything"}
+_WITH_TORCH = {"ClampMonitor", "SupConLoss", "ViT", "clamp_activation_rate", "train"}
 
 
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'seedspread' has no attribute {name!r}")
-    if name not in _WITHOUT_TORCH:
+    if name in _WITH_TORCH:
         require_extra("train", f"seedspread.{name}")
     return getattr(import_module(_HOME[name]), name)
 

@@ -19,7 +19,9 @@ def main_left_out(items: Iterable[WorkItem]) -> Iterator[None]:
     may be of it. Ours are not, unless someone's own runner is: functions of a script are sent as code.
     """
     main: Any = sys.modules["__main__"]
-    if any(type(thing).__module__ == "__main__" for item in items for thing in (item.runner, item.parameters)):
+    if any(
+        type(thing).__module__ == "__main__" for item in items for thing in (item.runner, item.parameters)
+    ):
         yield
         return
     with _lock:
