@@ -19,7 +19,7 @@ def test_a_study_is_run_audited_and_reported(tmp_path: Path) -> None:
     study = tiny_study(tmp_path, seeds=3)
     found = run_study(study, tmp_path / "store", LocalExecutor(2), lambda p: heard.append(p.ended))
     assert heard[-1] == 6
-    assert sorted(found.table()["seed"]) == [0, 0, 1, 1, 2, 2]
+    assert sorted(found.table["seed"]) == [0, 0, 1, 1, 2, 2]
     assert found.audit().value == "accuracy"
     assert found.audit("nll").metric.unit == "nats"
     assert found.report(tmp_path / "page.html").read_text().count("test accuracy (%)") > 1

@@ -2,6 +2,7 @@
 
 import ast
 import importlib.metadata
+import pkgutil
 import subprocess
 import sys
 from pathlib import Path
@@ -45,6 +46,28 @@ def test_every_public_name_is_there() -> None:
         assert name in dir(seedspread)
     with pytest.raises(AttributeError, match="no attribute 'Loss'"):
         _ = seedspread.Loss
+
+
+def test_no_public_name_is_a_module() -> None:
+    """Which would take its place once it was imported."""
+    modules = {module.name for module in pkgutil.iter_modules(seedspread.__path__)}
+    assert not modules & set(seedspread.__all__)
+
+
+def test_without_torch_studies_of_functions_can_be_made() -> None:
+    names = "Store, Study, audit, log, log_predictions, run_study, seed_everything, write_report"
+    code = f"""
+import sys
+class NoTorch:
+    def find_spec(self, name, *_):
+        if name.partition(".")[0] == "torch":
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, NoTorch())
+from seedspread import {names}
+Study(lambda seed, a: a, factors={{"a": [1]}}, seeds=2)
+"""
+    done = python(code)
+    assert done.returncode == 0, done.stderr
 
 
 def test_without_torch_a_name_that_needs_it_says_what_to_install() -> None:

@@ -11,11 +11,13 @@ from seedspread.errors import require_extra
 from seedspread.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from seedspread.api import Study, run_study, write_report
     from seedspread.config import RunConfig
     from seedspread.diagnostics import ClampMonitor, clamp_activation_rate
     from seedspread.model import ViT
     from seedspread.objective import SupConLoss, margin_schedule
     from seedspread.recording import log, log_predictions
+    from seedspread.runs.store import Store
     from seedspread.seeding import seed_everything
     from seedspread.sources.collecting import collect
     from seedspread.stats.audit import audit
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 __all__ = [
     "ClampMonitor",
     "RunConfig",
+    "Store",
+    "Study",
     "SupConLoss",
     "ViT",
     "audit",
@@ -32,13 +36,17 @@ __all__ = [
     "log",
     "log_predictions",
     "margin_schedule",
+    "run_study",
     "seed_everything",
     "train",
+    "write_report",
 ]
 
 _HOME = {
     "ClampMonitor": "seedspread.diagnostics",
     "RunConfig": "seedspread.config",
+    "Store": "seedspread.runs.store",
+    "Study": "seedspread.api",
     "SupConLoss": "seedspread.objective",
     "ViT": "seedspread.model",
     "audit": "seedspread.stats.audit",
@@ -47,8 +55,10 @@ _HOME = {
     "log_predictions": "seedspread.recording",
     "collect": "seedspread.sources.collecting",
     "margin_schedule": "seedspread.objective",
+    "run_study": "seedspread.api",
     "seed_everything": "seedspread.seeding",
     "train": "seedspread.training.run",
+    "write_report": "seedspread.api",
 }
 
 

@@ -3,22 +3,31 @@
 This module and the command line are the only places that join campaigns, statistics and reports.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pandas as pd
+from pydantic import ValidationError
 
 from seedspread.campaign.executor import CampaignProgress, Executor, ProgressCallback
 from seedspread.campaign.local import LocalExecutor
 from seedspread.campaign.loop import CampaignStoppedError, run_campaign
 from seedspread.campaign.plan import Plan
-from seedspread.campaign.study import MAX_RUNS, StudySpec
+from seedspread.campaign.show import Progressing
+from seedspread.campaign.study import MAX_RUNS, StudyError, StudySpec
+from seedspread.campaign.study_file import StudyFile, explain
 from seedspread.errors import SeedspreadError
+from seedspread.render.terminal import Terminal
 from seedspread.report.material.from_store import from_store
 from seedspread.report.material.settings import ReportData
 from seedspread.report.page.export import write_page
 from seedspread.report.page.report import Report
+from seedspread.runners.contract import Level, RunnerError
+from seedspread.runners.function import FunctionRunner
 from seedspread.runs.lease import LEASE_SECONDS
 from seedspread.runs.store import Store
 from seedspread.stats.audit import audit
@@ -35,23 +44,153 @@ class StudyRuns:
 
     plan: Plan
 
-    def table(self, value: str | None = None) -> pd.DataFrame:
-        """One row per finished run, factors as columns; `value` is a metric that older runs may lack."""
-        return self.plan.table([value] if value else ())
+    @property
+    def table(self) -> pd.DataFrame:
+        """One row per finished run, as the store has them now: factors, `seed` and metrics as columns.
 
-    def audit(self, value: str | None = None) -> AuditResult:
-        """The comparison that the study is about, of its metric or of another one."""
+        Metrics are as the runs reported them; accuracies of the paper's training are shares, from 0 to 1.
+        """
+        spec = self.plan.study.audit
+        return self.plan.table(spec.values if spec else ())
+
+    def audit(self, value: str | None = None, **options: Any) -> AuditResult:
+        """The comparison that the study is about, of its metric or of another one.
+
+        Args:
+            value: the metric; by default the study's own, the first if there are several.
+            options: of `seedspread.audit`, such as `level`, `resamples` and `test_size`.
+        """
         spec = self.plan.study.audit
         if spec is None:
             raise SeedspreadError(f"{self.plan.study.name} names no comparison; give it an [audit]")
         wanted = value or spec.values[0]
         blocks = spec.blocks or None
-        return audit(self.table(wanted), wanted, spec.group, spec.reference, blocks, by=spec.strata)
+        table = self.plan.table([wanted])
+        return audit(table, wanted, spec.group, spec.reference, blocks, by=spec.strata, **options)
 
     def report(self, page: "Path | str", value: str | None = None) -> Path:
         """Writes the page."""
         write_report(self.plan.store.path, page, plans=[self.plan], value=value)
         return Path(page)
+
+
+class Study:
+    """A study of a Python function, of a file, or one that is shipped.
+
+    A function is called with the factors, the settings and `seed` as its arguments, once per cell and seed,
+    in worker processes; it returns its metrics as a dict of numbers. With an argument `folder` it is given a
+    folder of its own too, which is still there when it is tried again.
+
+    >>> def train(seed: int, smoothing: float) -> dict[str, float]:
+    ...     return {"accuracy": 0.9 + smoothing / seed}
+    >>> study = Study(train, factors={"smoothing": [0.0, 0.1]}, seeds=10)
+
+    Args:
+        what: the function; or the path of a .toml file or a shipped study's name, which say all the rest.
+        factors: levels by argument; every combination is a cell.
+        cells: instead of factors, the cells one by one.
+        seeds: how many, from 1 on, or a list of them.
+        settings: further arguments, the same in every run.
+        audit: the comparison that it is about: `group`, `reference`, `value`; also `block` and `by`.
+        metrics: what a run must report: names, or what is known of each by name (see `Metric`); by default
+            what is audited.
+        inputs: patterns of files, seen from the current folder, whose content is part of a run's identity.
+        environment: names of environment variables whose values are.
+        title: what it is about.
+        name: by which a store remembers it; by default the function's.
+    """
+
+    def __init__(
+        self,
+        what: Callable[..., Any] | Path | str,
+        *,
+        factors: Mapping[str, Sequence[Level]] | None = None,
+        cells: Sequence[Mapping[str, Level]] | None = None,
+        seeds: int | Sequence[int] | None = None,
+        settings: Mapping[str, Level] | None = None,
+        audit: Mapping[str, Any] | None = None,
+        metrics: Sequence[str] | Mapping[str, Any] | None = None,
+        inputs: Sequence[str] = (),
+        environment: Sequence[str] = (),
+        title: str = "",
+        name: str | None = None,
+    ) -> None:
+        values = {"title": title, "factors": factors, "cells": cells, "seeds": seeds, "settings": settings}
+        values = _plain(values | {"audit": audit, "metrics": _by_name(metrics)})
+        self._what, self._name = what, name or getattr(what, "__name__", str(what)).strip("<>")
+        self._inputs, self._environment = tuple(inputs), tuple(environment)
+        self._values = {key: value for key, value in values.items() if value is not None and value != ""}
+        if not callable(what) and (self._values or inputs or environment or name):
+            raise StudyError(f"{what} says all of itself; leave out the other arguments")
+        self.spec()  # mistakes show here, and not when it is run
+
+    def spec(self) -> StudySpec:
+        """The study as data; of a function, as that and all that it reads are now."""
+        if not callable(self._what):
+            return StudySpec.from_file(self._what)
+        try:
+            promised = StudyFile.model_validate(self._values).promised
+            runner = FunctionRunner.of(self._what, promised, self._inputs, self._environment)
+        except ValidationError as error:
+            raise StudyError(f"{self._name}: {explain(error)}") from None
+        except RunnerError as error:
+            raise StudyError(f"{self._name}: {error}") from None
+        return StudySpec.from_values(self._name, self._values, runner)
+
+    def plan(self, store: Path | str, *, data_dir: Path | None = None, accept_changed: bool = False) -> Plan:
+        """What there is to do, and what the store has already.
+
+        Args:
+            store: the folder of results.
+            data_dir: the data folder.
+            accept_changed: keep runs whose function or inputs have changed since they were made.
+        """
+        return Plan.make(self.spec(), store, data_dir, accept_changed=accept_changed)
+
+    def run(
+        self,
+        store: Path | str,
+        workers: int | None = None,
+        *,
+        threads: int | None = None,
+        gpus_per_run: float | None = None,
+        executor: Executor | None = None,
+        progress: bool = True,
+        **options: Any,
+    ) -> StudyRuns:
+        """Runs what is missing; raises in one line if a run fails, when all that can be run has been.
+
+        Args:
+            store: the folder of results.
+            workers: processes on this machine; by default as many as cores allow.
+            threads: CPU threads of a run; by default 1.
+            gpus_per_run: GPUs of a run; by default one where there are some.
+            executor: another engine than processes on this machine, which has these options itself.
+            progress: whether to show how far it is.
+            options: of `run_study`, such as `max_failures`, `retry_failed` and `accept_changed`.
+        """
+        if executor is not None and (workers, threads, gpus_per_run) != (None, None, None):
+            raise SeedspreadError("give workers, threads and gpus_per_run to the executor itself")
+        executor = executor or LocalExecutor(workers, threads, gpus_per_run)
+        with Progressing(Terminal()) if progress else nullcontext() as shown:
+            tell = (lambda _: None) if shown is None else shown.tell
+            return run_study(self.spec(), store, executor, tell, **options)
+
+
+def _by_name(metrics: Sequence[str] | Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """What is known of metrics, by name; nothing of those that are only named."""
+    if metrics is None:
+        return None
+    return dict(metrics) if isinstance(metrics, Mapping) else {name: {} for name in metrics}
+
+
+def _plain(value: Any) -> Any:
+    """Levels and seeds as a file would have them: lists of them as such, numpy's numbers as Python's."""
+    if isinstance(value, Mapping):
+        return {name: _plain(inner) for name, inner in value.items()}
+    if isinstance(value, Iterable) and not isinstance(value, str | bytes):
+        return [_plain(one) for one in value]
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def run_study(
@@ -65,6 +204,7 @@ def run_study(
     retry_failed: bool = False,
     lease_seconds: float = LEASE_SECONDS,
     force: bool = False,
+    accept_changed: bool = False,
     max_runs: int = MAX_RUNS,
 ) -> StudyRuns:
     """Runs what a study is missing; raises if a run fails, when all that can be run has been.
@@ -79,10 +219,11 @@ def run_study(
         retry_failed: try again what has failed before.
         lease_seconds: after how long a silent lease may be taken over.
         force: run with another number of threads than the study was begun with.
+        accept_changed: keep runs whose program, function or inputs have changed since they were made.
         max_runs: refuse a study that names more.
     """
     read = study if isinstance(study, StudySpec) else StudySpec.from_file(study, max_runs)
-    plan = Plan.make(read, store, data_dir)
+    plan = Plan.make(read, store, data_dir, accept_changed=accept_changed)
     progress = run_campaign(
         plan,
         executor or LocalExecutor(),

@@ -7,7 +7,7 @@ the values are checked and go nowhere.
 import json
 import math
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, SupportsFloat
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -19,7 +19,7 @@ VALUES, PREDICTIONS = "values.jsonl", "predictions.safetensors"
 _open: tuple[str, int, int] | None = None
 
 
-def log(**values: float) -> None:
+def log(**values: SupportsFloat) -> None:
     """Reports numbers of a run: metrics, and where they were taken, such as the epoch.
 
     Of a metric that is reported several times the last value counts, and all of them are kept as its curve.

@@ -41,7 +41,7 @@ def _workers_find_the_runner(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_it_runs_and_is_audited_and_reported(tmp_path: Path) -> None:
     found = run_study(dice_study(), tmp_path, LocalExecutor(2))
-    table = found.table()
+    table = found.table
     for row in table.to_dict("records"):
         rng = random.Random(row["seed"])  # noqa: S311 - a die
         assert row["score"] == statistics.mean(rng.randint(1, row["sides"]) for _ in range(row["throws"]))
@@ -80,8 +80,8 @@ def test_runs_of_two_runners_share_a_store(tmp_path: Path) -> None:
     store = Store(tmp_path / "store")
     assert store.problems() == []
     assert len(store.table()) == 6
-    assert set(StudyRuns(tiny).table()["margin_type"]) == {"clamp", "subtract"}
-    assert len(dice.table()) == 4
+    assert set(StudyRuns(tiny).table["margin_type"]) == {"clamp", "subtract"}
+    assert len(dice.table) == 4
 
 
 def test_the_plan_asks_the_runner_for_everything(tmp_path: Path) -> None:

@@ -308,7 +308,7 @@ def test_a_store_is_merged_by_copying_into_one_that_is_in_use(tmp_path: Path) ->
     assert not progress.failed
     assert results(tmp_path / "store") == results(tmp_path / "whole")
     assert plan.store.counts()["done"] == 24
-    table = StudyRuns(plan).table()
+    table = StudyRuns(plan).table
     assert len(table) == 24
     assert not table.duplicated(["sides", "seed"]).any()
 

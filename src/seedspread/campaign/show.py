@@ -111,7 +111,7 @@ def changed_inputs(plan: Plan) -> list[str]:
             now, before = dict(plan.distinct[key].parameters.inputs), plan.store.run(other).inputs()
             names |= {name for name in {*now, *before} if now.get(name) != before.get(name)}
         lines.append(
-            f"{len(plan.stale)} are stale: the store has them from before {', '.join(sorted(names))} "
+            f"{len(plan.stale)} are stale: the store has them from before {', '.join(sorted(names)) or 'the function'} "
             "changed. They are run again; --accept-changed keeps them as they are."
         )
     return lines

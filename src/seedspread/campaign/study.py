@@ -11,12 +11,13 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from seedspread.campaign.study_file import SEED_LIMIT, CampaignSpec, Cell, StudyFile, explain
+from seedspread.campaign.study_file import SEED_LIMIT, CampaignSpec, Cell, RunSpec, StudyFile, explain
 from seedspread.errors import SeedspreadError, did_you_mean
 from seedspread.metrics import Metric
 from seedspread.runners.cff import CffRunner
 from seedspread.runners.command import Command
 from seedspread.runners.contract import AmbiguousNameError, Level, Runner, RunnerError
+from seedspread.runners.function import FunctionRunner
 from seedspread.runners.program import ProgramRunner
 from seedspread.runs.levels import level_name
 from seedspread.runs.studies import AuditSpec
@@ -210,19 +211,19 @@ def _build(name: str, file: StudyFile, included: tuple[StudySpec, ...], runner: 
 
 def _runner(name: str, file: StudyFile) -> Runner:
     """What runs a study, by what its file asks for."""
-    if file.run is None or file.run.command is None:
+    if file.run is None and file.runner is None:
         if file.metrics:
             raise RunnerError("metrics: those of the paper's training are known; leave them out")
         return CffRunner()
     if not file.promised:
         raise RunnerError("nothing is measured; name a metric under [metrics], or in audit.value")
-    folder = Path(name).absolute().parent
-    return ProgramRunner(
-        Command(file.run.command, str(folder), file.run.timeout),
-        file.promised,
-        file.run.inputs,
-        file.run.environment,
-    )
+    run, folder = file.run or RunSpec(), Path(name).absolute().parent
+    if file.runner is not None:
+        if run.timeout is not None:
+            raise RunnerError("run.timeout is for a program; a function has none")
+        return FunctionRunner.from_name(file.runner, folder, file.promised, run.inputs, run.environment)
+    command = Command(run.command or (), str(folder), run.timeout)
+    return ProgramRunner(command, file.promised, run.inputs, run.environment)
 
 
 def _driving(runner: Runner, streams: tuple[str, ...]) -> Runner:
