@@ -112,8 +112,8 @@ def changed_inputs(plan: Plan) -> list[str]:
             names |= {name for name in {*now, *before} if now.get(name) != before.get(name)}
         what = ", ".join(sorted(names)) or "the function"
         lines.append(
-            f"{len(plan.stale)} are stale: the store has them from before {what} changed. They are run again; "
-            "--accept-changed keeps them as they are."
+            f"{len(plan.stale)} are stale: the store has them from before {what} changed. "
+            "They are run again; --accept-changed keeps them as they are."
         )
     return lines
 
