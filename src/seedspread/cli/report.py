@@ -140,8 +140,8 @@ def serve(
         live = LiveReport(make, lambda: signature(store))
     server = make_server(live, host, port)
     live.start()
-    say(f"http://{host}:{server.server_port}/  (Ctrl-C stops it)")
-    if host not in ("127.0.0.1", "localhost"):
+    say(f"{server.url}  (Ctrl-C stops it)")
+    if not server.only_local:
         say("anyone who can reach this address can read the report", err=True)
     try:
         server.serve_forever(poll_interval=0.2)
