@@ -3,7 +3,7 @@
 import logging
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -50,14 +50,7 @@ def _client(place: Place) -> Iterator["MlflowClient"]:
     if place.path is None:
         yield connect(place.source)
     elif place.is_folder:
-        trash = place.path / ".trash"  # which MLflow makes wherever it looks
-        had_trash = trash.exists()
-        try:
-            yield connect(place.path.absolute().as_uri())
-        finally:
-            if not had_trash:
-                with suppress(OSError):
-                    trash.rmdir()
+        yield connect(place.path.absolute().as_uri())
     else:
         with copy_of(place.path) as copy:
             yield connect(f"sqlite:///{copy}")

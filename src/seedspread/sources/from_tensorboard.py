@@ -70,7 +70,9 @@ def _read(place: Place, folder: Path) -> tuple[CollectedRun | Unread, bool]:
         return Unread(name, "an event file is a link; links are not followed"), False
     try:
         curves, told = _events(folder)
-        parameters = {**hparams(folder), **told}
+        parameters = hparams(folder)
+        # Lightning writes them twice, here with slashes.
+        parameters |= {key: value for key, value in told.items() if key.replace("/", ".") not in parameters}
     except UNREADABLE as error:
         return Unread(name, reason(error)), False
     if not curves and not parameters:

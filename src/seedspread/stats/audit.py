@@ -50,8 +50,7 @@ def audit(
     """Did the group change how much the values spread over seeds?
 
     Args:
-        table: one row per run: a CSV, TSV or Parquet file, a folder of runs, a DataFrame, or
-            what `seedspread.collect` reads.
+        table: one row per run: a file, a folder of runs, a DataFrame, or what `seedspread.collect` reads.
         value: the column with the result of a run.
         group: the column whose levels are compared.
         reference: the level with which each other one is compared.
@@ -70,8 +69,7 @@ def audit(
     runs = check_table(table, value, group, reference, block, seed, by, at)
     resamples = min(resamples, max(_FEWEST_RESAMPLES, _DRAWS // len(runs.frame)))
     if metric is None:
-        numbers = runs.frame["value"].to_numpy(float)
-        metric = metric_of(value, numbers, accuracies=test_size is not None)
+        metric = metric_of(value, runs.frame["value"].to_numpy(float), accuracies=test_size is not None)
     setup = _Setup(runs, metric, level, resamples, random_seed, chance, test_size)
     comparisons, notes = _compared(runs, setup)
     return AuditResult(
