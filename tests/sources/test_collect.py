@@ -190,6 +190,15 @@ def test_the_shapes_of_wandbs_exports() -> None:
     assert shape_of([]) is None
 
 
+def test_runs_that_only_their_names_tell_apart_are_no_duplicates(tmp_path: Path) -> None:
+    path = tmp_path / "panel.csv"
+    path.write_text('"Step","adam_seed1 - acc","sgd_seed1 - acc"\n0,0.5,0.5\n')
+    got = collect(path, "acc")
+    assert got.table["run"].tolist() == ["adam_seed1", "sgd_seed1"]
+    assert got.table["seed"].tolist() == [1, 1]
+    assert not got.unread
+
+
 def test_means_over_groups_are_no_runs(tmp_path: Path) -> None:
     path = tmp_path / "panel.csv"
     path.write_text('"Step","lr: 0.1 - acc","Name: a - acc"\n0,0.5,0.6\n')
@@ -273,6 +282,7 @@ def test_a_table_alone_and_json(tmp_path: Path) -> None:
         (["--metric", "acc", "--out", "no/such/folder.csv"], "cannot write"),
         (["--metric", "acc", "--higher-is-better", "--lower-is-better"], "not both"),
         (["--mlflow", "sqlite:///x.db"], "holds no finished run"),
+        (["--mlflow", "sqlite:///x.db", "--metric", "acc"], "leave out --metric"),
     ],
 )
 def test_mistakes_are_one_line(tmp_path: Path, arguments: list[str], said: str) -> None:

@@ -14,7 +14,7 @@ from tests.sources.written import METRIC, expected, found
 SOURCES: dict[str, tuple[Callable[[Path], Any], str, str, str]] = {
     "mlflow.db": (lambda p: written.write_mlflow(f"sqlite:///{p}"), "mlflow", METRIC, "optimizer"),
     "mlruns": (lambda p: written.write_mlflow(p.as_uri()), "mlflow", METRIC, "optimizer"),
-    "tensorboard": (written.write_tensorboard, "tensorboard", METRIC, "folder"),
+    "tensorboard": (written.write_tensorboard, "tensorboard", METRIC, "stem"),
     "overrides": (
         lambda p: written.write_tensorboard(p, "optimizer={optimizer},seed={seed}"),
         "tensorboard", METRIC, "optimizer",
