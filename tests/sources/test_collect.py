@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seedspread import collect
+from seedspread.runs.folder import RunFolder
 from seedspread.sources.files import quiet
 from seedspread.sources.from_mlflow import connect
 from seedspread.sources.from_wandb import WandbReader, shape_of
@@ -216,6 +217,24 @@ def test_a_plain_table_is_read_as_before(tmp_path: Path) -> None:
     assert not notes
     with pytest.raises(TableError, match="has one value per run"):
         read_table(path, "acc", "best")
+
+
+def test_a_store_without_a_finished_run_is_still_a_store(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path / "key", "key")
+    run.open("a = 1", resume=False)
+    run.begin(1)
+    for command in ("audit", "report"):
+        done = seedspread_here(command, str(tmp_path))
+        assert done.returncode == 1
+        assert "no finished run" in done.stderr
+
+
+def test_a_server_that_is_not_there_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    done = seedspread_here("collect", "http://127.0.0.1:9", "--metric", "acc")
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: MLflow cannot use http://127.0.0.1:9")
+    assert done.stderr.count("\n") == 1
 
 
 def test_the_command_says_what_it_read_and_what_to_do_next(tmp_path: Path) -> None:

@@ -38,6 +38,12 @@ def is_store(folder: Path) -> bool:
     return any((run / name).exists() for run in _finished(folder) for name in beside)
 
 
+def has_begun(folder: Path) -> bool:
+    """Whether any run of this package lies right in `folder`, finished or not."""
+    runs = (run for run in folder.glob("*/") if (run / CONFIG).exists())
+    return any(marks or is_running for marks, is_running in (RunFolder(run).marks() for run in runs))
+
+
 def _finished(folder: Path) -> Any:
     return (path.parent for path in folder.glob(f"**/{RESULT}"))
 
