@@ -42,9 +42,7 @@ def report(
     published: Annotated[bool, typer.Option("--published", help="Report the paper's own numbers.")] = False,
     study: Studies = None,
     figures: Annotated[Path | None, typer.Option(help="Write every figure as PDF, SVG, PNG here.")] = None,
-    tables: Annotated[
-        Path | None, typer.Option(help="Write every table as LaTeX, Markdown, CSV here.")
-    ] = None,
+    tables: Annotated[Path | None, typer.Option(help="Write tables as LaTeX, Markdown, CSV here.")] = None,
     data_dir: DataDir = None,
     value: Value = None,
     group: Annotated[str, typer.Option(help="Of a table: the column that is compared.")] = "margin_type",

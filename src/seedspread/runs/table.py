@@ -30,6 +30,12 @@ def is_store(folder: Path) -> bool:
     return any((run / name).exists() for run in _finished(folder) for name in beside)
 
 
+def has_begun(folder: Path) -> bool:
+    """Whether any run of this package lies right in `folder`, finished or not."""
+    runs = (run for run in folder.glob("*/") if (run / CONFIG).exists())
+    return any(marks or is_running for marks, is_running in (RunFolder(run).marks() for run in runs))
+
+
 def _finished(folder: Path) -> Any:
     # One level down and no deeper: what a run's own program keeps in its folder is no run.
     return (path.parent for path in folder.glob(f"*/{RESULT}") if not path.parent.is_symlink())

@@ -49,8 +49,7 @@ def audit(
     """Did the group change how much the values spread over seeds?
 
     Args:
-        table: one row per run: a CSV, TSV or Parquet file, a folder of runs, a DataFrame, or
-            what `seedspread.collect` reads.
+        table: one row per run: a file, a folder of runs, a DataFrame, or what `seedspread.collect` reads.
         value: the column with the result of a run.
         group: the column whose levels are compared.
         reference: the level with which each other one is compared.

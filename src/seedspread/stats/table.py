@@ -77,7 +77,7 @@ class Runs:
 def is_table(source: "str | Path") -> bool:
     """Whether a table is read there, be it a file or what another tool has written; not a store of runs."""
     path = Path(source)
-    return not path.is_dir() or (not is_store(path) and is_source(source))
+    return path.is_file() or (not is_store(path) and is_source(source))
 
 
 def read_table(
@@ -97,9 +97,9 @@ def read_table(
         collected = collect(source, value, at, all_parameters=True)
         return collected.table, str(source), in_a_note(collected)
     if at != "last":
-        raise TableError(f"--at is for runs that were logged by step; {path} has one value per run")
+        raise TableError(f"--at is for runs that were logged by step; {source} has one value per run")
     if not path.exists():
-        raise TableError(f"{path} does not exist; give a .csv, .tsv or .parquet file, or a folder of runs")
+        raise TableError(f"{source} does not exist; give a .csv, .tsv or .parquet file, or a folder of runs")
     if path.is_dir():
         if not is_store(path):
             raise TableError(f"{path} holds no finished run")
