@@ -267,12 +267,16 @@ def test_the_command_says_what_it_read_and_what_to_do_next(tmp_path: Path) -> No
 def test_the_next_command_tells_runs_of_a_seed_apart(tmp_path: Path) -> None:
     grid = [(lr, opt, seed) for lr in (0.1, 0.2) for opt in ("-a b", "c") for seed in range(3)]
     runs(
-        tmp_path / "runs", *({"lr": lr, "opt": opt, "seed": seed, "acc": seed + lr} for lr, opt, seed in grid)
+        tmp_path / "runs",
+        *(
+            {"lr": lr, "opt": opt, "seed": seed, "data_seed": seed + 7, "note": f"{opt}!", "acc": seed + lr}
+            for lr, opt, seed in grid
+        ),
     )
     table = tmp_path / "table.tsv"
     done = seedspread_here("collect", str(tmp_path / "runs"), "--metric", "acc", "--out", str(table))
     command = shlex.split(done.stdout.splitlines()[-1].removeprefix("next: "))
-    assert command[-2:] == ["--block", "lr"]
+    assert command[-6:] == ["--group", "opt", "--reference", "-a b", "--block", "lr"]
     audited = seedspread_here(*command[1:], "--resamples", "100")
     assert audited.returncode == 0, audited.stderr
 
