@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from seedspread import collect
+from seedspread.runs.files import FORMAT
 from seedspread.runs.folder import RunFolder
-from seedspread.runs.record import FORMAT, Failure
+from seedspread.runs.record import Failure
 from seedspread.runs.store import Store
 from seedspread.sources.files import quiet
 from seedspread.sources.from_mlflow import connect, pages
