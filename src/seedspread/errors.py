@@ -51,6 +51,12 @@ def short(value: object) -> str:
     return _SHORT.repr(value)
 
 
+def abridged(line: str, width: int) -> str:
+    """A line for a message or a list, cut where it is long."""
+    line = printable(line.strip())
+    return line if len(line) <= width else f"{line[: width - 4]} ..."
+
+
 def require_extra(extra: str, what: str) -> None:
     """Raises `MissingExtraError` unless `extra` is installed; `what` is the thing that needs it."""
     marker = _MARKER[extra]
