@@ -60,6 +60,12 @@ def reason(error: OSError) -> str:
     return error.strerror or str(error) or type(error).__name__
 
 
+def abridged(line: str, width: int) -> str:
+    """A line for a message or a list, cut where it is long."""
+    line = printable(line.strip())
+    return line if len(line) <= width else f"{line[: width - 4]} ..."
+
+
 def require_extra(extra: str, what: str) -> None:
     """Raises `MissingExtraError` unless `extra` is installed; `what` is the thing that needs it."""
     marker = _MARKER[extra]
