@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 from itertools import product
@@ -264,20 +264,25 @@ def _cells(name: str, file: StudyFile) -> list[Cell]:
         _refuse_repeats(f"{name}: factors.{factor}", levels)
     crossed = [dict(zip(file.factors, levels, strict=True)) for levels in product(*file.factors.values())]
     cells = list(file.cells) or crossed
-    times = Counter(frozenset(cell.items()) for cell in cells)
-    repeated = [cell for cell in cells if times[frozenset(cell.items())] > 1]
+    named = [frozenset((field, level_name(level)) for field, level in cell.items()) for cell in cells]
+    times = Counter(named)
+    repeated = [cell for cell, levels in zip(cells, named, strict=True) if times[levels] > 1]
     if repeated:
         raise StudyError(f"{name}: cells has {repeated[0]} twice")
+    for factor, level in (pair for cell in cells for pair in cell.items()):
+        if not level_name(level):
+            raise StudyError(f"{name}: {factor} has {level!r}, which no table tells from a missing value")
     if len({tuple(sorted(cell)) for cell in cells}) > 1:
         raise StudyError(f"{name}: every cell must set the same fields")
     return cells
 
 
-def _refuse_repeats(where: str, values: Iterable[Level]) -> None:
+def _refuse_repeats(where: str, values: Sequence[Level]) -> None:
     """By their names: 1 and 1.0, or 1 and "1", could not be told apart in a table."""
-    repeated = [value for value, times in Counter(map(level_name, values)).items() if times > 1]
+    times = Counter(map(level_name, values))
+    repeated = [value for value in values if times[level_name(value)] > 1]
     if repeated:
-        raise StudyError(f"{where} has {repeated[0]} twice")
+        raise StudyError(f"{where} has {repeated[0]!r} twice")
 
 
 def _check_fields(name: str, file: StudyFile, cells: list[Cell], runner: Runner) -> None:
