@@ -1,5 +1,7 @@
 """Errors that are for people: one line that says what was wrong and what to do."""
 
+import errno
+import os
 import re
 import reprlib
 from collections.abc import Iterable
@@ -49,6 +51,19 @@ class DataError(SeedspreadError):
 def short(value: object) -> str:
     """A value for a message, cut where it is long."""
     return _SHORT.repr(value)
+
+
+def reason(error: OSError) -> str:
+    """What the system says, such as `Permission denied`; some libraries raise without a number for it."""
+    if isinstance(error, FileExistsError):  # said of a folder that is to be made where a file is
+        return os.strerror(errno.ENOTDIR)
+    return error.strerror or str(error) or type(error).__name__
+
+
+def abridged(line: str, width: int) -> str:
+    """A line for a message or a list, cut where it is long."""
+    line = printable(line.strip())
+    return line if len(line) <= width else f"{line[: width - 4]} ..."
 
 
 def require_extra(extra: str, what: str) -> None:

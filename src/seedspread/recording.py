@@ -73,10 +73,12 @@ def _number(name: str, value: Any) -> float | int | None:
     if isinstance(value, str | bytes | bool):
         raise TypeError(f"log({name}=...) must be a number; got {value!r}")
     try:
-        number = value if type(value) is int else float(value)
-    except (TypeError, ValueError, RuntimeError):
+        number = float(value)
+    except (TypeError, ValueError, RuntimeError, OverflowError):
         raise TypeError(f"log({name}=...) must be a single number; got {type(value).__name__}") from None
-    return number if math.isfinite(number) else None
+    if not math.isfinite(number):
+        return None
+    return value if type(value) is int else number
 
 
 def _file(folder: str) -> int:

@@ -6,7 +6,7 @@ import stat
 import tomllib
 from typing import Any
 
-from seedspread.errors import SeedspreadError
+from seedspread.errors import SeedspreadError, reason
 
 # Far more than any config or study of people's making has.
 MAX_BYTES = 1_000_000
@@ -32,7 +32,7 @@ def read_toml(path: str, max_bytes: int = MAX_BYTES) -> dict[str, Any]:
         with open(path, "rb") as file:
             content = file.read(max_bytes + 1)
     except OSError as error:
-        raise TomlError(f"{path}: {error.strerror}") from None
+        raise TomlError(f"{path}: {reason(error)}") from None
     except ValueError:  # a null character
         raise TomlError(f"{path}: not the name of a file") from None
     if len(content) > max_bytes:

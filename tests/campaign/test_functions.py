@@ -75,18 +75,12 @@ def test_a_script_without_a_guard_runs_its_function_in_workers(tmp_path: Path) -
     for row in store.table().to_dict("records"):
         assert row["score"] == 2.0 * row["width"] + random.Random(row["seed"]).random()  # noqa: S311
     assert (tmp_path / "report.html").exists()
-    # Again, with a comment: nothing is left to do. With another value: all of it, and it is said why.
-    keys = set(store.keys())
-    assert script(tmp_path, SCRIPT.replace("return SCALE * x", "return SCALE * x  # wide")).returncode == 0
-    assert set(store.keys()) == keys
-    assert script(tmp_path, SCRIPT.replace("SCALE = 2.0", "SCALE = 3.0")).returncode == 0
-    assert len(store.keys()) == 12
-
-
-def test_nothing_in_the_store_is_pickled(tmp_path: Path) -> None:
-    assert script(tmp_path).returncode == 0
-    for path in (tmp_path / "runs").rglob("*"):
+    for path in (tmp_path / "runs").rglob("*"):  # nothing in a store is pickled
         assert path.is_dir() or (b"cloudpickle" not in path.read_bytes() and path.read_bytes()[:1] != b"\x80")
+    # Again, with a comment: nothing is left to do. With another value: all of it.
+    again = SCRIPT[: SCRIPT.index("runs = ")] + 'print(len(study.plan("runs").missing()))'
+    for before, after, left in (("SCALE * x", "SCALE * x  # wide", 0), ("SCALE = 2.0", "SCALE = 3.0", 6)):
+        assert script(tmp_path, again.replace(before, after)).stdout.split() == ["started", str(left)]
 
 
 def test_a_function_of_a_module_is_imported_by_the_workers(tmp_path: Path) -> None:
@@ -233,9 +227,12 @@ def test_a_study_is_what_its_function_reads_when_it_is_planned(tmp_path: Path) -
         return level[0]
 
     study = made_study(train)
-    first = set(study.plan(tmp_path).distinct)
+    study.run(tmp_path, workers=1, progress=False)
+    assert study.plan(tmp_path).missing() == {}
     level[0] = 2
-    assert not first & set(study.plan(tmp_path).distinct)
+    plan = study.plan(tmp_path)
+    assert len(plan.missing()) == len(plan.stale) == 4
+    assert study.plan(tmp_path, accept_changed=True).missing() == {}
 
 
 def test_without_widgets_a_notebook_is_told_in_lines(capsys: pytest.CaptureFixture[str]) -> None:

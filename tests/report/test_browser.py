@@ -1,10 +1,12 @@
 """The page in a real browser: it loads alone, shows what it should, and does what it is asked."""
 
 import json
+import re
 import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -248,6 +250,55 @@ def test_the_live_page_shows_a_run_that_ends_while_it_is_open(
     finally:
         browser.get("about:blank")
         live.stop()
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+INJECTED = "<script>window.injected = true</script><img src=x onerror='window.injected = true'>"
+
+
+def violations(browser: webdriver.Chrome) -> list[str]:
+    return [e["message"] for e in log(browser, "browser") if "Content Security Policy" in e["message"]]
+
+
+def test_a_script_that_gets_into_the_page_does_not_run(browser: webdriver.Chrome, page: Path) -> None:
+    """Were a name ever not escaped, the page's policy would still stop it; its own scripts run."""
+    worse = page.with_name("worse.html")
+    worse.write_text(
+        page.read_text(encoding="utf-8").replace("<main ", f"{INJECTED}<main ", 1), encoding="utf-8"
+    )
+    open_page(browser, worse.as_uri())
+    drawn(browser, "answer")
+    assert browser.execute_script("return window.injected") is None
+    browser.execute_script(
+        "const s = document.createElement('script'); s.textContent = 'window.injected = true';"
+        "document.head.append(s);"
+    )
+    assert browser.execute_script("return window.injected") is None
+    assert len(violations(browser)) >= 3
+    open_page(browser, page.as_uri())
+    browser.execute_async_script("seedspread.drawAll().then(arguments[0])")
+    assert violations(browser) == []
+
+
+def test_the_servers_header_stops_it_without_the_pages_own_policy(
+    browser: webdriver.Chrome, tmp_path: Path
+) -> None:
+    made_store(tmp_path, seeds=2)
+    live = LiveReport(lambda: Report(material_of(tmp_path)), lambda: signature(tmp_path))
+    bare = re.sub(r"<meta http-equiv=[^>]*>", "", live.edition.page)
+    live.edition = replace(live.edition, page=bare.replace("<main ", f"{INJECTED}<main ", 1))
+    server = make_server(live, "127.0.0.1", 0)
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
+    thread.start()
+    try:
+        open_page(browser, server.url)
+        spread(browser)
+        assert browser.execute_script("return window.injected") is None
+        assert violations(browser)
+    finally:
+        browser.get("about:blank")
         server.shutdown()
         server.server_close()
         thread.join()

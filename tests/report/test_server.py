@@ -1,16 +1,21 @@
 """The live server gives out the report and nothing else."""
 
+import base64
+import hashlib
 import http.client
+import re
 import socket
 import threading
 import time
+import urllib.request
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
 from seedspread.report.page.report import Report
-from seedspread.report.page.server import LiveReport, ServeError, make_server, signature
+from seedspread.report.page.server import LiveReport, ReportServer, ServeError, make_server, signature
 from tests.report.made import made_store, material_of, unfinished
 
 
@@ -20,21 +25,29 @@ def live(tmp_path: Path) -> LiveReport:
     return LiveReport(lambda: Report(material_of(tmp_path)), lambda: signature(tmp_path))
 
 
-@pytest.fixture
-def port(live: LiveReport) -> Iterator[int]:
-    server = make_server(live, "127.0.0.1", 0)
+@contextmanager
+def serving(live: LiveReport, host: str = "127.0.0.1") -> Iterator[ReportServer]:
+    server = make_server(live, host, 0)
     thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
     thread.start()
-    yield server.server_port
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+@pytest.fixture
+def port(live: LiveReport) -> Iterator[int]:
+    with serving(live) as server:
+        yield server.server_port
 
 
 def ask(
-    port: int, path: str, method: str = "GET", host: str | None = None
+    port: int, path: str, method: str = "GET", host: str | None = None, address: str = "127.0.0.1"
 ) -> tuple[int, bytes, dict[str, str]]:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    connection = http.client.HTTPConnection(address, port, timeout=30)
     connection.putrequest(method, path, skip_host=True)
     connection.putheader("Host", host or f"127.0.0.1:{port}")
     connection.endheaders()
@@ -77,11 +90,113 @@ def test_nothing_can_be_changed(port: int, method: str) -> None:
     assert ask(port, "/", method)[0] == 501
 
 
-def test_a_page_that_points_its_own_name_here_gets_nothing(port: int) -> None:
-    status, body, _ = ask(port, "/", host="evil.example")
+@pytest.mark.parametrize("host", ["localhost", "LOCALHOST", "127.0.0.1", "127.8.9.10", "[::1]"])
+def test_it_answers_to_every_name_of_this_machine(port: int, host: str) -> None:
+    assert ask(port, "/state", host=f"{host}:{port}")[0] == 200
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["evil.example:{}", "evil.example", "localhost.evil.example:{}", "127.0.0.1.evil.example:{}",
+     "localhost:1", "127.0.0.1", "localhost", "[::1", "[::2]:{}", "128.0.0.1:{}", "0.0.0.0:{}",
+     "localhost:x", " ", ":{}", "evil.example@127.0.0.2:1", "127.1:{}"],
+)  # fmt: skip
+def test_a_page_that_points_its_own_name_here_gets_nothing(port: int, host: str) -> None:
+    status, body, _ = ask(port, "/", host=host.format(port))
     assert status == 403
     assert len(body) < 100
-    assert ask(port, "/", host=f"localhost:{port}")[0] == 200
+
+
+def test_other_addresses_of_this_machine(live: LiveReport) -> None:
+    with serving(live, "127.0.0.2") as server:
+        assert server.only_local
+        assert (
+            ask(server.server_port, "/state", host=f"127.0.0.2:{server.server_port}", address="127.0.0.2")[0]
+            == 200
+        )
+    with serving(live, "0.0.0.0") as server:  # noqa: S104
+        assert not server.only_local
+
+
+@pytest.mark.skipif(not socket.has_ipv6, reason="needs IPv6")
+@pytest.mark.parametrize("host", ["::1", "[::1]"])
+def test_ipv6(live: LiveReport, host: str) -> None:
+    try:
+        probe = socket.create_server(("::1", 0), family=socket.AF_INET6)
+    except OSError:
+        pytest.skip("this machine has no ::1")
+    probe.close()
+    with serving(live, host) as server:
+        assert server.only_local
+        assert server.url == f"http://[::1]:{server.server_port}/"
+        with urllib.request.urlopen(server.url) as answer:  # noqa: S310
+            assert answer.status == 200
+        assert ask(server.server_port, "/", host="evil.example", address="::1")[0] == 403
+
+
+def test_the_policy_is_a_header_and_names_the_scripts_by_their_hashes(port: int) -> None:
+    _, body, headers = ask(port, "/")
+    policy = headers["content-security-policy"]
+    assert "unsafe-inline" not in policy.partition("script-src")[2].partition(";")[0]
+    assert "frame-ancestors 'none'" in policy
+    scripts = re.findall(r"<script>(.*?)</script>", body.decode(), re.DOTALL)
+    assert len(scripts) == 1
+    digest = base64.b64encode(hashlib.sha256(scripts[0].encode()).digest()).decode()
+    assert f"'sha256-{digest}'" in policy
+    assert policy.partition("; frame-ancestors")[0] in body.decode()  # the saved page has it too
+    for path in ("/main", "/state", "/nothing"):
+        assert ask(port, path)[2]["content-security-policy"] == policy
+
+
+def closed(connection: socket.socket) -> bool:
+    """Whether the server has hung up, without an answer; waits until it has done something."""
+    connection.settimeout(60)
+    try:
+        return connection.recv(1) == b""
+    except ConnectionError:
+        return True
+
+
+def test_a_request_that_comes_byte_by_byte_is_not_waited_for(
+    live: LiveReport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("seedspread.report.page.server._REQUEST_SECONDS", 0.5)
+    with serving(live) as server, socket.create_connection(("127.0.0.1", server.server_port)) as slow:
+        slow.sendall(b"GET / HTTP/1.1\r\n")
+        hung_up = False
+        for _ in range(600):  # each byte comes long before a single read would be given up
+            time.sleep(0.05)
+            try:
+                slow.sendall(b"x")
+            except ConnectionError:
+                hung_up = True
+                break
+        assert hung_up
+
+
+def test_a_request_that_is_too_long_is_not_read(port: int) -> None:
+    with socket.create_connection(("127.0.0.1", port)) as talker:
+        with suppress(ConnectionError):
+            talker.sendall(b"GET / HTTP/1.1\r\n" + b"x: y\r\n" * 10_000)
+        assert closed(talker)
+    assert ask(port, "/state")[0] == 200
+
+
+def test_connections_are_few_and_come_back(live: LiveReport) -> None:
+    with serving(live) as server:
+        address = ("127.0.0.1", server.server_port)
+        idle = [socket.create_connection(address) for _ in range(32)]
+        with socket.create_connection(address) as late:
+            assert closed(late)
+        for connection in idle:
+            connection.close()
+        for _ in range(600):
+            with suppress(OSError, http.client.HTTPException):
+                assert ask(server.server_port, "/state")[0] == 200
+                break
+            time.sleep(0.05)
+        else:
+            pytest.fail("it never answered again")
 
 
 def test_a_port_that_is_taken_is_one_line(live: LiveReport) -> None:
@@ -120,4 +235,4 @@ def test_a_change_makes_a_new_page_and_a_fault_keeps_the_old(tmp_path: Path, fau
     assert live.edition.version != first.version
     assert "1 of 8 runs are not finished" in live.edition.main
     assert f'data-version="{live.edition.version}"' in live.edition.page
-    assert live.edition.said == "7 of 8 runs"
+    assert live.edition.progress == "7 of 8 runs"

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seedspread import collect
+from seedspread.runs.folder import RunFolder
 from seedspread.sources.files import quiet
 from seedspread.sources.from_mlflow import connect
 from seedspread.sources.from_wandb import WandbReader, shape_of
@@ -190,6 +191,15 @@ def test_the_shapes_of_wandbs_exports() -> None:
     assert shape_of([]) is None
 
 
+def test_runs_that_only_their_names_tell_apart_are_no_duplicates(tmp_path: Path) -> None:
+    path = tmp_path / "panel.csv"
+    path.write_text('"Step","adam_seed1 - acc","sgd_seed1 - acc"\n0,0.5,0.5\n')
+    got = collect(path, "acc")
+    assert got.table["run"].tolist() == ["adam_seed1", "sgd_seed1"]
+    assert got.table["seed"].tolist() == [1, 1]
+    assert not got.unread
+
+
 def test_means_over_groups_are_no_runs(tmp_path: Path) -> None:
     path = tmp_path / "panel.csv"
     path.write_text('"Step","lr: 0.1 - acc","Name: a - acc"\n0,0.5,0.6\n')
@@ -207,6 +217,24 @@ def test_a_plain_table_is_read_as_before(tmp_path: Path) -> None:
     assert not notes
     with pytest.raises(TableError, match="has one value per run"):
         read_table(path, "acc", "best")
+
+
+def test_a_store_without_a_finished_run_is_still_a_store(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path / "key", "key")
+    run.open("a = 1", resume=False)
+    run.begin(1)
+    for command in ("audit", "report"):
+        done = seedspread_here(command, str(tmp_path))
+        assert done.returncode == 1
+        assert "no finished run" in done.stderr
+
+
+def test_a_server_that_is_not_there_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    done = seedspread_here("collect", "http://127.0.0.1:9", "--metric", "acc")
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: MLflow cannot use http://127.0.0.1:9")
+    assert done.stderr.count("\n") == 1
 
 
 def test_the_command_says_what_it_read_and_what_to_do_next(tmp_path: Path) -> None:
@@ -239,12 +267,16 @@ def test_the_command_says_what_it_read_and_what_to_do_next(tmp_path: Path) -> No
 def test_the_next_command_tells_runs_of_a_seed_apart(tmp_path: Path) -> None:
     grid = [(lr, opt, seed) for lr in (0.1, 0.2) for opt in ("-a b", "c") for seed in range(3)]
     runs(
-        tmp_path / "runs", *({"lr": lr, "opt": opt, "seed": seed, "acc": seed + lr} for lr, opt, seed in grid)
+        tmp_path / "runs",
+        *(
+            {"lr": lr, "opt": opt, "seed": seed, "data_seed": seed + 7, "note": f"{opt}!", "acc": seed + lr}
+            for lr, opt, seed in grid
+        ),
     )
     table = tmp_path / "table.tsv"
     done = seedspread_here("collect", str(tmp_path / "runs"), "--metric", "acc", "--out", str(table))
     command = shlex.split(done.stdout.splitlines()[-1].removeprefix("next: "))
-    assert command[-2:] == ["--block", "lr"]
+    assert command[-6:] == ["--group", "opt", "--reference", "-a b", "--block", "lr"]
     audited = seedspread_here(*command[1:], "--resamples", "100")
     assert audited.returncode == 0, audited.stderr
 
@@ -273,6 +305,7 @@ def test_a_table_alone_and_json(tmp_path: Path) -> None:
         (["--metric", "acc", "--out", "no/such/folder.csv"], "cannot write"),
         (["--metric", "acc", "--higher-is-better", "--lower-is-better"], "not both"),
         (["--mlflow", "sqlite:///x.db"], "holds no finished run"),
+        (["--mlflow", "sqlite:///x.db", "--metric", "acc"], "leave out --metric"),
     ],
 )
 def test_mistakes_are_one_line(tmp_path: Path, arguments: list[str], said: str) -> None:

@@ -6,11 +6,13 @@ from pathlib import Path
 import pytest
 
 from seedspread import collect
+from seedspread.runs.files import FORMAT
+from seedspread.runs.folder import RunFolder
+from seedspread.runs.record import Failure
 from seedspread.runs.store import Store
 from seedspread.sources.files import quiet
 from seedspread.sources.from_mlflow import connect, pages
 from seedspread.sources.to_mlflow import export
-from tests.campaign.dice import dice_study
 from tests.cli.test_cli import seedspread_here
 from tests.report.made import made_store
 
@@ -56,13 +58,23 @@ def test_a_run_is_exported_once(store: Path, tmp_path: Path) -> None:
 
 
 def test_a_store_is_a_source_too(tmp_path: Path) -> None:
-    from seedspread.api import run_study  # noqa: PLC0415
-    from seedspread.campaign.local import LocalExecutor  # noqa: PLC0415
-    from seedspread.errors import SeedspreadError  # noqa: PLC0415
-
-    with pytest.raises(SeedspreadError):
-        run_study(dice_study(seeds=2, fail=2), tmp_path / "store", LocalExecutor(workers=1))
-    got = collect(tmp_path / "store", "score")
+    for seed in (1, 2):
+        folder = RunFolder(tmp_path / f"k{seed}", f"k{seed}")
+        folder.open("sides = 6", resume=False)
+        result = {
+            "format": FORMAT,
+            "runner": "dice",
+            "key": folder.key,
+            "metrics": {"score": seed},
+            "collapsed": False,
+        }
+        if seed == 1:
+            folder.finish(result, {"runner": "dice", "seed": seed, "config": {"sides": 6}})
+        else:
+            folder.fail(Failure("the die fell off the table"))
+    got = collect(tmp_path, "score", all_parameters=True)
     assert got.kind == "store"
-    assert sorted(got.table["sides"]) == [6, 20]
-    assert {one.reason for one in got.unread} == {"it is failed: the die fell off the table"}
+    assert got.table[["run", "seed", "sides", "score"]].values.tolist() == [["k1", 1, 6, 1.0]]
+    assert [(one.name, one.reason) for one in got.unread] == [
+        ("k2", "its state is failed: the die fell off the table")
+    ]

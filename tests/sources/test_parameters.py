@@ -7,7 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seedspread.sources.parameters import find_seed, flat, from_name, is_seed, number, place_of, with_name
+from seedspread.sources.parameters import (
+    find_seed,
+    flat,
+    from_name,
+    is_seed,
+    number,
+    stem_of,
+    with_name,
+    with_path,
+)
 
 keys = st.from_regex(r"[A-Za-z][A-Za-z0-9]{0,6}", fullmatch=True).filter(
     lambda key: "seed" not in key.lower()
@@ -27,7 +36,7 @@ def test_overrides_in_a_name_come_back(pairs: dict[str, str]) -> None:
 @given(st.text(max_size=60))
 def test_any_name_can_be_looked_at(name: str) -> None:
     assert all(value for value in from_name(name).values())
-    assert isinstance(place_of(name), str)
+    assert isinstance(stem_of(name), str)
 
 
 @pytest.mark.parametrize(
@@ -49,10 +58,10 @@ def test_names(name: str, expected: dict[str, str]) -> None:
 
 
 def test_what_of_a_path_is_neither_parameter_nor_seed() -> None:
-    assert place_of("adam/seed3") == "adam"
-    assert place_of("adam_seed3") == "adam"
-    assert place_of("logs/big/version_3") == "logs/big"
-    assert place_of("optimizer=adam,seed=3/log") == "log"
+    assert stem_of("adam/seed3") == "adam"
+    assert stem_of("adam_seed3") == "adam"
+    assert stem_of("logs/big/version_3") == "logs/big"
+    assert stem_of("optimizer=adam,seed=3/log") == "log"
 
 
 @pytest.mark.parametrize(
@@ -83,7 +92,11 @@ def test_a_name_tells_only_what_the_config_does_not() -> None:
         "optimizer.lr": 0.2,
         "trainer.seed": 1,
         "width": "8",
+        "stem": "",
     }
+    assert with_name({"seed": 1}, "glad-river-7") == {"seed": 1}
+    assert with_name({}, "adam_seed3") == {"seed": "3", "stem": "adam"}
+    assert with_path({"seed": 1}, "adam/1") == {"seed": 1, "stem": "adam"}
 
 
 def test_nested_values_have_dotted_names() -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from rich.progress import track
 
 from seedspread.atomic import replacing
-from seedspread.errors import SeedspreadError
+from seedspread.errors import SeedspreadError, reason
 from seedspread.render.terminal import Terminal
 from seedspread.stats import bootstrap, classic, permutation, robust
 from seedspread.stats.arms import Arm, Floats
@@ -137,7 +137,7 @@ def _page(path: Path) -> tuple[str, str]:
     try:
         text = path.read_text()
     except OSError as error:
-        raise CalibrationError(f"{path} cannot be read: {error.strerror}") from None
+        raise CalibrationError(f"{path} cannot be read: {reason(error)}") from None
     if not all(mark in text for mark in _MARKS):
         raise CalibrationError(
             f"{path} has no place for the results: it needs the lines {' and '.join(_MARKS)}"

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from seedspread.config import ModelConfig
-from seedspread.errors import SeedspreadError
+from seedspread.errors import SeedspreadError, reason
 from seedspread.objective.schedule import margin_schedule
 
 
@@ -27,7 +27,7 @@ def _load(path: Path) -> dict[str, Any]:
         text = path.read_text()
     except OSError as error:
         raise CheckoutError(
-            f"{path}: {error.strerror}; --reference takes a checkout of HosseinAghagol/ContrastiveFF"
+            f"{path}: {reason(error)}; --reference takes a checkout of HosseinAghagol/ContrastiveFF"
         ) from None
     names: dict[str, Any] = {"__name__": path.stem}
     # Run as it is: the user asked for it by naming the folder.

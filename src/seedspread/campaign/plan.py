@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 
 from seedspread.campaign.study import StudySpec
+from seedspread.errors import reason
 from seedspread.runners.contract import Level, Runner
 from seedspread.runs.levels import level_name
 from seedspread.runs.store import FINISHED, RunState, Store, StoreError
@@ -155,7 +156,7 @@ class Plan:
         except (FileNotFoundError, NotADirectoryError):
             return frozenset()
         except OSError as error:
-            raise StoreError(f"the store {self.store.path} cannot be read: {error.strerror}") from None
+            raise StoreError(f"the store {self.store.path} cannot be read: {reason(error)}") from None
 
     def superseded(self) -> int:
         """How many missing runs the store has as an earlier version ran them: another run, not continued."""

@@ -4,7 +4,6 @@ import time
 from collections import Counter
 from collections.abc import Iterable
 from importlib.util import find_spec
-from textwrap import shorten
 
 from rich import box
 from rich.console import Group, RenderableType
@@ -15,6 +14,7 @@ from rich.text import Text
 from seedspread.campaign.executor import CampaignProgress
 from seedspread.campaign.local import cores_here
 from seedspread.campaign.plan import Plan, PlannedRun
+from seedspread.errors import abridged
 from seedspread.render.terminal import Terminal
 from seedspread.runs.run_files import Heartbeat
 from seedspread.runs.store import STATES, RunState
@@ -112,8 +112,8 @@ def changed_inputs(plan: Plan) -> list[str]:
             names |= {name for name in {*now, *before} if now.get(name) != before.get(name)}
         what = ", ".join(sorted(names)) or "the function"
         lines.append(
-            f"{len(plan.stale)} are stale: the store has them from before {what} changed. They are run again; "
-            "--accept-changed keeps them as they are."
+            f"{len(plan.stale)} are stale: the store has them from before {what} changed. "
+            "They are run again; --accept-changed keeps them as they are."
         )
     return lines
 
@@ -156,7 +156,7 @@ def _running(plan: Plan, states: dict[str, RunState]) -> list[str]:
 def _where(heartbeat: Heartbeat) -> str:
     """`20%, encoder, epoch 3 of 5`, or the last line of a program's output."""
     if heartbeat.done is None:
-        return shorten(heartbeat.where, _LINE_WIDTH, placeholder=" ...") or "running, no output yet"
+        return abridged(heartbeat.where, _LINE_WIDTH) or "running, no output yet"
     return f"{heartbeat.done:.0%}, {heartbeat.where}"
 
 

@@ -15,7 +15,7 @@ from seedspread.campaign.study_file import SEED_LIMIT, CampaignSpec, Cell, RunSp
 from seedspread.errors import SeedspreadError, did_you_mean
 from seedspread.metrics import Metric
 from seedspread.runners.cff import CffRunner
-from seedspread.runners.command import Command
+from seedspread.runners.command import COLUMNS, Command
 from seedspread.runners.contract import AmbiguousNameError, Level, Runner, RunnerError
 from seedspread.runners.function import FunctionRunner
 from seedspread.runners.program import ProgramRunner
@@ -217,6 +217,9 @@ def _runner(name: str, file: StudyFile) -> Runner:
         return CffRunner()
     if not file.promised:
         raise RunnerError("nothing is measured; name a metric under [metrics], or in audit.value")
+    for metric in file.promised:
+        if metric.name in (*COLUMNS, "dataset"):
+            raise RunnerError(f"metrics.{metric.name} has a meaning of its own; call the metric otherwise")
     run, folder = file.run or RunSpec(), Path(name).absolute().parent
     if file.runner is not None:
         if run.timeout is not None:

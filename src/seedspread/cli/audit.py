@@ -22,7 +22,9 @@ def audit(
         list[str] | None, typer.Option(help="A column that tells runs of one seed apart; may be repeated.")
     ] = None,
     seed: Annotated[str, typer.Option(help="The column with the seed.")] = "seed",
-    by: Annotated[str | None, typer.Option(help="A column, such as dataset, to audit apart.")] = None,
+    by: Annotated[
+        list[str] | None, typer.Option(help="A column, such as dataset, to audit apart; may be repeated.")
+    ] = None,
     at: Annotated[str, typer.Option(help="Of runs logged by step: last, best or step=N.")] = "last",
     level: Annotated[float, typer.Option(help="The level of the intervals.")] = 0.95,
     resamples: Annotated[int, typer.Option(help="Bootstrap resamples.")] = 10_000,

@@ -73,9 +73,17 @@ def stack(rounds: Rounds = 5, json: JsonOption = False) -> None:
 def campaign(
     rounds: Annotated[int, typer.Option(min=2, help="Rounds of interleaved campaigns.")] = 3,
     workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 2,
+    programs: Annotated[
+        int | None, typer.Option(min=1, help="Instead: so many runs of a program that does nothing.")
+    ] = None,
     json: JsonOption = False,
 ) -> None:
     """Runs per hour of the quickstart study, by ways of training them; where the time goes (minutes)."""
+    if programs is not None:
+        from seedspread.benchmarks import programs as of_programs
+
+        of_programs.run(runs=programs, workers=workers, as_json=json)
+        return
     require_extra("train", "seedspread bench campaign")
     from seedspread.benchmarks import campaign as benchmark
 

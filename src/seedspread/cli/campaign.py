@@ -1,5 +1,6 @@
 """`seedspread campaign plan|run|status`."""
 
+import shlex
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -171,11 +172,11 @@ def _summary(made: "Plan", progress: "CampaignProgress", store: Path) -> str:
     lines = [f"{there} of {total} runs are done ({len(progress.done)} of them now){failed}, in {store}"]
     if there == len(made.distinct) and made.study.audit:
         spec = made.study.audit
-        value = f" --value {spec.values[0]}" if spec.values[0] != "accuracy" else ""
-        blocks = "".join(f" --block {block}" for block in spec.blocks)
-        by = "".join(f" --by {name}" for name in spec.strata if name != "study")
-        options = f"{value} --group {spec.group} --reference {spec.reference}{blocks}{by}"
-        lines.append(f"audit them with: seedspread audit {store}{options}")
+        words = ["audit", str(store), *(["--value", spec.values[0]] if spec.values[0] != "accuracy" else [])]
+        words += ["--group", spec.group, "--reference", spec.reference]
+        words += [word for block in spec.blocks for word in ("--block", block)]
+        words += [word for name in spec.strata if name != "study" for word in ("--by", name)]
+        lines.append(f"audit them with: seedspread {shlex.join(words)}")
     return "\n".join(lines)
 
 

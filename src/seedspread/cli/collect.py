@@ -40,6 +40,8 @@ def collect(
 ) -> None:
     """Make a table of results that other tools have logged: one row per run."""
     if mlflow is not None:
+        if metric or out:
+            raise SeedspreadError("--mlflow exports all of a store; leave out --metric and --out")
         _export(source, mlflow, json)
         return
     from seedspread.sources import collecting

@@ -42,9 +42,7 @@ def report(
     published: Annotated[bool, typer.Option("--published", help="Report the paper's own numbers.")] = False,
     study: Studies = None,
     figures: Annotated[Path | None, typer.Option(help="Write every figure as PDF, SVG, PNG here.")] = None,
-    tables: Annotated[
-        Path | None, typer.Option(help="Write every table as LaTeX, Markdown, CSV here.")
-    ] = None,
+    tables: Annotated[Path | None, typer.Option(help="Write tables as LaTeX, Markdown, CSV here.")] = None,
     data_dir: DataDir = None,
     value: Value = None,
     group: Annotated[str, typer.Option(help="Of a table: the column that is compared.")] = "margin_type",
@@ -140,8 +138,8 @@ def serve(
         live = LiveReport(make, lambda: signature(store))
     server = make_server(live, host, port)
     live.start()
-    say(f"http://{host}:{server.server_port}/  (Ctrl-C stops it)")
-    if host not in ("127.0.0.1", "localhost"):
+    say(f"{server.url}  (Ctrl-C stops it)")
+    if not server.only_local:
         say("anyone who can reach this address can read the report", err=True)
     try:
         server.serve_forever(poll_interval=0.2)

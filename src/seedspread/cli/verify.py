@@ -22,7 +22,7 @@ def verify_paper(
 ) -> None:
     """Recompute every number of the paper from its own per-seed values, and say which hold."""
     from seedspread.atomic import replacing
-    from seedspread.errors import SeedspreadError
+    from seedspread.errors import SeedspreadError, reason
     from seedspread.published.check import VERDICTS, as_values, check_paper
 
     if only is not None and only not in VERDICTS:
@@ -35,7 +35,7 @@ def verify_paper(
             with replacing(write) as part:
                 part.write_text(page(findings))
         except OSError as error:
-            raise SeedspreadError(f"{write} cannot be written: {error.strerror or error}") from None
+            raise SeedspreadError(f"{write} cannot be written: {reason(error)}") from None
     if json:
         say_json(as_values(findings))
     else:

@@ -15,7 +15,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 
 from seedspread.data.files import MAX_BYTES, data_folder, md5, read_file, read_unpacked
 from seedspread.datasets import DataFile, DatasetInfo, Download
-from seedspread.errors import DataError
+from seedspread.errors import DataError, reason
 from seedspread.render.terminal import Terminal
 
 _TIMEOUT = 30  # seconds without a byte
@@ -146,7 +146,7 @@ def _explain(error: OSError, info: DatasetInfo, folder: Path) -> str:
             f"no space left in {folder}: {info.name} needs about {need / 1e6:,.0f} MB while it is fetched; "
             "nothing was kept: make room, or name another folder with --data-dir"
         )
-    return f"cannot write to {folder}: {error.strerror}; name another folder with --data-dir"
+    return f"cannot write to {folder}: {reason(error)}; name another folder with --data-dir"
 
 
 class _Bar:

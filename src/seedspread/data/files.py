@@ -12,7 +12,7 @@ from pathlib import Path
 import platformdirs
 
 from seedspread.datasets import DataFile, DatasetInfo
-from seedspread.errors import DataError
+from seedspread.errors import DataError, reason
 
 # No official file is larger when unpacked; more than this is not one of them.
 MAX_BYTES = 400 * 2**20
@@ -37,7 +37,7 @@ def find_file(info: DatasetInfo, file: DataFile, folder: Path) -> Path | None:
                 if (place / name).is_file():
                     return place / name
             except OSError as error:
-                raise DataError(f"cannot look into {place}: {error.strerror}") from error
+                raise DataError(f"cannot look into {place}: {reason(error)}") from error
     return None
 
 

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from seedspread.atomic import replacing
 from seedspread.data.augment import augment, draws
 from seedspread.data.dataset import Dataset
-from seedspread.errors import DataError
+from seedspread.errors import DataError, reason
 from seedspread.pipelines import Step
 
 
@@ -67,4 +67,4 @@ def _save(figure: Figure, out: Path) -> None:
         with replacing(out) as temporary:
             figure.savefig(temporary, dpi=150)
     except OSError as error:
-        raise DataError(f"cannot write {out}: {error.strerror}; name another place with --out") from error
+        raise DataError(f"cannot write {out}: {reason(error)}; name another place with --out") from error

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from seedspread.atomic import replacing
-from seedspread.errors import SeedspreadError, printable
+from seedspread.errors import SeedspreadError, printable, reason
 from seedspread.render.chart import Axis, Chart, Mark, Panel
 
 _MARKERS = "osD^vP"
@@ -53,7 +53,7 @@ def write_picture(chart: Chart, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         save_chart(chart, path)
     except OSError as error:
-        raise PlotError(f"{path} cannot be written: {error.strerror or error}") from None
+        raise PlotError(f"{path} cannot be written: {reason(error)}") from None
 
 
 def write_chart(chart: Chart, folder: Path) -> list[Path]:

@@ -6,12 +6,14 @@ import shutil
 import sys
 from dataclasses import dataclass
 
-from seedspread.runners.contract import Level
+from seedspread.runners.contract import Level, RunnerError
 from seedspread.runners.inputs import Digests
 
-# Names that stand for something else than a parameter.
+# Names that stand for something else than a parameter: placeholders, and columns of every table of runs.
 RESERVED = ("seed", "folder", "python")
-_PLACEHOLDER = re.compile(r"\{\{|\}\}|\{([A-Za-z_][A-Za-z0-9_.-]*)\}")
+COLUMNS = ("seed", "folder", "collapsed", "majority", "study", "key")
+# A doubled brace, a placeholder, or a brace that is neither.
+_PLACEHOLDER = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 
 
 @dataclass(frozen=True)
@@ -45,16 +47,20 @@ class Command:
     timeout: float | None = None
 
     @property
-    def placeholders(self) -> set[str]:
-        """What it names."""
-        return {match[1] for word in self.template for match in _PLACEHOLDER.finditer(word) if match[1]}
+    def placeholders(self) -> list[str]:
+        """What it names; `RunnerError` for a brace that is part of no placeholder."""
+        matches = [match for word in self.template for match in _PLACEHOLDER.finditer(word)]
+        for match in matches:
+            if match[0] in ("{", "}"):
+                raise RunnerError(f"run.command has a single {match[0]} in {match.string!r}: write it twice")
+        return [match[1] for match in matches if match[1] is not None]
 
     def words(self, parameters: Parameters, seed: int, folder: str) -> list[str]:
         """With its placeholders replaced: each value is part of one argument, whatever it contains."""
         values = dict(parameters.values) | {"seed": seed, "folder": folder, "python": sys.executable}
 
         def value(match: re.Match[str]) -> str:
-            return as_text(values[match[1]]) if match[1] else match[0][0]
+            return match[0][0] if match[1] is None else as_text(values[match[1]])
 
         words = [_PLACEHOLDER.sub(value, word) for word in self.template]
         return [self._find(words[0]) or words[0], *words[1:]]

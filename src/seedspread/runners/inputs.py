@@ -19,7 +19,9 @@ def digests_of(folder: Path, patterns: Iterable[str]) -> Digests:
     for pattern in patterns:
         matches = [path for path in _matching(folder, pattern) if path.is_file()]
         if not matches:
-            raise RunnerError(f"inputs: {pattern!r} names no file in {folder}")
+            raise RunnerError(
+                f"inputs: {pattern!r} names no file in {folder}; name files, as in 'src/**/*.py'"
+            )
         paths |= {Path(os.path.relpath(path, folder)).as_posix(): path for path in matches}
         if len(paths) > _FILE_LIMIT:
             raise RunnerError(f"inputs: {pattern!r} names more than {_FILE_LIMIT} files; name fewer")
@@ -45,12 +47,13 @@ def check_unchanged(folder: Path, patterns: Iterable[str], planned: Digests, whe
             )
 
 
-def _matching(folder: Path, pattern: str) -> Iterable[Path]:
+def _matching(folder: Path, pattern: str) -> list[Path]:
     try:
         if Path(pattern).is_absolute() or ".." in Path(pattern).parts:
             return [folder / pattern]
-        return folder.glob(pattern)
-    except (ValueError, NotImplementedError) as error:
+        # What Python makes of sources when they are first imported is no input of its own.
+        return [path for path in folder.glob(pattern) if "__pycache__" not in path.parts]
+    except (ValueError, IndexError, NotImplementedError) as error:
         raise RunnerError(f"inputs: {pattern!r} is no pattern: {error}") from None
 
 

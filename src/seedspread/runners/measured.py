@@ -14,6 +14,7 @@ from safetensors.numpy import load
 
 from seedspread.metrics import Metric
 from seedspread.recording import PREDICTIONS, VALUES
+from seedspread.runners.command import COLUMNS
 from seedspread.runs.files import FORMAT, UNREADABLE, read_file
 from seedspread.runs.folder import RunFolder
 from seedspread.runs.record import RunFailedError
@@ -54,6 +55,12 @@ def read_logged(folder: Path) -> Reported:
             raise RunFailedError(f"its predictions cannot be read: {error}") from None
     last = {name: value for values in curve for name, value in values.items()}
     return Reported(last, tuple(curve), arrays)
+
+
+def forget_logged(folder: Path) -> None:
+    """Deletes what a former attempt has logged."""
+    for name in (VALUES, PREDICTIONS):
+        (folder / name).unlink(missing_ok=True)
 
 
 def _content(path: Path) -> bytes:
@@ -104,7 +111,9 @@ def file_run(
         provenance: at least runner, seed and config.
     """
     promised = tuple(promised)
-    metrics = check_metrics(reported.values, promised)
+    # Many programs report their parameters as well, which are known.
+    known = {*COLUMNS, "dataset", *provenance["config"]}
+    metrics = check_metrics({n: v for n, v in reported.values.items() if n not in known}, promised)
     chance = {metric.name: metric.chance for metric in promised if metric.chance is not None}
     if reported.curve:
         folder.keep_history(_curve_table(reported.curve))

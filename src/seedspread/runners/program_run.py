@@ -15,25 +15,26 @@ from typing import IO, Any
 
 import tomli_w
 
+from seedspread.errors import abridged
 from seedspread.metrics import Metric
 from seedspread.recording import FOLDER as LOG_FOLDER
 from seedspread.runners import supervise
 from seedspread.runners.command import Command, Parameters, search_path
 from seedspread.runners.inputs import check_unchanged
-from seedspread.runners.measured import file_run, read_logged, read_metrics_file
-from seedspread.runs.files import UNREADABLE, read_json
+from seedspread.runners.measured import Reported, file_run, forget_logged, read_logged, read_metrics_file
+from seedspread.runs.files import UNREADABLE, open_file, read_json
 from seedspread.runs.folder import RunFolder
 from seedspread.runs.lease import is_running, process
 from seedspread.runs.record import RunFailedError
 from seedspread.runs.request import RunRequest
-from seedspread.runs.run_files import Heartbeat
+from seedspread.runs.run_files import LOG, PROCESS, Heartbeat
 from seedspread.stopping import StoppedError, StopRequest
 
 GRACE_SECONDS = 30.0
 _POLL_SECONDS = 0.5
-_TAIL_LINES = 20
+_TAIL_LINES, _TAIL_BYTES = 20, 2**14
 _KILL_SECONDS = 10.0
-_PROCESS = "process.json"
+_LINE_WIDTH = 200
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 
 
@@ -65,34 +66,44 @@ class ProgramRun:
         self._parameters: Parameters = request.parameters
         self._seed, self._threads = request.seed, request.threads or 1
         self._folder = RunFolder(request.folder, request.key or "", request.guard)
-        self._log = self._folder.path / "log.txt"
+        self._log = self._folder.path / LOG
+        self._log_begin = 0
 
     def result(self) -> dict[str, float]:
         """Runs the program; its metrics, when all went well."""
         if self._folder.open(self._config(), resume=True):
             return dict(self._folder.result()["metrics"])
-        self._folder.begin(self._threads)
+        self._threads = self._folder.begin(self._threads)
         self._check_inputs("when it started")
         self._end_former()
         work, logged = self._folder.own_folder("program"), self._folder.own_folder("logged")
+        if not any(work.iterdir()):
+            forget_logged(logged)  # nothing to resume from: it starts afresh
         ended = self._supervised(work, logged)
+        self._raise_if_stopped(ended)
         self._check_inputs("when it ended")
         self._raise_if_failed(ended)
-        logs = read_logged(logged)
-        values = {**logs.values, **_object(ended["last_line"]), **read_metrics_file(work / "metrics.json")}
         try:
-            return file_run(self._folder, replace(logs, values=values), self._promised, self._provenance())
+            reported = self._reported(ended["last_line"], work, logged)
+            return file_run(self._folder, reported, self._promised, self._provenance())
         except RunFailedError as error:
             raise self._with_tail(str(error), **error.details) from None
+
+    def _reported(self, last_line: str, work: Path, logged: Path) -> Reported:
+        logs = read_logged(logged)
+        values = {**logs.values, **_object(last_line), **read_metrics_file(work / "metrics.json")}
+        return replace(logs, values=values)
 
     def _end_former(self) -> None:
         """Kills what a former attempt has left running here: its worker hangs, its lease was taken over."""
         try:
-            former = read_json(str(self._folder.path), _PROCESS)
+            former = read_json(str(self._folder.path), PROCESS)
         except UNREADABLE:
             return
         deadline = time.monotonic() + _KILL_SECONDS
-        while is_running(former) and time.monotonic() < deadline:
+        while is_running(former):
+            if time.monotonic() > deadline:
+                raise RunFailedError(f"an earlier attempt still runs (process {former['pid']}): end it")
             with suppress(ProcessLookupError):
                 os.kill(former["pid"], signal.SIGUSR1)  # its supervisor kills the program, and goes
             time.sleep(0.02)
@@ -115,11 +126,16 @@ class ProgramRun:
             "timeout": self._command.timeout,
             "grace": GRACE_SECONDS,
         }
+        with suppress(FileNotFoundError):
+            self._log_begin = self._log.stat().st_size
         with subprocess.Popen(  # noqa: S603 - our own script
-            [sys.executable, "-I", "-S", supervise.__file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            [sys.executable, "-I", "-S", supervise.__file__],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
         ) as supervisor:
             assert supervisor.stdin is not None and supervisor.stdout is not None  # noqa: S101, PT018 - pipes
-            self._folder.write(_PROCESS, json.dumps(process(supervisor.pid)).encode())
+            self._folder.write(PROCESS, json.dumps(process(supervisor.pid)).encode())
             asked = False
             with suppress(BrokenPipeError):  # it was killed, which is seen below
                 _send(supervisor.stdin, order)
@@ -135,43 +151,49 @@ class ProgramRun:
             raise RunFailedError("the process that watched over the program was killed") from None
 
     def _environment(self, work: Path, logged: Path) -> dict[str, str]:
-        threads = dict.fromkeys(THREADS, str(self._threads))
+        planned = dict(self._parameters.environment)  # whatever they are where this run takes place
         return {
             "PYTHONUNBUFFERED": "1",  # so that its last line can be seen while it runs
-            **threads,
-            **os.environ,
+            **dict.fromkeys(THREADS, str(self._threads)),
+            **{name: value for name, value in os.environ.items() if name not in planned},
             "PATH": search_path(),
+            **{name: value for name, value in planned.items() if value is not None},
             "SEEDSPREAD_FOLDER": str(work),
             "SEEDSPREAD_SEED": str(self._seed),
             "SEEDSPREAD_PARAMETERS": json.dumps(dict(self._parameters.values)),
             LOG_FOLDER: str(logged),
         }
 
+    def _raise_if_stopped(self, ended: dict[str, Any]) -> None:
+        if self._stop.number is not None and ended.get("stopped"):
+            raise StoppedError("stopped; what the program left in its folder is kept", self._stop.number)
+
     def _raise_if_failed(self, ended: dict[str, Any]) -> None:
         if "error" in ended:
             program = self._command.template[0]
             raise RunFailedError(f"{program!r} could not be started: {ended['error']}")
-        if self._stop.number is not None and ended["stopped"]:
-            raise StoppedError("stopped; what the program left in its folder is kept", self._stop.number)
         if ended["timed_out"]:
             limit = self._command.timeout
             raise self._with_tail(f"it took longer than its timeout of {limit:g} s", timeout=limit)
         if ended["signal"] is not None:
-            raise self._with_tail(f"it was ended by signal {ended['signal']}", signal=ended["signal"])
+            name = _signal_name(ended["signal"])
+            raise self._with_tail(f"it was ended by signal {name}", signal=ended["signal"])
         if ended["exit_status"]:
             raise self._with_tail(f"exit status {ended['exit_status']}", exit_status=ended["exit_status"])
 
     def _with_tail(self, message: str, **details: Any) -> RunFailedError:
         tail = self._tail()
-        last = f" (last output: {tail[-1]})" if tail else " (no output)"
+        last = f" (last output: {abridged(tail[-1], _LINE_WIDTH)})" if tail else " (no output)"
         return RunFailedError(f"{message}{last}; see {self._log}", log_tail="\n".join(tail), **details)
 
     def _tail(self) -> list[str]:
-        """The last lines of the log that are not blank."""
+        """The last lines of this attempt's output that are not blank."""
         try:
-            with self._log.open("rb") as file:
-                file.seek(max(0, os.fstat(file.fileno()).st_size - 2**14))
-                lines = file.read().decode(errors="replace").splitlines()
+            with open_file(self._log) as file:
+                size = os.fstat(file.fileno()).st_size
+                begin = self._log_begin if size >= self._log_begin else 0  # it was put aside, and begun anew
+                file.seek(max(begin, size - _TAIL_BYTES))
+                lines = file.read(_TAIL_BYTES).decode(errors="replace").splitlines()
         except OSError:
             return []
         return [line for line in lines if line.strip()][-_TAIL_LINES:]
@@ -190,6 +212,13 @@ class ProgramRun:
             "environment": dict(self._parameters.environment),
             "threads": self._threads,
         }
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return f"{number} ({signal.Signals(number).name})"
+    except ValueError:
+        return str(number)
 
 
 def _send(pipe: IO[bytes], message: Any) -> None:

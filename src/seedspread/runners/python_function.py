@@ -68,9 +68,10 @@ class PythonFunction:
                     "module (importlib.reload), or start Python afresh"
                 )
             return cls._of(function, name, root, os.getcwd(), None)
-        script = getattr(sys.modules.get(function.__module__), "__file__", None)
-        module = Path(script).stem if function.__module__ == "__main__" and script else function.__module__
-        path = os.path.dirname(os.path.abspath(script)) if script else os.getcwd()
+        script = getattr(sys.modules.get(function.__module__), "__file__", None) or ""
+        is_script = function.__module__ == "__main__" and os.path.isfile(script)
+        module = Path(script).stem if is_script else function.__module__
+        path = os.path.dirname(os.path.abspath(script)) if is_script else os.getcwd()
         name = f"{module}:{function.__qualname__}"
         return cls._of(function, name, path, os.getcwd(), _pickled(function))
 

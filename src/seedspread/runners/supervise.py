@@ -1,6 +1,8 @@
 """A process between a worker and a program: it runs the program and lets nothing of it outlive the run.
 
 Started as a script with the standard library alone (`python -I -S supervise.py`), so that it costs little.
+It has a session of its own, so that what ends a campaign by its process group (a terminal that is closed,
+`timeout -s KILL`) leaves it there to end the program.
 It is told what to run by a line of JSON on its standard input, and to stop by a second line (or SIGTERM).
 When the input ends the worker is dead, and the program is killed at once, as with SIGUSR1. What became of it
 is a line of JSON on its standard output. All of the program's descendants end with it, those that have left
@@ -15,7 +17,6 @@ import os
 import selectors
 import signal
 import subprocess
-import sys
 import time
 from typing import Any, BinaryIO
 
@@ -37,30 +38,27 @@ class Log:
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._file: BinaryIO = open(path, "ab", buffering=0)  # noqa: SIM115 - open as long as the program runs
+        self._file = self._open()
 
     def write(self, chunk: bytes) -> None:
-        """Adds to the file."""
-        if self._file.tell() + len(chunk) > LOG_BYTES:
-            self._file.close()
-            os.replace(self._path, f"{self._path}.old")
-            self._file = open(self._path, "ab", buffering=0)  # noqa: SIM115
-        self._file.write(chunk)
+        """Adds to the file; a full disk costs what would have stood there, and not the run."""
+        with contextlib.suppress(OSError):
+            if os.fstat(self._file.fileno()).st_size + len(chunk) > LOG_BYTES:
+                os.replace(self._path, f"{self._path}.old")
+                self._file.close()
+                self._file = self._open()
+            self._file.write(chunk)
+
+    def _open(self) -> BinaryIO:
+        """To add to; a link in its place would lead elsewhere, and is an `OSError`."""
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
+        return open(os.open(self._path, flags, 0o644), "ab", buffering=0)
 
 
-class LastLine:
-    """The last line of a stream that is not blank."""
-
-    def __init__(self) -> None:
-        self._tail = b""
-
-    def add(self, chunk: bytes) -> None:
-        """Reads on."""
-        self._tail = (self._tail + chunk).rstrip()[-_LINE_BYTES:] + (b"\n" if chunk.endswith(b"\n") else b"")
-
-    def __str__(self) -> str:
-        lines = self._tail.decode(errors="replace").strip().splitlines()
-        return lines[-1] if lines else ""
+def last_line(tail: bytes) -> str:
+    """The last line that is not blank; a progress bar's return begins a line as well."""
+    lines = tail.rstrip().replace(b"\r", b"\n").rpartition(b"\n")
+    return lines[2].decode(errors="replace").strip()
 
 
 class Supervisor:
@@ -73,8 +71,7 @@ class Supervisor:
 
     def __init__(self, order: dict[str, Any]) -> None:
         self._order = order
-        self._log = Log(order["log"])
-        self._last = LastLine()
+        self._tail = b""
         self._selector = selectors.DefaultSelector()
         self._deadline = None if order["timeout"] is None else time.monotonic() + order["timeout"]
         self._kill_at: float | None = None
@@ -83,18 +80,16 @@ class Supervisor:
     def run(self) -> dict[str, Any]:
         """What became of the program."""
         try:
+            self._log = Log(self._order["log"])
             program = self._start()
-        except (OSError, ValueError) as error:
-            return {"error": getattr(error, "strerror", None) or str(error)}
-        self._selector.register(0, selectors.EVENT_READ, "orders")
-        self._selector.register(_wakeups(), selectors.EVENT_READ, "signals")
-        for name, stream in (("stdout", program.stdout), ("stderr", program.stderr)):
-            assert stream is not None  # noqa: S101 - they are pipes
-            os.set_blocking(stream.fileno(), False)
-            self._selector.register(stream, selectors.EVENT_READ, name)
-        while program.poll() is None:
-            self._step(program.pid)
-        self._end_descendants(program.pid)  # first: one that writes for ever would never be read to its end
+        except OSError as error:
+            return {"error": f"{error.strerror}: {error.filename}"}
+        except ValueError as error:
+            return {"error": str(error)}
+        try:
+            self._watch(program)
+        finally:
+            self._end_descendants(program.pid)
         while any(self._read(key) for key in self._outputs()):
             pass
         code = program.returncode
@@ -103,8 +98,19 @@ class Supervisor:
             "signal": -code if code < 0 else None,
             "timed_out": self.timed_out,
             "stopped": self.stopped,
-            "last_line": str(self._last),
+            "last_line": last_line(self._tail),
         }
+
+    def _watch(self, program: "subprocess.Popen[bytes]") -> None:
+        """Until the program itself has ended."""
+        self._selector.register(0, selectors.EVENT_READ, "orders")
+        self._selector.register(_wakeups(), selectors.EVENT_READ, "signals")
+        for name, stream in (("stdout", program.stdout), ("stderr", program.stderr)):
+            assert stream is not None  # noqa: S101 - they are pipes
+            os.set_blocking(stream.fileno(), False)
+            self._selector.register(stream, selectors.EVENT_READ, name)
+        while program.poll() is None:
+            self._step(program.pid)
 
     def _start(self) -> "subprocess.Popen[bytes]":
         return subprocess.Popen(  # noqa: S603 - what the user's study says
@@ -154,7 +160,7 @@ class Supervisor:
             return False
         self._log.write(chunk)
         if key.data == "stdout":
-            self._last.add(chunk)
+            self._tail = (self._tail + chunk)[-_LINE_BYTES:]
         return True
 
     def _signal(self, group: int, number: int) -> None:
@@ -197,7 +203,6 @@ def _children() -> list[int]:
 
 def main() -> None:
     """Reads the order, runs the program, says what became of it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the campaign, which asks for the stop
     signal.signal(signal.SIGCHLD, lambda *_: None)
     _prctl(_SET_SUBREAPER, 1)
     text = b""
@@ -211,8 +216,9 @@ def main() -> None:
     supervisor.stopped = bool(more)
     signal.signal(signal.SIGTERM, lambda *_: setattr(supervisor, "stopped", True))
     signal.signal(signal.SIGUSR1, lambda *_: setattr(supervisor, "abandoned", True))
-    sys.stdout.write(json.dumps(supervisor.run()) + "\n")
-    sys.stdout.flush()
+    told = json.dumps(supervisor.run()) + "\n"
+    with contextlib.suppress(BrokenPipeError), open(1, "wb") as worker:  # which may be dead
+        worker.write(told.encode())
 
 
 if __name__ == "__main__":

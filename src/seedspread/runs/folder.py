@@ -25,6 +25,7 @@ from seedspread.runs.run_files import (
     HEARTBEAT,
     HISTORY,
     PREDICTIONS,
+    PROCESS,
     TEMPORARY,
     Heartbeat,
     RunFiles,
@@ -175,7 +176,7 @@ class RunFolder(RunFiles):
         """Deletes what a run that was killed has left half-written, or had no time to delete."""
         leftovers = [*self.own_files(TEMPORARY), self.path / FAILURE]
         if self.is_done:
-            leftovers += [*self.checkpoints(), self.path / HEARTBEAT, self.path / BEGUN]
+            leftovers += [*self.checkpoints(), *(self.path / name for name in (HEARTBEAT, BEGUN, PROCESS))]
         for leftover in leftovers:
             self.writing(partial(leftover.unlink, missing_ok=True))
 

@@ -1,9 +1,9 @@
 """What lies in a run's folder, under which name, and how it is read.
 
 While a run is under way there are `run.json` (what it began with), `heartbeat.json` (how far it is), its
-checkpoints and its lease; when it is done, `result.json`, `provenance.json`, `config.toml` and what its
-runner keeps beside them: `history.parquet`, `predictions.safetensors`. `result.json` appears last: it is
-there if and only if the run is done.
+checkpoints and its lease, of a program `process.json` (who watches over it) and `log.txt`; when it is done,
+`result.json`, `provenance.json`, `config.toml` and what its runner keeps beside them: `history.parquet`,
+`predictions.safetensors`. `result.json` appears last: it is there if and only if the run is done.
 """
 
 import os
@@ -29,7 +29,7 @@ from seedspread.runs.files import (
 )
 from seedspread.runs.record import CONFIG, FAILURE, PROVENANCE, RESULT, Failure
 
-BEGUN, HEARTBEAT = "run.json", "heartbeat.json"
+BEGUN, HEARTBEAT, PROCESS, LOG = "run.json", "heartbeat.json", "process.json", "log.txt"
 HISTORY, PREDICTIONS = "history.parquet", "predictions.safetensors"
 _CHECKPOINT = r"checkpoint-[0-9]{6,}-[0-9a-f]{16}"
 _CHECKPOINT_FILE = re.compile(rf"{_CHECKPOINT}\.safetensors")
@@ -93,6 +93,11 @@ class RunFiles:
             and not self.path.is_symlink()
             and (any((self.path / name).exists() for name in names) or any(self.path.glob("lease-*")))
         )
+
+    @property
+    def has_predictions(self) -> bool:
+        """Whether it kept what it predicted."""
+        return (self.path / PREDICTIONS).exists()
 
     def damage(self) -> str:
         """What is wrong with the arrays of a finished run, as far as a glance can tell; empty if nothing."""

@@ -183,6 +183,20 @@ def load_studies(store: Store) -> tuple[list[RecordedStudy], list[str]]:
     return sorted(studies, key=lambda study: study.name), problems
 
 
+def stale_runs(store: Store) -> set[str]:
+    """Finished runs that no study names any more, beside one that differs in its input files only."""
+    named = {key for study in load_studies(store)[0] for key in study.keys}
+    bases = {key: base for key in store.keys() if (base := store.run(key).base_key()) is not None}  # noqa: SIM118
+    current = {base for key, base in bases.items() if key in named}
+    return {key for key, base in bases.items() if key not in named and base in current}
+
+
+def declared_metric(store: Store, name: str) -> Metric | None:
+    """A metric as a study of the store declares it."""
+    declared = (metric for study in load_studies(store)[0] for metric in study.metrics)
+    return next((metric for metric in declared if metric.name == name), None)
+
+
 def _read(path: Path) -> RecordedStudy:
     values = read_json(str(path.parent), path.name)
     cells = tuple(

@@ -15,7 +15,7 @@ from seedspread.errors import SeedspreadError
 from seedspread.metrics import SCORED, scores
 from seedspread.runs.files import UNREADABLE, NewerFormatError, RecordError, read_json
 from seedspread.runs.folder import RunFolder
-from seedspread.runs.record import CONFIG, PROVENANCE, RESULT, Record
+from seedspread.runs.record import CONFIG, FIRST_RUNNER, PROVENANCE, RESULT, Record
 
 _PLAIN = (str, int, float, bool)
 
@@ -28,6 +28,12 @@ def is_store(folder: Path) -> bool:
     """Whether any finished run lies in `folder`; other tools call their files `result.json` too."""
     beside = (PROVENANCE, CONFIG)
     return any((run / name).exists() for run in _finished(folder) for name in beside)
+
+
+def has_begun(folder: Path) -> bool:
+    """Whether any run of this package lies right in `folder`, finished or not."""
+    runs = (run for run in folder.glob("*/") if (run / CONFIG).exists())
+    return any(marks or is_running for marks, is_running in (RunFolder(run).marks() for run in runs))
 
 
 def _finished(folder: Path) -> Any:
@@ -74,13 +80,13 @@ def read_row(folder: Path, metrics: Sequence[str] = ()) -> dict[str, Any] | str:
         record = Record.read(str(folder))
         values, chance = with_metrics(record, folder, metrics)
         return (
-            values
+            {"dataset": record.dataset}  # unless it is a parameter
+            | values
             | _named(record.parameters)
             | values
             | {f"chance.{name}": chance[name] for name in metrics if name in chance}
             | {
                 "seed": record.seed,
-                "dataset": record.dataset,
                 "collapsed": record.collapsed,
                 "majority": chance.get("accuracy", float("nan")),
                 "folder": str(folder),
@@ -97,7 +103,8 @@ def with_metrics(
 ) -> tuple[dict[str, float], dict[str, float]]:
     """A run's metrics and what chance scores; those that it was not stored with come from its predictions."""
     values, chance = dict(record.metrics), dict(record.chance)
-    if any(name in SCORED and name not in values for name in metrics):
+    lacking = any(name in SCORED and name not in values for name in metrics)
+    if lacking and (record.runner == FIRST_RUNNER or RunFolder(folder).has_predictions):
         stored = RunFolder(folder).predictions("logits", "labels")
         found, guessed = scores(stored["logits"][0], stored["labels"])
         values, chance = found | values, guessed | chance

@@ -9,6 +9,7 @@ import pandas as pd
 
 from seedspread.errors import did_you_mean
 from seedspread.metrics import metric_of
+from seedspread.runs.table import has_begun
 from seedspread.sources.files import quiet
 from seedspread.sources.from_hydra import HydraReader
 from seedspread.sources.from_json import JsonReader
@@ -142,7 +143,7 @@ def find_reader(place: Place, kind: str | None = None) -> tuple[Reader, list[str
 def is_source(source: "str | Path") -> bool:
     """Whether something other than a plain table or a store of runs lies there, that can be collected."""
     place = Place.of(source)
-    if place.path is not None and not place.path.exists():
+    if place.path is not None and (not place.path.exists() or has_begun(place.path)):
         return False
     return any(reader.recognises(place) for reader in READERS if reader.kind != "store")
 

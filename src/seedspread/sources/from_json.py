@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from seedspread.sources.files import UNREADABLE, read_csv, read_json, read_json_lines, read_yaml, reason
-from seedspread.sources.parameters import flat, is_seed, may_be_parameter, number, place_of, with_name
+from seedspread.sources.parameters import flat, is_seed, may_be_parameter, number, with_path
 from seedspread.sources.place import Place
 from seedspread.sources.rows import column, one_run, runs_apart
 from seedspread.sources.run import CollectedRun, Curve, SourceError, Unread
@@ -182,5 +182,4 @@ def _curves(values: Mapping[str, Any], prefix: str, step: float | None) -> dict[
 def _named(run: CollectedRun, path: str) -> CollectedRun:
     """With what its name and its path tell."""
     told = run.name if path in run.name else f"{path}/{run.name}"
-    parameters = with_name(run.parameters, told)
-    return CollectedRun(run.name, {**parameters, "folder": place_of(path)}, run.curves)
+    return CollectedRun(run.name, with_path(run.parameters, told), run.curves)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from seedspread.sources.files import UNREADABLE, header, read_csv, read_yaml, reason
-from seedspread.sources.parameters import flat, place_of, with_name
+from seedspread.sources.parameters import flat, with_path
 from seedspread.sources.place import Place
 from seedspread.sources.rows import one_run
 from seedspread.sources.run import CollectedRun, Unread
@@ -52,7 +52,7 @@ def _version(place: Place, folder: Path, name: str) -> CollectedRun | Unread:
     if not rows:
         return Unread(name, f"{_METRICS} has no rows")
     run = one_run(name, rows, {})
-    return CollectedRun(name, {**with_name(parameters, name), "folder": place_of(name)}, run.curves)
+    return CollectedRun(name, with_path(parameters, name), run.curves)
 
 
 def hparams(folder: Path) -> dict[str, Any]:

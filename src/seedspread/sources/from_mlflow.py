@@ -3,13 +3,13 @@
 import logging
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from seedspread.errors import require_extra
 from seedspread.sources.files import reason
-from seedspread.sources.parameters import with_name
+from seedspread.sources.parameters import is_seed, with_name
 from seedspread.sources.place import Place, copy_of
 from seedspread.sources.run import CollectedRun, Curve, SourceError, Unread
 
@@ -50,14 +50,7 @@ def _client(place: Place) -> Iterator["MlflowClient"]:
     if place.path is None:
         yield connect(place.source)
     elif place.is_folder:
-        trash = place.path / ".trash"  # which MLflow makes wherever it looks
-        had_trash = trash.exists()
-        try:
-            yield connect(place.path.absolute().as_uri())
-        finally:
-            if not had_trash:
-                with suppress(OSError):
-                    trash.rmdir()
+        yield connect(place.path.absolute().as_uri())
     else:
         with copy_of(place.path) as copy:
             yield connect(f"sqlite:///{copy}")
@@ -100,7 +93,8 @@ def _run(client: "MlflowClient", run: "Run", group: str, whole: Sequence[str]) -
     for key in set(whole) & set(curves):
         history = client.get_metric_history(run.info.run_id, key)
         curves[key] = [(float(point.step), float(point.value)) for point in history]
-    return CollectedRun(name, with_name(run.data.params, name), curves, group)
+    seeds = {key: value for key, value in run.data.tags.items() if is_seed(key)}
+    return CollectedRun(name, with_name({**seeds, **run.data.params}, name), curves, group)
 
 
 def pages(search: Any, **options: Any) -> Iterator[Any]:

@@ -1,9 +1,12 @@
 """Optuna's studies, in a database or a journal, through Optuna's own loader."""
 
+import shutil
 import sqlite3
+import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seedspread.errors import require_extra
@@ -61,8 +64,10 @@ def _storage(place: Place) -> Iterator[Any]:
         elif place.tables:
             with copy_of(place.path) as copy:
                 yield f"sqlite:///{copy}"
-        else:
-            yield optuna.storages.JournalStorage(JournalFileBackend(str(place.path)))
+        else:  # it is opened for writing, too
+            with tempfile.TemporaryDirectory() as folder:
+                copy = shutil.copyfile(place.path, Path(folder) / "journal.log")
+                yield optuna.storages.JournalStorage(JournalFileBackend(str(copy)))
     except (sqlite3.Error, OSError) as error:
         raise SourceError(f"{place.source} cannot be read: {reason(error)}") from error
     finally:

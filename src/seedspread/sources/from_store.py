@@ -32,7 +32,9 @@ class StoreReader:
         for key in store.keys():  # noqa: SIM118 - a store is no mapping
             state = store.state(key)
             if not store.is_done(key):
-                yield Unread(key, f"it is {state.state}{f': {state.message}' if state.message else ''}")
+                yield Unread(
+                    key, f"its state is {state.state}{f': {state.message}' if state.message else ''}"
+                )
             else:
                 yield _run(store.folder(key), metrics)
 

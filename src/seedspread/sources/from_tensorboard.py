@@ -11,7 +11,7 @@ from typing import Any
 from seedspread.errors import require_extra
 from seedspread.sources.files import UNREADABLE, reason
 from seedspread.sources.from_lightning import hparams
-from seedspread.sources.parameters import place_of, with_name
+from seedspread.sources.parameters import with_path
 from seedspread.sources.place import Place
 from seedspread.sources.run import CollectedRun, Curve, Unread
 
@@ -70,12 +70,14 @@ def _read(place: Place, folder: Path) -> tuple[CollectedRun | Unread, bool]:
         return Unread(name, "an event file is a link; links are not followed"), False
     try:
         curves, told = _events(folder)
-        parameters = {**hparams(folder), **told}
+        parameters = hparams(folder)
+        # Lightning writes them twice, here with slashes.
+        parameters |= {key: value for key, value in told.items() if key.replace("/", ".") not in parameters}
     except UNREADABLE as error:
         return Unread(name, reason(error)), False
     if not curves and not parameters:
         return Unread(name, "its event files hold no scalar that can be read"), False
-    return CollectedRun(name, {**with_name(parameters, name), "folder": place_of(name)}, curves), bool(told)
+    return CollectedRun(name, with_path(parameters, name), curves), bool(told)
 
 
 def _events(folder: Path) -> tuple[dict[str, Curve], dict[str, Any]]:

@@ -10,6 +10,8 @@ from seedspread.metrics import is_metric_name
 
 _MOST_VALUES = 20_000
 _DEEPEST = 50
+# The column with what is left of names that tell parameters.
+STEM = "stem"
 # Of a name that is longer, as no file has, the end is looked at.
 _LONGEST_NAME = 1000
 
@@ -93,7 +95,7 @@ def from_name(name: str) -> dict[str, str]:
     return {key: value for key, value in found.items() if value}
 
 
-def place_of(name: str) -> str:
+def stem_of(name: str) -> str:
     """What of a run's path is neither `key=value` nor a seed nor a version: `adam` of `adam/seed3`."""
     parts = []
     for part in re.split(r"[/\\]", name[-_LONGEST_NAME:]):
@@ -104,12 +106,17 @@ def place_of(name: str) -> str:
 
 
 def with_name(parameters: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Parameters, and those that only the run's name tells."""
+    """Parameters, and those that only the run's name tells; then the rest of the name is one as well."""
     known = {_last(key) for key in parameters}
     told = {k: v for k, v in from_name(name).items() if _last(k) not in known}
     if any(is_seed(key) for key in parameters):
         told = {k: v for k, v in told.items() if not is_seed(k)}
-    return {**parameters, **told}
+    return {STEM: stem_of(name), **told, **parameters} if told else dict(parameters)
+
+
+def with_path(parameters: Mapping[str, Any], path: str) -> dict[str, Any]:
+    """The same of a run in a folder: people put runs that belong together into one."""
+    return {STEM: stem_of(path), **with_name(parameters, path)}
 
 
 def is_seed(name: str) -> bool:

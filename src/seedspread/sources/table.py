@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from seedspread.errors import did_you_mean
-from seedspread.sources.parameters import find_seed, is_seed
+from seedspread.sources.parameters import STEM, find_seed, is_seed
 from seedspread.sources.point import At
 from seedspread.sources.run import Better, CollectedRun, SourceError, Unread
 
@@ -129,9 +129,9 @@ def shaped(rows: Sequence[Row], metrics: Sequence[str], group: str, *, all_param
         columns["seed"] = [own.get(seed) for own in parameters]
     names = [name for name in dict.fromkeys(k for own in parameters for k in own) if name != seed]
     levels = {name: {str(own.get(name)) for own in parameters} for name in names}
-    # Where a run lies tells something only if it tells several runs from several others.
-    if "folder" in levels and not 1 < len(levels["folder"]) < len(rows):
-        names.remove("folder")
+    # What is left of names tells something only if it tells several runs from several others.
+    if STEM in levels and not 1 < len(levels[STEM]) < len(rows):
+        names.remove(STEM)
     varying = [name for name in names if len(levels[name]) > 1]
     constant = [name for name in names if len(levels[name]) < 2]
     taken = {"run", "seed", "step", *metrics, *columns}

@@ -10,6 +10,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from seedspread.metrics import Metric, metric_of
+from seedspread.runs.store import Store
+from seedspread.runs.studies import declared_metric
 from seedspread.runs.table import correct_predictions
 from seedspread.stats import bootstrap, classic, permutation, robust
 from seedspread.stats.arms import Arm, Floats, common_seeds
@@ -49,8 +51,7 @@ def audit(
     """Did the group change how much the values spread over seeds?
 
     Args:
-        table: one row per run: a CSV, TSV or Parquet file, a folder of runs, a DataFrame, or
-            what `seedspread.collect` reads.
+        table: one row per run: a file, a folder of runs, a DataFrame, or what `seedspread.collect` reads.
         value: the column with the result of a run.
         group: the column whose levels are compared.
         reference: the level with which each other one is compared.
@@ -68,6 +69,8 @@ def audit(
     _check_options(level, resamples, chance, test_size)
     runs = check_table(table, value, group, reference, block, seed, by, at)
     resamples = min(resamples, max(_FEWEST_RESAMPLES, _DRAWS // len(runs.frame)))
+    if metric is None and runs.store is not None:
+        metric = declared_metric(Store(runs.store), value)
     if metric is None:
         numbers = runs.frame["value"].to_numpy(float)
         metric = metric_of(value, numbers, accuracies=test_size is not None)

@@ -11,6 +11,8 @@ import pyarrow as pa
 
 from seedspread.errors import SeedspreadError, did_you_mean
 from seedspread.runs.levels import level_name
+from seedspread.runs.store import Store
+from seedspread.runs.studies import stale_runs
 from seedspread.runs.table import is_store, runs_table
 from seedspread.sources.collecting import collect, is_source
 from seedspread.sources.show import in_a_note
@@ -39,12 +41,16 @@ class Columns:
 
 @dataclass(frozen=True)
 class Runs:
-    """A checked table: columns value, group, block, seed, stratum, failed, row; one row per run."""
+    """A checked table: columns value, group, block, seed, stratum, failed, row; one row per run.
+
+    `store` is the folder of runs that it comes from, if it does.
+    """
 
     frame: pd.DataFrame
     columns: Columns
     source: str
     notes: tuple[str, ...]
+    store: str | None = None
 
     def strata(self) -> list[tuple[str, list[Arm]]]:
         """Per stratum its arms, the reference first; in the order of the table."""
@@ -77,7 +83,7 @@ class Runs:
 def is_table(source: "str | Path") -> bool:
     """Whether a table is read there, be it a file or what another tool has written; not a store of runs."""
     path = Path(source)
-    return not path.is_dir() or (not is_store(path) and is_source(source))
+    return path.is_file() or (not is_store(path) and is_source(source))
 
 
 def read_table(
@@ -97,13 +103,16 @@ def read_table(
         collected = collect(source, value, at, all_parameters=True)
         return collected.table, str(source), in_a_note(collected)
     if at != "last":
-        raise TableError(f"--at is for runs that were logged by step; {path} has one value per run")
+        raise TableError(f"--at is for runs that were logged by step; {source} has one value per run")
     if not path.exists():
-        raise TableError(f"{path} does not exist; give a .csv, .tsv or .parquet file, or a folder of runs")
+        raise TableError(f"{source} does not exist; give a .csv, .tsv or .parquet file, or a folder of runs")
     if path.is_dir():
         if not is_store(path):
             raise TableError(f"{path} holds no finished run")
-        return runs_table(path, [value]), str(path), []
+        table, stale = runs_table(path, [value]), stale_runs(Store(path))
+        is_stale = table["folder"].map(lambda folder: Path(folder).name in stale)
+        notes = [f"{is_stale.sum()} runs from before their inputs changed were left out."] if stale else []
+        return table.loc[~is_stale], str(path), notes
     try:
         if path.suffix == ".parquet":
             return pd.read_parquet(path), str(path), []
@@ -168,6 +177,8 @@ def check_table(
         _require(column, frame, name)
     if len(set(wanted)) < len(wanted):
         raise TableError(f"each column can have one role only; got {', '.join(wanted)}")
+    if is_stored:  # runs of other studies, which have other parameters, may lie beside those asked for
+        frame = frame.dropna(subset=[group, *strata])
     if frame.empty:
         raise TableError(f"{name} has no rows")
     tidy = _tidy(frame, columns, is_stored)
@@ -184,7 +195,7 @@ def check_table(
     _check_labels(tidy, columns)
     _check_groups(tidy, columns)
     _check_repeats(tidy, columns)
-    return Runs(tidy.reset_index(drop=True), columns, name, tuple(notes))
+    return Runs(tidy.reset_index(drop=True), columns, name, tuple(notes), name if is_stored else None)
 
 
 def _require(column: str, frame: pd.DataFrame, name: str) -> None:

@@ -10,7 +10,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from seedspread.config import RunConfig
-from seedspread.errors import SeedspreadError, require_extra
+from seedspread.errors import SeedspreadError, reason, require_extra
 from seedspread.render.terminal import Terminal
 from seedspread.training.callbacks import Callback
 
@@ -121,7 +121,7 @@ class TensorBoard(Callback):
         try:
             self._writer: Any = SummaryWriter(str(folder))
         except OSError as error:
-            raise DisplayError(f"--tensorboard {folder}: {error.strerror}; name a folder") from error
+            raise DisplayError(f"--tensorboard {folder}: {reason(error)}; name a folder") from error
 
     def on_epoch(self, stage: str, epoch: int, values: dict[str, list[float]]) -> None:
         """A point for every layer's curve."""

@@ -164,8 +164,7 @@ class _Reading:
             return "the study names no comparison, so there is no audit"
         if frame.empty:
             return self.lacking or "no run is finished yet"
-        by = ("level",) if _strata(self._spec) else ()
-        return try_audit(frame, self._metric, self._spec, by, self._tell)
+        return try_audit(frame, self._metric, self._spec, _strata(self._spec), self._tell)
 
     def _rows(
         self, cells: list[RecordedCell], states: dict[str, RunState]
@@ -204,7 +203,7 @@ class _Reading:
             layers=None if config is None else self._layers(folder, config),
         )
         levels = {factor: level_name(level) for factor, level in cell.levels.items()}
-        return row | levels | scaled | {"seed": seed, "level": _level(cell, self._spec)}, run
+        return row | levels | scaled | {"seed": seed}, run
 
     def _layers(self, folder: Path, config: RunConfig) -> RunLayers | None:
         layers = read_layers(folder, tuple(layer_margins(config)))

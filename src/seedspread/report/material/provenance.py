@@ -1,16 +1,20 @@
 """The facts at the foot of a report: with what, on what and when its runs were made."""
 
+import shlex
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from seedspread.identity import RUNNER
 from seedspread.report.material.settings import Setting
 from seedspread.runs.files import UNREADABLE
 from seedspread.runs.record import Record
 from seedspread.runs.store import Store
 from seedspread.runs.studies import RecordedStudy
 from seedspread.version import __version__
+
+_FILES_SHOWN = 20
 
 
 def provenance(
@@ -22,6 +26,9 @@ def provenance(
         for name, value in _facts(store.folder(key)):
             seen.setdefault(name, Counter())[value] += 1
     facts = [("made by", f"seedspread {__version__}")]
+    accepted = {key for study in studies for key in study.accepted}
+    if accepted:
+        facts.append(("made with other inputs than now", f"{len(accepted)} runs, kept by --accept-changed"))
     facts += [(name, _listed(counts)) for name, counts in seen.items() if name != "ended"]
     if seen.get("ended"):
         facts.append(("last run ended", max(seen["ended"])))
@@ -36,14 +43,28 @@ def _facts(folder: Path) -> list[tuple[str, str]]:
         facts = record.provenance
         versions = ", ".join(f"{k} {v}" for k, v in sorted(facts["versions"].items()))
         return [
-            ("data", f"{record.dataset}, fingerprint {record.result['fingerprint']}"),
-            ("trained with", versions),
+            *_what_ran(record),
+            ("trained with" if record.runner == RUNNER else "run by", versions),
             ("Python", str(facts["python"])),
             ("machine", _machine(facts)),
             ("ended", str(facts["ended"])[:19].replace("T", " ") + " UTC"),
         ]
     except UNREADABLE:
         return []
+
+
+def _what_ran(record: Record) -> list[tuple[str, str]]:
+    if record.runner == RUNNER:
+        return [("data", f"{record.dataset}, fingerprint {record.result['fingerprint']}")]
+    facts = record.provenance
+    files = [(f"content of {name}", f"SHA-256 {digest}") for name, digest in facts.get("inputs", {}).items()]
+    variables = facts.get("environment", {}).items()
+    return [
+        *([("command", shlex.join(facts["command"]))] if "command" in facts else []),
+        *files[:_FILES_SHOWN],
+        *([("inputs", f"and {len(files) - _FILES_SHOWN} more files")] if len(files) > _FILES_SHOWN else []),
+        *((f"${name}", "not set" if value is None else str(value)) for name, value in variables),
+    ]
 
 
 def _machine(provenance: Mapping[str, Any]) -> str:

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from seedspread.atomic import replacing
+from seedspread.errors import reason
 from seedspread.render.latex import to_latex
 from seedspread.render.markdown import to_markdown
 from seedspread.render.sheet import to_csv
@@ -27,7 +28,7 @@ def _may_fail(path: Path, done: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise ReportError(f"{path} cannot be {done}: {error.strerror or error}") from None
+        raise ReportError(f"{path} cannot be {done}: {reason(error)}") from None
 
 
 def write_page(report: Report, path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import base64
 import gzip
+import hashlib
 import json
 from functools import cache
 from importlib.resources import files
@@ -23,9 +24,10 @@ from seedspread.report.page.glossary import GLOSSARY
 from seedspread.report.page.sections import Section, missing, sections
 
 _PACKAGE = "seedspread.report.page"
-# Nothing may be fetched, from anywhere; the live page asks its own server only.
+# Nothing may be fetched, from anywhere; the live page asks its own server only. No script runs but the page's
+# two, by their hashes. Styles cannot be named so: plotly makes rules and matplotlib's SVG has attributes.
 _POLICY = (
-    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:; "
+    "default-src 'none'; script-src {scripts}; style-src 'unsafe-inline'; img-src data: blob:; "
     "font-src data:; connect-src {connect}; base-uri 'none'; form-action 'none'"
 )
 
@@ -52,10 +54,9 @@ class Report:
 
     def page(self, version: str = "") -> str:
         """The whole page; with a version it is a live one, that asks its server for a newer."""
-        policy = _POLICY.format(connect="'self'" if version else "'none'")
         values = self._values(version) | {
             "live": bool(version),
-            "policy": Markup(policy),  # noqa: S704 - ours
+            "policy": Markup(content_policy(live=bool(version))),  # noqa: S704 - ours
             "style": _own("report.css"),
             "script": _own("report.js"),
             "plotly": _plotly(),
@@ -95,6 +96,16 @@ class Report:
         for char in "<>&\u2028\u2029":
             text = text.replace(char, f"\\u{ord(char):04x}")
         return Markup(text)  # noqa: S704 - every character that HTML could read is escaped
+
+
+@cache
+def content_policy(live: bool) -> str:
+    """What a browser may do with the page: its Content-Security-Policy."""
+    from plotly.offline import get_plotlyjs  # noqa: PLC0415 - slow, and only a page needs it
+
+    digests = [hashlib.sha256(text.encode()).digest() for text in (_own("report.js"), get_plotlyjs())]
+    scripts = " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
+    return _POLICY.format(scripts=scripts, connect="'self'" if live else "'none'")
 
 
 @cache

@@ -1,7 +1,11 @@
 """The live page: a small server for one reader on one machine, that gives out the report and nothing else."""
 
 import hashlib
+import io
+import ipaddress
 import json
+import socket
+import socketserver
 import threading
 import time
 from collections.abc import Callable
@@ -11,14 +15,20 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from seedspread.errors import SeedspreadError
-from seedspread.report.page.report import Report
+from seedspread.report.page.report import Report, content_policy
 from seedspread.runs.studies import store_marks
 
 _LOOK_SECONDS = 1.0
 _MINUTE = 60
-_LOCAL = ("127.0.0.1", "localhost", "[::1]")
+# A reader has a page or two open, each of which asks every two seconds.
+_MAX_CONNECTIONS = 32
+_REQUEST_SECONDS = 10.0
+_SEND_SECONDS = 60.0
+_MAX_HEAD = 16_384
+_HTTP_PORT = 80
 
 
 class ServeError(SeedspreadError):
@@ -42,7 +52,7 @@ class Edition:
     version: str
     page: str
     main: str
-    said: str
+    progress: str
 
 
 class LiveReport:
@@ -64,8 +74,8 @@ class LiveReport:
         report = self._make()
         states = [state.state for s in report.material.settings for state in s.states.values()]
         ended = sum(state in ("done", "collapsed", "failed") for state in states)
-        said = f"{ended} of {len(states)} runs"
-        return Edition(version, report.page(version), report.main(version), said)
+        progress = f"{ended} of {len(states)} runs"
+        return Edition(version, report.page(version), report.main(version), progress)
 
     def start(self) -> None:
         """Begins to look."""
@@ -92,36 +102,112 @@ class LiveReport:
             pause = max(_LOOK_SECONDS, 2 * (time.monotonic() - start))
 
 
-def make_server(live: LiveReport, host: str, port: int) -> ThreadingHTTPServer:
+def make_server(live: LiveReport, host: str, port: int) -> "ReportServer":
     """A server bound to an address; `port` 0 takes a free one."""
-    handler = type("Handler", (_Handler,), {"live": live, "only_local": host in ("127.0.0.1", "localhost")})
     try:
-        return ThreadingHTTPServer((host, port), handler)
-    except (OSError, OverflowError) as error:
+        return ReportServer(live, host.strip("[]"), port)
+    except (OSError, OverflowError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise ServeError(f"cannot serve on {host}:{port}: {reason}; try --port 0 for a free one") from None
+
+
+class ReportServer(ThreadingHTTPServer):
+    """Serves one report to a few connections at a time.
+
+    Attributes:
+        live: the report.
+        only_local: whether only this machine can reach it.
+        url: where it is.
+    """
+
+    daemon_threads = True
+
+    def __init__(self, live: LiveReport, host: str, port: int) -> None:
+        self.live = live
+        self._free = threading.BoundedSemaphore(_MAX_CONNECTIONS)
+        addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        # Of a name that has both, the address of the older kind.
+        family, *_, address = min(addresses, key=lambda one: one[0] != socket.AF_INET)
+        self.address_family = family
+        super().__init__(address, _Handler)  # type: ignore[arg-type]
+        self.only_local = is_loopback(str(address[0]))
+        self.url = f"http://{f'[{host}]' if ':' in host else host}:{self.server_port}/"
+
+    def server_bind(self) -> None:
+        """Binds, and asks no name server what this machine is called."""
+        socketserver.TCPServer.server_bind(self)
+        self.server_name, self.server_port = self.server_address[:2]  # type: ignore[assignment]
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Answers in a thread, or hangs up while too many are being answered."""
+        if not self._free.acquire(blocking=False):
+            self.shutdown_request(request)
+            return
+        try:
+            super().process_request(request, client_address)
+        except BaseException:  # no thread could be started
+            self._free.release()
+            raise
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Answers."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._free.release()
+
+
+def is_loopback(name: str) -> bool:
+    """Whether a name or an address is this machine's own."""
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return name.lower() == "localhost"
 
 
 class _Handler(BaseHTTPRequestHandler):
     """Three addresses, all read-only: the page, its main part, and whether it has changed."""
 
-    live: LiveReport
-    only_local: bool
+    server: ReportServer
     server_version = "seedspread"
     sys_version = ""
-    timeout = 30
+    timeout = _SEND_SECONDS
+
+    def handle_one_request(self) -> None:
+        """Reads a request that is short and comes in time, and answers it."""
+        with suppress(OSError):  # the reader has gone, or takes too long
+            if head := self._head():
+                self.rfile = io.BufferedReader(io.BytesIO(head))
+                super().handle_one_request()
+        self.close_connection = True
+
+    def _head(self) -> bytes:
+        """All that is read of a request; empty if it is too long. `TimeoutError` if it is too slow.
+
+        The time is for all of it: a byte now and then would hold a connection for ever.
+        """
+        head, deadline = b"", time.monotonic() + _REQUEST_SECONDS
+        while b"\r\n\r\n" not in head and b"\n\n" not in head:
+            self.connection.settimeout(max(deadline - time.monotonic(), 1e-3))
+            piece = self.connection.recv(4096)
+            head += piece
+            if not piece or len(head) > _MAX_HEAD or time.monotonic() > deadline:
+                return b""
+        self.connection.settimeout(_SEND_SECONDS)
+        return head
 
     def do_GET(self) -> None:
         """Answers; the method's name is the library's."""
+        live = self.server.live
         if not self._is_for_us():
             self._send(HTTPStatus.FORBIDDEN, "text/plain", "this server answers to its own name only\n")
         elif self.path == "/":
-            self._send(HTTPStatus.OK, "text/html", self.live.edition.page)
+            self._send(HTTPStatus.OK, "text/html", live.edition.page)
         elif self.path == "/main":
-            self._send(HTTPStatus.OK, "text/html", self.live.edition.main)
+            self._send(HTTPStatus.OK, "text/html", live.edition.main)
         elif self.path == "/state":
-            edition = self.live.edition
-            state = {"version": edition.version, "state": f"{self.live.state}: {edition.said}"}
+            edition = live.edition
+            state = {"version": edition.version, "state": f"{live.state}: {edition.progress}"}
             self._send(HTTPStatus.OK, "application/json", json.dumps(state))
         else:
             self._send(HTTPStatus.NOT_FOUND, "text/plain", "nothing here but the report, at /\n")
@@ -130,8 +216,13 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _is_for_us(self) -> bool:
         """A page elsewhere that points its own name at this machine gets nothing."""
-        name = self.headers.get("Host", "").rpartition(":")[0] or self.headers.get("Host", "")
-        return not self.only_local or name in _LOCAL
+        try:
+            host = urlsplit(f"//{self.headers.get('Host', '')}")
+            return not self.server.only_local or (
+                is_loopback(host.hostname or "") and (host.port or _HTTP_PORT) == self.server.server_port
+            )
+        except ValueError:
+            return False
 
     def _send(self, status: HTTPStatus, kind: str, text: str) -> None:
         body = text.encode()
@@ -140,6 +231,7 @@ class _Handler(BaseHTTPRequestHandler):
             ("Content-Type", f"{kind}; charset=utf-8"),
             ("Content-Length", str(len(body))),
             ("Cache-Control", "no-store"),
+            ("Content-Security-Policy", f"{content_policy(live=True)}; frame-ancestors 'none'"),
             ("X-Content-Type-Options", "nosniff"),
             ("X-Frame-Options", "DENY"),
             ("Referrer-Policy", "no-referrer"),
@@ -148,8 +240,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.end_headers()
         if self.command != "HEAD":
-            with suppress(BrokenPipeError, ConnectionResetError):  # the reader has gone
-                self.wfile.write(body)
+            self.wfile.write(body)
 
     def log_message(self, *_: Any) -> None:
         """Says nothing: a line every two seconds helps nobody."""

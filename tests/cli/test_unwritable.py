@@ -1,0 +1,61 @@
+"""Where nothing can be written, the system's own reason is given, in one line, and no guess."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from seedspread.errors import reason
+from seedspread.presets import to_toml
+from tests.cli.test_audit import paper_csv
+from tests.cli.test_cli import seedspread_here
+from tests.training.tiny import tiny
+
+COMMANDS = [
+    ("train", "tiny.toml", "--out", "{}/run"),
+    ("train", "tiny.toml", "--tensorboard", "{}/curves"),
+    ("audit", "paper.csv", "--block", "stability", "--plot", "{}/a.png"),
+    ("report", "--published", "--out", "{}/page.html"),
+    ("report", "--published", "--tables", "{}/tables"),
+    ("report", "--published", "--figures", "{}/figures"),
+    ("verify-paper", "--write", "{}/page.md"),
+    ("data", "show", "--out", "{}/sheet.png"),
+    ("campaign", "run", "quickstart", "--store", "{}/store"),
+    ("quickstart", "--store", "{}/store"),
+]
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    paper_csv(tmp_path)
+    (tmp_path / "tiny.toml").write_text(to_toml(tiny()))
+    (tmp_path / "file").write_text("no folder")
+    (tmp_path / "locked").mkdir(mode=0o500)
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize("arguments", COMMANDS)
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [
+        ("file", "Not a directory"),
+        pytest.param(
+            "locked",
+            "Permission denied",
+            marks=pytest.mark.skipif(os.geteuid() == 0, reason="root may write"),
+        ),
+    ],
+)
+def test_the_reason_is_the_systems(arguments: tuple[str, ...], place: str, said: str) -> None:
+    done = seedspread_here(*(argument.format(place) for argument in arguments))
+    assert done.returncode == 1
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("error: ")
+    assert said in last
+    assert "full" not in last
+
+
+def test_an_error_without_a_number_has_a_reason_too() -> None:
+    assert reason(PermissionError(13, "Permission denied", "x")) == "Permission denied"
+    assert reason(OSError("Couldn't deserialize thrift")) == "Couldn't deserialize thrift"
+    assert reason(TimeoutError()) == "TimeoutError"
