@@ -182,7 +182,7 @@ class Plan:
             runner.check([run.parameters for run in runs], self.data_dir)
 
     def seconds(self) -> float | None:
-        """How long the missing runs will take on one core of this machine; None if that cannot be told."""
+        """How long the missing runs will take on one core of this machine; None if that is unknown."""
         total = 0.0
         for runner, runs in self._missing_by_runner().items():
             seconds = runner.seconds([run.parameters for run in runs])

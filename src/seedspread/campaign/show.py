@@ -74,8 +74,8 @@ def sharing(plan: Plan) -> list[str]:
     return lines
 
 
-def time_needed(plan: Plan, seconds: float | None, why: str = "it cannot be told") -> str:
-    """How many runs are to do, and how long they will take, or why that is not known."""
+def time_needed(plan: Plan, seconds: float | None, why: str = "unknown") -> str:
+    """How many runs are to do, and how long they will take, or why that is unknown."""
     missing = len(plan.missing())
     if not missing:
         return "Everything is there."
@@ -179,7 +179,7 @@ class Progressing:
         self._task = self._progress.add_task("runs", total=None, left="")
         self._start = time.monotonic()
         self._line_at = 0.0
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
 
     def __enter__(self) -> "Progressing":
         if self._has_bar:
@@ -195,8 +195,8 @@ class Progressing:
         ended = progress.ended
         left = self._left(progress)
         for key, message in progress.failed.items():
-            if key not in self._told:
-                self._told.add(key)
+            if key not in self._reported:
+                self._reported.add(key)
                 self._console.print(f"failed {key}: {message}", style="red", soft_wrap=True)
         if self._has_bar:
             self._progress.update(self._task, total=progress.total, completed=ended, left=left)

@@ -50,7 +50,7 @@ def plan(
     from seedspread.render.terminal import Terminal
 
     made = _plan(study, store, data_dir, max_runs, accept_changed=accept_changed)
-    seconds, why = None, "it cannot be told"
+    seconds, why = None, "unknown"
     with Terminal(stderr=True).status("estimating the time ..."):
         try:
             seconds = made.seconds() if made.missing() else None
