@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from seedspread.errors import printable
 from seedspread.runners.contract import Runner
 from seedspread.runs.checkpoints import CheckpointError, put_checkpoints_aside
 from seedspread.runs.folder import RunFolder
@@ -225,8 +226,8 @@ def _run(claimed: list[ClaimedRun]) -> None:
     shared = _run_once(claimed)
     stopped = StoppedError("stopped before it began", signal.SIGTERM)
     if isinstance(shared, Exception) and len(claimed) > 1:
-        reason = (str(shared).splitlines() or [type(shared).__name__])[0]
-        print(f"{len(claimed)} runs could not be run together ({reason}): one by one", file=sys.stderr)
+        why = (str(shared).splitlines() or [type(shared).__name__])[0]
+        _say(f"{len(claimed)} runs could not be run together ({why}): one by one")
     for one in claimed:
         if one.result is not None:
             continue
@@ -275,5 +276,10 @@ def _can_start_afresh(one: ClaimedRun, error: CheckpointError) -> bool:
         one.end(problem)
         return False
     if is_aside:
-        print(f"{error}: put aside, and the run begun afresh", file=sys.stderr)
+        _say(f"{error}: put aside, and the run begun afresh")
     return is_aside
+
+
+def _say(line: str) -> None:
+    """For whoever watches the worker; it may quote what stands in a file."""
+    print(printable(line), file=sys.stderr)

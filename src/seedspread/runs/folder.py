@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from safetensors.numpy import save
 
 from seedspread.atomic import replacing
+from seedspread.errors import printable
 from seedspread.runs.environment import environment
 from seedspread.runs.files import FORMAT, UNREADABLE, NewerFormatError, read_json
 from seedspread.runs.record import CONFIG, FAILURE, PROVENANCE, RESULT, Failure
@@ -197,7 +198,10 @@ class RunFolder(RunFiles):
         except NewerFormatError:
             raise
         except UNREADABLE as error:
-            _log.warning(f"{self.path / BEGUN} is damaged ({error}): put aside, and the run begun afresh")
+            _log.warning(
+                "%s",
+                printable(f"{self.path / BEGUN} is damaged ({error}): put aside, and the run begun afresh"),
+            )
             for path in [self.path / BEGUN, *self.checkpoints()]:
                 self.put_aside(path)
             return None

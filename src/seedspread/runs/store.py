@@ -11,7 +11,7 @@ from typing import Literal
 
 import pandas as pd
 
-from seedspread.errors import SeedspreadError
+from seedspread.errors import SeedspreadError, reason
 from seedspread.runs.files import NewerFormatError
 from seedspread.runs.folder import RunFolder
 from seedspread.runs.lease import LEASE_SECONDS, Lease, StalenessTracker, claim, newest
@@ -145,7 +145,7 @@ class Store:
             trial.touch()
             trial.unlink()
         except OSError as error:
-            raise StoreError(f"the store {self.path} cannot be written: {error.strerror}") from None
+            raise StoreError(f"the store {self.path} cannot be written: {reason(error)}") from None
 
     def counts(self) -> dict[State, int]:
         """How many runs are in each state."""
