@@ -36,7 +36,8 @@ ONE_THREAD = {"OMP_NUM_THREADS": "1"} | os.environ
 
 def blocks(language: str) -> list[str]:
     """The README's code in a language; "" for commands."""
-    return re.findall(rf"^```{language}\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
+    found = re.findall(r"^```(\w*)\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
+    return [code for name, code in found if name == language]
 
 
 def python(*words: object, folder: Path) -> str:

@@ -15,7 +15,6 @@ from typing import Any
 import torch
 from sklearn.datasets import load_digits
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
 
 BATCH = 64
 
@@ -52,6 +51,7 @@ def main() -> None:
     x_train, y_train, x_val, y_val = digits()
     torch.manual_seed(args.seed)
     model = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Dropout(0.2), nn.Linear(128, 10))
+    loss = nn.CrossEntropyLoss(label_smoothing=args.smoothing)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
     start = 0
     if checkpoint.exists():
@@ -62,9 +62,9 @@ def main() -> None:
         start = state["epoch"]
         print(f"resumed after epoch {start}")
     for epoch in range(start + 1, args.epochs + 1):
-        for batch in torch.randperm(len(x_train)).split(BATCH):
+        for batch in torch.split(torch.randperm(len(x_train)), BATCH):
             optimizer.zero_grad()
-            cross_entropy(model(x_train[batch]), y_train[batch], label_smoothing=args.smoothing).backward()
+            loss(model(x_train[batch]), y_train[batch]).backward()
             optimizer.step()
         rng = torch.get_rng_state()
         save(
@@ -76,7 +76,7 @@ def main() -> None:
     with torch.no_grad():
         logits = model(x_val)
     accuracy = (logits.argmax(1) == y_val).sum().item() / len(y_val)
-    print(json.dumps({"val_acc": accuracy, "val_loss": cross_entropy(logits, y_val).item()}))
+    print(json.dumps({"val_acc": accuracy, "val_loss": nn.CrossEntropyLoss()(logits, y_val).item()}))
 
 
 if __name__ == "__main__":
