@@ -144,7 +144,7 @@ def test_the_program_is_killed_and_resumed_to_the_same_metrics(tmp_path: Path) -
     assert len(finished) == 1
     assert all(path.stat().st_mtime_ns == when for path, when in finished.items())
     assert re.findall(r"resumed after epoch \d", killed.read_text())
-    row = Store(store).table().set_index("folder").loc[killed.parent.name]
+    row = Store(store).table().set_index("folder").loc[str(killed.parent)]
     words = ["--seed", row["seed"], "--smoothing", row["smoothing"], "--epochs", 99, "--out", "alone"]
     printed = python("train.py", *words, folder=tmp_path)
     assert "resumed" not in printed
