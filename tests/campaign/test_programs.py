@@ -18,7 +18,7 @@ from seedspread.campaign.study import StudySpec
 from seedspread.cli import app
 from seedspread.report.material.from_store import from_store
 from seedspread.report.page.report import Report
-from seedspread.runs.studies import load_studies, recorded_study
+from seedspread.runs.studies import recorded_study
 from seedspread.runs.table import runs_table
 from seedspread.stats.audit import audit
 from tests.campaign.faults import disturb
@@ -49,10 +49,10 @@ def test_a_study_of_a_program_from_its_plan_to_its_report(tmp_path: Path) -> Non
     assert told.endswith("--group x --reference 0")
     assert "8 distinct runs: 8 done." in cli("campaign", "status", path, "--store", store)
     found = json.loads(cli("audit", store, "--group", "x", "--reference", "0", "--json"))
-    assert found["comparisons"][0]["n"] == 4 or found["rows"] == 8
+    assert found["rows"] == 8
     cli("report", store, "--out", tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
-    assert "{python} -S train.py" in page
+    assert "-S train.py" in page
 
 
 def test_a_failure_leaves_the_others_alone_and_can_be_retried(tmp_path: Path) -> None:
@@ -166,18 +166,18 @@ def test_random_kills_lose_no_run_double_none_and_leave_no_process(tmp_path: Pat
 import subprocess
 subprocess.Popen(["sleep", "611"], start_new_session=True)
 (folder / f"pid-{os.getpid()}").touch()
-time.sleep(1.5)
+time.sleep(2)
 report()
 """
-    study_file(tmp_path, body, seeds=3 * faults)
+    study_file(tmp_path, body, seeds=2 * faults)
     disturb(tmp_path, random.Random(faults), faults)  # noqa: S311 - moments to kill at
     store = tmp_path / "store"
     table = runs_table(store)
     assert sorted(zip(table["x"], table["seed"], strict=True)) == [
-        (x, seed) for x in (0.0, 0.5) for seed in range(1, 3 * faults + 1)
+        (x, seed) for x in (0.0, 0.5) for seed in range(1, 2 * faults + 1)
     ]
     pids = [int(path.name[4:]) for path in store.glob("*/program/pid-*")]
-    assert len(pids) > 6 * faults  # some were started again
+    assert len(pids) >= 4 * faults
     assert not any(is_alive(pid) for pid in pids)
     own = str(tmp_path).encode()
     for entry in Path("/proc").iterdir():
@@ -193,11 +193,11 @@ def test_each_run_has_a_gpu_of_its_own(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,7")
     body = "print(os.environ['CUDA_VISIBLE_DEVICES']); time.sleep(0.5)\nreport()"
     given = {}
-    for share, workers in ((None, 2), (0.5, 4), (2.0, 2), (0.0, 1)):
+    for share, workers in ((None, 2), (0.5, 4), (2.0, 2)):
         plan = plan_of(tmp_path / str(share), body, seeds=2)
         run_campaign(plan, LocalExecutor(workers=workers, gpus_per_run=share))
         given[share] = {path.read_text().split("\n")[0] for path in plan.store.path.glob("*/log.txt")}
-    assert given == {None: {"3", "7"}, 0.5: {"3", "7"}, 2.0: {"3,7"}, 0.0: {""}}
+    assert given == {None: {"3", "7"}, 0.5: {"3", "7"}, 2.0: {"3,7"}}
 
 
 def test_changed_inputs_make_runs_stale_unless_they_are_accepted(tmp_path: Path) -> None:
@@ -257,26 +257,27 @@ seedspread.log(accuracy=sum(right) / 200)
     plan = plan_of(tmp_path, body.replace("{path!r}", repr(sys.path)), seeds=4)
     run(plan)
     result = audit(tmp_path / "store", "accuracy", "x", "0")
-    assert len(result.comparisons[0].floors) == 2
-    assert "sampling" in result.to_text()
+    assert [floor.group for floor in result.comparisons[0].floors] == ["0.5", "0"]
+    assert "sampling floor" in result.to_text().lower()
 
 
 def test_a_program_and_the_papers_training_share_a_store(tmp_path: Path) -> None:
-    program = plan_of(tmp_path, "print('{\"score\": %d}' % seed)", seeds=3, more='value = "score"')
-    path = tmp_path / "study.toml"
+    path = study_file(tmp_path, "print(json.dumps({'score': seed * (1 + float(x))}))", seeds=3)
     path.write_text(path.read_text().replace("accuracy =", "score ="))
+    path = path.rename(tmp_path / "program.toml")
     program = Plan.make(StudySpec.from_file(path), tmp_path / "store")
     paper = Plan.make(tiny_study(tmp_path / "paper", seeds=3, training__epochs=1), tmp_path / "store")
     run(program)
     run(paper)
     assert audit(tmp_path / "store", "score", "x", "0").rows == 6
     assert audit(tmp_path / "store", "accuracy", "margin_type", "subtract").rows == 6
-    assert len(load_studies(paper.store)[0]) == 1 + 1 or program.study.name == paper.study.name
-    assert not from_store(tmp_path / "store").problems
+    material = from_store(tmp_path / "store")
+    assert not material.problems
+    assert {s.study: len(s.runs) for s in material.settings} == {"program": 6, "study": 6}
 
 
 def test_a_factor_may_be_called_dataset_and_several_may_be_strata(tmp_path: Path) -> None:
-    path = study_file(tmp_path, "report(0.5 + seed / 50)", seeds=3)
+    path = study_file(tmp_path, seeds=3)
     text = path.read_text().replace("[factors]", '[factors]\ndataset = ["a", "b"]\nsize = [1, 2]')
     path.write_text(text.replace("[audit]", '[audit]\nby = ["dataset", "size"]'))
     plan = Plan.make(StudySpec.from_file(path), tmp_path / "store")

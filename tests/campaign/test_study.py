@@ -8,8 +8,10 @@ from typer.testing import CliRunner
 from seedspread.campaign.plan import Plan
 from seedspread.campaign.study import StudyError, StudySpec, study_names
 from seedspread.cli import app
+from seedspread.errors import SeedspreadError
 from seedspread.identity import former_key
-from seedspread.runners.cff import seeded
+from seedspread.presets import read_config
+from seedspread.runners.cff import CffRunner, seeded
 from seedspread.runs.store import Store
 from tests.campaign.tiny import study_file
 
@@ -153,3 +155,123 @@ def test_plain_runs_of_an_earlier_version_are_counted_and_not_continued(tmp_path
     assert len(made.missing()) == 4
     done = CliRunner().invoke(app, ["campaign", "plan", str(path), "--store", str(tmp_path / "store")])
     assert "1 of them the store has as an earlier version ran these settings" in " ".join(done.output.split())
+
+
+def read(tmp_path: Path, text: str) -> StudySpec:
+    path = tmp_path / "s.toml"
+    path.write_text(text)
+    return StudySpec.from_file(path)
+
+
+def test_a_title_is_optional_and_seeds_may_be_a_number(tmp_path: Path) -> None:
+    study = read(tmp_path, GOOD.replace('title = "t"', "").replace("[1, 2]", "10"))
+    assert (study.title, study.seeds) == ("s", tuple(range(1, 11)))
+
+
+@pytest.mark.parametrize(
+    ("seeds", "said"),
+    [
+        ("0", "seeds: must be a number from 1 on"),
+        ("-3", "seeds: must be a number from 1 on"),
+        ("true", "seeds"),
+        ('"3"', "seeds"),
+        ("3.0", "seeds"),
+        ("[]", "seeds is missing"),
+        ("[-1]", "between 0 and 2^63"),
+        ("[1, true]", "seeds"),
+        ("[1, 1]", "1 twice"),
+        ("10000000000", "names 20,000,000,000 runs"),
+    ],
+)
+def test_seeds_that_cannot_be_are_one_line(seeds: str, said: str, tmp_path: Path) -> None:
+    assert said in refused(tmp_path, GOOD.replace("[1, 2]", seeds))
+
+
+@pytest.mark.parametrize(
+    ("levels", "reference", "stored"),
+    [
+        ("[0.0, 0.1]", "0.0", "0"),
+        ("[0.0, 0.1]", "0", "0"),
+        ("[1, 2]", "2", "2"),
+        ("[true, false]", "false", "False"),
+        ('["a", "b"]', '"b"', "b"),
+    ],
+)
+def test_a_reference_is_any_plain_value(levels: str, reference: str, stored: str, tmp_path: Path) -> None:
+    head = 'seeds = 2\n[run]\ncommand = ["echo", "{x}", "{seed}"]\n[metrics]\nloss = {}\n'
+    study = read(tmp_path, f'{head}[factors]\nx = {levels}\n[audit]\ngroup = "x"\nreference = {reference}\n')
+    assert study.audit is not None
+    assert (study.audit.reference, study.audit.values) == (stored, ("loss",))
+
+
+@pytest.mark.parametrize(
+    ("levels", "said"),
+    [
+        ("[1, 1.0]", "factors.x has 1 twice"),
+        ('[1, "1"]', "factors.x has 1 twice"),
+        ('["", "a"]', "which no table tells from a missing value"),
+        ("[nan, 1]", "factors.x"),
+        ("[[1], [2]]", "factors.x"),
+        ("[1979-05-27]", "factors.x"),
+        ("3", "factors.x"),
+        ("[]", "factors.x has no levels"),
+    ],
+)
+def test_levels_that_cannot_be_are_one_line(levels: str, said: str, tmp_path: Path) -> None:
+    head = 'seeds = 2\n[run]\ncommand = ["echo", "{x}", "{seed}"]\n[metrics]\nloss = {}\n'
+    message = refused(tmp_path, f"{head}[factors]\nx = {levels}\n")
+    assert said in message
+    assert message.startswith(str(tmp_path))
+
+
+SEVERAL = GOOD.replace("[factors]", "[factors]\ndepth = [1, 2]\nstability = ['detach', 'direct']")
+
+
+def test_several_strata_and_several_values(tmp_path: Path) -> None:
+    audit = 'group = "margin_type"\nreference = "clamp"\nby = ["model.depth", "stability"]\n'
+    audit += 'value = ["nll", "ece"]'
+    study = read(tmp_path, f"{SEVERAL}[audit]\n{audit}")
+    assert study.audit is not None
+    assert study.audit.strata == ("depth", "stability")
+    assert study.audit.values == ("nll", "ece")
+    for old, new, said in (
+        ('"stability"]', '"stabilty"]', "did you mean 'stability'"),
+        ('"ece"]', '"ecee"]', "did you mean 'ece'"),
+        ('["nll", "ece"]', "[]", "audit.value"),
+        ('"clamp"', '"clam"', "did you mean 'clamp'"),
+    ):
+        assert said in refused(tmp_path, f"{SEVERAL}[audit]\n{audit.replace(old, new)}")
+
+
+BOTH = "'batch_size' can mean training.batch_size or probe.batch_size"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("[factors]", "[factors]\nbatch_size = [8, 16]"),
+        ("[factors]", "settings = { batch_size = 8 }\n[factors]"),
+        ("[factors]", 'audit = { group = "batch_size", reference = 8 }\n[factors]'),
+        ("[factors]", 'audit = { group = "margin_type", reference = "clamp", by = "batch_size" }\n[factors]'),
+    ],
+)
+def test_a_short_name_that_could_mean_two_fields_says_which(old: str, new: str, tmp_path: Path) -> None:
+    assert BOTH in refused(tmp_path, GOOD.replace(old, new))
+
+
+def test_short_names_work_in_a_single_run_as_in_a_study() -> None:
+    with pytest.raises(SeedspreadError) as caught:
+        read_config("quickstart", ["batch_size=8"])
+    assert BOTH in str(caught.value)
+    assert read_config("quickstart", ["depth=3"]).model.depth == 3
+
+
+def test_seeds_may_drive_some_streams_only(tmp_path: Path) -> None:
+    study = read(tmp_path, GOOD.replace("[factors]", 'vary = ["init"]\n[factors]'))
+    assert isinstance(study.runner, CffRunner)
+    one, two = (study.runner.seeded(study.cells[0].parameters, seed).seeds for seed in (1, 2))
+    assert (one.init, two.init, one.run) == (1, 2, two.run)
+    whole = read(tmp_path, GOOD)
+    assert not set(Plan.make(study, tmp_path / "x").distinct) & set(Plan.make(whole, tmp_path / "x").distinct)
+    message = refused(tmp_path, GOOD.replace("[factors]", 'vary = ["weights"]\n[factors]'))
+    assert "vary: no stream is called 'weights'; there are init, " in message

@@ -63,17 +63,14 @@ def audit(
         random_seed: the same seed gives the same result to the bit.
         chance: what a run that learnt nothing scores, in the values' units.
         test_size: the number of test examples, for the sampling floor of accuracies.
-        metric: what the values are; by default what the column's name and values tell.
+        metric: what the values are; by default what a store's study declares, or what the column's name and
+            values tell.
         at: which step of a run that was logged by step: `last`, `best` or `step=N`.
     """
     _check_options(level, resamples, chance, test_size)
     runs = check_table(table, value, group, reference, block, seed, by, at)
     resamples = min(resamples, max(_FEWEST_RESAMPLES, _DRAWS // len(runs.frame)))
-    if metric is None and runs.store is not None:
-        metric = declared_metric(Store(runs.store), value)
-    if metric is None:
-        numbers = runs.frame["value"].to_numpy(float)
-        metric = metric_of(value, numbers, accuracies=test_size is not None)
+    metric = metric or _metric(runs, value, accuracies=test_size is not None)
     options = _Options(metric, level, resamples, random_seed, chance, test_size)
     comparisons, notes = _comparisons(runs, options)
     return AuditResult(
@@ -94,6 +91,11 @@ def audit(
         values=_strips(runs),
         metric=metric,
     )
+
+
+def _metric(runs: Runs, value: str, *, accuracies: bool) -> Metric:
+    declared = declared_metric(Store(runs.store), value) if runs.store is not None else None
+    return declared or metric_of(value, runs.frame["value"].to_numpy(float), accuracies=accuracies)
 
 
 def _check_options(level: float, resamples: int, chance: float | None, test_size: int | None) -> None:

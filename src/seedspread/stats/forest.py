@@ -42,7 +42,7 @@ def forest(titles: list[str], tests: list[TestResult], level: float) -> Forest |
 
 def combine(effects: Floats, errors: Floats) -> tuple[float, int, float, float, float, float]:
     """Cochran's Q, its df and p, I^2, and the random-effects mean (DerSimonian and Laird) with its error."""
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore", divide="ignore"):  # equal effects: its second model has no weights
         combined = combine_effects(effects, errors**2, method_re="chi2", use_t=False)
     df, q = len(effects) - 1, float(combined.q)
     p = float(stats.chi2.sf(q, df))
