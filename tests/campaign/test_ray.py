@@ -11,8 +11,10 @@ from seedspread.campaign.local import LocalExecutor
 from seedspread.campaign.loop import run_campaign
 from seedspread.campaign.plan import Plan
 from seedspread.runs.store import Store
+from seedspread.runs.table import runs_table
 from tests.campaign.test_local import COMMAND
 from tests.campaign.tiny import results, study_file, tiny_study
+from tests.runners import programs
 
 pytest.importorskip("ray")
 
@@ -47,6 +49,13 @@ def test_a_lost_node_loses_no_run_and_the_results_are_those_of_the_local_engine(
     store = Store(tmp_path / "ray")
     tokens = [max(p.name for p in store.folder(k).glob("lease-*")) for k in store.keys()]  # noqa: SIM118
     assert max(tokens) > "lease-000001.json"  # at least one was taken over from the lost node
+
+
+def test_programs_are_tasks(tmp_path: Path) -> None:
+    programs.study_file(tmp_path, seeds=2, run='inputs = ["train.py"]')
+    assert on_the_cluster(tmp_path) == {"done": 4, "failed": {}, "lost": 0}
+    table = runs_table(tmp_path / "ray")
+    assert sorted(zip(table["x"], table["seed"], strict=True)) == [(0.0, 1), (0.0, 2), (0.5, 1), (0.5, 2)]
 
 
 def test_an_unreachable_cluster_is_one_line(tmp_path: Path) -> None:

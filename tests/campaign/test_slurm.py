@@ -11,11 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from seedspread.campaign.local import LocalExecutor
 from seedspread.campaign.loop import run_campaign
 from seedspread.campaign.plan import Plan
 from seedspread.campaign.slurm_engine import SlurmError, SlurmExecutor
+from seedspread.runs.table import runs_table
 from tests.campaign.test_local import wait_for
 from tests.campaign.tiny import results, study_file, tiny_study, undisturbed
+from tests.runners import programs
 
 pytest.importorskip("submitit")
 
@@ -99,6 +102,17 @@ def test_a_real_slurm_carries_out_an_array(slurm: dict[str, str], tmp_path: Path
     found = ended(submit(tmp_path, slurm, minutes=10))
     assert found == {"done": 2 * seeds, "failed": {}, "stopped": ""}
     assert results(tmp_path / "slurm") == undisturbed(tiny_study(tmp_path, seeds), tmp_path / "alone")
+
+
+def test_a_program_is_a_job_that_reports(slurm: dict[str, str], tmp_path: Path) -> None:
+    programs.study_file(tmp_path, "print(os.environ['SLURM_JOB_ID']); report()", run='inputs = ["train.py"]')
+    assert ended(submit(tmp_path, slurm, minutes=10)) == {"done": 2, "failed": {}, "stopped": ""}
+    local = programs.plan_of(tmp_path / "local", "print('no job'); report()")
+    run_campaign(local, LocalExecutor(workers=2))
+    values = [
+        runs_table(store).sort_values("x")["accuracy"] for store in (tmp_path / "slurm", local.store.path)
+    ]
+    assert list(values[0]) == list(values[1])
 
 
 def test_a_requeued_job_goes_on_from_its_checkpoint(slurm: dict[str, str], tmp_path: Path) -> None:
