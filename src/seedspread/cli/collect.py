@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from seedspread.cli.output import say, say_json
 from seedspread.errors import SeedspreadError
 
 if TYPE_CHECKING:
@@ -55,46 +56,46 @@ def collect(
     if out:
         check_ending(out)
     metrics = metric or []
-    found = collecting.collect(
+    collected = collecting.collect(
         source, metrics, at,
         kind=kind, better=better, all_parameters=all_parameters, keep_duplicates=keep_duplicates,
     )  # fmt: skip
     if out:
-        write_table(found.table, out)
+        write_table(collected.table, out)
     if json:
-        typer.echo(jsonlib.dumps(_values(found, out), indent=2))
+        say_json(_values(collected, out))
         return
-    typer.echo(summary(found, metrics, At.of(at).words), err=out is None)
+    say(summary(collected, metrics, At.of(at).words), err=out is None)
     if out is None:
-        typer.echo(found.table.to_csv(index=False), nl=False)
+        say(collected.table.to_csv(index=False).rstrip("\n"))
     else:
-        typer.echo(f"table: {out}\n{_next(found, metrics[0], out)}")
+        say(f"table: {out}\n{_next(collected, metrics[0], out)}")
 
 
-def _next(found: "Collected", metric: str, out: Path) -> str:
+def _next(collected: "Collected", metric: str, out: Path) -> str:
     """The audit to try next, as a command that works."""
     from seedspread.sources.run import clean
     from seedspread.stats.suggest import suggest_audit
 
-    groups = [name for name in ("experiment", "study") if name in found.table.columns]
-    options = suggest_audit(found.table, metric, [*groups, *found.varying])
+    groups = [name for name in ("experiment", "study") if name in collected.table.columns]
+    options = suggest_audit(collected.table, metric, [*groups, *collected.varying])
     if options is None:
         return "next: seedspread audit, once a column with two levels or more has several runs in each"
     return clean(f"next: {shlex.join(['seedspread', 'audit', str(out), *options])}")
 
 
-def _values(found: "Collected", out: Path | None) -> dict[str, Any]:
-    rows = jsonlib.loads(found.table.to_json(orient="records"))
+def _values(collected: "Collected", out: Path | None) -> dict[str, Any]:
+    rows = jsonlib.loads(collected.table.to_json(orient="records"))
     return {
-        "source": found.source,
-        "kind": found.kind,
-        "runs": len(found.table),
-        "seed": found.seed,
-        "varying": list(found.varying),
-        "constant": list(found.constant),
-        "better": found.better,
-        "notes": list(found.notes),
-        "unread": [{"name": one.name, "reason": one.reason} for one in found.unread],
+        "source": collected.source,
+        "kind": collected.kind,
+        "runs": len(collected.table),
+        "seed": collected.seed,
+        "varying": list(collected.varying),
+        "constant": list(collected.constant),
+        "better": collected.better,
+        "notes": list(collected.notes),
+        "unread": [{"name": one.name, "reason": one.reason} for one in collected.unread],
         "table": rows if out is None else str(out),
     }
 
@@ -104,6 +105,6 @@ def _export(store: str, uri: str, as_json: bool) -> None:
 
     done = export(Path(store), uri)
     if as_json:
-        typer.echo(jsonlib.dumps(done.values(), indent=2))
+        say_json(done.values())
         return
-    typer.echo(done.words)
+    say(done.words)

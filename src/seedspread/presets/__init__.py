@@ -80,9 +80,9 @@ def _shipped(name: str) -> dict[str, Any]:
 
 def _set(values: dict[str, Any], setting: str) -> None:
     field, equals, text = setting.partition("=")
-    path = _path(field.strip())
-    if not equals or not all(path):
+    if not equals or not all(field.strip().split(".")):
         raise ConfigError(f"--set {setting}: write it as field.name=value, such as training.epochs=10")
+    path = _path(field.strip())
     for part in path[:-1]:
         values = values.setdefault(part, {})
         if not isinstance(values, dict):
