@@ -5,6 +5,7 @@ import random
 import signal
 import subprocess
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -57,15 +58,22 @@ def kill(pids: list[int]) -> None:
             continue
 
 
-def disturb(folder: Path, rng: random.Random, faults: int) -> Counts:
-    """Runs the study in `folder` to its end, killing workers, the coordinator, or both, `faults` times."""
+def disturb(
+    folder: Path, rng: random.Random, faults: int, until_busy: Callable[[], None] | None = None
+) -> Counts:
+    """Runs the study in `folder` to its end, killing workers, the coordinator, or both, `faults` times.
+
+    `until_busy` waits until a run is under way, so that every fault hits one; by default faults come anywhen.
+    """
     counts, seen, store = Counts(), Seen(), folder / "store"
     campaign = None
     while faults:
         if campaign is None:
             campaign = start(folder, "--workers", "2", "--lease-seconds", "5")
             counts.starts += 1
-        time.sleep(rng.uniform(1.0, 6.0))
+        if until_busy is not None:
+            until_busy()
+        time.sleep(rng.uniform(1.0, 6.0) if until_busy is None else rng.uniform(0.0, 1.5))
         seen.look(store)
         workers = children(campaign.pid)
         what = rng.choice(["workers", "coordinator", "both"])
