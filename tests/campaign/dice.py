@@ -35,6 +35,10 @@ class Dice:
     company: int = 3
 
     @property
+    def origin(self) -> str:
+        return ""
+
+    @property
     def metrics(self) -> tuple[str, ...]:
         return ("score",)
 

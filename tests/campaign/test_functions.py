@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from seedspread.campaign.study import StudyError
 from seedspread.errors import SeedspreadError
 from seedspread.render.terminal import Terminal
 from seedspread.runs.store import Store
+from seedspread.runs.studies import load_studies
 
 AUDIT = {"group": "width", "reference": 1, "value": "score"}
 
@@ -239,3 +241,44 @@ def test_without_widgets_a_notebook_is_told_in_lines(capsys: pytest.CaptureFixtu
     with Progressing(Terminal(force_jupyter=True)) as shown:
         shown.tell(CampaignProgress(total=2, done={"a", "b"}))
     assert capsys.readouterr().err == ""
+
+
+def leaves(seed: int, how: str) -> dict[str, float]:
+    """What a function can do to the worker and the folder that it runs in."""
+    folder = Path(os.environ["SEEDSPREAD_FOLDER"]).parent
+    if how == "exit":
+        os._exit(0)
+    if how == "remove":
+        shutil.rmtree(folder)
+    return {"score": float(seed)}
+
+
+@pytest.mark.parametrize(
+    ("how", "why"), [("exit", r"died 3 times in a row.*exit code 0"), ("remove", "was removed while it ran")]
+)
+def test_a_function_that_leaves_without_a_word_fails_and_the_others_go_on(
+    tmp_path: Path, how: str, why: str
+) -> None:
+    study = Study(leaves, factors={"how": [how, "fine"]}, seeds=1, metrics=["score"])
+    with pytest.raises(SeedspreadError, match=why):
+        study.run(tmp_path / "store", workers=1, progress=False)
+    assert list(study.plan(tmp_path / "store").table()["how"]) == ["fine"]
+
+
+def test_two_functions_of_one_name_are_two_studies(tmp_path: Path) -> None:
+    def first() -> Study:
+        def train(seed: int, width: int) -> dict[str, float]:
+            return {"score": width + seed / 10}
+
+        return Study(train, factors={"width": [1, 2]}, seeds=3, audit=AUDIT)
+
+    def second() -> Study:
+        def train(seed: int, depth: int) -> dict[str, float]:
+            return {"score": depth + seed / 10}
+
+        audit = {"group": "depth", "reference": 1, "value": "score"}
+        return Study(train, factors={"depth": [1, 2]}, seeds=3, audit=audit)
+
+    for make in (first, second):
+        make().run(tmp_path / "store", workers=1, progress=False)
+    assert len(load_studies(Store(tmp_path / "store"))[0]) == 2

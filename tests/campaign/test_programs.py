@@ -18,9 +18,11 @@ from seedspread.campaign.study import StudySpec
 from seedspread.cli import app
 from seedspread.report.material.from_store import from_store
 from seedspread.report.page.report import Report
-from seedspread.runs.studies import recorded_study
+from seedspread.runs.store import Store
+from seedspread.runs.studies import load_studies, recorded_study
 from seedspread.runs.table import runs_table
 from seedspread.stats.audit import audit
+from seedspread.stats.table import TableError
 from tests.campaign.faults import disturb
 from tests.campaign.test_local import start, wait_for
 from tests.campaign.tiny import results, tiny_study
@@ -215,11 +217,11 @@ def test_changed_inputs_make_runs_stale_unless_they_are_accepted(tmp_path: Path)
     kept = Plan.make(StudySpec.from_file(path), store, accept_changed=True)
     run(kept)
     assert {r.key for r in kept.runs} == {r.key for r in before.runs}
-    recorded = recorded_study(kept.store, "study")
+    recorded = recorded_study(kept.store, "study", kept.study.origin)
     assert recorded is not None
-    assert recorded.accepted == set(kept.distinct)
+    assert set(recorded.accepted.values()) == set(kept.distinct)
     assert "kept by --accept-changed" in Report(from_store(store)).page()
-    # Another change: what was accepted stays; a study that never accepted runs them again.
+    # A study that never accepted runs them again.
     (store / ".studies").rename(tmp_path / "studies")
     anew = Plan.make(StudySpec.from_file(path), store)
     assert len(anew.stale) == 6
@@ -301,3 +303,55 @@ def test_status_shows_the_last_line_of_a_run_under_way(tmp_path: Path) -> None:
     finally:
         campaign.send_signal(signal.SIGTERM)
         campaign.communicate(timeout=60)
+
+
+def test_what_a_failed_attempt_reported_is_not_the_result_of_the_next(tmp_path: Path) -> None:
+    body = """
+if (folder / "again").exists():
+    report(0.99)
+else:
+    (folder / "again").touch()
+    (folder / "metrics.json").write_text('{"accuracy": 0.11}')
+    sys.exit(1)
+"""
+    plan = plan_of(tmp_path, body)
+    assert len(run_campaign(plan, LocalExecutor(workers=1)).failed) == 2
+    run_campaign(plan, LocalExecutor(workers=1), retry_failed=True)
+    assert set(plan.table()["accuracy"]) == {0.99}
+
+
+def test_a_change_is_accepted_and_not_every_later_one(tmp_path: Path) -> None:
+    inputs = 'inputs = ["train.py"]'
+    run(plan_of(tmp_path, run=inputs))
+    store = tmp_path / "store"
+    path = study_file(tmp_path, "report()  # a harmless change", run=inputs)
+    run(Plan.make(StudySpec.from_file(path), store, accept_changed=True))
+    assert len(Plan.make(StudySpec.from_file(path), store).accepted) == 2
+    path = study_file(tmp_path, "report(0.5)", run=inputs)
+    later = Plan.make(StudySpec.from_file(path), store)
+    assert (len(later.stale), len(later.accepted)) == (2, 0)
+
+
+def test_two_studies_of_one_name_are_two(tmp_path: Path) -> None:
+    store, inputs = tmp_path / "store", 'inputs = ["train.py"]'
+    plans = []
+    for folder, body in (("a", "report()"), ("b", "report(0.7)")):
+        path = study_file(tmp_path / folder, body, seeds=3, run=inputs)
+        plans.append(Plan.make(StudySpec.from_file(path), store))
+        assert not plans[-1].stale
+        run(plans[-1])
+    assert len(load_studies(Store(store))[0]) == 2
+    assert [len(plan.table()) for plan in plans] == [6, 6]
+    assert len(from_store(store).settings) == 2
+
+
+def test_the_audit_of_a_store_is_that_of_its_study(tmp_path: Path) -> None:
+    run(plan_of(tmp_path, seeds=3))
+    assert '"group": "x"' in cli("audit", tmp_path / "store", "--json")
+    with pytest.raises(TableError, match="is a study, not a table"):
+        audit(tmp_path / "study.toml", "accuracy", "x", "0")
+
+
+def test_without_inputs_the_plan_says_that_changes_go_unnoticed(tmp_path: Path) -> None:
+    path = study_file(tmp_path)
+    assert "changes of the program go unnoticed" in cli("campaign", "plan", path, "--store", tmp_path / "s")

@@ -90,3 +90,19 @@ def test_what_python_caches_is_no_input(tmp_path: Path, monkeypatch: pytest.Monk
     plan = plan_of(tmp_path, "import lib.thing\nreport()", run='inputs = ["lib/**/*"]')
     assert attempt_first(plan).outcome == "done"
     assert (tmp_path / "lib" / "__pycache__").exists()
+
+
+def test_what_lies_in_a_store_is_no_input(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("1")
+    before = digests_of(tmp_path, ["**/*.py"])
+    (tmp_path / "store" / ".studies").mkdir(parents=True)
+    (tmp_path / "store" / "KEY" / "program").mkdir(parents=True)
+    (tmp_path / "store" / "KEY" / "program" / "train.py").write_text("a copy")
+    assert digests_of(tmp_path, ["**/*.py"]) == before
+
+
+def test_patterns_may_lead_out_of_the_folder(tmp_path: Path) -> None:
+    (tmp_path / "study").mkdir()
+    (tmp_path / "common.py").write_text("1")
+    assert [name for name, _ in digests_of(tmp_path / "study", ["../*.py"])] == ["../common.py"]
+    assert [name for name, _ in digests_of(tmp_path / "study", [f"{tmp_path}/*.py"])] == ["../common.py"]

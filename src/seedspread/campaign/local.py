@@ -31,6 +31,8 @@ _DEATHS, _DEATHS_PER_WORKER = 8, 4
 _DEATHS_PER_RUN = 3
 # How a worker goes that was asked to.
 _STOPPED = 128 + signal.SIGTERM
+# How one goes that saw nothing left to do: not 0, which whatever ran in it may have exited with.
+_THROUGH = 87
 
 
 @dataclass(frozen=True)
@@ -94,12 +96,12 @@ class _Worker:
     @property
     def is_idle(self) -> bool:
         """Whether it saw nothing left to do."""
-        return self.process.exitcode == 0
+        return self.process.exitcode == _THROUGH
 
     @property
     def has_died(self) -> bool:
         """Whether it went with work left."""
-        return self.process.exitcode not in (None, 0)
+        return self.process.exitcode not in (None, _THROUGH)
 
     @property
     def was_stopped(self) -> bool:
@@ -165,7 +167,7 @@ class _WorkerPool:
     def _start(self, gpus: str | None) -> _Worker:
         inbox, outbox = self._context.Pipe(duplex=False)
         process = self._context.Process(
-            target=work, args=(self._items, self._max_failures, outbox, gpus), daemon=False
+            target=_work_and_go, args=(self._items, self._max_failures, outbox, gpus), daemon=False
         )
         with main_left_out(self._items):
             process.start()
@@ -228,6 +230,13 @@ class _WorkerPool:
 
 def _died(code: int | None) -> str:
     return f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
+
+
+def _work_and_go(
+    items: Sequence[WorkItem], max_failures: int | None, outbox: Connection, gpus: str | None
+) -> None:
+    work(items, max_failures, outbox, gpus)
+    sys.exit(_THROUGH)
 
 
 def work(

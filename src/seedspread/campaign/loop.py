@@ -12,6 +12,7 @@ from typing import Literal
 
 from seedspread.campaign.executor import CampaignProgress, Executor, Job, ProgressCallback
 from seedspread.campaign.plan import Plan, PlannedRun
+from seedspread.campaign.study import StudySpec
 from seedspread.campaign.worker import WorkItem
 from seedspread.errors import SeedspreadError
 from seedspread.runs.lease import LEASE_SECONDS
@@ -72,7 +73,7 @@ def _threads_of(plan: Plan, asked: int | None, force: bool) -> dict[str, int]:
     threads = {}
     for study in plan.study.parts:
         wanted = asked or study.campaign.threads
-        begun = _begun_with(plan, study.name)
+        begun = _begun_with(plan, study)
         if begun is not None and wanted not in (None, begun) and not force:
             raise SeedspreadError(
                 f"{study.name} was begun with {begun} CPU thread{'s' * (begun != 1)} a run; {wanted} would "
@@ -82,9 +83,9 @@ def _threads_of(plan: Plan, asked: int | None, force: bool) -> dict[str, int]:
     return threads
 
 
-def _begun_with(plan: Plan, study: str) -> int | None:
+def _begun_with(plan: Plan, study: StudySpec) -> int | None:
     """What the store remembers, once a run of the study is there."""
-    recorded = recorded_study(plan.store, study)
+    recorded = recorded_study(plan.store, study.name, study.origin)
     if recorded is None or recorded.threads is None:
         return None
     runs = (plan.store.run(key) for key in recorded.keys)

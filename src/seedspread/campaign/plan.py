@@ -48,7 +48,7 @@ class Plan:
         store: where its results are, and go.
         data_dir: the data folder.
         runs: every run that the study names, in order; a run that two cells or studies share appears twice.
-        accepted: keys of runs that were made with other inputs, and are kept.
+        accepted: runs that are kept although they were made with other inputs, by what was planned instead.
         stale: runs to do, by key, and what the store has of them from other inputs.
     """
 
@@ -56,7 +56,7 @@ class Plan:
     store: Store
     data_dir: Path | None
     runs: tuple[PlannedRun, ...]
-    accepted: frozenset[str] = frozenset()
+    accepted: Mapping[str, str] = field(default_factory=dict)
     stale: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
@@ -92,24 +92,22 @@ class Plan:
     def _with_changed(self, bases: list[str | None], accept: bool) -> "Plan":
         """Looks for runs of the store that differ from planned ones in their inputs only."""
         made = self.store.finished_by_base_key()
-        before = {
-            key
-            for part in self.study.parts
-            if (recorded := recorded_study(self.store, part.name)) is not None
-            for key in recorded.accepted
-        }
-        runs, accepted, stale = [], set(), {}
+        before: dict[str, str] = {}
+        for part in self.study.parts:
+            recorded = recorded_study(self.store, part.name, part.origin)
+            before |= {} if recorded is None else recorded.accepted
+        runs, accepted, stale = [], {}, {}
         for run, base in zip(self.runs, bases, strict=True):
             other = made.get(base or "")
             if other is None or other == run.key or self.store.is_done(run.key):
                 runs.append(run)
-            elif accept or other in before:
+            elif accept or before.get(run.key) == other:
                 runs.append(replace(run, key=other))
-                accepted.add(other)
+                accepted[run.key] = other
             else:
                 runs.append(run)
                 stale[run.key] = other
-        return replace(self, runs=tuple(runs), accepted=frozenset(accepted), stale=stale)
+        return replace(self, runs=tuple(runs), accepted=accepted, stale=stale)
 
     @property
     def distinct(self) -> dict[str, PlannedRun]:
@@ -215,7 +213,12 @@ class Plan:
                     runner=part.runner.name,
                     cells=cells,
                     metrics=part.metrics,
-                    accepted=self.accepted & {key for cell in cells for key in cell.runs.values()},
+                    accepted={
+                        planned: kept
+                        for planned, kept in self.accepted.items()
+                        if any(kept in cell.runs.values() for cell in cells)
+                    },
+                    origin=part.origin,
                 )
             )
         return studies

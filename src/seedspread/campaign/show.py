@@ -187,7 +187,7 @@ class Progressing:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._console.is_terminal:
+        if self._has_bar:
             self._progress.stop()
 
     def tell(self, progress: CampaignProgress) -> None:

@@ -56,6 +56,7 @@ class StudySpec:
         included: the studies of a collection, each with its own comparison; none in a single study.
         campaign: how its runs are run.
         metrics: those that it declares.
+        origin: the file or function that it is of, if it runs one's own code.
     """
 
     name: str
@@ -68,6 +69,7 @@ class StudySpec:
     included: tuple["StudySpec", ...] = ()
     campaign: CampaignSpec = field(default_factory=CampaignSpec)
     metrics: tuple[Metric, ...] = ()
+    origin: str = ""
 
     @classmethod
     def from_file(cls, name: "str | Path", max_runs: int = MAX_RUNS) -> "StudySpec":
@@ -204,6 +206,7 @@ def _build(name: str, file: StudyFile, included: tuple[StudySpec, ...], runner: 
         included=included,
         campaign=file.campaign,
         metrics=tuple(spec.metric(metric) for metric, spec in file.metrics.items()),
+        origin=runner.origin,
     )
     _check_audit(name, study)
     return study

@@ -115,7 +115,9 @@ class ClaimedRun:
         if isinstance(outcome, StoppedError):
             return AttemptResult(key, "stopped", str(outcome))
         if isinstance(outcome, LeaseLostError):
-            return AttemptResult(key, "lost", str(outcome))
+            if self.lease.is_overtaken:
+                return AttemptResult(key, "lost", str(outcome))
+            return AttemptResult(key, "failed", "its folder, or its lease in it, was removed while it ran")
         if isinstance(outcome, Exception):
             return self._failed(Failure.of(outcome))
         return AttemptResult(key, "done")

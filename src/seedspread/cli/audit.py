@@ -15,9 +15,11 @@ def audit(
         str,
         typer.Argument(help="A .csv, .tsv or .parquet file, a folder of runs, or what `collect` reads."),
     ],
-    value: Annotated[str, typer.Option(help="The column with one number per run.")] = "accuracy",
-    group: Annotated[str, typer.Option(help="The column whose levels are compared.")] = "margin_type",
-    reference: Annotated[str, typer.Option(help="The level that the others are compared with.")] = "subtract",
+    value: Annotated[str | None, typer.Option(help="The column with one number per run.")] = None,
+    group: Annotated[str | None, typer.Option(help="The column whose levels are compared.")] = None,
+    reference: Annotated[
+        str | None, typer.Option(help="The level that the others are compared with.")
+    ] = None,
     block: Annotated[
         list[str] | None, typer.Option(help="A column that tells runs of one seed apart; may be repeated.")
     ] = None,
@@ -46,9 +48,10 @@ def audit(
     if form not in forms:
         raise TableError(f"--format must be one of {', '.join(forms)}; got {form!r}")
     console = Terminal(stderr=True)
+    asked = _comparison(table, value, group, reference, block, by)
     with console.status("auditing ..."):
         result = run_audit(
-            table, value, group, reference, block, seed, by,
+            table, *asked[:4], seed, asked[4],
             level=level, resamples=resamples, random_seed=random_seed, chance=chance, test_size=test_size,
             at=at,
         )  # fmt: skip
@@ -61,6 +64,31 @@ def audit(
     if plot:
         draw_audit(result, plot)
         console.print(f"picture in {plot}", soft_wrap=True)
+
+
+def _comparison(
+    table: str,
+    value: str | None,
+    group: str | None,
+    reference: str | None,
+    block: list[str] | None,
+    by: list[str] | None,
+) -> tuple[str, str, str, list[str] | None, list[str] | None]:
+    """What is to be compared; where that is left out, what the study of a store is about."""
+    from seedspread.runs.store import Store
+    from seedspread.runs.studies import recorded_audit
+
+    spec = recorded_audit(Store(table)) if group is None and Path(table).is_dir() else None
+    if spec is None:
+        return value or "accuracy", group or "margin_type", reference or "subtract", block, by
+    strata = [name for name in spec.strata if name != "study"]
+    return (
+        value or spec.values[0],
+        spec.group,
+        reference or spec.reference,
+        block or list(spec.blocks) or None,
+        by or strata or None,
+    )
 
 
 def seeds(

@@ -36,6 +36,11 @@ class CffRunner:
     name: str = RUNNER
 
     @property
+    def origin(self) -> str:
+        """This package."""
+        return ""
+
+    @property
     def metrics(self) -> tuple[str, ...]:
         """What follows from the logits that a run stores."""
         return tuple(SCORED)

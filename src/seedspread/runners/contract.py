@@ -32,6 +32,10 @@ class Runner(Protocol):
         """By which records know it."""
 
     @property
+    def origin(self) -> str:
+        """Whose code it runs: a folder, a function; empty if it is this package's own."""
+
+    @property
     def metrics(self) -> tuple[str, ...]:
         """What can be measured of its runs, by name."""
 

@@ -64,6 +64,12 @@ class FunctionRunner:
     # What a run is
 
     @property
+    def origin(self) -> str:
+        """The function: where it is, what it is called, what it takes."""
+        function = self.function
+        return f"{function.folder}:{function.name}({', '.join(function.arguments)})"
+
+    @property
     def metrics(self) -> tuple[str, ...]:
         """Those that are promised."""
         return tuple(metric.name for metric in self.promised)
@@ -110,8 +116,8 @@ class FunctionRunner:
         return [None] * len(runs)
 
     def base_keys(self, runs: Sequence[tuple[Parameters, int]]) -> list[str | None]:
-        """The same without source and inputs: the function by its name."""
-        return [key_of(self._identity(p, seed)) for p, seed in runs]
+        """The same without source and inputs: the function by where it is and what it takes."""
+        return [key_of(self._identity(p, seed) | {"origin": self.origin}) for p, seed in runs]
 
     def _identity(self, parameters: Parameters, seed: int) -> dict[str, Any]:
         return {

@@ -3,10 +3,12 @@
 import hashlib
 import os
 from collections.abc import Iterable
+from glob import glob
 from pathlib import Path
 
 from seedspread.runners.contract import RunnerError
 from seedspread.runs.record import RunFailedError
+from seedspread.runs.studies import STUDIES
 
 Digests = tuple[tuple[str, str], ...]
 
@@ -48,13 +50,10 @@ def check_unchanged(folder: Path, patterns: Iterable[str], planned: Digests, whe
 
 
 def _matching(folder: Path, pattern: str) -> list[Path]:
-    try:
-        if Path(pattern).is_absolute() or ".." in Path(pattern).parts:
-            return [folder / pattern]
-        # What Python makes of sources when they are first imported is no input of its own.
-        return [path for path in folder.glob(pattern) if "__pycache__" not in path.parts]
-    except (ValueError, IndexError, NotImplementedError) as error:
-        raise RunnerError(f"inputs: {pattern!r} is no pattern: {error}") from None
+    matches = [folder / name for name in glob(pattern, root_dir=folder, recursive=True, include_hidden=True)]
+    # Neither what Python makes of sources when it imports them, nor what runs leave in a store, is an input.
+    stores = {path for match in matches for path in match.parents if (path / STUDIES).is_dir()}
+    return [path for path in matches if "__pycache__" not in path.parts and not stores & set(path.parents)]
 
 
 def _digest(path: Path) -> str:

@@ -37,24 +37,40 @@ class Reported:
     arrays: Mapping[str, np.ndarray[Any, Any]] | None = None
 
 
-def read_logged(folder: Path) -> Reported:
-    """What `seedspread.log` and `log_predictions` have left in a folder; nothing if they were not called."""
-    curve, arrays = [], None
-    for line in _content(folder / VALUES).splitlines():
+def read_logged(folder: Path, begin: int = 0) -> Reported:
+    """What `seedspread.log` and `log_predictions` have left in a folder; nothing if they were not called.
+
+    Args:
+        folder: where they left it.
+        begin: the size of the values when this attempt began; those before are part of the curve only.
+    """
+    arrays, content = None, _content(folder / VALUES)
+    before, now = _lines(content[:begin]), _lines(content[begin:])
+    predictions = _content(folder / PREDICTIONS)
+    if predictions:
+        try:
+            arrays = load(predictions)
+        except SafetensorError as error:
+            raise RunFailedError(f"its predictions cannot be read: {error}") from None
+    last = {name: value for values in now for name, value in values.items()}
+    return Reported(last, (*before, *now), arrays)
+
+
+def _lines(content: bytes) -> list[dict[str, Any]]:
+    lines = []
+    for line in content.splitlines():
         try:
             values = json.loads(line)
         except ValueError:
             continue  # a process that was killed in mid-line
         if isinstance(values, dict):
-            curve.append(values)
-    content = _content(folder / PREDICTIONS)
-    if content:
-        try:
-            arrays = load(content)
-        except SafetensorError as error:
-            raise RunFailedError(f"its predictions cannot be read: {error}") from None
-    last = {name: value for values in curve for name, value in values.items()}
-    return Reported(last, tuple(curve), arrays)
+            lines.append(values)
+    return lines
+
+
+def logged_so_far(folder: Path) -> int:
+    """The size of the values that were logged."""
+    return len(_content(folder / VALUES))
 
 
 def forget_logged(folder: Path) -> None:

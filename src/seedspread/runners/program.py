@@ -40,6 +40,11 @@ class ProgramRunner:
     # What a run is
 
     @property
+    def origin(self) -> str:
+        """The study's folder."""
+        return self.command.folder
+
+    @property
     def metrics(self) -> tuple[str, ...]:
         """Those that are promised."""
         return tuple(metric.name for metric in self.promised)
@@ -83,8 +88,10 @@ class ProgramRunner:
         return [None] * len(runs)
 
     def base_keys(self, runs: Sequence[tuple[Parameters, int]]) -> list[str | None]:
-        """The same without the inputs."""
-        return [key_of(self._identity(p, seed)) if self.inputs else None for p, seed in runs]
+        """The same without the inputs, in this folder: the same command elsewhere is another program."""
+        if not self.inputs:
+            return [None] * len(runs)
+        return [key_of(self._identity(p, seed) | {"folder": self.command.folder}) for p, seed in runs]
 
     def _identity(self, parameters: Parameters, seed: int) -> dict[str, Any]:
         return {
@@ -108,10 +115,11 @@ class ProgramRunner:
         """What the command leaves out, which may be an oversight."""
         names = dict.fromkeys(["seed", *(name for one in parameters for name, _ in one.values)])
         unused = [f"{{{name}}}" for name in names if name not in self.command.placeholders]
+        notes = [] if self.inputs else ["No run.inputs are named: changes of the program go unnoticed."]
         if not unused:
-            return []
+            return notes
         where = "SEEDSPREAD_SEED or SEEDSPREAD_PARAMETERS"
-        return [f"The command does not name {', '.join(unused)}: the program must look into {where}."]
+        return [*notes, f"The command does not name {', '.join(unused)}: the program must look into {where}."]
 
     # How it is run
 

@@ -1,6 +1,7 @@
 """One run of a program on its way: started under a supervisor, watched, and filed when it has ended well."""
 
 import json
+import math
 import os
 import select
 import signal
@@ -21,7 +22,14 @@ from seedspread.recording import FOLDER as LOG_FOLDER
 from seedspread.runners import supervise
 from seedspread.runners.command import Command, Parameters, search_path
 from seedspread.runners.inputs import check_unchanged
-from seedspread.runners.measured import Reported, file_run, forget_logged, read_logged, read_metrics_file
+from seedspread.runners.measured import (
+    Reported,
+    file_run,
+    forget_logged,
+    logged_so_far,
+    read_logged,
+    read_metrics_file,
+)
 from seedspread.runs.files import UNREADABLE, open_file, read_json
 from seedspread.runs.folder import RunFolder
 from seedspread.runs.lease import is_running, process
@@ -34,6 +42,7 @@ GRACE_SECONDS = 30.0
 _POLL_SECONDS = 0.5
 _TAIL_LINES, _TAIL_BYTES = 20, 2**14
 _KILL_SECONDS = 10.0
+METRICS = "metrics.json"
 _LINE_WIDTH = 200
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 
@@ -79,20 +88,23 @@ class ProgramRun:
         work, logged = self._folder.own_folder("program"), self._folder.own_folder("logged")
         if not any(work.iterdir()):
             forget_logged(logged)  # nothing to resume from: it starts afresh
+        before = _state_of(work / METRICS), logged_so_far(logged)
         ended = self._supervised(work, logged)
         self._raise_if_stopped(ended)
         self._check_inputs("when it ended")
         self._raise_if_failed(ended)
         try:
-            reported = self._reported(ended["last_line"], work, logged)
+            reported = self._reported(ended["last_line"], work, logged, before)
             return file_run(self._folder, reported, self._promised, self._provenance())
         except RunFailedError as error:
             raise self._with_tail(str(error), **error.details) from None
 
-    def _reported(self, last_line: str, work: Path, logged: Path) -> Reported:
-        logs = read_logged(logged)
-        values = {**logs.values, **_object(last_line), **read_metrics_file(work / "metrics.json")}
-        return replace(logs, values=values)
+    def _reported(self, last_line: str, work: Path, logged: Path, before: tuple[object, int]) -> Reported:
+        """What this attempt has reported: a former one, which failed, may have left numbers as well."""
+        logs = read_logged(logged, before[1])
+        is_new = _state_of(work / METRICS) != before[0]
+        in_file = read_metrics_file(work / METRICS) if is_new else {}
+        return replace(logs, values={**logs.values, **_object(last_line), **in_file})
 
     def _end_former(self) -> None:
         """Kills what a former attempt has left running here: its worker hangs, its lease was taken over."""
@@ -132,23 +144,36 @@ class ProgramRun:
             [sys.executable, "-I", "-S", supervise.__file__],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
             start_new_session=True,
         ) as supervisor:
             assert supervisor.stdin is not None and supervisor.stdout is not None  # noqa: S101, PT018 - pipes
             self._folder.write(PROCESS, json.dumps(process(supervisor.pid)).encode())
-            asked = False
             with suppress(BrokenPipeError):  # it was killed, which is seen below
                 _send(supervisor.stdin, order)
-                while not select.select([supervisor.stdout], [], [], _POLL_SECONDS)[0]:
-                    self._folder.beat(lambda: Heartbeat(None, self._last_line()))
-                    if self._stop.number is not None and not asked:
-                        asked = True
-                        _send(supervisor.stdin, "stop")
+                self._watch(supervisor)
             told = supervisor.stdout.read()
         try:
             return dict(json.loads(told))
         except ValueError:
+            if self._stop.number is not None:
+                raise StoppedError("stopped; it had to be killed", self._stop.number) from None
             raise RunFailedError("the process that watched over the program was killed") from None
+
+    def _watch(self, supervisor: "subprocess.Popen[bytes]") -> None:
+        """Until it has something to say; one that does not stop what it should have stopped is killed."""
+        assert supervisor.stdin is not None and supervisor.stdout is not None  # noqa: S101, PT018 - pipes
+        slack, asked = GRACE_SECONDS + _KILL_SECONDS, False
+        deadline = math.inf if self._command.timeout is None else self._command.timeout + slack
+        deadline += time.monotonic()
+        while not select.select([supervisor.stdout], [], [], _POLL_SECONDS)[0]:
+            self._folder.beat(lambda: Heartbeat(None, self._last_line()))
+            if self._stop.number is not None and not asked:
+                asked, deadline = True, time.monotonic() + slack
+                _send(supervisor.stdin, "stop")
+            if time.monotonic() > deadline:
+                supervisor.kill()  # the program dies with it
+                return
 
     def _environment(self, work: Path, logged: Path) -> dict[str, str]:
         planned = dict(self._parameters.environment)  # whatever they are where this run takes place
@@ -212,6 +237,15 @@ class ProgramRun:
             "environment": dict(self._parameters.environment),
             "threads": self._threads,
         }
+
+
+def _state_of(path: Path) -> object:
+    """Changes whenever a file is written; None where there is none."""
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns, status.st_size
 
 
 def _signal_name(number: int) -> str:

@@ -105,6 +105,11 @@ class Lease:
                 f"{self.path.parent} was taken over by another worker; nothing more is written"
             )
 
+    @property
+    def is_overtaken(self) -> bool:
+        """Whether another has taken over, and not only the file was removed: its number stays taken."""
+        return any(_token(path) > self.token for path in _paths(self.path.parent))
+
     def beat(self) -> None:
         """Shows that its holder is alive."""
         self.check()

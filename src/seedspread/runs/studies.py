@@ -8,7 +8,7 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,7 +23,7 @@ from seedspread.runs.levels import level_name
 from seedspread.runs.record import FIRST_RUNNER
 from seedspread.runs.store import Store, StoreError
 
-_FOLDER = ".studies"
+STUDIES = ".studies"
 
 
 def _as_text(value: object) -> object:
@@ -105,7 +105,8 @@ class RecordedStudy:
         cells: what is compared.
         threads: of each run, where its parameters leave them open.
         metrics: those that it declares.
-        accepted: keys of runs that were made with other inputs than the study's, and are kept for it.
+        accepted: runs that are kept although they were made with other inputs, by what was planned instead.
+        origin: whose code it runs; studies that differ in it are two, whatever their name.
     """
 
     name: str
@@ -116,7 +117,8 @@ class RecordedStudy:
     cells: tuple[RecordedCell, ...]
     threads: int | None = None
     metrics: tuple[Metric, ...] = ()
-    accepted: frozenset[str] = frozenset()
+    accepted: Mapping[str, str] = field(default_factory=dict)
+    origin: str = ""
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -126,27 +128,28 @@ class RecordedStudy:
 
 def save_study(store: Store, study: RecordedStudy) -> None:
     """Writes a study down; it takes the place of an older one of the same name."""
-    path = _path(store, study.name)
+    path = _path(store, study.name, study.origin)
     if path.parent.is_symlink():
         raise StoreError(f"{path.parent} is a link, which would lead out of the store: remove it")
     path.parent.mkdir(parents=True, exist_ok=True)
-    if recorded_study(store, study.name) != study:
+    if recorded_study(store, study.name, study.origin) != study:
         with replacing(path) as part:
             part.write_text(json.dumps(_values(study), indent=1) + "\n")
 
 
-def recorded_study(store: Store, name: str) -> RecordedStudy | None:
+def recorded_study(store: Store, name: str, origin: str = "") -> RecordedStudy | None:
     """A study as the store remembers it; None if it does not, or if the record is damaged."""
     try:
-        return _read(_path(store, name))
+        return _read(_path(store, name, origin))
     except NewerFormatError:
         raise
     except UNREADABLE:
         return None
 
 
-def _path(store: Store, name: str) -> Path:
-    return store.path / _FOLDER / f"{hashlib.sha256(name.encode()).hexdigest()[:16]}.json"
+def _path(store: Store, name: str, origin: str) -> Path:
+    identity = f"{name} {origin}" if origin else name
+    return store.path / STUDIES / f"{hashlib.sha256(identity.encode()).hexdigest()[:16]}.json"
 
 
 def _values(study: RecordedStudy) -> dict[str, Any]:
@@ -158,7 +161,8 @@ def _values(study: RecordedStudy) -> dict[str, Any]:
         "runner": study.runner,
         "threads": study.threads,
         "metrics": [asdict(metric) for metric in study.metrics],
-        "accepted": sorted(study.accepted),
+        "accepted": dict(study.accepted),
+        "origin": study.origin,
         "audit": None if study.audit is None else study.audit.model_dump(mode="json"),
         "cells": [
             {
@@ -181,6 +185,12 @@ def load_studies(store: Store) -> tuple[list[RecordedStudy], list[str]]:
             reason = (str(error).splitlines() or [type(error).__name__])[0]
             problems.append(f"{path} is not a readable record of a study: {reason}")
     return sorted(studies, key=lambda study: study.name), problems
+
+
+def recorded_audit(store: Store) -> AuditSpec | None:
+    """The comparison that all studies of a store are about; None if there is none, or more than one."""
+    audits = {study.audit for study in load_studies(store)[0] if study.audit is not None}
+    return next(iter(audits)) if len(audits) == 1 else None
 
 
 def stale_runs(store: Store) -> set[str]:
@@ -221,7 +231,8 @@ def _read(path: Path) -> RecordedStudy:
         cells=cells,
         threads=None if threads is None else int(threads),
         metrics=tuple(Metric(**metric) for metric in values.get("metrics", ())),
-        accepted=frozenset(checked_key(key) for key in values.get("accepted", ())),
+        accepted={checked_key(a): checked_key(b) for a, b in dict(values.get("accepted", {})).items()},
+        origin=str(values.get("origin", "")),
     )
 
 
@@ -245,4 +256,4 @@ def store_marks(store: Path) -> tuple[list[str], bool]:
 
 
 def _paths(store: Path) -> list[Path]:
-    return sorted((store / _FOLDER).glob("*.json"))
+    return sorted((store / STUDIES).glob("*.json"))

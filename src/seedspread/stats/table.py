@@ -104,6 +104,10 @@ def read_table(
         return collected.table, str(source), in_a_note(collected)
     if at != "last":
         raise TableError(f"--at is for runs that were logged by step; {source} has one value per run")
+    if path.suffix == ".toml":
+        raise TableError(
+            f"{path} is a study, not a table; audit the store of its runs: seedspread audit STORE"
+        )
     if not path.exists():
         raise TableError(f"{source} does not exist; give a .csv, .tsv or .parquet file, or a folder of runs")
     if path.is_dir():

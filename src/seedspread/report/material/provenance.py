@@ -26,7 +26,7 @@ def provenance(
         for name, value in _facts(store.folder(key)):
             seen.setdefault(name, Counter())[value] += 1
     facts = [("made by", f"seedspread {__version__}")]
-    accepted = {key for study in studies for key in study.accepted}
+    accepted = {key for study in studies for key in study.accepted.values()}
     if accepted:
         facts.append(("made with other inputs than now", f"{len(accepted)} runs, kept by --accept-changed"))
     facts += [(name, _listed(counts)) for name, counts in seen.items() if name != "ended"]
