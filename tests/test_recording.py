@@ -125,3 +125,15 @@ def test_predictions_of_the_wrong_shape_are_refused(
     with pytest.raises(ValueError, match=words):
         seedspread.log_predictions(ids, labels, logits)
     assert list(folder.iterdir()) == []
+
+
+def test_it_does_not_log_through_a_link(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    outside = tmp_path_factory.mktemp("outside") / "file"
+    outside.write_text("precious")
+    (folder / VALUES).symlink_to(outside)
+    with pytest.raises(OSError, match="symbolic links"):
+        seedspread.log(loss=1.0)
+    assert outside.read_text() == "precious"
+    (folder / VALUES).unlink()
+    seedspread.log(loss=1.0)
+    assert read_logged(folder).values == {"loss": 1.0}

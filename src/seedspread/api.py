@@ -3,6 +3,7 @@
 This module and the command line are the only places that join campaigns, statistics and reports.
 """
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -92,12 +93,13 @@ class Study:
         seeds: how many, from 1 on, or a list of them.
         settings: further arguments, the same in every run.
         audit: the comparison that it is about: `group`, `reference`, `value`; also `block` and `by`.
-        metrics: what a run must report: names, or what is known of each by name (see `Metric`); by default
-            what is audited.
+        metrics: what a run must report: a name, names, or what is known of each by name (see `Metric`); by
+            default what is audited.
         inputs: patterns of files, seen from the current folder, whose content is part of a run's identity.
         environment: names of environment variables whose values are.
         title: what it is about.
         name: by which a store remembers it; by default the function's.
+        max_runs: refuse a study that names more.
     """
 
     def __init__(
@@ -109,16 +111,19 @@ class Study:
         seeds: int | Sequence[int] | None = None,
         settings: Mapping[str, Level] | None = None,
         audit: Mapping[str, Any] | None = None,
-        metrics: Sequence[str] | Mapping[str, Any] | None = None,
+        metrics: str | Sequence[str] | Mapping[str, Any] | None = None,
         inputs: Sequence[str] = (),
         environment: Sequence[str] = (),
         title: str = "",
         name: str | None = None,
+        max_runs: int = MAX_RUNS,
     ) -> None:
         values = {"title": title, "factors": factors, "cells": cells, "seeds": seeds, "settings": settings}
         values = _plain(values | {"audit": audit, "metrics": _by_name(metrics)})
         self._what, self._name = what, name or getattr(what, "__name__", str(what)).strip("<>")
-        self._inputs, self._environment = tuple(inputs), tuple(environment)
+        self._inputs = self._listed("inputs", inputs)
+        self._environment = self._listed("environment", environment)
+        self._max_runs = max_runs
         self._values = {key: value for key, value in values.items() if value is not None and value != ""}
         if not callable(what) and (self._values or inputs or environment or name):
             raise StudyError(f"{what} says all of itself; leave out the other arguments")
@@ -127,7 +132,7 @@ class Study:
     def spec(self) -> StudySpec:
         """The study as data; of a function, as that and all that it reads are now."""
         if not callable(self._what):
-            return StudySpec.from_file(self._what)
+            return StudySpec.from_file(self._what, self._max_runs)
         try:
             promised = StudyFile.model_validate(self._values).promised
             runner = FunctionRunner.of(self._what, promised, self._inputs, self._environment)
@@ -135,7 +140,13 @@ class Study:
             raise StudyError(f"{self._name}: {explain(error)}") from None
         except RunnerError as error:
             raise StudyError(f"{self._name}: {error}") from None
-        return StudySpec.from_values(self._name, self._values, runner)
+        return StudySpec.from_values(self._name, self._values, runner, self._max_runs)
+
+    def _listed(self, argument: str, names: Sequence[str]) -> tuple[str, ...]:
+        """Refuses a single name, whose letters would be taken one by one."""
+        if isinstance(names, str | os.PathLike):
+            raise StudyError(f"{self._name}: {argument} must be a list; write [{str(names)!r}]")
+        return tuple(names)
 
     def plan(self, store: Path | str, *, data_dir: Path | None = None, accept_changed: bool = False) -> Plan:
         """What there is to do, and what the store has already.
@@ -177,10 +188,12 @@ class Study:
             return run_study(self.spec(), store, executor, tell, **options)
 
 
-def _by_name(metrics: Sequence[str] | Mapping[str, Any] | None) -> dict[str, Any] | None:
+def _by_name(metrics: str | Sequence[str] | Mapping[str, Any] | None) -> dict[str, Any] | None:
     """What is known of metrics, by name; nothing of those that are only named."""
     if metrics is None:
         return None
+    if isinstance(metrics, str):
+        return {metrics: {}}
     return dict(metrics) if isinstance(metrics, Mapping) else {name: {} for name in metrics}
 
 
@@ -246,7 +259,8 @@ def raise_if_unfinished(progress: CampaignProgress, *, waited: bool) -> None:
     if progress.failed:
         key, message = next(iter(progress.failed.items()))
         failed = f"{runs(len(progress.failed))} failed; try again with --retry-failed"
-        raise SeedspreadError(f"{failed} (the first, {key}: {message})")
+        from_python = "(retry_failed=True from Python)"
+        raise SeedspreadError(f"{failed} {from_python}; the first, {key}: {message}")
     if progress.left and waited:
         raise SeedspreadError(f"{runs(progress.left)} did not end; rerun the same command to resume")
 

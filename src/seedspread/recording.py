@@ -7,6 +7,7 @@ the values are checked and go nowhere.
 import json
 import math
 import os
+import stat
 from typing import TYPE_CHECKING, Any, SupportsFloat
 
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
 FOLDER = "SEEDSPREAD_LOG"
 VALUES, PREDICTIONS = "values.jsonl", "predictions.safetensors"
+APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND
 
 # The file that is open, by its folder and process: a program that forks opens its own.
 _open: tuple[str, int, int] | None = None
@@ -86,6 +88,16 @@ def _file(folder: str) -> int:
     if _open is None or _open[:2] != (folder, os.getpid()):
         if _open is not None and _open[1] == os.getpid():
             os.close(_open[2])
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-        _open = folder, os.getpid(), os.open(os.path.join(folder, VALUES), flags, 0o644)
+            _open = None
+        _open = folder, os.getpid(), open_regular(os.path.join(folder, VALUES), APPEND)
     return _open[2]
+
+
+def open_regular(path: "str | os.PathLike[str]", flags: int) -> int:
+    """A descriptor of a regular file; a link, a pipe or a folder in its place is an `OSError`."""
+    # Without O_NONBLOCK, opening a pipe that nobody is at the other end of would wait for ever.
+    file = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644)
+    if stat.S_ISREG(os.fstat(file).st_mode):
+        return file
+    os.close(file)
+    raise OSError(f"{os.fspath(path)} is not a regular file")

@@ -44,7 +44,7 @@ def crossed(factors: int, seeds: int = 1, levels: int = 10) -> str:
     ("factors", "seeds", "count"), [(5, 1, "100,000"), (6, 1, "1,000,000"), (6, 1000, "1,000,000,000")]
 )
 def test_runs_are_counted_before_they_are_made(factors: int, seeds: int, count: str, tmp_path: Path) -> None:
-    assert f"names {count} runs; the limit is 20,000, which --max-runs raises" in refused(
+    assert f"names {count} runs; the limit is 20,000, which --max-runs, or max_runs from" in refused(
         tmp_path, crossed(factors, seeds)
     )
 
@@ -56,7 +56,7 @@ def test_more_factors_than_there_are_numbers_for(tmp_path: Path) -> None:
 
 def test_a_million_seeds_are_not_even_read(tmp_path: Path) -> None:
     text = f"{HEAD}seeds = {list(range(1_000_000))}\n[factors]\ndim = [4]\n"
-    assert f"has {len(text):,} bytes; the limit is 1,000,000, which --max-runs raises" in refused(
+    assert f"has {len(text):,} bytes; the limit is 1,000,000, which --max-runs, or max_runs from" in refused(
         tmp_path, text
     )
     assert "names 100,000 runs" in refused(
@@ -90,7 +90,7 @@ def test_the_limit_is_raised_and_lowered(tmp_path: Path) -> None:
         done = seedspread_here(*arguments)
         assert done.returncode == 1
         assert done.stderr.count("\n") == 1
-        assert "20,100 runs; the limit is 20,000, which --max-runs raises" in done.stderr
+        assert "20,100 runs; the limit is 20,000, which --max-runs, or max_runs from" in done.stderr
         assert "limit is 5," in seedspread_here(*arguments, "--max-runs", "5").stderr
     assert "limit is 5," in seedspread_here("campaign", "run", str(path), "--max-runs", "5").stderr
 

@@ -186,7 +186,12 @@ def module_function(seed: int, width: int) -> float:
         ({"audit": AUDIT | {"reference": 3}}, "audit.reference '3' is no level of width"),
         ({"metrics": ["scores"]}, "audit.value 'score' is no metric; did you mean 'scores'"),
         ({"inputs": ["*.nothing"]}, r"inputs: '\*.nothing' names no file"),
+        ({"inputs": "data.csv"}, r"inputs must be a list; write \['data.csv'\]"),
+        ({"inputs": Path("data.csv")}, r"inputs must be a list; write \['data.csv'\]"),
+        ({"environment": "HOME"}, r"environment must be a list; write \['HOME'\]"),
+        ({"metrics": "scores"}, "audit.value 'score' is no metric; did you mean 'scores'"),
         ({"settings": {"width": 3}}, "width is given twice"),
+        ({"seeds": 15_000}, "names 30,000 runs; the limit is 20,000, which --max-runs, or max_runs from P"),
     ],
 )
 def test_a_mistake_is_told_in_one_line_when_the_study_is_made(options: dict[str, Any], words: str) -> None:
@@ -196,7 +201,11 @@ def test_a_mistake_is_told_in_one_line_when_the_study_is_made(options: dict[str,
     with pytest.raises(StudyError, match=words) as caught:
         made_study(train, **options)
     assert "\n" not in str(caught.value)
-    assert str(caught.value).startswith("train: ")
+    assert str(caught.value).startswith("train")
+
+
+def test_its_limit_of_runs_can_be_raised() -> None:
+    assert len(made_study(module_function, seeds=15_000, max_runs=30_000).spec().seeds) == 15_000
 
 
 def test_a_file_or_a_shipped_study_says_all_of_itself(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ def test_failures_are_told_and_set_the_exit_code(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "not finite" in done.stderr
     said = done.stderr.strip().splitlines()[-1]
-    assert said.startswith("error: 2 runs failed; try again with --retry-failed (the first, ")
+    assert said.startswith("error: 2 runs failed; try again with --retry-failed (retry_failed=True from ")
     status = seedspread_here("campaign", "status", study, "--store", store)
     assert "2 failed" in status.stdout
     assert "not finite" in status.stdout

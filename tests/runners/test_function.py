@@ -19,9 +19,11 @@ import pytest
 from seedspread.metrics import Metric
 from seedspread.runners.contract import RunnerError
 from seedspread.runners.function import FunctionRunner
+from seedspread.runners.output import OutputFile
 from seedspread.runs.folder import RunFolder
 from seedspread.runs.record import Failure, RunFailedError
 from seedspread.runs.request import RunRequest
+from seedspread.runs.run_files import RunFolderError
 from seedspread.stopping import StoppedError, StopRequest, stop_requests
 
 SCORE = (Metric("score"),)
@@ -147,9 +149,11 @@ def test_its_arguments_are_what_a_study_can_set(module: Callable[[str], Path]) -
         RunnerError, match=r"takes no argument 'ofset'; did you mean 'offset'. .it takes seed, of"
     ):
         runner.full_name("ofset")
-    for name, words in (("seed", "the run's own seed"), ("score", "a parameter and a metric")):
-        with pytest.raises(RunnerError, match=words):
-            runner.full_name(name)
+    with pytest.raises(RunnerError, match="a parameter and a metric"):
+        runner.full_name("score")
+    for name in ("seed", "study", "key", "collapsed", "majority"):
+        with pytest.raises(RunnerError, match=f"'{name}' cannot be a parameter"):
+            FunctionRunner.from_name("mine:anything", folder, SCORE).full_name(name)
     with pytest.raises(RunnerError, match="mine:needs needs a value for 'width'"):
         FunctionRunner.from_name("mine:needs", folder).parameters(None, {})
     assert outcome(FunctionRunner.from_name("mine:anything", folder, SCORE), folder, a=1, b=2) == {"score": 3}
@@ -471,3 +475,41 @@ def test_what_cannot_be_sent_says_so() -> None:
         RunnerError, match=r"train cannot be sent to a worker: .*create what it needs within it"
     ):
         FunctionRunner.of(train)
+
+
+def planted(folder: Path, where: str, what: str) -> tuple[Path, Path]:
+    """A run's file that is something else before the run begins, and a file outside that it may lead to."""
+    outside = folder / "outside.txt"
+    outside.write_text("precious")
+    path = folder / where
+    path.parent.mkdir(parents=True)
+    if what == "link":
+        path.symlink_to(outside)
+    elif what == "pipe":
+        os.mkfifo(path)
+    else:
+        path.mkdir()
+    return path, outside
+
+
+@pytest.mark.parametrize("what", ["link", "pipe", "folder"])
+@pytest.mark.parametrize("where", ["log.txt", "logged/values.jsonl"])
+def test_nothing_is_written_through_what_lies_in_a_files_place(
+    where: str, what: str, tmp_path: Path, module: Callable[[str], Path]
+) -> None:
+    runner = FunctionRunner.from_name("mine:train", module(MODULE), SCORE)
+    made = request(runner, tmp_path).folder
+    assert made is not None
+    path, outside = planted(tmp_path, f"{made.name}/{where}", what)
+    found = outcome(runner, tmp_path)
+    assert isinstance(found, RunFolderError), found
+    assert str(path.parent) in str(found)
+    assert "must be removed" in str(found)
+    assert outside.read_text() == "precious"
+
+
+def test_a_link_is_not_read_as_the_last_line(tmp_path: Path) -> None:
+    output = OutputFile(tmp_path / "log.txt")
+    (tmp_path / "other").write_text("secret\n")
+    (tmp_path / "log.txt").symlink_to(tmp_path / "other")
+    assert output.last_line() == ""

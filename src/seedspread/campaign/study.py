@@ -25,6 +25,7 @@ from seedspread.toml_text import MAX_BYTES, TomlError, TooLargeError, parse_toml
 
 # Runs that a study may name unless more are asked for.
 MAX_RUNS = 20_000
+_RAISES = "--max-runs, or max_runs from Python, raises"
 _BYTES_PER_RUN = 50
 _INCLUDE_DEPTH = 16
 
@@ -126,7 +127,7 @@ class _StudyFiles:
         runs = self._count(name)
         if runs > self._max_runs:
             count = f"{runs:,}" if runs < 10**15 else "more than 10^15"
-            limit = f"the limit is {self._max_runs:,}, which --max-runs raises"
+            limit = f"the limit is {self._max_runs:,}, which {_RAISES}"
             raise StudyError(f"{name} names {count} runs; {limit}")
 
     def _count(self, name: str, within: tuple[str, ...] = ()) -> int:
@@ -158,7 +159,7 @@ class _StudyFiles:
                 return read_toml(name, max(MAX_BYTES, _BYTES_PER_RUN * self._max_runs))
             return parse_toml(_shipped(name), name)
         except TooLargeError as error:
-            raise StudyError(f"{error}, which --max-runs raises") from None
+            raise StudyError(f"{error}, which {_RAISES}") from None
         except TomlError as error:
             raise StudyError(f"{error}; give a study's name or a .toml file") from None
 

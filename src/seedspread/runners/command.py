@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from seedspread.runners.contract import Level, RunnerError
@@ -75,6 +76,14 @@ class Command:
         if os.path.dirname(program):
             return shutil.which(os.path.join(self.folder, program))
         return shutil.which(program, path=search_path())
+
+
+def check_parameter_name(name: str, metrics: Iterable[str]) -> None:
+    """Refuses a name that stands for something else, a metric among that: tables of runs have both."""
+    if name in (*RESERVED, *COLUMNS):
+        raise RunnerError(f"{name!r} cannot be a parameter: it has a meaning of its own")
+    if name in metrics:
+        raise RunnerError(f"{name!r} is a parameter and a metric; call one of them otherwise")
 
 
 def as_text(value: Level) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 from seedspread.errors import did_you_mean
 from seedspread.metrics import Metric
-from seedspread.runners.command import RESERVED, Parameters
+from seedspread.runners.command import Parameters, check_parameter_name
 from seedspread.runners.contract import Level, RunnerError
 from seedspread.runners.function_run import FunctionRun
 from seedspread.runners.inputs import digests_of
@@ -76,10 +76,7 @@ class FunctionRunner:
 
     def full_name(self, name: str) -> str:
         """An argument of the function."""
-        if name in RESERVED:
-            raise RunnerError(f"{name!r} cannot be a parameter: it stands for the run's own {name}")
-        if name in self.metrics:
-            raise RunnerError(f"{name!r} is a parameter and a metric; call one of them otherwise")
+        check_parameter_name(name, self.metrics)
         arguments = self.function.arguments
         if name not in arguments and not self.function.takes_any:
             takes = ", ".join(("seed", *arguments))

@@ -12,9 +12,10 @@ from typing import Any
 
 import tomli_w
 
+from seedspread.errors import reason
 from seedspread.metrics import Metric
 from seedspread.recording import FOLDER as LOG_FOLDER
-from seedspread.recording import PREDICTIONS, VALUES
+from seedspread.recording import PREDICTIONS, VALUES, open_regular
 from seedspread.runners.command import Parameters
 from seedspread.runners.inputs import check_unchanged
 from seedspread.runners.measured import file_run, read_logged
@@ -169,9 +170,18 @@ class FunctionRun:
 
 def _forget(logged: Path) -> None:
     """Empties what a former attempt has logged: the file itself stays, which `log` may have open."""
-    with suppress(FileNotFoundError):
-        os.truncate(logged / VALUES, 0)
-    (logged / PREDICTIONS).unlink(missing_ok=True)
+    try:
+        (logged / PREDICTIONS).unlink(missing_ok=True)
+        file = open_regular(logged / VALUES, os.O_WRONLY)
+        os.ftruncate(file, 0)
+        os.close(file)
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        where = f"what was logged in {logged} cannot be emptied"
+        raise RunFolderError(
+            f"{where}: {reason(error)}; a link or a folder among it must be removed"
+        ) from None
 
 
 def _numbers(returned: Any, promised: tuple[Metric, ...]) -> dict[str, Any]:

@@ -6,7 +6,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import TextIO
 
+from seedspread.errors import reason
+from seedspread.recording import APPEND, open_regular
 from seedspread.runners.supervise import LOG_BYTES
+from seedspread.runs.files import open_file
+from seedspread.runs.run_files import RunFolderError
 
 _TAIL_BYTES = 2**14
 _STDOUT, _STDERR = 1, 2
@@ -27,8 +31,14 @@ class OutputFile:
     def __enter__(self) -> "OutputFile":
         self._streams = sys.stdout, sys.stderr
         self._flush()
+        try:
+            file = open_regular(self._path, APPEND)
+        except OSError as error:
+            raise RunFolderError(
+                f"{self._path} cannot be written to: {reason(error)}; a link or folder there must be removed"
+            ) from None
         self._saved = os.dup(_STDOUT), os.dup(_STDERR)
-        self._redirect()
+        self._redirect(file)
         sys.stdout, sys.stderr = (
             os.fdopen(number, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)
             for number in (_STDOUT, _STDERR)
@@ -49,20 +59,19 @@ class OutputFile:
         """To be called now and then: puts a file that has grown large aside, once, and then again."""
         if os.fstat(_STDOUT).st_size > LOG_BYTES:
             os.replace(self._path, f"{self._path}.old")
-            self._redirect()
+            self._redirect(open_regular(self._path, APPEND))
 
     def last_line(self) -> str:
         """Of what was printed, the last line that is not blank."""
         try:
-            with self._path.open("rb") as file:
+            with open_file(self._path) as file:
                 file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL_BYTES))
                 lines = file.read().decode(errors="replace").split("\n")
         except OSError:
             return ""
         return next((line.strip() for line in reversed(lines) if line.strip()), "")
 
-    def _redirect(self) -> None:
-        file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    def _redirect(self, file: int) -> None:
         for number in (_STDOUT, _STDERR):
             os.dup2(file, number)
         os.close(file)

@@ -8,7 +8,7 @@ from typing import Any
 
 from seedspread.errors import did_you_mean
 from seedspread.metrics import Metric
-from seedspread.runners.command import COLUMNS, RESERVED, Command, Parameters
+from seedspread.runners.command import RESERVED, Command, Parameters, check_parameter_name
 from seedspread.runners.contract import Level, RunnerError
 from seedspread.runners.inputs import digests_of
 from seedspread.runners.program_run import ProgramRun
@@ -51,10 +51,7 @@ class ProgramRunner:
 
     def full_name(self, name: str) -> str:
         """Any name but those with a meaning of their own."""
-        if name in (*RESERVED, *COLUMNS):
-            raise RunnerError(f"{name!r} cannot be a parameter: it has a meaning of its own")
-        if name in self.metrics:
-            raise RunnerError(f"{name!r} is a parameter and a metric; call one of them otherwise")
+        check_parameter_name(name, self.metrics)
         return name
 
     def short_name(self, full: str) -> str:

@@ -2,12 +2,12 @@
 
 import json
 import os
-import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from seedspread.errors import SeedspreadError
+from seedspread.recording import open_regular
 
 # 1, which files do not say, had no metrics but accuracy and no runner but the paper's.
 FORMAT = 2
@@ -47,12 +47,7 @@ def read_file(path: "Path | str", limit: int = _JSON_LIMIT) -> bytes:
 
 def open_file(path: "Path | str") -> BinaryIO:
     """A regular file, to read; a link, a pipe or a folder in its place is an `OSError`."""
-    # Without O_NONBLOCK, opening a pipe that nobody writes to would wait for ever.
-    file = open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb")  # noqa: SIM115
-    if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-        return file
-    file.close()
-    raise OSError(f"{path} is not a regular file")
+    return open(open_regular(path, os.O_RDONLY), "rb")
 
 
 def read_json(folder: str, name: str) -> dict[str, Any]:
