@@ -355,3 +355,12 @@ def test_the_audit_of_a_store_is_that_of_its_study(tmp_path: Path) -> None:
 def test_without_inputs_the_plan_says_that_changes_go_unnoticed(tmp_path: Path) -> None:
     path = study_file(tmp_path)
     assert "changes of the program go unnoticed" in cli("campaign", "plan", path, "--store", tmp_path / "s")
+
+
+def test_a_metric_that_is_declared_later_is_said_to_be_missing(tmp_path: Path) -> None:
+    run(plan_of(tmp_path))
+    path = tmp_path / "study.toml"
+    path.write_text(path.read_text().replace("[metrics]", "[metrics]\nf1 = {}"))
+    out = cli("campaign", "run", path, "--store", tmp_path / "store")
+    assert "2 finished runs have no f1, which was declared after they were made" in out
+    assert "audit them with" not in out

@@ -166,6 +166,14 @@ class Plan:
             count += sum(key in there and self.store.run(key).could_be_a_run for key in former if key)
         return count
 
+    def lacking(self) -> dict[str, int]:
+        """Metrics that are declared, and how many finished runs were made before they were."""
+        declared = [metric.name for part in self.study.parts for metric in part.metrics]
+        table = self.table() if declared else pd.DataFrame()
+        counts = {name: len(table) - int(table[name].notna().sum()) if name in table else len(table)
+                  for name in declared}  # fmt: skip
+        return {name: count for name, count in counts.items() if count}
+
     def notes(self) -> list[str]:
         """What the runners say of these runs, for people."""
         return [

@@ -100,6 +100,15 @@ def superseded(plan: Plan) -> list[str]:
     ]
 
 
+def lacking(plan: Plan) -> list[str]:
+    """What finished runs do not report, although the study promises it by now."""
+    return [
+        f"{count} finished runs have no {name}, which was declared after they were made: "
+        "delete their folders to run them again."
+        for name, count in plan.lacking().items()
+    ]
+
+
 def changed_inputs(plan: Plan) -> list[str]:
     """What the store has of this study from input files that have changed since."""
     lines = []

@@ -46,7 +46,7 @@ def plan(
     json: Json = False,
 ) -> None:
     """Show which runs a study names, which are there already, and how long the rest will take."""
-    from seedspread.campaign.show import changed_inputs, plan_table, sharing, superseded, time_needed
+    from seedspread.campaign.show import changed_inputs, lacking, plan_table, sharing, superseded, time_needed
     from seedspread.render.terminal import Terminal
 
     made = _plan(study, store, data_dir, max_runs, accept_changed=accept_changed)
@@ -62,7 +62,7 @@ def plan(
     console = Terminal()
     console.print(plan_table(made, made.states()))
     notes = [*([made.study.note] if made.study.note else []), *made.notes()]
-    changes = [*superseded(made), *changed_inputs(made)]
+    changes = [*superseded(made), *changed_inputs(made), *lacking(made)]
     for line in [*sharing(made), *notes, time_needed(made, seconds, why), *changes]:
         console.print(line)
 
@@ -167,10 +167,13 @@ def _progress_values(made: "Plan", progress: "CampaignProgress") -> dict[str, An
 
 
 def _summary(made: "Plan", progress: "CampaignProgress", store: Path) -> str:
+    from seedspread.campaign.show import lacking
+
     total, there = len(made.distinct), len(made.distinct) - len(made.missing())
     failed = f", {len(progress.failed)} failed" if progress.failed else ""
     lines = [f"{there} of {total} runs are done ({len(progress.done)} of them now){failed}, in {store}"]
-    if there == len(made.distinct) and made.study.audit:
+    lines += lacking(made)
+    if there == len(made.distinct) and made.study.audit and len(lines) == 1:
         spec = made.study.audit
         words = ["audit", str(store), *(["--value", spec.values[0]] if spec.values[0] != "accuracy" else [])]
         words += ["--group", spec.group, "--reference", spec.reference]
