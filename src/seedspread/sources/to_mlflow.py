@@ -13,9 +13,11 @@ from seedspread.runs.files import UNREADABLE
 from seedspread.runs.folder import RunFolder
 from seedspread.runs.record import Record
 from seedspread.runs.store import Store
+from seedspread.runs.studies import stale_runs
 from seedspread.runs.table import is_store
 from seedspread.sources.files import quiet, reason
 from seedspread.sources.from_mlflow import connect, one_line, pages
+from seedspread.sources.from_store import STALE
 from seedspread.sources.parameters import flat
 from seedspread.sources.run import SourceError, Unread, count
 
@@ -78,8 +80,12 @@ def _export(store: Path, uri: str) -> Exported:
         number = experiment.experiment_id if experiment else client.create_experiment(name)
         there = _keys_there(client, number)
         keys = [key for key in Store(store).keys() if Store(store).is_done(key)]  # noqa: SIM118
+        stale = stale_runs(Store(store))
         for key in keys:
             if key in there:
+                continue
+            if key in stale:
+                unread.append(Unread(key, STALE))
                 continue
             try:
                 record = Record.read(str(Store(store).folder(key)))
