@@ -60,6 +60,13 @@ def source(text: str, name: str = "train") -> Source:
     return source_of(names[name])
 
 
+def prompted(text: str) -> Source:
+    """The same, of a prompt that keeps no text."""
+    names: dict[str, Any] = {"__name__": "prompt"}
+    exec(compile(text, "<stdin>", "exec"), names)  # noqa: S102 - what a prompt does
+    return source_of(names["train"])
+
+
 def changed(before: str, after: str) -> set[str]:
     """Which parts differ once a piece of the text is another one."""
     assert BASE.count(before) == 1
@@ -85,9 +92,9 @@ def test_it_knows_what_it_reaches_and_names_the_rest() -> None:
         ('"low": 0.1', '"low": 0.3', {"RATES"}),
         ("scale(x) + 1", "scale(x) + 2", {"helper"}),
         ("x * EPOCHS", "x / EPOCHS", {"scale"}),
-        ("width: int = 4", "width: int = 5", {"Model.width"}),
-        ("self.width", "self.width + 1", {"Model.forward"}),
-        ("return 2", "return 3", {"Model.depth"}),
+        ("width: int = 4", "width: int = 5", {"Model", "Model.width"}),
+        ("self.width", "self.width + 1", {"Model", "Model.forward"}),
+        ("return 2", "return 3", {"Model", "Model.depth"}),
         ("class Model:", "class Model(dict):", {"Model"}),
         ('"score"', '"loss"', {"train"}),
         ("rate=0.1", "rate=0.2", {"train", "train: rate"}),
@@ -133,15 +140,10 @@ def test_lambdas_of_one_line_are_told_apart() -> None:
 
 
 def test_a_function_without_a_source_is_its_bytecode() -> None:
-    def typed(text: str) -> Source:
-        names: dict[str, Any] = {"__name__": "prompt"}
-        exec(text, names)  # noqa: S102 - what a prompt does
-        return source_of(names["train"])
-
-    assert typed("def train(seed): return seed in {1, 2, 3}") == typed(
+    assert prompted("def train(seed): return seed in {1, 2, 3}") == prompted(
         "def train(seed):\n  return seed in {1,2,3}"
     )
-    assert typed("def train(seed): return seed + 1") != typed("def train(seed): return seed + 2")
+    assert prompted("def train(seed): return seed + 1") != prompted("def train(seed): return seed + 2")
 
 
 def test_a_function_that_calls_itself_or_another_in_turn_is_fine() -> None:
@@ -156,6 +158,97 @@ def test_what_a_dataclass_is_given_follows_from_its_fields() -> None:
     )
     assert {name for name, _ in source(text).parts} == {"train", "C", "C.a"}
     assert source(text) != source(text.replace("a: int = 1", "a: int = 2"))
+
+
+CLASSES = """
+import functools
+from dataclasses import dataclass, field
+from enum import Enum
+import numpy as np
+
+class Color(Enum):
+    RED = 1
+
+class Meta(type):
+    def __call__(cls):
+        return type.__call__(cls)
+
+class Clamp:
+    def __init__(self, most):
+        self.most = most
+
+    def __get__(self, *_):
+        return self.most
+
+def double(x):
+    return x * 2
+
+def half(x):
+    return x / 2
+
+@dataclass
+class Settings:
+    rates: list = field(default_factory=lambda: [0.1])
+
+class Model(metaclass=Meta):
+    steps = [double, half]
+    start = np.zeros(3)
+    limit = Clamp(9)
+
+    class Head:
+        width = 4
+
+@functools.singledispatch
+def show(x):
+    return x
+
+@show.register
+def _(x: int):
+    return x + 7
+
+STEPS = {"last": (half, 5)}
+
+def train(seed):
+    return Model().steps, Settings(), Color.RED, show(seed), STEPS
+"""
+
+
+@pytest.mark.parametrize("has_source", [True, False])
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("RED = 1", "RED = 2"),
+        ("return type.__call__(cls)", "return 3"),
+        ("return self.most", "return -self.most"),
+        ("[0.1]", "[0.2]"),
+        ("[double, half]", "[half, double]"),
+        ("x * 2", "x * 3"),
+        ("width = 4", "width = 5"),
+        ("x + 7", "x + 8"),
+        ("(half, 5)", "(half, 6)"),
+    ],
+)
+def test_what_changes_a_class_or_a_collection(before: str, after: str, has_source: bool) -> None:
+    assert CLASSES.count(before) == 1
+    made = source if has_source else prompted
+    assert made(CLASSES) == made(CLASSES)
+    assert made(CLASSES).parts != made(CLASSES.replace(before, after)).parts
+
+
+def test_what_only_a_class_source_tells_counts_and_is_named_too() -> None:
+    reads = ("Model.limit (Clamp)", "Model.start (ndarray)", "what is registered with show")
+    assert source(CLASSES).reads == reads
+    for before, after in (("np.zeros(3)", "np.ones(3)"), ("Clamp(9)", "Clamp(8)")):
+        assert source(CLASSES).parts != source(CLASSES.replace(before, after)).parts
+    assert source(CLASSES) == source(
+        CLASSES.replace("    class Head:", "    # why\n    class Head:\n        'Of it.'")
+    )
+
+
+@pytest.mark.parametrize("call", ['globals()["X"]', 'eval("X")', 'exec("X")'])
+def test_what_is_looked_up_by_text_is_named(call: str) -> None:
+    found = source(f"X = 1\ndef train(seed):\n    return {call}\n")
+    assert found.reads == (f"what train looks up by {call.partition('(')[0]}()",)
 
 
 plain = st.recursive(

@@ -1,9 +1,10 @@
 """What a Python function is: its code and the plain values that it reads, known by their content.
 
 Reached from a function are the functions and classes of its own module (or notebook) that it names, through
-globals, closures and defaults, and theirs. Code counts as its syntax tree without docstrings: a comment or
-another line break changes nothing. Where no source is found its bytecode stands for it, which is another one
-in another version of Python. What is reached beyond that, such as modules and objects, is only named.
+globals, closures, defaults and lists, and theirs. Code counts as its syntax tree without docstrings: a
+comment or another line break changes nothing. Where no source is found its bytecode stands for it, which is
+another one in another version of Python. What is reached beyond that, such as modules and objects,
+is only named.
 """
 
 import ast
@@ -11,15 +12,30 @@ import copy
 import dis
 import hashlib
 import inspect
+import linecache
 import os
 import sys
+from collections import namedtuple
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import lru_cache
-from types import CodeType, FunctionType, ModuleType
+from dataclasses import MISSING, dataclass
+from enum import Enum
+from functools import lru_cache, singledispatchmethod
+from types import (
+    CodeType,
+    FunctionType,
+    GetSetDescriptorType,
+    MappingProxyType,
+    MemberDescriptorType,
+    ModuleType,
+)
 from typing import Any
 
 from seedspread.runners.inputs import Digests
+
+_CONTAINERS = (list, tuple, set, frozenset, dict)
+_SLOTS = (GetSetDescriptorType, MemberDescriptorType, type(vars(namedtuple("Pair", "one"))["one"]))
+# What is read by these no name tells.
+_LOOK_UPS = ("globals", "eval", "exec")
 
 
 @dataclass(frozen=True)
@@ -55,18 +71,47 @@ class _Walk:
     def value(self, name: str, value: Any) -> None:
         """Takes in whatever a name stands for."""
         functions = [one for one in (value, unwrapped(value)) if self._is_of_home(one)]
+        self._registered(name, value)
         if functions:
             for function in functions:
                 self._function(function)
-        elif isinstance(value, type) and value.__module__ == self._home.get("__name__"):
+        elif self._is_class_of_home(value):
             self._class(value)
         elif isinstance(value, ModuleType):
             self._module(value.__name__)
+        elif is_plain(value) or isinstance(value, _CONTAINERS):
+            self._add(name, self._text(name, value))
         else:
-            try:
-                self._add(name, canonical(value))
-            except TypeError:
-                self._other(name, value)
+            self._other(name, value)
+
+    def _text(self, name: str, value: Any) -> str:
+        """A value as text; functions in lists and the like by their code, all else by its type."""
+        function = unwrapped(value)
+        if is_plain(value):
+            return canonical(value)
+        if isinstance(value, _CONTAINERS) and id(value) not in self._seen:
+            self._seen.add(id(value))
+            items = value.items() if isinstance(value, dict) else value
+            texts = [self._text(name, item) for item in items]
+            kind = type(value).__name__
+            return f"{kind} [{', '.join(texts if isinstance(value, list | tuple) else sorted(texts))}]"
+        if not isinstance(value, _CONTAINERS):
+            self.value(name, value)
+        if self._is_of_home(function):
+            return code_text(function.__code__)
+        return getattr(value, "__qualname__", type(value).__qualname__)
+
+    def _registered(self, name: str, value: Any) -> None:
+        """What is registered with a function of `singledispatch`, to which anybody may add."""
+        function = value.dispatcher if isinstance(value, singledispatchmethod) else value
+        registry = getattr(function, "registry", None) if isinstance(function, FunctionType) else None
+        if isinstance(registry, MappingProxyType):
+            self.reads.add(f"what is registered with {name}")
+            for kind, implementation in registry.items():
+                self.value(f"{name} of {kind.__qualname__}", implementation)
+
+    def _is_class_of_home(self, value: Any) -> bool:
+        return isinstance(value, type) and value.__module__ == self._home.get("__name__")
 
     def _is_of_home(self, value: Any) -> bool:
         return isinstance(value, FunctionType) and value.__globals__ is self._home
@@ -79,6 +124,8 @@ class _Walk:
             self._module(value.__module__ or "", f"{name} of ")
         else:
             self.reads.add(f"{name} ({type(value).__name__})")
+            if self._is_class_of_home(type(value)):
+                self._class(type(value))
 
     def _module(self, name: str, what: str = "") -> None:
         if name.partition(".")[0] not in {*sys.stdlib_module_names, "seedspread", ""}:
@@ -96,31 +143,65 @@ class _Walk:
             is_python_own = variable.startswith("__") and variable.endswith("__")  # __file__, __name__
             if variable in self._home and not is_python_own:
                 self.value(variable, self._home[variable])
+            elif variable in _LOOK_UPS:
+                self.reads.add(f"what {name} looks up by {variable}()")
         for module in _names(function.__code__, ("IMPORT_NAME",)):
             self._module(module)
 
     def _class(self, cls: type) -> None:
-        """Its methods, its plain attributes, the names of its fields, and its bases."""
+        """Its source, its attributes, the names of its fields, its bases and its metaclass."""
         if id(cls) in self._seen:
             return
         self._seen.add(id(cls))
         name = cls.__qualname__
         fields = sorted(getattr(cls, "__annotations__", {}))
         self._add(name, canonical([*fields, *(base.__qualname__ for base in cls.__bases__)]))
-        for base in cls.__bases__:
-            if base is not object:
+        for text in self._class_texts(cls):
+            self._add(name, text)
+        for base in (*cls.__bases__, type(cls)):
+            if base not in (object, type):
                 self.value(base.__qualname__, base)
+        for field in getattr(cls, "__dataclass_fields__", {}).values():
+            if field.default_factory is not MISSING:
+                self.value(f"{name}.{field.name}", field.default_factory)
         for attribute, value in vars(cls).items():
-            # Of a classmethod or a staticmethod; of a cached property.
-            inner = getattr(value, "__func__", getattr(value, "func", value))
-            for one in (inner.fget, inner.fset) if isinstance(inner, property) else (inner,):
-                method = unwrapped(one)
-                if self._is_of_home(method):
-                    # The methods that a dataclass is given follow from its fields.
-                    if method.__code__.co_filename != "<string>":
-                        self.value(f"{name}.{attribute}", one)
-                elif not attribute.startswith("__") and is_plain(one):
-                    self._add(f"{name}.{attribute}", canonical(one))
+            self._attribute(cls, attribute, value)
+
+    def _attribute(self, cls: type, attribute: str, value: Any) -> None:
+        name = f"{cls.__qualname__}.{attribute}"
+        if isinstance(value, Enum):
+            self.value(name, value.value)
+            return
+        self._registered(name, value)
+        # Of a classmethod or a staticmethod; of a cached property.
+        inner = getattr(value, "__func__", getattr(value, "func", value))
+        for one in (inner.fget, inner.fset, inner.fdel) if isinstance(inner, property) else (inner,):
+            method = unwrapped(one)
+            if self._is_of_home(method):
+                # The methods that a dataclass is given follow from its fields.
+                if method.__code__.co_filename != "<string>":
+                    self.value(name, one)
+            elif not (
+                attribute.startswith("__") or isinstance(one, _SLOTS) or self._is_pythons(cls, attribute)
+            ):
+                self.value(name, one)
+
+    def _is_pythons(self, cls: type, attribute: str) -> bool:
+        """Whether an enum or an abstract class was given it by Python."""
+        return attribute == "_abc_impl" or (issubclass(cls, Enum) and attribute.startswith("_"))
+
+    def _class_texts(self, cls: type) -> list[str]:
+        """Its definition, wherever its file has one of its name; nothing where no source is found."""
+        own = {one.__code__.co_filename for one in vars(cls).values() if self._is_of_home(one)} - {"<string>"}
+        home = {one.__code__.co_filename for one in self._home.values() if self._is_of_home(one)}
+        found = []
+        for file in sorted(own or home):
+            try:
+                tree = _parse("".join(linecache.getlines(file)))
+            except (SyntaxError, ValueError):
+                continue
+            found += [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+        return [_definition_text(node) for node in found if node.name == cls.__name__]
 
 
 def unwrapped(value: Any) -> Any:
@@ -157,7 +238,12 @@ def code_text(code: CodeType) -> str:
     found = _definitions(code)
     if len(found) != 1:  # a prompt, two lambdas of a line, a file that was edited since
         return _bytecode_text(code)
-    definition = copy.deepcopy(found[0])
+    return _definition_text(found[0])
+
+
+def _definition_text(definition: ast.AST) -> str:
+    """A definition as text, without docstrings."""
+    definition = copy.deepcopy(definition)
     for node in ast.walk(definition):
         _drop_docstring(node)
     return ast.unparse(definition)
