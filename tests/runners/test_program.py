@@ -299,14 +299,16 @@ def test_an_attempt_is_told_by_its_own_output(tmp_path: Path) -> None:
     assert "exit status 2 (no output)" in attempt_first(plan).message
 
 
-@pytest.mark.parametrize("resumes", [True, False])
-def test_what_was_logged_is_kept_with_what_can_be_resumed(tmp_path: Path, resumes: bool) -> None:
-    leaves = "folder.joinpath('x').touch()\n" if resumes else ""
+@pytest.mark.parametrize("end", ["interrupted", "failed", "left nothing"])
+def test_what_was_logged_counts_where_an_attempt_was_interrupted(tmp_path: Path, end: str) -> None:
+    leaves = "" if end == "left nothing" else "folder.joinpath('x').touch()\n"
     plan = plan_of(tmp_path, LOG + leaves + "seedspread.log(accuracy=0.5, epoch=1); sys.exit(1)")
     attempt_first(plan)
+    if end == "interrupted":  # nobody was there to note that it failed
+        (plan.store.folder(plan.runs[0].key) / "attempt.json").unlink()
     (tmp_path / "train.py").write_text("import sys\n" + LOG + "seedspread.log(epoch=2)")
     result = attempt_first(plan)
-    if resumes:
+    if end == "interrupted":
         assert record_of(plan).metrics == {"accuracy": 0.5, "epoch": 2}
     else:
         assert "metric 'accuracy' is missing" in result.message

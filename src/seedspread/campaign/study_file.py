@@ -183,7 +183,7 @@ def explain(error: ValidationError) -> str:
         fields = _fields_at(location[:-1])
         return f"{'.'.join(location)}: no such field{did_you_mean(location[-1], fields)}"
     where = ".".join(part for part in location if part not in ("str", "int", "float", "bool"))
-    if (location[0] in ("factors", "cells", "settings") and len(location) > 2) or location[0] == "settings":
+    if (len(location) > 2 and location[0] in ("factors", "cells")) or location[:1] == ["settings"]:
         return f"{where}: must be a text, a finite number, or true or false; got {short(first['input'])}"
     message = first["msg"].removeprefix("Value error, ").replace("tuple", "list")
     got = "" if first["type"] in ("missing", "value_error") else f"; got {short(first['input'])}"

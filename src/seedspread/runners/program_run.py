@@ -35,7 +35,7 @@ from seedspread.runs.folder import RunFolder
 from seedspread.runs.lease import is_running, process
 from seedspread.runs.record import RunFailedError
 from seedspread.runs.request import RunRequest
-from seedspread.runs.run_files import LOG, PROCESS, Heartbeat
+from seedspread.runs.run_files import FAILED_ATTEMPT, LOG, PROCESS, Heartbeat
 from seedspread.stopping import StoppedError, StopRequest
 
 GRACE_SECONDS = 30.0
@@ -88,21 +88,33 @@ class ProgramRun:
         work, logged = self._folder.own_folder("program"), self._folder.own_folder("logged")
         if not any(work.iterdir()):
             forget_logged(logged)  # nothing to resume from: it starts afresh
-        before = _state_of(work / METRICS), logged_so_far(logged)
         ended = self._supervised(work, logged)
         self._raise_if_stopped(ended)
-        self._check_inputs("when it ended")
-        self._raise_if_failed(ended)
         try:
-            reported = self._reported(ended["last_line"], work, logged, before)
+            self._check_inputs("when it ended")
+            self._raise_if_failed(ended)
+            return self._file(ended["last_line"], work, logged)
+        except RunFailedError:
+            left = {"metrics": _state_of(work / METRICS), "values": logged_so_far(logged)}
+            self._folder.write(FAILED_ATTEMPT, json.dumps(left).encode())
+            raise
+
+    def _file(self, last_line: str, work: Path, logged: Path) -> dict[str, float]:
+        try:
+            reported = self._reported(last_line, work, logged)
             return file_run(self._folder, reported, self._promised, self._provenance())
         except RunFailedError as error:
             raise self._with_tail(str(error), **error.details) from None
 
-    def _reported(self, last_line: str, work: Path, logged: Path, before: tuple[object, int]) -> Reported:
-        """What this attempt has reported: a former one, which failed, may have left numbers as well."""
-        logs = read_logged(logged, before[1])
-        is_new = _state_of(work / METRICS) != before[0]
+    def _reported(self, last_line: str, work: Path, logged: Path) -> Reported:
+        """What it has reported, in attempts that were interrupted too, but for what a failed one has left."""
+        try:
+            left = read_json(str(self._folder.path), FAILED_ATTEMPT)
+            metrics, values = left["metrics"], int(left["values"])
+        except UNREADABLE:
+            metrics, values = None, 0
+        logs = read_logged(logged, values)
+        is_new = metrics is None or _state_of(work / METRICS) != metrics
         in_file = read_metrics_file(work / METRICS) if is_new else {}
         return replace(logs, values={**logs.values, **_object(last_line), **in_file})
 
@@ -239,13 +251,13 @@ class ProgramRun:
         }
 
 
-def _state_of(path: Path) -> object:
+def _state_of(path: Path) -> list[int] | None:
     """Changes whenever a file is written; None where there is none."""
     try:
         status = os.lstat(path)
     except OSError:
         return None
-    return status.st_ino, status.st_mtime_ns, status.st_size
+    return [status.st_ino, status.st_mtime_ns, status.st_size]
 
 
 def _signal_name(number: int) -> str:

@@ -23,6 +23,7 @@ from seedspread.runs.files import FORMAT, UNREADABLE, NewerFormatError, read_jso
 from seedspread.runs.record import CONFIG, FAILURE, PROVENANCE, RESULT, Failure
 from seedspread.runs.run_files import (
     BEGUN,
+    FAILED_ATTEMPT,
     HEARTBEAT,
     HISTORY,
     PREDICTIONS,
@@ -177,7 +178,10 @@ class RunFolder(RunFiles):
         """Deletes what a run that was killed has left half-written, or had no time to delete."""
         leftovers = [*self.own_files(TEMPORARY), self.path / FAILURE]
         if self.is_done:
-            leftovers += [*self.checkpoints(), *(self.path / name for name in (HEARTBEAT, BEGUN, PROCESS))]
+            leftovers += [
+                *self.checkpoints(),
+                *(self.path / name for name in (HEARTBEAT, BEGUN, PROCESS, FAILED_ATTEMPT)),
+            ]
         for leftover in leftovers:
             self.writing(partial(leftover.unlink, missing_ok=True))
 

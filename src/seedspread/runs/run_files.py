@@ -30,10 +30,11 @@ from seedspread.runs.files import (
 from seedspread.runs.record import CONFIG, FAILURE, PROVENANCE, RESULT, Failure
 
 BEGUN, HEARTBEAT, PROCESS, LOG = "run.json", "heartbeat.json", "process.json", "log.txt"
+FAILED_ATTEMPT = "attempt.json"
 HISTORY, PREDICTIONS = "history.parquet", "predictions.safetensors"
 _CHECKPOINT = r"checkpoint-[0-9]{6,}-[0-9a-f]{16}"
 _CHECKPOINT_FILE = re.compile(rf"{_CHECKPOINT}\.safetensors")
-_FILES = "config|result|provenance|failure|run|heartbeat|history|predictions|process"
+_FILES = "config|result|provenance|failure|run|heartbeat|history|predictions|process|attempt"
 # All that this program writes into a run's folder while it writes a file, and nothing else.
 TEMPORARY = re.compile(rf"\.({_FILES}|{_CHECKPOINT})-[0-9a-f]{{16}}\.[a-z]+")
 
