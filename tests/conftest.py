@@ -3,10 +3,15 @@
 import gc
 import os
 import signal
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import settings
+
+# Worker processes inherit it: some are sent runners that are defined in the tests.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 # No test asserts a time, also not by hypothesis's deadline.
 settings.register_profile("untimed", deadline=None)
@@ -16,7 +21,7 @@ settings.load_profile("untimed")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# PaperColumns another worker a second thread only waits for its core. Not by OMP_NUM_THREADS: what the tests
+# Beside another worker a second thread only waits for its core. Not by OMP_NUM_THREADS: what the tests
 # start takes the threads that it takes anywhere.
 if "PYTEST_XDIST_WORKER" in os.environ:
     import torch

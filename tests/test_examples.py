@@ -76,6 +76,7 @@ def test_forests_of_a_study_are_those_of_a_plain_loop(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.soak
 def test_forests_of_a_study_are_those_of_ictonyx(tmp_path: Path) -> None:
     """It draws a run's seed from the study's; the same seeds give the same accuracies here."""
     images, labels = load_digits(return_X_y=True)
@@ -175,6 +176,7 @@ def test_mlflow_runs_are_audited_as_they_lie_there(tmp_path: Path, monkeypatch: 
     assert list(pd.read_csv("table.csv")["step"]) == [8] * 16
 
 
+@pytest.mark.soak
 def test_the_layer_local_loop_runs(tmp_path: Path) -> None:
     code = (EXAMPLES / "layer_local_loop.py").read_text()
     assert "EPOCHS, BATCH, DEPTH = 8, 128, 3" in code
