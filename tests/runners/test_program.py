@@ -362,3 +362,12 @@ def test_a_run_that_has_begun_keeps_its_threads(tmp_path: Path) -> None:
     expected = os.environ.get("OMP_NUM_THREADS", "3")
     assert given(plan)["environment"]["OMP_NUM_THREADS"] == expected
     assert record_of(plan).provenance["threads"] == 3
+
+
+@pytest.mark.parametrize("leaves", ["", "folder.joinpath('x').touch()\n"])
+def test_what_is_logged_after_a_failure_counts(tmp_path: Path, leaves: str) -> None:
+    plan = plan_of(tmp_path, LOG + leaves + "seedspread.log(accuracy=0.11, epoch=1); sys.exit(1)")
+    assert attempt_first(plan).outcome == "failed"
+    (tmp_path / "train.py").write_text("import sys\n" + LOG + "seedspread.log(accuracy=0.9)")
+    assert attempt_first(plan).outcome == "done"
+    assert record_of(plan).metrics == {"accuracy": 0.9}

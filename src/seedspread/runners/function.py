@@ -1,7 +1,6 @@
 """A Python function as a runner: called once per run, in the worker's process."""
 
-import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from seedspread.metrics import Metric
 from seedspread.runners.command import Parameters, check_parameter_name
 from seedspread.runners.contract import Level, RunnerError
 from seedspread.runners.function_run import FunctionRun
-from seedspread.runners.inputs import digests_of
+from seedspread.runners.own_code import OwnCode
 from seedspread.runners.python_function import PythonFunction
 from seedspread.runs.identity import key_of
 from seedspread.runs.request import RunRequest
@@ -21,7 +20,7 @@ RUNNER = "function"
 
 
 @dataclass(frozen=True)
-class FunctionRunner:
+class FunctionRunner(OwnCode):
     """Calls a function with the parameters and the seed as its arguments.
 
     Attributes:
@@ -69,11 +68,6 @@ class FunctionRunner:
         function = self.function
         return f"{function.folder}:{function.name}({', '.join(function.arguments)})"
 
-    @property
-    def metrics(self) -> tuple[str, ...]:
-        """Those that are promised."""
-        return tuple(metric.name for metric in self.promised)
-
     def full_name(self, name: str) -> str:
         """An argument of the function."""
         check_parameter_name(name, self.metrics)
@@ -84,10 +78,6 @@ class FunctionRunner:
             raise RunnerError(f"{self.function.name} takes no argument {name!r}{hint} (it takes {takes})")
         return name
 
-    def short_name(self, full: str) -> str:
-        """The same."""
-        return full
-
     def parameters(self, base: str | None, values: Mapping[str, Level]) -> Parameters:
         """With the inputs as they are now; every argument without a default must have a value."""
         missing = [name for name in self.function.required if name not in values]
@@ -95,22 +85,12 @@ class FunctionRunner:
             raise RunnerError(
                 f"{self.function.name} needs a value for {missing[0]!r}: give it as a factor or a setting"
             )
-        digests = digests_of(Path(self.function.folder), self.inputs)
-        environment = tuple((name, os.environ.get(name)) for name in sorted(self.environment))
-        return Parameters(tuple(values.items()), digests, environment)
-
-    def values(self, parameters: Parameters) -> dict[str, Any]:
-        """The parameters by name."""
-        return dict(parameters.values)
+        return self.as_planned(values, self.function.folder)
 
     def keys(self, runs: Sequence[tuple[Parameters, int]], data_dir: Path | None) -> list[str]:
         """By the function's source and what it reads, parameters, seed, inputs, environment variables."""
         source = {"source": dict(self.function.source.parts)}
         return [key_of(self._identity(p, seed) | source | {"inputs": dict(p.inputs)}) for p, seed in runs]
-
-    def former_keys(self, runs: Sequence[tuple[Parameters, int]], data_dir: Path | None) -> list[str | None]:
-        """There are none."""
-        return [None] * len(runs)
 
     def base_keys(self, runs: Sequence[tuple[Parameters, int]]) -> list[str | None]:
         """The same without source and inputs: the function by where it is and what it takes."""
@@ -124,15 +104,6 @@ class FunctionRunner:
             "seed": seed,
             "environment": dict(parameters.environment),
         }
-
-    @property
-    def streams(self) -> tuple[str, ...]:
-        """What it draws from its seed, only the function knows."""
-        return ()
-
-    def driving(self, streams: tuple[str, ...]) -> "FunctionRunner":
-        """There is nothing to choose from."""
-        return self
 
     def notes(self, parameters: Iterable[Parameters]) -> list[str]:
         """What the function reads whose changes nobody sees."""
@@ -151,31 +122,6 @@ class FunctionRunner:
     def check(self, parameters: Iterable[Parameters], data_dir: Path | None) -> None:
         """It was there when the study was read."""
 
-    def seconds(self, parameters: Sequence[Parameters]) -> float | None:
-        """Nobody knows."""
-        return None
-
-    def may_use_gpu(self, parameters: Parameters) -> bool:
-        """It may."""
-        return True
-
-    def group(self, parameters: Parameters, threads: int) -> str | None:
-        """A function runs alone."""
-        return None
-
-    def group_size(self, parameters: Parameters) -> int:
-        """Alone."""
-        return 1
-
-    def run(
-        self, requests: Sequence[RunRequest], stop: StopRequest, data_dir: Path | None
-    ) -> Iterator[tuple[int, object]]:
-        """One call after the other."""
-        for number, request in enumerate(requests):
-            base_key = self.base_keys([(request.parameters, request.seed or 0)])[0]
-            facts = {"runner": self.name, "base_key": base_key}
-            try:
-                run = FunctionRun(self.function, self.inputs, self.promised, facts, request, stop)
-                yield number, run.result()
-            except Exception as error:
-                yield number, error
+    def run_one(self, facts: Mapping[str, Any], request: RunRequest, stop: StopRequest) -> dict[str, float]:
+        """In this process."""
+        return FunctionRun(self.function, self.inputs, self.promised, facts, request, stop).result()

@@ -1,6 +1,5 @@
 """One run of a Python function: called in this process, watched, and filed when it has ended well."""
 
-import json
 import os
 import sys
 import threading
@@ -12,17 +11,12 @@ from typing import Any
 
 import tomli_w
 
-from seedspread.errors import reason
 from seedspread.metrics import Metric
-from seedspread.recording import FOLDER as LOG_FOLDER
-from seedspread.recording import PREDICTIONS, VALUES, open_regular
-from seedspread.runners.command import Parameters
-from seedspread.runners.inputs import check_unchanged
-from seedspread.runners.measured import file_run, read_logged
+from seedspread.runners.measured import file_run
 from seedspread.runners.output import OutputFile
+from seedspread.runners.own_code import OwnRun
 from seedspread.runners.program_run import THREADS
 from seedspread.runners.python_function import PythonFunction
-from seedspread.runs.folder import RunFolder
 from seedspread.runs.lease import LeaseLostError
 from seedspread.runs.record import RunFailedError
 from seedspread.runs.request import RunRequest
@@ -32,7 +26,7 @@ from seedspread.stopping import Interruption, StoppedError, StopRequest
 _WATCH_SECONDS = 0.5
 
 
-class FunctionRun:
+class FunctionRun(OwnRun):
     """One run on its way.
 
     Args:
@@ -53,13 +47,8 @@ class FunctionRun:
         request: RunRequest,
         stop: StopRequest,
     ) -> None:
-        if request.folder is None or request.seed is None:
-            raise ValueError("a run of a function needs a folder and a seed")
-        self._function, self._inputs, self._promised = function, inputs, promised
-        self._facts, self._stop = facts, stop
-        self._parameters: Parameters = request.parameters
-        self._seed, self._threads = request.seed, request.threads or 1
-        self._folder = RunFolder(request.folder.absolute(), request.key or "", request.guard)
+        super().__init__(function.folder, inputs, promised, facts, request, stop)
+        self._function = function
 
     def result(self) -> dict[str, float]:
         """Calls the function; its metrics, when all went well."""
@@ -68,23 +57,28 @@ class FunctionRun:
         if self._folder.open(config, resume=True):
             return dict(self._folder.result()["metrics"])
         self._threads = self._folder.begin(self._threads)
-        self._check_inputs("when it started")
+        self.check_inputs("when it started")
         own, logged = self._folder.own_folder("program"), self._folder.own_folder("logged")
         arguments: dict[str, Any] = {**values, "seed": self._seed}
         if self._function.takes_folder:
             arguments["folder"] = own
         else:  # it begins afresh, and so does what it logs
-            _forget(logged)
-        returned = self._called(arguments, self._environment(own, logged))
-        self._check_inputs("when it ended")
-        logs = read_logged(logged)
+            self.forget(logged)
+        try:
+            return self._file(self._called(arguments, self._environment(own, logged)), logged)
+        except StoppedError:
+            raise
+        except Exception:
+            self.note_failure(logged)
+            raise
+
+    def _file(self, returned: Any, logged: Path) -> dict[str, float]:
+        self.check_inputs("when it ended")
+        logs = self.logged(logged)
         reported = {**logs.values, **_numbers(returned, self._promised)}
         if not reported:
             raise RunFailedError("it returned nothing: return a dict of numbers, such as {'accuracy': 0.93}")
-        return file_run(self._folder, replace(logs, values=reported), self._promised, self._provenance())
-
-    def _check_inputs(self, when: str) -> None:
-        check_unchanged(Path(self._function.folder), self._inputs, self._parameters.inputs, when)
+        return file_run(self._folder, replace(logs, values=reported), self._promised, self._facts_of_run())
 
     def _called(self, arguments: dict[str, Any], environment: Mapping[str, str | None]) -> Any:
         """What the function returns; whatever it raises is an `Exception`."""
@@ -148,40 +142,16 @@ class FunctionRun:
         return {
             **threads,
             **dict(self._parameters.environment),
-            "SEEDSPREAD_FOLDER": str(own),
-            "SEEDSPREAD_SEED": str(self._seed),
-            "SEEDSPREAD_PARAMETERS": json.dumps(dict(self._parameters.values)),
-            LOG_FOLDER: str(logged),
+            **self.announced(own, logged),
         }
 
-    def _provenance(self) -> dict[str, Any]:
+    def _facts_of_run(self) -> dict[str, Any]:
         return {
-            **self._facts,
-            "seed": self._seed,
-            "config": dict(self._parameters.values),
+            **self.provenance(),
             "function": self._function.name,
             "source": dict(self._function.source.parts),
             "reads": list(self._function.source.reads),
-            "inputs": dict(self._parameters.inputs),
-            "environment": dict(self._parameters.environment),
-            "threads": self._threads,
         }
-
-
-def _forget(logged: Path) -> None:
-    """Empties what a former attempt has logged: the file itself stays, which `log` may have open."""
-    try:
-        (logged / PREDICTIONS).unlink(missing_ok=True)
-        file = open_regular(logged / VALUES, os.O_WRONLY)
-        os.ftruncate(file, 0)
-        os.close(file)
-    except FileNotFoundError:
-        pass
-    except OSError as error:
-        where = f"what was logged in {logged} cannot be emptied"
-        raise RunFolderError(
-            f"{where}: {reason(error)}; a link or a folder among it must be removed"
-        ) from None
 
 
 def _numbers(returned: Any, promised: tuple[Metric, ...]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,12 +13,14 @@ import pyarrow as pa
 from safetensors import SafetensorError
 from safetensors.numpy import load
 
+from seedspread.errors import reason
 from seedspread.metrics import Metric
-from seedspread.recording import PREDICTIONS, VALUES
+from seedspread.recording import PREDICTIONS, VALUES, open_regular
 from seedspread.runners.command import COLUMNS
 from seedspread.runs.files import FORMAT, UNREADABLE, read_file
 from seedspread.runs.folder import RunFolder
 from seedspread.runs.record import RunFailedError
+from seedspread.runs.run_files import RunFolderError
 
 _LIMIT = 2**30
 
@@ -73,10 +76,20 @@ def logged_so_far(folder: Path) -> int:
     return len(_content(folder / VALUES))
 
 
-def forget_logged(folder: Path) -> None:
-    """Deletes what a former attempt has logged."""
-    for name in (VALUES, PREDICTIONS):
-        (folder / name).unlink(missing_ok=True)
+def forget_logged(logged: Path) -> None:
+    """Empties what a former attempt has logged: the file itself stays, which `log` may have open."""
+    try:
+        (logged / PREDICTIONS).unlink(missing_ok=True)
+        file = open_regular(logged / VALUES, os.O_WRONLY)
+        os.ftruncate(file, 0)
+        os.close(file)
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        where = f"what was logged in {logged} cannot be emptied"
+        raise RunFolderError(
+            f"{where}: {reason(error)}; a link or a folder among it must be removed"
+        ) from None
 
 
 def _content(path: Path) -> bytes:

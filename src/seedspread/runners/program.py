@@ -1,7 +1,6 @@
 """Any program as a runner: a command with placeholders, started once per run without a shell."""
 
-import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,10 +9,9 @@ from seedspread.errors import did_you_mean
 from seedspread.metrics import Metric
 from seedspread.runners.command import RESERVED, Command, Parameters, check_parameter_name
 from seedspread.runners.contract import Level, RunnerError
-from seedspread.runners.inputs import digests_of
+from seedspread.runners.own_code import OwnCode
 from seedspread.runners.program_run import ProgramRun
 from seedspread.runs.identity import key_of
-from seedspread.runs.record import RunFailedError
 from seedspread.runs.request import RunRequest
 from seedspread.stopping import StopRequest
 
@@ -21,7 +19,7 @@ RUNNER = "program"
 
 
 @dataclass(frozen=True)
-class ProgramRunner:
+class ProgramRunner(OwnCode):
     """Runs a command.
 
     Attributes:
@@ -44,19 +42,10 @@ class ProgramRunner:
         """The study's folder."""
         return self.command.folder
 
-    @property
-    def metrics(self) -> tuple[str, ...]:
-        """Those that are promised."""
-        return tuple(metric.name for metric in self.promised)
-
     def full_name(self, name: str) -> str:
         """Any name but those with a meaning of their own."""
         check_parameter_name(name, self.metrics)
         return name
-
-    def short_name(self, full: str) -> str:
-        """The same."""
-        return full
 
     def parameters(self, base: str | None, values: Mapping[str, Level]) -> Parameters:
         """With the inputs as they are now; every placeholder must have a value."""
@@ -68,21 +57,11 @@ class ProgramRunner:
                     f"run.command has {{{name}}}, which is no parameter{hint} (there are {', '.join(names)}; "
                     "a brace is written twice)"
                 )
-        digests = digests_of(Path(self.command.folder), self.inputs)
-        environment = tuple((name, os.environ.get(name)) for name in sorted(self.environment))
-        return Parameters(tuple(values.items()), digests, environment)
-
-    def values(self, parameters: Parameters) -> dict[str, Any]:
-        """The parameters by name."""
-        return dict(parameters.values)
+        return self.as_planned(values, self.command.folder)
 
     def keys(self, runs: Sequence[tuple[Parameters, int]], data_dir: Path | None) -> list[str]:
         """By command, parameters, seed, inputs and declared environment variables."""
         return [key_of(self._identity(p, seed) | {"inputs": dict(p.inputs)}) for p, seed in runs]
-
-    def former_keys(self, runs: Sequence[tuple[Parameters, int]], data_dir: Path | None) -> list[str | None]:
-        """There are none."""
-        return [None] * len(runs)
 
     def base_keys(self, runs: Sequence[tuple[Parameters, int]]) -> list[str | None]:
         """The same without the inputs, in this folder: the same command elsewhere is another program."""
@@ -98,15 +77,6 @@ class ProgramRunner:
             "seed": seed,
             "environment": dict(parameters.environment),
         }
-
-    @property
-    def streams(self) -> tuple[str, ...]:
-        """What it draws from its seed, only the program knows."""
-        return ()
-
-    def driving(self, streams: tuple[str, ...]) -> "ProgramRunner":
-        """There is nothing to choose from."""
-        return self
 
     def notes(self, parameters: Iterable[Parameters]) -> list[str]:
         """What the command leaves out, which may be an oversight."""
@@ -131,35 +101,6 @@ class ProgramRunner:
             program = self.command.template[0]
             raise RunnerError(f"the program {program!r} is not there, or cannot be run; see run.command")
 
-    def seconds(self, parameters: Sequence[Parameters]) -> float | None:
-        """Nobody knows."""
-        return None
-
-    def may_use_gpu(self, parameters: Parameters) -> bool:
-        """It may."""
-        return True
-
-    def group(self, parameters: Parameters, threads: int) -> str | None:
-        """A program runs alone."""
-        return None
-
-    def group_size(self, parameters: Parameters) -> int:
-        """Alone."""
-        return 1
-
-    def run(
-        self, requests: Sequence[RunRequest], stop: StopRequest, data_dir: Path | None
-    ) -> Iterator[tuple[int, object]]:
-        """One program after the other."""
-        for number, request in enumerate(requests):
-            try:
-                yield number, self._run(request, stop)
-            except Exception as error:
-                yield number, error
-
-    def _run(self, request: RunRequest, stop: StopRequest) -> dict[str, float]:
-        planned = [(request.parameters, request.seed or 0)]
-        if self.keys(planned, None) != [request.key]:
-            raise RunFailedError("this is not the run that was planned: give the same command again")
-        facts = {"runner": self.name, "base_key": self.base_keys(planned)[0]}
+    def run_one(self, facts: Mapping[str, Any], request: RunRequest, stop: StopRequest) -> dict[str, float]:
+        """Under a supervisor."""
         return ProgramRun(self.command, self.inputs, self.promised, facts, request, stop).result()

@@ -18,24 +18,15 @@ import tomli_w
 
 from seedspread.errors import abridged
 from seedspread.metrics import Metric
-from seedspread.recording import FOLDER as LOG_FOLDER
 from seedspread.runners import supervise
-from seedspread.runners.command import Command, Parameters, search_path
-from seedspread.runners.inputs import check_unchanged
-from seedspread.runners.measured import (
-    Reported,
-    file_run,
-    forget_logged,
-    logged_so_far,
-    read_logged,
-    read_metrics_file,
-)
+from seedspread.runners.command import Command, search_path
+from seedspread.runners.measured import Reported, file_run, read_metrics_file
+from seedspread.runners.own_code import OwnRun
 from seedspread.runs.files import UNREADABLE, open_file, read_json
-from seedspread.runs.folder import RunFolder
 from seedspread.runs.lease import is_running, process
 from seedspread.runs.record import RunFailedError
 from seedspread.runs.request import RunRequest
-from seedspread.runs.run_files import FAILED_ATTEMPT, LOG, PROCESS, Heartbeat
+from seedspread.runs.run_files import LOG, PROCESS, Heartbeat
 from seedspread.stopping import StoppedError, StopRequest
 
 GRACE_SECONDS = 30.0
@@ -47,7 +38,7 @@ _LINE_WIDTH = 200
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 
 
-class ProgramRun:
+class ProgramRun(OwnRun):
     """One run on its way.
 
     Args:
@@ -68,13 +59,8 @@ class ProgramRun:
         request: RunRequest,
         stop: StopRequest,
     ) -> None:
-        if request.folder is None or request.seed is None:
-            raise ValueError("a run of a program needs a folder and a seed")
-        self._command, self._inputs, self._promised = command, inputs, promised
-        self._facts, self._stop = facts, stop
-        self._parameters: Parameters = request.parameters
-        self._seed, self._threads = request.seed, request.threads or 1
-        self._folder = RunFolder(request.folder, request.key or "", request.guard)
+        super().__init__(command.folder, inputs, promised, facts, request, stop)
+        self._command = command
         self._log = self._folder.path / LOG
         self._log_begin = 0
 
@@ -83,38 +69,32 @@ class ProgramRun:
         if self._folder.open(self._config(), resume=True):
             return dict(self._folder.result()["metrics"])
         self._threads = self._folder.begin(self._threads)
-        self._check_inputs("when it started")
+        self.check_inputs("when it started")
         self._end_former()
         work, logged = self._folder.own_folder("program"), self._folder.own_folder("logged")
         if not any(work.iterdir()):
-            forget_logged(logged)  # nothing to resume from: it starts afresh
+            self.forget(logged)  # nothing to resume from: it starts afresh
         ended = self._supervised(work, logged)
         self._raise_if_stopped(ended)
         try:
-            self._check_inputs("when it ended")
+            self.check_inputs("when it ended")
             self._raise_if_failed(ended)
             return self._file(ended["last_line"], work, logged)
         except RunFailedError:
-            left = {"metrics": _state_of(work / METRICS), "values": logged_so_far(logged)}
-            self._folder.write(FAILED_ATTEMPT, json.dumps(left).encode())
+            self.note_failure(logged, _state_of(work / METRICS))
             raise
 
     def _file(self, last_line: str, work: Path, logged: Path) -> dict[str, float]:
         try:
             reported = self._reported(last_line, work, logged)
-            return file_run(self._folder, reported, self._promised, self._provenance())
+            return file_run(self._folder, reported, self._promised, self._facts_of_run())
         except RunFailedError as error:
             raise self._with_tail(str(error), **error.details) from None
 
     def _reported(self, last_line: str, work: Path, logged: Path) -> Reported:
-        """What it has reported, in attempts that were interrupted too, but for what a failed one has left."""
-        try:
-            left = read_json(str(self._folder.path), FAILED_ATTEMPT)
-            metrics, values = left["metrics"], int(left["values"])
-        except UNREADABLE:
-            metrics, values = None, 0
-        logs = read_logged(logged, values)
-        is_new = metrics is None or _state_of(work / METRICS) != metrics
+        """By any of the ways; a file that a failed attempt has left does not count."""
+        logs, before = self.logged(logged), self.left_by_failure()[0]
+        is_new = before is None or _state_of(work / METRICS) != before
         in_file = read_metrics_file(work / METRICS) if is_new else {}
         return replace(logs, values={**logs.values, **_object(last_line), **in_file})
 
@@ -131,9 +111,6 @@ class ProgramRun:
             with suppress(ProcessLookupError):
                 os.kill(former["pid"], signal.SIGUSR1)  # its supervisor kills the program, and goes
             time.sleep(0.02)
-
-    def _check_inputs(self, when: str) -> None:
-        check_unchanged(Path(self._command.folder), self._inputs, self._parameters.inputs, when)
 
     def _config(self) -> str:
         return tomli_w.dumps(
@@ -195,10 +172,7 @@ class ProgramRun:
             **{name: value for name, value in os.environ.items() if name not in planned},
             "PATH": search_path(),
             **{name: value for name, value in planned.items() if value is not None},
-            "SEEDSPREAD_FOLDER": str(work),
-            "SEEDSPREAD_SEED": str(self._seed),
-            "SEEDSPREAD_PARAMETERS": json.dumps(dict(self._parameters.values)),
-            LOG_FOLDER: str(logged),
+            **self.announced(work, logged),
         }
 
     def _raise_if_stopped(self, ended: dict[str, Any]) -> None:
@@ -239,16 +213,8 @@ class ProgramRun:
         tail = self._tail()
         return tail[-1].strip() if tail else ""
 
-    def _provenance(self) -> dict[str, Any]:
-        return {
-            **self._facts,
-            "seed": self._seed,
-            "config": dict(self._parameters.values),
-            "command": list(self._command.template),
-            "inputs": dict(self._parameters.inputs),
-            "environment": dict(self._parameters.environment),
-            "threads": self._threads,
-        }
+    def _facts_of_run(self) -> dict[str, Any]:
+        return {**self.provenance(), "command": list(self._command.template)}
 
 
 def _state_of(path: Path) -> list[int] | None:
