@@ -6,7 +6,7 @@ Rejections of 1,500 simulated experiments without a difference; bounds lie four 
 import numpy as np
 import pytest
 
-from seedspread.benchmarks.calibration import DESIGNS, Design, simulate
+from seedspread.benchmarks.conditions import DESIGNS, IDLE_PAIRS, INDEPENDENT, PAIRS, TWINS, Design, simulate
 from seedspread.stats.arms import Arm
 from seedspread.stats.classic import f_test
 from seedspread.stats.collapse import largest_gap
@@ -15,7 +15,6 @@ from seedspread.stats.result import TestResult
 from seedspread.stats.robust import pitman_morgan, seed_jackknife
 
 RNG = np.random.default_rng(0)
-INDEPENDENT, _, PAIRS, _, TWINS = DESIGNS
 DRAWS = 1500
 
 
@@ -56,7 +55,7 @@ def test_the_headline_keeps_near_its_level_whatever_the_shape(design: Design, sh
 
 
 def test_the_permutation_within_seeds_keeps_near_its_level() -> None:
-    assert rejections(within, TWINS, "normal", 7) < 0.0725
+    assert rejections(within, IDLE_PAIRS, "normal", 7) < 0.0725
 
 
 def test_the_naive_f_test_does_not_keep_its_level_with_twins_or_heavy_tails() -> None:

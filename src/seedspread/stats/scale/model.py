@@ -98,7 +98,7 @@ class Fit:
         self.pull, self.weight = (np.zeros((2, self.design.blocks, *self.grid)) for _ in range(2))
         self.location = np.zeros(self.grid)
         if not self.design.is_complete:
-            self.location, self.weighted = (np.zeros((cells, cells, *self.grid)) for _ in range(2))
+            self.location = np.zeros((cells, cells, *self.grid))
             self.force = np.zeros((cells, *self.grid))
         for pattern in self.design.patterns:
             self._add(pattern, last)
@@ -130,7 +130,7 @@ class Fit:
         if last:
             self._add_last(parts, scatters, q, w, d)
         if last or not self.design.is_complete:
-            self._add_location(pattern, parts, q, w, deviations)
+            self._add_location(pattern, parts, w, deviations)
         else:  # all runs of a seed have one weight: the means are weighted means
             for arm in (0, 1):
                 self.pull[arm, pattern.blocks[arm]] += (w[:, None] * deviations[arm]).sum(axis=0)
@@ -205,16 +205,13 @@ class Fit:
         self.value -= 0.5 * len(q) * sum(part.log_determinant for part in parts)
         for part in parts:
             if part.counts[2]:
-                # The correlation costs a degree of freedom: with normal tails this gives Pitman and Morgan's t.
+                # The correlation costs a degree of freedom; with normal tails: Pitman and Morgan's t.
                 self.value += 0.5 * part.log_scales * len(q) / self.pair_count
 
-    def _add_location(
-        self, pattern: Pattern, parts: list[Part], q: Floats, w: Floats, deviations: list[Floats]
-    ) -> None:
+    def _add_location(self, pattern: Pattern, parts: list[Part], w: Floats, deviations: list[Floats]) -> None:
         """How sharply the means are known, and where they lie: needed apart only where seeds lack runs."""
         d = sum(pattern.runs)
-        bent = (w * (1 - 2 * self.u * q / (d * (1 + self.u * q)))).sum(axis=0)
-        sharp = np.maximum(bent, 0.05 * w.sum(axis=0))
+        sharp = w.sum(axis=0)  # as if the weights were known: nearer to the integral than the curvature is
         if self.design.is_complete:
             self.location += d * np.log(sharp) - sum(part.log_determinant for part in parts)
             return
@@ -222,7 +219,6 @@ class Fit:
         precision = self._precision(pattern, parts)
         sums = (w[:, None] * np.concatenate(deviations, axis=1)).sum(axis=0)
         self.location[np.ix_(cells, cells)] += sharp * precision
-        self.weighted[np.ix_(cells, cells)] += w.sum(axis=0) * precision
         self.force[cells] += np.einsum("jk...,k...->j...", precision, sums)
 
     def _precision(self, pattern: Pattern, parts: list[Part]) -> Floats:
@@ -246,7 +242,7 @@ class Fit:
         if self.design.is_complete:
             return self.pull / self.weight
         step = np.linalg.solve(
-            self._cells_last(self.weighted), np.moveaxis(self.force, 0, -1)[..., self.cells, None]
+            self._cells_last(self.location), np.moveaxis(self.force, 0, -1)[..., self.cells, None]
         )
         out = np.zeros_like(self.force)
         out[self.cells] = np.moveaxis(step[..., 0], -1, 0)

@@ -6,7 +6,6 @@ import numpy as np
 
 from seedspread.stats.arms import Floats
 
-
 # Of each seed: squares in the first arm, in the second, and products.
 Scatter = tuple[Floats, Floats, Floats]
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.interpolate import CubicSpline
 from scipy.special import logsumexp
 
@@ -15,6 +16,11 @@ from seedspread.stats.scale.model import Fit
 # Reciprocal degrees of freedom, and their prior: half for normal values, the rest for tails up to t with 3.3.
 TAILS = np.array([0.0, 0.1, 0.2, 0.3])
 PRIOR = np.array([3.0, 1.0, 1.0, 1.0]) / 6
+# Added to squared deviations, of an arm's variance: copies of a run, and arms that are multiples of each other,
+# stay finite.
+FLOOR = 1e-6
+# Experiments that are fitted at once: as many as stay in the processor's cache.
+BATCH = 32
 # Points where the model is fitted and where it is interpolated: to 18 deviations, dense in the middle.
 _FITTED, _INTERPOLATED, _WIDTH, _BEND = 19, 801, 18.0, 3.6
 
@@ -65,6 +71,10 @@ class Posterior:
         found = [np.interp(probability, row, _FINE) for row in self.cumulative]
         return self.center + self.scale * np.array(found)
 
+    def shifted(self, log_ratio: Floats) -> "Posterior":
+        """(e,) added to the log ratios."""
+        return Posterior(self.center + log_ratio, self.scale, self.mass, self.tails)
+
     def only(self, place: int) -> "Posterior":
         """Of one experiment of the batch."""
         one = slice(place, place + 1)
@@ -89,6 +99,26 @@ def posterior(
     log_density = logsumexp(tempered + weights[:, None], axis=2)
     density = np.exp(log_density @ _INTERPOLATE.T) * _FINE_STEP
     return Posterior(center, scale, density / density.sum(axis=1, keepdims=True), np.exp(weights) @ tails)
+
+
+def posterior_of(values: Floats, present: NDArray[np.bool_], paired: bool) -> Posterior:
+    """Of (e, n, 2, b) values as they are, without ties: for simulations."""
+    counts = present.sum(axis=0)
+    means = np.where(present, values, 0.0).sum(axis=1) / np.maximum(counts, 1)
+    deviations = np.where(present, values - means[:, None], 0.0)
+    variances = (deviations**2).sum(axis=(1, 3)) / (counts - 1).clip(0).sum(axis=1)
+    standard = deviations / np.sqrt(variances)[:, None, :, None]
+    out = [
+        posterior(
+            Design(present, paired),
+            standard[k : k + BATCH],
+            np.full((len(standard[k : k + BATCH]), 2), FLOOR),
+        )
+        for k in range(0, len(standard), BATCH)
+    ]
+    fields = ("center", "scale", "mass", "tails")
+    whole = Posterior(*(np.concatenate([getattr(part, name) for part in out]) for name in fields))
+    return whole.shifted(np.log(variances[:, 0] / variances[:, 1]))
 
 
 def _window(fit: Fit, prior: Floats) -> tuple[Floats, Floats]:

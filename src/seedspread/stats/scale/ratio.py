@@ -9,6 +9,7 @@ alarms on contaminated values), and the seed jackknife (blind to pairs, 5 to 20 
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import combinations
 from math import exp, inf, log
 
 import numpy as np
@@ -17,14 +18,10 @@ from numpy.typing import NDArray
 from seedspread.stats.arms import Arm, Floats, Ints
 from seedspread.stats.result import Interval
 from seedspread.stats.scale.design import Design
-from seedspread.stats.scale.posterior import Posterior, posterior
+from seedspread.stats.scale.posterior import BATCH, FLOOR, Posterior, posterior
 
 # Fewer pairs tell nothing of their correlation.
 FEWEST_PAIRS = 3
-# Of an arm's variance: copies of a run, and arms that are multiples of each other, stay finite.
-_FLOOR = 1e-6
-# Experiments that are fitted at once: as many as stay in the processor's cache.
-_BATCH = 32
 
 
 @dataclass(frozen=True)
@@ -60,13 +57,12 @@ class ScaleRatio:
     unpaired: Interval | None = None
     note: str = ""
     posterior: Posterior | None = field(default=None, repr=False, compare=False)
-    offset: float = field(default=0.0, repr=False, compare=False)
 
     def above(self, ratio: float) -> float | None:
         """The probability of a larger ratio."""
         if self.posterior is None:
             return None
-        return float(self.posterior.above(log(ratio) - self.offset)[0])
+        return float(self.posterior.above(log(ratio))[0])
 
     def within(self, factor: float) -> float | None:
         """The probability of equivalence: that neither variance is more than `factor` times the other."""
@@ -101,8 +97,8 @@ def scale_ratios(
         if table.has_ratio:
             designs.setdefault((table.present.tobytes(), table.present.shape, table.paired), []).append(k)
     for places in designs.values():
-        for start in range(0, len(places), _BATCH):
-            batch = places[start : start + _BATCH]
+        for start in range(0, len(places), BATCH):
+            batch = places[start : start + BATCH]
             for k, result in zip(batch, _solve([tables[k] for k in batch], level), strict=True):
                 out[k] = result
     return out
@@ -145,12 +141,12 @@ class _Table:
         if not shared:
             values, present = _by_seed(arms, blocks, False)
         offset = log(arm.within_variance) - log(reference.within_variance)
-        first, second = (_FLOOR + rounding(a) / a.within_variance for a in arms)
+        first, second = (FLOOR + rounding(a) / a.within_variance for a in arms)
         return _Table(values, present, (first, second), offset, replace(blank, pairs=shared))
 
 
 def _by_seed(arms: tuple[Arm, Arm], blocks: Ints, pairs: bool) -> tuple[Floats, NDArray[np.bool_]]:
-    """(n, 2, b) standardised residuals, and where there are any; unpaired, places in the arms are unrelated."""
+    """(n, 2, b) standardised residuals, and where there are any; unpaired, each arm has its own places."""
     codes = [np.union1d(*(a.seed_codes for a in arms))] * 2 if pairs else [a.seed_codes for a in arms]
     values = np.zeros((max(map(len, codes)), 2, len(blocks)))
     present = np.zeros(values.shape, bool)
@@ -159,6 +155,10 @@ def _by_seed(arms: tuple[Arm, Arm], blocks: Ints, pairs: bool) -> tuple[Floats, 
         at = np.searchsorted(seeds, arm.seeds), k, np.searchsorted(blocks, arm.blocks)
         values[at] = np.where(alone, 0.0, arm.residuals / arm.within_variance**0.5)
         present[at] = ~alone
+        for first, second in combinations(range(len(blocks)), 2):  # a block that copies another tells nothing
+            same = np.array_equal(present[:, k, first], present[:, k, second])
+            if same and np.ptp(values[:, k, first] - values[:, k, second]) <= 1e-9:
+                present[:, k, second], values[:, k, second] = False, 0.0
     kept = present.any(axis=(1, 2))
     return values[kept], present[kept]
 
@@ -174,37 +174,34 @@ def rounding(arm: Arm) -> float:
 
 
 def _solve(tables: list[_Table], level: float) -> list[ScaleRatio]:
-    values = np.stack([t.values for t in tables])
-    floor = np.array([t.floor for t in tables])
-    paired = tables[0].paired
-    found = posterior(Design(tables[0].present, paired), values, floor)
-    apart = posterior(Design(tables[0].present, False), values, floor) if paired else None
-    return [_result(t, found, apart, k, level) for k, t in enumerate(tables)]
+    values, floor = np.stack([t.values for t in tables]), np.array([t.floor for t in tables])
+    offset, present = np.array([t.offset for t in tables]), tables[0].present
+    apart = posterior(Design(present, False), values, floor).shifted(offset)
+    if not tables[0].paired:
+        return [_result(t.blank, apart.only(k), None, level) for k, t in enumerate(tables)]
+    found = posterior(Design(present, True), values, floor).shifted(offset)
+    return [_result(t.blank, found.only(k), apart.only(k), level) for k, t in enumerate(tables)]
 
 
-def _result(table: _Table, found: Posterior, apart: Posterior | None, k: int, level: float) -> ScaleRatio:
-    one = found.only(k)
-    below, middle, above = (_ratio(one, table, q) for q in (1 - level, 0.5, level))
-    tails = float(one.tails[0])
+def _result(blank: ScaleRatio, found: Posterior, apart: Posterior | None, level: float) -> ScaleRatio:
+    tails = float(found.tails[0])
     result = replace(
-        table.blank,
-        ratio=middle,
-        interval=_interval(one, table, level),
-        at_least=below,
-        at_most=above,
+        blank,
+        ratio=_ratio(found, 0.5),
+        interval=_interval(found, level),
+        p=float(found.p[0]),
+        at_least=_ratio(found, 1 - level),
+        at_most=_ratio(found, level),
         nu=1 / tails if tails > 0 else inf,
-        unpaired=None if apart is None else _interval(apart.only(k), table, level),
-        posterior=one,
-        offset=table.offset,
+        unpaired=None if apart is None else _interval(apart, level),
+        posterior=found,
     )
-    at_one = -table.offset
-    p = 2 * min(float(one.below(at_one)[0]), float(one.above(at_one)[0]))
-    return replace(result, above_1=result.above(1.0), above_2=result.above(2.0), p=p)
+    return replace(result, above_1=result.above(1.0), above_2=result.above(2.0))
 
 
-def _ratio(one: Posterior, table: _Table, probability: float) -> float:
-    return exp(min(float(one.quantile(probability)[0]) + table.offset, 700.0))
+def _ratio(found: Posterior, probability: float) -> float:
+    return exp(min(float(found.quantile(probability)[0]), 700.0))
 
 
-def _interval(one: Posterior, table: _Table, level: float) -> Interval:
-    return Interval(_ratio(one, table, (1 - level) / 2), _ratio(one, table, (1 + level) / 2), level)
+def _interval(found: Posterior, level: float) -> Interval:
+    return Interval(_ratio(found, (1 - level) / 2), _ratio(found, (1 + level) / 2), level)
