@@ -127,7 +127,7 @@ def tables(done: list[dict[str, Any]], draws: int, others: int) -> str:
     error, rough = (100 * (0.05 * 0.95 / max(count, 1)) ** 0.5 for count in (draws, others))
     lines = [
         f"Each cell: n = {' / '.join(map(str, SIZES))} seeds in the first arm. Simulated experiments per "
-        f"cell and ratio: {draws:,} for the headline, {others:,} for the other tests, so that a nominal 5 has a "
+        f"cell and ratio: {draws:,} for the headline, {others:,} for the other tests; a nominal 5 then has a "
         f"standard error of {error:.1f} and {rough:.1f}. The random numbers are fixed.",
         "",
     ]

@@ -26,7 +26,8 @@ def tasks(draws: int) -> list[tuple[str, Design, str, int, int]]:
 def thresholds(task: tuple[str, Design, str, int, int]) -> list[list[float]]:
     """Per alpha: how far from 0 the log ratio must be to be seen in each share (`LEVELS`) of experiments.
 
-    A ratio only shifts the posterior, so that one set of experiments without a difference tells of all ratios.
+    A ratio only shifts the posterior, so that one set of experiments without a difference tells of all
+    ratios.
     """
     _, design, shape, n, draws = task
     rng = np.random.default_rng([n, draws, len(design.title), 11])

@@ -1,10 +1,10 @@
 """The likelihood of a variance ratio: a multivariate t per seed, everything else integrated out by Laplace.
 
 The values of a seed, over arms and blocks, are one draw of a multivariate t: a mean per cell, a scale per
-arm, a correlation of twins per arm, and correlations between the arms (of a seed's means over blocks, and of its
-contrasts between them), shared over blocks. In a seed's normalised mean and contrasts the scale matrix falls
-into 2 x 2 parts, so that no matrix is inverted seed by seed. Seeds that lack some blocks are taken to correlate
-between the arms as whole ones do.
+arm, a correlation of twins per arm, and correlations between the arms (of a seed's means over blocks, and
+of its contrasts between them), shared over blocks. In a seed's normalised mean and contrasts the scale
+matrix falls into 2 x 2 parts, so that no matrix is inverted seed by seed. Seeds that lack some blocks are
+taken to correlate between the arms as whole ones do.
 
 Arrays end with the axes of the grid: experiment, log ratio, tails. A batch of experiments has one design.
 """

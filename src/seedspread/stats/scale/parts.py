@@ -13,8 +13,9 @@ Scatter = tuple[Floats, Floats, Floats]
 class Part:
     """A scale matrix at each point of a grid, and how it enters the likelihood of a seed.
 
-    A seed has `counts[0]` values with it in the first arm, `counts[1]` in the second, of which `counts[2]` are
-    pairs: one for the normalised means over blocks, their number less one for the contrasts between them.
+    A seed has `counts[0]` values with it in the first arm, `counts[1]` in the second, of which `counts[2]`
+    are pairs: one for the normalised means over blocks, their number less one for the contrasts between
+    them.
 
     Args:
         logs: (...) log variances of the two arms and Fisher's z of their correlation.

@@ -1,8 +1,8 @@
 """Planning by the test that judges: power and detectable ratios of the headline, from a table of simulations.
 
-`seedspread bench planning --write` makes the table (`planning.json`): per design and size, and per alpha, the log
-ratio that is detected in each share (`LEVELS`) of experiments. Between its entries log ratios times sqrt(n - 1) are
-interpolated in 1 / (n - 1), sqrt(1 - r^2) for pairs, r^2 for twins.
+`seedspread bench planning --write` makes the table (`planning.json`): per design and size, and per alpha,
+the log ratio that is detected in each share (`LEVELS`) of experiments. Between its entries log ratios times
+sqrt(n - 1) are interpolated in 1 / (n - 1), sqrt(1 - r^2) for pairs, r^2 for twins.
 """
 
 import json

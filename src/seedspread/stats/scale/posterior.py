@@ -16,8 +16,8 @@ from seedspread.stats.scale.model import Fit
 # Reciprocal degrees of freedom, and their prior: half for normal values, the rest for tails up to t with 3.3.
 TAILS = np.array([0.0, 0.1, 0.2, 0.3])
 PRIOR = np.array([3.0, 1.0, 1.0, 1.0]) / 6
-# Added to squared deviations, of an arm's variance: copies of a run, and arms that are multiples of each other,
-# stay finite.
+# Added to squared deviations, of an arm's variance: copies of a run, and arms that are multiples of each
+# other, stay finite.
 FLOOR = 1e-6
 # Experiments that are fitted at once: as many as stay in the processor's cache.
 BATCH = 32

@@ -1,10 +1,11 @@
 """The headline: how many times the variance over seeds is that of the reference.
 
-A multivariate Student t over each seed's runs (`model.py`), with flat priors on log scales, twins and Fisher's z,
-and a small prior on the degrees of freedom. With normal tails alone it is the F interval, and Pitman and Morgan's
-where the arms share seeds in one block. Chosen by simulation (docs/statistics.md) over the same model with an even
-prior on the tails (3 points of power on normal values), with pairs that share their tails (10 to 11 % false
-alarms on contaminated values), and the seed jackknife (blind to pairs, 5 to 20 points of power).
+A multivariate Student t over each seed's runs (`model.py`), with flat priors on log scales, twins and
+Fisher's z, and a small prior on the degrees of freedom. With normal tails alone it is the F interval, and
+Pitman and Morgan's where the arms share seeds in one block. Chosen by simulation (docs/statistics.md) over
+the same model with an even prior on the tails (3 points of power on normal values), with pairs that share
+their tails (10 to 11 % false alarms on contaminated values), and the seed jackknife (blind to pairs, 5 to
+20 points of power).
 """
 
 from collections.abc import Sequence
@@ -80,8 +81,8 @@ class ScaleRatio:
 def scale_ratio(arm: Arm, reference: Arm, level: float = 0.95, pairs: bool = True) -> ScaleRatio:
     """The ratio of two arms' variances within cells.
 
-    Seeds that both arms have are pairs, whatever their correlation is, unless `pairs` is false: where the same
-    number does not mean the same seed.
+    Seeds that both arms have are pairs, whatever their correlation is, unless `pairs` is false: where the
+    same number does not mean the same seed.
     """
     return scale_ratios([(arm, reference)], level, pairs)[0]
 
@@ -108,8 +109,8 @@ def scale_ratios(
 class _Table:
     """Two arms as (n, 2, b) values by seed, arm and block; runs that are alone in their cell are left out.
 
-    Values are deviations from their cell's mean in units of their arm's standard deviation, so that no scale is
-    too large or too small; `offset` is the log ratio of those variances.
+    Values are deviations from their cell's mean in units of their arm's standard deviation, so that no
+    scale is too large or too small; `offset` is the log ratio of those variances.
     """
 
     values: Floats
