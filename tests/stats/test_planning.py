@@ -21,7 +21,7 @@ from seedspread.stats.scale.posterior import posterior_of
 def test_plans_hold_in_fresh_experiments(
     design: Design, shape: str, n: int, ratio: float, pairs: float | None
 ) -> None:
-    """500 experiments, sizes that are not in the table too: three standard errors, and some for the table's own."""
+    """500 experiments, of sizes that are not in the table too; three standard errors, and the table's own."""
     values, present = draw(design, alike(shape), n, ratio, 500, np.random.default_rng(n))
     seen = np.mean(posterior_of(values, present, design.shared).p <= 0.05)
     planned = power(ratio, (n, n * design.extra), pairs=pairs, shape=shape)
@@ -55,7 +55,7 @@ def test_power_detectable_ratio_and_seeds_are_one_plan() -> None:
 def test_there_are_plans_that_cannot_be_made() -> None:
     with pytest.raises(BudgetError, match="3 seeds per arm or more"):
         power(6.0, (2, 9))
-    with pytest.raises(BudgetError, match="alpha must lie between 0.01 and 0.1"):
+    with pytest.raises(BudgetError, match=r"alpha must lie between 0\.01 and 0\.1"):
         detectable((7, 7), alpha=0.001)
     with pytest.raises(BudgetError, match="no number of seeds"):
         seeds_for(1.5, reference_seeds=4)

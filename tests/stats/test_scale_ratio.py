@@ -14,7 +14,7 @@ from seedspread.benchmarks.conditions import INDEPENDENT, PAIRS, UNEQUAL_TWINS, 
 from seedspread.stats.arms import Arm, Floats
 from seedspread.stats.classic import f_test
 from seedspread.stats.robust import pitman_morgan, seed_jackknife
-from seedspread.stats.scale.design import Design
+from seedspread.stats.scale.layout import Layout
 from seedspread.stats.scale.model import Fit
 from seedspread.stats.scale.posterior import Posterior, posterior, posterior_of
 from seedspread.stats.scale.ratio import ScaleRatio, scale_ratio, scale_ratios
@@ -27,8 +27,8 @@ numbers = st.lists(st.integers(-(10**6), 10**6), min_size=6, max_size=6, unique=
 
 def normal_posterior(values: Floats, paired: bool) -> Posterior:
     """Of (n, 2, b) values, with normal tails alone."""
-    design = Design(np.ones(values.shape, bool), paired)
-    return posterior(design, values[None], np.full((1, 2), 1e-12), NORMAL, np.array([1.0]))
+    layout = Layout(np.ones(values.shape, bool), paired)
+    return posterior(layout, values[None], np.full((1, 2), 1e-12), NORMAL, np.array([1.0]))
 
 
 @pytest.mark.parametrize("n", [3, 5, 7, 20])
@@ -102,7 +102,7 @@ def test_with_heavy_tails_it_is_near_brute_force_integration() -> None:
     theta = step * np.arange(1 - len(logs), len(logs))
     values = np.stack([x, y], 1)[None, ..., None]
     found = posterior(
-        Design(np.ones((6, 2, 1), bool), False), values, np.zeros((1, 2)), np.array([1 / nu]), np.array([1.0])
+        Layout(np.ones((6, 2, 1), bool), False), values, np.zeros((1, 2)), np.array([1 / nu]), np.array([1.0])
     )
     for log_ratio in (-1.0, 0.0, 1.0, 2.0, 3.0):
         assert found.below(log_ratio)[0] == pytest.approx(np.interp(log_ratio, theta, cumulative), abs=0.02)
@@ -125,9 +125,9 @@ def test_pairs_with_heavy_tails_are_near_brute_force_integration() -> None:
             q = (u**2 + v**2 - 2 * r * u * v) / (1 - r**2)
             total = total - 0.5 * (nu + 2) * np.log1p(q / nu)
         expected.append(logsumexp(total))
-    design, values = Design(np.ones((8, 2, 1), bool), True), np.stack([x, y], 1)[None, ..., None]
-    best = Fit(design, values, np.zeros((1, 2)), np.zeros((1, 1)), np.array([1 / nu]))
-    found = Fit(design, values, np.zeros((1, 2)), theta[None], np.array([1 / nu]), near=best).log_posterior[
+    layout, values = Layout(np.ones((8, 2, 1), bool), True), np.stack([x, y], 1)[None, ..., None]
+    best = Fit(layout, values, np.zeros((1, 2)), np.zeros((1, 1)), np.array([1 / nu]))
+    found = Fit(layout, values, np.zeros((1, 2)), theta[None], np.array([1 / nu]), near=best).log_posterior[
         0, :, 0
     ]
     assert found - found[1] == pytest.approx(np.array(expected) - expected[1], abs=0.1)
@@ -274,6 +274,11 @@ def test_without_spread_there_is_no_ratio() -> None:
         assert "no spread" in result.note
     alone = Arm("a", np.array([1.0, 2.0]), np.array([0, 1]), np.array([0, 1]), ("0", "1"))
     assert "no spread" in scale_ratio(alone, arm([1.0, 2, 3])).note
+
+
+def test_too_many_seeds_are_refused_in_a_line() -> None:
+    many = np.random.default_rng(0).normal(size=5001)
+    assert "more than 5,000 seeds" in scale_ratio(arm(many), arm(many[:9])).note
 
 
 def test_two_shared_seeds_are_no_pairs() -> None:

@@ -6,7 +6,7 @@ of its contrasts between them), shared over blocks. In a seed's normalised mean 
 matrix falls into 2 x 2 parts, so that no matrix is inverted seed by seed. Seeds that lack some blocks are
 taken to correlate between the arms as whole ones do.
 
-Arrays end with the axes of the grid: experiment, log ratio, tails. A batch of experiments has one design.
+Arrays end with the axes of the grid: experiment, log ratio, tails. A batch of experiments has one layout.
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ from scipy.special import gammaln
 
 from seedspread.stats.arms import Floats
 from seedspread.stats.scale.algebra import congruence, log_determinant, solve
-from seedspread.stats.scale.design import Design, Pattern
+from seedspread.stats.scale.layout import Layout, Pattern
 from seedspread.stats.scale.parts import Part, Scatter, twins
 
 _STEPS = 12
@@ -29,7 +29,7 @@ class Fit:
     """The parameters at each point of a grid, brought to the maximum of the likelihood.
 
     Args:
-        design: which seed ran where.
+        layout: which seed ran where.
         values: (e, n, 2, b) one value per run; 0 where there is none.
         floor: (e, 2) what is added to each squared deviation of an arm.
         theta: (e, t) log ratios of the variances.
@@ -40,21 +40,21 @@ class Fit:
 
     def __init__(
         self,
-        design: Design,
+        layout: Layout,
         values: Floats,
         floor: Floats,
         theta: Floats,
         tails: Floats,
         near: "Fit | None" = None,
     ) -> None:
-        self.design, self.u = design, tails
+        self.layout, self.u = layout, tails
         self.theta = theta[:, :, None]
         self.values = np.moveaxis(values, 0, -1)[..., None, None]  # (n, 2, b, e, 1, 1)
         self.floor = np.moveaxis(floor, 0, -1)[..., None, None]
-        names = (*design.nuisance, *(("ratio",) if near is None else ()))
+        names = (*layout.nuisance, *(("ratio",) if near is None else ()))
         self.index = {name: k for k, name in enumerate(names)}
-        self.cells = np.flatnonzero(design.present.any(axis=0))
-        self.pair_count = sum(len(p.seeds) for p in design.patterns if p.paired)
+        self.cells = np.flatnonzero(layout.present.any(axis=0))
+        self.pair_count = sum(len(p.seeds) for p in layout.patterns if p.paired)
         self.grid = (*theta.shape, len(tails))
         self.phi, self.means = self._start() if near is None else self._start_near(near)
         for _ in range(_STEPS if near else 2 * _STEPS):
@@ -67,7 +67,7 @@ class Fit:
 
     def _start(self) -> tuple[Floats, Floats]:
         """The maximum for normal and independent runs, with the correlation of the pairs as it is."""
-        present = self.design.present[..., None, None, None]
+        present = self.layout.present[..., None, None, None]
         means = self.values.sum(axis=0) / np.maximum(present.sum(axis=0), 1)
         deviations = np.where(present, self.values - means, 0.0)
         squares = (deviations**2).sum(axis=(0, 2)) + present.sum(axis=(0, 2)) * self.floor
@@ -91,16 +91,16 @@ class Fit:
 
     def _accumulate(self, last: bool) -> None:
         """Sums over the seeds: value, gradient, curvatures, and what the means are moved by."""
-        p, cells = len(self.index), 2 * self.design.blocks
+        p, cells = len(self.index), 2 * self.layout.blocks
         self.value, self.boost = np.zeros(self.grid), np.ones(len(self.u))
         self.gradient = np.zeros((p, *self.grid))
         self.caution, self.curvature = (np.zeros((p, p, *self.grid)) for _ in range(2))
-        self.pull, self.weight = (np.zeros((2, self.design.blocks, *self.grid)) for _ in range(2))
+        self.pull, self.weight = (np.zeros((2, self.layout.blocks, *self.grid)) for _ in range(2))
         self.location = np.zeros(self.grid)
-        if not self.design.is_complete:
+        if not self.layout.is_complete:
             self.location = np.zeros((cells, cells, *self.grid))
             self.force = np.zeros((cells, *self.grid))
-        for pattern in self.design.patterns:
+        for pattern in self.layout.patterns:
             self._add(pattern, last)
         for k in (self.index[name] for name in ("twins_0", "twins_1", "contrasts") if name in self.index):
             self.value -= 0.5 * _RIDGE * self.phi[k] ** 2
@@ -129,7 +129,7 @@ class Fit:
                 diagonal -= np.einsum("jp...,j...->p...", part.bends, slope)
         if last:
             self._add_last(parts, scatters, q, w, d)
-        if last or not self.design.is_complete:
+        if last or not self.layout.is_complete:
             self._add_location(pattern, parts, w, deviations)
         else:  # all runs of a seed have one weight: the means are weighted means
             for arm in (0, 1):
@@ -185,7 +185,7 @@ class Fit:
         logs = [scale + 0.5 * theta, scale - 0.5 * theta]
         for arm in (0, 1):
             if (k := self.index.get(f"twins_{arm}", 0)) and counts[arm]:
-                value, slopes[arm, k], bends[arm, k] = twins(self.phi[k], runs[arm], self.design.blocks)
+                value, slopes[arm, k], bends[arm, k] = twins(self.phi[k], runs[arm], self.layout.blocks)
                 logs[arm] = logs[arm] + value
         z = np.zeros(self.grid)
         if counts[2]:
@@ -212,10 +212,10 @@ class Fit:
         """How sharply the means are known, and where they lie: needed apart only where seeds lack runs."""
         d = sum(pattern.runs)
         sharp = w.sum(axis=0)  # as if the weights were known: nearer to the integral than the curvature is
-        if self.design.is_complete:
+        if self.layout.is_complete:
             self.location += d * np.log(sharp) - sum(part.log_determinant for part in parts)
             return
-        cells = np.concatenate([pattern.blocks[0], self.design.blocks + pattern.blocks[1]])
+        cells = np.concatenate([pattern.blocks[0], self.layout.blocks + pattern.blocks[1]])
         precision = self._precision(pattern, parts)
         sums = (w[:, None] * np.concatenate(deviations, axis=1)).sum(axis=0)
         self.location[np.ix_(cells, cells)] += sharp * precision
@@ -239,7 +239,7 @@ class Fit:
         return out
 
     def _mean_step(self) -> Floats:
-        if self.design.is_complete:
+        if self.layout.is_complete:
             return self.pull / self.weight
         step = np.linalg.solve(
             self._cells_last(self.location), np.moveaxis(self.force, 0, -1)[..., self.cells, None]
@@ -258,7 +258,7 @@ class Fit:
         curvature = log_determinant(self.curvature)
         curvature = np.where(np.isnan(curvature), log_determinant(self.caution), curvature)
         location = self.location
-        if not self.design.is_complete:
+        if not self.layout.is_complete:
             location = np.linalg.slogdet(self._cells_last(location))[1]
         return self.value - 0.5 * (curvature + location)
 

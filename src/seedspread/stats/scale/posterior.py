@@ -10,7 +10,7 @@ from scipy.special import logsumexp
 
 from seedspread.stats.arms import Floats
 from seedspread.stats.scale.algebra import solve
-from seedspread.stats.scale.design import Design
+from seedspread.stats.scale.layout import Layout
 from seedspread.stats.scale.model import Fit
 
 # Reciprocal degrees of freedom, and their prior: half for normal values, the rest for tails up to t with 3.3.
@@ -87,13 +87,13 @@ class Posterior:
 
 
 def posterior(
-    design: Design, values: Floats, floor: Floats, tails: Floats = TAILS, prior: Floats = PRIOR
+    layout: Layout, values: Floats, floor: Floats, tails: Floats = TAILS, prior: Floats = PRIOR
 ) -> Posterior:
     """Of (e, n, 2, b) values, 0 where there is no run; see `Fit` for `floor`."""
-    best = Fit(design, values, floor, np.zeros((len(values), 1)), tails)
+    best = Fit(layout, values, floor, np.zeros((len(values), 1)), tails)
     center, scale = _window(best, prior)
-    fit = Fit(design, values, floor, center[:, None] + scale[:, None] * _NODES, tails, near=best)
-    tempered, evidence = _temper(fit.log_posterior, share_of_information(design, tails))
+    fit = Fit(layout, values, floor, center[:, None] + scale[:, None] * _NODES, tails, near=best)
+    tempered, evidence = _temper(fit.log_posterior, share_of_information(layout, tails))
     weights = evidence + np.log(prior)
     weights = weights - logsumexp(weights, axis=1, keepdims=True)
     log_density = logsumexp(tempered + weights[:, None], axis=2)
@@ -110,7 +110,7 @@ def posterior_of(values: Floats, present: NDArray[np.bool_], paired: bool) -> Po
     standard = deviations / np.sqrt(variances)[:, None, :, None]
     out = [
         posterior(
-            Design(present, paired),
+            Layout(present, paired),
             standard[k : k + BATCH],
             np.full((len(standard[k : k + BATCH]), 2), FLOOR),
         )
@@ -134,7 +134,7 @@ def _window(fit: Fit, prior: Floats) -> tuple[Floats, Floats]:
     return center, np.sqrt((weights * (variance + (best - center[:, None]) ** 2)).sum(axis=1))
 
 
-def share_of_information(design: Design, tails: Floats) -> Floats:
+def share_of_information(layout: Layout, tails: Floats) -> Floats:
     """(v,) how much the seeds tell of the ratio if each arm's tails are its own, of what they tell if not.
 
     A multivariate t gives all d runs of a seed one weight, so that a ratio of scales between its two halves
@@ -143,7 +143,7 @@ def share_of_information(design: Design, tails: Floats) -> Floats:
     """
     nu = 1 / np.maximum(tails, 1e-12)
     weighted, total = np.zeros_like(nu), 0
-    for pattern in design.patterns:
+    for pattern in layout.patterns:
         d = sum(pattern.runs)
         apart, together = nu / (nu + d / 2 + 2), (nu + d) / (nu + d + 2)
         runs = len(pattern.seeds) * d

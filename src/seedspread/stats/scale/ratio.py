@@ -18,11 +18,13 @@ from numpy.typing import NDArray
 
 from seedspread.stats.arms import Arm, Floats, Ints
 from seedspread.stats.result import Interval
-from seedspread.stats.scale.design import Design
+from seedspread.stats.scale.layout import Layout
 from seedspread.stats.scale.posterior import BATCH, FLOOR, Posterior, posterior
 
 # Fewer pairs tell nothing of their correlation.
 FEWEST_PAIRS = 3
+# With more, memory runs out before any other test would differ.
+MOST_SEEDS = 5000
 
 
 @dataclass(frozen=True)
@@ -134,6 +136,9 @@ class _Table:
         if not (arm.has_spread and reference.has_spread):
             blank = replace(blank, note="an arm has no spread within its cells, so there is no ratio")
             return _Table(np.empty(0), np.empty(0, bool), (0.0, 0.0), 0.0, blank)
+        if max(blank.seeds) > MOST_SEEDS:
+            blank = replace(blank, note=f"not computed for more than {MOST_SEEDS:,} seeds in an arm")
+            return _Table(np.empty(0), np.empty(0, bool), (0.0, 0.0), 0.0, blank)
         values, present = _by_seed(arms, blocks, pairs)
         shared = int(np.all(present.any(axis=2), axis=1).sum()) if pairs else 0
         if 0 < shared < FEWEST_PAIRS:
@@ -177,10 +182,10 @@ def rounding(arm: Arm) -> float:
 def _solve(tables: list[_Table], level: float) -> list[ScaleRatio]:
     values, floor = np.stack([t.values for t in tables]), np.array([t.floor for t in tables])
     offset, present = np.array([t.offset for t in tables]), tables[0].present
-    apart = posterior(Design(present, False), values, floor).shifted(offset)
+    apart = posterior(Layout(present, False), values, floor).shifted(offset)
     if not tables[0].paired:
         return [_result(t.blank, apart.only(k), None, level) for k, t in enumerate(tables)]
-    found = posterior(Design(present, True), values, floor).shifted(offset)
+    found = posterior(Layout(present, True), values, floor).shifted(offset)
     return [_result(t.blank, found.only(k), apart.only(k), level) for k, t in enumerate(tables)]
 
 

@@ -38,7 +38,7 @@ class Pattern:
 
 
 @dataclass(frozen=True)
-class Design:
+class Layout:
     """Which seed ran where.
 
     Attributes:
