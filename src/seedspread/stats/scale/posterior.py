@@ -13,9 +13,9 @@ from seedspread.stats.scale.algebra import solve
 from seedspread.stats.scale.layout import Layout
 from seedspread.stats.scale.model import Fit
 
-# Reciprocal degrees of freedom, and their prior: half for normal values, the rest for tails up to t with 3.3.
+# Reciprocal degrees of freedom, and their prior: normal values with 2/5, tails down to 3.3 with 1/5 each.
 TAILS = np.array([0.0, 0.1, 0.2, 0.3])
-PRIOR = np.array([3.0, 1.0, 1.0, 1.0]) / 6
+PRIOR = np.array([2.0, 1.0, 1.0, 1.0]) / 5
 # Added to squared deviations, of an arm's variance: copies of a run, and arms that are multiples of each
 # other, stay finite.
 FLOOR = 1e-6

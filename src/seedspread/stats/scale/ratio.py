@@ -3,7 +3,7 @@
 A multivariate Student t over each seed's runs (`model.py`), with flat priors on log scales, twins and
 Fisher's z, and a small prior on the degrees of freedom. With normal tails alone it is the F interval, and
 Pitman and Morgan's where the arms share seeds in one block. Chosen by simulation (docs/statistics.md) over
-the same model with an even prior on the tails (3 points of power on normal values), with pairs that share
+the same model with an even prior on the tails (2 points of power on normal values), with pairs that share
 their tails (10 to 11 % false alarms on contaminated values), and the seed jackknife (blind to pairs, 5 to
 20 points of power).
 """
