@@ -6,7 +6,19 @@ Rejections of 1,500 simulated experiments without a difference; bounds lie four 
 import numpy as np
 import pytest
 
-from seedspread.benchmarks.calibration import DESIGNS, Design, simulate
+from seedspread.benchmarks.calibration import measure, tables
+from seedspread.benchmarks.conditions import (
+    DESIGNS,
+    IDLE_PAIRS,
+    INDEPENDENT,
+    PAIRS,
+    QUANTILES,
+    TWINS,
+    Design,
+    alike,
+    draw,
+    simulate,
+)
 from seedspread.stats.arms import Arm
 from seedspread.stats.classic import f_test
 from seedspread.stats.collapse import largest_gap
@@ -15,7 +27,6 @@ from seedspread.stats.result import TestResult
 from seedspread.stats.robust import pitman_morgan, seed_jackknife
 
 RNG = np.random.default_rng(0)
-INDEPENDENT, _, PAIRS, _, TWINS = DESIGNS
 DRAWS = 1500
 
 
@@ -56,7 +67,7 @@ def test_the_headline_keeps_near_its_level_whatever_the_shape(design: Design, sh
 
 
 def test_the_permutation_within_seeds_keeps_near_its_level() -> None:
-    assert rejections(within, TWINS, "normal", 7) < 0.0725
+    assert rejections(within, IDLE_PAIRS, "normal", 7) < 0.0725
 
 
 def test_the_naive_f_test_does_not_keep_its_level_with_twins_or_heavy_tails() -> None:
@@ -68,3 +79,23 @@ def test_the_gap_test_keeps_its_level() -> None:
     rng = np.random.default_rng(4)
     p_values = [largest_gap(rng.normal(size=7))[1] for _ in range(DRAWS)]
     assert np.mean([p is not None and p < 0.05 for p in p_values]) == pytest.approx(0.05, abs=0.0225)
+
+
+def test_the_tables_have_the_headline_beside_the_other_tests() -> None:
+    done = [measure((place, 0, 5, 20, 2)) for place in range(len(DESIGNS))]
+    text = tables(done, 20, 2)
+    assert text.count("| **scale ratio (headline)** |") == 3 * len(DESIGNS)
+    assert text.count("| seed jackknife (Miller) |") == 3 * len(DESIGNS)
+    assert "two blocks, shared seeds, twins correlate by 0.83 and 0" in text.lower()
+
+
+@pytest.mark.parametrize("name", sorted(QUANTILES))
+def test_correlated_values_have_exactly_the_shape_they_should(name: str) -> None:
+    """Variance 1 up to sampling, and the same distribution as independent ones."""
+    rng = np.random.default_rng(3)
+    pairs, apart = (
+        draw(d, alike(name), 20, 1.0, 1000, rng)[0][:, :, 0, 0].ravel() for d in (PAIRS, INDEPENDENT)
+    )
+    levels = [0.01, 0.1, 0.5, 0.9, 0.99]
+    assert np.quantile(pairs, levels) == pytest.approx(np.quantile(apart, levels), abs=0.25)
+    assert np.quantile(pairs, levels) == pytest.approx(QUANTILES[name](np.array(levels)), abs=0.2)

@@ -3,7 +3,6 @@
 import json
 import os
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -12,68 +11,23 @@ import numpy as np
 from rich.progress import track
 
 from seedspread.atomic import replacing
+from seedspread.benchmarks.conditions import DESIGNS, arms_of, draw
 from seedspread.errors import SeedspreadError, reason
 from seedspread.render.terminal import Terminal
 from seedspread.stats import bootstrap, classic, permutation, robust
-from seedspread.stats.arms import Arm, Floats
-from seedspread.stats.power import SHAPES, sample
+from seedspread.stats.arms import Arm
 from seedspread.stats.result import TestResult
+from seedspread.stats.scale.posterior import posterior_of
 
-SIZES = (5, 7, 10, 14)
+SIZES = (5, 7, 10, 20)
 RATIO = 6.0
+_HEADLINE = "**scale ratio (headline)**"
 _RESAMPLES = 1000
 _MARKS = "<!-- calibration: begin -->", "<!-- calibration: end -->"
 
 
 class CalibrationError(SeedspreadError):
     """The page for the results is not as expected."""
-
-
-@dataclass(frozen=True)
-class Design:
-    """How the runs of an experiment hang together.
-
-    Attributes:
-        title: in words.
-        blocks: runs per seed in each arm.
-        twins: the correlation of those.
-        pairs: the correlation of the two arms' runs of one seed.
-        extra: how many times as many seeds the reference has.
-    """
-
-    title: str
-    blocks: int = 1
-    twins: float = 0.0
-    pairs: float = 0.0
-    extra: int = 1
-
-
-DESIGNS = (
-    Design("independent runs"),
-    Design("unbalanced: the reference has twice the seeds", extra=2),
-    Design("pairs: the arms' runs of one seed correlate by 0.6", pairs=0.6),
-    Design("two blocks, twins uncorrelated", blocks=2),
-    Design("two blocks, twins correlate by 0.85", blocks=2, twins=0.85),
-)
-
-
-def simulate(design: Design, shape: str, n: int, ratio: float, rng: np.random.Generator) -> tuple[Arm, Arm]:
-    """Two arms whose variances have the given ratio; seeds of the same number are the same seed."""
-    sizes = n, n * design.extra
-    shared = sample(shape, (max(sizes), 1), rng)
-    arms = []
-    for name, size, scale in zip(("a", "b"), sizes, (ratio**0.5, 1.0), strict=True):
-        seed_part, own = sample(shape, (size, 1), rng), sample(shape, (size, design.blocks), rng)
-        values = design.pairs**0.5 * shared[:size] + design.twins**0.5 * seed_part
-        values = values + (1 - design.pairs - design.twins) ** 0.5 * own
-        arms.append(_arm(name, values * scale))
-    return arms[0], arms[1]
-
-
-def _arm(name: str, values: Floats) -> Arm:
-    n, k = values.shape
-    blocks = tuple(str(b) for b in range(k))
-    return Arm(name, values.ravel(), np.tile(np.arange(k), n), np.repeat(np.arange(n), k), blocks)
 
 
 def tests_of(arm: Arm, reference: Arm, rng: np.random.Generator) -> list[TestResult]:
@@ -96,34 +50,52 @@ def _centers(arm: Arm) -> tuple[str, ...]:
     return ("mean", "median") if len(arm.cells) > 1 else ()
 
 
-def measure(task: tuple[int, str, int, int]) -> dict[str, Any]:
-    """Rejection at level 0.05 without and with a difference, and coverage of 95 % intervals, test by test."""
-    place, shape, n, draws = task
+def measure(task: tuple[int, int, int, int, int]) -> dict[str, Any]:
+    """Rejection at level 0.05 without and with a difference, and coverage of 95 % intervals, test by test.
+
+    A task is the place of the design, that of the shape, the seeds in the first arm, and the number of
+    experiments for the headline and for the other tests.
+    """
+    place, kind, n, draws, others = task
+    design = DESIGNS[place]
     counts: dict[str, dict[str, float]] = {}
     for ratio, rejected in ((1.0, "type_1"), (RATIO, "power")):
-        rng = np.random.default_rng([place, SHAPES.index(shape), n, int(ratio)])
-        for _ in range(draws):
-            for test in tests_of(*simulate(DESIGNS[place], shape, n, ratio, rng), rng):
-                seen = counts.setdefault(test.name, {})
-                if test.p is not None:
-                    seen[rejected] = seen.get(rejected, 0) + (test.p <= 0.05) / draws
-                if test.interval is not None:
-                    inside = test.interval.low <= ratio <= test.interval.high
-                    seen["coverage"] = seen.get("coverage", 0) + inside / (2 * draws)
-    return {"design": DESIGNS[place].title, "shape": shape, "n": n, "tests": counts}
+        rng, rest = (np.random.default_rng([place, kind, n, int(ratio), k]) for k in (2, 3))
+        found = posterior_of(*draw(design, design.shapes[kind], n, ratio, draws, rng), design.shared)
+        below = found.below(np.log(ratio))
+        seen = counts.setdefault(_HEADLINE, {"coverage": 0.0})
+        seen[rejected] = float(np.mean(found.p <= 0.05))
+        seen["coverage"] += float(np.mean((below >= 0.025) & (below <= 0.975))) / 2
+        values, present = draw(design, design.shapes[kind], n, ratio, others, rest)
+        for experiment in values:
+            for test in tests_of(*arms_of(design, experiment, present), rest):
+                _count(counts.setdefault(test.name, {}), test, ratio, rejected, others)
+    return {"design": design.title, "shape": design.shapes[kind].title, "n": n, "tests": counts}
 
 
-def run(draws: int, as_json: bool, write: Path | None, workers: int) -> None:
+def _count(seen: dict[str, float], test: TestResult, ratio: float, rejected: str, draws: int) -> None:
+    if test.p is not None:
+        seen[rejected] = seen.get(rejected, 0) + (test.p <= 0.05) / draws
+    if test.interval is not None:
+        inside = test.interval.low <= ratio <= test.interval.high
+        seen["coverage"] = seen.get("coverage", 0) + inside / (2 * draws)
+
+
+def run(draws: int, others: int, as_json: bool, write: Path | None, workers: int) -> None:
     """Simulates every condition and prints, or writes into the page."""
     page = None if write is None else _page(write)
-    tasks = [(place, shape, n, draws) for place, shape, n in product(range(len(DESIGNS)), SHAPES, SIZES)]
+    tasks = [
+        (place, kind, n, draws, others)
+        for place, design in enumerate(DESIGNS)
+        for kind, n in product(range(len(design.shapes)), SIZES)
+    ]
     console = Terminal(stderr=True)
     os.environ["OMP_NUM_THREADS"] = "1"  # the workers are the threads
     with ProcessPoolExecutor(workers) as pool:
         done = list(track(pool.map(measure, tasks), "calibrating", len(tasks), console=console))
     if as_json:
         print(json.dumps(done, indent=2))
-    text = tables(done, draws)
+    text = tables(done, draws, others)
     if write is not None and page is not None:
         before, after = page
         with replacing(write) as part:
@@ -145,27 +117,29 @@ def _page(path: Path) -> tuple[str, str]:
     return text.split(_MARKS[0])[0], text.split(_MARKS[1])[1]
 
 
-def tables(done: list[dict[str, Any]], draws: int) -> str:
+def tables(done: list[dict[str, Any]], draws: int, others: int) -> str:
     """Markdown: one table per design and measure; a cell has the four sizes."""
     measures = {
         "type_1": "Type-I error, % (nominal 5)",
         "power": f"Power at a variance ratio of {RATIO:g}, %",
         "coverage": f"Coverage of the 95 % interval, % (mean over ratios 1 and {RATIO:g})",
     }
-    error = 100 * (0.05 * 0.95 / draws) ** 0.5
+    error, rough = (100 * (0.05 * 0.95 / max(count, 1)) ** 0.5 for count in (draws, others))
     lines = [
-        f"Each cell: n = {' / '.join(map(str, SIZES))} seeds in the first arm. {draws:,} simulated "
-        f"experiments per cell and ratio, so that a nominal 5 has a standard error of {error:.1f}.",
+        f"Each cell: n = {' / '.join(map(str, SIZES))} seeds in the first arm. Simulated experiments per "
+        f"cell and ratio: {draws:,} for the headline, {others:,} for the other tests; a nominal 5 then has a "
+        f"standard error of {error:.1f} and {rough:.1f}. The random numbers are fixed.",
         "",
     ]
     for design in DESIGNS:
         rows = [d for d in done if d["design"] == design.title]
         names = list(dict.fromkeys(name for row in rows for name in row["tests"]))
+        shapes = [shape.title for shape in design.shapes]
         lines += [f"### {design.title[0].upper()}{design.title[1:]}", ""]
         for measure_, title in measures.items():
-            lines += [f"{title}:", "", "| | " + " | ".join(SHAPES) + " |", "|---|" + "---|" * len(SHAPES)]
+            lines += [f"{title}:", "", "| | " + " | ".join(shapes) + " |", "|---|" + "---|" * len(shapes)]
             for name in names:
-                cells = [_cell(rows, name, shape, measure_) for shape in SHAPES]
+                cells = [_cell(rows, name, shape, measure_) for shape in shapes]
                 if any(cell.strip("- /") for cell in cells):
                     lines.append(f"| {name} | " + " | ".join(cells) + " |")
             lines.append("")

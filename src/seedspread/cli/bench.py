@@ -127,7 +127,8 @@ def audit(rounds: Rounds = 30, json: JsonOption = False) -> None:
 
 @app.command()
 def calibration(
-    draws: Annotated[int, typer.Option(min=10, help="Simulated experiments per condition.")] = 1000,
+    draws: Annotated[int, typer.Option(min=10, help="Simulated experiments per condition.")] = 3000,
+    others: Annotated[int, typer.Option(min=0, help="The same for the tests beside the headline.")] = 500,
     write: Annotated[Path | None, typer.Option(help="The page to write the tables into.")] = None,
     workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 2,
     json: JsonOption = False,
@@ -135,7 +136,19 @@ def calibration(
     """Type-I error, power and coverage of every test of spread, by simulation (minutes)."""
     from seedspread.benchmarks import calibration as benchmark
 
-    benchmark.run(draws=draws, as_json=json, write=write, workers=workers)
+    benchmark.run(draws=draws, others=others, as_json=json, write=write, workers=workers)
+
+
+@app.command()
+def planning(
+    draws: Annotated[int, typer.Option(min=100, help="Simulated experiments per design and size.")] = 1000,
+    write: Annotated[bool, typer.Option("--write", help="Replace the planner's table.")] = False,
+    workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 2,
+) -> None:
+    """What so many seeds can show, by the headline: the table behind `seedspread seeds` (minutes)."""
+    from seedspread.benchmarks import planning as benchmark
+
+    benchmark.run(draws=draws, write=write, workers=workers)
 
 
 @app.command()

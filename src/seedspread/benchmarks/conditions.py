@@ -1,0 +1,136 @@
+"""The conditions under which the tests of spread are tried: designs, shapes, and experiments drawn from them.
+
+Marginal distributions are exact: correlated normal values are turned into each shape by its quantiles (a
+Gaussian copula), so that a correlation makes no tail lighter.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+from scipy.special import ndtr
+
+from seedspread.stats.arms import Arm, Floats
+
+# How far below the others a failed run scores, in standard deviations.
+_DROP = 10.0
+
+
+def _mixture(*parts: tuple[float, float, float]) -> Callable[[Floats], Floats]:
+    """The quantiles of a mixture of normals, standardised: (weight, mean, sd) each."""
+    grid = np.linspace(-20, 20, 40_001)
+    below = sum(weight * ndtr((grid - mean) / sd) for weight, mean, sd in parts)
+    size = sum(weight * (mean**2 + sd**2) for weight, mean, sd in parts) ** 0.5
+    return lambda p: np.interp(p, below, grid) / size
+
+
+def _standard(distribution: "stats.rv_continuous") -> Callable[[Floats], Floats]:
+    mean, sd = distribution.mean(), distribution.std()
+    return lambda p: (distribution.ppf(p) - mean) / sd
+
+
+# Quantiles of distributions with variance 1.
+QUANTILES: dict[str, Callable[[Floats], Floats]] = {
+    "normal": _standard(stats.norm()),
+    "t5": _standard(stats.t(5)),
+    "contaminated": _mixture((0.9, 0.0, 1.0), (0.1, 0.0, 3.0)),
+    "skewed": _standard(stats.gamma(2)),
+    "bimodal": _mixture((0.5, -0.9, 0.19**0.5), (0.5, 0.9, 0.19**0.5)),
+    "exponential": _standard(stats.expon()),
+    "t3": _standard(stats.t(3)),
+    "lognormal": _standard(stats.lognorm(1.0)),
+}
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How the values of the two arms are distributed, and which share of their runs fails."""
+
+    title: str
+    names: tuple[str, str]
+    failures: tuple[float, float] = (0.0, 0.0)
+
+
+def alike(name: str) -> Shape:
+    """Both arms of one shape."""
+    return Shape(name, (name, name))
+
+
+SHAPES = tuple(map(alike, ("normal", "t5", "contaminated", "skewed", "bimodal", "exponential")))
+UNLIKE = (
+    Shape("normal against t3", ("normal", "t3")),
+    Shape("normal against lognormal", ("normal", "lognormal")),
+    Shape("10 % fail in the first arm", ("normal", "normal"), (0.1, 0.0)),
+    Shape("10 % fail in both", ("normal", "normal"), (0.1, 0.1)),
+)
+
+
+@dataclass(frozen=True)
+class Design:
+    """How the runs of an experiment hang together.
+
+    Attributes:
+        title: in words.
+        shared: whether the arms have the same seeds.
+        pairs: the correlation of the two arms' runs of one seed.
+        blocks: runs per seed in each arm.
+        twins: the correlation of those, in each arm.
+        extra: how many times as many seeds the reference has.
+        shapes: what is drawn.
+    """
+
+    title: str
+    shared: bool = False
+    pairs: float = 0.0
+    blocks: int = 1
+    twins: tuple[float, float] = (0.0, 0.0)
+    extra: int = 1
+    shapes: tuple[Shape, ...] = SHAPES
+
+
+INDEPENDENT = Design("independent runs, each arm with its own seeds")
+UNBALANCED = Design("unbalanced: the reference has four times the seeds", extra=4)
+PAIRS = Design("pairs: the arms' runs of one seed correlate by 0.6", shared=True, pairs=0.6)
+IDLE_PAIRS = Design("pairs that do not correlate", shared=True)
+TWINS = Design("two blocks, twins correlate by 0.85", blocks=2, twins=(0.85, 0.85))
+UNEQUAL_TWINS = Design("two blocks, shared seeds, twins correlate by 0.83 and 0", True, 0.0, 2, (0.83, 0.0))
+UNLIKE_ARMS = Design("unlike arms, independent runs", shapes=UNLIKE)
+DESIGNS = (INDEPENDENT, UNBALANCED, PAIRS, IDLE_PAIRS, TWINS, UNEQUAL_TWINS, UNLIKE_ARMS)
+
+
+def draw(
+    design: Design, shape: Shape, n: int, ratio: float, draws: int, rng: np.random.Generator
+) -> tuple[Floats, NDArray[np.bool_]]:
+    """(draws, seeds, 2, blocks) values and where there are runs; `ratio` is that of runs that do not fail."""
+    seeds = n * design.extra
+    twins = np.maximum(design.twins, design.pairs)[:, None] if design.blocks > 1 else np.array(design.pairs)
+    shared, arm, own = (
+        rng.standard_normal((draws, seeds, *rest)) for rest in ((1, 1), (2, 1), (2, design.blocks))
+    )
+    latent = design.pairs**0.5 * shared + (twins - design.pairs) ** 0.5 * arm + (1 - twins) ** 0.5 * own
+    chances = ndtr(latent)
+    values = np.stack([QUANTILES[name](chances[:, :, k]) for k, name in enumerate(shape.names)], axis=2)
+    values[:, :, 0] *= ratio**0.5
+    failed = rng.random(values.shape) < np.array(shape.failures)[:, None]
+    present = np.ones(values.shape[1:], bool)
+    present[n:, 0] = False
+    return np.where(failed, values - _DROP, values), present
+
+
+def arms_of(design: Design, values: Floats, present: NDArray[np.bool_]) -> tuple[Arm, Arm]:
+    """One experiment, (seeds, 2, blocks), as arms."""
+    names = tuple(str(b) for b in range(design.blocks))
+    out = []
+    for k, name in enumerate(("a", "b")):
+        seeds, blocks = np.nonzero(present[:, k])
+        first = 0 if design.shared else k * len(values)
+        out.append(Arm(name, values[seeds, k, blocks], blocks, seeds + first, names))
+    return out[0], out[1]
+
+
+def simulate(design: Design, name: str, n: int, ratio: float, rng: np.random.Generator) -> tuple[Arm, Arm]:
+    """One experiment with both arms of the named shape."""
+    values, present = draw(design, alike(name), n, ratio, 1, rng)
+    return arms_of(design, values[0], present)

@@ -1,0 +1,54 @@
+"""What so many seeds can show, by the headline itself: simulated, and kept as a table beside the planner."""
+
+import json
+import os
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+import numpy as np
+from rich.progress import track
+
+from seedspread.atomic import replacing
+from seedspread.benchmarks.conditions import Design, alike, draw
+from seedspread.render.terminal import Terminal
+from seedspread.stats.scale.planning import ALPHAS, CORRELATIONS, LEVELS, SHAPES, SIZES, TABLE, TWINS, key
+from seedspread.stats.scale.posterior import posterior_of
+
+
+def tasks(draws: int) -> list[tuple[str, Design, str, int, int]]:
+    """Every design of the table in every size: shapes, then pairs, then twins."""
+    designs = [(key(shape=shape), Design(""), shape) for shape in SHAPES]
+    designs += [(key(pairs=r), Design("", shared=True, pairs=r), "normal") for r in CORRELATIONS]
+    designs += [(key(twins=r), Design("", blocks=2, twins=(r, r)), "normal") for r in TWINS]
+    return [(name, design, shape, n, draws) for name, design, shape in designs for n in SIZES]
+
+
+def thresholds(task: tuple[str, Design, str, int, int]) -> list[list[float]]:
+    """Per alpha: how far from 0 the log ratio must be to be seen in each share (`LEVELS`) of experiments.
+
+    A ratio only shifts the posterior, so that one set of experiments without a difference tells of all
+    ratios.
+    """
+    _, design, shape, n, draws = task
+    rng = np.random.default_rng([n, draws, len(design.title), 11])
+    found = posterior_of(*draw(design, alike(shape), n, 1.0, draws, rng), design.shared)
+    needed = np.array([-found.quantile(alpha / 2) for alpha in ALPHAS])
+    return [[round(float(x), 3) for x in row] for row in np.quantile(needed, LEVELS, axis=1).T]
+
+
+def run(draws: int, write: bool, workers: int) -> None:
+    """Simulates every design; writes the planner's table, or prints it."""
+    work = tasks(draws)
+    os.environ["OMP_NUM_THREADS"] = "1"  # the workers are the threads
+    with ProcessPoolExecutor(workers) as pool:
+        done = list(track(pool.map(thresholds, work), "planning", len(work), console=Terminal(stderr=True)))
+    table: dict[str, list[list[list[float]]]] = {}
+    for (name, *_), rows in zip(work, done, strict=True):
+        table.setdefault(name, []).append(rows)
+    lines = [f"{json.dumps(name)}: {json.dumps(rows)}" for name, rows in table.items()]
+    text = "{\n" + ",\n".join([f'"draws": {draws}', *lines]) + "\n}\n"
+    if not write:
+        print(text, end="")
+        return
+    with replacing(Path(TABLE)) as part:
+        part.write_text(text)
