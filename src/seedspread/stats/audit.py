@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from seedspread.metrics import Metric, metric_of
+from seedspread.metrics import Better, Metric, direction_note, metric_of
 from seedspread.runs.store import Store
 from seedspread.runs.studies import declared_metric
 from seedspread.runs.table import correct_predictions
@@ -46,6 +46,7 @@ def audit(
     chance: float | None = None,
     test_size: int | None = None,
     metric: Metric | None = None,
+    better: Better | None = None,
     at: str = "last",
 ) -> AuditResult:
     """Did the group change how much the values spread over seeds?
@@ -65,12 +66,13 @@ def audit(
         test_size: the number of test examples, for the sampling floor of accuracies.
         metric: what the values are; by default what a store's study declares, or what the column's name and
             values tell.
+        better: which direction is better; by default as the metric says, or the column's name.
         at: which step of a run that was logged by step: `last`, `best` or `step=N`.
     """
     _check_options(level, resamples, chance, test_size)
-    runs = check_table(table, value, group, reference, block, seed, by, at)
+    runs = check_table(table, value, group, reference, block, seed, by, at, better)
     resamples = min(resamples, max(_FEWEST_RESAMPLES, _DRAWS // len(runs.frame)))
-    metric = metric or _metric(runs, value, accuracies=test_size is not None)
+    metric, told = _metric(runs, value, metric, better, accuracies=test_size is not None)
     options = _Options(metric, level, resamples, random_seed, chance, test_size)
     comparisons, notes = _comparisons(runs, options)
     return AuditResult(
@@ -87,15 +89,23 @@ def audit(
         random_seed=random_seed,
         comparisons=tuple(comparisons),
         forest=_forest(comparisons, level),
-        notes=(*runs.notes, *notes),
+        notes=(*runs.notes, *told, *notes),
         values=_strips(runs),
         metric=metric,
     )
 
 
-def _metric(runs: Runs, value: str, *, accuracies: bool) -> Metric:
-    declared = declared_metric(Store(runs.store), value) if runs.store is not None else None
-    return declared or metric_of(value, runs.frame["value"].to_numpy(float), accuracies=accuracies)
+def _metric(
+    runs: Runs, value: str, metric: Metric | None, better: Better | None, *, accuracies: bool
+) -> tuple[Metric, list[str]]:
+    """The metric, and a note if its direction was told from its name."""
+    better = better or runs.better
+    if metric is None and runs.store is not None:
+        metric = declared_metric(Store(runs.store), value)
+    note = None if metric or better else direction_note(value)
+    if metric is None:
+        metric = metric_of(value, runs.frame["value"].to_numpy(float), accuracies=accuracies)
+    return replace(metric, better=better or metric.better), [note] if note else []
 
 
 def _check_options(level: float, resamples: int, chance: float | None, test_size: int | None) -> None:

@@ -10,6 +10,7 @@ import pandas as pd
 import pyarrow as pa
 
 from seedspread.errors import SeedspreadError, did_you_mean
+from seedspread.metrics import Better
 from seedspread.runs.levels import level_name
 from seedspread.runs.store import Store
 from seedspread.runs.studies import stale_runs
@@ -43,7 +44,7 @@ class Columns:
 class Runs:
     """A checked table: columns value, group, block, seed, stratum, failed, row; one row per run.
 
-    `store` is the folder of runs that it comes from, if it does.
+    `store` is the folder of runs that it comes from, if any; `better` the direction that its source tells.
     """
 
     frame: pd.DataFrame
@@ -51,6 +52,7 @@ class Runs:
     source: str
     notes: tuple[str, ...]
     store: str | None = None
+    better: Better | None = None
 
     def strata(self) -> list[tuple[str, list[Arm]]]:
         """Per stratum its arms, the reference first; in the order of the table."""
@@ -87,7 +89,7 @@ def is_table(source: "str | Path") -> bool:
 
 
 def read_table(
-    source: "str | Path | pd.DataFrame", value: str, at: str = "last"
+    source: "str | Path | pd.DataFrame", value: str, at: str = "last", better: Better | None = None
 ) -> tuple[pd.DataFrame, str, list[str]]:
     """A table, what to call it, and notes on how it was read.
 
@@ -95,12 +97,13 @@ def read_table(
         source: a CSV, TSV or Parquet file, a folder of runs, a DataFrame, or whatever `collect` reads.
         value: the metric that is asked for, which runs of a store may have to compute.
         at: which step of the runs that `collect` reads.
+        better: which direction is the best one, for `at`.
     """
     if isinstance(source, pd.DataFrame):
         return source, str(source.attrs.get("store", "a DataFrame")), []
     path = Path(source)
     if not (path.is_dir() and is_store(path)) and is_source(source):
-        collected = collect(source, value, at, all_parameters=True)
+        collected = collect(source, value, at, better=better, all_parameters=True)
         return collected.table, str(source), in_a_note(collected)
     if at != "last":
         raise TableError(f"--at is for runs that were logged by step; {source} has one value per run")
@@ -151,6 +154,7 @@ def check_table(
     seed: str | None = "seed",
     by: "str | Sequence[str] | None" = None,
     at: str = "last",
+    better: Better | None = None,
 ) -> Runs:
     """Reads a table and checks that it can be audited.
 
@@ -163,9 +167,10 @@ def check_table(
         seed: the column that names a run's seed; if the default is not there, every row counts as a seed.
         by: columns, such as the dataset, whose levels are audited apart and adjusted together.
         at: which step of the runs that `collect` reads.
+        better: which direction is the best one, for `at`.
     """
-    frame, name, notes = read_table(source, value, at)
-    is_stored = "store" in frame.attrs
+    frame, name, notes = read_table(source, value, at, better)
+    is_stored, told = "store" in frame.attrs, frame.attrs.get("better")
     frame = frame.set_axis([str(c) for c in frame.columns], axis=1)
     twice = frame.columns[frame.columns.duplicated()]
     if len(twice):
@@ -199,7 +204,7 @@ def check_table(
     _check_labels(tidy, columns)
     _check_groups(tidy, columns)
     _check_repeats(tidy, columns)
-    return Runs(tidy.reset_index(drop=True), columns, name, tuple(notes), name if is_stored else None)
+    return Runs(tidy.reset_index(drop=True), columns, name, tuple(notes), name if is_stored else None, told)
 
 
 def _require(column: str, frame: pd.DataFrame, name: str) -> None:
