@@ -1,7 +1,7 @@
 """Reading and checking a tidy table of runs."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +45,7 @@ class Runs:
     """A checked table: columns value, group, block, seed, stratum, failed, row; one row per run.
 
     `store` is the folder of runs that it comes from, if any; `better` the direction that its source tells.
+    `crashed` has the rows of runs without a value, which are not in `frame`.
     """
 
     frame: pd.DataFrame
@@ -53,10 +54,12 @@ class Runs:
     notes: tuple[str, ...]
     store: str | None = None
     better: Better | None = None
+    crashed: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=["stratum", "group", "seed"]))
 
     def strata(self) -> list[tuple[str, list[Arm]]]:
         """Per stratum its arms, the reference first; in the order of the table."""
         seeds = self.frame["seed"].to_numpy()
+        crashed = self.crashed.groupby(["stratum", "group"])["seed"].unique().to_dict()
         out = []
         for name, rows in self.frame.groupby("stratum", sort=False, observed=True).indices.items():
             piece = self.frame.iloc[np.sort(rows)]
@@ -76,6 +79,7 @@ class Runs:
                         failed=piece["failed"].to_numpy(bool)[in_group],
                         folders=tuple(piece["folder"][in_group]) if "folder" in piece else (),
                         chance=float(piece["chance"].max()) if "chance" in piece else None,
+                        crashed=np.asarray(crashed.get((name, group), ()), np.intp),
                     )
                 )
             out.append((str(name), arms))
@@ -196,15 +200,31 @@ def check_table(
     if without.any():
         blank = frame.loc[without, wanted].map(_is_empty).all(axis=1)
         tidy = tidy.drop(index=blank.index[blank])
-    dropped = tidy["value"].isna()
-    if dropped.any():
-        rows = _rows(tidy.loc[dropped, "row"])
-        notes.append(f"{int(dropped.sum())} runs without a value were left out ({rows}).")
-        tidy = tidy.loc[~dropped]
+    tidy, crashed = _without_crashed(tidy, is_stored, notes)
     _check_labels(tidy, columns)
     _check_groups(tidy, columns)
     _check_repeats(tidy, columns)
-    return Runs(tidy.reset_index(drop=True), columns, name, tuple(notes), name if is_stored else None, told)
+    return Runs(
+        tidy.reset_index(drop=True), columns, name, tuple(notes), name if is_stored else None, told, crashed
+    )
+
+
+def _without_crashed(
+    tidy: pd.DataFrame, is_stored: bool, notes: list[str]
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The runs that have a value, and those that crashed: no other row has the value of the same run.
+
+    A store's finished runs lack a value only if it is another study's metric.
+    """
+    dropped = tidy["value"].isna()
+    run = ["stratum", "group", "block", "seed"]
+    valued, empty = tidy.loc[~dropped], tidy.loc[dropped]
+    again = pd.MultiIndex.from_frame(empty[run]).isin(pd.MultiIndex.from_frame(valued[run]))
+    crashed = empty.iloc[:0] if is_stored else empty.loc[~again]
+    for rows, what in ((crashed, "count as failed"), (empty.drop(crashed.index), "were left out")):
+        if len(rows):
+            notes.append(f"{len(rows)} runs without a value {what} ({_rows(rows['row'])}).")
+    return valued, crashed
 
 
 def _require(column: str, frame: pd.DataFrame, name: str) -> None:
