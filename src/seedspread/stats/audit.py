@@ -13,7 +13,7 @@ from seedspread.runs.studies import declared_metric
 from seedspread.stats.audited import AuditResult
 from seedspread.stats.compare import Comparer, Pair
 from seedspread.stats.forest import forests
-from seedspread.stats.headline import MOST_MODELLED, headlines
+from seedspread.stats.headline import MOST_MODELLED, headlines, is_large
 from seedspread.stats.judgement import judge
 from seedspread.stats.result import Comparison, Strip
 from seedspread.stats.table import Runs, TableError, check_table
@@ -113,11 +113,12 @@ def _check_options(
 def _comparisons(runs: Runs, comparer: Comparer, equivalence: float) -> tuple[list[Comparison], list[str]]:
     """Every comparison, judged together, and a line on each stratum that has none."""
     pairs, notes = _pairs(runs)
-    comparer = replace(comparer, brief=len(pairs) > MOST_MODELLED)
-    if comparer.brief:
+    brief = len(pairs) > MOST_MODELLED or any(is_large(pair.arm, pair.reference) for pair in pairs)
+    if brief:
+        comparer = replace(comparer, brief=True)
         notes.append(
-            f"{len(pairs):,} comparisons: the seed jackknife stands in for the headline's model, and the "
-            "other tests are left out."
+            f"{len(pairs):,} comparisons of {len(runs.frame):,} runs: the seed jackknife stands in for the "
+            "headline's model, and the other tests are left out."
         )
     found = headlines([(pair.arm, pair.reference) for pair in pairs], comparer.level, equivalence)
     comparisons = [comparer.compare(pair, h) for pair, (h, _) in zip(pairs, found, strict=True)]

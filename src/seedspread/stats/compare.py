@@ -42,7 +42,7 @@ class Comparer:
         random_seed: from which they are drawn.
         chance: what a run that learnt nothing scores.
         test_size: the number of test examples.
-        brief: leave out what is not in the overview: there are very many comparisons.
+        brief: leave out what is not in the overview: there are very many comparisons, or seeds.
     """
 
     metric: Metric

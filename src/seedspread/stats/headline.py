@@ -11,7 +11,7 @@ from seedspread.stats.arms import Arm
 from seedspread.stats.result import Headline, Interval, TestResult
 from seedspread.stats.robust import seed_jackknife
 from seedspread.stats.scale.posterior import Posterior
-from seedspread.stats.scale.ratio import ScaleRatio, scale_ratios
+from seedspread.stats.scale.ratio import MOST_SEEDS, ScaleRatio, scale_ratios
 
 # The model takes milliseconds a comparison; with more of them the seed jackknife stands in.
 MOST_MODELLED = 500
@@ -84,8 +84,19 @@ def headlines(
     """
     if len(pairs) > MOST_MODELLED:
         return [_by_jackknife(arm, reference, level, equivalence) for arm, reference in pairs]
-    found = scale_ratios(pairs, level)
-    return [_by_model(r, *arms, level, equivalence) for r, arms in zip(found, pairs, strict=True)]
+    small = [pair for pair in pairs if not is_large(*pair)]
+    found = iter(scale_ratios(small, level))
+    return [
+        _by_jackknife(*pair, level, equivalence)
+        if is_large(*pair)
+        else _by_model(next(found), *pair, level, equivalence)
+        for pair in pairs
+    ]
+
+
+def is_large(arm: Arm, reference: Arm) -> bool:
+    """Whether there are so many seeds that no model is needed, nor affordable."""
+    return max(len(arm.seed_codes), len(reference.seed_codes)) > MOST_SEEDS
 
 
 def _by_model(
@@ -106,7 +117,7 @@ def _by_jackknife(
     if test.estimate is None or test.std_error is None:
         return _without(test.name, test.note, _plain_ratio(arm, reference)), None
     estimate = FromJackknife(log(test.estimate), test.std_error, test.df[0])
-    why = f"more than {MOST_MODELLED} comparisons: the seed jackknife stands in for the model, pairs unused"
+    why = "it stands in for the model, which is for fewer comparisons or seeds; pairs are not used"
     return _headline(estimate, test.name, why, level, equivalence, test.estimate), estimate
 
 
