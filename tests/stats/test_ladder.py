@@ -81,9 +81,9 @@ def test_without_shared_seeds_there_are_no_pairs() -> None:
 
 def test_blocks_with_seeds_of_their_own_have_no_twins() -> None:
     x, y = paper_arms()
-    apart = [Arm(a.name, a.values, a.blocks, np.arange(len(a.values))) for a in (x, y)]
-    assert [r.key for r in ladder(*apart)][:3] == ["pooled_f", "within_f", "seed_jackknife"]
-    assert runs_per_seed(apart[0]) == 1
+    first, second = (Arm(a.name, a.values, a.blocks, np.arange(len(a.values))) for a in (x, y))
+    assert [r.key for r in ladder(first, second)][:3] == ["pooled_f", "within_f", "seed_jackknife"]
+    assert runs_per_seed(first) == 1
 
 
 def test_seeds_with_more_runs_than_others() -> None:
