@@ -130,10 +130,11 @@ def _each_run_a_seed(arm: Arm) -> Arm:
 
 
 def _paired_rungs(arm: Arm, reference: Arm, level: float, of: str) -> Iterator[Rung]:
-    changes = "normal values again; seeds as pairs"
+    assumes, changes = "independent normal pairs", "normal values again; seeds as pairs"
     if of == _WITHIN:
         of, changes = "variances of seed means", f"{changes}, their runs averaged"
-    words = ("pitman_morgan", "Pitman-Morgan", of, "independent normal pairs", changes)
+        assumes += "; runs of a seed as alike in both arms"
+    words = ("pitman_morgan", "Pitman-Morgan", of, assumes, changes)
     yield from _tested(words, pitman_morgan(arm, reference, level))
 
 

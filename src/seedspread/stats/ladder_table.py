@@ -7,14 +7,21 @@ from seedspread.stats.verdict import between, number
 LADDER_TITLE = "Which assumption buys which p"
 
 
-def ladder_table(rungs: tuple[Rung, ...]) -> Table:
-    """A row per rung."""
-    headings = ("test", "what is changed", "assumes", "ratio of", "ratio", "interval", "df", "p")
-    rows = tuple(
-        (r.name, r.changes, r.assumes, r.of, number(r.ratio), between(r.interval), _df(r.df), ladder_p(r.p))
-        for r in rungs
-    )
-    return Table("ladder", LADDER_TITLE, tuple(Column(heading) for heading in headings), rows)
+def ladder_table(rungs: tuple[Rung, ...], full: bool = True) -> Table:
+    """A row per rung; what fits a terminal leaves out what each assumes and what its ratio is of."""
+    columns = {
+        "test": [r.name for r in rungs],
+        "what is changed": [r.changes for r in rungs],
+        "assumes": [r.assumes for r in rungs],
+        "ratio of": [r.of for r in rungs],
+        "ratio": [number(r.ratio) for r in rungs],
+        "interval": [between(r.interval) for r in rungs],
+        "df": [_df(r.df) for r in rungs],
+        "p": [ladder_p(r.p) for r in rungs],
+    }
+    shown = {name: cells for name, cells in columns.items() if full or name not in ("assumes", "ratio of")}
+    rows = tuple(zip(*shown.values(), strict=True))
+    return Table("ladder", LADDER_TITLE, tuple(map(Column, shown)), rows)
 
 
 def _df(df: tuple[float, ...]) -> str:
