@@ -66,7 +66,8 @@ def _item(f: Finding) -> str:
 
 
 def _sentence(text: str) -> str:
-    first = text[:1] if text[1:2] == " " else text[:1].upper()  # a symbol such as t stays as it is
+    symbol = text[1:2] == " " and text[:1] != "a"  # such as t, which stays as it is
+    first = text[:1] if symbol else text[:1].upper()
     return f"{first}{text[1:]}." if text else ""
 
 

@@ -4,8 +4,10 @@ import numpy as np
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
+from seedspread.published.answer import paper_ratios
 from seedspread.published.methods import METHODS, bootstrap_ends
 from seedspread.published.values import CheckResult, published_runs, values
+from seedspread.stats.verdict import between, number, p_value
 
 _OTHERS = ("cifar100", "svhn", "fashion-mnist")
 _CELLS = [f"cifar10/{m}/{s}" for m in ("clamp", "subtract") for s in ("detach", "direct")]
@@ -32,8 +34,8 @@ def fourteen_seeds() -> CheckResult:
     comment = (
         f"the appendix says that the same seed index is the same seed in every condition: there are {seeds} "
         "seeds, each run in two modes whose gradients are equal in exact arithmetic. Counting their runs as "
-        "14 independent values claims degrees of freedom that are not there; the ladder above says what that "
-        "does to p, and what normality does"
+        "14 independent values claims degrees of freedom that are not there; the ladder of tests says what "
+        "that does to p, and what normality does"
     )
     computed = f"{seeds} seeds; the two runs of a seed correlate by {r:.2f} (clamp), {s:.2f} (subtract)"
     return seeds == 14, computed, comment
@@ -96,7 +98,7 @@ def normality_supports_f() -> CheckResult:
     comment = (
         "Shapiro-Wilk does not reject, but at 14 values of 7 seeds it would hardly notice; the F test also "
         "needs independent values, and the twins of a seed are not. Much hangs on it: without normal values "
-        "p rises more than it does for dependent ones (the ladder above)"
+        "p rises more than it does for dependent ones (the ladder of tests)"
     )
     return None, f"p = {p[0]:.2f} and {p[1]:.2f}", comment
 
@@ -175,9 +177,10 @@ def two_clusters() -> CheckResult:
 
 
 def nearly_six() -> CheckResult:
+    found, _ = paper_ratios()["cifar10"]
     comment = (
         f"the ratio of all runs' variances in this sample ({_ratio('cifar10') ** 0.5:.1f} times the sd); "
-        "what is known of it beyond the sample stands above"
+        f"beyond the sample, the scale ratio is {number(found.ratio)} {between(found.interval)}"
     )
     return abs(_ratio("cifar10") - 6) < 0.5, f"{_ratio('cifar10'):.2f}", comment
 
@@ -190,9 +193,10 @@ def indistinguishable_low() -> CheckResult:
 def holm_adjusted() -> CheckResult:
     p = [METHODS["f_p"](values(f"{d}/clamp"), values(f"{d}/subtract")) for d in ("cifar10", *_OTHERS)]
     adjusted = multipletests(p, method="holm")[1]
+    found, _ = paper_ratios()["fashion-mnist"]
     comment = (
         "by itself and by the F test, as the paper says it; not after Holm's adjustment over the four "
-        "datasets, nor by the scale ratio of the same five pairs of seeds (above)"
+        f"datasets, nor by the scale ratio of the same five pairs of seeds (p = {p_value(found.p)})"
     )
     return p[3] < 0.05, f"p = {p[3]:.3f}; adjusted {adjusted[3]:.3f}", comment
 

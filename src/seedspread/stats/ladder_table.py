@@ -8,7 +8,7 @@ LADDER_TITLE = "Which assumption buys which p"
 
 
 def ladder_table(rungs: tuple[Rung, ...], full: bool = True) -> Table:
-    """A row per rung; what fits a terminal leaves out what each assumes and what its ratio is of."""
+    """A row per rung; what fits a terminal has the change, the ratio, its degrees of freedom and p only."""
     columns = {
         "test": [r.name for r in rungs],
         "what is changed": [r.changes for r in rungs],
@@ -19,7 +19,8 @@ def ladder_table(rungs: tuple[Rung, ...], full: bool = True) -> Table:
         "df": [_df(r.df) for r in rungs],
         "p": [ladder_p(r.p) for r in rungs],
     }
-    shown = {name: cells for name, cells in columns.items() if full or name not in ("assumes", "ratio of")}
+    short = ("test", "what is changed", "ratio", "df", "p")
+    shown = {name: cells for name, cells in columns.items() if full or name in short}
     rows = tuple(zip(*shown.values(), strict=True))
     return Table("ladder", LADDER_TITLE, tuple(map(Column, shown)), rows)
 

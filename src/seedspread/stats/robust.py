@@ -26,8 +26,9 @@ def seed_jackknife(arm: Arm, reference: Arm, level: float) -> TestResult:
         name="seed jackknife (Miller)",
         about="spread",
         why="the seed is the unit; neither normal values nor a model of the tails is needed",
-        assumes="independent seeds; arms of like shape, for with few seeds unlike tails pass for a ratio",
-        evidence="each seed, with all its twins, counts once; that seeds are independent no table can tell",
+        assumes="independent seeds, arms of like shape",
+        evidence="each seed, with all its twins, counts once; that seeds are independent no table can tell, "
+        "and with few of them unlike tails pass for a ratio",
     )
     if not (arm.has_spread and reference.has_spread):
         return replace(blank, note="an arm has no spread within its cells, so there is no ratio")
