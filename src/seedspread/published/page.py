@@ -91,8 +91,8 @@ def _answer() -> list[str]:
         "Ratios are ratios of variances, clamp to subtract; the scale ratio is that of the bulk where tails "
         "are heavy ([statistics.md](statistics.md)).",
         "",
-        "| | F test, runs pooled: ratio | p | scale ratio, with pairs: ratio, 95 % interval | p | p (Holm) |",
-        "|---|---|---|---|---|---|",
+        "| | F test, pooled: ratio | p | scale ratio, with pairs: ratio, 95 % interval | p | p (Holm) | |",
+        "|---|---|---|---|---|---|---|",
         *("| " + " | ".join(row) + " |" for row in ratio_rows()),
         "",
         *to_markdown(ladder_table(paper_ladder())).splitlines(),
