@@ -58,7 +58,7 @@ def test_other_forms(tmp_path: Path) -> None:
     assert json.loads(done.stdout)["comparisons"][0]["group"] == "clamp"
     assert "\\toprule" in seedspread_here("audit", path, "--block", "stability", "--format", "latex").stdout
     explained = seedspread_here("audit", path, "--block", "stability", "--explain").stdout
-    assert "Assumes independent seeds; met" in " ".join(explained.split())
+    assert "Assumes independent seeds, arms of like shape; not testable" in " ".join(explained.split())
 
 
 def test_mistakes_are_one_line(tmp_path: Path) -> None:
@@ -89,4 +89,6 @@ def test_the_paper_is_verified_without_torch() -> None:
     assert "claims:" in done.stdout
     found = json.loads(seedspread_here("verify-paper", "--json").stdout)
     assert set(found["summary"]) == {"reproduces", "differs", "not derivable"}
+    assert [round(rung["p"], 3) for rung in found["ladder"]][:6] == [0.003, 0.001, 0.002, 0.022, 0.027, 0.07]
+    assert found["answer"][0]["title"].startswith("The central claim")
     assert seedspread_here("verify-paper", "--only", "wrong").returncode == 1
