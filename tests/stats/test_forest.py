@@ -11,11 +11,12 @@ from scipy import stats
 
 from seedspread import audit
 from seedspread.stats.audited import AuditResult
+from seedspread.stats.comparison import Comparison
 from seedspread.stats.forest import heterogeneity, holm, random_effects
 from seedspread.stats.headline import FromJackknife, headlines
 from seedspread.stats.judgement import judge, word
 from seedspread.stats.overview import MOST_ROWS, mean_and_sd
-from seedspread.stats.result import Comparison, Headline, Interval, Summary
+from seedspread.stats.result import Headline, Interval, Summary
 from tests.stats.arms import paper_arms
 
 # Tuberculosis with and without BCG vaccination in 13 trials: cases and others among the vaccinated, then

@@ -8,8 +8,9 @@ from scipy import stats
 
 from seedspread.stats.arms import Arm
 from seedspread.stats.dependence import runs_per_seed
-from seedspread.stats.ladder import Rung, ladder, ladder_sentence
+from seedspread.stats.ladder import ladder, ladder_sentence
 from seedspread.stats.ladder_table import ladder_table
+from seedspread.stats.result import Rung
 from tests.stats.arms import arm, paper_arms
 
 PAPER = ladder(*paper_arms())

@@ -14,8 +14,8 @@ from seedspread.stats.classic import f_test
 from seedspread.stats.dependence import twins
 from seedspread.stats.forest import heterogeneity, holm
 from seedspread.stats.judgement import word
-from seedspread.stats.ladder import Rung, ladder, ladder_p
-from seedspread.stats.result import Twins
+from seedspread.stats.ladder import ladder, ladder_p
+from seedspread.stats.result import Rung, Twins
 from seedspread.stats.scale.ratio import ScaleRatio, scale_ratios
 from seedspread.stats.verdict import between, number, p_value
 

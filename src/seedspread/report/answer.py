@@ -7,8 +7,9 @@ from typing import get_args
 from seedspread.advice import advise
 from seedspread.report.material.scale import CHANGED
 from seedspread.report.material.settings import ReportData, Setting
+from seedspread.stats.comparison import Comparison
 from seedspread.stats.power import BudgetError, seeds_for_standard_error
-from seedspread.stats.result import Comparison, Word
+from seedspread.stats.result import Word
 from seedspread.stats.scale.planning import seeds_for
 from seedspread.stats.verdict import between, number
 

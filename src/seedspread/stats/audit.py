@@ -12,16 +12,18 @@ from seedspread.runs.store import Store
 from seedspread.runs.studies import declared_metric
 from seedspread.stats.audited import AuditResult
 from seedspread.stats.compare import Comparer, Pair
+from seedspread.stats.comparison import Comparison, Strip
 from seedspread.stats.forest import forests
 from seedspread.stats.headline import MOST_MODELLED, headlines, is_large
 from seedspread.stats.judgement import judge
-from seedspread.stats.result import Comparison, Strip
 from seedspread.stats.table import Runs, TableError, check_table
 from seedspread.stats.verdict import verdict
 
 # Values drawn in all bootstraps of an audit together; a table that would need more gets fewer resamples.
 _DRAWS = 40_000_000
 _FEWEST_RESAMPLES = 499
+# Comparisons whose assumptions are laid out one by one.
+_MOST_LADDERS = 12
 
 
 def audit(
@@ -66,27 +68,31 @@ def audit(
     runs = check_table(table, value, group, reference, block, seed, by, at)
     resamples = min(resamples, max(_FEWEST_RESAMPLES, _DRAWS // len(runs.frame)))
     metric = metric or _metric(runs, value, accuracies=test_size is not None)
-    comparer = Comparer(metric, level, resamples, random_seed, chance, test_size)
+    return _audited(runs, Comparer(metric, level, resamples, random_seed, chance, test_size), equivalence)
+
+
+def _audited(runs: Runs, comparer: Comparer, equivalence: float) -> AuditResult:
     comparisons, notes = _comparisons(runs, comparer, equivalence)
-    over_strata = forests(comparisons, level)
+    over_strata = forests(comparisons, comparer.level)
+    columns = runs.columns
     return AuditResult(
         source=runs.source,
-        value=value,
-        group=group,
-        reference=runs.columns.reference,
-        blocks=runs.columns.blocks,
-        seed=runs.columns.seed,
-        by=", ".join(runs.columns.by) or None,
+        value=columns.value,
+        group=columns.group,
+        reference=columns.reference,
+        blocks=columns.blocks,
+        seed=columns.seed,
+        by=", ".join(columns.by) or None,
         rows=len(runs.frame),
-        level=level,
-        resamples=resamples,
-        random_seed=random_seed,
+        level=comparer.level,
+        resamples=comparer.resamples,
+        random_seed=comparer.random_seed,
         comparisons=tuple(comparisons),
         forest=over_strata[0] if len(over_strata) == 1 else None,
         forests=over_strata,
         notes=(*runs.notes, *notes),
         values=_strips(runs),
-        metric=metric,
+        metric=comparer.metric,
     )
 
 
@@ -113,9 +119,10 @@ def _check_options(
 def _comparisons(runs: Runs, comparer: Comparer, equivalence: float) -> tuple[list[Comparison], list[str]]:
     """Every comparison, judged together, and a line on each stratum that has none."""
     pairs, notes = _pairs(runs)
+    comparer = replace(comparer, climb=len(pairs) <= _MOST_LADDERS)
     brief = len(pairs) > MOST_MODELLED or any(is_large(pair.arm, pair.reference) for pair in pairs)
     if brief:
-        comparer = replace(comparer, brief=True)
+        comparer = replace(comparer, brief=True, climb=False)
         notes.append(
             f"{len(pairs):,} comparisons of {len(runs.frame):,} runs: the seed jackknife stands in for the "
             "headline's model, and the other tests are left out."

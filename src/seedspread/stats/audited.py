@@ -5,7 +5,7 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from seedspread.stats.result import AuditValues
+from seedspread.stats.comparison import AuditValues
 from seedspread.stats.show import as_latex, as_markdown, as_text
 
 

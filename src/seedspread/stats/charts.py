@@ -11,7 +11,8 @@ import numpy as np
 from seedspread.render.chart import COLOURS, GREY, SYMBOLS, Axis, Chart, Mark, Panel, floats, log_ticks
 from seedspread.render.with_matplotlib import PlotError, write_picture
 from seedspread.stats.audited import AuditResult
-from seedspread.stats.result import Comparison, Interval, Strip
+from seedspread.stats.comparison import Comparison, Strip
+from seedspread.stats.result import Interval
 from seedspread.stats.verdict import between, number, p_value
 
 # The headline has a colour that no arm has.

@@ -10,13 +10,16 @@ from seedspread.metrics import Metric
 from seedspread.runs.table import correct_predictions
 from seedspread.stats import bootstrap, classic, permutation, robust
 from seedspread.stats.arms import Arm, Floats, common_seeds
+from seedspread.stats.cells import unlike_cells
 from seedspread.stats.collapse import detect_collapse
+from seedspread.stats.comparison import Comparison
 from seedspread.stats.dependence import are_dependent
 from seedspread.stats.dependence import twins as find_twins
 from seedspread.stats.floor import floor_from_accuracies, floor_from_predictions
 from seedspread.stats.headline import as_test
+from seedspread.stats.ladder import ladder
 from seedspread.stats.power import BudgetError
-from seedspread.stats.result import Comparison, Floor, Headline, Summary, TestResult, Twins
+from seedspread.stats.result import Floor, Headline, Summary, TestResult, Twins
 from seedspread.stats.scale import planning
 from seedspread.stats.verdict import warnings
 
@@ -42,6 +45,7 @@ class Comparer:
         random_seed: from which they are drawn.
         chance: what a run that learnt nothing scores.
         test_size: the number of test examples.
+        climb: also the ladder of assumptions: it takes as long as all the rest.
         brief: leave out what is not in the overview: there are very many comparisons, or seeds.
     """
 
@@ -51,6 +55,7 @@ class Comparer:
     random_seed: int
     chance: float | None
     test_size: int | None
+    climb: bool = False
     brief: bool = False
 
     def compare(self, pair: Pair, headline: Headline) -> Comparison:
@@ -66,7 +71,7 @@ class Comparer:
             cells=_cells(arm) + _cells(reference),
             pooled=(_summary(arm.name, "", arm.values), _summary(reference.name, "", reference.values)),
             headline=headline,
-            paper=_as_the_paper(next(t for t in tests if t.key == "f")),
+            paper=_as_the_paper(tests),
             tests=tests,
             twins=twins,
             seeds=(len(arm.seed_codes), len(reference.seed_codes)),
@@ -77,17 +82,16 @@ class Comparer:
             p_holm=None,
             warnings=(),
             verdict="",
+            ladder=ladder(arm, reference, self.level) if self.climb else (),
         )
-        return replace(comparison, warnings=warnings(comparison, arm, reference))
+        unlike = None if self.brief else unlike_cells(arm, reference)
+        also = (unlike.sentence,) if unlike else ()
+        return replace(comparison, warnings=warnings(comparison, arm, reference) + also)
 
     def _tests(self, pair: Pair, headline: Headline, independent: bool | None) -> tuple[TestResult, ...]:
         arm, reference, level = pair.arm, pair.reference, self.level
         if self.brief:
-            return (
-                robust.seed_jackknife(arm, reference, level),
-                classic.f_test(arm, reference, level, None, independent),
-                robust.seed_means_test(arm, reference, level),
-            )
+            return (as_test(headline),)
         shapes = classic.shapiro(arm), classic.shapiro(reference)
         normal = None if any(s.p is None for s in shapes) else all((s.p or 0) >= 0.05 for s in shapes)
         single = min(len(arm.seed_codes), len(reference.seed_codes)) < 2
@@ -172,7 +176,8 @@ def _cells(arm: Arm) -> tuple[Summary, ...]:
     return tuple(_summary(arm.name, arm.block_names[code], values) for code, values in arm.cells.items())
 
 
-def _as_the_paper(f: TestResult) -> Headline:
+def _as_the_paper(tests: tuple[TestResult, ...]) -> Headline:
+    f = next((t for t in tests if t.key == "f"), _NOT_TESTED)
     ratio = f.estimate
     return Headline(
         ratio=ratio,
@@ -182,6 +187,9 @@ def _as_the_paper(f: TestResult) -> Headline:
         method=f.name,
         why=f.note or "what the paper reports: every run counted as independent",
     )
+
+
+_NOT_TESTED = TestResult("f", "F test, pooled", "spread", "", "", note="left out of a brief audit")
 
 
 def _paired_correlation(arm: Arm, reference: Arm) -> float | None:

@@ -8,7 +8,8 @@ from scipy import optimize, stats
 from statsmodels.stats.multitest import multipletests
 
 from seedspread.stats.arms import Floats
-from seedspread.stats.result import Comparison, Forest, Interval
+from seedspread.stats.comparison import Comparison, Forest
+from seedspread.stats.result import Interval
 
 
 def holm(p_values: list[float | None]) -> list[float | None]:
@@ -22,8 +23,10 @@ def holm(p_values: list[float | None]) -> list[float | None]:
 
 def forests(comparisons: Sequence[Comparison], level: float) -> tuple[Forest, ...]:
     """One for each arm and its reference that meet in several strata: within one, comparisons share runs."""
-    pairs = dict.fromkeys((c.group, c.reference) for c in comparisons)
-    found = [_forest([c for c in comparisons if (c.group, c.reference) == pair], level) for pair in pairs]
+    pairs: dict[tuple[str, str], list[Comparison]] = {}
+    for c in comparisons:
+        pairs.setdefault((c.group, c.reference), []).append(c)
+    found = [_forest(strata, level) for strata in pairs.values()]
     return tuple(forest for forest in found if forest is not None)
 
 

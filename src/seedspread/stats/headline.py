@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from math import exp, inf, log
 from typing import Protocol
 
-from scipy import stats
+from scipy.special import stdtr, stdtrit
 
 from seedspread.stats.arms import Arm
 from seedspread.stats.result import Headline, Interval, TestResult
@@ -61,15 +61,15 @@ class FromJackknife:
 
     def above(self, log_ratio: float) -> float:
         """The confidence in a larger one."""
-        return float(stats.t.sf((log_ratio - self.log_ratio) / self.std_error, self.df))
+        return float(stdtr(self.df, (self.log_ratio - log_ratio) / self.std_error))
 
     def below(self, log_ratio: float) -> float:
         """The confidence in a smaller one."""
-        return float(stats.t.cdf((log_ratio - self.log_ratio) / self.std_error, self.df))
+        return float(stdtr(self.df, (log_ratio - self.log_ratio) / self.std_error))
 
     def quantile(self, probability: float) -> float:
         """The log ratio below which so much of it lies."""
-        return self.log_ratio + self.std_error * float(stats.t.ppf(probability, self.df))
+        return self.log_ratio + self.std_error * float(stdtrit(self.df, probability))
 
 
 def headlines(
@@ -180,12 +180,14 @@ def why_model(found: ScaleRatio) -> str:
 
 def as_test(headline: Headline) -> TestResult:
     """The headline as a line among the tests."""
+    modelled = headline.method == MODEL
     return TestResult(
-        key="scale_ratio",
+        key="scale_ratio" if modelled else "seed_jackknife",
         name=headline.method,
         about="spread",
         why=headline.why,
-        assumes="independent seeds; arms of one shape, which a Student t describes",
+        assumes="independent seeds; arms of one shape"
+        + (", which a Student t describes" if modelled else ""),
         p=headline.p,
         estimate=headline.ratio if headline.interval is not None else None,
         interval=headline.interval,

@@ -15,9 +15,10 @@ from math import log
 
 import numpy as np
 
+from seedspread.stats.comparison import Comparison
 from seedspread.stats.forest import holm
 from seedspread.stats.headline import Estimate, interval_of
-from seedspread.stats.result import Comparison, Headline, Word
+from seedspread.stats.result import Headline, Word
 
 # How many times the level a p value may be to suggest something.
 _SUGGESTED = 4

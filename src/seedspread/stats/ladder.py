@@ -4,44 +4,16 @@ From the F test of all runs pooled to the headline: a reader sees which assumpti
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from seedspread.stats.arms import Arm
 from seedspread.stats.classic import f_interval, f_p_value
 from seedspread.stats.dependence import effective_df, has_twins, runs_per_seed, twins
-from seedspread.stats.result import Interval, TestResult
+from seedspread.stats.result import Rung, TestResult
 from seedspread.stats.robust import pitman_morgan, seed_jackknife
 from seedspread.stats.scale.ratio import ScaleRatio, scale_ratio
-
-
-@dataclass(frozen=True)
-class Rung:
-    """One test of the ladder.
-
-    Attributes:
-        key: short and stable, for programs: `pooled_f`, `seed_jackknife`, `pairs`.
-        name: for people.
-        of: what the ratio is a ratio of.
-        assumes: what must be true for it, in a few words.
-        changes: what was changed, and from which rung; empty for the first.
-        ratio: of variances.
-        p: two-sided.
-        df: its degrees of freedom, if it has any.
-        interval: of the ratio.
-    """
-
-    key: str
-    name: str
-    of: str
-    assumes: str
-    changes: str
-    ratio: float
-    p: float
-    df: tuple[float, ...] = ()
-    interval: Interval | None = None
-
 
 # The key, name, estimand, assumption and change of a rung.
 _Words = tuple[str, str, str, str, str]

@@ -1,7 +1,8 @@
 """The ladder as a table."""
 
 from seedspread.render.table import Column, Table
-from seedspread.stats.ladder import Rung, ladder_p
+from seedspread.stats.ladder import ladder_p
+from seedspread.stats.result import Rung
 from seedspread.stats.verdict import between, number
 
 LADDER_TITLE = "Which assumption buys which p"

@@ -5,7 +5,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 from seedspread.render.table import Column, Table
-from seedspread.stats.result import AuditValues, Comparison, Forest, Interval, Summary
+from seedspread.stats.comparison import AuditValues, Comparison, Forest
+from seedspread.stats.result import Interval, Summary
 from seedspread.stats.verdict import between, number, p_phrase, p_value
 
 # Rows that fit a screen; of more comparisons those with the smallest p values are shown.

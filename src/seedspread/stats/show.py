@@ -11,13 +11,16 @@ from seedspread.render.markdown import markdown_text, to_markdown
 from seedspread.render.table import Column, Table
 from seedspread.render.terminal import Terminal
 from seedspread.render.text import strip_lines, to_rich
+from seedspread.stats.comparison import AuditValues, Comparison
+from seedspread.stats.ladder_table import ladder_table
 from seedspread.stats.overview import MOST_ROWS, overview_table, summary
-from seedspread.stats.result import AuditValues, Comparison, TestResult
+from seedspread.stats.result import TestResult
 from seedspread.stats.verdict import between, number, p_value, sentences
 
 
 def _tables(audit: AuditValues, c: Comparison, full: bool) -> list[Table]:
-    return [_cells_table(audit, c), *test_tables(c, full)]
+    ladder = [ladder_table(c.ladder, full)] if c.ladder else []
+    return [_cells_table(audit, c), *test_tables(c, full), *ladder]
 
 
 def test_tables(c: Comparison, full: bool) -> list[Table]:

@@ -5,8 +5,9 @@ import math
 import numpy as np
 
 from seedspread.stats.arms import Arm
+from seedspread.stats.comparison import Comparison
 from seedspread.stats.dependence import are_dependent
-from seedspread.stats.result import Comparison, Interval
+from seedspread.stats.result import Interval
 
 _ALPHA = 0.05
 
@@ -90,7 +91,8 @@ def sentences(c: Comparison, comparisons: int) -> list[str]:
         parts.append(
             f"With {seed_counts(c)} ratios above {number(c.detectable)} can be detected (power 0.8)."
         )
-    parts.append(_means(c))
+    if any(t.key == "seed_means" for t in c.tests):
+        parts.append(_means(c))
     return parts
 
 
@@ -187,11 +189,7 @@ def _pooled(c: Comparison) -> list[str]:
     turned = c.headline.ratio is not None and c.headline.ratio < 1
     ratio = _inverse(c.paper.ratio) if turned else c.paper.ratio
     sentence = f"All runs pooled as independent give {number(ratio)} times ({p_phrase(c.paper.p)})"
-    dependent = [t for t in c.twins if are_dependent(t) and t.correlation is not None]
-    if dependent:
-        how = " and ".join(f"{t.correlation:.2f} under {t.group}" for t in dependent)
-        sentence += f", which counts runs of one seed as independent although they correlate ({how})"
-    return [f"{sentence}."]
+    return [f"{sentence}, which takes values as normal and runs of one seed as independent."]
 
 
 def seed_counts(c: Comparison) -> str:

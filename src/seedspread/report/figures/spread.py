@@ -17,7 +17,7 @@ from seedspread.stats.charts import (
     ratio_axis,
     rule,
 )
-from seedspread.stats.result import Comparison
+from seedspread.stats.comparison import Comparison
 from seedspread.stats.verdict import between, number, p_value, seed_counts
 
 

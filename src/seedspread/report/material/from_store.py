@@ -36,7 +36,7 @@ from seedspread.runs.studies import AuditSpec, RecordedCell, RecordedStudy
 from seedspread.runs.table import as_table, read_row
 from seedspread.stats.audit import audit
 from seedspread.stats.audited import AuditResult
-from seedspread.stats.result import Comparison
+from seedspread.stats.comparison import Comparison
 from seedspread.stats.table import TableError
 from seedspread.stats.verdict import verdict
 
