@@ -12,9 +12,9 @@ from scipy import stats
 from seedspread.benchmarks.conditions import INDEPENDENT, PAIRS, Design, simulate
 from seedspread.metrics import Metric
 from seedspread.stats.arms import Arm, Floats
-from seedspread.stats.interval import Interval
 from seedspread.stats.outcomes import Performance
 from seedspread.stats.performance import performance, performance_sentence
+from seedspread.stats.result import Interval
 from tests.stats.arms import arm
 
 HIGHER, LOWER = Metric("x"), Metric("x", better="lower")

@@ -5,9 +5,9 @@ import numpy as np
 from seedspread.metrics import Metric
 from seedspread.stats.arms import Arm
 from seedspread.stats.collapse import exact_interval, find_suspects, fisher_p
-from seedspread.stats.interval import Estimate, Interval
 from seedspread.stats.numbers import between, number, p_phrase
-from seedspread.stats.outcomes import FailureModel
+from seedspread.stats.outcomes import Estimate, FailureModel
+from seedspread.stats.result import Interval
 from seedspread.stats.scale.ratio import scale_ratio
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from seedspread.stats.interval import Interval
+from seedspread.stats.result import Interval
 
 
 def number(value: float | None) -> str:

@@ -4,7 +4,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 from seedspread.metrics import Better
-from seedspread.stats.interval import Estimate
+from seedspread.stats.result import Interval
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A number and its interval, which is None where the data give none."""
+
+    value: float
+    interval: Interval | None = None
 
 
 @dataclass(frozen=True)

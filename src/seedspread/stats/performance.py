@@ -15,9 +15,9 @@ from scipy.special import gammaln
 
 from seedspread.metrics import Better, Metric
 from seedspread.stats.arms import Arm, Floats, Ints, common_seeds
-from seedspread.stats.interval import Estimate, Interval
 from seedspread.stats.numbers import between, number
-from seedspread.stats.outcomes import Contrast, Performance
+from seedspread.stats.outcomes import Contrast, Estimate, Performance
+from seedspread.stats.result import Interval
 from seedspread.stats.scale.ratio import FEWEST_PAIRS
 
 _TENTH = 0.1

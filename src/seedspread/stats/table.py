@@ -18,6 +18,7 @@ from seedspread.runs.table import is_store, runs_table
 from seedspread.sources.collecting import collect, is_source
 from seedspread.sources.show import in_a_note
 from seedspread.stats.arms import Arm
+from seedspread.stats.crashed import part_crashed
 
 # Beyond this, squares and products of squares leave the range of floating point.
 _LARGEST = 1e60
@@ -195,36 +196,18 @@ def check_table(
     if frame.empty:
         raise TableError(f"{name} has no rows")
     tidy = _tidy(frame, columns, is_stored)
-    # A blank line in a file is no run.
-    without = tidy["value"].isna()
-    if without.any():
-        blank = frame.loc[without, wanted].map(_is_empty).all(axis=1)
+    if (empty := tidy["value"].isna()).any():  # a blank line in a file is no run
+        blank = frame.loc[empty, wanted].map(_is_empty).all(axis=1)
         tidy = tidy.drop(index=blank.index[blank])
-    tidy, crashed = _without_crashed(tidy, is_stored, notes)
+    tidy, crashed, others = part_crashed(tidy, is_stored)
+    without = ((crashed, "count as failed"), (others, "were left out"))
+    notes += [f"{len(r)} runs without a value {what} ({_rows(r['row'])})." for r, what in without if len(r)]
     _check_labels(tidy, columns)
     _check_groups(tidy, columns)
     _check_repeats(tidy, columns)
     return Runs(
         tidy.reset_index(drop=True), columns, name, tuple(notes), name if is_stored else None, told, crashed
     )
-
-
-def _without_crashed(
-    tidy: pd.DataFrame, is_stored: bool, notes: list[str]
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The runs that have a value, and those that crashed: no other row has the value of the same run.
-
-    A store's finished runs lack a value only if it is another study's metric.
-    """
-    dropped = tidy["value"].isna()
-    run = ["stratum", "group", "block", "seed"]
-    valued, empty = tidy.loc[~dropped], tidy.loc[dropped]
-    again = pd.MultiIndex.from_frame(empty[run]).isin(pd.MultiIndex.from_frame(valued[run]))
-    crashed = empty.iloc[:0] if is_stored else empty.loc[~again]
-    for rows, what in ((crashed, "count as failed"), (empty.drop(crashed.index), "were left out")):
-        if len(rows):
-            notes.append(f"{len(rows)} runs without a value {what} ({_rows(rows['row'])}).")
-    return valued, crashed
 
 
 def _require(column: str, frame: pd.DataFrame, name: str) -> None:
