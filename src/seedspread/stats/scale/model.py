@@ -57,7 +57,7 @@ class Fit:
         self.pair_count = sum(len(p.seeds) for p in layout.patterns if p.paired)
         self.grid = (*theta.shape, len(tails))
         self.phi, self.means = self._start() if near is None else self._start_near(near)
-        for _ in range(_STEPS if near else 2 * _STEPS):
+        for _ in range(_STEPS if near else _STEPS + 4):
             self._accumulate(last=False)
             step = self.boost * solve(self.caution, self.gradient)
             self.phi = self.phi + np.clip(step, -_LONGEST_STEP, _LONGEST_STEP)
