@@ -23,6 +23,8 @@ _LONGEST_STEP = 1.5
 _RIDGE = 0.02
 # Of logits, Fisher's z and the log ratio of standardised arms.
 _LARGEST = 14.0
+# Runs further out are started from there.
+_FAR = 100.0
 
 
 class Fit:
@@ -67,9 +69,9 @@ class Fit:
 
     def _start(self) -> tuple[Floats, Floats]:
         """The maximum for normal and independent runs, with the correlation of the pairs as it is."""
-        present = self.layout.present[..., None, None, None]
-        means = self.values.sum(axis=0) / np.maximum(present.sum(axis=0), 1)
-        deviations = np.where(present, self.values - means, 0.0)
+        present, values = self.layout.present[..., None, None, None], np.clip(self.values, -_FAR, _FAR)
+        means = values.sum(axis=0) / np.maximum(present.sum(axis=0), 1)
+        deviations = np.where(present, values - means, 0.0)
         squares = (deviations**2).sum(axis=(0, 2)) + present.sum(axis=(0, 2)) * self.floor
         half = np.exp(0.5 * self.theta)
         phi = np.zeros((len(self.index), *self.grid))
