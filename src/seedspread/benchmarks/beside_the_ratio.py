@@ -1,18 +1,19 @@
-"""Tests and intervals beside the ratio: heterogeneity, the mean ratio, clusters, twins, the sampling floor."""
+"""What stands beside the ratio: heterogeneity, the mean ratio, clusters, twins, the sampling floor."""
 
 from collections.abc import Callable, Iterable
 from itertools import product
 from typing import Any
 
 import numpy as np
+from scipy import stats
 from scipy.special import expit
 
-from seedspread.benchmarks.conditions import IDLE_TWINS, INDEPENDENT, QUANTILES, alike, draw, simulate
+from seedspread.benchmarks.conditions import IDLE_TWINS, INDEPENDENT, QUANTILES, alike, draw
 from seedspread.stats.collapse import largest_gap
 from seedspread.stats.dependence import intraclass_correlation
 from seedspread.stats.floor import floor_from_predictions
-from seedspread.stats.forest import forest
-from seedspread.stats.robust import seed_jackknife
+from seedspread.stats.forest import heterogeneity, random_effects
+from seedspread.stats.scale.posterior import posterior_of
 
 SIZES = (5, 7, 10, 20)
 _SHAPES = ("normal", "t5", "contaminated", "skewed")
@@ -20,7 +21,7 @@ _SHAPES = ("normal", "t5", "contaminated", "skewed")
 _DATASETS, _SPREADS = 6, (0.0, 0.7)
 # Test examples, and how much the runs' logits differ.
 _EXAMPLES, _LOGITS = 1000, (0.0, 0.05, 0.2)
-# A forest takes as long as this many of the others.
+# What a dataset and a test set take: so many times fewer experiments.
 _COSTLY = 6
 
 Rates = dict[str, float]
@@ -43,19 +44,20 @@ def twins(shape: str, n: int, draws: int, rng: np.random.Generator) -> Rates:
 
 def datasets(shape: str, n: int, draws: int, rng: np.random.Generator) -> Rates:
     """Cochran's Q where all ratios are one, and the interval of their mean where they are and where not."""
+    count = draws // _COSTLY
+    values, present = draw(INDEPENDENT, alike(shape), n, 1.0, count * _DATASETS, rng)
+    found = posterior_of(values, present, False)
+    low, middle, high = (found.quantile(q).reshape(count, _DATASETS) for q in (0.025, 0.5, 0.975))
+    errors = (high - low) / (2 * stats.norm.ppf(0.975))  # as of a normal with the headline's interval
+    name = f"{_DATASETS} datasets"
     rates: Rates = {}
+    rejected = [heterogeneity(x, e)[1] < 0.05 for x, e in zip(middle, errors, strict=True)]
+    rates[f"{name}, Cochran's Q, {shape}: false alarms"] = _share(rejected)
     for spread in _SPREADS:
-        rejected, covered = [], []
-        for _ in range(draws // _COSTLY):
-            ratios = np.exp(spread * rng.standard_normal(_DATASETS))
-            tests = [seed_jackknife(*simulate(INDEPENDENT, shape, n, r, rng), 0.95) for r in ratios]
-            combined = forest([str(k) for k in range(_DATASETS)], tests, 0.95)
-            rejected.append(combined is not None and combined.p < 0.05)
-            covered.append(combined is not None and 1.0 in combined.interval)
-        if spread == 0:
-            rates[f"{_DATASETS} datasets, Cochran's Q, {shape}: false alarms"] = _share(rejected)
-        name = f"{_DATASETS} datasets, mean ratio, {shape}, sd of log ratios {spread:g}: coverage"
-        rates[name] = _share(covered)
+        logs = middle + spread * rng.standard_normal(middle.shape)  # a ratio only shifts the posterior
+        means = [random_effects(x, e, 0.95) for x, e in zip(logs, errors, strict=True)]
+        covered = _share(m.low <= 0 <= m.high for m in means)
+        rates[f"{name}, mean ratio, {shape}, sd of log ratios {spread:g}: coverage"] = covered
     return rates
 
 

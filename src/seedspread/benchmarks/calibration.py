@@ -152,11 +152,11 @@ def tables(done: list[dict[str, Any]], draws: int, others: int) -> str:
     }
     error, rough = (100 * (0.05 * 0.95 / max(count, 1)) ** 0.5 for count in (draws, others))
     lines = [
-        f"Each cell: n = {' / '.join(map(str, SIZES))} seeds in the first arm. Simulated experiments per cell: "
+        f"Each cell: n = {' / '.join(map(str, SIZES))} seeds in the first arm. Experiments per cell: "
         f"{draws:,} for the headline ({draws // 2:,} in unbalanced designs and those with two blocks and own "
-        f"seeds), {others:,} for the other tests ({others // 2:,} for their power). Of {draws:,} and "
-        f"{others:,}, a nominal 5 has a standard error of {error:.1f} and {rough:.1f}. The random numbers are "
-        "fixed.",
+        f"seeds), {others:,} for the other tests ({others // 2:,} for their power). A nominal 5 has a "
+        f"standard error of {error:.1f} in {draws:,} experiments, {rough:.1f} in {others:,}. The random "
+        "numbers are fixed.",
         "",
     ]
     for design in DESIGNS:

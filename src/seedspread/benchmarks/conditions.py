@@ -147,9 +147,10 @@ def draw(
 
 def _factors(name: str, size: tuple[int, int], rng: np.random.Generator) -> Floats:
     """What makes normal values t5 or contaminated ones of variance 1."""
+    out: Floats = np.where(rng.random(size) < 0.1, 3.0, 1.0) / 1.8**0.5
     if name == "t5":
-        return np.sqrt(3 / rng.chisquare(5, size))
-    return np.where(rng.random(size) < 0.1, 3.0, 1.0) / 1.8**0.5
+        out = np.sqrt(3 / rng.chisquare(5, size))
+    return out
 
 
 def arms_of(design: Design, values: Floats, present: NDArray[np.bool_]) -> tuple[Arm, Arm]:

@@ -7,7 +7,6 @@ for twins, 1 / b for blocks. Where a design departs in several ways, the factors
 """
 
 import json
-from dataclasses import dataclass
 from functools import cache
 from math import exp, inf, log, sqrt
 from pathlib import Path
@@ -36,75 +35,70 @@ def key(shape: str = "normal", pairs: float | None = None, blocks: int = 1, twin
     return " ".join([*words, *([f"blocks {blocks} twins {twins:g}"] if blocks > 1 else [])])
 
 
-@dataclass(frozen=True)
-class Plan:
-    """A design, apart from its number of seeds.
+def power(
+    ratio: float,
+    seeds: tuple[int, int],
+    blocks: int = 1,
+    pairs: float | None = None,
+    twins: float = 0.0,
+    alpha: float = 0.05,
+    shape: str = "normal",
+) -> float:
+    """How likely it is that the headline shows a variance ratio.
 
-    Attributes:
+    Args:
+        ratio: true ratio of the variances.
+        seeds: per arm.
         blocks: runs of each seed in each arm; more than four count as four.
         pairs: the correlation of the arms over shared seeds; None where the arms have seeds of their own.
         twins: the correlation of a seed's runs over blocks.
         alpha: level of the test.
         shape: of the values.
     """
-
-    blocks: int = 1
-    pairs: float | None = None
-    twins: float = 0.0
-    alpha: float = 0.05
-    shape: str = "normal"
-
-    def __post_init__(self) -> None:
-        try:
-            one_of("shape", self.shape, SHAPES)
-        except ValueError as error:
-            raise BudgetError(str(error)) from None
-        if self.blocks < 1:
-            raise BudgetError(f"there must be at least one block; got {self.blocks}")
-        if not ALPHAS[-1] <= self.alpha <= ALPHAS[0]:
-            raise BudgetError(f"alpha must lie between {ALPHAS[-1]:g} and {ALPHAS[0]:g}; got {self.alpha:g}")
-        for name, correlation in (("pairs", self.pairs or 0.0), ("twins", self.twins)):
-            if not -1 <= correlation <= 1:
-                raise BudgetError(f"{name}: a correlation lies between -1 and 1; got {correlation:g}")
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether the F test would do: normal values, own seeds, one block."""
-        return self.shape == "normal" and self.pairs is None and self.blocks == 1
-
-
-PLAIN = Plan()
-
-
-def power(ratio: float, seeds: tuple[int, int], plan: Plan = PLAIN) -> float:
-    """How likely it is that the headline shows a true ratio of variances with so many seeds per arm."""
     if not 0 < ratio < inf:
         raise BudgetError(f"the ratio must be positive; got {ratio:g}")
     at = abs(log(ratio))
-    needed = _needed(seeds if ratio > 1 else seeds[::-1], plan)
+    needed = _needed(seeds if ratio > 1 else seeds[::-1], blocks, pairs, twins, alpha, shape)
     if at < needed[-1]:
-        return float(np.interp(at, [0.0, *needed], [plan.alpha, *LEVELS]))
+        return float(np.interp(at, [0.0, *needed], [alpha, *LEVELS]))
+    if needed[-1] == 0:  # arms that are copies of each other, but for the scale
+        return 1.0
     last, middle = stats.norm.ppf(LEVELS[-1]), np.interp(0.5, LEVELS, needed)  # beyond: as a normal tail
     return float(stats.norm.cdf(last * (at - middle) / (needed[-1] - middle)))
 
 
-def detectable(seeds: tuple[int, int], wanted: float = 0.8, plan: Plan = PLAIN) -> float:
-    """The smallest variance ratio above 1 that the headline shows with the `wanted` power."""
-    _check(seeds, wanted, plan)
-    return exp(float(np.interp(wanted, LEVELS, _needed(seeds, plan))))
+def detectable(
+    seeds: tuple[int, int],
+    power: float = 0.8,
+    blocks: int = 1,
+    pairs: float | None = None,
+    twins: float = 0.0,
+    alpha: float = 0.05,
+    shape: str = "normal",
+) -> float:
+    """The smallest variance ratio above 1 that the headline shows with `power`; see there for the rest."""
+    _check(seeds, power, alpha)
+    return exp(float(np.interp(power, LEVELS, _needed(seeds, blocks, pairs, twins, alpha, shape))))
 
 
 def seeds_for(
-    ratio: float, wanted: float = 0.8, reference_seeds: int | None = None, plan: Plan = PLAIN
+    ratio: float,
+    wanted: float = 0.8,
+    reference_seeds: int | None = None,
+    blocks: int = 1,
+    pairs: float | None = None,
+    twins: float = 0.0,
+    alpha: float = 0.05,
+    shape: str = "normal",
 ) -> tuple[int, int]:
     """The fewest seeds per arm with which the headline shows a ratio; the reference's number may be fixed."""
     if not 0 < ratio < inf or ratio == 1:
         raise BudgetError(f"the ratio must be positive and not 1; got {ratio:g}")
     low, high = SIZES[0] - 1, SIZES[0]
-    _check((high, reference_seeds or high), wanted, plan)
+    _check((high, reference_seeds or high), wanted, alpha)
 
     def enough(n: int) -> bool:
-        return power(ratio, (n, reference_seeds or n), plan) >= wanted
+        return power(ratio, (n, reference_seeds or n), blocks, pairs, twins, alpha, shape) >= wanted
 
     while not enough(high):
         low, high = high, 2 * high
@@ -117,10 +111,29 @@ def seeds_for(
     return high, reference_seeds or high
 
 
-def _check(seeds: tuple[int, int], wanted: float, plan: Plan) -> None:
-    check_design(seeds, wanted, plan.alpha)
+def _check(seeds: tuple[int, int], wanted: float, alpha: float) -> None:
+    check_design(seeds, wanted, alpha)
     if not LEVELS[0] <= wanted <= LEVELS[-1]:
         raise BudgetError(f"power must lie between {LEVELS[0]:g} and {LEVELS[-1]:g}; got {wanted:g}")
+
+
+def _check_table(
+    seeds: tuple[int, int], blocks: int, correlations: list[float], alpha: float, shape: str
+) -> None:
+    """Raises `BudgetError` for what the table has no answer to."""
+    try:
+        one_of("shape", shape, SHAPES)
+    except ValueError as error:
+        raise BudgetError(str(error)) from None
+    if min(seeds) < SIZES[0]:
+        raise BudgetError(f"the headline is planned for {SIZES[0]} seeds per arm or more; got {min(seeds)}")
+    if blocks < 1:
+        raise BudgetError(f"there must be at least one block; got {blocks}")
+    if not ALPHAS[-1] <= alpha <= ALPHAS[0]:
+        raise BudgetError(f"alpha must lie between {ALPHAS[-1]:g} and {ALPHAS[0]:g}; got {alpha:g}")
+    for correlation in correlations:
+        if not -1 <= correlation <= 1:
+            raise BudgetError(f"a correlation lies between -1 and 1; got {correlation:g}")
 
 
 @cache
@@ -138,32 +151,27 @@ def _f_needed(df: tuple[float, float], alpha: float) -> Floats:
     return out
 
 
-def _needed(seeds: tuple[int, int], plan: Plan) -> Floats:
+def _needed(
+    seeds: tuple[int, int], blocks: int, pairs: float | None, twins: float, alpha: float, shape: str
+) -> Floats:
     """(levels,) the log ratios that so many experiments detect, where the first arm is the wider one."""
-    if min(seeds) < SIZES[0]:
-        raise BudgetError(f"the headline is planned for {SIZES[0]} seeds per arm or more; got {min(seeds)}")
+    _check_table(seeds, blocks, [pairs or 0.0, twins], alpha, shape)
 
-    def at(**design: str | float) -> Floats:
-        return np.maximum(_at(key(**design), seeds, plan.alpha), 1e-6)
+    def at(name: str) -> Floats:
+        return np.maximum(_at(name, seeds, alpha), 1e-6)
 
-    own = at()
-    out = at(shape=plan.shape)
-    if plan.pairs is not None:
-        rows = np.array([*(at(pairs=r) for r in CORRELATIONS), 0 * own])
-        places = [sqrt(1 - r**2) for r in (*CORRELATIONS, 1.0)]
-        out = out * _between(sqrt(1 - plan.pairs**2), places, rows) / own
-    if plan.blocks > 1:
-        by_blocks = [
-            own,
-            *(
-                _between(
-                    plan.twins**2, [r**2 for r in TWINS], np.array([at(blocks=b, twins=r) for r in TWINS])
-                )
-                for b in BLOCKS
-            ),
-        ]
-        out = out * _between(1 / plan.blocks, [1 / b for b in (1, *BLOCKS)], np.array(by_blocks)) / own
-    return np.maximum.accumulate(out)
+    own = at(key())
+    factor = at(key(shape=shape)) / own
+    if pairs is not None:
+        rows = np.array([*(at(key(pairs=r)) for r in CORRELATIONS), 0 * own])
+        factor *= _between(sqrt(1 - pairs**2), [sqrt(1 - r**2) for r in (*CORRELATIONS, 1.0)], rows) / own
+    if blocks > 1:
+        by_blocks = [own]
+        for b in BLOCKS:  # twins that are copies tell nothing more
+            rows = np.array([*(at(key(blocks=b, twins=r)) for r in TWINS), own])
+            by_blocks.append(_between(twins**2, [r**2 for r in (*TWINS, 1.0)], rows))
+        factor *= _between(1 / blocks, [1 / b for b in (1, *BLOCKS)], np.array(by_blocks)) / own
+    return np.maximum.accumulate(own * factor)
 
 
 def _at(name: str, seeds: tuple[int, int], alpha: float) -> Floats:

@@ -182,7 +182,7 @@ def from_medians(arm: Arm) -> Floats:
 def scale_of(arm: Arm) -> float:
     """The standard deviation within cells; that of the bulk where single runs dwarf all others."""
     bulk = max(float(np.median(np.abs(from_medians(arm)))) / 0.6745, rounding(arm) ** 0.5)
-    whole = arm.within_variance**0.5
+    whole = float(arm.within_variance**0.5)
     return bulk if 0 < bulk < _DWARFED * whole else whole
 
 
