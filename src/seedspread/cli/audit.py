@@ -33,6 +33,10 @@ def audit(
     random_seed: Annotated[int, typer.Option(min=0, help="For the resamples.")] = 0,
     chance: Annotated[float | None, typer.Option(help="What a run that learnt nothing scores.")] = None,
     test_size: Annotated[int | None, typer.Option(help="Test examples, for the sampling floor.")] = None,
+    equivalence: Annotated[
+        float, typer.Option(help="Variances that differ by no more than this factor count as alike.")
+    ] = 2.0,
+    details: Annotated[bool, typer.Option("--details", help="Every comparison and test.")] = False,
     explain: Annotated[bool, typer.Option("--explain", help="Why each test, and what it assumes.")] = False,
     plot: Annotated[Path | None, typer.Option(help="Draw the spread: .png, .pdf or .svg.")] = None,
     form: Annotated[str, typer.Option("--format", help="text, markdown or latex.")] = "text",
@@ -53,12 +57,12 @@ def audit(
         result = run_audit(
             table, *asked[:4], seed, asked[4],
             level=level, resamples=resamples, random_seed=random_seed, chance=chance, test_size=test_size,
-            at=at,
+            at=at, equivalence=equivalence,
         )  # fmt: skip
     if json:
         say(result.to_json())
     elif form == "text":
-        say(result.to_text(width=min(Terminal().width, 130), explain=explain))
+        say(result.to_text(width=min(Terminal().width, 130), explain=explain, details=details))
     else:
         say(result.to_markdown() if form == "markdown" else result.to_latex(), end="")
     if plot:

@@ -6,6 +6,8 @@ from typing import Literal
 from seedspread.metrics import Metric
 
 About = Literal["spread", "means", "shape", "failures"]
+# What may be said of a difference in spread, from `judgement.judge`.
+Word = Literal["shown", "suggested", "open", "shown to be small"]
 
 
 @dataclass(frozen=True)
@@ -142,7 +144,28 @@ class Floor:
 
 @dataclass(frozen=True)
 class Headline:
-    """The ratio to report, and why this one."""
+    """The ratio of variances to report, how sure it is, and why this one.
+
+    Attributes:
+        ratio: of the variances; where tails are modelled, of the bulk of the runs.
+        sd_ratio: its square root.
+        interval: of the ratio, by itself.
+        p: twice the smaller tail about a ratio of 1.
+        method: by which it was computed.
+        why: this one.
+        above_1: the probability that the arm's variance is larger than the reference's.
+        above_2: that it is more than twice as large.
+        below_half: that it is less than half as large.
+        at_least, at_most: one-sided bounds, each at the interval's level.
+        equivalence: the factor k of the next field.
+        within: the probability that neither variance is more than k times the other.
+        plain_ratio: of the plain variances within cells, in which a rare bad seed counts in full.
+        pairs: how many seeds of both arms were used as pairs.
+        unpaired: the interval without the pairs.
+        tails: degrees of freedom of the Student t; infinite if the values look normal, 3 very heavy tails.
+        adjusted_interval: as wide as Holm's adjustment makes it: it leaves out 1 exactly if `p_holm` is
+            below 1 - level.
+    """
 
     ratio: float | None
     sd_ratio: float | None
@@ -150,6 +173,23 @@ class Headline:
     p: float | None
     method: str
     why: str
+    above_1: float | None = None
+    above_2: float | None = None
+    below_half: float | None = None
+    at_least: float | None = None
+    at_most: float | None = None
+    equivalence: float | None = None
+    within: float | None = None
+    plain_ratio: float | None = None
+    pairs: int = 0
+    unpaired: Interval | None = None
+    tails: float | None = None
+    adjusted_interval: Interval | None = None
+
+    @property
+    def shown_interval(self) -> Interval | None:
+        """The interval that words, tables and pictures show: adjusted, where there are several."""
+        return self.adjusted_interval or self.interval
 
 
 @dataclass(frozen=True)
@@ -174,6 +214,7 @@ class Comparison:
         p_holm: the headline's p, adjusted over all comparisons of the audit.
         warnings: what a reader should know before using the numbers.
         verdict: the answer in a sentence or two.
+        word: the answer in a word (`Word`); None where there is nothing to judge.
     """
 
     stratum: str
@@ -193,6 +234,7 @@ class Comparison:
     p_holm: float | None
     warnings: tuple[str, ...]
     verdict: str
+    word: Word | None = None
 
     def test(self, key: str) -> TestResult:
         """The test called `key`."""
@@ -210,9 +252,11 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Forest:
-    """Log variance ratios of several comparisons together.
+    """Log variance ratios of one arm against one other, over several strata, together.
 
     Attributes:
+        group: the arm.
+        reference: what it is compared with.
         titles: of the comparisons that have a ratio with a standard error.
         log_ratios: natural logarithms.
         standard_errors: theirs, seeds as units.
@@ -220,10 +264,14 @@ class Forest:
         df: its degrees of freedom.
         p: of the hypothesis that all ratios are one.
         i_squared: the share of variation beyond chance, from 0 to 1.
-        pooled: the random-effects ratio (DerSimonian and Laird).
-        interval: of that.
+        pooled: the mean ratio, on the log scale, of strata like these (random effects, REML).
+        interval: of that (Hartung and Knapp, or the usual one where that is wider).
+        tau: the standard deviation of the true log ratios over strata.
+        pooled_p: of the hypothesis that the mean ratio is 1.
     """
 
+    group: str
+    reference: str
     titles: tuple[str, ...]
     log_ratios: tuple[float, ...]
     standard_errors: tuple[float, ...]
@@ -233,6 +281,8 @@ class Forest:
     i_squared: float
     pooled: float
     interval: Interval
+    tau: float
+    pooled_p: float
 
 
 @dataclass(frozen=True)
@@ -248,7 +298,8 @@ class AuditValues:
         resamples: of each bootstrap and sampled permutation.
         random_seed: from which they are drawn.
         comparisons: one for each stratum and each group other than the reference.
-        forest: over the comparisons, when there are several.
+        forests: over the strata, one for each arm and its reference.
+        forest: that of the first, if there is one only.
         notes: what was left out of the table and why.
         values: what was compared.
     """
@@ -267,6 +318,7 @@ class AuditValues:
     random_seed: int
     comparisons: tuple[Comparison, ...]
     forest: Forest | None = None
+    forests: tuple[Forest, ...] = ()
     notes: tuple[str, ...] = ()
     values: tuple["Strip", ...] = field(default=(), repr=False)
 
