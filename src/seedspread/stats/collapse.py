@@ -113,18 +113,27 @@ def _cut(arm: Arm, sign: float, reasons: list[str]) -> float | None:
     """
     # Twins of a seed fall on one side together, block means make no clusters.
     values = sign * arm.seed_means
-    cut, p = largest_gap(values)
-    if cut is None or p is None or p >= _GAP_LEVEL:
+    parted = two_clusters(values)
+    if parted is None:
         return None
+    cut, p = parted
     low, high = values[values < cut], values[values > cut]
-    if high.min() - low.max() < _WIDE * max(np.ptp(low), np.ptp(high)):
-        return None  # more apart than chance would have it, but no narrower clusters on its sides
     below, above = (len(low), len(high)) if sign > 0 else (len(high), len(low))
     reasons.append(
         f"{arm.name} falls into two clusters, {below} seeds below {sign * cut:.4g} and {above} above "
         f"(gap test p = {p:.3g})"
     )
     return float(low.max())
+
+
+def two_clusters(values: Floats) -> tuple[float, float] | None:
+    """Where values fall apart, and the gap test's p; None if they do not, or no narrower clusters result."""
+    cut, p = largest_gap(values)
+    if cut is None or p is None or p >= _GAP_LEVEL:
+        return None
+    low, high = values[values < cut], values[values > cut]
+    wide = high.min() - low.max() >= _WIDE * max(np.ptp(low), np.ptp(high))
+    return (cut, p) if wide else None
 
 
 def _failures(arm: Arm, suspects: Suspects, level: float) -> Failures:
