@@ -92,7 +92,8 @@ def design(sample: Sample) -> Design | None:
     copies = NOISE in names and noise is not None and noise <= 1e-18 * variance
     if copies:
         names = tuple(name for name in names if name != NOISE)
-    likelihood = _likelihood(np.stack([matrices[name] for name in names]), contrasts / scale)
+    whole = np.stack([matrices[name] for name in names])
+    likelihood = _likelihood(whole, contrasts / scale, NOISE in names)
     levels = {name: int(codes.max()) + 1 for name, codes in factors.items()}
     return Design(names, likelihood, scale, squares, noise, df, levels, copies)
 
@@ -194,23 +195,25 @@ def _residual(columns: Sequence[Floats], contrasts: Floats) -> tuple[float, int]
     return float(left @ left), _basis(columns).shape[1]
 
 
-def _likelihood(matrices: Floats, contrasts: Floats) -> Likelihood:
-    """Spectral where the matrices commute; on the range of their sum where they leave out the noise."""
-    total = matrices.sum(axis=0)
-    roots, vectors = np.linalg.eigh(total)
-    kept = vectors[:, roots > _TINY * roots[-1]]
-    if kept.shape[1] < len(contrasts):
-        matrices = kept.T @ matrices @ kept
-        contrasts = kept.T @ contrasts
-    if not _commute(matrices):
-        return Dense(matrices, contrasts)
-    # Any weights will do that no two sets of eigenvalues share a sum with.
-    weights = np.sqrt(np.arange(2, 2 + len(matrices)))
-    _, vectors = np.linalg.eigh(np.einsum("k,kij->ij", weights, matrices))
-    eigenvalues = np.round((matrices @ vectors * vectors).sum(axis=1), 9)
-    distinct, group = np.unique(eigenvalues, axis=1, return_inverse=True)
-    squares = np.bincount(group.ravel(), (vectors.T @ contrasts) ** 2)
-    return Spectral(distinct, np.bincount(group.ravel()).astype(float), squares)
+def _likelihood(matrices: Floats, contrasts: Floats, has_noise: bool) -> Likelihood:
+    """Spectral where the matrices commute; else dense on what the factors move."""
+    if _commute(matrices):
+        # Any weights will do that no two sets of eigenvalues share a sum with.
+        weights = np.sqrt(np.arange(2, 2 + len(matrices)))
+        _, vectors = np.linalg.eigh(np.tensordot(weights, matrices, 1))
+        eigenvalues = np.round((matrices @ vectors * vectors).sum(axis=1), 9)
+        distinct, group = np.unique(eigenvalues, axis=1, return_inverse=True)
+        squares = np.bincount(group.ravel(), (vectors.T @ contrasts) ** 2)
+        df = np.bincount(group.ravel()).astype(float)
+        moved = distinct.any(axis=0)
+        return Spectral(distinct[:, moved], df[moved], squares[moved])
+    factors = matrices[:-1] if has_noise else matrices
+    roots, vectors = np.linalg.eigh(factors.sum(axis=0))
+    is_moved = roots > _TINY * roots[-1]
+    kept, rest = vectors[:, is_moved], vectors[:, ~is_moved].T @ contrasts
+    if not has_noise:
+        return Dense(kept.T @ matrices @ kept, kept.T @ contrasts)
+    return Dense(kept.T @ matrices @ kept, kept.T @ contrasts, float(len(rest)), float(rest @ rest))
 
 
 def _commute(matrices: Floats) -> bool:

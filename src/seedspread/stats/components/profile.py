@@ -14,10 +14,11 @@ from scipy.interpolate import PchipInterpolator
 from seedspread.stats.arms import Floats, Ints
 from seedspread.stats.components.likelihood import Likelihood, maximise
 
-# Values at which a profile is tabulated, in units of the variance within cells.
+# Values at which a profile is tabulated: far and near, the latter in standard errors.
 _LOWEST = 1e-5
-_GRID = np.concatenate([[0.0], np.logspace(-5, 5, 81)])
-_REFINED = 6
+_FAR = np.concatenate([[0.0], np.logspace(-5, 5, 51)])
+_NEAR = np.arange(-14, 15) / 4
+_REFINED = 8
 _POINTS = 200
 
 
@@ -73,19 +74,24 @@ def fit(likelihood: Likelihood) -> tuple[Floats, float]:
 
 def profiles(likelihood: Likelihood, estimates: Floats, top: float) -> list[Curve]:
     """The profile of each component."""
-    k, n = likelihood.size, len(_GRID) + 1
-    grids = [np.sort(np.append(_GRID, estimate)) for estimate in estimates]
-    values = _profile(likelihood, estimates, np.repeat(np.arange(k), n), np.concatenate(grids)).reshape(k, n)
-    return [
-        Curve(float(estimate), *_once(grid, np.maximum(2 * (top - value), 0.0)))
-        for estimate, grid, value in zip(estimates, grids, values, strict=True)
-    ]
+    grids = _grids(likelihood, estimates)
+    which = np.repeat(np.arange(len(grids)), [len(grid) for grid in grids])
+    values = _profile(likelihood, estimates, which, np.concatenate(grids))
+    drops = np.maximum(2 * (top - values), 0.0)
+    return [Curve(float(estimates[i]), grid, drops[which == i]) for i, grid in enumerate(grids)]
 
 
-def _once(grid: Floats, drops: Floats) -> tuple[Floats, Floats]:
-    """Each point of the grid once."""
-    points, first = np.unique(grid, return_index=True)
-    return points, drops[first]
+def _grids(likelihood: Likelihood, estimates: Floats) -> list[Floats]:
+    """Per component rising values at which to compute its profile, the estimate among them."""
+    information = likelihood.at(estimates[None])[2][0]
+    errors = 1 / np.sqrt(np.maximum(np.diag(information), 1e-12))
+    out = []
+    for estimate, error in zip(estimates, errors, strict=True):
+        # Logarithmic above zero, as the profile is nearly a parabola there.
+        near = estimate * np.exp(_NEAR * error / estimate) if estimate > error / 4 else error * _NEAR[15:]
+        inside = near[(near > _FAR[1]) & (near < _FAR[-1])]
+        out.append(np.unique(np.concatenate([_FAR, inside, [estimate]])))
+    return out
 
 
 def intervals(
@@ -101,10 +107,12 @@ def intervals(
     ]
     if brackets:
         which, _, low, high = (np.array(part) for part in zip(*brackets, strict=True))
-        points = low[:, None] + (high - low)[:, None] * np.linspace(0, 1, _REFINED)
-        found = _profile(likelihood, estimates, np.repeat(which, _REFINED), points.ravel())
-        excess = 2 * (top - found.reshape(points.shape)) - cut(level)
-        for (i, side, *_), value in zip(brackets, _crossing(points, excess), strict=True):
+        for _ in range(2):
+            points = low[:, None] + (high - low)[:, None] * np.linspace(0, 1, _REFINED)
+            found = _profile(likelihood, estimates, np.repeat(which, _REFINED), points.ravel())
+            excess = 2 * (top - found.reshape(points.shape)) - cut(level)
+            low, high, end = _crossing(points, excess)
+        for (i, side, *_), value in zip(brackets, end, strict=True):
             ends[i][side] = float(value)
     return [(low, high) for low, high in ends]
 
@@ -127,18 +135,15 @@ def _profile(likelihood: Likelihood, estimates: Floats, which: Ints, values: Flo
 
 def _bracket(curve: Curve, side: int, quantile: float) -> tuple[float, float] | None:
     """Two values between which the interval ends on this side; None where it has no end there."""
-    points = curve.within(quantile)
-    inside = np.flatnonzero(curve.drop(points) <= quantile)
-    place = int(inside[0]) if side == 0 else int(inside[-1])
-    if place == (0 if side == 0 else len(points) - 1):
+    inside = np.flatnonzero(curve.drops <= quantile)
+    first = int(inside[0]) - 1 if side == 0 else int(inside[-1])
+    if first < 0 or first + 1 >= len(curve.grid):
         return None
-    # One further on each side: these are interpolated, the likelihood itself decides.
-    around = (place - 2, place + 1) if side == 0 else (place - 1, place + 2)
-    return float(points[max(around[0], 0)]), float(points[min(around[1], len(points) - 1)])
+    return float(curve.grid[first]), float(curve.grid[first + 1])
 
 
-def _crossing(points: Floats, excess: Floats) -> Floats:
-    """(B, P) points and what is above the quantile there -> (B,) where it changes its sign."""
+def _crossing(points: Floats, excess: Floats) -> tuple[Floats, Floats, Floats]:
+    """(B, P) points and what is above the quantile there -> (B,) neighbours of the change of sign, and it."""
     rows = np.arange(len(points))
     inside = excess <= 0
     change = np.argmax(inside[:, 1:] != inside[:, :-1], axis=1)
@@ -146,8 +151,7 @@ def _crossing(points: Floats, excess: Floats) -> Floats:
     a, b = excess[rows, change], excess[rows, change + 1]
     with np.errstate(invalid="ignore"):
         share = np.where(np.isfinite(a) & np.isfinite(b) & (a != b), a / (a - b), 0.5)
-    out: Floats = low + np.clip(share, 0.0, 1.0) * (high - low)
-    return out
+    return low, high, low + np.clip(share, 0.0, 1.0) * (high - low)
 
 
 @dataclass(frozen=True)
