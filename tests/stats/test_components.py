@@ -1,16 +1,18 @@
 """Variance components against R's lme4, statsmodels, analyses of variance and direct optimisation.
 
-The data sets are those of lme4's documentation: Dyestuff and Penicillin from O. L. Davies and P. L. Goldsmith,
-Statistical Methods in Research and Production (1972), Dyestuff2 from G. Box and G. Tiao, Bayesian Inference in
-Statistical Analysis (1973), Pastes from Davies and Goldsmith too.
+The data sets are those of lme4's documentation: Dyestuff, Penicillin and Pastes from O. L. Davies and P. L.
+Goldsmith, Statistical Methods in Research and Production (1972), Dyestuff2 from G. Box and G. Tiao, Bayesian
+Inference in Statistical Analysis (1973).
 """
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import ArrayLike
 from scipy import optimize, stats
+from statsmodels.formula.api import mixedlm
 
 from seedspread.stats.arms import Floats, Ints
 from seedspread.stats.components.design import NOISE, SEED, TOGETHER, Sample, design
@@ -29,16 +31,18 @@ DYESTUFF2 = (
 )
 # 24 plates, 6 samples on each.
 PENICILLIN = (
-    "27 23 26 23 23 21 27 23 26 23 23 21 25 21 25 24 24 20 26 23 25 23 23 20 25 22 26 22 23 20 24 22 25 23 22 19 "
-    "24 20 23 21 22 19 26 22 26 24 24 21 24 21 24 22 22 20 24 21 24 23 22 19 26 23 26 24 24 21 25 22 26 24 24 20 "
-    "26 24 26 24 25 22 26 23 26 23 23 20 26 23 25 24 24 22 25 22 25 23 23 20 25 21 24 23 23 20 25 22 24 23 23 19 "
-    "24 21 23 21 21 19 26 23 26 24 24 21 25 21 24 22 22 18 25 22 25 22 22 20 24 21 24 22 24 19 24 21 24 22 21 18"
+    "27 23 26 23 23 21 27 23 26 23 23 21 25 21 25 24 24 20 26 23 25 23 23 20 25 22 26 22 23 20 24 22 "
+    "25 23 22 19 24 20 23 21 22 19 26 22 26 24 24 21 24 21 24 22 22 20 24 21 24 23 22 19 26 23 26 24 "
+    "24 21 25 22 26 24 24 20 26 24 26 24 25 22 26 23 26 23 23 20 26 23 25 24 24 22 25 22 25 23 23 20 "
+    "25 21 24 23 23 20 25 22 24 23 23 19 24 21 23 21 21 19 26 23 26 24 24 21 25 21 24 22 22 18 25 22 "
+    "25 22 22 20 24 21 24 22 24 19 24 21 24 22 21 18"
 )
 # 10 batches, 3 casks of each, 2 measurements of each.
 PASTES = (
-    "62.8 62.6 60.1 62.3 62.7 63.1 60 61.4 57.5 56.9 61.1 58.9 58.7 57.5 63.9 63.1 65.4 63.7 57.1 56.4 56.9 58.6 "
-    "64.7 64.5 55.1 55.1 54.7 54.2 58.8 57.5 63.4 64.9 59.3 58.1 60.5 60 62.5 62.6 61 58.7 56.9 57.7 59.2 59.4 "
-    "65.2 66 64.8 64.1 54.8 54.8 64 64 57.7 56.8 58.3 59.3 59.2 59.2 58.9 56.6"
+    "62.8 62.6 60.1 62.3 62.7 63.1 60 61.4 57.5 56.9 61.1 58.9 58.7 57.5 63.9 63.1 65.4 63.7 57.1 "
+    "56.4 56.9 58.6 64.7 64.5 55.1 55.1 54.7 54.2 58.8 57.5 63.4 64.9 59.3 58.1 60.5 60 62.5 62.6 61 "
+    "58.7 56.9 57.7 59.2 59.4 65.2 66 64.8 64.1 54.8 54.8 64 64 57.7 56.8 58.3 59.3 59.2 59.2 58.9 "
+    "56.6"
 )
 
 
@@ -129,9 +133,6 @@ def test_balanced_and_unbalanced_designs_go_their_own_way_to_one_likelihood() ->
 
 @pytest.mark.filterwarnings("ignore")  # statsmodels warns at the boundary
 def test_seeds_that_lack_blocks_give_what_statsmodels_gives() -> None:
-    import pandas as pd
-    from statsmodels.formula.api import mixedlm
-
     rng = np.random.default_rng(3)
     seeds, blocks = np.divmod(np.delete(np.arange(30), [0, 4, 8, 17]), 3)
     values = rng.normal(0, 2, 10)[seeds] + blocks + rng.normal(0, 1, len(seeds))

@@ -62,7 +62,8 @@ class Design:
         noise: the mean square of the noise, every factor taken as fixed; None where no run is repeated.
         noise_df: its degrees of freedom.
         levels: by factor, how many levels it has.
-        copies: whether runs of equal factors never differ.
+        repeated: whether any two runs are equal in all factors.
+        copies: whether these never differ.
     """
 
     names: tuple[str, ...]
@@ -72,6 +73,7 @@ class Design:
     noise: float | None
     noise_df: int
     levels: Mapping[str, int]
+    repeated: bool
     copies: bool
 
 
@@ -95,7 +97,13 @@ def design(sample: Sample) -> Design | None:
     whole = np.stack([matrices[name] for name in names])
     likelihood = _likelihood(whole, contrasts / scale, NOISE in names)
     levels = {name: int(codes.max()) + 1 for name, codes in factors.items()}
-    return Design(names, likelihood, scale, squares, noise, df, levels, copies)
+    seeds = number_of_seeds(sample)
+    return Design(names, likelihood, scale, squares, noise, df, levels, seeds < len(sample.values), copies)
+
+
+def number_of_seeds(sample: Sample) -> int:
+    """How many combinations of its factors' levels a sample has."""
+    return int(np.unique(np.stack(list(sample.factors.values())), axis=1).shape[1])
 
 
 def _dummies(codes: Ints) -> Floats:

@@ -33,6 +33,10 @@ class Likelihood(Protocol):
     def size(self) -> int:
         """K, the number of components."""
 
+    @property
+    def contrasted(self) -> int:
+        """How many contrasts a likelihood is computed of, one by one."""
+
     def value(self, theta: Floats) -> Floats:
         """(G, K) -> the likelihood (G,)."""
 
@@ -58,6 +62,11 @@ class Spectral:
     def size(self) -> int:
         """K, the number of components."""
         return len(self.roots)
+
+    @property
+    def contrasted(self) -> int:
+        """How many sets of contrasts it is computed of."""
+        return len(self.df)
 
     def at(self, theta: Floats) -> Derivatives:
         """(G, K) -> the likelihood (G,), its gradient (G, K) and Fisher's information (G, K, K)."""
@@ -98,6 +107,11 @@ class Dense:
     def size(self) -> int:
         """K, the number of components."""
         return len(self.matrices)
+
+    @property
+    def contrasted(self) -> int:
+        """How many contrasts it is computed of, one by one."""
+        return len(self.contrasts)
 
     def value(self, theta: Floats) -> Floats:
         """(G, K) -> the likelihood (G,)."""

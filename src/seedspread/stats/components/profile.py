@@ -17,6 +17,7 @@ from seedspread.stats.components.likelihood import Likelihood, maximise
 # Values at which a profile is tabulated: far and near, the latter in standard errors.
 _LOWEST = 1e-5
 _FAR = np.concatenate([[0.0], np.logspace(-5, 5, 51)])
+_SEVERAL = 40  # contrasts up to which several maxima are looked for
 _NEAR = np.arange(-14, 15) / 4
 _REFINED = 8
 _POINTS = 200
@@ -65,7 +66,7 @@ def fit(likelihood: Likelihood) -> tuple[Floats, float]:
     """(K,) the components where the likelihood is highest, from several starts, and its maximum."""
     k = likelihood.size
     starts = np.vstack([np.full(k, 1 / k), 0.02 + 0.9 * np.eye(k)])
-    if k > 2:  # several factors that are not balanced may have several maxima
+    if k > 2:  # several factors, and few runs, may have several maxima
         starts = np.vstack([starts, np.random.default_rng(0).gamma(0.5, 1.0, (10 * k, k)) + 1e-3])
     found, values = maximise(likelihood, starts, np.ones_like(starts, dtype=bool), 0.0)
     best = int(np.argmax(values))
@@ -90,7 +91,8 @@ def _grids(likelihood: Likelihood, estimates: Floats) -> list[Floats]:
         # Logarithmic above zero, as the profile is nearly a parabola there.
         near = estimate * np.exp(_NEAR * error / estimate) if estimate > error / 4 else error * _NEAR[15:]
         inside = near[(near > _FAR[1]) & (near < _FAR[-1])]
-        out.append(np.unique(np.concatenate([_FAR, inside, [estimate]])))
+        far = _FAR if len(estimates) < 3 else _FAR[::2]
+        out.append(np.unique(np.concatenate([[0.0], far, inside, [estimate]])))
     return out
 
 
@@ -120,7 +122,9 @@ def intervals(
 def _profile(likelihood: Likelihood, estimates: Floats, which: Ints, values: Floats) -> Floats:
     """(G,) the maximum over all other components where component `which` has this value."""
     k = likelihood.size
-    starts = [estimates] if k < 3 else [estimates, np.full(k, 0.3), np.append(np.ones(k - 1), 0.0)]
+    starts = [estimates]
+    if k > 2 and likelihood.contrasted <= _SEVERAL:
+        starts += [np.full(k, 0.3), np.append(np.ones(k - 1), 0.0)]
     rows = np.arange(len(which))
     found = []
     for begin in starts:

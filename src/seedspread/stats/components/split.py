@@ -8,7 +8,7 @@ import numpy as np
 from scipy import stats
 
 from seedspread.stats.arms import Arm
-from seedspread.stats.components.design import NOISE, SEED, TOGETHER, Design, Sample, design
+from seedspread.stats.components.design import NOISE, SEED, TOGETHER, Design, Sample, design, number_of_seeds
 from seedspread.stats.components.profile import Curve, contrast, fit, intervals, profiles
 from seedspread.stats.components.result import (
     ArmComponents,
@@ -63,8 +63,7 @@ def together(
 def split(sample: Sample, level: float, floor: Floor | None = None) -> Split:
     """The components of a sample, or what can be said of it instead."""
     made = design(sample)
-    seeds = len(np.unique(np.stack(list(sample.factors.values())), axis=1).T)
-    blank = ArmComponents(sample.name, len(sample.values), seeds, (), 0.0, floor=floor)
+    blank = ArmComponents(sample.name, len(sample.values), number_of_seeds(sample), (), 0.0, floor=floor)
     if made is None:
         return _told(replace(blank, note="no two runs of one block differ, so there is no variance to split"))
     if NOISE not in made.names and not made.copies and len(made.names) < 2:
@@ -110,7 +109,7 @@ def _note(made: Design) -> str:
         return "runs of equal seeds are equal in all blocks: copies, without noise"
     if NOISE not in made.names:
         return "no run is repeated, so that each stream's variance has the same-seed noise in it"
-    if made.noise is None:
+    if not made.repeated and len(made.names) > 3:
         return (
             "no run is repeated: the noise is told from the streams by taking their effects as additive, and "
             "holds what they do only together"
