@@ -1,7 +1,7 @@
 """`components` from tables and stores: columns, streams, refusals, forms."""
 
 import json
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -94,7 +94,8 @@ def test_runs_of_a_store_know_which_streams_were_driven() -> None:
     )
     # Where all streams have one seed there is one component, whatever they are called.
     (arm,) = components(stored({}, list(init)), "score").strata[0].arms
-    assert (arm.components, arm.total) == ((), pytest.approx(init.var(ddof=1)))
+    assert arm.components == ()
+    assert arm.total == pytest.approx(init.var(ddof=1))
 
 
 def test_a_store_with_every_stream_alone_and_together_tells_its_noise() -> None:
@@ -123,17 +124,18 @@ def test_missing_runs_are_left_out_and_said() -> None:
     assert any("without a value" in note for note in found.notes)
 
 
-def test_refusals_are_one_line(tmp_path: Path) -> None:
+def test_refusals_are_one_line() -> None:
     table = crossed()
-    for options, said in (
+    wrong: tuple[tuple[dict[str, Any], str], ...] = (
         ({}, "has no column 'seed'; name it with --seed"),
         ({"stream": ["innit"]}, "did you mean 'init'"),
         ({"seed": "init", "group": "arm"}, "has no column 'arm'"),
         ({"seed": "init", "level": 2.0}, "level must lie between"),
         ({"seed": "init", "test_size": 1}, "test_size must be at least 2"),
-    ):
+    )
+    for options, said in wrong:
         with pytest.raises(TableError) as caught:
-            components(table, "loss", **options)  # type: ignore[arg-type]
+            components(table, "loss", **options)
         assert said in str(caught.value)
         assert "\n" not in str(caught.value)
     with pytest.raises(TableError, match="has no column 'score'"):

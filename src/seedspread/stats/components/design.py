@@ -211,7 +211,7 @@ def _likelihood(matrices: Floats, contrasts: Floats, has_noise: bool) -> Likelih
         _, vectors = np.linalg.eigh(np.tensordot(weights, matrices, 1))
         eigenvalues = np.round((matrices @ vectors * vectors).sum(axis=1), 9)
         distinct, group = np.unique(eigenvalues, axis=1, return_inverse=True)
-        squares = np.bincount(group.ravel(), (vectors.T @ contrasts) ** 2)
+        squares = np.bincount(group.ravel(), (vectors.T @ contrasts) ** 2).astype(float)
         df = np.bincount(group.ravel()).astype(float)
         moved = distinct.any(axis=0)
         return Spectral(distinct[:, moved], df[moved], squares[moved])

@@ -53,7 +53,7 @@ class Curve:
         place = np.searchsorted(self.grid, self.estimate)
         first, last = min([place, *inside[:1]]) - 1, max([place, *inside[-1:]]) + 1
         ends = np.log(self.grid[[max(first, 0), min(last, len(self.grid) - 1)]] + _LOWEST)
-        points = np.exp(np.linspace(*ends, _POINTS)) - _LOWEST
+        points = np.exp(np.linspace(ends[0], ends[1], _POINTS)) - _LOWEST
         return np.unique(np.append(np.maximum(points, 0.0), self.estimate))
 
 

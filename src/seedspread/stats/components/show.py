@@ -96,7 +96,7 @@ def _arms_table(stratum: Components) -> Table:
 
 
 def _arm_rows(arm: ArmComponents) -> list[tuple[str, ...]]:
-    rows = [
+    rows: list[tuple[str, ...]] = [
         (
             f"{arm.group}: {c.name}",
             number(c.variance),

@@ -150,7 +150,11 @@ def _checked(
     if group is None:
         # A checked table has two groups: one run more, which is left out again, is the other one.
         numbers = pd.to_numeric(frame[value], errors="coerce") if value in frame.columns else pd.Series()
-        spare = frame.loc[numbers.notna().to_numpy().nonzero()[0][:1]].assign(**{_GROUP: _SPARE, _RUN: -1})
+        spare = (
+            frame.loc[numbers.notna().to_numpy().nonzero()[0][:1]]
+            .assign(**{_GROUP: _SPARE})
+            .assign(**{_RUN: -1})
+        )
         frame = pd.concat([frame.assign(**{_GROUP: _EVERY}), spare], ignore_index=True)
         group, reference = _GROUP, _EVERY
     elif reference is None and group in frame.columns:
@@ -166,8 +170,8 @@ def _sample(arm: Arm, runs: Runs, factors: "dict[str, pd.Series[str]]", patterns
             f"{arm.name} has {len(arm.values):,} runs; components are estimated for {MOST_RUNS:,} at most: "
             "split them with --by"
         )
-    places = runs.frame.drop_duplicates("seed").set_index("seed")["seed_name"].astype(int)
-    rows = places.loc[arm.seeds].to_numpy()
+    places = dict(zip(runs.frame["seed"], runs.frame["seed_name"].astype(int), strict=True))
+    rows = [places[code] for code in arm.seeds]
     codes = {}
     for name, labels in factors.items():
         chosen = labels.iloc[rows]
