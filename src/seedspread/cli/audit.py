@@ -33,6 +33,10 @@ def audit(
     random_seed: Annotated[int, typer.Option(min=0, help="For the resamples.")] = 0,
     chance: Annotated[float | None, typer.Option(help="What a run that learnt nothing scores.")] = None,
     test_size: Annotated[int | None, typer.Option(help="Test examples, for the sampling floor.")] = None,
+    equivalence: Annotated[
+        float, typer.Option(help="Variances that differ by no more than this factor count as alike.")
+    ] = 2.0,
+    details: Annotated[bool, typer.Option("--details", help="Every comparison and test.")] = False,
     explain: Annotated[bool, typer.Option("--explain", help="Why each test, and what it assumes.")] = False,
     plot: Annotated[Path | None, typer.Option(help="Draw the spread: .png, .pdf or .svg.")] = None,
     form: Annotated[str, typer.Option("--format", help="text, markdown or latex.")] = "text",
@@ -53,12 +57,12 @@ def audit(
         result = run_audit(
             table, *asked[:4], seed, asked[4],
             level=level, resamples=resamples, random_seed=random_seed, chance=chance, test_size=test_size,
-            at=at,
+            at=at, equivalence=equivalence,
         )  # fmt: skip
     if json:
         say(result.to_json())
     elif form == "text":
-        say(result.to_text(width=min(Terminal().width, 130), explain=explain))
+        say(result.to_text(width=min(Terminal().width, 130), explain=explain, details=details))
     else:
         say(result.to_markdown() if form == "markdown" else result.to_latex(), end="")
     if plot:
@@ -102,14 +106,21 @@ def seeds(
     power: Annotated[float, typer.Option(help="The chance of seeing the difference.")] = 0.8,
     alpha: Annotated[float, typer.Option(help="The level of the test.")] = 0.05,
     shape: Annotated[
-        str, typer.Option(help="normal (exact), or t5, skewed, bimodal (simulated).")
+        str, typer.Option(help="Of the values over seeds: normal, t5, skewed or bimodal.")
     ] = "normal",
+    blocks: Annotated[int, typer.Option(min=1, help="Runs of each seed in each arm.")] = 1,
+    pairs: Annotated[
+        float | None,
+        typer.Option(help="The arms share their seeds, and correlate by this; left out: own seeds."),
+    ] = None,
+    twins: Annotated[float, typer.Option(help="How a seed's runs correlate over the blocks.")] = 0.0,
     json: Json = False,
 ) -> None:
     """How many seeds: for a standard error (--sd --se), for a ratio (--ratio), or what --n can detect."""
-    from seedspread.stats.budget import seed_budget
+    from seedspread.stats.budget import Design, seed_budget
 
-    budget = seed_budget(sd, se, ratio, n, n_reference, power, alpha, shape)
+    design = Design(blocks, pairs, twins, alpha, shape)
+    budget = seed_budget(sd, se, ratio, n, n_reference, power, design)
     if json:
         say_json(budget.values)
     else:
