@@ -12,6 +12,7 @@ from seedspread.runs.levels import level_name
 from seedspread.runs.table import correct_predictions
 from seedspread.stats.arms import Arm
 from seedspread.stats.components.design import SEED, Sample
+from seedspread.stats.components.result import Components
 from seedspread.stats.components.show import ComponentsResult
 from seedspread.stats.components.split import MOST_RUNS, split, together
 from seedspread.stats.floor import floor_from_accuracies, floor_from_predictions
@@ -63,11 +64,36 @@ def components(
         raise TableError(f"test_size must be at least 2; got {test_size}")
     frame, source, notes = read_table(table, value, at)
     frame = frame.set_axis([str(c) for c in frame.columns], axis=1).reset_index(drop=True)
-    streams = _names(stream)
-    factors, patterns = _factors(frame, source, seed, streams)
+    factors, patterns = _factors(frame, source, seed, _names(stream))
     runs = _checked(frame, value, group, _names(block), _names(by), reference)
-    metric = metric_of(value, runs.frame["value"].to_numpy(float), accuracies=test_size is not None)
-    strata = []
+    strata = _split(runs, factors, patterns, reference, level, test_size)
+    return ComponentsResult(
+        source=source,
+        value=value,
+        group=group,
+        blocks=runs.columns.blocks,
+        seed=seed,
+        streams=tuple(name for name in factors if name != SEED),
+        by=runs.columns.by,
+        rows=sum(arm.runs for stratum in strata for arm in stratum.arms),
+        level=level,
+        strata=strata,
+        notes=(*notes, *runs.notes),
+    )
+
+
+def _split(
+    runs: Runs,
+    factors: "dict[str, pd.Series[str]]",
+    patterns: "pd.Series[str]",
+    reference: str | None,
+    level: float,
+    test_size: int | None,
+) -> tuple[Components, ...]:
+    """Stratum by stratum."""
+    values = runs.frame["value"].to_numpy(float)
+    metric = metric_of(runs.columns.value, values, accuracies=test_size is not None)
+    out = []
     for name, arms in runs.strata():
         # The reference, which comes first in an audit, is named last in a comparison.
         kept = sorted((a for a in arms if a.name != _SPARE), key=lambda a: a.name == level_name(reference))
@@ -78,22 +104,8 @@ def components(
         ]
         last = len(kept) - 1
         is_there = reference is not None and kept[last].name == level_name(reference)
-        strata.append(together(name, splits, [(i, last) for i in range(last)] if is_there else None, level))
-    rows = sum(arm.runs for stratum in strata for arm in stratum.arms)
-    names = (SEED,) if not streams and list(factors) == [SEED] else tuple(factors)
-    return ComponentsResult(
-        source=source if runs.store is None else runs.store,
-        value=value,
-        group=group,
-        blocks=runs.columns.blocks,
-        seed=seed,
-        streams=() if names == (SEED,) else names,
-        by=runs.columns.by,
-        rows=rows,
-        level=level,
-        strata=tuple(strata),
-        notes=tuple(notes) + tuple(note for note in runs.notes if note not in notes),
-    )
+        out.append(together(name, splits, [(i, last) for i in range(last)] if is_there else None, level))
+    return tuple(out)
 
 
 def _names(names: Names) -> tuple[str, ...]:
