@@ -12,12 +12,12 @@ from seedspread.runs.levels import level_name
 from seedspread.runs.table import correct_predictions
 from seedspread.stats.arms import Arm
 from seedspread.stats.components.design import SEED, Sample
-from seedspread.stats.components.result import Components
 from seedspread.stats.components.show import ComponentsResult
 from seedspread.stats.components.split import MOST_RUNS, split, together
 from seedspread.stats.floor import floor_from_accuracies, floor_from_predictions
 from seedspread.stats.result import Floor
 from seedspread.stats.table import Runs, TableError, check_table, read_table
+from seedspread.stats.variance_components import Components
 
 # Columns of a store's runs: the seed of the whole run, and those of its streams that were set apart.
 _RUN_SEED, _STREAM_SEEDS = "seeds.run", "seeds."
