@@ -22,8 +22,8 @@ from seedspread.stats.verdict import verdict
 # Values drawn in all bootstraps of an audit together; a table that would need more gets fewer resamples.
 _DRAWS = 40_000_000
 _FEWEST_RESAMPLES = 499
-# Comparisons whose assumptions are laid out one by one.
-_MOST_LADDERS = 12
+# Comparisons whose assumptions and variance components are laid out one by one.
+_MOST_DEEP = 12
 
 
 def audit(
@@ -130,10 +130,10 @@ def _check_options(
 def _comparisons(runs: Runs, comparer: Comparer, equivalence: float) -> tuple[list[Comparison], list[str]]:
     """Every comparison, judged together, and a line on each stratum that has none."""
     pairs, notes = _pairs(runs)
-    comparer = replace(comparer, climb=len(pairs) <= _MOST_LADDERS)
+    comparer = replace(comparer, deep=len(pairs) <= _MOST_DEEP)
     brief = len(pairs) > MOST_MODELLED or any(is_large(pair.arm, pair.reference) for pair in pairs)
     if brief:
-        comparer = replace(comparer, brief=True, climb=False)
+        comparer = replace(comparer, brief=True, deep=False)
         notes.append(
             f"{len(pairs):,} comparisons of {len(runs.frame):,} runs: the seed jackknife stands in for the "
             "headline's model, and the other tests are left out."
