@@ -9,8 +9,8 @@ from seedspread.render.table import Table, numeric_columns
 
 # Points that every usual two-column paper has: in a column, and over both.
 _COLUMN, _PAGE = 235.0, 455.0
-# Sizes in a paper of 10 points: their name, the space on either side of a column, and how wide an em is: small
-# letters are a little wider than they are small.
+# Sizes in a paper of 10 points: their name, the space on either side of a column, and how wide an em is
+# (small letters are not as narrow as they are low).
 _SIZES = (("small", 6.0, 9.3), ("footnotesize", 4.0, 8.6), ("scriptsize", 3.0, 8.0))
 _READABLE = _SIZES[1]
 _LINES = 45  # that a page holds

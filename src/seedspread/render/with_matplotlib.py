@@ -2,8 +2,7 @@
 
 import io
 import math
-import textwrap
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +17,10 @@ from seedspread.errors import SeedspreadError, printable, reason
 from seedspread.render.chart import Axis, Chart, Mark, Panel
 
 _MARKERS = "osD^vP"
-# Each format, and how it is told to hold no date.
+# Each format, and what it calls the words that go with a picture.
+_WORDS = {"pdf": "Subject", "svg": "Description", "png": "Description"}
 _NO_DATE: dict[str, dict[str, str | None]] = {"pdf": {"CreationDate": None}, "svg": {"Date": None}, "png": {}}
-FORMATS = tuple(_NO_DATE)
+FORMATS = tuple(_WORDS)
 # Widths of one and of both columns of a usual two-column paper, in inches.
 _COLUMN, _PAGE = 3.4, 7.0
 _SCREEN = 8.0
@@ -56,8 +56,7 @@ class PlotError(SeedspreadError):
 
 def write_picture(chart: Chart, path: Path) -> None:
     """Writes one picture where a user asked for it; its format follows from the file's name."""
-    if path.suffix[1:].lower() not in FORMATS:
-        raise PlotError(f"{path} must end in {', '.join(f'.{form}' for form in FORMATS)}")
+    check_picture(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         save_chart(chart, path)
@@ -65,9 +64,21 @@ def write_picture(chart: Chart, path: Path) -> None:
         raise PlotError(f"{path} cannot be written: {reason(error)}") from None
 
 
-def write_chart(chart: Chart, folder: Path) -> list[Path]:
-    """Writes `ID.pdf`, `ID.svg` and `ID.png`."""
-    paths = [folder / f"{chart.id}.{form}" for form in FORMATS]
+def check_picture(path: Path) -> None:
+    """Checks the file's name before anything is computed."""
+    if path.suffix[1:].lower() not in FORMATS:
+        raise PlotError(f"{path} must end in {', '.join(f'.{form}' for form in FORMATS)}")
+
+
+def caption_of(chart: Chart) -> str:
+    """What to write under a picture: what it shows, how to read it, where its numbers come from."""
+    parts = (chart.title, chart.caption, f"Data: {chart.scale}" if chart.scale else "")
+    return _text(" ".join(f"{part.rstrip('.')}." for part in parts if part))
+
+
+def write_chart(chart: Chart, folder: Path, formats: Sequence[str] = FORMATS) -> list[Path]:
+    """Writes `ID.pdf` and so on."""
+    paths = [folder / f"{chart.id}.{form}" for form in formats]
     save_chart(chart, *paths)
     return paths
 
@@ -79,14 +90,15 @@ def save_chart(chart: Chart, *paths: Path) -> None:
         for path in paths:
             form = path.suffix[1:].lower()
             with replacing(path) as part:
-                figure.savefig(part, format=form, dpi=200, metadata=_NO_DATE[form])
+                words = {_WORDS[form]: caption_of(chart) or None}
+                figure.savefig(part, format=form, dpi=200, metadata=_NO_DATE[form] | words)
 
 
 def static_svg(chart: Chart) -> str:
     """A chart as an SVG element for a page, in the colour of its text: seen before plotly is there."""
     out = io.StringIO()
     with mpl.rc_context(_STYLE):
-        figure = draw(replace(chart, scale=""), width=_SCREEN)
+        figure = draw(chart, width=_SCREEN)
         figure.savefig(out, format="svg", transparent=True, metadata={"Date": None})
     text = out.getvalue()
     element = text[text.index("<svg") :]
@@ -95,7 +107,7 @@ def static_svg(chart: Chart) -> str:
 
 @mpl.rc_context(_STYLE)
 def draw(chart: Chart, width: float | None = None) -> Picture:
-    """The figure: its panels, one legend for all, and where the numbers come from; `width` in inches."""
+    """The figure: its panels and one legend for all; `width` in inches."""
     across = min(len(chart.panels), 2)
     down = math.ceil(len(chart.panels) / across)
     labels = [_entry(mark) for mark in chart.legend]
@@ -112,8 +124,6 @@ def draw(chart: Chart, width: float | None = None) -> Picture:
         ax.set_axis_off()
     if labels:
         figure.legend(handles=labels, loc="outside lower center", ncols=columns, frameon=False)
-    origin = "\n".join(textwrap.wrap(_text(chart.scale), 62 * across))
-    figure.suptitle(origin, fontsize=5.5, color="#666666", x=0.01, ha="left")
     return figure
 
 

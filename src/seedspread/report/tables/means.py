@@ -1,4 +1,4 @@
-"""What a paper's first table has: mean ± sd of every method, by dataset or by cell."""
+"""A paper's first two tables: mean ± sd of every method by dataset or cell, and the ratios of variances."""
 
 from collections.abc import Sequence
 
@@ -8,6 +8,7 @@ from seedspread.render.table import Column, Table
 from seedspread.report.material.settings import ReportData, Run, Setting, origins
 from seedspread.stats.compare import summarise
 from seedspread.stats.overview import mean_and_sd
+from seedspread.stats.verdict import between, number, p_value
 
 # Settings that stand side by side; of more, each is a row.
 _MOST_COLUMNS = 6
@@ -68,3 +69,26 @@ def _note(settings: Sequence[Setting], cells: _Cells) -> str:
     note = f"{runs} runs per mean{over}; {s.metric.better} is better"
     failed = any(r.collapsed for s in settings for r in s.runs)
     return f"{note}. † with runs that failed to train" if failed else note
+
+
+def ratios_table(material: ReportData) -> Table | None:
+    """Every comparison in a line."""
+    pairs = [(s, c) for s in material.settings for c in s.comparisons]
+    if not pairs:
+        return None
+    rows = tuple(
+        (s.name, f"{c.group} / {c.reference}", " and ".join(dict.fromkeys(map(str, c.seeds))),
+         number(c.headline.ratio), between(c.headline.shown_interval), p_value(c.p_holm),
+         "runs fail" if c.collapse.found else c.word or "not tested")
+        for s, c in pairs
+    )  # fmt: skip
+    several = len(pairs) > 1
+    level = next((s.audit.level for s, _ in pairs if s.audit is not None), 0.95)
+    heads = ("setting", "variances", "seeds", "ratio", f"{level:.0%} interval", "p", "difference")
+    note = "Each seed counted once" + (
+        "; p and interval adjusted (Holm) where several are judged together" if several else ""
+    )
+    return Table(
+        "ratios", "Ratios of variances over seeds", tuple(map(Column, heads)), rows, note=note,
+        scale=origins([s for s, _ in pairs]),
+    )  # fmt: skip
