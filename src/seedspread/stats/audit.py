@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from typing import Unpack
 
 import numpy as np
 import pandas as pd
@@ -22,8 +23,11 @@ from seedspread.stats.dependence import twins as find_twins
 from seedspread.stats.floor import floor_from_accuracies, floor_from_predictions
 from seedspread.stats.forest import forest, holm
 from seedspread.stats.power import MOST_SIMULATED_SEEDS, BudgetError, detectable_ratio
-from seedspread.stats.result import Comparison, Floor, Forest, Headline, Strip, Summary, TestResult, Twins
-from seedspread.stats.table import Runs, TableError, check_table
+from seedspread.stats.result import Comparison, Floor, Forest, Headline, Summary, TestResult, Twins
+from seedspread.stats.tables.check import check_table
+from seedspread.stats.tables.errors import TableError
+from seedspread.stats.tables.question import Question, Rows
+from seedspread.stats.tables.runs import Runs
 from seedspread.stats.verdict import headline_why, verdict, warnings
 
 # Values drawn in all bootstraps of an audit together; a table that would need more gets fewer resamples.
@@ -33,9 +37,9 @@ _FEWEST_RESAMPLES = 499
 
 def audit(
     table: "str | Path | pd.DataFrame",
-    value: str,
-    group: str,
-    reference: str,
+    value: str | None = None,
+    group: str | None = None,
+    reference: str | None = None,
     block: "str | Sequence[str] | None" = None,
     seed: str | None = "seed",
     by: "str | Sequence[str] | None" = None,
@@ -46,17 +50,19 @@ def audit(
     chance: float | None = None,
     test_size: int | None = None,
     metric: Metric | None = None,
-    at: str = "last",
+    **rows: Unpack[Rows],
 ) -> AuditResult:
     """Did the group change how much the values spread over seeds?
 
     Args:
-        table: one row per run: a file, a folder of runs, a DataFrame, or what `seedspread.collect` reads.
+        table: a file, a folder of runs, a DataFrame, or what `seedspread.collect` reads.
         value: the column with the result of a run.
         group: the column whose levels are compared.
-        reference: the level with which each other one is compared.
+        reference: the level with which each other one is compared; without it the first of two levels, or
+            its like (`baseline`, `control`), and of three or more each with every other.
         block: columns that tell the runs of one seed in one group apart, such as the stability mode.
-        seed: the column with the seed; None if every row is a seed of its own.
+        seed: the column with the seed, which is found by its usual names too; None if every row is a run
+            of its own.
         by: columns, such as the dataset, whose levels are audited apart and adjusted together.
         level: of the intervals.
         resamples: of bootstraps and sampled permutations; fewer where the table is very large.
@@ -65,37 +71,43 @@ def audit(
         test_size: the number of test examples, for the sampling floor of accuracies.
         metric: what the values are; by default what a store's study declares, or what the column's name and
             values tell.
-        at: which step of a run that was logged by step: `last`, `best` or `step=N`.
+        rows: where, last, best, wide, metric_column, sheet, at: how one row per run is had; see `Rows`.
     """
     _check_options(level, resamples, chance, test_size)
-    runs = check_table(table, value, group, reference, block, seed, by, at)
+    question = Question.of(value, group, reference, block, seed, by, **rows)
+    runs = check_table(table, question, metric.better if metric and question.best == value else None)
     resamples = min(resamples, max(_FEWEST_RESAMPLES, _DRAWS // len(runs.frame)))
-    metric = metric or _metric(runs, value, accuracies=test_size is not None)
-    options = _Options(metric, level, resamples, random_seed, chance, test_size)
+    metric = metric or _metric(runs, accuracies=test_size is not None)
+    return _answer(runs, _Options(metric, level, resamples, random_seed, chance, test_size))
+
+
+def _answer(runs: Runs, options: "_Options") -> AuditResult:
     comparisons, notes = _comparisons(runs, options)
     return AuditResult(
         source=runs.source,
-        value=value,
-        group=group,
-        reference=runs.columns.reference,
+        value=runs.columns.value,
+        group=runs.columns.group,
+        reference=runs.columns.reference or "",
         blocks=runs.columns.blocks,
         seed=runs.columns.seed,
         by=", ".join(runs.columns.by) or None,
         rows=len(runs.frame),
-        level=level,
-        resamples=resamples,
-        random_seed=random_seed,
+        level=options.level,
+        resamples=options.resamples,
+        random_seed=options.random_seed,
         comparisons=tuple(comparisons),
-        forest=_forest(comparisons, level),
+        forest=_forest(comparisons, options.level),
         notes=(*runs.notes, *notes),
-        values=_strips(runs),
-        metric=metric,
+        values=runs.strips(),
+        metric=options.metric,
     )
 
 
-def _metric(runs: Runs, value: str, *, accuracies: bool) -> Metric:
+def _metric(runs: Runs, *, accuracies: bool) -> Metric:
+    value = runs.columns.value
     declared = declared_metric(Store(runs.store), value) if runs.store is not None else None
-    return declared or metric_of(value, runs.frame["value"].to_numpy(float), accuracies=accuracies)
+    found = declared or metric_of(value, runs.frame["value"].to_numpy(float), accuracies=accuracies)
+    return replace(found, unit="per cent") if runs.per_cent else found
 
 
 def _check_options(level: float, resamples: int, chance: float | None, test_size: int | None) -> None:
@@ -111,18 +123,17 @@ def _check_options(level: float, resamples: int, chance: float | None, test_size
 
 def _comparisons(runs: Runs, options: "_Options") -> tuple[list[Comparison], list[str]]:
     """Every comparison, adjusted over all of them, and a line on each stratum that has none."""
+    comparisons = [options.compare(stratum, arm, other, place) for place, stratum, arm, other in runs.pairs()]
     columns = runs.columns
-    comparisons, notes = [], []
-    for number, (name, arms) in enumerate(runs.strata()):
-        if arms[0].name != columns.reference or len(arms) < 2:
-            notes.append(
-                f"{name} has no {columns.reference} run to compare with, or nothing else; it was left out."
-            )
-            continue
-        for place, arm in enumerate(arms[1:]):
-            comparisons.append(options.compare(name, arm, arms[0], (number, place)))
+    versus = columns.reference or "other"
+    compared = {c.stratum for c in comparisons}
+    notes = [
+        f"{name} has no {versus} run to compare with, or nothing else; it was left out."
+        for name in dict.fromkeys(runs.frame["stratum"])
+        if name not in compared
+    ]
     if not comparisons:
-        both = f"both {columns.reference!r} and another level of {columns.group!r}"
+        both = f"both {versus!r} and another level of {columns.group!r}"
         raise TableError(f"no stratum of {', '.join(columns.by)!r} has {both}")
     adjusted = holm([c.headline.p for c in comparisons])
     comparisons = [replace(c, p_holm=p) for c, p in zip(comparisons, adjusted, strict=True)]
@@ -300,16 +311,3 @@ def _detectable(first: int, second: int) -> float | None:
 
 def _are_accuracies(values: Floats, scale: float) -> bool:
     return bool(values.min() >= 0 and values.max() <= scale)
-
-
-def _strips(runs: Runs) -> tuple[Strip, ...]:
-    return tuple(
-        Strip(
-            stratum=str(stratum),
-            group=str(group),
-            values=tuple(map(float, rows["value"])),
-            blocks=tuple(rows["block"]),
-            seeds=tuple(rows["seed_name"]),
-        )
-        for (stratum, group), rows in runs.frame.groupby(["stratum", "group"], sort=False)
-    )
