@@ -12,7 +12,7 @@ from seedspread.runs.levels import level_name
 from seedspread.stats.tables.columns import Columns, pooled, reference_of
 from seedspread.stats.tables.curves import one_row_per_run
 from seedspread.stats.tables.errors import TableError, listed, row_numbers
-from seedspread.stats.tables.labels import coded, joined, labels
+from seedspread.stats.tables.labels import coded, combined, joined, labels
 from seedspread.stats.tables.numbers import is_empty, numbers_in
 from seedspread.stats.tables.propose import added, told_apart, typed
 from seedspread.stats.tables.question import Question
@@ -36,6 +36,7 @@ def check_table(source: "str | Path | pd.DataFrame", question: Question, better:
         table = replace(table, frame=table.frame.dropna(subset=[columns.group, *columns.by]))
         if table.frame.empty:
             raise TableError(f"{table.name} has no rows")
+    _check_number(table, question, columns)
     table, taken = one_row_per_run(table, question, columns, better)
     numbers = numbers_in(table.frame[columns.value], columns.value, table.decimal_comma)
     tidy = _tidy(table, columns, numbers.values)
@@ -154,8 +155,7 @@ def _with_reference(
     tidy: pd.DataFrame, table: Table, question: Question, columns: Columns
 ) -> tuple[Columns, list[str]]:
     """The reference: as named, one of two levels, or none: then all levels are compared with each other."""
-    codes, names = coded(tidy["group"])
-    groups = [str(name) for name in names]
+    groups = [str(name) for name in coded(tidy["group"])[1]]
     if question.reference is not None:
         reference = level_name(question.reference)
         if reference not in groups:
@@ -174,17 +174,23 @@ def _with_reference(
         return replace(columns, reference=reference), [
             f"The reference is {reference}; --reference {other} turns it round."
         ]
-    strata = coded(tidy["stratum"])[0]
-    cells = np.unique(strata * len(groups) + codes) // len(groups)
+    return columns, [
+        f"No reference is named: all {len(groups)} levels of {columns.group} are compared with each other, "
+        "later ones in the table over earlier ones."
+    ]
+
+
+def _check_number(table: Table, question: Question, columns: Columns) -> None:
+    """Refuses more comparisons of all levels with all others than anyone can read, before any work."""
+    codes, groups = coded(table.frame[columns.group])
+    if question.reference is not None or len(groups) < 3:
+        return
+    cells = np.unique(combined(table.frame, columns.by) * len(groups) + codes) // len(groups)
     sizes = np.bincount(cells)
     pairs = int((sizes * (sizes - 1) // 2).sum())
     if pairs > MOST_PAIRS:
-        after = replace(question, reference=groups[0])
+        after = replace(question, reference=str(groups[0]))
         raise TableError(
             f"{columns.group} has {len(groups):,} levels, {pairs:,} comparisons of all with all, and at most "
             f"{MOST_PAIRS:,} are made; name the level to compare with: {after.typed(table.path)}"
         )
-    return columns, [
-        f"No reference is named: all {len(groups)} levels of {columns.group} are compared with each other, "
-        f"{pairs} comparisons, later ones in the table over earlier ones."
-    ]

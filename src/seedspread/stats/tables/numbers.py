@@ -104,6 +104,8 @@ def _without_commas(
     groups = text.str.fullmatch(_GROUPS)  # 1,234 may be either
     decimals = (text.str.fullmatch(_COMMA) & ~groups) | text.str.fullmatch(_POINTS_AND_COMMA)
     thousands = text.str.fullmatch(_COMMAS_AND_POINT) | (groups & (text.str.count(",") > 1))
+    if not (groups | decimals | thousands).all():
+        return text, ()  # some are no numbers in any way
     if decimals.any() and (thousands.any() or has_points):
         raise TableError(
             f"{name!r} has a decimal comma in {row_numbers(text.index[decimals])} and decimal points "

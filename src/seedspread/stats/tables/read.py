@@ -1,6 +1,8 @@
 """Reading a table, whatever it is kept in."""
 
+import zlib
 from dataclasses import dataclass
+from gzip import BadGzipFile
 from pathlib import Path
 from typing import Any
 
@@ -93,8 +95,7 @@ def _of_path(source: "str | Path", question: Question) -> Table:
         return _of_file(path, question)  # though it may be the log of a tool: its rows are to be chosen here
     if not (path.is_dir() and is_store(path)) and is_source(source):
         _check_nested(path)
-        collected = collect(source, question.value or (), question.at, all_parameters=True)
-        return Table(_numbered(collected.table, 2), str(source), tuple(in_a_note(collected)), str(source))
+        return _of_runs(source, question)
     if question.at != "last":
         raise TableError(f"--at is for runs that were logged by step; {source} has one value per run")
     if path.suffix == ".toml":
@@ -104,6 +105,17 @@ def _of_path(source: "str | Path", question: Question) -> Table:
     if not path.exists():
         raise TableError(f"{source} does not exist; give a {_KINDS} file, or a folder of runs")
     return _of_store(path, question.value) if path.is_dir() else _of_file(path, question)
+
+
+def _of_runs(source: "str | Path", question: Question) -> Table:
+    """What another tool has logged."""
+    try:
+        collected = collect(source, question.value or (), question.at, all_parameters=True)
+    except SourceError as error:
+        if question.value is not None:
+            raise
+        raise TableError(str(error).replace("--metric", "--value")) from None
+    return Table(_numbered(collected.table, 2), str(source), tuple(in_a_note(collected)), str(source))
 
 
 def _of_store(path: Path, value: str | None) -> Table:
@@ -134,7 +146,14 @@ def _of_file(path: Path, question: Question) -> Table:
             return Table(frame, str(path), tuple(notes), str(path))
         frame, notes, decimal_comma = read_text(path)
         return Table(frame, str(path), tuple(notes), str(path), decimal_comma=decimal_comma)
-    except (ValueError, pd.errors.ParserWarning, EOFError, pa.ArrowException) as error:
+    except (
+        ValueError,
+        pd.errors.ParserWarning,
+        EOFError,
+        BadGzipFile,
+        zlib.error,
+        pa.ArrowException,
+    ) as error:
         why = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise TableError(f"{path} cannot be read as a table: {why}") from None
 
