@@ -23,7 +23,7 @@ from seedspread.advice import advise
 from seedspread.diagnostics import NotWatchableError
 from seedspread.diagnostics.monitor import _MOST_WINDOWS
 from seedspread.errors import SeedspreadError
-from seedspread.published.page import audit_published
+from seedspread.published.answer import paper_ratios
 from tests.test_package import NO_TORCH, python
 
 HOSTILE = "<script>alert(1)</script>\x1b[2J\u202e\n[red]$x_{$\x00"
@@ -334,11 +334,11 @@ def test_there_is_advice_only_where_there_is_evidence() -> None:
 def test_the_advice_quotes_what_the_papers_data_support() -> None:
     text = str(advise(0.607, clamp=True, accuracy=0.785, pair_share=0.1))
     assert "5.9" not in text
-    headline = audit_published().comparisons[0].headline
-    assert headline is not None
-    assert headline.interval is not None
-    assert f"{headline.ratio:.1f} times" in text
-    assert f"from {headline.interval.low:.1f} to {headline.interval.high:.0f}" in text
+    found, adjusted = paper_ratios()["cifar10"]
+    assert found.interval is not None
+    assert f"estimated at {found.ratio:.1f} times" in text
+    assert f"from {found.interval.low:.1f} to {found.interval.high:.0f}" in text
+    assert f"p = {found.p:.3f}; {adjusted:.3f} adjusted" in text
 
 
 def test_the_arcface_example_runs(tmp_path: Path) -> None:

@@ -38,9 +38,19 @@ def test_the_audit_tells_the_whole_story_in_one_screen(tmp_path: Path) -> None:
     plot = tmp_path / "a.png"
     done = without_torch("audit", paper_csv(tmp_path), *PAPER, "--plot", str(plot))
     assert done.returncode == 0, done.stderr
-    assert len(done.stdout.splitlines()) < 70
-    for said in ("clamp    |", "F test, pooled", "8.22 times", "ratios above 23 can be detected"):
-        assert said in done.stdout
+    assert len(done.stdout.splitlines()) < 40
+    text = " ".join(done.stdout.split())
+    for said in (
+        "clamp |",
+        "Shown: the variance under clamp",
+        "used as pairs",
+        "can be detected",
+        "--details",
+    ):
+        assert said in text
+    assert "F test" not in text
+    detailed = seedspread_here("audit", paper_csv(tmp_path), *PAPER, "--details").stdout
+    assert "F test, pooled" in detailed
     assert plot.read_bytes().startswith(b"\x89PNG")
 
 
@@ -50,7 +60,7 @@ def test_other_forms(tmp_path: Path) -> None:
     assert json.loads(done.stdout)["comparisons"][0]["group"] == "clamp"
     assert "\\toprule" in seedspread_here("audit", path, *PAPER, "--format", "latex").stdout
     explained = seedspread_here("audit", path, *PAPER, "--explain").stdout
-    assert "Assumes independent seeds; met" in " ".join(explained.split())
+    assert "Assumes independent seeds, arms of like shape; not testable" in " ".join(explained.split())
 
 
 def test_mistakes_are_one_line(tmp_path: Path) -> None:
@@ -81,4 +91,6 @@ def test_the_paper_is_verified_without_torch() -> None:
     assert "claims:" in done.stdout
     found = json.loads(seedspread_here("verify-paper", "--json").stdout)
     assert set(found["summary"]) == {"reproduces", "differs", "not derivable"}
+    assert [round(rung["p"], 3) for rung in found["ladder"]][:6] == [0.003, 0.001, 0.002, 0.022, 0.027, 0.07]
+    assert found["answer"][0]["title"].startswith("The central claim")
     assert seedspread_here("verify-paper", "--only", "wrong").returncode == 1

@@ -1,15 +1,19 @@
 """The check of the paper: known verdicts, and that a changed number changes its verdict."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from seedspread.published.answer import answer, paper_ladder, paper_ratios
 from seedspread.published.check import check_paper, recompute, summary
 from seedspread.published.claims import CLAIMS
 from seedspread.published.methods import METHODS, NAMES
 from seedspread.published.page import audit_published, page, published_table
-from seedspread.published.values import Series, half_width, series
+from seedspread.published.values import Series, half_width, published_arm, series, values
+from seedspread.published.variances import components
+from seedspread.stats.dependence import intraclass_correlation
 
 ROOT = Path(__file__).parents[2]
 FINDINGS = check_paper()
@@ -56,6 +60,11 @@ def test_every_per_seed_accuracy_of_the_appendices_is_there() -> None:
         ("Section 10", "nearly six-fold", "reproduces"),
         ("Abstract", "no cost", "reproduces"),
         ("Table 18, mean (L0-L7)", "mean", "not derivable"),
+        ("Abstract, Sections 7.2, 7.3, 7.5, 8", "high accuracy compresses", "differs"),
+        ("Sections 6, 6.4", "different seeds separate more", "reproduces"),
+        ("Section 7.1", "absence of a variance effect", "reproduces"),
+        ("Sections 3, 4.4, 10", "is training variance", "not derivable"),
+        ("Sections 5.1, 5.2, 9", "does not affect variance", "differs"),
     ],
 )
 def test_known_verdicts(where: str, what: str, expected: str) -> None:
@@ -116,3 +125,75 @@ def test_the_published_accuracies_can_be_audited() -> None:
 def test_the_odd_degrees_of_freedom_are_another_comparisons() -> None:
     finding = next(f for f in FINDINGS if f.what == "Welch df" and f.verdict == "differs")
     assert "cifar10-low/clamp and cifar10/subtract gives 19.44" in finding.comment
+
+
+def computed(claim: str) -> str:
+    return next(f"{f.computed} {f.comment}" for f in FINDINGS if claim in f.what)
+
+
+@pytest.mark.parametrize(
+    ("claim", "figures"),
+    [  # recomputed independently from the appendices
+        ("high accuracy compresses", ("cifar10 0.172", "svhn 0.727", "fashion-mnist 0.165")),
+        ("different seeds separate more", ("0.896 (clamp)", "-0.012", "0.204 against 0.146")),
+        ("is training variance", ("cifar10, subtract: 0.134 (bound 0.169)",)),
+        ("does not affect variance", ("1.135 (direct)", "0.149 (detach)", "p = 0.026")),
+    ],
+)
+def test_figures_that_others_found(claim: str, figures: tuple[str, ...]) -> None:
+    text = computed(claim)
+    assert [f for f in figures if f not in text] == []
+
+
+@pytest.mark.parametrize("setting", ["cifar10", "cifar100"])
+@pytest.mark.parametrize("margin_type", ["clamp", "subtract"])
+def test_components_are_those_of_the_intraclass_correlation(setting: str, margin_type: str) -> None:
+    """ICC(3,1) is the share of the variance that is between seeds; together they are the cells' variance."""
+    arm = published_arm(setting, margin_type)
+    between, noise = components(arm)
+    assert between / (between + noise) == pytest.approx(intraclass_correlation(arm.matrix)[0])
+    assert between + noise == pytest.approx(arm.within_variance)
+
+
+def test_components_of_a_made_table() -> None:
+    """Seed effects -1, 0, 1 (variance 1) and noise of +-0.1 that no seed or block has on average."""
+    arm = published_arm("cifar10", "clamp")
+    made = replace(
+        arm,
+        values=np.array([-1.1, 0.2, 0.9, -0.9, -0.2, 1.1]),
+        blocks=np.array([0, 0, 0, 1, 1, 1]),
+        seeds=np.array([0, 1, 2, 0, 1, 2]),
+    )
+    noise = (2 * 0.1**2 + 2 * 0.2**2 + 2 * 0.1**2) / 2
+    assert components(made) == pytest.approx((1 - noise / 2, noise))
+
+
+def test_the_arms_are_the_published_values() -> None:
+    arm = published_arm("cifar10", "clamp")
+    assert arm.block_names == ("detach", "direct")
+    assert arm.cells[1].tolist() == values("cifar10/clamp/direct").tolist()
+
+
+def test_the_answer_rests_on_the_headline_and_gives_the_ladder() -> None:
+    first, second = answer()[:2]
+    found, adjusted = paper_ratios()["cifar10"]
+    assert found.pairs == 7
+    assert f"p = {found.p:.3f}" in first.text
+    assert f"p = {adjusted:.3f}" in first.text
+    assert "times the sd" in first.text
+    for rung in paper_ladder()[1:6]:
+        assert f"{rung.p:.4f}" in second.text
+
+
+def test_nothing_blames_dependence_alone() -> None:
+    text = page(FINDINGS)
+    assert "overstates" not in text
+    assert "makes every p value of Section 5.2 too small" not in text
+    assert "| F test, twins as copies |" in text
+
+
+def test_a_ratio_says_of_what() -> None:
+    for finding in FINDINGS:
+        if "ratio" in finding.what:
+            words = f"{finding.where} {finding.what}"
+            assert "variance ratio" in words or "norm" in words, words

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from seedspread.stats.arms import Floats
-from seedspread.stats.bootstrap import bootstrap_tests, clustered_bootstrap, ratio_resamples
+from seedspread.stats.bootstrap import bootstrap_tests, clustered_bootstrap, fewest, ratio_resamples
 from tests.stats.arms import arm, paper_arms
 
 
@@ -91,3 +91,32 @@ def test_no_spread_is_said() -> None:
     for test in bootstrap_tests(arm([1.0, 1, 1]), arm([1.0, 2, 3]), 0.95, 100, np.random.default_rng(0)):
         assert test.interval is None
         assert "no spread" in test.note
+
+
+@pytest.mark.parametrize("seeds", [2, 3])
+def test_two_or_three_seeds_have_no_interval(seeds: int) -> None:
+    """Two seeds gave [20.3, 20.3]: every resample that has spread has the same ratio."""
+    x, y = arm([78.0, 82.5, 79.1][:seeds]), arm([80.0, 81.0, 80.7][:seeds], first_seed=10)
+    rng = np.random.default_rng(0)
+    for test in (clustered_bootstrap(x, y, 0.95, 1000, rng), *bootstrap_tests(x, y, 0.95, 1000, rng)):
+        assert test.interval is None
+        assert test.note.startswith("needs 4 ")
+        assert f"with {seeds} too many resamples" in test.note
+
+
+@pytest.mark.parametrize("level", [0.8, 0.95, 0.99, 0.999])
+def test_resamples_without_spread_do_not_reach_the_ends(level: float) -> None:
+    """How many of all n^n resamples are of one value only, counted."""
+    n = fewest(level)
+    draws = np.stack(np.meshgrid(*[np.arange(n)] * n), axis=-1).reshape(-1, n) if n <= 6 else None
+    assert draws is not None
+    flat = np.mean(np.ptp(draws, axis=1) == 0)
+    assert flat < (1 - level) / 2
+    assert n == 4 or (n - 1) ** (2.0 - n) >= (1 - level) / 2
+
+
+def test_four_seeds_have_an_interval_with_two_ends() -> None:
+    x, y = arm([78.0, 82.5, 79.1, 80.3]), arm([80.0, 81.0, 80.7, 80.1], first_seed=10)
+    interval = clustered_bootstrap(x, y, 0.95, 2000, np.random.default_rng(0)).interval
+    assert interval is not None
+    assert 0 < interval.low < interval.high < np.inf

@@ -1,4 +1,4 @@
-"""Dependence, collapse, the floor, the forest: published examples, brute force, simulation."""
+"""Dependence, collapse, the floor: published examples, brute force, simulation."""
 
 import numpy as np
 import pytest
@@ -7,8 +7,6 @@ from seedspread.metrics import Metric
 from seedspread.stats.collapse import detect_collapse, largest_gap
 from seedspread.stats.dependence import effective_df, intraclass_correlation, twins
 from seedspread.stats.floor import floor_from_accuracies, floor_from_predictions
-from seedspread.stats.forest import combine, forest, holm
-from seedspread.stats.robust import seed_jackknife
 from tests.stats.arms import arm, paper_arms
 
 PER_CENT = Metric("accuracy", unit="per cent")
@@ -111,34 +109,6 @@ def test_the_bound_from_accuracies_is_binomial() -> None:
     assert floor.floor == pytest.approx(0.8 * 0.2 / 10_000 * 100**2)
     assert floor.is_bound
     assert "no larger" in floor.sentence
-
-
-def test_holm_as_in_the_textbook() -> None:
-    """Sorted 0.005, 0.01, 0.03, 0.04 times 4, 3, 2, 1, made monotone."""
-    assert holm([0.01, 0.04, None, 0.03, 0.005]) == [
-        pytest.approx(0.03), pytest.approx(0.06), None, pytest.approx(0.06), pytest.approx(0.02),
-    ]  # fmt: skip
-
-
-def test_cochrans_q_by_hand() -> None:
-    effects, errors = np.array([0.0, 1.0]), np.array([0.5, 0.5])
-    q, df, p, i_squared, pooled, error = combine(effects, errors)
-    assert q == pytest.approx(2.0)
-    assert df == 1
-    assert p == pytest.approx(0.1573, abs=1e-4)  # chi-square with one degree of freedom beyond 2
-    assert i_squared == pytest.approx(0.5)
-    assert pooled == pytest.approx(0.5)
-    # tau^2 = (Q - 1) / (8 - 32/8) = 1/4; weights 1/(1/4 + 1/4) = 2 each; error 1/sqrt(4)
-    assert error == pytest.approx(0.5)
-
-
-def test_the_forests_interval_is_that_of_its_mean() -> None:
-    tests = [seed_jackknife(*paper_arms(s), 0.95) for s in ("cifar10", "svhn", "fashion-mnist")]
-    together = forest(["a", "b", "c"], tests, 0.95)
-    assert together is not None
-    *_, mean, error = combine(np.array(together.log_ratios), np.array(together.standard_errors))
-    assert np.log(together.interval.low) == pytest.approx(mean - 1.959964 * error)
-    assert np.log(together.interval.high) == pytest.approx(mean + 1.959964 * error)
 
 
 @pytest.mark.parametrize(("value", "failed"), [(10.9, 1), (11.5, 0)])

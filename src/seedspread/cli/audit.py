@@ -40,6 +40,10 @@ def audit(
     random_seed: Annotated[int, typer.Option(min=0, help="For the resamples.")] = 0,
     chance: Annotated[float | None, typer.Option(help="What a run that learnt nothing scores.")] = None,
     test_size: Annotated[int | None, typer.Option(help="Test examples, for the sampling floor.")] = None,
+    equivalence: Annotated[
+        float, typer.Option(help="Variances that differ by no more than this factor count as alike.")
+    ] = 2.0,
+    details: Annotated[bool, typer.Option("--details", help="Every comparison and test.")] = False,
     explain: Annotated[bool, typer.Option("--explain", help="Why each test, and what it assumes.")] = False,
     plot: Annotated[Path | None, typer.Option(help="Draw the spread: .png, .pdf or .svg.")] = None,
     form: Annotated[str, typer.Option("--format", help="text, markdown or latex.")] = "text",
@@ -49,29 +53,34 @@ def audit(
     from seedspread.render.terminal import Terminal
     from seedspread.stats.audit import audit as run_audit
 
-    forms = ("text", "markdown", "latex")
-    if form not in forms:
-        raise SeedspreadError(f"--format must be one of {', '.join(forms)}; got {form!r}")
-    if no_seed and seed != "seed":
-        raise SeedspreadError("give --seed or --no-seed, not both")
-    if plot and value and len(value) > 1:
-        raise SeedspreadError("a picture shows one value: give one --value with --plot")
+    _check(form, no_seed, seed, value, plot)
     values, compared = _comparison(table, value, group, reference, block, by)
     with Terminal(stderr=True).status("auditing ..."):
         results = [
             run_audit(
                 table, one, *compared[:3], None if no_seed else seed, compared[3],
                 level=level, resamples=resamples, random_seed=random_seed, chance=chance, test_size=test_size,
-                at=at, where=where, last=last, best=best, wide=wide, metric_column=metric_column, sheet=sheet,
+                equivalence=equivalence, at=at, where=where, last=last, best=best, wide=wide,
+                metric_column=metric_column, sheet=sheet,
             )
             for one in values
         ]  # fmt: skip
-    _say(results, form, explain, json)
+    _say(results, form, explain, details, json)
     if plot:
         _draw(results[0], plot)
 
 
-def _say(results: "list[AuditResult]", form: str, explain: bool, json: bool) -> None:
+def _check(form: str, no_seed: bool, seed: str, values: list[str] | None, plot: Path | None) -> None:
+    forms = ("text", "markdown", "latex")
+    if form not in forms:
+        raise SeedspreadError(f"--format must be one of {', '.join(forms)}; got {form!r}")
+    if no_seed and seed != "seed":
+        raise SeedspreadError("give --seed or --no-seed, not both")
+    if plot and values and len(values) > 1:
+        raise SeedspreadError("a picture shows one value: give one --value with --plot")
+
+
+def _say(results: "list[AuditResult]", form: str, explain: bool, details: bool, json: bool) -> None:
     """One audit as it is; several with the name of each value before it."""
     from seedspread.render.terminal import Terminal
 
@@ -84,7 +93,7 @@ def _say(results: "list[AuditResult]", form: str, explain: bool, json: bool) -> 
         if form == "text":
             if several:
                 say(f"\n{result.value}\n")
-            say(result.to_text(width=min(Terminal().width, 130), explain=explain))
+            say(result.to_text(width=min(Terminal().width, 130), explain=explain, details=details))
         else:
             say(result.to_markdown() if form == "markdown" else result.to_latex(), end="")
     if several:

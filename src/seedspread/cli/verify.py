@@ -9,6 +9,7 @@ from seedspread.cli.output import say_json
 
 if TYPE_CHECKING:
     from seedspread.published.check import Finding
+    from seedspread.render.terminal import Terminal
 
 
 def verify_paper(
@@ -71,8 +72,22 @@ def _print(findings: "list[Finding]", only: str | None) -> None:
         for f in rows:
             if f.comment:
                 console.print(Text(f"{f.where}, {f.what}: {f.comment}", style="dim"))
+    if only is None:
+        _print_answer(console)
     counts = summary(findings)
     console.print(
         f"{len(findings)} claims: {counts['reproduces']} reproduce, {counts['differs']} differ, "
         f"{counts['not derivable']} are not derivable."
     )
+
+
+def _print_answer(console: "Terminal") -> None:
+    from rich.text import Text
+
+    from seedspread.published.answer import answer, paper_ladder
+    from seedspread.render.text import to_rich
+    from seedspread.stats.ladder_table import ladder_table
+
+    console.print(to_rich(ladder_table(paper_ladder(), full=False)))
+    for point in answer():
+        console.print(Text.assemble((point.title, "bold"), f" {point.text}"))

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from seedspread.published.answer import answer, paper_ladder
 from seedspread.published.claims import CLAIMS
 from seedspread.published.methods import METHODS, NAMES
 from seedspread.published.values import Series, half_width, series
@@ -74,8 +75,13 @@ def summary(findings: Iterable[Finding]) -> dict[str, int]:
 
 
 def as_values(findings: list[Finding]) -> dict[str, Any]:
-    """For JSON."""
-    return {"summary": summary(findings), "claims": [asdict(f) for f in findings]}
+    """For JSON: the claims and how many have each verdict; what they change, and the ladder, test by test."""
+    return {
+        "summary": summary(findings),
+        "answer": [asdict(point) for point in answer()],
+        "ladder": [asdict(rung) for rung in paper_ladder()],
+        "claims": [asdict(f) for f in findings],
+    }
 
 
 def number_claims() -> list[dict[str, Any]]:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from seedspread.published import loss, mechanism, words
+from seedspread.published import loss, mechanism, variances, words
 from seedspread.published.values import CheckResult
 
 
@@ -27,11 +27,18 @@ CLAIMS = (
     Claim(_GENERAL, "Abstract", "no difference in mean accuracy on CIFAR-10", words.no_mean_difference),
     Claim(_GENERAL, "Abstract", "removes the inflation at no cost to mean accuracy", words.no_cost),
     Claim(_GENERAL, "Abstract", "equal or lower variance on the other three datasets", words.lower_elsewhere),
+    Claim(_GENERAL, "Abstract, Sections 7.2, 7.3, 7.5, 8", "high accuracy compresses the spread over seeds",
+          variances.compressed_by_accuracy),
+    Claim(_METHODS, "Sections 3, 4.4, 10", "the variance of test accuracies over seeds is training variance",
+          variances.training_variance),
     Claim(_METHODS, "Section 4.2", "the modes differ in whether gradients flow through the max",
           loss.modes_differ),
     Claim(_CIFAR10, "Section 5.2", "n = 14 seeds per margin type", words.fourteen_seeds),
     Claim(_CIFAR10, "Section 5.2", "the margin-type effect is marginal", words.marginal),
     Claim(_CIFAR10, "Sections 5.1, 5.2, 9", "stability mode: both p > 0.82", words.stability_p),
+    Claim(_CIFAR10, "Sections 5.1, 5.2, 9",
+          "the factorial establishes that stability mode does not affect variance",
+          variances.modes_have_one_variance),
     Claim(_CIFAR10, "Section 5.2", "a marginal Levene interaction", words.interaction),
     Claim(_CIFAR10, "Section 5.2", "normality tests support the F test's assumption",
           words.normality_supports_f),
@@ -48,13 +55,17 @@ CLAIMS = (
     Claim(_MECHANISM, "Section 6.3", "the rate drops below 50 % by layer 3", mechanism.below_half_by_layer_3),
     Claim(_MECHANISM, "Section 6.3", "norm reduction corresponds to the rate across layers",
           mechanism.truncation_tracks_rate),
+    Claim(_MECHANISM, "Sections 6, 6.4", "under clamping the runs of different seeds separate more",
+          variances.seeds_separate),
     Claim(_MECHANISM, "Section 6.4", "reducing the starting margin halves the rate", mechanism.halves),
-    Claim(_ELSEWHERE, "Table 9", "CIFAR-10 is the only dataset with a ratio above 1",
+    Claim(_ELSEWHERE, "Table 9", "CIFAR-10 is the only dataset with a variance ratio above 1",
           words.only_cifar10_above_one),
     Claim(_ELSEWHERE, "Section 7.1", "CIFAR-100 has about 10 times fewer positive pairs",
           mechanism.ten_times_fewer),
     Claim(_ELSEWHERE, "Section 7.1", "low rate translates to an absence of truncation",
           mechanism.no_truncation_on_cifar100),
+    Claim(_ELSEWHERE, "Section 7.1", "consistent with the absence of a variance effect on CIFAR-100",
+          variances.no_effect_on_cifar100),
     Claim(_ELSEWHERE, "Section 7.1", "the reverse of CIFAR-10", mechanism.reverse_of_cifar10),
     Claim(_ELSEWHERE, "Table 12", "norms of a single seed, with a standard deviation", mechanism.single_seed),
     Claim(_ELSEWHERE, "Section 7.2, Table 18", "SVHN's rate increases with depth, to 78.3 % at layer 7",
@@ -69,7 +80,7 @@ CLAIMS = (
     Claim(_ELSEWHERE, "Section 7.5", "a high rate is necessary", mechanism.necessary),
     Claim(_ELSEWHERE, "Sections 7.5, 8", "SVHN and Fashion-MNIST reach more than 92 %", words.above_92),
     Claim(_DISCUSSION, "Section 8", "lower rate at every layer of CIFAR-100", mechanism.lower_at_every_layer),
-    Claim(_DISCUSSION, "Section 8", "CIFAR-10's ratio is 4.0 times higher under clamping",
+    Claim(_DISCUSSION, "Section 8", "CIFAR-10's gradient norm ratio is 4.0 times higher under clamping",
           mechanism.higher_under_clamping),
     Claim(_LIMITS, "Section 9", "gradient-neutrality does not hold for other reductions",
           loss.neutral_only_for_means),

@@ -34,7 +34,8 @@ def truncation_tracks_rate() -> CheckResult:
     ratios = values("gradient/cifar10 subtract") / values("gradient/cifar10 clamp")
     comment = (
         "both fall from layer to layer, which is what is claimed; but the rate falls by a fifth while the "
-        "ratio falls to a fifth, and at layer 3, half of the pairs saturated, clamping has the larger norm"
+        "ratio of norms falls to a fifth, and at layer 3, half of the pairs saturated, clamping has the "
+        "larger norm"
     )
     pairs = ", ".join(f"{c} %: {r:.2f}" for c, r in zip(rates, ratios, strict=True))
     return bool(np.all(np.diff(rates) < 0) and np.all(np.diff(ratios) < 0)), pairs, comment
@@ -53,10 +54,10 @@ def reverse_of_cifar10() -> CheckResult:
         for d in ("cifar10", "cifar100")
     )
     comment = (
-        "both ratios are below 1: on both datasets clamping has the smaller gradient at layer 0, on "
+        "both ratios of norms are below 1: on both datasets clamping has the smaller gradient at layer 0, on "
         "CIFAR-10 more so. Nothing is reversed"
     )
-    return (ten - 1) * (hundred - 1) < 0, f"clamp / subtract: {hundred:.2f} and {ten:.2f}", comment
+    return (ten - 1) * (hundred - 1) < 0, f"norms, clamp / subtract: {hundred:.2f} and {ten:.2f}", comment
 
 
 def no_truncation_on_cifar100() -> CheckResult:

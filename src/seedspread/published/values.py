@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from seedspread.stats.arms import Floats
+from seedspread.stats.arms import Arm, Floats
 
 # Of a claim in words: whether it holds (None: cannot be told), what was computed, what to know.
 CheckResult = tuple[bool | None, str, str]
@@ -74,6 +74,26 @@ def series(name: str) -> Series:
 def values(name: str) -> Floats:
     """Published values by name, without their rounding."""
     return series(name).values
+
+
+@cache
+def published_arm(setting: str, margin_type: str) -> Arm:
+    """The accuracies of a margin type; stability modes are blocks."""
+    rows = [r for r in published_runs() if (r["setting"], r["margin_type"]) == (setting, margin_type)]
+    modes = sorted({r["stability"] for r in rows})
+    return Arm(
+        name=margin_type,
+        values=np.array([float(r["accuracy"]) for r in rows]),
+        blocks=np.array([modes.index(r["stability"]) for r in rows]),
+        seeds=np.array([int(r["seed"]) for r in rows]),
+        block_names=tuple(modes),
+    )
+
+
+def mode_arm(setting: str, margin_type: str, mode: str) -> Arm:
+    """The accuracies of a margin type in one stability mode, by seed."""
+    accuracies = values(f"{setting}/{margin_type}/{mode}")
+    return Arm(mode, accuracies, np.zeros(len(accuracies), int), np.arange(len(accuracies)))
 
 
 def _rounded(words: list[str]) -> Series:

@@ -2,15 +2,17 @@
 
 from collections import Counter
 from dataclasses import dataclass
+from typing import get_args
 
 from seedspread.advice import advise
 from seedspread.report.material.scale import CHANGED
 from seedspread.report.material.settings import ReportData, Setting
-from seedspread.stats.power import BudgetError, seeds_for_ratio, seeds_for_standard_error
-from seedspread.stats.result import Comparison
+from seedspread.stats.comparison import Comparison
+from seedspread.stats.power import BudgetError, seeds_for_standard_error
+from seedspread.stats.result import Word
+from seedspread.stats.scale.planning import seeds_for
 from seedspread.stats.verdict import between, number
 
-_ALPHA = 0.05
 _ENDED = ("done", "collapsed")
 
 
@@ -55,10 +57,9 @@ def answer(material: ReportData) -> Answer:
     )
 
 
-def _is_significant(c: Comparison) -> bool:
-    """Whether a difference in spread is shown, adjusted where there are several comparisons."""
-    p = c.headline.p if c.p_holm is None else c.p_holm
-    return p is not None and p < _ALPHA and not c.collapse.found
+def _is_shown(c: Comparison) -> bool:
+    """Whether a difference in spread is shown; where runs fail, spread is not what is judged."""
+    return c.word == "shown" and not c.collapse.found
 
 
 def _short(pairs: list[tuple[Setting, Comparison]]) -> str:
@@ -66,45 +67,60 @@ def _short(pairs: list[tuple[Setting, Comparison]]) -> str:
         return "Not enough runs have ended to say."
     failing = [s.name for s, c in pairs if c.collapse.found]
     tested = [(s, c) for s, c in pairs if not c.collapse.found]
-    sound = [(s, c) for s, c in tested if c.headline.p is not None]
-    significant = [(s, c) for s, c in sound if _is_significant(c)]
+    by_word = {w: [(s, c) for s, c in tested if c.word == w] for w in get_args(Word)}
+    several = len(pairs) > 1
     parts = []
-    if significant:
-        parts.append("Yes: " + "; ".join(_difference(s, c, len(pairs) > 1) for s, c in significant) + ".")
-        rest = len(sound) - len(significant)
-        if rest:
-            parts.append(f"Not shown in the other {rest} of {len(sound)} comparisons.")
-    elif sound:
-        parts.append("No difference in spread is shown.")
-        seen = sorted({(c.detectable, min(c.seeds)) for _, c in sound if c.detectable})
-        if seen:
-            ratios = " to ".join(f"{number(r)} ({n} seeds)" for r, n in dict.fromkeys((seen[0], seen[-1])))
-            parts.append(
-                "That is no proof that there is none: so few seeds see only large differences, "
-                f"variance ratios from {ratios} on."
-            )
-    if len(sound) < len(tested):
-        few = ", ".join(s.name for s, c in tested if c.headline.p is None)
-        parts.append(
-            f"Not enough seeds, or no spread at all, to say: {few}." if sound else "Not enough seeds to say."
-        )
+    if by_word["shown"]:
+        parts.append("Yes: " + "; ".join(_difference(s, c, several) for s, c in by_word["shown"]) + ".")
+    if by_word["shown to be small"]:
+        parts.append(_small(by_word["shown to be small"], several))
+    if by_word["suggested"]:
+        listed = "; ".join(_difference(s, c, several) for s, c in by_word["suggested"])
+        parts.append(f"Suggested, but not shown: {listed}.")
+    if by_word["open"]:
+        parts.append(_open(by_word["open"], several and len(by_word["open"]) < len(tested)))
+    untested = [s.name for s, c in tested if c.word is None]
+    if untested:
+        few = ", ".join(untested)
+        sentence = f"Not enough seeds, or no spread at all, to say: {few}."
+        parts.append(sentence if len(untested) < len(tested) else "Not enough seeds to say.")
     if failing:
         where = ", ".join(dict.fromkeys(failing))
         parts.append(f"Where runs fail to train ({where}), spread is the wrong question.")
     return " ".join(parts)
 
 
+def _open(pairs: list[tuple[Setting, Comparison]], some: bool) -> str:
+    """What is not known, and what so few seeds could have shown."""
+    what = f"Open for {', '.join(s.name for s, _ in pairs)}" if some else "Open"
+    seen = sorted({(c.detectable, min(c.seeds)) for _, c in pairs if c.detectable})
+    if not seen:
+        return f"{what}: these data do not tell."
+    ratios = " to ".join(f"{number(r)} ({n} seeds)" for r, n in dict.fromkeys((seen[0], seen[-1])))
+    return (
+        f"{what}: these data do not tell. So few seeds show only large differences, variance ratios from "
+        f"{ratios} on."
+    )
+
+
+def _small(pairs: list[tuple[Setting, Comparison]], several: bool) -> str:
+    where = f" on {', '.join(s.name for s, _ in pairs)}" if several else ""
+    factor = pairs[0][1].headline.equivalence or 2.0
+    return f"Shown to be small{where}: neither variance is more than {factor:g} times the other."
+
+
 def _difference(s: Setting, c: Comparison, name: bool) -> str:
     ratio = c.headline.ratio or 1.0
     more = "more" if ratio > 1 else "less"
     where = f"on {s.name} " if name else ""
-    return f"{where}{c.group} spreads {more}, variance ratio {number(ratio)} {between(c.headline.interval)}"
+    ends = between(c.headline.shown_interval)
+    return f"{where}{c.group} spreads {more}, variance ratio {number(ratio)} {ends}"
 
 
 def _advice(material: ReportData, pairs: list[tuple[Setting, Comparison]]) -> list[str]:
     if not pairs:
         return ["Let the campaign go on: seedspread campaign run STUDY, and make the report again."]
-    out = [_budget(s, c) for s, c in pairs if _is_significant(c)] or _more_seeds(pairs[0][1])
+    out = [_budget(s, c) for s, c in pairs if _is_shown(c)] or _more_seeds(pairs[0][1])
     out += [line for s, _ in pairs for line in _about_the_clamp(s)]
     if any(c.collapse.found for _, c in pairs):
         out.append(
@@ -116,7 +132,7 @@ def _advice(material: ReportData, pairs: list[tuple[Setting, Comparison]]) -> li
 
 def _more_seeds(c: Comparison) -> list[str]:
     try:
-        two, five = (seeds_for_ratio(r)[0][0] for r in (2.0, 5.0))
+        two, five = (seeds_for(r)[0] for r in (2.0, 5.0))
     except BudgetError:
         return []
     return [

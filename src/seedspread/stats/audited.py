@@ -5,7 +5,7 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from seedspread.stats.result import AuditValues
+from seedspread.stats.comparison import AuditValues
 from seedspread.stats.show import as_latex, as_markdown, as_text
 
 
@@ -17,9 +17,9 @@ class AuditResult(AuditValues):
         """Everything; a number that is not finite is null."""
         return json.dumps(_plain(asdict(self)), indent=2, allow_nan=False)
 
-    def to_text(self, width: int = 110, explain: bool = False) -> str:
-        """For a terminal; with `explain`, why each test was used and what it assumes."""
-        return as_text(self, width, explain)
+    def to_text(self, width: int = 110, explain: bool = False, details: bool = False) -> str:
+        """For a terminal; with `details` every test, with `explain` why it was used and what it assumes."""
+        return as_text(self, width, details, explain)
 
     def to_markdown(self) -> str:
         """Tables for a README or an issue."""

@@ -7,9 +7,11 @@ import numpy as np
 from scipy import stats
 
 from seedspread.stats.arms import Arm, Floats, Ints
-from seedspread.stats.classic import independence_evidence
+from seedspread.stats.classic import independence_evidence, unless_contradicted
 from seedspread.stats.result import Interval, TestResult
 
+# Below so many runs or seeds the intervals are too short.
+_ENOUGH = 20
 # Draws held at once, to bound memory.
 _PIECE = 2_000_000
 # Counts of drawn seeds held at once.
@@ -46,12 +48,13 @@ def bootstrap_tests(
     independent: bool | None = None,
 ) -> tuple[TestResult, TestResult]:
     """The percentile interval of the paper's appendix, and the BCa interval from the same draws."""
+    runs = min(len(arm.values), len(reference.values))
     common = {
         "about": "spread",
         "assumes": "independent runs, enough of them to stand for the population",
-        "assumptions_met": independent if min(len(arm.values), len(reference.values)) >= 20 else False,
+        "assumptions_met": unless_contradicted(independent) if runs >= _ENOUGH else False,
         "evidence": independence_evidence(independent)
-        + "; below about 20 runs an arm, bootstrap intervals of a variance ratio are too short",
+        + f"; below about {_ENOUGH} runs an arm, bootstrap intervals of a variance ratio are too short",
     }
     percentile = TestResult(
         key="bootstrap",
@@ -66,7 +69,7 @@ def bootstrap_tests(
         **common,  # type: ignore[arg-type]
     )
     x, y = arm.values, reference.values
-    note = _no_ratio(arm, reference)
+    note = _no_ratio(arm, reference) or _too_few(runs, "run", level)
     if note:
         return replace(percentile, note=note), replace(bca, note=note)
     ratios = ratio_resamples(x, y, resamples, rng)
@@ -87,6 +90,26 @@ def _no_ratio(arm: Arm, reference: Arm) -> str:
     if np.ptp(arm.values) == 0 or np.ptp(reference.values) == 0:
         return "an arm has no spread at all, so there is no ratio"
     return ""
+
+
+def fewest(level: float) -> int:
+    """Of so many seeds or runs a bootstrap interval has a meaning: four at 95 %.
+
+    One of n that is drawn n times over has no spread. That has the probability n^(1 - n): 1/2 of two seeds,
+    1/9 of three, 1/64 of four. Only where it is below the tail do the interval's ends come from resamples
+    that have spread in them.
+    """
+    n = 4
+    while n ** (1.0 - n) >= (1 - level) / 2:
+        n += 1
+    return n
+
+
+def _too_few(n: int, unit: str, level: float) -> str:
+    least = fewest(level)
+    if n >= least:
+        return ""
+    return f"needs {least} {unit}s in each arm: with {n} too many resamples are one {unit} over and over"
 
 
 def _quantiles(ratios: Floats, at: tuple[float, float]) -> tuple[float, float]:
@@ -136,17 +159,20 @@ def clustered_bootstrap(
     arm: Arm, reference: Arm, level: float, resamples: int, rng: np.random.Generator
 ) -> TestResult:
     """Whole seeds are drawn, with all their runs; seeds that both arms have are drawn for both at once."""
+    seeds = min(len(arm.seed_codes), len(reference.seed_codes))
     blank = TestResult(
         key="seed_bootstrap",
         name="seed bootstrap",
         about="spread",
         why="the seed is the unit: its twins in other blocks come with it; the ratio is within cells",
         assumes="independent seeds, enough of them to stand for the population",
-        assumptions_met=None if min(len(arm.seed_codes), len(reference.seed_codes)) >= 20 else False,
-        evidence="below about 20 seeds, bootstrap intervals of a variance ratio are too short",
+        assumptions_met=None if seeds >= _ENOUGH else False,
+        evidence=f"below about {_ENOUGH} seeds, bootstrap intervals of a variance ratio are too short",
     )
     if not (arm.has_spread and reference.has_spread):
         return replace(blank, note="an arm has no spread within its cells, so there is no ratio")
+    if seeds < fewest(level):
+        return replace(blank, note=_too_few(seeds, "seed", level))
     if resamples * (len(arm.seed_codes) + len(reference.seed_codes)) > _MOST_COUNTS:
         return replace(
             blank, note="left out: the table is too large for it, and the jackknife then says the same"

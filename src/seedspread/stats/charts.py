@@ -11,15 +11,18 @@ import numpy as np
 from seedspread.render.chart import COLOURS, GREY, SYMBOLS, Axis, Chart, Mark, Panel, floats, log_ticks
 from seedspread.render.with_matplotlib import PlotError, write_picture
 from seedspread.stats.audited import AuditResult
-from seedspread.stats.result import Comparison, Interval, Strip
+from seedspread.stats.comparison import Comparison, Strip
+from seedspread.stats.result import Interval
 from seedspread.stats.verdict import between, number, p_value
 
 # The headline has a colour that no arm has.
 QUOTED = COLOURS[2]
-_SEED_UNIT = ("seed_jackknife", "seed_bootstrap", "pitman_morgan")
+HEADLINE = "scale_ratio"
+_SEED_UNIT = (HEADLINE, "seed_jackknife", "seed_bootstrap", "pitman_morgan")
 _SHOWN = (*_SEED_UNIT, "f", "bonett", "bootstrap", "bootstrap_bca")
 _WIDEST = 1e4  # ratios beyond this are drawn at the edge
-_MOST = 12
+# Comparisons of which every run is drawn, and lines of a forest, that can be read in one picture.
+_MOST_DRAWN, _MOST_LINES = 6, 80
 
 
 @dataclass(frozen=True)
@@ -33,18 +36,61 @@ class Dots:
 
 def draw_audit(audit: AuditResult, path: Path) -> None:
     """Writes the picture; its format follows from the file's name."""
-    if len(audit.comparisons) > _MOST:
+    if len(audit.comparisons) > _MOST_LINES:
         raise PlotError(
-            f"a picture of {len(audit.comparisons)} comparisons is not legible; take at most {_MOST}"
+            f"a picture of {len(audit.comparisons)} comparisons is not legible; take at most {_MOST_LINES}"
         )
     write_picture(audit_chart(audit), path)
 
 
 def audit_chart(audit: AuditResult) -> Chart:
-    """For each comparison its runs, and beside them its ratio by every method."""
-    panels = [panel for c in audit.comparisons for panel in (_runs_panel(audit, c), _ratios_panel(c, audit))]
+    """One comparison: its runs and its ratio by every method. Several: a forest, and the runs of a few."""
+    drawn = audit.comparisons if len(audit.comparisons) <= _MOST_DRAWN else ()
+    if len(audit.comparisons) == 1:
+        panels = [_runs_panel(audit, drawn[0]), _ratios_panel(drawn[0], audit)]
+    else:
+        panels = [_forest_panel(audit), *(_runs_panel(audit, c) for c in drawn)]
     source = f"{audit.rows:,} runs from {Path(audit.source).name}"
-    return Chart("audit", "", "", "", tuple(panels), source, height=1.15)
+    height = 1.15 if len(panels) > 1 else 0.5 + 0.05 * len(audit.comparisons)
+    return Chart("audit", "", "", "", tuple(panels), source, height=height)
+
+
+def _forest_panel(audit: AuditResult) -> Panel:
+    """Every ratio with the interval that Holm's adjustment leaves it, and the means over strata."""
+    lines = [Line(c.title, c.headline.ratio, c.headline.shown_interval) for c in audit.comparisons]
+    means = [
+        Line(f"together: {f.group} against {f.reference}", f.pooled, f.interval, COLOURS[3])
+        for f in audit.forests
+    ]
+    return lines_panel([*lines, *means], f"variance ratio, {audit.level:.0%} intervals (Holm)", "")
+
+
+@dataclass(frozen=True)
+class Line:
+    """A ratio with its interval, as a line of a panel."""
+
+    name: str
+    ratio: float | None
+    interval: Interval | None
+    colour: str = QUOTED
+    label: str = ""
+
+
+def lines_panel(lines: Sequence[Line], axis_title: str, title: str) -> Panel:
+    """Ratios below each other, on a logarithmic axis with a rule at 1."""
+    axis = ratio_axis([line.interval for line in lines if line.interval], axis_title)
+    sides = (-0.6, len(lines) - 0.4)
+    marks: list[Mark] = [rule((1, 1), sides)]
+    positions = range(len(lines) - 1, -1, -1)
+    for position, line in zip(positions, lines, strict=True):
+        if line.ratio and line.interval is not None:
+            label = line.label or f"{line.name}\n{number(line.ratio)} {between(line.interval)}"
+            marks.append(
+                Mark("interval", line.name, (line.ratio,), (float(position),), (line.interval.low,),
+                     (line.interval.high,), (label,), line.colour)
+            )  # fmt: skip
+    ticks = tuple((float(p), line.name) for p, line in zip(positions, lines, strict=True))
+    return Panel(title, axis, Axis(ticks=ticks, range=sides), tuple(marks))
 
 
 def _runs_panel(audit: AuditResult, c: Comparison) -> Panel:
@@ -80,8 +126,9 @@ def _ratios_panel(c: Comparison, audit: AuditResult) -> Panel:
         GREY: "ratio, every run as independent",
     }
     marks = (m if m.kind == "rule" else replace(m, name=names[m.colour], legend=True) for m in panel.marks)
-    jackknife = next((t.name for t in c.tests if t.key == "seed_jackknife"), None)
-    ticks = tuple((position, f"* {name}" if name == jackknife else name) for position, name in panel.y.ticks)
+    ticks = tuple(
+        (place, f"* {name}" if name == c.headline.method else name) for place, name in panel.y.ticks
+    )
     return replace(panel, y=replace(panel.y, ticks=ticks), marks=tuple(marks))
 
 
@@ -121,19 +168,13 @@ def methods_panel(c: Comparison, title: str) -> Panel | None:
     tests = [t for t in c.tests if t.key in _SHOWN and t.interval is not None and t.estimate]
     if not tests:
         return None
-    axis = ratio_axis([t.interval for t in tests if t.interval], f"variance ratio, {arms_of(c)}")
-    marks: list[Mark] = [rule((1, 1), (-0.6, len(tests) - 0.4))]
-    for position, t in zip(range(len(tests) - 1, -1, -1), tests, strict=True):
-        if t.interval is None:
-            continue
-        label = f"{t.name}\n{number(t.estimate)} {between(t.interval)}\np = {p_value(t.p)}"
-        colour = QUOTED if t.key in _SEED_UNIT else GREY
-        marks.append(
-            Mark("interval", t.name, floats([t.estimate or math.nan]), (float(position),),
-                 (t.interval.low,), (t.interval.high,), (label,), colour)
-        )  # fmt: skip
-    ticks = tuple((float(len(tests) - 1 - i), t.name) for i, t in enumerate(tests))
-    return Panel(title, axis, Axis(ticks=ticks, range=(-0.6, len(tests) - 0.4)), tuple(marks))
+    lines = []
+    for t in tests:
+        # The headline's is adjusted, as all else that is said of it.
+        interval, p = (c.headline.shown_interval, c.p_holm) if t.key == HEADLINE else (t.interval, t.p)
+        label = f"{t.name}\n{number(t.estimate)} {between(interval)}\np = {p_value(p)}"
+        lines.append(Line(t.name, t.estimate, interval, QUOTED if t.key in _SEED_UNIT else GREY, label))
+    return lines_panel(lines, f"variance ratio, {arms_of(c)}", title)
 
 
 def ratio_axis(intervals: Iterable[Interval], title: str) -> Axis:

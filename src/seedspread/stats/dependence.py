@@ -7,9 +7,20 @@ from seedspread.stats.arms import Arm, Floats
 from seedspread.stats.result import Twins
 
 
+def has_twins(arm: Arm) -> bool:
+    """Whether any seed has more than one run."""
+    return len(arm.seed_codes) < len(arm.values)
+
+
+def runs_per_seed(arm: Arm) -> float:
+    """How many runs share the seed of a run, itself included, on average over runs that count for spread."""
+    counts = arm.by_seed[1]
+    return float((counts**2).sum() / counts.sum())
+
+
 def twins(arm: Arm) -> Twins | None:
     """How alike an arm's runs of one seed are; None where no seed has more than one run."""
-    if len(arm.seed_codes) == len(arm.values):
+    if not has_twins(arm):
         return None
     table = arm.matrix
     complete = table[~np.isnan(table).any(axis=1)]
@@ -24,7 +35,7 @@ def twins(arm: Arm) -> Twins | None:
         identical=identical,
         correlation=correlation,
         p=p,
-        effective_df=effective_df(arm.df, complete.shape[1], correlation),
+        effective_df=effective_df(arm.df, runs_per_seed(arm), correlation),
         naive_df=len(arm.values) - 1,
     )
 
@@ -56,11 +67,11 @@ def intraclass_correlation(table: Floats) -> tuple[float | None, float | None]:
     return float(correlation), float(stats.f.sf(between / within, n - 1, (n - 1) * (k - 1)))
 
 
-def effective_df(df: float, blocks: int, correlation: float | None) -> float:
-    """What `df` degrees of freedom are worth when the runs of a seed correlate: df / (1 + (blocks - 1) r^2).
+def effective_df(df: float, runs: float, correlation: float | None) -> float:
+    """What `df` degrees of freedom are worth when the runs of a seed correlate: df / (1 + (runs - 1) r^2).
 
-    For normal values with equal correlation r between blocks, the pooled within-cell variance s^2 has
-    Var(s^2) = 2 sigma^4 / df * (1 + (blocks - 1) r^2). An unknown correlation counts as 1.
+    For normal values with equal correlation r between the `runs` blocks, the pooled within-cell variance s^2
+    has Var(s^2) = 2 sigma^4 / df * (1 + (runs - 1) r^2). An unknown correlation counts as 1.
     """
     r = 1.0 if correlation is None else correlation
-    return df / (1 + (blocks - 1) * r**2)
+    return df / (1 + (runs - 1) * r**2)

@@ -1,12 +1,15 @@
-"""Several comparisons together: Holm's adjustment, the forest of log ratios, heterogeneity."""
+"""Several comparisons together: Holm's adjustment, the mean log ratio over strata, heterogeneity."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
-from statsmodels.stats.meta_analysis import combine_effects
+from scipy import optimize, stats
 from statsmodels.stats.multitest import multipletests
 
 from seedspread.stats.arms import Floats
-from seedspread.stats.result import Forest, Interval, TestResult
+from seedspread.stats.comparison import Comparison, Forest
+from seedspread.stats.result import Interval
 
 
 def holm(p_values: list[float | None]) -> list[float | None]:
@@ -18,34 +21,105 @@ def holm(p_values: list[float | None]) -> list[float | None]:
     return [None if p is None else float(next(adjusted)) for p in p_values]
 
 
-def forest(titles: list[str], tests: list[TestResult], level: float) -> Forest | None:
-    """Combines log variance ratios; None unless two or more have a standard error."""
-    usable = [(t, test) for t, test in zip(titles, tests, strict=True) if test.std_error and test.estimate]
+def forests(comparisons: Sequence[Comparison], level: float) -> tuple[Forest, ...]:
+    """One for each arm and its reference that meet in several strata: within one, comparisons share runs."""
+    pairs: dict[tuple[str, str], list[Comparison]] = {}
+    for c in comparisons:
+        pairs.setdefault((c.group, c.reference), []).append(c)
+    found = [_forest(strata, level) for strata in pairs.values()]
+    return tuple(forest for forest in found if forest is not None)
+
+
+def _forest(comparisons: list[Comparison], level: float) -> Forest | None:
+    usable = [(c, log, error) for c in comparisons for log, error in _log_ratio(c)]
     if len(usable) < 2:
         return None
-    logs = np.log(np.array([test.estimate for _, test in usable], dtype=float))
-    errors = np.array([test.std_error for _, test in usable], dtype=float)
-    q, df, p, i_squared, pooled, error = combine(logs, errors)
-    half = stats.norm.ppf((1 + level) / 2) * error
+    logs, errors = (np.array([row[k] for row in usable]) for k in (1, 2))
+    mean = random_effects(logs, errors, level)
+    q, p = heterogeneity(logs, errors)
+    df = len(logs) - 1
+    first = usable[0][0]
     return Forest(
-        titles=tuple(title for title, _ in usable),
+        group=first.group,
+        reference=first.reference,
+        titles=tuple(c.title for c, _, _ in usable),
         log_ratios=tuple(map(float, logs)),
         standard_errors=tuple(map(float, errors)),
         q=q,
         df=df,
         p=p,
-        i_squared=i_squared,
-        pooled=float(np.exp(pooled)),
-        interval=Interval(float(np.exp(pooled - half)), float(np.exp(pooled + half)), level),
+        i_squared=max(0.0, 1 - df / q) if q > 0 else 0.0,
+        pooled=float(np.exp(mean.mean)),
+        interval=Interval(float(np.exp(mean.low)), float(np.exp(mean.high)), level),
+        tau=mean.tau,
+        pooled_p=mean.p,
     )
 
 
-def combine(effects: Floats, errors: Floats) -> tuple[float, int, float, float, float, float]:
-    """Cochran's Q, its df and p, I^2, and the random-effects mean (DerSimonian and Laird) with its error."""
-    with np.errstate(invalid="ignore", divide="ignore"):  # equal effects: its second model has no weights
-        combined = combine_effects(effects, errors**2, method_re="chi2", use_t=False)
-    df, q = len(effects) - 1, float(combined.q)
-    p = float(stats.chi2.sf(q, df))
-    if q <= df:  # no more variation than chance makes: the two models are one
-        return q, df, p, 0.0, float(combined.mean_effect_fe), float(combined.sd_eff_w_fe)
-    return q, df, p, 1 - df / q, float(combined.mean_effect_re), float(combined.sd_eff_w_re)
+def _log_ratio(c: Comparison) -> list[tuple[float, float]]:
+    """The headline's log ratio and its standard error, which a normal with the same interval would have."""
+    ratio, interval = c.headline.ratio, c.headline.interval
+    if ratio is None or interval is None or not 0 < interval.low < interval.high < np.inf:
+        return []
+    z = 2 * stats.norm.ppf((1 + interval.level) / 2)
+    return [(float(np.log(ratio)), float(np.log(interval.high / interval.low) / z))]
+
+
+def heterogeneity(effects: Floats, errors: Floats) -> tuple[float, float]:
+    """Cochran's Q and its p value."""
+    weights = 1 / errors**2
+    q = float((weights * (effects - np.average(effects, weights=weights)) ** 2).sum())
+    return q, float(stats.chi2.sf(q, len(effects) - 1))
+
+
+@dataclass(frozen=True)
+class RandomEffects:
+    """The mean of effects that differ among themselves, its interval and p value, and their spread `tau`."""
+
+    mean: float
+    low: float
+    high: float
+    p: float
+    tau: float
+
+
+def random_effects(effects: Floats, errors: Floats, level: float) -> RandomEffects:
+    """By restricted maximum likelihood; the wider of Hartung and Knapp's interval and the usual normal one.
+
+    The first alone can be narrower than if all effects were known to be equal, when a few happen to agree.
+
+    J. Hartung and G. Knapp, On tests of the overall treatment effect in meta-analysis with normally
+    distributed responses, Statistics in Medicine 20 (2001) 1771-1782.
+    S. Wiksten, G. Ruecker and G. Schwarzer, Hartung-Knapp method is not always conservative compared with
+    fixed-effect meta-analysis, Statistics in Medicine 35 (2016) 2503-2515.
+    """
+    tau2 = _restricted_ml(effects, errors**2)
+    weights = 1 / (errors**2 + tau2)
+    mean = float(np.average(effects, weights=weights))
+    df = len(effects) - 1
+    usual = float(weights.sum() ** -0.5)
+    scatter = float(((weights * (effects - mean) ** 2).sum() / df) ** 0.5)
+    t, z = float(stats.t.ppf((1 + level) / 2, df)), float(stats.norm.ppf((1 + level) / 2))
+    half = usual * max(t * scatter, z)
+    p = 2 * float(stats.norm.sf(abs(mean) / usual))
+    if scatter > 0:
+        p = max(p, 2 * float(stats.t.sf(abs(mean) / (usual * scatter), df)))
+    return RandomEffects(mean, mean - half, mean + half, p, float(np.sqrt(tau2)))
+
+
+def _restricted_ml(effects: Floats, variances: Floats) -> float:
+    """The variance over strata that maximises the restricted likelihood; 0 is allowed."""
+
+    def lacking(root: float) -> float:
+        weights = 1 / (variances + root**2)
+        residuals = effects - np.average(effects, weights=weights)
+        return float((weights * residuals**2).sum() - np.log(weights).sum() + np.log(weights.sum())) / 2
+
+    # It may have several maxima: a grid finds the highest, a search within its cell the place.
+    grid = np.linspace(0, 2 * np.ptp(effects), 101)
+    best = int(np.argmin([lacking(root) for root in grid]))
+    ends = grid[max(best - 1, 0)], grid[min(best + 1, 100)]
+    if ends[0] == ends[1]:
+        return 0.0
+    found = optimize.minimize_scalar(lacking, bounds=ends, method="bounded", options={"xatol": 1e-9})
+    return 0.0 if lacking(0.0) <= found.fun else float(found.x**2)

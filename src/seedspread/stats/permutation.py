@@ -28,8 +28,8 @@ def seed_permutation(arm: Arm, reference: Arm, resamples: int, rng: np.random.Ge
         key="permutation",
         name="permutation of seeds",
         about="spread",
-        why="the log variance ratio without assumption about shape; twins move together",
-        assumes="seeds exchangeable between the arms once cell means are taken out",
+        why="the log variance ratio without a model of the shape; twins move together",
+        assumes="seeds exchangeable between the arms (of one shape) once cell means are taken out",
         evidence="cannot be told: whether they are is what is tested",
     )
     n1, n = len(arm.seed_codes), len(arm.seed_codes) + len(reference.seed_codes)

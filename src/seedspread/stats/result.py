@@ -1,11 +1,11 @@
-"""The results of an audit: plain typed values, no computation."""
+"""What is found of two arms, part by part: plain typed values, no computation."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
-from seedspread.metrics import Metric
-
 About = Literal["spread", "means", "shape", "failures"]
+# What may be said of a difference in spread, from `judgement.judge`.
+Word = Literal["shown", "suggested", "open", "shown to be small"]
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,28 @@ class Floor:
 
 @dataclass(frozen=True)
 class Headline:
-    """The ratio to report, and why this one."""
+    """The ratio of variances to report, how sure it is, and why this one.
+
+    Attributes:
+        ratio: of the variances; where tails are modelled, of the bulk of the runs.
+        sd_ratio: its square root.
+        interval: of the ratio, by itself.
+        p: twice the smaller tail about a ratio of 1.
+        method: by which it was computed.
+        why: this one.
+        above_1: the probability that the arm's variance is larger than the reference's.
+        above_2: that it is more than twice as large.
+        below_half: that it is less than half as large.
+        at_least, at_most: one-sided bounds, each at the interval's level.
+        equivalence: the factor k of the next field.
+        within: the probability that neither variance is more than k times the other.
+        plain_ratio: of the plain variances within cells, in which a rare bad seed counts in full.
+        pairs: how many seeds of both arms were used as pairs.
+        unpaired: the interval without the pairs.
+        tails: degrees of freedom of the Student t; infinite if the values look normal, 3 very heavy tails.
+        adjusted_interval: as wide as Holm's adjustment makes it: it leaves out 1 exactly if `p_holm` is
+            below 1 - level.
+    """
 
     ratio: float | None
     sd_ratio: float | None
@@ -150,139 +171,47 @@ class Headline:
     p: float | None
     method: str
     why: str
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """One arm against the reference, within one stratum.
-
-    Attributes:
-        stratum: such as the dataset; empty where there is one only.
-        group: the arm.
-        reference: what it is compared with.
-        cells: every group and block.
-        pooled: the two arms over all blocks, as the paper pools them.
-        headline: the ratio to report, the seed as the unit.
-        paper: as the paper reports it: the ratio of pooled variances and its F test.
-        tests: every test, in the order in which they are shown.
-        twins: dependence within seeds, per arm.
-        seeds: how many seeds each arm has.
-        paired_correlation: of the seed means across the arms; None unless at least three seeds are in both.
-        collapse: failed or two-clustered arms.
-        floors: the sampling floor per arm, where it can be had.
-        detectable: the smallest ratio above 1 that so many seeds show by the headline's test, with power 0.8.
-        p_holm: the headline's p, adjusted over all comparisons of the audit.
-        warnings: what a reader should know before using the numbers.
-        verdict: the answer in a sentence or two.
-    """
-
-    stratum: str
-    group: str
-    reference: str
-    cells: tuple[Summary, ...]
-    pooled: tuple[Summary, Summary]
-    headline: Headline
-    paper: Headline
-    tests: tuple[TestResult, ...]
-    twins: tuple[Twins, ...]
-    seeds: tuple[int, int]
-    paired_correlation: float | None
-    collapse: Collapse
-    floors: tuple[Floor, ...]
-    detectable: float | None
-    p_holm: float | None
-    warnings: tuple[str, ...]
-    verdict: str
-
-    def test(self, key: str) -> TestResult:
-        """The test called `key`."""
-        for test in self.tests:
-            if test.key == key:
-                return test
-        raise KeyError(f"no test {key!r}; there are {', '.join(t.key for t in self.tests)}")
+    above_1: float | None = None
+    above_2: float | None = None
+    below_half: float | None = None
+    at_least: float | None = None
+    at_most: float | None = None
+    equivalence: float | None = None
+    within: float | None = None
+    plain_ratio: float | None = None
+    pairs: int = 0
+    unpaired: Interval | None = None
+    tails: float | None = None
+    adjusted_interval: Interval | None = None
 
     @property
-    def title(self) -> str:
-        """`clamp against subtract`, with the stratum before it."""
-        name = f"{self.group} against {self.reference}"
-        return f"{self.stratum}: {name}" if self.stratum else name
+    def shown_interval(self) -> Interval | None:
+        """The interval that words, tables and pictures show: adjusted, where there are several."""
+        return self.adjusted_interval or self.interval
 
 
 @dataclass(frozen=True)
-class Forest:
-    """Log variance ratios of several comparisons together.
+class Rung:
+    """One test of the ladder.
 
     Attributes:
-        titles: of the comparisons that have a ratio with a standard error.
-        log_ratios: natural logarithms.
-        standard_errors: theirs, seeds as units.
-        q: Cochran's heterogeneity statistic.
-        df: its degrees of freedom.
-        p: of the hypothesis that all ratios are one.
-        i_squared: the share of variation beyond chance, from 0 to 1.
-        pooled: the random-effects ratio (DerSimonian and Laird).
-        interval: of that.
+        key: short and stable, for programs: `pooled_f`, `seed_jackknife`, `pairs`.
+        name: for people.
+        of: what the ratio is a ratio of.
+        assumes: what must be true for it, in a few words.
+        changes: what was changed, and from which rung; empty for the first.
+        ratio: of variances.
+        p: two-sided.
+        df: its degrees of freedom, if it has any.
+        interval: of the ratio.
     """
 
-    titles: tuple[str, ...]
-    log_ratios: tuple[float, ...]
-    standard_errors: tuple[float, ...]
-    q: float
-    df: int
+    key: str
+    name: str
+    of: str
+    assumes: str
+    changes: str
+    ratio: float
     p: float
-    i_squared: float
-    pooled: float
-    interval: Interval
-
-
-@dataclass(frozen=True)
-class AuditValues:
-    """The audit of a table, as plain values; `audited.AuditResult` has its forms for people.
-
-    Attributes:
-        source: what was read.
-        value, group, reference, blocks, seed, by: the columns and the reference level.
-        metric: what the values are.
-        rows: how many runs went in.
-        level: of every interval.
-        resamples: of each bootstrap and sampled permutation.
-        random_seed: from which they are drawn.
-        comparisons: one for each stratum and each group other than the reference.
-        forest: over the comparisons, when there are several.
-        notes: what was left out of the table and why.
-        values: what was compared.
-    """
-
-    source: str
-    value: str
-    metric: Metric
-    group: str
-    reference: str
-    blocks: tuple[str, ...]
-    seed: str | None
-    by: str | None
-    rows: int
-    level: float
-    resamples: int
-    random_seed: int
-    comparisons: tuple[Comparison, ...]
-    forest: Forest | None = None
-    notes: tuple[str, ...] = ()
-    values: tuple["Strip", ...] = field(default=(), repr=False)
-
-    def strips(self, c: Comparison) -> list["Strip"]:
-        """The values of a comparison: the reference's, then the arm's."""
-        return [
-            s for g in (c.reference, c.group) for s in self.values if (s.stratum, s.group) == (c.stratum, g)
-        ]
-
-
-@dataclass(frozen=True)
-class Strip:
-    """The values of one group in one stratum, for drawing: seeds and blocks stand beside them."""
-
-    stratum: str
-    group: str
-    values: tuple[float, ...]
-    blocks: tuple[str, ...]
-    seeds: tuple[str, ...]
+    df: tuple[float, ...] = ()
+    interval: Interval | None = None

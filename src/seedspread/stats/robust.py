@@ -7,7 +7,7 @@ import numpy as np
 from scipy import optimize, stats
 
 from seedspread.stats.arms import Arm, Floats, common_seeds
-from seedspread.stats.classic import evidence_for, independence_evidence, t_test
+from seedspread.stats.classic import evidence_for, independence_evidence, t_test, unless_contradicted
 from seedspread.stats.result import Interval, TestResult
 
 
@@ -25,10 +25,10 @@ def seed_jackknife(arm: Arm, reference: Arm, level: float) -> TestResult:
         key="seed_jackknife",
         name="seed jackknife (Miller)",
         about="spread",
-        why="the seed is the unit; no assumption about the shape; keeps its level down to five seeds",
-        assumes="independent seeds",
-        assumptions_met=True,
-        evidence="each seed, with all its twins, counts once",
+        why="the seed is the unit; neither normal values nor a model of the tails is needed",
+        assumes="independent seeds, arms of like shape",
+        evidence="each seed, with all its twins, counts once; that seeds are independent no table can tell, "
+        "and with few of them unlike tails pass for a ratio",
     )
     if not (arm.has_spread and reference.has_spread):
         return replace(blank, note="an arm has no spread within its cells, so there is no ratio")
@@ -85,7 +85,7 @@ def bonett(arm: Arm, reference: Arm, level: float, independent: bool | None) -> 
         about="spread",
         why="allows for heavy tails through the kurtosis, which F does not",
         assumes="independent runs; both arms of one shape",
-        assumptions_met=independent,
+        assumptions_met=unless_contradicted(independent),
         evidence=independence_evidence(independent),
     )
     x, y = arm.values, reference.values
@@ -214,8 +214,7 @@ def seed_means_test(arm: Arm, reference: Arm, level: float) -> TestResult:
         about="means",
         why="the seed is the unit; twins are averaged first",
         assumes="independent seeds, means roughly normal",
-        assumptions_met=True,
-        evidence="each seed counts once",
+        evidence="each seed counts once; that seeds are independent no table can tell",
     )
     x, y = arm.seed_means, reference.seed_means
     if paired:

@@ -11,12 +11,16 @@ from seedspread.render.markdown import markdown_text, to_markdown
 from seedspread.render.table import Column, Table
 from seedspread.render.terminal import Terminal
 from seedspread.render.text import strip_lines, to_rich
-from seedspread.stats.result import AuditValues, Comparison, TestResult
-from seedspread.stats.verdict import between, number, p_value
+from seedspread.stats.comparison import AuditValues, Comparison
+from seedspread.stats.ladder_table import ladder_table
+from seedspread.stats.overview import MOST_ROWS, overview_table, summary
+from seedspread.stats.result import TestResult
+from seedspread.stats.verdict import between, number, p_value, sentences
 
 
 def _tables(audit: AuditValues, c: Comparison, full: bool) -> list[Table]:
-    return [_cells_table(audit, c), *test_tables(c, full)]
+    ladder = [ladder_table(c.ladder, full)] if c.ladder else []
+    return [_cells_table(audit, c), *test_tables(c, full), *ladder]
 
 
 def test_tables(c: Comparison, full: bool) -> list[Table]:
@@ -87,7 +91,7 @@ def _met(t: TestResult) -> str:
 
 
 def _name(t: TestResult) -> str:
-    return f"* {t.name}" if t.key == "seed_jackknife" else t.name
+    return f"* {t.name}" if t.key == "scale_ratio" else t.name
 
 
 def _folded(tests: list[TestResult]) -> list[TestResult]:
@@ -104,50 +108,57 @@ def _failures_table(c: Comparison) -> Table:
     return _table(title, ("arm", "failed", "rate", "exact interval"), rows)
 
 
-def _forest_table(audit: AuditValues) -> Table | None:
-    forest = audit.forest
-    if forest is None:
-        return None
-    comparisons = [next(c for c in audit.comparisons if c.title == title) for title in forest.titles]
-    rows = [
-        (
-            c.title,
-            number(c.headline.ratio),
-            between(c.headline.interval),
-            p_value(c.headline.p),
-            p_value(c.p_holm),
-        )
-        for c in comparisons
-    ]
-    rows.append(("together (random effects)", number(forest.pooled), between(forest.interval), "", ""))
-    title = (
-        f"Variance ratios together: heterogeneity Q({forest.df}) = {forest.q:.3g}, p {p_value(forest.p)}, "
-        f"I² = {forest.i_squared:.0%}"
-    )
-    return _table(title, ("comparison", "ratio", "interval", "p", "p (Holm)"), tuple(rows))
-
-
-def as_text(audit: AuditValues, width: int, explain: bool) -> str:
-    """For a terminal of `width` columns."""
+def as_text(audit: AuditValues, width: int, details: bool, explain: bool) -> str:
+    """For a terminal of `width` columns: the answer first, tests behind `details`, reasons on `explain`."""
     console = Terminal(file=StringIO(), width=width, color_system=None, legacy_windows=False)
-    for c in audit.comparisons:
-        console.rule(Text(c.title))
-        for line in strip_lines([(s.group, s.values) for s in reversed(audit.strips(c))]):
-            console.print(Text(line), soft_wrap=True)
-        for table in _tables(audit, c, full=explain):
-            console.print(to_rich(table))
-        for line in [*(explanations(c) if explain else []), *_remarks(c)]:
-            console.print(Text(line))
-        console.print(Text(f"* the headline: {c.headline.why}.", style="dim"))
-        console.print(Text(c.verdict, style="bold"))
-    together = _forest_table(audit)
-    if together is not None:
-        console.rule()
-        console.print(to_rich(together))
-    for note in (*audit.notes, _foot(audit)):
+    several = len(audit.comparisons) > 1
+    if several:
+        _print_overview(console, audit, width)
+    for c in audit.comparisons if details or explain or not several else ():
+        _print_comparison(console, audit, c, several, details, explain)
+    hint = "" if details or explain else f" {_hint(audit)}"
+    for note in (*audit.notes, _foot(audit) + hint):
         console.print(Text(note, style="dim"))
     assert isinstance(console.file, StringIO)  # noqa: S101 - for the type checker
     return "\n".join(line.rstrip() for line in console.file.getvalue().splitlines())
+
+
+def _print_overview(console: Terminal, audit: AuditValues, width: int) -> None:
+    console.print(Text(summary(audit), style="bold"))
+    table = overview_table(audit, bars=True)
+    console.print(to_rich(table if _width(table) <= width else overview_table(audit)))
+    if len(audit.comparisons) > MOST_ROWS:
+        left = len(audit.comparisons) - MOST_ROWS
+        console.print(Text(f"{left:,} more comparisons, with larger p values, are not in this table."))
+
+
+def _width(table: Table) -> int:
+    """In characters, with what stands between columns."""
+    lines = [[column.whole for column in table.columns], *table.rows]
+    return sum(max(map(len, column)) + 3 for column in zip(*lines, strict=True))
+
+
+def _print_comparison(
+    console: Terminal, audit: AuditValues, c: Comparison, several: bool, details: bool, explain: bool
+) -> None:
+    console.rule(Text(c.title))
+    answer, *rest = sentences(c, len(audit.comparisons))
+    console.print(Text(answer, style="bold"))
+    console.print(Text(" ".join(rest)))
+    for line in strip_lines([(s.group, s.values) for s in reversed(audit.strips(c))]):
+        console.print(Text(line), soft_wrap=True)
+    full = details or explain
+    for table in _tables(audit, c, explain) if full else [_cells_table(audit, c)]:
+        console.print(to_rich(table))
+    for line in [*(explanations(c) if explain else []), *_remarks(c)]:
+        console.print(Text(line))
+    if full:
+        console.print(Text(f"* the headline: {c.headline.why}.", style="dim"))
+
+
+def _hint(audit: AuditValues) -> str:
+    more = "every comparison and test" if len(audit.comparisons) > 1 else "every test"
+    return f"--details shows {more}, --explain the reasons."
 
 
 def _remarks(c: Comparison) -> list[str]:
@@ -169,29 +180,32 @@ def _foot(audit: AuditValues) -> str:
 
 def as_markdown(audit: AuditValues) -> str:
     """Tables and sentences in Markdown; every test with its reason and assumptions."""
-    out = []
+    out = _markdown_overview(audit)
     for c in audit.comparisons:
         out += [f"## {markdown_text(c.title)}", "", markdown_text(c.verdict), ""]
         out += [f"- {markdown_text(line.removeprefix('! '))}" for line in _remarks(c)]
         for table in _tables(audit, c, full=True):
             out += ["", *to_markdown(table).splitlines()]
         out += ["", *(f"- {markdown_text(line)}" for line in explanations(c)), ""]
-    together = _forest_table(audit)
-    if together is not None:
-        out += [*to_markdown(together).splitlines(), ""]
     out += [markdown_text(note) for note in (*audit.notes, _foot(audit))]
     return "\n".join(out) + "\n"
+
+
+def _markdown_overview(audit: AuditValues) -> list[str]:
+    if len(audit.comparisons) < 2:
+        return []
+    table = to_markdown(overview_table(audit, most=None))
+    return [markdown_text(summary(audit)), "", *table.splitlines(), ""]
 
 
 def as_latex(audit: AuditValues) -> str:
     """Tables for a paper: `booktabs` only."""
     out = ["% needs \\usepackage{booktabs}"]
+    if len(audit.comparisons) > 1:
+        out += [f"{tex_text(summary(audit))}\n", to_latex(overview_table(audit, most=None))]
     out += [f"\\paragraph{{{tex_text(c.title)}}} {tex_text(c.verdict)}\n" for c in audit.comparisons]
     for c in audit.comparisons:
         out += [to_latex(replace(t, title=f"{c.title}. {t.title}")) for t in _tables(audit, c, full=True)]
-    together = _forest_table(audit)
-    if together is not None:
-        out.append(to_latex(together))
     for c in audit.comparisons:
         out += [_tex_comment(line) for line in explanations(c)]
     out.append(_tex_comment(_foot(audit)))

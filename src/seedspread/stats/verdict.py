@@ -1,10 +1,13 @@
 """The answer in words."""
 
+import math
+
 import numpy as np
 
 from seedspread.stats.arms import Arm
+from seedspread.stats.comparison import Comparison
 from seedspread.stats.dependence import are_dependent
-from seedspread.stats.result import Comparison, Interval
+from seedspread.stats.result import Interval
 
 _ALPHA = 0.05
 
@@ -35,14 +38,6 @@ def between(interval: Interval | None) -> str:
     return "-" if interval is None else f"[{number(interval.low)}, {number(interval.high)}]"
 
 
-def headline_why(blocks: bool) -> str:
-    """Why the seed jackknife is the headline."""
-    why = (
-        "the seed is the unit, no shape is assumed, and it keeps its level in simulation (docs/statistics.md)"
-    )
-    return why + "; the ratio is within cells, so that block means do not count as spread" if blocks else why
-
-
 def warnings(c: Comparison, arm: Arm, reference: Arm) -> tuple[str, ...]:
     """What a reader should know before using the numbers."""
     out = []
@@ -62,15 +57,6 @@ def warnings(c: Comparison, arm: Arm, reference: Arm) -> tuple[str, ...]:
                 f"({p_phrase(t.p)}): its {t.naive_df + 1} runs are worth {t.effective_df:.0f} degrees of "
                 f"freedom, not {t.naive_df}."
             )
-    if (
-        alike
-        and c.paper.p is not None
-        and c.headline.p is not None
-        and c.paper.p < min(_ALPHA, c.headline.p / 2)
-    ):
-        out.append(
-            f"The naive {p_phrase(c.paper.p)} overstates: with the seed as the unit {p_phrase(c.headline.p)}."
-        )
     if set(arm.cells) != set(reference.cells):
         out.append(
             "The arms were not run in the same blocks: what a block does is mixed with what the group does."
@@ -86,8 +72,13 @@ def warnings(c: Comparison, arm: Arm, reference: Arm) -> tuple[str, ...]:
 
 
 def verdict(c: Comparison, comparisons: int) -> str:
-    """A sentence or two, then what the design could have shown and what the means do."""
-    parts = [_spread(c)]
+    """All that is to be said of a comparison, the answer first."""
+    return " ".join(sentences(c, comparisons))
+
+
+def sentences(c: Comparison, comparisons: int) -> list[str]:
+    """The answer, how sure it is, what the design could have shown, and what the means do."""
+    parts = [_spread(c, comparisons), *_chances(c), *_pairs(c)]
     if c.collapse.found and c.collapse.test is not None and c.collapse.test.p is not None:
         rates = " and ".join(f"{a.failed} of {a.seeds} {a.group} seeds" for a in c.collapse.arms)
         parts.insert(
@@ -95,38 +86,82 @@ def verdict(c: Comparison, comparisons: int) -> str:
             f"The variance ratio may be the wrong question here: {rates} failed or lie in the worse of two "
             f"clusters (Fisher {p_phrase(c.collapse.test.p)}).",
         )
-    if comparisons > 1 and c.p_holm is not None:
-        parts.append(f"Adjusted over {comparisons} comparisons (Holm) {p_phrase(c.p_holm)}.")
     parts += _pooled(c)
     if c.detectable is not None:
         parts.append(
             f"With {seed_counts(c)} ratios above {number(c.detectable)} can be detected (power 0.8)."
         )
-    parts.append(_means(c))
-    return " ".join(parts)
+    if any(t.key == "seed_means" for t in c.tests):
+        parts.append(_means(c))
+    return parts
 
 
-def _spread(c: Comparison) -> str:
+_OPENING = {
+    "shown": "Shown: ",
+    "suggested": "Suggested, not shown: in this sample ",
+    "open": "Open: in this sample ",
+}
+
+
+def _spread(c: Comparison, comparisons: int) -> str:
     h = c.headline
     if h.ratio is None:
         return _no_ratio(c)
-    larger = h.ratio >= 1
-    ratio = h.ratio if larger else 1 / h.ratio
-    a, b = (c.group, c.reference) if larger else (c.reference, c.group)
-    sentence = (
-        f"the variance under {a} is {number(ratio)} times that under {b} ({number(ratio**0.5)} times the sd"
-    )
-    if h.interval is None or h.p is None:
-        return f"In this sample {sentence}); whether that is more than chance cannot be told: {h.why}."
-    interval = (
-        h.interval if larger else Interval(1 / h.interval.high, _inverse(h.interval.low), h.interval.level)
-    )
-    sentence += (
-        f"; {h.interval.level:.0%} interval {between(interval)}, {p_phrase(h.p)}, the seed as the unit)"
-    )
-    if h.p < _ALPHA:
-        return sentence[0].upper() + sentence[1:] + "."
-    return f"No difference in spread is shown: in this sample {sentence}."
+    a, b = (c.group, c.reference) if _is_larger(c) else (c.reference, c.group)
+    sentence = f"the variance under {a} is {number(_upwards(c, h.ratio))} times that under {b}"
+    sd = f"{number(_upwards(c, h.ratio) ** 0.5)} times the sd"
+    interval, p = h.shown_interval, c.p_holm
+    if interval is None or p is None or c.word is None:
+        return f"In this sample {sentence} ({sd}); whether that is more than chance cannot be told: {h.why}."
+    ends = interval if _is_larger(c) else Interval(1 / interval.high, _inverse(interval.low), interval.level)
+    adjusted = f", adjusted over {comparisons} comparisons (Holm)" if comparisons > 1 else ""
+    sentence += f" ({sd}; {interval.level:.0%} interval {between(ends)}, {p_phrase(p)}{adjusted})"
+    if c.word == "shown to be small":
+        return (
+            f"Shown to be small: neither variance is more than {h.equivalence:g} times the other; {sentence}."
+        )
+    return f"{_OPENING[c.word]}{sentence}."
+
+
+def _is_larger(c: Comparison) -> bool:
+    """Sentences put the larger variance first."""
+    return (c.headline.ratio or 1.0) >= 1
+
+
+def _upwards(c: Comparison, ratio: float) -> float:
+    return ratio if _is_larger(c) else _inverse(ratio)
+
+
+def _chances(c: Comparison) -> list[str]:
+    """Probabilities, bounds, and the plain ratio, which no model stands between."""
+    h = c.headline
+    if h.above_1 is None or h.above_2 is None or h.below_half is None or h.interval is None:
+        return []
+    larger = _is_larger(c)
+    chance, doubled = (h.above_1, h.above_2) if larger else (1 - h.above_1, h.below_half)
+    bound = h.at_most if larger else _inverse(h.at_least or 0.0)
+    return [
+        f"It is larger with probability {probability(chance)}, more than twice as large with "
+        f"{probability(doubled)}, and at most {number(bound)} times as large ({h.interval.level:.0%}); "
+        f"plain variances: {number(_upwards(c, h.plain_ratio or math.nan))} times."
+    ]
+
+
+def probability(value: float) -> str:
+    """`0.97`, `> 0.99`."""
+    return "> 0.99" if value > 0.99 else "< 0.01" if value < 0.01 else f"{value:.2f}"
+
+
+def _pairs(c: Comparison) -> list[str]:
+    """What the pairs have bought, or cost."""
+    h = c.headline
+    if not h.pairs or h.interval is None or h.unpaired is None:
+        return []
+    with_pairs, without = (i.high / i.low if i.low > 0 else math.inf for i in (h.interval, h.unpaired))
+    return [
+        f"The {h.pairs} seeds that both arms have were used as pairs: the interval is "
+        f"{number(with_pairs)}-fold, without them {number(without)}-fold."
+    ]
 
 
 def _inverse(value: float) -> float:
@@ -154,11 +189,7 @@ def _pooled(c: Comparison) -> list[str]:
     turned = c.headline.ratio is not None and c.headline.ratio < 1
     ratio = _inverse(c.paper.ratio) if turned else c.paper.ratio
     sentence = f"All runs pooled as independent give {number(ratio)} times ({p_phrase(c.paper.p)})"
-    dependent = [t for t in c.twins if are_dependent(t) and t.correlation is not None]
-    if dependent:
-        how = " and ".join(f"{t.correlation:.2f} under {t.group}" for t in dependent)
-        sentence += f", which counts runs of one seed as independent although they correlate ({how})"
-    return [f"{sentence}."]
+    return [f"{sentence}, which takes values as normal and runs of one seed as independent."]
 
 
 def seed_counts(c: Comparison) -> str:

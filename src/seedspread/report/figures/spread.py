@@ -17,7 +17,7 @@ from seedspread.stats.charts import (
     ratio_axis,
     rule,
 )
-from seedspread.stats.result import Comparison
+from seedspread.stats.comparison import Comparison
 from seedspread.stats.verdict import between, number, p_value, seed_counts
 
 
@@ -29,11 +29,11 @@ def arm_colour(setting: Setting, arm: str) -> str:
 def answer_chart(material: ReportData) -> Chart | None:
     """Every comparison's variance ratio, the seed as the unit, with the pooled one beside."""
     pairs = [(s, c) for s in material.settings for c in s.comparisons]
-    drawn = [(s, c) for s, c in pairs if c.headline.ratio and c.headline.interval]
+    drawn = [(s, c) for s, c in pairs if c.headline.ratio and c.headline.shown_interval]
     drawn.sort(key=lambda pair: pair[1].collapse.found)  # what cannot be judged so stands below the rest
     if not drawn:
         return None
-    intervals = [c.headline.interval for _, c in drawn if c.headline.interval is not None]
+    intervals = [c.headline.shown_interval for _, c in drawn if c.headline.shown_interval is not None]
     axis = ratio_axis(intervals, f"variance ratio, {arms_of(drawn[0][1])}")
     positions = list(range(len(drawn) - 1, -1, -1))
     marks = []
@@ -43,7 +43,7 @@ def answer_chart(material: ReportData) -> Chart | None:
     ):
         rows = [(p, s, c) for p, (s, c) in zip(positions, drawn, strict=True) if c.collapse.found == failing]
         if rows:
-            ends = [c.headline.interval for _, _, c in rows if c.headline.interval is not None]
+            ends = [c.headline.shown_interval for _, _, c in rows if c.headline.shown_interval is not None]
             marks.append(Mark(
                 "interval", name, floats([c.headline.ratio or math.nan for *_, c in rows]),
                 floats([p for p, *_ in rows]), floats([i.low for i in ends]), floats([i.high for i in ends]),
@@ -60,13 +60,14 @@ def answer_chart(material: ReportData) -> Chart | None:
     y = Axis(ticks=ticks, range=(-0.6, len(drawn) - 0.4))
     panel = Panel("", axis, y, (rule((1, 1), (-0.6, len(drawn) - 0.4)), *marks, naive))
     ratios = "; ".join(
-        f"{short_name(s, c)}: {number(c.headline.ratio)} {between(c.headline.interval)}" for s, c in drawn
+        f"{short_name(s, c)}: {number(c.headline.ratio)} {between(c.headline.shown_interval)}"
+        for s, c in drawn
     )
     return Chart(
         "answer",
         "The variance ratio, and how sure it is",
         f"Right of 1, the first arm ({arms_of(drawn[0][1])}) spreads more; left of 1, less. An interval that "
-        "crosses 1 shows no difference.",
+        "crosses 1 leaves the direction open. Where comparisons are judged together, it is adjusted (Holm).",
         f"Variance ratios with 95% intervals. {ratios}.",
         (panel,),
         origins([s for s, _ in drawn]),
@@ -81,7 +82,7 @@ def short_name(s: Setting, c: Comparison) -> str:
 
 def _ratio_label(s: Setting, c: Comparison) -> str:
     h = c.headline
-    return f"{s.title}\n{arms_of(c)}: {number(h.ratio)} {between(h.interval)}\np = {p_value(h.p)}"
+    return f"{s.title}\n{arms_of(c)}: {number(h.ratio)} {between(h.shown_interval)}\np = {p_value(c.p_holm)}"
 
 
 def spread_chart(s: Setting) -> Chart | None:
@@ -135,13 +136,13 @@ def forest_chart(material: ReportData) -> Chart | None:
     forest = across.forest
     by_title = {c.title: c for c in across.comparisons}
     rows = [by_title[title] for title in forest.titles]
-    intervals = [c.headline.interval for c in rows if c.headline.interval is not None]
+    intervals = [c.headline.shown_interval for c in rows if c.headline.shown_interval is not None]
     axis = ratio_axis([*intervals, forest.interval], f"variance ratio, {arms_of(rows[0])}")
     positions = floats(range(len(rows), 0, -1))
     each = Mark(
-        "interval", "each by itself", floats([c.headline.ratio or math.nan for c in rows]), positions,
-        floats([i.low for i in intervals]), floats([i.high for i in intervals]),
-        tuple(f"{c.title}\n{number(c.headline.ratio)} {between(c.headline.interval)}\n"
+        "interval", "each by itself, adjusted (Holm)", floats([c.headline.ratio or math.nan for c in rows]),
+        positions, floats([i.low for i in intervals]), floats([i.high for i in intervals]),
+        tuple(f"{c.title}\n{number(c.headline.ratio)} {between(c.headline.shown_interval)}\n"
               f"p (Holm) = {p_value(c.p_holm)}" for c in rows),
         QUOTED, legend=True,
     )  # fmt: skip

@@ -8,33 +8,34 @@ from seedspread.render.chart import COLOURS, Axis, Chart, Mark, Panel, floats, l
 from seedspread.report.figures.spread import arm_colour, short_name
 from seedspread.report.material.settings import ReportData, Setting, origins
 from seedspread.stats.charts import rule
-from seedspread.stats.power import MOST_SIMULATED_SEEDS, BudgetError, power_of
+from seedspread.stats.power import BudgetError
+from seedspread.stats.scale import planning
 from seedspread.stats.verdict import number
 
 _RATIOS = tuple(float(f"{r:.3g}") for r in np.geomspace(1, 200, 30))
 
 
 @cache
-def _curve(seeds: tuple[int, int]) -> tuple[float, ...]:
-    shape = None if max(seeds) > MOST_SIMULATED_SEEDS else "normal"
-    return tuple(power_of(r, seeds, 0.05, shape) for r in _RATIOS)
+def _curve(seeds: tuple[int, int], paired: bool) -> tuple[float, ...]:
+    """By the headline itself; pairs count as uncorrelated: nobody knows how they correlate before."""
+    return tuple(planning.power(r, seeds, pairs=0.0 if paired else None) for r in _RATIOS)
 
 
 def power_chart(material: ReportData) -> Chart | None:
     """What these designs can show: the chance to see a ratio, if it is there."""
-    designs: dict[tuple[int, int], list[str]] = {}
+    designs: dict[tuple[int, int, bool], list[str]] = {}
     for s in material.settings:
         for c in s.comparisons:
             if min(c.seeds) >= 2:
-                designs.setdefault((c.seeds[0], c.seeds[1]), []).append(short_name(s, c))
+                designs.setdefault((*c.seeds, c.headline.pairs > 0), []).append(short_name(s, c))
     marks: list[Mark] = [rule((_RATIOS[0], _RATIOS[-1]), (0.8, 0.8))]
     phrases = []
-    for i, (seeds, names) in enumerate(sorted(designs.items(), reverse=True)[: len(COLOURS)]):
+    for i, ((*seeds, paired), names) in enumerate(sorted(designs.items(), reverse=True)[: len(COLOURS)]):
         try:
-            power = _curve(seeds)
+            power = _curve((seeds[0], seeds[1]), paired)
         except BudgetError:
             continue
-        name = f"{seeds[0]} and {seeds[1]} seeds"
+        name = f"{seeds[0]} and {seeds[1]} seeds" + (", shared" if paired else "")
         settings = ", ".join(dict.fromkeys(names))
         labels = tuple(
             f"{name}\n({settings})\nratio {r:g}: power {p:.0%}" for r, p in zip(_RATIOS, power, strict=True)
@@ -52,8 +53,8 @@ def power_chart(material: ReportData) -> Chart | None:
     return Chart(
         "power",
         "What this design can show",
-        "The chance that the headline's test (seed jackknife, normal values, simulated; above 60 seeds the F "
-        "test's) sees a ratio that is there. The dashed line is the usual 80%.",
+        "The chance that the headline shows a ratio that is there (normal values, one run of a seed in each "
+        "arm, simulated). The dashed line is the usual 80%.",
         f"Power curves: {'; '.join(phrases)}.",
         (panel,),
         "simulated normal values; the numbers of seeds are those of the comparisons above",

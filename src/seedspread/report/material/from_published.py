@@ -1,8 +1,9 @@
 """A report's material from the paper's own per-seed numbers."""
 
 from seedspread.metrics import metric_of
+from seedspread.published.answer import MAIN
 from seedspread.published.check import check_paper
-from seedspread.published.page import MAIN, audit_published
+from seedspread.published.page import audit_published
 from seedspread.published.values import SETTINGS, published_runs, series
 from seedspread.report.material.layers import Profile
 from seedspread.report.material.scale import PAPER, TITLES, paper_config

@@ -36,7 +36,7 @@ from seedspread.runs.studies import AuditSpec, RecordedCell, RecordedStudy
 from seedspread.runs.table import as_table, read_row
 from seedspread.stats.audit import audit
 from seedspread.stats.audited import AuditResult
-from seedspread.stats.result import Comparison
+from seedspread.stats.comparison import Comparison
 from seedspread.stats.tables.errors import TableError
 from seedspread.stats.verdict import verdict
 
@@ -334,13 +334,15 @@ def _across(settings: tuple[Setting, ...], tell: StatusCallback) -> tuple[AuditR
 def _adjusted(
     settings: tuple[Setting, ...], across: AuditResult | None, family: dict[str, str]
 ) -> tuple[Setting, ...]:
-    """Comparisons that are one of several datasets know it: their p value is adjusted over all of them."""
-    adjusted = {c.stratum: c.p_holm for c in across.comparisons} if across else {}
+    """Comparisons that are one of several datasets know it: they are judged with all of them."""
+    judged = {c.stratum: c for c in across.comparisons} if across else {}
     out = []
     for s in settings:
         if s.id not in family:
             out.append(s)
             continue
-        c = replace(s.comparisons[0], p_holm=adjusted[family[s.id]])
+        c, together = s.comparisons[0], judged[family[s.id]]
+        headline = replace(c.headline, adjusted_interval=together.headline.adjusted_interval)
+        c = replace(c, p_holm=together.p_holm, word=together.word, headline=headline)
         out.append(replace(s, comparisons=(replace(c, verdict=verdict(c, len(family))),)))
     return tuple(out)

@@ -7,7 +7,7 @@ from seedspread.report.material.scale import Scale
 from seedspread.report.material.settings import ReportData, Run, Setting, ordered, relative, slug
 from seedspread.stats.audit import audit
 from seedspread.stats.audited import AuditResult
-from seedspread.stats.result import Strip
+from seedspread.stats.comparison import Strip
 from seedspread.version import __version__
 
 

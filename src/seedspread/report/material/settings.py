@@ -16,7 +16,7 @@ from seedspread.runs.store import RunState, State
 from seedspread.runs.studies import AuditSpec
 from seedspread.stats.audit import audit
 from seedspread.stats.audited import AuditResult
-from seedspread.stats.result import Comparison
+from seedspread.stats.comparison import Comparison
 from seedspread.stats.tables.errors import TableError
 
 

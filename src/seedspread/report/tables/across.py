@@ -8,7 +8,7 @@ from seedspread.report.material.scale import TITLES
 from seedspread.report.material.settings import ReportData, Setting, origins
 from seedspread.report.tables.layers import gradients, rate, rates_across, rates_by_margin
 from seedspread.report.tables.paper_columns import PaperColumns, digits, mark
-from seedspread.stats.result import Comparison
+from seedspread.stats.comparison import Comparison
 from seedspread.stats.verdict import number, p_value
 
 

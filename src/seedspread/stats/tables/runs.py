@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from seedspread.stats.arms import Arm, Floats
-from seedspread.stats.result import Strip
+from seedspread.stats.comparison import Strip
 from seedspread.stats.tables.columns import Columns
 from seedspread.stats.tables.labels import Codes, Names, coded
 

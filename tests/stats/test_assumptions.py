@@ -1,0 +1,59 @@
+"""What a test assumes is *met* only where it was tested; what no table can tell is not testable."""
+
+import numpy as np
+import pytest
+
+from seedspread.stats import bootstrap, classic, permutation, robust
+from seedspread.stats.result import TestResult
+from tests.stats.arms import arm
+
+X, Y = np.random.default_rng(5).normal(size=(2, 30))
+
+
+def results(normal: bool | None, independent: bool | None) -> dict[str, TestResult]:
+    """Every test of spread and means, of 30 seeds that have one run each."""
+    x, y, rng = arm(X), arm(Y, name="b"), np.random.default_rng(0)
+    tests = (
+        robust.seed_jackknife(x, y, 0.95),
+        robust.pitman_morgan(x, y, 0.95, normal),
+        robust.bonett(x, y, 0.95, independent),
+        robust.seed_means_test(x, y, 0.95),
+        classic.f_test(x, y, 0.95, normal, independent),
+        classic.deviations_test(x, y, "mean", independent),
+        classic.deviations_test(x, y, "median", independent),
+        classic.welch(x, y, 0.95, independent),
+        *classic.two_way_tests(arm(X, X), arm(Y, Y), "mean", independent),
+        permutation.seed_permutation(x, y, 200, rng),
+        permutation.within_seed_permutation(x, y, 200, rng),
+        bootstrap.clustered_bootstrap(x, y, 0.95, 200, rng),
+        *bootstrap.bootstrap_tests(x, y, 0.95, 200, rng, independent),
+    )
+    return {test.key: test for test in tests}
+
+
+def test_independent_seeds_are_never_met() -> None:
+    met = {key for key, test in results(normal=True, independent=True).items() if test.assumptions_met}
+    assert met == {"f", "pitman_morgan"}  # normality was tested for these
+
+
+def test_without_a_test_of_normality_nothing_is_met() -> None:
+    assert not any(test.assumptions_met for test in results(normal=None, independent=True).values())
+
+
+def test_what_the_data_contradict_is_not_met() -> None:
+    found = results(normal=False, independent=False)
+    keys = ("f", "pitman_morgan", "bonett", "levene", "welch", "bootstrap", "bootstrap_bca")
+    assert all(found[key].assumptions_met is False for key in keys)
+
+
+@pytest.mark.parametrize("key", ["seed_jackknife", "seed_means", "bonett", "welch"])
+def test_the_evidence_says_that_independence_cannot_be_told(key: str) -> None:
+    assert "that seeds are independent no table can tell" in results(True, True)[key].evidence
+
+
+def test_no_test_claims_to_be_free_of_the_shape() -> None:
+    """Unlike shapes in the two arms are taken for a ratio by all of them."""
+    found = results(None, None)
+    assert "like shape" in found["seed_jackknife"].assumes
+    assert "one shape" in found["permutation"].assumes
+    assert not any("assumption about" in test.why for test in found.values())
