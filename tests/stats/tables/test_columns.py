@@ -81,6 +81,18 @@ def test_datasets_never_pass_for_seeds(seed: str) -> None:
     assert said.endswith("audit(table, value='AUC', group='Model', by='Dataset')")
 
 
+def test_datasets_by_number_do_not_pass_for_seeds_either() -> None:
+    table = scores().drop(columns="Seed")
+    table["set"] = table["Dataset"].map({"wine": 1, "digits": 2, "a b": 3})
+    assert "set has 3 levels" in refused(table.drop(columns="Dataset"), "AUC", "Model")
+
+
+def test_where_runs_were_made_is_no_part_of_the_design() -> None:
+    table = scores().query("Dataset == 'wine'").assign(hostname=["a", "b", "a", "b", "b"] * 3)
+    assert len(check(table, "AUC", "Model").frame) == 15
+    assert "room has 2 levels" in refused(table.rename(columns={"hostname": "room"}), "AUC", "Model")
+
+
 def test_who_says_that_rows_are_runs_is_told_what_is_pooled() -> None:
     runs = check(scores(), "AUC", "Model", seed=None)
     assert runs.columns.seed is None

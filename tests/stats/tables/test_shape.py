@@ -125,6 +125,11 @@ def test_tasks_do_not_pass_for_steps() -> None:
         assert "by='task'" in said
 
 
+def test_steps_do_not_pass_for_seeds() -> None:
+    table = curves().drop(columns="seed").query("task == 'walk'")
+    assert "rows are steps of runs; name the column" in refused(table, "reward", "method")
+
+
 def test_a_run_that_was_logged_twice_is_told() -> None:
     table = curves()
     again = table[(table["seed"] == 1) & (table["step"] < 3000)].assign(reward=0.0)
@@ -193,10 +198,14 @@ def test_a_crashed_run_is_an_empty_cell() -> None:
     wide = (
         scores().pivot(index=["Dataset", "Model"], columns="Seed", values="AUC").reset_index().astype(object)
     )
-    wide.iloc[0, 3] = ""
+    wide.iloc[0, 3:5] = ["", "-"]
     runs = check(wide, "AUC", "Model", by="Dataset", wide="auto")
-    assert len(runs.frame) == 44
-    assert "1 runs without a value were left out (row 2)." in runs.notes
+    assert len(runs.frame) == 43
+    assert "2 runs without a value were left out (row 2, 2)." in runs.notes
+    commas = wide.map(lambda cell: str(cell).replace(".", ","))
+    assert list(check(commas, "AUC", "Model", by="Dataset", wide="auto").frame["value"]) == list(
+        runs.frame["value"]
+    )
 
 
 def test_a_long_table_of_metrics() -> None:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from seedspread.errors import did_you_mean
 from seedspread.runs.levels import level_name
-from seedspread.stats.tables.columns import Columns, pooled, reference_of
+from seedspread.stats.tables.columns import Columns, is_step, pooled, reference_of
 from seedspread.stats.tables.curves import one_row_per_run
 from seedspread.stats.tables.errors import TableError, listed, row_numbers
 from seedspread.stats.tables.labels import coded, combined, joined, labels
@@ -144,10 +144,14 @@ def _check_pooled(table: Table, question: Question, columns: Columns) -> list[st
     levels = f"{name} has {frame[name].nunique():,} levels in each {columns.group}"
     if question.seed is None:
         return [f"{levels}, which are pooled; --by {name} audits them apart."]
+    if is_step(name) and columns.seed is None:
+        raise TableError(
+            f"{levels}: rows are steps of runs; name the column that tells runs apart with --seed"
+        )
     after = replace(question, by=(*question.by, name))
     raise TableError(
-        f"{levels}, which would count as seeds; use --by {name} (audited apart) or --block {name} "
-        f"(twins of a seed): {after.typed(table.path)}"
+        f"{levels}, which would be pooled as if they were seeds; use --by {name} (audited apart) or "
+        f"--block {name} (twins of a seed): {after.typed(table.path)}"
     )
 
 

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from seedspread.metrics import is_metric_name
 from seedspread.sources.parameters import is_seed
 from seedspread.stats.tables.labels import combined
-from seedspread.stats.tables.numbers import EMPTY, numeric
+from seedspread.stats.tables.numbers import EMPTY, WRITTEN
 
 # From the surest to the least sure; all of these after what is called a seed.
 _RUNS = (
@@ -25,6 +26,11 @@ _STEPS = set(
 _REFERENCES = set(
     "baseline base control reference ref none default vanilla standard original plain off false no without "
     "subtract old before".split()
+)
+# What may differ between runs without being part of the design.
+_CIRCUMSTANCES = set(
+    "host hostname node machine gpu gpus cpu device user date day time timestamp created commit git version "
+    "status state job notes note comment comments tags tag".split()
 )
 _FEW = 1000
 
@@ -96,9 +102,9 @@ def is_numeric(column: "pd.Series[Any]") -> bool:
     """Whether a column holds numbers, as its first cells tell."""
     if pd.api.types.is_bool_dtype(column):
         return False
-    first = column.iloc[:_FEW]
-    filled = first[~first.astype(str).str.strip().str.lower().isin(EMPTY)]
-    return len(filled) > 0 and bool(numeric(filled).notna().all())
+    first = column.iloc[:_FEW].astype(str).str.strip().str.lower()
+    filled = first[~first.isin(EMPTY)]
+    return len(filled) > 0 and bool(filled.str.fullmatch(WRITTEN).all())
 
 
 def is_factor(column: "pd.Series[Any]") -> bool:
@@ -135,19 +141,22 @@ def telling_apart(frame: pd.DataFrame, run: Sequence[str], others: Sequence[str]
 
 
 def pooled(frame: pd.DataFrame, cell: Sequence[str], others: Sequence[str]) -> str | None:
-    """A column of words that parts every cell into the same levels of several rows each, if there is one.
+    """A column that parts every cell into the same levels of several rows each, if there is one.
 
-    Such as the dataset: its levels would be pooled as if they were seeds.
+    Such as the dataset: its levels would be pooled as if they were seeds. Numbers are levels of a design only
+    if each stands equally often in every cell.
     """
     cells = combined(frame, cell)
     for name in others:
-        if is_numeric(frame[name]) or not is_factor(frame[name]):
+        words = set(plain_name(name).split("_"))
+        if words & _CIRCUMSTANCES or is_metric_name(name) or not is_factor(frame[name]):
             continue
         own = combined(frame, [name])
         levels = int(own.max()) + 1
         each = (
             np.bincount(cells * levels + own, minlength=levels) if levels <= len(frame) // 4 else np.ones(1)
         )
-        if len(each) == levels * (cells.max() + 1) and each.min() > 1:
+        is_crossed = len(each) == levels * (cells.max() + 1) and each.min() > 1
+        if is_crossed and (each.min() == each.max() or not is_numeric(frame[name])):
             return name
     return None

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from seedspread.metrics import metric_of
 from seedspread.stats.arms import Floats
-from seedspread.stats.tables.columns import Columns, pooled
+from seedspread.stats.tables.columns import Columns, is_step, pooled
 from seedspread.stats.tables.errors import TableError, row_numbers
 from seedspread.stats.tables.labels import Codes, combined
 from seedspread.stats.tables.numbers import is_filled, numbers_in
@@ -58,7 +58,7 @@ def _check_steps(table: Table, question: Question, columns: Columns, column: str
     """Rows of several tasks, say, must not pass for steps of one run; steps that stand twice are noted."""
     frame = table.frame
     others = [name for name in frame.columns if name not in {*columns.run, columns.value, column}]
-    within = pooled(frame, columns.run, others)
+    within = pooled(frame, columns.run, [name for name in others if not is_step(name)])
     points = combined(frame, [*columns.run, column])
     repeated = question.last is not None and points.max() + 1 < len(frame)
     after = told_apart(table, question, columns) if within is not None or repeated else question

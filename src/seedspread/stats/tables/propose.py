@@ -123,7 +123,7 @@ def told_apart(table: Table, question: Question, columns: Columns) -> Question:
             question = replace(question, last=name)
         elif is_metric_column(name):
             question = replace(question, metric_column=name, value=str(coded(frame[name])[1][0]))
-        elif columns.seed is None and seed_names([name]):
+        elif seed_names([name]) and (columns.seed is None or frame[columns.seed].nunique() == 1):
             question = replace(question, seed=name)
         elif seed_names([name]):
             question = replace(question, block=(*question.block, name))
