@@ -80,7 +80,8 @@ def test_mistakes_are_one_line(tmp_path: Path) -> None:
 def test_seed_budgets() -> None:
     assert without_torch("seeds", "--sd", "1.0", "--se", "0.3").stdout.startswith("12 seeds")
     found = json.loads(seedspread_here("seeds", "--ratio", "5.9", "--json").stdout)
-    assert found["seeds"] == [12, 12]
+    assert found["seeds"] == [14, 14]
+    assert found["f_test"] == 12
     assert "7 seeds per arm detect" in seedspread_here("seeds", "--n", "7").stdout
     assert seedspread_here("seeds").stderr.startswith("error: say what is wanted")
 

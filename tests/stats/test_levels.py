@@ -6,8 +6,10 @@ Rejections of 1,500 simulated experiments without a difference; bounds lie four 
 import numpy as np
 import pytest
 
+from seedspread.benchmarks import beside_the_ratio
 from seedspread.benchmarks.calibration import measure, tables
 from seedspread.benchmarks.conditions import (
+    COMMON,
     DESIGNS,
     IDLE_PAIRS,
     INDEPENDENT,
@@ -62,7 +64,7 @@ def test_exact_tests_are_exact_for_normal_values(test: object, design: Design, n
 
 @pytest.mark.parametrize("design", [INDEPENDENT, PAIRS, TWINS])
 @pytest.mark.parametrize("shape", ["normal", "t5", "bimodal"])
-def test_the_headline_keeps_near_its_level_whatever_the_shape(design: Design, shape: str) -> None:
+def test_the_jackknife_keeps_near_its_level(design: Design, shape: str) -> None:
     assert rejections(jackknife, design, shape, 7) < 0.09
 
 
@@ -87,6 +89,31 @@ def test_the_tables_have_the_headline_beside_the_other_tests() -> None:
     assert text.count("| **scale ratio (headline)** |") == 3 * len(DESIGNS)
     assert text.count("| seed jackknife (Miller) |") == 3 * len(DESIGNS)
     assert "two blocks, shared seeds, twins correlate by 0.83 and 0" in text.lower()
+
+
+def test_the_tests_beside_the_ratio_have_a_row_per_condition() -> None:
+    done = [beside_the_ratio.measure(task) for task in beside_the_ratio.tasks(12) if task[2] < 10]
+    text = beside_the_ratio.tables(done, 12)
+    for words in (
+        "gap test), skewed",
+        "ICC, F test), t5",
+        "Cochran's Q, normal",
+        "mean ratio",
+        "floor, 1000",
+    ):
+        assert words in text
+    assert all(0 <= rate <= 1 for result in done for rate in result["rates"].values())
+
+
+def test_pairs_that_share_their_tails_are_wide_together() -> None:
+    """Squares of two arms correlate as the one factor makes them, and each arm has variance 1."""
+    for name in ("t5", "contaminated"):
+        values, _ = draw(COMMON, alike(name), 20, 1.0, 5000, np.random.default_rng(5))
+        x, y = values[:, :, 0, 0].ravel(), values[:, :, 1, 0].ravel()
+        assert x.var() == pytest.approx(1, abs=0.04)
+        assert (x * y).mean() == pytest.approx(0.6, abs=0.03)
+    # Of normal pairs E x^2 y^2 is 1 + 2 r^2; here times the mean fourth power of the factor.
+    assert (x**2 * y**2).mean() == pytest.approx((1 + 2 * 0.6**2) * (0.9 + 0.1 * 81) / 1.8**2, rel=0.13)
 
 
 @pytest.mark.parametrize("name", sorted(QUANTILES))

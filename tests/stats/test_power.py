@@ -4,17 +4,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from seedspread.stats.budget import seed_budget
+from seedspread.stats.budget import Design, seed_budget
 from seedspread.stats.power import (
-    SHAPES,
     BudgetError,
     detectable_ratio,
     f_power,
-    sample,
     seeds_for_ratio,
     seeds_for_standard_error,
-    simulated_power,
 )
+from seedspread.stats.scale import planning
 
 
 def test_the_papers_example_of_a_standard_error() -> None:
@@ -28,9 +26,9 @@ def test_the_papers_example_of_a_standard_error() -> None:
 def test_absurd_budgets_are_refused_in_a_line() -> None:
     with pytest.raises(BudgetError, match="millionth"):
         seeds_for_standard_error(1.0, 1e-300)
-    for n, n_reference in ((10**8, None), (5, 10**8)):
-        with pytest.raises(BudgetError, match="got 100,000,000"):
-            seed_budget(None, None, 2.0, n, n_reference, 0.8, 0.05, "t5")
+    with pytest.raises(BudgetError, match="no number of seeds up to 100,000"):
+        seed_budget(ratio=1.001)
+    assert seed_budget(ratio=2.0, n=10**8).values["power"] == 1.0
 
 
 def test_without_a_difference_power_is_the_level() -> None:
@@ -62,23 +60,33 @@ def test_one_seed_fewer_would_not_do(ratio: float) -> None:
     assert f_power(ratio, (n, n)) >= 0.8 > f_power(ratio, (n - 1, n - 1))
 
 
-def test_simulated_power_of_normal_values_is_below_the_exact_tests() -> None:
-    """The jackknife assumes less, so it sees less; with many seeds the two meet."""
-    assert simulated_power(6.0, (7, 7), "normal") < f_power(6.0, (7, 7))
-    assert simulated_power(2.0, (60, 60), "normal") == pytest.approx(f_power(2.0, (60, 60)), abs=0.04)
+def test_the_headline_is_planned_and_the_f_test_stands_beside_it() -> None:
+    budget = seed_budget(ratio=5.9)
+    assert budget.values["f_test"] == seeds_for_ratio(5.9)[0][0] == 12
+    assert budget.values["seeds"] == list(planning.seeds_for(5.9))
+    assert budget.values["seeds"][0] > 12
+    assert budget.text.endswith("the F test, if values are exactly normal: 12).")
+    assert seed_budget(n=7).values["f_test"] == pytest.approx(detectable_ratio((7, 7)))
+    assert seed_budget(ratio=6.0, n=7).values["f_test"] == pytest.approx(f_power(6.0, (7, 7)))
 
 
-def test_simulated_budgets_agree_with_each_other() -> None:
-    seeds, reached = seeds_for_ratio(8.0, shape="bimodal")
-    assert reached >= 0.8
-    assert detectable_ratio(seeds, shape="bimodal") <= 8.0 * 1.01
+@pytest.mark.parametrize(
+    "design",
+    [Design(blocks=2), Design(pairs=0.6), Design(shape="t5"), Design(blocks=2, pairs=0.3, twins=0.8)],
+)
+def test_the_f_test_has_no_figure_for_other_designs(design: Design) -> None:
+    budget = seed_budget(ratio=6.0, n=9, design=design)
+    assert budget.values["f_test"] is None
+    assert "F test" not in budget.text
+    assert budget.values["power"] == planning.power(6.0, (9, 9), **design.options)
+    assert {"seeds", "ratio", "power", "alpha", "shape", "method"} <= set(budget.values)
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-def test_every_shape_has_mean_0_and_variance_1(shape: str) -> None:
-    values = sample(shape, (400_000,), np.random.default_rng(0))
-    assert values.mean() == pytest.approx(0, abs=0.01)
-    assert values.var() == pytest.approx(1, abs=0.03)
+def test_a_standard_error_and_a_ratio_are_both_answered() -> None:
+    both = seed_budget(sd=1.0, se=0.3, ratio=5.9)
+    one, other = seed_budget(sd=1.0, se=0.3), seed_budget(ratio=5.9)
+    assert both.text.splitlines() == [one.text, other.text]
+    assert both.values == {"standard_error": one.values, "spread": other.values}
 
 
 @pytest.mark.parametrize(
@@ -96,9 +104,13 @@ def test_every_shape_has_mean_0_and_variance_1(shape: str) -> None:
         ({"ratio": 4.0, "alpha": 0.0}, "alpha must lie"),
         ({"n": 7, "shape": "norml"}, "did you mean 'normal'"),
         ({"ratio": 1.5, "n_reference": 3}, "no number of seeds"),
+        ({"n": 2}, "3 seeds per arm or more"),
+        ({"n": 7, "pairs": 1.5}, "a correlation lies"),
+        ({"n_reference": 7}, "say what is wanted"),
     ],
 )
 def test_impossible_questions_are_refused(question: dict[str, float], message: str) -> None:
-    defaults = dict.fromkeys(("sd", "se", "ratio", "n", "n_reference"))
+    question = question.copy()
+    design = {name: question.pop(name) for name in ("alpha", "shape", "pairs") if name in question}
     with pytest.raises(BudgetError, match=message):
-        seed_budget(**(defaults | {"power": 0.8, "alpha": 0.05, "shape": "normal"} | question))  # type: ignore[arg-type]
+        seed_budget(**question, design=Design(**design))  # type: ignore[arg-type]

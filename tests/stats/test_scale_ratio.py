@@ -151,9 +151,10 @@ def test_unit_origin_and_sign_change_nothing(
 
 
 @settings(max_examples=8, deadline=None)
-@given(numbers, numbers, st.booleans())
-def test_swapped_arms_give_the_reciprocal(x: list[int], y: list[int], pairs: bool) -> None:
-    one, other = scale_ratio(arm(x), arm(y), pairs=pairs), scale_ratio(arm(y), arm(x), pairs=pairs)
+@given(numbers, numbers, st.booleans(), st.booleans())
+def test_swapped_arms_give_the_reciprocal(x: list[int], y: list[int], pairs: bool, twins: bool) -> None:
+    first, second = (arm(x, y[::-1]), arm(y, x)) if twins else (arm(x), arm(y))
+    one, other = scale_ratio(first, second, pairs=pairs), scale_ratio(second, first, pairs=pairs)
     middle, low, high, p = figures(one)
     assert figures(other) == pytest.approx([-middle, -high, -low, p], abs=1e-9)
 
@@ -234,6 +235,14 @@ def test_an_outlier_widens_instead_of_deciding() -> None:
     assert result.nu < 8
 
 
+@pytest.mark.parametrize("first_seed", [0, 99])
+def test_how_far_out_a_diverged_run_lies_does_not_matter(first_seed: int) -> None:
+    rng = np.random.default_rng(3)
+    x, y = rng.normal(size=11), arm(rng.normal(size=12), first_seed=first_seed)
+    far, further = (scale_ratio(arm([*x, size]), y) for size in (1e2, 1e7))
+    assert figures(further) == pytest.approx(figures(far), abs=0.1)
+
+
 def test_twins_that_are_copies_add_nothing() -> None:
     x, y = [1.0, 2, 4, 8, 3, 5], [1.0, 2, 2.5, 3, 4, 1.5]
     once, twice = scale_ratio(arm(x), arm(y, first_seed=9)), scale_ratio(arm(x, x), arm(y, y, first_seed=9))
@@ -256,12 +265,18 @@ def test_equal_arms_have_a_ratio_of_one(pairs: bool) -> None:
         ([0.0] * 9 + [1.0], [0.0] * 8 + [1.0, 2.0]),
         ([1e-60, 2e-60, 4e-60], [1e60, 2e60, -1e60]),
         ([1.0, 2.0, 3.0], [2.0, 4.0, 6.0]),
+        ([1.0, 2.0, 4.0, 3.0], [1.0, 2.0, 4.0, 3.001]),
+        ([1e6, -3e6, 2e6, 5e6], [1.0, 2.0, 4.0, 2.5]),
+        ([0.0, 0.1, 0.2, 0.1, 1e6], [0.0, 0.1, 0.3, 0.2, 0.1]),
+        (np.sin(np.arange(5)), np.cos(np.arange(20))),
+        (np.sin(np.arange(300)), np.cos(np.arange(300) ** 1.5)),
     ],
 )
 @pytest.mark.parametrize("pairs", [True, False])
 def test_extreme_samples_have_finite_answers(x: list[float], y: list[float], pairs: bool) -> None:
     result = scale_ratio(arm(x), arm(y), pairs=pairs)
     assert np.isfinite(figures(result)).all()
+    assert figures(result) == figures(scale_ratio(arm(x), arm(y), pairs=pairs))
     assert result.interval is not None
     assert result.interval.low <= (result.ratio or 0) <= result.interval.high
 

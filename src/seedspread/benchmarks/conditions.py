@@ -1,7 +1,8 @@
 """The conditions under which the tests of spread are tried: designs, shapes, and experiments drawn from them.
 
 Marginal distributions are exact: correlated normal values are turned into each shape by its quantiles (a
-Gaussian copula), so that a correlation makes no tail lighter.
+Gaussian copula), so that a correlation makes no tail lighter. Or, where a design says so, all runs of a seed
+are widened by one factor.
 """
 
 from collections.abc import Callable
@@ -14,7 +15,7 @@ from scipy.special import ndtr
 
 from seedspread.stats.arms import Arm, Floats
 
-# How far below the others a failed run scores, in standard deviations.
+# How far below the others a failed run scores, in standard deviations of its arm.
 _DROP = 10.0
 
 
@@ -59,6 +60,7 @@ def alike(name: str) -> Shape:
 
 
 SHAPES = tuple(map(alike, ("normal", "t5", "contaminated", "skewed", "bimodal", "exponential")))
+PLAIN = tuple(map(alike, ("normal", "t5", "contaminated", "skewed")))
 UNLIKE = (
     Shape("normal against t3", ("normal", "t3")),
     Shape("normal against lognormal", ("normal", "lognormal")),
@@ -79,6 +81,8 @@ class Design:
         twins: the correlation of those, in each arm.
         extra: how many times as many seeds the reference has.
         shapes: what is drawn.
+        common: whether a wide value of a seed is wide in all its runs: normal values times one factor.
+        is_slow: whether half of the experiments must do.
     """
 
     title: str
@@ -87,36 +91,66 @@ class Design:
     blocks: int = 1
     twins: tuple[float, float] = (0.0, 0.0)
     extra: int = 1
-    shapes: tuple[Shape, ...] = SHAPES
+    shapes: tuple[Shape, ...] = PLAIN
+    common: bool = False
+    is_slow: bool = False
 
 
-INDEPENDENT = Design("independent runs, each arm with its own seeds")
-UNBALANCED = Design("unbalanced: the reference has four times the seeds", extra=4)
-PAIRS = Design("pairs: the arms' runs of one seed correlate by 0.6", shared=True, pairs=0.6)
+INDEPENDENT = Design("independent runs, each arm with its own seeds", shapes=SHAPES)
+HALF = Design("unbalanced: the reference has twice the seeds", extra=2, is_slow=True)
+UNBALANCED = Design("unbalanced: the reference has four times the seeds", extra=4, is_slow=True)
+PAIRS = Design("pairs: the arms' runs of one seed correlate by 0.6", shared=True, pairs=0.6, shapes=SHAPES)
+COMMON = Design(
+    "pairs that correlate by 0.6 and share their tails", True, 0.6, shapes=PLAIN[1:3], common=True
+)
 IDLE_PAIRS = Design("pairs that do not correlate", shared=True)
-TWINS = Design("two blocks, twins correlate by 0.85", blocks=2, twins=(0.85, 0.85))
+IDLE_TWINS = Design("two blocks, twins do not correlate", blocks=2, is_slow=True)
+TWINS = Design("two blocks, twins correlate by 0.85", blocks=2, twins=(0.85, 0.85), is_slow=True)
 UNEQUAL_TWINS = Design("two blocks, shared seeds, twins correlate by 0.83 and 0", True, 0.0, 2, (0.83, 0.0))
 UNLIKE_ARMS = Design("unlike arms, independent runs", shapes=UNLIKE)
-DESIGNS = (INDEPENDENT, UNBALANCED, PAIRS, IDLE_PAIRS, TWINS, UNEQUAL_TWINS, UNLIKE_ARMS)
+DESIGNS = (
+    INDEPENDENT,
+    HALF,
+    UNBALANCED,
+    PAIRS,
+    COMMON,
+    IDLE_PAIRS,
+    IDLE_TWINS,
+    TWINS,
+    UNEQUAL_TWINS,
+    UNLIKE_ARMS,
+)
 
 
 def draw(
     design: Design, shape: Shape, n: int, ratio: float, draws: int, rng: np.random.Generator
 ) -> tuple[Floats, NDArray[np.bool_]]:
-    """(draws, seeds, 2, blocks) values and where there are runs; `ratio` is that of runs that do not fail."""
+    """(draws, seeds, 2, blocks) values, and where there are runs; `ratio` is that of the variances."""
     seeds = n * design.extra
     twins = np.maximum(design.twins, design.pairs)[:, None] if design.blocks > 1 else np.array(design.pairs)
     shared, arm, own = (
         rng.standard_normal((draws, seeds, *rest)) for rest in ((1, 1), (2, 1), (2, design.blocks))
     )
     latent = design.pairs**0.5 * shared + (twins - design.pairs) ** 0.5 * arm + (1 - twins) ** 0.5 * own
-    chances = ndtr(latent)
-    values = np.stack([QUANTILES[name](chances[:, :, k]) for k, name in enumerate(shape.names)], axis=2)
-    values[:, :, 0] *= ratio**0.5
+    if design.common:
+        values = latent * _factors(shape.title, (draws, seeds), rng)[..., None, None]
+    else:
+        chances = ndtr(latent)
+        values = np.stack([QUANTILES[name](chances[:, :, k]) for k, name in enumerate(shape.names)], axis=2)
     failed = rng.random(values.shape) < np.array(shape.failures)[:, None]
+    values = np.where(failed, values - _DROP, values)
+    values[:, :, 0] *= ratio**0.5
     present = np.ones(values.shape[1:], bool)
     present[n:, 0] = False
-    return np.where(failed, values - _DROP, values), present
+    return values, present
+
+
+def _factors(name: str, size: tuple[int, int], rng: np.random.Generator) -> Floats:
+    """What makes normal values t5 or contaminated ones of variance 1."""
+    out: Floats = np.where(rng.random(size) < 0.1, 3.0, 1.0) / 1.8**0.5
+    if name == "t5":
+        out = np.sqrt(3 / rng.chisquare(5, size))
+    return out
 
 
 def arms_of(design: Design, values: Floats, present: NDArray[np.bool_]) -> tuple[Arm, Arm]:

@@ -11,7 +11,17 @@ from rich.progress import track
 from seedspread.atomic import replacing
 from seedspread.benchmarks.conditions import Design, alike, draw
 from seedspread.render.terminal import Terminal
-from seedspread.stats.scale.planning import ALPHAS, CORRELATIONS, LEVELS, SHAPES, SIZES, TABLE, TWINS, key
+from seedspread.stats.scale.planning import (
+    ALPHAS,
+    BLOCKS,
+    CORRELATIONS,
+    LEVELS,
+    SHAPES,
+    SIZES,
+    TABLE,
+    TWINS,
+    key,
+)
 from seedspread.stats.scale.posterior import posterior_of
 
 
@@ -19,7 +29,9 @@ def tasks(draws: int) -> list[tuple[str, Design, str, int, int]]:
     """Every design of the table in every size: shapes, then pairs, then twins."""
     designs = [(key(shape=shape), Design(""), shape) for shape in SHAPES]
     designs += [(key(pairs=r), Design("", shared=True, pairs=r), "normal") for r in CORRELATIONS]
-    designs += [(key(twins=r), Design("", blocks=2, twins=(r, r)), "normal") for r in TWINS]
+    designs += [
+        (key(blocks=b, twins=r), Design("", blocks=b, twins=(r, r)), "normal") for b in BLOCKS for r in TWINS
+    ]
     return [(name, design, shape, n, draws) for name, design, shape in designs for n in SIZES]
 
 
@@ -27,12 +39,14 @@ def thresholds(task: tuple[str, Design, str, int, int]) -> list[list[float]]:
     """Per alpha: how far from 0 the log ratio must be to be seen in each share (`LEVELS`) of experiments.
 
     A ratio only shifts the posterior, so that one set of experiments without a difference tells of all
-    ratios.
+    ratios; and which arm is the wider one makes no difference, so that both ends of intervals count.
     """
     _, design, shape, n, draws = task
     rng = np.random.default_rng([n, draws, len(design.title), 11])
     found = posterior_of(*draw(design, alike(shape), n, 1.0, draws, rng), design.shared)
-    needed = np.array([-found.quantile(alpha / 2) for alpha in ALPHAS])
+    needed = np.array(
+        [np.append(-found.quantile(alpha / 2), found.quantile(1 - alpha / 2)) for alpha in ALPHAS]
+    )
     return [[round(float(x), 3) for x in row] for row in np.quantile(needed, LEVELS, axis=1).T]
 
 

@@ -144,14 +144,21 @@ def seeds(
     power: Annotated[float, typer.Option(help="The chance of seeing the difference.")] = 0.8,
     alpha: Annotated[float, typer.Option(help="The level of the test.")] = 0.05,
     shape: Annotated[
-        str, typer.Option(help="normal (exact), or t5, skewed, bimodal (simulated).")
+        str, typer.Option(help="Of the values over seeds: normal, t5, skewed or bimodal.")
     ] = "normal",
+    blocks: Annotated[int, typer.Option(min=1, help="Runs of each seed in each arm.")] = 1,
+    pairs: Annotated[
+        float | None,
+        typer.Option(help="The arms share their seeds, and correlate by this; left out: own seeds."),
+    ] = None,
+    twins: Annotated[float, typer.Option(help="How a seed's runs correlate over the blocks.")] = 0.0,
     json: Json = False,
 ) -> None:
     """How many seeds: for a standard error (--sd --se), for a ratio (--ratio), or what --n can detect."""
-    from seedspread.stats.budget import seed_budget
+    from seedspread.stats.budget import Design, seed_budget
 
-    budget = seed_budget(sd, se, ratio, n, n_reference, power, alpha, shape)
+    design = Design(blocks, pairs, twins, alpha, shape)
+    budget = seed_budget(sd, se, ratio, n, n_reference, power, design)
     if json:
         say_json(budget.values)
     else:

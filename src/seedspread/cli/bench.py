@@ -141,7 +141,7 @@ def calibration(
 
 @app.command()
 def planning(
-    draws: Annotated[int, typer.Option(min=100, help="Simulated experiments per design and size.")] = 1000,
+    draws: Annotated[int, typer.Option(min=100, help="Simulated experiments per design and size.")] = 600,
     write: Annotated[bool, typer.Option("--write", help="Replace the planner's table.")] = False,
     workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 2,
 ) -> None:

@@ -3,58 +3,90 @@
 from dataclasses import dataclass
 from typing import Any
 
-from seedspread.errors import one_of
 from seedspread.stats.power import (
-    SHAPES,
     BudgetError,
     check_design,
     detectable_ratio,
-    power_of,
+    f_power,
     seeds_for_ratio,
     seeds_for_standard_error,
 )
-
-# Their values have to fit into memory, 4,000 times over.
-_MAX_SIMULATED = 10_000
+from seedspread.stats.scale import planning
 
 
 @dataclass(frozen=True)
 class SeedBudget:
-    """A sentence for people, and the values in it for programs."""
+    """Sentences for people, one per question, and the values in them for programs."""
 
     text: str
     values: dict[str, Any]
 
 
+@dataclass(frozen=True)
+class Design:
+    """What an experiment is like, apart from its number of seeds; see `planning.power`."""
+
+    blocks: int = 1
+    pairs: float | None = None
+    twins: float = 0.0
+    alpha: float = 0.05
+    shape: str = "normal"
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """As `planning` takes them."""
+        return {
+            "blocks": self.blocks,
+            "pairs": self.pairs,
+            "twins": self.twins,
+            "alpha": self.alpha,
+            "shape": self.shape,
+        }
+
+    @property
+    def suits_f(self) -> bool:
+        """Whether the F test would do: normal values, own seeds, one block."""
+        return self.shape == "normal" and self.pairs is None and self.blocks == 1
+
+    @property
+    def method(self) -> str:
+        """How its power is known."""
+        parts = [f"{self.shape} values"]
+        if self.pairs is not None:
+            parts.append(f"arms that share seeds and correlate by {self.pairs:g}")
+        if self.blocks > 1:
+            parts.append(f"{self.blocks} blocks with twins that correlate by {self.twins:g}")
+        return f"scale ratio, the audit's headline, simulated on {', '.join(parts)}"
+
+
 def seed_budget(
-    sd: float | None,
-    se: float | None,
-    ratio: float | None,
-    n: int | None,
-    n_reference: int | None,
-    power: float,
-    alpha: float,
-    shape: str,
+    sd: float | None = None,
+    se: float | None = None,
+    ratio: float | None = None,
+    n: int | None = None,
+    n_reference: int | None = None,
+    power: float = 0.8,
+    design: Design | None = None,
 ) -> SeedBudget:
-    """Answers the question that the arguments pose: seeds, power, or the detectable ratio."""
-    try:
-        one_of("shape", shape, SHAPES)
-    except ValueError as error:
-        raise BudgetError(str(error)) from None
+    """Answers the questions that the arguments pose: for a standard error, and for a ratio of variances."""
     if n_reference is not None and n_reference < 2:
         raise BudgetError(f"a variance needs at least two seeds per arm; got --n-reference {n_reference}")
-    largest = max(n or 0, n_reference or 0)
-    if shape != "normal" and largest > _MAX_SIMULATED:
-        raise BudgetError(f"up to {_MAX_SIMULATED:,} seeds per arm are simulated; got {largest:,}")
-    if sd is not None or se is not None:
+    for_mean = sd is not None or se is not None
+    if ratio is None and n is None:
+        if n_reference is not None or not for_mean:
+            raise BudgetError("say what is wanted: --sd with --se, --ratio, --n, or --ratio with --n")
         return _standard_error(sd, se)
-    if ratio is not None and n is not None:
-        return _power(ratio, (n, n_reference or n), alpha, shape)
-    if ratio is not None:
-        return _seeds(ratio, power, alpha, n_reference, shape)
-    if n is not None:
-        return _detectable((n, n_reference or n), power, alpha, shape)
-    raise BudgetError("say what is wanted: --sd with --se, --ratio, --n, or --ratio with --n")
+    design = design or Design()
+    if n is None:
+        spread = _seeds(ratio or 0.0, power, n_reference, design)
+    elif ratio is None:
+        spread = _detectable((n, n_reference or n), power, design)
+    else:
+        spread = _power(ratio, (n, n_reference or n), design)
+    if not for_mean:
+        return spread
+    mean = _standard_error(sd, se)
+    return SeedBudget(f"{mean.text}\n{spread.text}", {"standard_error": mean.values, "spread": spread.values})
 
 
 def _standard_error(sd: float | None, se: float | None) -> SeedBudget:
@@ -70,56 +102,59 @@ def _standard_error(sd: float | None, se: float | None) -> SeedBudget:
     return SeedBudget(text, {"seeds": n, "sd": sd, "se": se, "reached": sd / n**0.5})
 
 
-def _simulated(shape: str) -> str | None:
-    """The shape to simulate; of normal values the power is known exactly."""
-    return None if shape == "normal" else shape
-
-
-def _method(shape: str) -> str:
-    simulated = f"simulated, seed jackknife on {shape} values"
-    return simulated if _simulated(shape) else "exact, F test on normal values"
-
-
-def _power(ratio: float, seeds: tuple[int, int], alpha: float, shape: str) -> SeedBudget:
-    check_design(seeds, 0.999, alpha)
-    if not 0 < ratio < float("inf"):
-        raise BudgetError(f"the ratio must be positive; got {ratio:g}")
-    power = power_of(ratio, seeds, alpha, _simulated(shape))
+def _power(ratio: float, seeds: tuple[int, int], design: Design) -> SeedBudget:
+    check_design(seeds, 0.999, design.alpha)
+    power = planning.power(ratio, seeds, **design.options)
+    exact = f_power(ratio, seeds, design.alpha) if design.suits_f else None
     text = (
-        f"Power {power:.2f}: {_arms(seeds)} see a variance ratio of {ratio:g} that often at level {alpha:g} "
-        f"({_method(shape)})."
+        f"Power {power:.2f}: {_arms(seeds)} see a variance ratio of {ratio:g} ({ratio**0.5:.3g} times the "
+        f"sd) that often at level {design.alpha:g}"
     )
-    return SeedBudget(text, _values(seeds, ratio, power, alpha, shape))
+    return _budget(text, ".2f", _values(seeds, ratio, power, design, exact))
 
 
-def _seeds(ratio: float, power: float, alpha: float, n_reference: int | None, shape: str) -> SeedBudget:
-    seeds, reached = seeds_for_ratio(ratio, power, alpha, n_reference, _simulated(shape))
+def _seeds(ratio: float, wanted: float, n_reference: int | None, design: Design) -> SeedBudget:
+    seeds = planning.seeds_for(ratio, wanted, n_reference, **design.options)
+    reached = planning.power(ratio, seeds, **design.options)
+    exact = None
+    if design.suits_f:
+        exact = seeds_for_ratio(ratio, wanted, design.alpha, n_reference)[0][0]
     text = (
-        f"{_arms(seeds)}: power {reached:.2f} for a variance ratio of {ratio:g} "
-        f"({ratio**0.5:.3g} times the sd) at level {alpha:g} ({_method(shape)})."
+        f"{_arms(seeds)}: power {reached:.2f} for a variance ratio of {ratio:g} ({ratio**0.5:.3g} times the "
+        f"sd) at level {design.alpha:g}"
     )
-    return SeedBudget(text, _values(seeds, ratio, reached, alpha, shape))
+    return _budget(text, "", _values(seeds, ratio, reached, design, exact))
 
 
-def _detectable(seeds: tuple[int, int], power: float, alpha: float, shape: str) -> SeedBudget:
-    ratio = detectable_ratio(seeds, power, alpha, _simulated(shape))
+def _detectable(seeds: tuple[int, int], power: float, design: Design) -> SeedBudget:
+    ratio = planning.detectable(seeds, power, **design.options)
+    exact = detectable_ratio(seeds, power, design.alpha) if design.suits_f else None
     text = (
         f"{_arms(seeds)} detect variance ratios above {ratio:.3g} ({ratio**0.5:.3g} times the sd) with power "
-        f"{power:g} at level {alpha:g} ({_method(shape)})."
+        f"{power:g} at level {design.alpha:g}"
     )
-    return SeedBudget(text, _values(seeds, ratio, power, alpha, shape))
+    return _budget(text, ".3g", _values(seeds, ratio, power, design, exact))
+
+
+def _budget(text: str, form: str, values: dict[str, Any]) -> SeedBudget:
+    exact = values["f_test"]
+    f_test = "" if exact is None else f"; the F test, if values are exactly normal: {exact:{form}}"
+    return SeedBudget(f"{text} ({values['method']}{f_test}).", values)
 
 
 def _arms(seeds: tuple[int, int]) -> str:
     return f"{seeds[0]} seeds per arm" if seeds[0] == seeds[1] else f"{seeds[0]} and {seeds[1]} seeds"
 
 
-def _values(seeds: tuple[int, int], ratio: float, power: float, alpha: float, shape: str) -> dict[str, Any]:
+def _values(
+    seeds: tuple[int, int], ratio: float, power: float, design: Design, exact: float | None
+) -> dict[str, Any]:
+    """`f_test` is what the F test would need, detect or reach in place of the figure that was asked for."""
     return {
         "seeds": list(seeds),
         "ratio": ratio,
         "power": power,
-        "alpha": alpha,
-        "shape": shape,
-        "method": _method(shape),
+        **design.options,
+        "method": design.method,
+        "f_test": exact,
     }

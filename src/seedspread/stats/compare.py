@@ -10,6 +10,7 @@ from seedspread.metrics import Metric
 from seedspread.runs.table import correct_predictions
 from seedspread.stats import bootstrap, classic, permutation, robust
 from seedspread.stats.arms import Arm, Floats, common_seeds
+from seedspread.stats.audited import ComparisonResult
 from seedspread.stats.cells import unlike_cells
 from seedspread.stats.collapse import detect_collapse
 from seedspread.stats.comparison import Comparison
@@ -64,7 +65,7 @@ class Comparer:
         arms = arm, reference
         twins = tuple(t for t in map(find_twins, arms) if t is not None)
         tests = self._tests(pair, headline, _independent(twins))
-        comparison = Comparison(
+        comparison = ComparisonResult(
             stratum=pair.stratum,
             group=arm.name,
             reference=reference.name,

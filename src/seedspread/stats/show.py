@@ -11,6 +11,7 @@ from seedspread.render.markdown import markdown_text, to_markdown
 from seedspread.render.table import Column, Table
 from seedspread.render.terminal import Terminal
 from seedspread.render.text import strip_lines, to_rich
+from seedspread.render.web import for_notebook
 from seedspread.stats.comparison import AuditValues, Comparison
 from seedspread.stats.ladder_table import ladder_table
 from seedspread.stats.overview import MOST_ROWS, overview_table, summary
@@ -159,6 +160,20 @@ def _print_comparison(
 def _hint(audit: AuditValues) -> str:
     more = "every comparison and test" if len(audit.comparisons) > 1 else "every test"
     return f"--details shows {more}, --explain the reasons."
+
+
+def as_html(audit: AuditValues, picture: str) -> str:
+    """For a notebook: the answer, the overview, a picture."""
+    several = len(audit.comparisons) > 1
+    first = audit.comparisons[0]
+    lines = [summary(audit)] if several else sentences(first, 1)
+    remarks = [] if several else _remarks(first)
+    return for_notebook(lines, [overview_table(audit)], [*remarks, *audit.notes, _foot(audit)], picture)
+
+
+def comparison_as_html(c: Comparison) -> str:
+    """One comparison for a notebook: its sentences, every test, what to know of it."""
+    return for_notebook([c.title, c.verdict], test_tables(c, full=False), _remarks(c))
 
 
 def _remarks(c: Comparison) -> list[str]:

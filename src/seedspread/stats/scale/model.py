@@ -23,6 +23,8 @@ _LONGEST_STEP = 1.5
 _RIDGE = 0.02
 # Of logits, Fisher's z and the log ratio of standardised arms.
 _LARGEST = 14.0
+# Runs further out are started from there.
+_FAR = 100.0
 
 
 class Fit:
@@ -57,7 +59,7 @@ class Fit:
         self.pair_count = sum(len(p.seeds) for p in layout.patterns if p.paired)
         self.grid = (*theta.shape, len(tails))
         self.phi, self.means = self._start() if near is None else self._start_near(near)
-        for _ in range(_STEPS if near else 2 * _STEPS):
+        for _ in range(_STEPS if near else _STEPS + 4):
             self._accumulate(last=False)
             step = self.boost * solve(self.caution, self.gradient)
             self.phi = self.phi + np.clip(step, -_LONGEST_STEP, _LONGEST_STEP)
@@ -67,9 +69,9 @@ class Fit:
 
     def _start(self) -> tuple[Floats, Floats]:
         """The maximum for normal and independent runs, with the correlation of the pairs as it is."""
-        present = self.layout.present[..., None, None, None]
-        means = self.values.sum(axis=0) / np.maximum(present.sum(axis=0), 1)
-        deviations = np.where(present, self.values - means, 0.0)
+        present, values = self.layout.present[..., None, None, None], np.clip(self.values, -_FAR, _FAR)
+        means = values.sum(axis=0) / np.maximum(present.sum(axis=0), 1)
+        deviations = np.where(present, values - means, 0.0)
         squares = (deviations**2).sum(axis=(0, 2)) + present.sum(axis=(0, 2)) * self.floor
         half = np.exp(0.5 * self.theta)
         phi = np.zeros((len(self.index), *self.grid))
@@ -111,15 +113,18 @@ class Fit:
     def _add(self, pattern: Pattern, last: bool) -> None:
         deviations = [self._deviations(pattern, arm) for arm in (0, 1)]
         parts = self._parts(pattern)
-        scatters = self._scatters(pattern, deviations)[: len(parts)]
+        scatters = self._scatters(pattern, deviations)
         d, n = sum(pattern.runs), len(pattern.seeds)
-        q: Floats = np.sum(
-            [part.distance(scatter) for part, scatter in zip(parts, scatters, strict=True)], axis=0
-        )
+        q = parts[0].distance(scatters[0])
+        if len(parts) > 1:
+            q = q + parts[1].distance(scatters[1])
         w = (1 + self.u * d) / (1 + self.u * q)
         self.boost = np.maximum(self.boost, 1 + 2 * self.u / (1 + self.u * d))
         for part, scatter in zip(parts, scatters, strict=True):
-            sums = np.stack([(w * s).sum(axis=0) for s in scatter])
+            sums = np.zeros((3, *self.grid))
+            for k, each in enumerate(scatter):
+                if each is not None:
+                    sums[k] = np.einsum("n...,n...->...", w, each)
             slope = -0.5 * (part.slope(sums) + n * part.determinant_slope)
             self.gradient += np.einsum("jp...,j...->p...", part.slopes, slope)
             self.caution += congruence(0.5 * part.caution(sums, n), part.slopes)
@@ -132,9 +137,10 @@ class Fit:
         if last or not self.layout.is_complete:
             self._add_location(pattern, parts, w, deviations)
         else:  # all runs of a seed have one weight: the means are weighted means
+            total = w.sum(axis=0)
             for arm in (0, 1):
-                self.pull[arm, pattern.blocks[arm]] += (w[:, None] * deviations[arm]).sum(axis=0)
-                self.weight[arm, pattern.blocks[arm]] += w.sum(axis=0)
+                self.pull[arm, pattern.blocks[arm]] += np.einsum("n...,nk...->k...", w, deviations[arm])
+                self.weight[arm, pattern.blocks[arm]] += total
 
     def _deviations(self, pattern: Pattern, arm: int) -> Floats:
         """(n, k, ...) from the means of the cells."""
@@ -143,21 +149,26 @@ class Fit:
         return out
 
     def _scatters(self, pattern: Pattern, deviations: list[Floats]) -> list[Scatter]:
-        """Of the seeds' normalised means, and of their contrasts: squares in each arm, products; (n, ...)."""
-        runs, several = pattern.runs, max(pattern.runs) > 1
-        means = [x.sum(axis=1) / max(k, 1) ** 0.5 for x, k in zip(deviations, runs, strict=True)]
-        squares = [m**2 + (k > 0) * f for m, k, f in zip(means, runs, self.floor, strict=True)]
-        products = means[0] * means[1]
-        out = [(squares[0], squares[1], products)]
-        if several:
-            rest = [
-                (x**2).sum(axis=1) - m**2 + max(k - 1, 0) * f
-                for x, m, k, f in zip(deviations, means, runs, self.floor, strict=True)
-            ]
-            aligned = pattern.paired and pattern.aligned
-            both = (deviations[0] * deviations[1]).sum(axis=1) - products if aligned else 0 * products
-            out.append((rest[0], rest[1], both))
-        return out
+        """Of the seeds' normalised means, and of their contrasts: squares in each arm, products; (n, ...).
+
+        None where an arm has no runs, or the arms have none together.
+        """
+        means: list[Floats | None] = [None, None]
+        first: list[Floats | None] = [None, None, None]
+        rest: list[Floats | None] = [None, None, None]
+        for arm, (x, k) in enumerate(zip(deviations, pattern.runs, strict=True)):
+            if k:
+                means[arm] = mean = x.sum(axis=1) / k**0.5 if k > 1 else x[:, 0]
+                square = mean**2
+                first[arm] = square + self.floor[arm]
+                if k > 1:
+                    rest[arm] = (x**2).sum(axis=1) - square + (k - 1) * self.floor[arm]
+        if means[0] is not None and means[1] is not None:
+            first[2] = means[0] * means[1]
+            if pattern.aligned and pattern.runs[0] > 1:
+                rest[2] = (deviations[0] * deviations[1]).sum(axis=1) - first[2]
+        several = max(pattern.runs) > 1
+        return [(first[0], first[1], first[2]), *([(rest[0], rest[1], rest[2])] if several else [])]
 
     def _parts(self, pattern: Pattern) -> list[Part]:
         """Their scale matrices."""
@@ -196,7 +207,7 @@ class Fit:
         """What the likelihood and its curvature need, and the steps do not."""
         slopes = np.zeros((len(self.index), *q.shape))
         for part, scatter in zip(parts, scatters, strict=True):
-            each = part.slope(np.stack(np.broadcast_arrays(*scatter)))
+            each = part.slope(np.stack([np.zeros_like(q) if s is None else s for s in scatter]))
             slopes += np.einsum("jp...,jn...->pn...", part.slopes, each)
         weighted = slopes * w
         outer = np.einsum("pn...,qn...->pq...", weighted, weighted)

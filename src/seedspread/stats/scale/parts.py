@@ -6,8 +6,8 @@ import numpy as np
 
 from seedspread.stats.arms import Floats
 
-# Of each seed: squares in the first arm, in the second, and products.
-Scatter = tuple[Floats, Floats, Floats]
+# Of each seed: squares in the first arm, in the second, and products; None where there are none.
+Scatter = tuple[Floats | None, Floats | None, Floats | None]
 
 
 class Part:
@@ -46,9 +46,15 @@ class Part:
 
     def distance(self, scatter: Scatter) -> Floats:
         """(n, ...) the seeds' quadratic forms."""
-        a, b, both = scatter
-        out: Floats = self.precision[0] * a + self.precision[1] * b
-        return out + 2 * self.precision[2] * both if self.counts[2] else out
+        terms = [
+            (1 + (k == 2)) * precision * each
+            for k, (precision, each) in enumerate(zip(self.precision, scatter, strict=True))
+            if each is not None
+        ]
+        out: Floats = terms[0]
+        for term in terms[1:]:
+            out += term
+        return out
 
     def slope(self, sums: Floats) -> Floats:
         """(3, ...) derivatives by logs and z of a sum of distances, given (3, ...) the sum of scatters."""

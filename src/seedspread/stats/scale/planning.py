@@ -1,8 +1,9 @@
 """Planning by the test that judges: power and detectable ratios of the headline, from a table of simulations.
 
 `seedspread bench planning --write` makes the table (`planning.json`): per design and size, and per alpha,
-the log ratio that is detected in each share (`LEVELS`) of experiments. Between its entries log ratios times
-sqrt(n - 1) are interpolated in 1 / (n - 1), sqrt(1 - r^2) for pairs, r^2 for twins.
+the log ratio that is detected in each share (`LEVELS`) of experiments. What it exceeds the F test's by,
+times sqrt(n - 1), is interpolated in 1 / (n - 1); designs are interpolated in sqrt(1 - r^2) for pairs, r^2
+for twins, 1 / b for blocks. Where a design departs in several ways, the factors are multiplied.
 """
 
 import json
@@ -19,23 +20,19 @@ from seedspread.stats.power import BudgetError, check_design
 
 TABLE = Path(__file__).with_name("planning.json")
 SIZES = (3, 4, 5, 7, 10, 14, 20, 30, 50)
-LEVELS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98)
-ALPHAS = (0.1, 0.05, 0.01)
+LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98)
+ALPHAS = (0.1, 0.05, 0.01, 0.001)
 SHAPES = ("normal", "t5", "skewed", "bimodal")
 CORRELATIONS = (0.0, 0.3, 0.6, 0.8, 0.9)
 TWINS = (0.0, 0.5, 0.9)
+BLOCKS = (2, 4)
 _MOST_SEEDS = 100_000
 
 
-def key(shape: str = "normal", pairs: float | None = None, twins: float | None = None) -> str:
+def key(shape: str = "normal", pairs: float | None = None, blocks: int = 1, twins: float = 0.0) -> str:
     """What a design is called in the table."""
-    return " ".join(
-        [
-            shape,
-            *([] if pairs is None else [f"pairs {pairs:g}"]),
-            *([] if twins is None else [f"twins {twins:g}"]),
-        ]
-    )
+    words = [shape, *([] if pairs is None else [f"pairs {pairs:g}"])]
+    return " ".join([*words, *([f"blocks {blocks} twins {twins:g}"] if blocks > 1 else [])])
 
 
 def power(
@@ -51,8 +48,8 @@ def power(
 
     Args:
         ratio: true ratio of the variances.
-        seeds: per arm; where they differ, what counts is the harmonic mean of the degrees of freedom.
-        blocks: runs of each seed in each arm; more than two count as two.
+        seeds: per arm.
+        blocks: runs of each seed in each arm; more than four count as four.
         pairs: the correlation of the arms over shared seeds; None where the arms have seeds of their own.
         twins: the correlation of a seed's runs over blocks.
         alpha: level of the test.
@@ -60,14 +57,14 @@ def power(
     """
     if not 0 < ratio < inf:
         raise BudgetError(f"the ratio must be positive; got {ratio:g}")
-    needed = _needed(seeds, blocks, pairs, twins, alpha, shape)
     at = abs(log(ratio))
-    if at >= needed[-1]:  # beyond the table, as a normal tail
-        slope = (stats.norm.ppf(LEVELS[-1]) - stats.norm.ppf(0.5)) / (
-            needed[-1] - np.interp(0.5, LEVELS, needed)
-        )
-        return float(stats.norm.cdf(stats.norm.ppf(LEVELS[-1]) + slope * (at - needed[-1])))
-    return float(np.interp(at, [0.0, *needed], [alpha / 2, *LEVELS]))
+    needed = _needed(seeds if ratio > 1 else seeds[::-1], blocks, pairs, twins, alpha, shape)
+    if at < needed[-1]:
+        return float(np.interp(at, [0.0, *needed], [alpha, *LEVELS]))
+    if needed[-1] == 0:  # arms that are copies of each other, but for the scale
+        return 1.0
+    last, middle = stats.norm.ppf(LEVELS[-1]), np.interp(0.5, LEVELS, needed)  # beyond: as a normal tail
+    return float(stats.norm.cdf(last * (at - middle) / (needed[-1] - middle)))
 
 
 def detectable(
@@ -79,10 +76,8 @@ def detectable(
     alpha: float = 0.05,
     shape: str = "normal",
 ) -> float:
-    """The smallest variance ratio above 1 that the headline shows with `power`; see `power` for the rest."""
-    check_design(seeds, power, alpha)
-    if not LEVELS[0] <= power <= LEVELS[-1]:
-        raise BudgetError(f"power must lie between {LEVELS[0]:g} and {LEVELS[-1]:g}; got {power:g}")
+    """The smallest variance ratio above 1 that the headline shows with `power`; see there for the rest."""
+    _check(seeds, power, alpha)
     return exp(float(np.interp(power, LEVELS, _needed(seeds, blocks, pairs, twins, alpha, shape))))
 
 
@@ -99,11 +94,12 @@ def seeds_for(
     """The fewest seeds per arm with which the headline shows a ratio; the reference's number may be fixed."""
     if not 0 < ratio < inf or ratio == 1:
         raise BudgetError(f"the ratio must be positive and not 1; got {ratio:g}")
+    low, high = SIZES[0] - 1, SIZES[0]
+    _check((high, reference_seeds or high), wanted, alpha)
 
     def enough(n: int) -> bool:
         return power(ratio, (n, reference_seeds or n), blocks, pairs, twins, alpha, shape) >= wanted
 
-    low, high = SIZES[0] - 1, SIZES[0]
     while not enough(high):
         low, high = high, 2 * high
         if high > _MOST_SEEDS:
@@ -115,44 +111,77 @@ def seeds_for(
     return high, reference_seeds or high
 
 
+def _check(seeds: tuple[int, int], wanted: float, alpha: float) -> None:
+    check_design(seeds, wanted, alpha)
+    if not LEVELS[0] <= wanted <= LEVELS[-1]:
+        raise BudgetError(f"power must lie between {LEVELS[0]:g} and {LEVELS[-1]:g}; got {wanted:g}")
+
+
+def _check_table(
+    seeds: tuple[int, int], blocks: int, correlations: list[float], alpha: float, shape: str
+) -> None:
+    """Raises `BudgetError` for what the table has no answer to."""
+    try:
+        one_of("shape", shape, SHAPES)
+    except ValueError as error:
+        raise BudgetError(str(error)) from None
+    if min(seeds) < SIZES[0]:
+        raise BudgetError(f"the headline is planned for {SIZES[0]} seeds per arm or more; got {min(seeds)}")
+    if blocks < 1:
+        raise BudgetError(f"there must be at least one block; got {blocks}")
+    if not ALPHAS[-1] <= alpha <= ALPHAS[0]:
+        raise BudgetError(f"alpha must lie between {ALPHAS[-1]:g} and {ALPHAS[0]:g}; got {alpha:g}")
+    for correlation in correlations:
+        if not -1 <= correlation <= 1:
+            raise BudgetError(f"a correlation lies between -1 and 1; got {correlation:g}")
+
+
 @cache
 def _table() -> dict[str, Floats]:
-    """(sizes, alphas, levels) of each design."""
+    """(sizes, alphas, levels) of each design, less what the F test needs, times sqrt(df)."""
     content = json.loads(TABLE.read_text())
-    return {name: np.array(rows) for name, rows in content.items() if name != "draws"}
+    exact = np.array([[_f_needed((n - 1, n - 1), alpha) for alpha in ALPHAS] for n in SIZES])
+    root = np.sqrt(np.array(SIZES) - 1)[:, None, None]
+    return {name: (np.array(rows) - exact) * root for name, rows in content.items() if name != "draws"}
+
+
+def _f_needed(df: tuple[float, float], alpha: float) -> Floats:
+    """(levels,) the log ratios that the F test detects in so many experiments with normal values."""
+    out: Floats = np.log(stats.f.isf(alpha / 2, *df)) - np.log(stats.f.isf(np.array(LEVELS), *df))
+    return out
 
 
 def _needed(
     seeds: tuple[int, int], blocks: int, pairs: float | None, twins: float, alpha: float, shape: str
 ) -> Floats:
-    """(levels,) the log ratios that so many experiments detect."""
-    one_of("shape", shape, SHAPES)
-    if min(seeds) < SIZES[0]:
-        raise BudgetError(f"the headline is planned for {SIZES[0]} seeds per arm or more; got {min(seeds)}")
-    if not ALPHAS[-1] <= alpha <= ALPHAS[0]:
-        raise BudgetError(f"alpha must lie between {ALPHAS[-1]:g} and {ALPHAS[0]:g}; got {alpha:g}")
-    df = 2 / (1 / (seeds[0] - 1) + 1 / (seeds[1] - 1))
-    own = _at(key(), df, alpha)
-    factor = _at(key(shape=shape), df, alpha) / own
+    """(levels,) the log ratios that so many experiments detect, where the first arm is the wider one."""
+    _check_table(seeds, blocks, [pairs or 0.0, twins], alpha, shape)
+
+    def at(name: str) -> Floats:
+        return np.maximum(_at(name, seeds, alpha), 1e-6)
+
+    own = at(key())
+    factor = at(key(shape=shape)) / own
     if pairs is not None:
-        rows = np.array([_at(key(pairs=r), df, alpha) for r in CORRELATIONS])
-        factor = (
-            factor
-            * _between(sqrt(1 - min(abs(pairs), 1) ** 2), [sqrt(1 - r**2) for r in CORRELATIONS], rows)
-            / own
-        )
+        rows = np.array([*(at(key(pairs=r)) for r in CORRELATIONS), 0 * own])
+        factor *= _between(sqrt(1 - pairs**2), [sqrt(1 - r**2) for r in (*CORRELATIONS, 1.0)], rows) / own
     if blocks > 1:
-        rows = np.array([_at(key(twins=r), df, alpha) for r in TWINS])
-        factor = factor * _between(twins**2, [r**2 for r in TWINS], rows) / own
+        by_blocks = [own]
+        for b in BLOCKS:  # twins that are copies tell nothing more
+            rows = np.array([*(at(key(blocks=b, twins=r)) for r in TWINS), own])
+            by_blocks.append(_between(twins**2, [r**2 for r in (*TWINS, 1.0)], rows))
+        factor *= _between(1 / blocks, [1 / b for b in (1, *BLOCKS)], np.array(by_blocks)) / own
     return np.maximum.accumulate(own * factor)
 
 
-def _at(name: str, df: float, alpha: float) -> Floats:
-    """(levels,) of a design with so many degrees of freedom in each arm."""
-    rows = _table()[name] * np.sqrt(np.array(SIZES) - 1)[:, None, None]
-    by_df = _between(1 / df, [1 / (n - 1) for n in SIZES], rows) / sqrt(df)
+def _at(name: str, seeds: tuple[int, int], alpha: float) -> Floats:
+    """(levels,) of a design of the table; unbalanced arms exceed F as their harmonic mean does."""
+    df = seeds[0] - 1, seeds[1] - 1
+    mean = 2 / (1 / df[0] + 1 / df[1])
+    rows = _between(1 / mean, [1 / (n - 1) for n in SIZES], _table()[name]) / sqrt(mean)
     # In the normal quantile, which is what an interval's width goes with.
-    return _between(float(stats.norm.isf(alpha / 2)), [float(stats.norm.isf(a / 2)) for a in ALPHAS], by_df)
+    excess = _between(float(stats.norm.isf(alpha / 2)), [float(stats.norm.isf(a / 2)) for a in ALPHAS], rows)
+    return _f_needed(df, alpha) + excess
 
 
 def _between(at: float, places: list[float], rows: Floats) -> Floats:

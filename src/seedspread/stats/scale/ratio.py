@@ -25,6 +25,8 @@ from seedspread.stats.scale.posterior import BATCH, FLOOR, Posterior, posterior
 FEWEST_PAIRS = 3
 # With more, memory runs out before any other test would differ.
 MOST_SEEDS = 5000
+# A bulk so much narrower than the standard deviation is measured by itself: the floor would drown it.
+_DWARFED = 0.01
 
 
 @dataclass(frozen=True)
@@ -111,8 +113,8 @@ def scale_ratios(
 class _Table:
     """Two arms as (n, 2, b) values by seed, arm and block; runs that are alone in their cell are left out.
 
-    Values are deviations from their cell's mean in units of their arm's standard deviation, so that no
-    scale is too large or too small; `offset` is the log ratio of those variances.
+    Values are deviations from their cell's median in units of their arm's scale (`scale_of`), so that none
+    is too large or too small; `offset` is the log ratio of those scales, squared.
     """
 
     values: Floats
@@ -146,8 +148,8 @@ class _Table:
             blank, shared = replace(blank, note=note), 0
         if not shared:
             values, present = _by_seed(arms, blocks, False)
-        offset = log(arm.within_variance) - log(reference.within_variance)
-        first, second = (FLOOR + rounding(a) / a.within_variance for a in arms)
+        offset = 2 * (log(scale_of(arm)) - log(scale_of(reference)))
+        first, second = (FLOOR + rounding(a) / scale_of(a) ** 2 for a in arms)
         return _Table(values, present, (first, second), offset, replace(blank, pairs=shared))
 
 
@@ -159,7 +161,7 @@ def _by_seed(arms: tuple[Arm, Arm], blocks: Ints, pairs: bool) -> tuple[Floats, 
     for k, (arm, seeds) in enumerate(zip(arms, codes, strict=True)):
         alone = np.bincount(arm.blocks)[arm.blocks] == 1
         at = np.searchsorted(seeds, arm.seeds), k, np.searchsorted(blocks, arm.blocks)
-        values[at] = np.where(alone, 0.0, arm.residuals / arm.within_variance**0.5)
+        values[at] = np.where(alone, 0.0, from_medians(arm) / scale_of(arm))
         present[at] = ~alone
         for first, second in combinations(range(len(blocks)), 2):  # a block that copies another tells nothing
             same = np.array_equal(present[:, k, first], present[:, k, second])
@@ -167,6 +169,21 @@ def _by_seed(arms: tuple[Arm, Arm], blocks: Ints, pairs: bool) -> tuple[Floats, 
                 present[:, k, second], values[:, k, second] = False, 0.0
     kept = present.any(axis=(1, 2))
     return values[kept], present[kept]
+
+
+def from_medians(arm: Arm) -> Floats:
+    """(n,) deviations from the median of the run's own cell."""
+    out = np.empty_like(arm.values)
+    for block, values in arm.cells.items():
+        out[arm.blocks == block] = values - np.median(values)
+    return out
+
+
+def scale_of(arm: Arm) -> float:
+    """The standard deviation within cells; that of the bulk where single runs dwarf all others."""
+    bulk = max(float(np.median(np.abs(from_medians(arm)))) / 0.6745, rounding(arm) ** 0.5)
+    whole = float(arm.within_variance**0.5)
+    return bulk if 0 < bulk < _DWARFED * whole else whole
 
 
 def rounding(arm: Arm) -> float:

@@ -22,13 +22,16 @@ from seedspread.stats.tables.runs import MOST_PAIRS, Runs
 from seedspread.stats.tables.shape import shaped
 
 
-def check_table(source: "str | Path | pd.DataFrame", question: Question, better: str | None = None) -> Runs:
+def check_table(
+    source: "str | Path | pd.DataFrame", question: Question, better: str | None = None, pool: bool = False
+) -> Runs:
     """Reads a table and checks that it can be audited.
 
     Args:
         source: a file, a folder of runs, a DataFrame, or whatever `collect` reads.
         question: which column is what, and how one row per run is had.
         better: for `best`: `higher` or `lower`; by default what the column's name tells.
+        pool: whether runs at all levels of other columns may count as one sample.
     """
     table, question = shaped(read_table(source, question), question)
     columns, found = columns_of(table, question)
@@ -44,7 +47,7 @@ def check_table(source: "str | Path | pd.DataFrame", question: Question, better:
     tidy, table = tidy.loc[kept].reset_index(drop=True), replace(table, frame=table.frame.loc[kept])
     _check_labels(tidy, columns)
     _check_repeats(tidy, table, question, columns)
-    told = _check_pooled(table, question, columns)
+    told = [] if pool else _check_pooled(table, question, columns)
     columns, compared = _with_reference(tidy, table, question, columns)
     notes = (*table.notes, *found, *taken, *numbers.notes, *dropped, *told, *compared)
     return Runs(tidy, columns, table.name, notes, table.store, numbers.per_cent)
