@@ -93,3 +93,19 @@ def test_the_paper_is_verified_without_torch() -> None:
     assert [round(rung["p"], 3) for rung in found["ladder"]][:6] == [0.003, 0.001, 0.002, 0.022, 0.027, 0.07]
     assert found["answer"][0]["title"].startswith("The central claim")
     assert seedspread_here("verify-paper", "--only", "wrong").returncode == 1
+
+
+def test_the_direction_can_be_said(tmp_path: Path) -> None:
+    path = tmp_path / "runs.csv"
+    values = {"a": [1.0, 1.1, 1.2, 1.3, 9.0, 9.1, 9.2], "b": [1.0, 1.05, 1.15, 1.25, 1.3, 1.35, 1.4]}
+    rows = [f"{arm},{seed},{v}" for arm, some in values.items() for seed, v in enumerate(some)]
+    path.write_text("\n".join(["arm,seed,out", *rows]))
+    asked = ("audit", str(path), "--value", "out", "--group", "arm", "--reference", "b", "--resamples", "200")
+    guessed = json.loads(seedspread_here(*asked, "--json").stdout)
+    assert any("Higher is taken to be better for out" in note for note in guessed["notes"])
+    found = json.loads(seedspread_here(*asked, "--lower-is-better", "--json").stdout)
+    assert found["metric"]["better"] == "lower"
+    assert [arm["failed"] for arm in found["comparisons"][0]["collapse"]["arms"]] == [3, 0]
+    both = seedspread_here(*asked, "--lower-is-better", "--higher-is-better")
+    assert (both.returncode, both.stderr.count("\n")) == (1, 1)
+    assert "not both" in both.stderr

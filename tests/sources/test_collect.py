@@ -19,6 +19,7 @@ from seedspread.sources.from_mlflow import connect
 from seedspread.sources.from_wandb import WandbReader, shape_of
 from seedspread.sources.place import Place
 from seedspread.sources.run import SourceError
+from seedspread.stats.audit import audit
 from seedspread.stats.table import TableError, read_table
 from tests.cli.test_cli import seedspread_here
 from tests.sources import written
@@ -346,3 +347,10 @@ def test_a_library_that_is_not_installed_is_named(tmp_path: Path, library: str, 
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1
     assert f"pip install 'seedspread[{library}]'" in done.stderr
+
+
+def test_the_direction_that_an_optuna_study_optimises_is_the_audits(tmp_path: Path) -> None:
+    written.write_optuna(tmp_path / "optuna.log")  # its direction is maximize
+    result = audit(tmp_path / "optuna.log", "value", "optimizer", "adam", resamples=100)
+    assert result.metric.better == "higher"
+    assert not any("taken to be better" in note for note in result.notes)

@@ -1,6 +1,7 @@
 """Tables from files and folders, and what is said of bad ones."""
 
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -22,8 +23,13 @@ def write(tmp_path: Path, text: str, name: str = "runs.csv") -> Path:
     return path
 
 
-def refused(path: "Path | pd.DataFrame", **options: str) -> str:
-    columns = {"value": "accuracy", "group": "margin_type", "reference": "subtract", "block": "stability"}
+def refused(path: "Path | pd.DataFrame", **options: Any) -> str:
+    columns: dict[str, Any] = {
+        "value": "accuracy",
+        "group": "margin_type",
+        "reference": "subtract",
+        "block": "stability",
+    }
     with pytest.raises(TableError) as caught:
         check_table(path, **(columns | options))
     assert "\n" not in str(caught.value)

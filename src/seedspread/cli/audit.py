@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from seedspread.cli.collect import asked_direction
 from seedspread.cli.output import say, say_json
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
@@ -27,6 +28,8 @@ def audit(
     by: Annotated[
         list[str] | None, typer.Option(help="A column, such as dataset, to audit apart; may be repeated.")
     ] = None,
+    higher: Annotated[bool, typer.Option("--higher-is-better", help="Of the value.")] = False,
+    lower: Annotated[bool, typer.Option("--lower-is-better", help="By default its name tells.")] = False,
     at: Annotated[str, typer.Option(help="Of runs logged by step: last, best or step=N.")] = "last",
     level: Annotated[float, typer.Option(help="The level of the intervals.")] = 0.95,
     resamples: Annotated[int, typer.Option(help="Bootstrap resamples.")] = 10_000,
@@ -57,7 +60,7 @@ def audit(
         result = run_audit(
             table, *asked[:4], seed, asked[4],
             level=level, resamples=resamples, random_seed=random_seed, chance=chance, test_size=test_size,
-            at=at, equivalence=equivalence,
+            at=at, equivalence=equivalence, better=asked_direction(higher, lower),
         )  # fmt: skip
     if json:
         say(result.to_json())

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from seedspread.metrics import Metric, metric_of
+from seedspread.metrics import Better, Metric, direction_note, metric_of
 from seedspread.runs.store import Store
 from seedspread.runs.studies import declared_metric
 from seedspread.stats.audited import AuditResult
@@ -22,8 +22,8 @@ from seedspread.stats.verdict import verdict
 # Values drawn in all bootstraps of an audit together; a table that would need more gets fewer resamples.
 _DRAWS = 40_000_000
 _FEWEST_RESAMPLES = 499
-# Comparisons whose assumptions are laid out one by one.
-_MOST_LADDERS = 12
+# Comparisons whose assumptions and variance components are laid out one by one.
+_MOST_DEEP = 12
 
 
 def audit(
@@ -41,6 +41,7 @@ def audit(
     chance: float | None = None,
     test_size: int | None = None,
     metric: Metric | None = None,
+    better: Better | None = None,
     at: str = "last",
     equivalence: float = 2.0,
 ) -> AuditResult:
@@ -61,13 +62,15 @@ def audit(
         test_size: the number of test examples, for the sampling floor of accuracies.
         metric: what the values are; by default what a store's study declares, or what the column's name and
             values tell.
+        better: which direction is better; by default as the metric says, or the column's name.
         at: which step of a run that was logged by step: `last`, `best` or `step=N`.
         equivalence: variances that differ by no more than this factor count as alike.
     """
     _check_options(level, resamples, chance, test_size, equivalence)
-    runs = check_table(table, value, group, reference, block, seed, by, at)
+    runs = check_table(table, value, group, reference, block, seed, by, at, better)
     resamples = min(resamples, max(_FEWEST_RESAMPLES, _DRAWS // len(runs.frame)))
-    metric = metric or _metric(runs, value, accuracies=test_size is not None)
+    metric, told = _metric(runs, value, metric, better, accuracies=test_size is not None)
+    runs = replace(runs, notes=(*runs.notes, *told))
     return _audited(runs, Comparer(metric, level, resamples, random_seed, chance, test_size), equivalence)
 
 
@@ -96,9 +99,17 @@ def _audited(runs: Runs, comparer: Comparer, equivalence: float) -> AuditResult:
     )
 
 
-def _metric(runs: Runs, value: str, *, accuracies: bool) -> Metric:
-    declared = declared_metric(Store(runs.store), value) if runs.store is not None else None
-    return declared or metric_of(value, runs.frame["value"].to_numpy(float), accuracies=accuracies)
+def _metric(
+    runs: Runs, value: str, metric: Metric | None, better: Better | None, *, accuracies: bool
+) -> tuple[Metric, list[str]]:
+    """The metric, and a note if its direction was told from its name."""
+    better = better or runs.better
+    if metric is None and runs.store is not None:
+        metric = declared_metric(Store(runs.store), value)
+    note = None if metric or better else direction_note(value)
+    if metric is None:
+        metric = metric_of(value, runs.frame["value"].to_numpy(float), accuracies=accuracies)
+    return replace(metric, better=better or metric.better), [note] if note else []
 
 
 def _check_options(
@@ -119,10 +130,10 @@ def _check_options(
 def _comparisons(runs: Runs, comparer: Comparer, equivalence: float) -> tuple[list[Comparison], list[str]]:
     """Every comparison, judged together, and a line on each stratum that has none."""
     pairs, notes = _pairs(runs)
-    comparer = replace(comparer, climb=len(pairs) <= _MOST_LADDERS)
+    comparer = replace(comparer, deep=len(pairs) <= _MOST_DEEP)
     brief = len(pairs) > MOST_MODELLED or any(is_large(pair.arm, pair.reference) for pair in pairs)
     if brief:
-        comparer = replace(comparer, brief=True, climb=False)
+        comparer = replace(comparer, brief=True, deep=False)
         notes.append(
             f"{len(pairs):,} comparisons of {len(runs.frame):,} runs: the seed jackknife stands in for the "
             "headline's model, and the other tests are left out."

@@ -14,6 +14,7 @@ from seedspread.stats.result import (
     Twins,
     Word,
 )
+from seedspread.stats.variance_components import Components
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,7 @@ class Comparison:
         verdict: the answer in a sentence or two.
         word: the answer in a word (`Word`); None where there is nothing to judge.
         ladder: which assumption buys which p; empty where there are many comparisons.
+        components: of what the variances are made, where seeds were run again; None too where there are many.
     """
 
     stratum: str
@@ -61,6 +63,7 @@ class Comparison:
     verdict: str
     word: Word | None = None
     ladder: tuple[Rung, ...] = ()
+    components: Components | None = None
 
     def test(self, key: str) -> TestResult:
         """The test called `key`."""

@@ -1,7 +1,7 @@
 """Reading and checking a tidy table of runs."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ import pandas as pd
 import pyarrow as pa
 
 from seedspread.errors import SeedspreadError, did_you_mean
+from seedspread.metrics import Better
 from seedspread.runs.levels import level_name
 from seedspread.runs.store import Store
 from seedspread.runs.studies import stale_runs
@@ -17,6 +18,7 @@ from seedspread.runs.table import is_store, runs_table
 from seedspread.sources.collecting import collect, is_source
 from seedspread.sources.show import in_a_note
 from seedspread.stats.arms import Arm
+from seedspread.stats.crashed import part_crashed
 
 # Beyond this, squares and products of squares leave the range of floating point.
 _LARGEST = 1e60
@@ -43,7 +45,8 @@ class Columns:
 class Runs:
     """A checked table: columns value, group, block, seed, stratum, failed, row; one row per run.
 
-    `store` is the folder of runs that it comes from, if it does.
+    `store` is the folder of runs that it comes from, if any; `better` the direction that its source tells.
+    `crashed` has the rows of runs without a value, which are not in `frame`.
     """
 
     frame: pd.DataFrame
@@ -51,10 +54,13 @@ class Runs:
     source: str
     notes: tuple[str, ...]
     store: str | None = None
+    better: Better | None = None
+    crashed: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=["stratum", "group", "seed"]))
 
     def strata(self) -> list[tuple[str, list[Arm]]]:
         """Per stratum its arms, the reference first; in the order of the table."""
         seeds = self.frame["seed"].to_numpy()
+        crashed = self.crashed.groupby(["stratum", "group"])["seed"].unique().to_dict()
         out = []
         for name, rows in self.frame.groupby("stratum", sort=False, observed=True).indices.items():
             piece = self.frame.iloc[np.sort(rows)]
@@ -74,6 +80,7 @@ class Runs:
                         failed=piece["failed"].to_numpy(bool)[in_group],
                         folders=tuple(piece["folder"][in_group]) if "folder" in piece else (),
                         chance=float(piece["chance"].max()) if "chance" in piece else None,
+                        crashed=np.asarray(crashed.get((name, group), ()), np.intp),
                     )
                 )
             out.append((str(name), arms))
@@ -87,7 +94,7 @@ def is_table(source: "str | Path") -> bool:
 
 
 def read_table(
-    source: "str | Path | pd.DataFrame", value: str, at: str = "last"
+    source: "str | Path | pd.DataFrame", value: str, at: str = "last", better: Better | None = None
 ) -> tuple[pd.DataFrame, str, list[str]]:
     """A table, what to call it, and notes on how it was read.
 
@@ -95,12 +102,13 @@ def read_table(
         source: a CSV, TSV or Parquet file, a folder of runs, a DataFrame, or whatever `collect` reads.
         value: the metric that is asked for, which runs of a store may have to compute.
         at: which step of the runs that `collect` reads.
+        better: which direction is the best one, for `at`.
     """
     if isinstance(source, pd.DataFrame):
         return source, str(source.attrs.get("store", "a DataFrame")), []
     path = Path(source)
     if not (path.is_dir() and is_store(path)) and is_source(source):
-        collected = collect(source, value, at, all_parameters=True)
+        collected = collect(source, value, at, better=better, all_parameters=True)
         return collected.table, str(source), in_a_note(collected)
     if at != "last":
         raise TableError(f"--at is for runs that were logged by step; {source} has one value per run")
@@ -151,6 +159,7 @@ def check_table(
     seed: str | None = "seed",
     by: "str | Sequence[str] | None" = None,
     at: str = "last",
+    better: Better | None = None,
 ) -> Runs:
     """Reads a table and checks that it can be audited.
 
@@ -163,9 +172,10 @@ def check_table(
         seed: the column that names a run's seed; if the default is not there, every row counts as a seed.
         by: columns, such as the dataset, whose levels are audited apart and adjusted together.
         at: which step of the runs that `collect` reads.
+        better: which direction is the best one, for `at`.
     """
-    frame, name, notes = read_table(source, value, at)
-    is_stored = "store" in frame.attrs
+    frame, name, notes = read_table(source, value, at, better)
+    is_stored, told = "store" in frame.attrs, frame.attrs.get("better")
     frame = frame.set_axis([str(c) for c in frame.columns], axis=1)
     twice = frame.columns[frame.columns.duplicated()]
     if len(twice):
@@ -186,20 +196,18 @@ def check_table(
     if frame.empty:
         raise TableError(f"{name} has no rows")
     tidy = _tidy(frame, columns, is_stored)
-    # A blank line in a file is no run.
-    without = tidy["value"].isna()
-    if without.any():
-        blank = frame.loc[without, wanted].map(_is_empty).all(axis=1)
+    if (empty := tidy["value"].isna()).any():  # a blank line in a file is no run
+        blank = frame.loc[empty, wanted].map(_is_empty).all(axis=1)
         tidy = tidy.drop(index=blank.index[blank])
-    dropped = tidy["value"].isna()
-    if dropped.any():
-        rows = _rows(tidy.loc[dropped, "row"])
-        notes.append(f"{int(dropped.sum())} runs without a value were left out ({rows}).")
-        tidy = tidy.loc[~dropped]
+    tidy, crashed, others = part_crashed(tidy, is_stored)
+    without = ((crashed, "count as failed"), (others, "were left out"))
+    notes += [f"{len(r)} runs without a value {what} ({_rows(r['row'])})." for r, what in without if len(r)]
     _check_labels(tidy, columns)
     _check_groups(tidy, columns)
     _check_repeats(tidy, columns)
-    return Runs(tidy.reset_index(drop=True), columns, name, tuple(notes), name if is_stored else None)
+    return Runs(
+        tidy.reset_index(drop=True), columns, name, tuple(notes), name if is_stored else None, told, crashed
+    )
 
 
 def _require(column: str, frame: pd.DataFrame, name: str) -> None:

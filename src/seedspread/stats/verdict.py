@@ -2,40 +2,25 @@
 
 import math
 
-import numpy as np
-
 from seedspread.stats.arms import Arm
 from seedspread.stats.comparison import Comparison
 from seedspread.stats.dependence import are_dependent
+from seedspread.stats.numbers import between, number, p_phrase, p_value
 from seedspread.stats.result import Interval
 
+__all__ = [
+    "between",
+    "number",
+    "p_phrase",
+    "p_value",
+    "probability",
+    "seed_counts",
+    "sentences",
+    "verdict",
+    "warnings",
+]
+
 _ALPHA = 0.05
-
-
-def number(value: float | None) -> str:
-    """Three digits, no needless ones; infinity has its sign."""
-    if value is None:
-        return "-"
-    if not np.isfinite(value):
-        return "∞"
-    if value != 0 and (abs(value) >= 1e5 or abs(value) < 1e-3):
-        return f"{value:.2e}"
-    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
-
-
-def p_value(p: float | None) -> str:
-    """`0.003`, `< 0.001`."""
-    return "-" if p is None else "< 0.001" if p < 0.001 else f"{p:.3f}"
-
-
-def p_phrase(p: float) -> str:
-    """`p = 0.003`, `p < 0.001`."""
-    return "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
-
-
-def between(interval: Interval | None) -> str:
-    """`[1.2, 57]`."""
-    return "-" if interval is None else f"[{number(interval.low)}, {number(interval.high)}]"
 
 
 def warnings(c: Comparison, arm: Arm, reference: Arm) -> tuple[str, ...]:
