@@ -16,7 +16,7 @@ from seedspread.render.latex import to_latex
 from seedspread.render.markdown import to_markdown
 from seedspread.render.sheet import to_csv
 from seedspread.render.table import Column, Table, numeric_columns, without_empty
-from seedspread.render.text import strip_lines, to_rich
+from seedspread.render.text import fits, strip_lines, to_rich
 from seedspread.render.web import to_html
 
 TABLE = Table(
@@ -146,8 +146,35 @@ def test_a_terminal_gets_numbers_to_the_right_and_no_empty_column() -> None:
     assert [line for line in lines if line[:1] in ("a", "b")] == ["arm    n", "a      7", "b     10"]
 
 
+WORDS = ("shown", "open", "shown to be small")
+AUDITED = Table(
+    "t",
+    "ratios",
+    tuple(map(Column, ("comparison", "arm", "reference", "ratio", "95% interval", "p (Holm)", "difference"))),
+    tuple(
+        (f"FOREST_COVER: variant {k} against baseline", "0.9426 ± 0.0025", "0.9460 ± 0.0023", "1.24",
+         "[0.0125, 12.3]", "0.029", WORDS[k])
+        for k in range(3)
+    ),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120, 200])
+def test_a_terminal_of_any_width_gets_every_number_whole(width: int) -> None:
+    console = Console(file=io.StringIO(), width=width, color_system=None)
+    console.print(to_rich(AUDITED))
+    assert isinstance(console.file, io.StringIO)
+    text = console.file.getvalue()
+    assert "…" not in text
+    for cell in ("0.9426 ± 0.0025", "1.24", "[0.0125, 12.3]", "0.029"):
+        assert text.count(cell) >= 3, (width, text)
+    assert all(len(line) <= width for line in text.splitlines())
+    assert not fits(AUDITED, 60)
+    assert fits(AUDITED, 120)
+
+
 def test_values_on_a_line_are_counted_where_they_fall_together() -> None:
-    first, second, axis = strip_lines([("a", [0.0, 1.0]), ("long", [0.0, 0.0, 1.0])])
+    first, second, axis = strip_lines([("a", [0.0, 1.0]), ("long", [0.0, 0.0, 1.0])], 67)
     assert first == f"a    |•{' ' * 58}•|"
     assert second == f"long |2{' ' * 58}•|"
     assert axis.split() == ["0", "1"]

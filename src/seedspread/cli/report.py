@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from seedspread.cli.output import say, say_json
+from seedspread.cli.output import say, say_json, say_prose
 from seedspread.errors import SeedspreadError
 
 if TYPE_CHECKING:
@@ -60,7 +60,10 @@ def report(
     at: Annotated[str, typer.Option(help="Of runs logged by step: last, best or step=N.")] = "last",
     json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
 ) -> None:
-    """Write a page with the answer, every table and every figure: one file that opens offline."""
+    """Write a page with the answer, every table and every figure: one file that opens offline.
+
+    Example: seedspread report runs --out report.html --figures figures --tables tables
+    """
     from seedspread.api import store_material
     from seedspread.render.terminal import Terminal
     from seedspread.report.material.from_published import from_published
@@ -94,7 +97,7 @@ def report(
     if json:
         say_json(_values(made, page, drawn, written))
         return
-    say(made.answer.short)
+    say_prose(made.answer.short)
     if page:
         say(f"page: {page}")
     more = "" if everything else " (--all writes every one)"
@@ -135,7 +138,10 @@ def serve(
     value: Value = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Show the report of a store while a campaign runs: new runs appear by themselves."""
+    """Show the report of a store while a campaign runs: new runs appear by themselves.
+
+    Example: seedspread serve runs --port 8000
+    """
     from seedspread.api import store_material
     from seedspread.render.terminal import Terminal
     from seedspread.report.page.report import Report

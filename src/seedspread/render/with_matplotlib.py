@@ -2,6 +2,7 @@
 
 import io
 import math
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,8 @@ FORMATS = tuple(_WORDS)
 _COLUMN, _PAGE = 3.4, 7.0
 _SCREEN = 8.0
 _HEIGHT = 2.5
+# Letters of a row's name beyond which a column is too narrow, and how wide a letter is.
+_LONG_NAME, _LETTER = 30, 0.056
 _STYLE: Any = {
     "text.parse_math": False,  # no name from a file is taken for mathematics
     "svg.hashsalt": "seedspread",
@@ -111,7 +114,8 @@ def draw(chart: Chart, width: float | None = None) -> Picture:
     across = min(len(chart.panels), 2)
     down = math.ceil(len(chart.panels) / across)
     labels = [_entry(mark) for mark in chart.legend]
-    width = width or (_COLUMN if across == 1 else _PAGE)
+    names = max((len(name) for panel in chart.panels for _, name in panel.y.ticks), default=0)
+    width = width or (_COLUMN if across == 1 and names <= _LONG_NAME else _PAGE)
     longest = max((len(mark.name) for mark in chart.legend), default=0)
     columns = max(1, min(len(labels), int(width / (0.4 + 0.055 * longest))))
     foot = 0.25 + 0.18 * math.ceil(len(labels) / columns)
@@ -119,7 +123,7 @@ def draw(chart: Chart, width: float | None = None) -> Picture:
     figure = Picture(figsize=size, layout="constrained")
     axes = figure.subplots(down, across, squeeze=False).ravel()
     for ax, panel in zip(axes, chart.panels, strict=False):
-        draw_panel(ax, panel)
+        draw_panel(ax, panel, width / across)
     for ax in axes[len(chart.panels) :]:
         ax.set_axis_off()
     if labels:
@@ -132,6 +136,11 @@ def _text(text: str) -> str:
     return printable(text).replace("\t", " ")
 
 
+def _broken(text: str, letters: int) -> str:
+    """In lines of about so many letters; words are left whole."""
+    return "\n".join(textwrap.wrap(_text(text), max(letters, 8), break_long_words=False))
+
+
 def _entry(mark: Mark) -> Line2D:
     marker = _MARKERS[mark.symbol % len(_MARKERS)] if mark.has_markers else ""
     return Line2D(
@@ -140,24 +149,28 @@ def _entry(mark: Mark) -> Line2D:
     )  # fmt: skip
 
 
-def draw_panel(axes: Axes, panel: Panel) -> None:
-    """One panel on axes, which may be a user's own."""
-    for axis, scale, limits, ticks, label in (
-        (panel.x, axes.set_xscale, axes.set_xlim, axes.set_xticks, axes.set_xlabel),
-        (panel.y, axes.set_yscale, axes.set_ylim, axes.set_yticks, axes.set_ylabel),
+def draw_panel(axes: Axes, panel: Panel, width: float = _COLUMN) -> None:
+    """One panel on axes, which may be a user's own, `width` inches wide; long names are broken."""
+    line = int(0.8 * width / _LETTER)
+    below, beside = int(0.75 * line / max(len(panel.x.ticks), 1)), int(0.5 * line)
+    for axis, room, scale, limits, ticks, label in (
+        (panel.x, below, axes.set_xscale, axes.set_xlim, axes.set_xticks, axes.set_xlabel),
+        (panel.y, beside, axes.set_yscale, axes.set_ylim, axes.set_yticks, axes.set_ylabel),
     ):
         if axis.log:
             scale("log")
         if axis.range:
             limits(axis.range)
         if axis.ticks:
-            ticks([place for place, _ in axis.ticks], [_text(name) for _, name in axis.ticks])
-        label(_text(axis.title))
+            ticks([place for place, _ in axis.ticks], [_broken(name, room) for _, name in axis.ticks])
+        label(_broken(axis.title, int(0.75 * line)))
     for mark in panel.marks:
         _draw_mark(axes, mark, panel.x)
     if any(axis.log and axis.ticks for axis in (panel.x, panel.y)):
         axes.minorticks_off()
-    axes.set_title(_text(panel.title), loc="left")
+    if any(len(word) > below for _, name in panel.x.ticks for word in name.split()):
+        axes.tick_params(axis="x", labelrotation=30)
+    axes.set_title(_broken(panel.title, int(0.75 * line)), loc="left")
     if not panel.marks:
         axes.set_axis_off()
 

@@ -10,7 +10,7 @@ from seedspread.render.latex import tex_text, to_latex
 from seedspread.render.markdown import markdown_text, to_markdown
 from seedspread.render.table import Column, Table
 from seedspread.render.terminal import Terminal
-from seedspread.render.text import strip_lines, to_rich
+from seedspread.render.text import fits, strip_lines, to_rich
 from seedspread.render.web import for_notebook
 from seedspread.stats.comparison import AuditValues, Comparison
 from seedspread.stats.components.show import tables as components_tables
@@ -128,8 +128,16 @@ def as_text(audit: AuditValues, width: int, details: bool, explain: bool) -> str
 
 def _print_overview(console: Terminal, audit: AuditValues, width: int) -> None:
     console.print(Text(summary(audit), style="bold"))
-    table = overview_table(audit, bars=True)
-    console.print(to_rich(table if _width(table) <= width else overview_table(audit)))
+    with_bars, table = overview_table(audit, bars=True), overview_table(audit)
+    # Without room the means go first: --details shows them.
+    short = replace(
+        table,
+        title=f"{audit.value}: the ratio of variances",
+        columns=(table.columns[0], *table.columns[3:]),
+        rows=tuple((row[0], *row[3:]) for row in table.rows),
+    )
+    shown = (t for t in (table, short) if fits(t, width))
+    console.print(to_rich(with_bars if _width(with_bars) <= width else next(shown, table)))
     if len(audit.comparisons) > MOST_ROWS:
         left = len(audit.comparisons) - MOST_ROWS
         console.print(Text(f"{left:,} more comparisons, with larger p values, are not in this table."))
@@ -148,7 +156,7 @@ def _print_comparison(
     answer, *rest = sentences(c, len(audit.comparisons))
     console.print(Text(answer, style="bold"))
     console.print(Text(" ".join(rest)))
-    for line in strip_lines([(s.group, s.values) for s in reversed(audit.strips(c))]):
+    for line in strip_lines([(s.group, s.values) for s in reversed(audit.strips(c))], console.width):
         console.print(Text(line), soft_wrap=True)
     full = details or explain
     for table in _tables(audit, c, explain) if full else [_cells_table(audit, c)]:
