@@ -15,7 +15,7 @@ from seedspread.published.page import published_table
 from seedspread.render.with_matplotlib import PlotError
 from seedspread.stats.audited import AuditResult
 from seedspread.stats.charts import Dots, arm_marks, audit_chart, draw_audit
-from seedspread.stats.table import TableError
+from seedspread.stats.tables.errors import TableError
 
 
 def paper(setting: str = "cifar10", **options: object) -> AuditResult:

@@ -16,7 +16,8 @@ from seedspread.stats.collapse import detect_collapse, find_suspects
 from seedspread.stats.failures import difference_of_rates, failure_sentence, failures
 from seedspread.stats.outcomes import FailureModel
 from seedspread.stats.scale.ratio import scale_ratio
-from seedspread.stats.table import check_table
+from seedspread.stats.tables.check import check_table
+from seedspread.stats.tables.question import Question
 from tests.stats.arms import arm, paper_arms
 
 ACCURACY, LOSS = Metric("accuracy", unit="per cent"), Metric("loss", better="lower")
@@ -152,7 +153,7 @@ def crashing() -> pd.DataFrame:
 
 
 def test_a_row_without_a_value_is_a_failed_run_unless_it_was_repeated() -> None:
-    runs = check_table(crashing(), "accuracy", "arm", "b")
+    runs = check_table(crashing(), Question.of("accuracy", "arm", "b"))
     ((_, (b, a)),) = runs.strata()
     assert (len(a.crashed), len(b.crashed), len(a.values)) == (1, 0, 7)
     assert a.crashed[0] == b.seed_codes[1]

@@ -161,7 +161,6 @@ def _fisher(p: float) -> TestResult:
         about="failures",
         why="an arm holds failed runs, or two clusters: whether runs fail more often is then the question",
         assumes="independent seeds",
-        assumptions_met=True,
         evidence="each seed counts once",
         p=p,
     )

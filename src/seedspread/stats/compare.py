@@ -17,9 +17,11 @@ from seedspread.stats.comparison import Comparison
 from seedspread.stats.components.split import components_of
 from seedspread.stats.dependence import are_dependent
 from seedspread.stats.dependence import twins as find_twins
+from seedspread.stats.failures import failures
 from seedspread.stats.floor import floor_from_accuracies, floor_from_predictions
 from seedspread.stats.headline import as_test
 from seedspread.stats.ladder import ladder
+from seedspread.stats.performance import performance
 from seedspread.stats.power import BudgetError
 from seedspread.stats.result import Floor, Headline, Summary, TestResult, Twins
 from seedspread.stats.scale import planning
@@ -85,6 +87,8 @@ class Comparer:
             warnings=(),
             verdict="",
             ladder=ladder(arm, reference, self.level) if self.deep else (),
+            failures=failures(arm, reference, self.metric, self._chance_of(reference), self.level),
+            performance=None if self.brief else performance(arm, reference, self.metric, self.level),
             components=components_of(arm, reference, self.level) if self.deep else None,
         )
         unlike = None if self.brief else unlike_cells(arm, reference)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from seedspread.metrics import Metric
+from seedspread.stats.outcomes import FailureModel, Performance
 from seedspread.stats.result import (
     Collapse,
     Floor,
@@ -41,6 +42,8 @@ class Comparison:
         verdict: the answer in a sentence or two.
         word: the answer in a word (`Word`); None where there is nothing to judge.
         ladder: which assumption buys which p; empty where there are many comparisons.
+        failures: how often runs fail, and how much the sound ones spread; None if none fails.
+        performance: which arm's runs are better, on average and at their worst; None in a brief audit.
         components: of what the variances are made, where seeds were run again; None too where there are many.
     """
 
@@ -64,6 +67,8 @@ class Comparison:
     word: Word | None = None
     ladder: tuple[Rung, ...] = ()
     components: Components | None = None
+    failures: FailureModel | None = None
+    performance: Performance | None = None
 
     def test(self, key: str) -> TestResult:
         """The test called `key`."""

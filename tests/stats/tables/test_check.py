@@ -7,7 +7,10 @@ import pandas as pd
 import pytest
 
 from seedspread.stats.audit import audit
-from seedspread.stats.table import TableError, check_table
+from seedspread.stats.tables import check
+from seedspread.stats.tables.errors import TableError
+from seedspread.stats.tables.question import Question
+from seedspread.stats.tables.runs import Runs
 
 CSV = "margin_type,stability,seed,accuracy\n" + "".join(
     f"{m},{s},{k},{v + k * (1.5 if m == 'clamp' else 0.5) * (-1) ** k}\n"
@@ -21,6 +24,17 @@ def write(tmp_path: Path, text: str, name: str = "runs.csv") -> Path:
     path = tmp_path / name
     path.write_text(text)
     return path
+
+
+def check_table(
+    path: "Path | pd.DataFrame",
+    value: str,
+    group: str,
+    reference: str | None = None,
+    block: str | None = None,
+    seed: str | None = "seed",
+) -> Runs:
+    return check.check_table(path, Question.of(value, group, reference, block, seed))
 
 
 def refused(path: "Path | pd.DataFrame", **options: Any) -> str:
