@@ -30,11 +30,11 @@ def study_html(plan: Plan, metrics: Sequence[str]) -> str:
     """How many runs are where, and each cell's mean and sd."""
     states = Counter(state.state for state in plan.states().values())
     counts = ", ".join(f"{states[state]} {state}" for state in STATES if states[state])
-    what = f"{plan.study.title or plan.study.name}: {states.total()} distinct runs, {counts}."
+    lines = [plan.study.title or plan.study.name, f"{states.total()} distinct runs: {counts}."]
     cells = _cells(plan, metrics)
     tables = [head_of(cells, "mean ± sd over seeds", _CELLS_SHOWN)] if len(cells) else []
-    rest = "`.audit()` compares them, `.table` has every field, `.report(page)` writes a page."
-    return for_notebook([what], tables, [rest])
+    rest = ".audit() compares them, .table has every field, .report(page) writes a page."
+    return for_notebook(lines, tables, [rest])
 
 
 def _cells(plan: Plan, metrics: Sequence[str]) -> pd.DataFrame:

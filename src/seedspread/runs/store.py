@@ -186,7 +186,7 @@ class Store:
         place = list(table.columns).index("seed")
         first = table.iloc[:, : list(table.columns).index("collapsed")]
         in_order = first.sort_values(list(first.columns[: place + 1]), key=_sortable, kind="stable")
-        rest = "`table()` has every field, `layers()` what was recorded by layer and epoch."
+        rest = ".table() has every field, .layers() what was recorded by layer and epoch."
         return for_notebook(
             [f"Store {self.path}, {what}."], [head_of(in_order)] if len(table) else [], [rest]
         )

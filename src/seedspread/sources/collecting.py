@@ -66,7 +66,7 @@ class Collected:
         return f"<Collected: {len(self.table)} runs of {self.title} from {self.source}>"
 
     def _repr_html_(self) -> str:
-        what = f"{len(self.table)} runs of {self.title} from {self.source}; `.table` has all of them."
+        what = f"{len(self.table)} runs of {self.title} from {self.source}; .table has all of them."
         unread = [f"{len(self.unread)} give no row{_first(self.unread)}."] if self.unread else []
         return for_notebook([what], [head_of(self.table)], [*self.notes, *unread])
 
