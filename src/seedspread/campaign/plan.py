@@ -64,7 +64,7 @@ class Plan:
         cls,
         study: StudySpec,
         store: "Store | Path | str",
-        data_dir: Path | None = None,
+        data_dir: "Path | str | None" = None,
         *,
         accept_changed: bool = False,
     ) -> "Plan":
@@ -76,6 +76,7 @@ class Plan:
             data_dir: the data folder.
             accept_changed: keep runs whose inputs have changed since they were made.
         """
+        data_dir = None if data_dir is None else Path(data_dir)
         runs: list[PlannedRun] = []
         bases: list[str | None] = []
         for part in study.parts:

@@ -3,7 +3,6 @@
 import time
 from collections import Counter
 from collections.abc import Iterable
-from importlib.util import find_spec
 
 from rich import box
 from rich.console import Group, RenderableType
@@ -15,6 +14,7 @@ from seedspread.campaign.executor import CampaignProgress
 from seedspread.campaign.local import cores_here
 from seedspread.campaign.plan import Plan, PlannedRun
 from seedspread.errors import abridged
+from seedspread.render.live import LiveDisplay
 from seedspread.render.terminal import Terminal
 from seedspread.runs.run_files import Heartbeat
 from seedspread.runs.store import STATES, RunState
@@ -174,8 +174,7 @@ class Progressing:
 
     def __init__(self, console: Terminal) -> None:
         self._console = console
-        # A notebook draws bars with ipywidgets, and says so in a warning where they are missing.
-        self._has_bar = console.is_terminal or (console.is_jupyter and bool(find_spec("ipywidgets")))
+        self._has_bar = console.is_terminal or console.is_jupyter
         self._progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -183,21 +182,21 @@ class Progressing:
             TimeElapsedColumn(),
             TextColumn("{task.fields[left]}"),
             console=console,
-            transient=True,
         )
         self._task = self._progress.add_task("runs", total=None, left="")
+        self._live = LiveDisplay(self._progress, console=console, transient=True)
         self._start = time.monotonic()
         self._line_at = 0.0
         self._reported: set[str] = set()
 
     def __enter__(self) -> "Progressing":
         if self._has_bar:
-            self._progress.start()
+            self._live.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         if self._has_bar:
-            self._progress.stop()
+            self._live.stop()
 
     def tell(self, progress: CampaignProgress) -> None:
         """Something has changed."""
@@ -209,6 +208,7 @@ class Progressing:
                 self._console.print(f"failed {key}: {message}", style="red", soft_wrap=True)
         if self._has_bar:
             self._progress.update(self._task, total=progress.total, completed=ended, left=left)
+            self._live.update(self._progress)
             return
         now = time.monotonic()
         if now - self._line_at >= _SECONDS_BETWEEN_LINES or ended == progress.total:

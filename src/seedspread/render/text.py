@@ -40,11 +40,6 @@ def to_rich(table: Table, styles: Mapping[str, str] = MappingProxyType({})) -> F
     return FittedTable(without_empty(table), styles)
 
 
-def fits(table: Table, width: int) -> bool:
-    """Whether a terminal so wide shows it as a table."""
-    return _widths(without_empty(table), width - 2) is not None
-
-
 def _widths(table: Table, room: int) -> list[int] | None:
     """Of each column: numbers are never broken; headings are, then sentences and names. None: no room."""
     columns = list(zip(*table.rows, strict=True)) or [()] * len(table.columns)

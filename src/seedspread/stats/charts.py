@@ -35,9 +35,9 @@ class Dots:
     labels: tuple[str, ...] = ()
 
 
-def draw_audit(audit: AuditValues, path: Path) -> None:
+def draw_audit(audit: AuditValues, path: "Path | str") -> None:
     """Writes the picture; its format follows from the file's name."""
-    write_picture(audit_chart(audit), path)
+    write_picture(audit_chart(audit), Path(path))
 
 
 def plot_audit(audit: AuditValues, ax: Axes | None = None) -> Figure:

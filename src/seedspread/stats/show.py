@@ -10,12 +10,12 @@ from seedspread.render.latex import tex_text, to_latex
 from seedspread.render.markdown import markdown_text, to_markdown
 from seedspread.render.table import Column, Table
 from seedspread.render.terminal import Terminal
-from seedspread.render.text import fits, strip_lines, to_rich
+from seedspread.render.text import strip_lines, to_rich
 from seedspread.render.web import for_notebook
 from seedspread.stats.comparison import AuditValues, Comparison
 from seedspread.stats.components.show import tables as components_tables
 from seedspread.stats.ladder_table import ladder_table
-from seedspread.stats.overview import MOST_ROWS, overview_table, summary
+from seedspread.stats.overview import MOST_ROWS, fitted, overview_table, summary
 from seedspread.stats.result import TestResult
 from seedspread.stats.verdict import between, number, p_value, sentences
 
@@ -128,25 +128,10 @@ def as_text(audit: AuditValues, width: int, details: bool, explain: bool) -> str
 
 def _print_overview(console: Terminal, audit: AuditValues, width: int) -> None:
     console.print(Text(summary(audit), style="bold"))
-    with_bars, table = overview_table(audit, bars=True), overview_table(audit)
-    # Without room the means go first: --details shows them.
-    short = replace(
-        table,
-        title=f"{audit.value}: the ratio of variances",
-        columns=(table.columns[0], *table.columns[3:]),
-        rows=tuple((row[0], *row[3:]) for row in table.rows),
-    )
-    shown = (t for t in (table, short) if fits(t, width))
-    console.print(to_rich(with_bars if _width(with_bars) <= width else next(shown, table)))
+    console.print(to_rich(fitted(overview_table(audit, bars=True), width)))
     if len(audit.comparisons) > MOST_ROWS:
         left = len(audit.comparisons) - MOST_ROWS
         console.print(Text(f"{left:,} more comparisons, with larger p values, are not in this table."))
-
-
-def _width(table: Table) -> int:
-    """In characters, with what stands between columns."""
-    lines = [[column.whole for column in table.columns], *table.rows]
-    return sum(max(map(len, column)) + 3 for column in zip(*lines, strict=True))
 
 
 def _print_comparison(

@@ -14,7 +14,8 @@ from seedspread.render.chart import DARK, Chart
 from seedspread.render.latex import to_latex
 from seedspread.render.sheet import to_csv
 from seedspread.render.table import Table
-from seedspread.render.web import environment
+from seedspread.render.web import environment, for_notebook
+from seedspread.render.with_matplotlib import static_svg
 from seedspread.render.with_plotly import chart_values
 from seedspread.report.answer import answer
 from seedspread.report.figures.spread import answer_chart
@@ -25,6 +26,7 @@ from seedspread.report.tables.means import means_tables, ratios_table
 
 _PACKAGE = "seedspread.report.page"
 _FEW = 8  # settings
+_VERDICTS = 6
 # Nothing may be fetched, from anywhere; the live page asks its own server only. No script runs but the page's
 # two, by their hashes. Styles cannot be named so: plotly makes rules and matplotlib's SVG has attributes.
 _POLICY = (
@@ -81,6 +83,18 @@ class Report:
             "plotly": _plotly(),
         }
         return environment(_PACKAGE).get_template("page.html").render(**values)
+
+    def __repr__(self) -> str:
+        return f"<Report: {len(self.tables)} tables, {len(self.charts)} figures>"
+
+    def _repr_html_(self) -> str:
+        """The answer and its picture; the page has the rest."""
+        verdicts = [f"{title}: {verdict}" for title, verdict in self.answer.details[:_VERDICTS]]
+        more = len(self.answer.details) - _VERDICTS
+        rest = f"The page has {len(self.tables)} tables and {len(self.charts)} figures."
+        notes = [*([f"{more} more verdicts are on the page."] if more > 0 else []), rest]
+        svg = static_svg(self.picture) if self.picture else ""
+        return for_notebook([self.answer.question, self.answer.short, *verdicts], [], notes, svg)
 
     def main(self, version: str = "") -> str:
         """The part of the page that changes when runs end."""

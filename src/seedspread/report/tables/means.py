@@ -7,6 +7,7 @@ import numpy as np
 from seedspread.render.table import Column, Table
 from seedspread.report.material.settings import ReportData, Run, Setting, origins
 from seedspread.stats.compare import summarise
+from seedspread.stats.comparison import Comparison
 from seedspread.stats.overview import mean_and_sd
 from seedspread.stats.verdict import between, number, p_value
 
@@ -71,6 +72,12 @@ def _note(settings: Sequence[Setting], cells: _Cells) -> str:
     return f"{note}. † with runs that failed to train" if failed else note
 
 
+def _difference(c: Comparison) -> str:
+    if c.collapse.found:
+        return "runs fail" if c.collapse.failed else "two clusters"
+    return c.word or "not tested"
+
+
 def ratios_table(material: ReportData) -> Table | None:
     """Every comparison in a line."""
     pairs = [(s, c) for s in material.settings for c in s.comparisons]
@@ -79,7 +86,7 @@ def ratios_table(material: ReportData) -> Table | None:
     rows = tuple(
         (s.name, f"{c.group} / {c.reference}", " and ".join(dict.fromkeys(map(str, c.seeds))),
          number(c.headline.ratio), between(c.headline.shown_interval), p_value(c.p_holm),
-         "runs fail" if c.collapse.found else c.word or "not tested")
+         _difference(c))
         for s, c in pairs
     )  # fmt: skip
     several = len(pairs) > 1
