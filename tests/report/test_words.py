@@ -94,4 +94,4 @@ def test_a_clear_difference_is_said_first(tmp_path: Path) -> None:
     ]
     pd.DataFrame(rows, columns=["arm", "seed", "score"]).to_csv(path, index=False)
     answer = Report(from_table(path, "score", "arm", "b", None, "seed", None)).answer
-    assert answer.short.startswith("Yes: a spreads more, variance ratio")
+    assert answer.short.startswith("Yes: a spreads more than b, variance ratio")

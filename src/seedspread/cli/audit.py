@@ -1,11 +1,15 @@
 """`seedspread audit` and `seedspread seeds`."""
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from seedspread.cli.output import say, say_json
+
+if TYPE_CHECKING:
+    from seedspread.runs.studies import AuditSpec
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
@@ -24,6 +28,10 @@ def audit(
         list[str] | None, typer.Option(help="A column that tells runs of one seed apart; may be repeated.")
     ] = None,
     seed: Annotated[str, typer.Option(help="The column with the seed.")] = "seed",
+    study: Annotated[
+        str | None,
+        typer.Option(help="Of a store: the study to audit, by name or .toml; the only one by default."),
+    ] = None,
     by: Annotated[
         list[str] | None, typer.Option(help="A column, such as dataset, to audit apart; may be repeated.")
     ] = None,
@@ -43,6 +51,7 @@ def audit(
     json: Json = False,
 ) -> None:
     """Did a change alter the spread over seeds? From any table with one row per run."""
+    from seedspread.cli.recorded import recorded_question
     from seedspread.render.terminal import Terminal
     from seedspread.stats.audit import audit as run_audit
     from seedspread.stats.charts import draw_audit
@@ -52,13 +61,17 @@ def audit(
     if form not in forms:
         raise TableError(f"--format must be one of {', '.join(forms)}; got {form!r}")
     console = Terminal(stderr=True)
-    asked = _comparison(table, value, group, reference, block, by)
+    columns = [*([group] if group else []), *(block or []), *(by or [])]
     with console.status("auditing ..."):
+        recorded = recorded_question(table, study, value, columns)
+        asked = _comparison(recorded.spec if recorded else None, value, group, reference, block, by)
         result = run_audit(
-            table, *asked[:4], seed, asked[4],
+            recorded.table if recorded else table, *asked[:4], seed, asked[4],
             level=level, resamples=resamples, random_seed=random_seed, chance=chance, test_size=test_size,
             at=at, equivalence=equivalence,
         )  # fmt: skip
+    if recorded:
+        result = replace(result, notes=(*result.notes, *recorded.notes))
     if json:
         say(result.to_json())
     elif form == "text":
@@ -71,7 +84,7 @@ def audit(
 
 
 def _comparison(
-    table: str,
+    spec: "AuditSpec | None",
     value: str | None,
     group: str | None,
     reference: str | None,
@@ -79,20 +92,13 @@ def _comparison(
     by: list[str] | None,
 ) -> tuple[str, str, str, list[str] | None, list[str] | None]:
     """What is to be compared; where that is left out, what the study of a store is about."""
-    from seedspread.runs.store import Store
-    from seedspread.runs.studies import recorded_audit
-
-    spec = recorded_audit(Store(table)) if group is None and Path(table).is_dir() else None
     if spec is None:
         return value or "accuracy", group or "margin_type", reference or "subtract", block, by
-    strata = [name for name in spec.strata if name != "study"]
-    return (
-        value or spec.values[0],
-        spec.group,
-        reference or spec.reference,
-        block or list(spec.blocks) or None,
-        by or strata or None,
-    )
+    if group is None:
+        block, by = block or list(spec.blocks) or None, by or list(spec.strata) or None
+    if reference is None and group in (None, spec.group):
+        reference = spec.reference
+    return value or spec.values[0], group or spec.group, reference or "subtract", block, by
 
 
 def seeds(

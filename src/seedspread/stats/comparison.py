@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from seedspread.metrics import Metric
+from seedspread.runs.levels import arm_name, stratum_name
 from seedspread.stats.result import (
     Collapse,
     Floor,
@@ -40,6 +41,8 @@ class Comparison:
         verdict: the answer in a sentence or two.
         word: the answer in a word (`Word`); None where there is nothing to judge.
         ladder: which assumption buys which p; empty where there are many comparisons.
+        factor: what is compared; `group` and `reference` are its levels.
+        by: what `stratum` is a level of, or several.
     """
 
     stratum: str
@@ -61,6 +64,8 @@ class Comparison:
     verdict: str
     word: Word | None = None
     ladder: tuple[Rung, ...] = ()
+    factor: str = ""
+    by: tuple[str, ...] = ()
 
     def test(self, key: str) -> TestResult:
         """The test called `key`."""
@@ -70,10 +75,20 @@ class Comparison:
         raise KeyError(f"no test {key!r}; there are {', '.join(t.key for t in self.tests)}")
 
     @property
+    def arm_name(self) -> str:
+        """`clamp`, `depth = 2`."""
+        return arm_name(self.factor, self.group)
+
+    @property
+    def reference_name(self) -> str:
+        """Likewise of the reference."""
+        return arm_name(self.factor, self.reference)
+
+    @property
     def title(self) -> str:
-        """`clamp against subtract`, with the stratum before it."""
-        name = f"{self.group} against {self.reference}"
-        return f"{self.stratum}: {name}" if self.stratum else name
+        """`clamp against subtract`, with the stratum before it: `depth = 2: clamp against subtract`."""
+        name = f"{self.arm_name} against {self.reference_name}"
+        return f"{stratum_name(self.by, self.stratum)}: {name}" if self.stratum else name
 
 
 @dataclass(frozen=True)

@@ -107,7 +107,8 @@ def _spread(c: Comparison, comparisons: int) -> str:
     h = c.headline
     if h.ratio is None:
         return _no_ratio(c)
-    a, b = (c.group, c.reference) if _is_larger(c) else (c.reference, c.group)
+    arms = c.arm_name, c.reference_name
+    a, b = arms if _is_larger(c) else arms[::-1]
     sentence = f"the variance under {a} is {number(_upwards(c, h.ratio))} times that under {b}"
     sd = f"{number(_upwards(c, h.ratio) ** 0.5)} times the sd"
     interval, p = h.shown_interval, c.p_holm
@@ -170,7 +171,7 @@ def _inverse(value: float) -> float:
 
 def _no_ratio(c: Comparison) -> str:
     flat = [s.group for s in c.pooled if s.variance == 0]
-    single = [name for name, n in zip((c.group, c.reference), c.seeds, strict=True) if n < 2]
+    single = [name for name, n in zip((c.arm_name, c.reference_name), c.seeds, strict=True) if n < 2]
     if single:
         return f"No variance over seeds can be had from the single seed of {' and '.join(single)}."
     if len(flat) == 2:
@@ -202,5 +203,6 @@ def _means(c: Comparison) -> str:
     test = c.test("seed_means")
     if test.p is None or test.interval is None:
         return f"The means differ by {number(test.estimate)}; {test.note}."
-    size = f"{c.group} − {c.reference}: {number(test.estimate)} {between(test.interval)}, {p_phrase(test.p)}"
+    arms = f"{c.arm_name} − {c.reference_name}"
+    size = f"{arms}: {number(test.estimate)} {between(test.interval)}, {p_phrase(test.p)}"
     return f"Means differ ({size})." if test.p < _ALPHA else f"Means do not differ detectably ({size})."
