@@ -23,8 +23,8 @@ def table(folder: Path) -> Path:
     """Two arms at three learning rates; at the last, two of eight runs of one arm have collapsed."""
     rng = np.random.default_rng(0)
     rows = [
-        {"arm": arm, "lr": lr, "seed": seed, "accuracy": 0.1 if bad else 0.8 + rng.normal(0, 0.01 + 0.05 * lr),
-         "collapsed": bad}
+        {"arm": arm, "lr": lr, "seed": seed, "collapsed": bad,
+         "accuracy": 0.1 if bad else 0.8 + rng.normal(0, 0.01 + 0.05 * lr)}
         for arm in ("new", "old")
         for lr in LEVELS
         for seed in range(8)
@@ -92,6 +92,7 @@ def test_a_summary_is_the_textbooks(tmp_path: Path) -> None:
     assert found.rate_interval.high == pytest.approx(stats.beta.ppf(0.975, 3, 7))
     # The ratio's jackknife of an arm with itself has twice the square of the error.
     both = seed_jackknife(arm, arm, 0.95)
+    assert found.sd is not None
     assert found.sd_interval is not None
     half = np.log(found.sd_interval.high / found.sd)
     assert half == pytest.approx(0.5 * stats.t.ppf(0.975, 8) * (both.std_error or 0) / 2**0.5)

@@ -15,7 +15,7 @@ from seedspread.published.page import published_table
 from seedspread.render.with_matplotlib import PlotError
 from seedspread.stats.audited import AuditResult
 from seedspread.stats.charts import Dots, arm_marks, audit_chart, draw_audit
-from seedspread.stats.table import TableError
+from seedspread.stats.tables.errors import TableError
 
 
 def paper(setting: str = "cifar10", **options: object) -> AuditResult:
@@ -320,7 +320,7 @@ def test_in_a_notebook_it_shows_itself_and_text_stays_text(monkeypatch: pytest.M
     assert "<strong>" in html
     assert "<svg" in html
     assert "color:inherit" in html  # light and dark
-    assert "F test, pooled" in one.comparisons[0]._repr_html_()  # type: ignore[operator]
+    assert "F test, pooled" in one.comparisons[0]._repr_html_()  # type: ignore[attr-defined]
     named = audit(table({"<b>new": [1.0, 2, 4], "old": [1.0, 2, 2]}), "value", "group", "old")
     assert "<b>new" not in named._repr_html_()
 

@@ -10,7 +10,7 @@ import pytest
 from seedspread import components
 from seedspread.published.page import published_table
 from seedspread.stats.components.show import ComponentsResult
-from seedspread.stats.table import TableError
+from seedspread.stats.tables.errors import TableError
 
 
 def paper() -> ComponentsResult:

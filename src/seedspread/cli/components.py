@@ -41,7 +41,7 @@ def components(
     from seedspread.runs.store import Store
     from seedspread.runs.studies import recorded_audit
     from seedspread.stats.components.table import components as split
-    from seedspread.stats.table import TableError
+    from seedspread.stats.tables.errors import TableError
 
     forms = ("text", "markdown", "latex")
     if form not in forms:

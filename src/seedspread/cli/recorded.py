@@ -26,17 +26,18 @@ class RecordedQuestion:
 
 
 def recorded_question(
-    source: str, name: str | None, value: str | None, columns: Sequence[str]
+    source: str, name: str | None, values: Sequence[str] | None, group: str | None, others: Sequence[str]
 ) -> RecordedQuestion | None:
     """The study to audit: the one that is named, or the only one of a store; None if it is all of a table.
 
     Args:
         source: a store of runs, or any table.
         name: of a study that the store records, or its .toml file; a collection's too.
-        value: the metric; by default the study's own.
-        columns: those that are asked for by name; none of them may be beyond the study.
+        values: the metrics; by default the study's own.
+        group: the factor to compare, if another than the study's.
+        others: further columns that are asked for by name.
     """
-    path = Path(source)
+    path, columns = Path(source), [*([group] if group else []), *others]
     studies = load_studies(Store(path))[0] if path.is_dir() else []
     if name is None:
         if len(studies) > 1 and not columns:
@@ -56,7 +57,7 @@ def recorded_question(
         if name is None:
             return None
         raise SeedspreadError(f"{name} names no comparison; give --group and --reference without --study")
-    table = study_table(Store(path), chosen, [value or spec.values[0]])
+    table = study_table(Store(path), chosen, values or spec.values[:1])
     if table.empty:
         raise SeedspreadError(f"no run of {name or chosen[0].name} is finished yet")
     return RecordedQuestion(spec, table, tuple(line for study in chosen for line in shared_runs(study)))

@@ -69,7 +69,6 @@ def _is_shown(c: Comparison) -> bool:
 def _short(pairs: list[Row]) -> str:
     if not pairs:
         return "Not enough runs have ended to say."
-    failing = [(s, c) for s, c in pairs if c.collapse.found]
     tested = [(s, c) for s, c in pairs if not c.collapse.found]
     by_word = {w: [(s, c) for s, c in tested if c.word == w] for w in get_args(Word)}
     several = len(pairs) > 1
@@ -88,8 +87,10 @@ def _short(pairs: list[Row]) -> str:
     if untested:
         sentence = f"Not enough seeds, or no spread at all, to say: {where(untested, pairs)}."
         parts.append(sentence if len(untested) < len(tested) else "Not enough seeds to say.")
-    if failing:
-        parts.append(f"Where runs fail to train ({where(failing, pairs)}), spread is the wrong question.")
+    for failed, what in ((True, "runs fail to train"), (False, "runs fall into two clusters")):
+        rows = [(s, c) for s, c in pairs if c.collapse.found and c.collapse.failed == failed]
+        if rows:
+            parts.append(f"Where {what} ({where(rows, pairs)}), spread is the wrong question.")
     return " ".join(parts)
 
 

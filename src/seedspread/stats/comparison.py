@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from seedspread.metrics import Metric
 from seedspread.runs.levels import arm_name, stratum_name
+from seedspread.stats.outcomes import FailureModel, Performance
 from seedspread.stats.result import (
     Collapse,
     Floor,
@@ -15,6 +16,7 @@ from seedspread.stats.result import (
     Twins,
     Word,
 )
+from seedspread.stats.variance_components import Components
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,9 @@ class Comparison:
         verdict: the answer in a sentence or two.
         word: the answer in a word (`Word`); None where there is nothing to judge.
         ladder: which assumption buys which p; empty where there are many comparisons.
+        failures: how often runs fail, and how much the sound ones spread; None if none fails.
+        performance: which arm's runs are better, on average and at their worst; None in a brief audit.
+        components: of what the variances are made, where seeds were run again; None too where there are many.
         factor: what is compared; `group` and `reference` are its levels.
         by: what `stratum` is a level of, or several.
     """
@@ -64,6 +69,9 @@ class Comparison:
     verdict: str
     word: Word | None = None
     ladder: tuple[Rung, ...] = ()
+    components: Components | None = None
+    failures: FailureModel | None = None
+    performance: Performance | None = None
     factor: str = ""
     by: tuple[str, ...] = ()
 

@@ -89,7 +89,8 @@ def _compared(drawn: Sequence[Row]) -> str:
 def _row_marks(drawn: Sequence[Row], positions: Sequence[int], *, failing: bool) -> Mark:
     rows = [(p, s, c) for p, (s, c) in zip(positions, drawn, strict=True) if c.collapse.found == failing]
     ends = [_ends(c) for *_, c in rows]
-    name = "runs fail to train: not to be judged so" if failing else "each seed counted once, 95% interval"
+    failed = "runs fail, or fall into two clusters: not to be judged so"
+    name = failed if failing else "each seed counted once, 95% interval"
     return Mark(
         "interval", name, floats([c.headline.ratio or math.nan for *_, c in rows]),
         floats([p for p, *_ in rows]), floats([i.low for i in ends]), floats([i.high for i in ends]),

@@ -1,6 +1,7 @@
 """A report's material from a store: by its record of studies, by given studies, or by its runs alone."""
 
 import math
+import shlex
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -39,7 +40,7 @@ from seedspread.runs.table import as_table, read_row
 from seedspread.stats.audit import audit
 from seedspread.stats.audited import AuditResult
 from seedspread.stats.comparison import Comparison
-from seedspread.stats.table import TableError
+from seedspread.stats.tables.errors import TableError
 from seedspread.stats.verdict import verdict
 
 StatusCallback = Callable[[str], None]
@@ -60,7 +61,8 @@ def from_store(
         tell: called with a line of status.
     """
     if not path.is_dir():
-        raise ReportError(f"{path} is not a folder of runs; make one with: seedspread campaign run STUDY")
+        command = shlex.join(["seedspread", "campaign", "run", "STUDY", "--store", str(path)])
+        raise ReportError(f"{path} is not a folder of runs; make one with: {command}")
     store = Store(path)
     tell("looking for studies")
     recorded, problems = studies_of(store, studies)

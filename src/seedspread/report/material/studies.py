@@ -1,6 +1,7 @@
 """Which studies a report is about: requested ones, those that the store records, or its runs alone."""
 
 import json
+import shlex
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -62,9 +63,10 @@ def _study_of_runs(store: Store) -> RecordedStudy:
         except (*UNREADABLE, SeedspreadError):
             continue
     if not configs:
+        command = shlex.join(["seedspread", "campaign", "run", "STUDY", "--store", str(store.path)])
         raise ReportError(
             f"{store.path} holds no finished run and no record of a study; name its study with --study, "
-            "or run one with: seedspread campaign run STUDY --store DIR"
+            f"or run one with: {command}"
         )
     name = relative(store.path.absolute())
     levels = _levels(configs)

@@ -13,7 +13,7 @@ from seedspread.render.markdown import markdown_text, to_markdown
 from seedspread.render.table import Column, Table
 from seedspread.render.terminal import Terminal
 from seedspread.render.text import to_rich
-from seedspread.stats.components.result import ArmComponents, ArmsCompared, Components, ComponentsValues
+from seedspread.stats.variance_components import ArmComponents, ArmsCompared, Components, ComponentsValues
 from seedspread.stats.verdict import between, number, p_value
 
 _UNBIASED = "unbiased"

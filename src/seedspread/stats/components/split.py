@@ -10,15 +10,15 @@ from scipy import stats
 from seedspread.stats.arms import Arm
 from seedspread.stats.components.design import NOISE, SEED, TOGETHER, Design, Sample, design, number_of_seeds
 from seedspread.stats.components.profile import Curve, contrast, fit, intervals, profiles
-from seedspread.stats.components.result import (
+from seedspread.stats.components.words import arm_sentence, comparison_sentence
+from seedspread.stats.result import Floor, Interval
+from seedspread.stats.variance_components import (
     ArmComponents,
     ArmsCompared,
     Component,
     ComponentContrast,
     Components,
 )
-from seedspread.stats.components.words import arm_sentence, comparison_sentence
-from seedspread.stats.result import Floor, Interval
 
 MOST_RUNS = 1_500
 _QUICKLY = 200  # runs of an arm that are split while an audit waits

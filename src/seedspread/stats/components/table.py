@@ -12,12 +12,16 @@ from seedspread.runs.levels import level_name
 from seedspread.runs.table import correct_predictions
 from seedspread.stats.arms import Arm
 from seedspread.stats.components.design import SEED, Sample
-from seedspread.stats.components.result import Components
 from seedspread.stats.components.show import ComponentsResult
 from seedspread.stats.components.split import MOST_RUNS, split, together
 from seedspread.stats.floor import floor_from_accuracies, floor_from_predictions
 from seedspread.stats.result import Floor
-from seedspread.stats.table import Runs, TableError, check_table, read_table
+from seedspread.stats.tables.check import check_table
+from seedspread.stats.tables.errors import TableError
+from seedspread.stats.tables.question import Question
+from seedspread.stats.tables.read import read_table
+from seedspread.stats.tables.runs import Runs
+from seedspread.stats.variance_components import Components
 
 # Columns of a store's runs: the seed of the whole run, and those of its streams that were set apart.
 _RUN_SEED, _STREAM_SEEDS = "seeds.run", "seeds."
@@ -62,13 +66,14 @@ def components(
         raise TableError(f"the level must lie between 0.5 and 1; got {level:g}")
     if test_size is not None and test_size < 2:
         raise TableError(f"test_size must be at least 2; got {test_size}")
-    frame, source, notes = read_table(table, value, at)
-    frame = frame.set_axis([str(c) for c in frame.columns], axis=1).reset_index(drop=True)
-    factors, patterns = _factors(frame, source, seed, _names(stream))
+    read = read_table(table, Question(value, at=at))
+    frame = read.frame.reset_index(drop=True)
+    frame.attrs = {} if read.store is None else {"store": read.store}
+    factors, patterns = _factors(frame, read.name, seed, _names(stream))
     runs = _checked(frame, value, group, _names(block), _names(by), reference)
     strata = _split(runs, factors, patterns, reference, level, test_size)
     return ComponentsResult(
-        source=source,
+        source=read.name,
         value=value,
         group=group,
         blocks=runs.columns.blocks,
@@ -78,7 +83,7 @@ def components(
         rows=sum(arm.runs for stratum in strata for arm in stratum.arms),
         level=level,
         strata=strata,
-        notes=(*notes, *runs.notes),
+        notes=(*read.notes, *runs.notes),
     )
 
 
@@ -173,7 +178,7 @@ def _checked(
         reference = next((level for level in frame[group].map(level_name) if level), "")
     if store is not None:
         frame.attrs["store"] = store
-    return check_table(frame, value, group, reference or "", blocks, _RUN, by)
+    return check_table(frame, Question(value, group, reference or "", blocks, _RUN, by), pool=True)
 
 
 def _sample(arm: Arm, runs: Runs, factors: "dict[str, pd.Series[str]]", patterns: "pd.Series[str]") -> Sample:

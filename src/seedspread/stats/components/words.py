@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from seedspread.stats.components.result import ArmComponents, Component, ComponentContrast
+from seedspread.stats.variance_components import ArmComponents, Component, ComponentContrast
 from seedspread.stats.verdict import between, number, p_phrase
 
 _ALPHA = 0.05
