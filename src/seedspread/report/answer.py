@@ -72,13 +72,14 @@ def _short(pairs: list[Row]) -> str:
     tested = [(s, c) for s, c in pairs if not c.collapse.found]
     by_word = {w: [(s, c) for s, c in tested if c.word == w] for w in get_args(Word)}
     several = len(pairs) > 1
+    places = len({s.id for s, _ in pairs}) > 1
     parts = []
     if by_word["shown"]:
-        parts.append("Yes: " + "; ".join(_difference(s, c, several) for s, c in by_word["shown"]) + ".")
+        parts.append("Yes: " + "; ".join(_difference(s, c, places) for s, c in by_word["shown"]) + ".")
     if by_word["shown to be small"]:
         parts.append(_small(by_word["shown to be small"], pairs))
     if by_word["suggested"]:
-        listed = "; ".join(_difference(s, c, several) for s, c in by_word["suggested"])
+        listed = "; ".join(_difference(s, c, places) for s, c in by_word["suggested"])
         parts.append(f"Suggested, but not shown: {listed}.")
     if by_word["open"]:
         some = several and len(by_word["open"]) < len(tested)
@@ -116,7 +117,7 @@ def _small(pairs: list[Row], all_pairs: list[Row]) -> str:
 def _difference(s: Setting, c: Comparison, name: bool) -> str:
     ratio = c.headline.ratio or 1.0
     more = "more" if ratio > 1 else "less"
-    on = f"on {s.name} " if name and len(s.comparisons) == 1 else ""
+    on = f"on {s.name} " if name else ""
     ends = between(c.headline.shown_interval)
     arms = f"{c.arm_name} spreads {more} than {c.reference_name}"
     return f"{on}{arms}, variance ratio {number(ratio)} {ends}"

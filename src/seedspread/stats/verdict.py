@@ -1,6 +1,7 @@
 """The answer in words."""
 
 import math
+from dataclasses import replace
 
 from seedspread.stats.arms import Arm
 from seedspread.stats.comparison import Comparison
@@ -65,16 +66,17 @@ def verdict(c: Comparison, comparisons: int) -> str:
 
 def sentences(c: Comparison, comparisons: int) -> list[str]:
     """The answer, how sure it is, what the design could have shown, and what the means do."""
+    names = c.arm_name, c.reference_name
     parts = [_spread(c, comparisons), *_chances(c), *_pairs(c)]
     if c.failures is not None:
-        parts.insert(0, failure_sentence(c.failures))
+        parts.insert(0, failure_sentence(replace(c.failures, groups=names)))
     parts += _pooled(c)
     if c.detectable is not None:
         parts.append(
             f"With {seed_counts(c)} ratios above {number(c.detectable)} can be detected (power 0.8)."
         )
     if c.performance is not None:
-        parts.append(performance_sentence(c.performance))
+        parts.append(performance_sentence(replace(c.performance, groups=names)))
     return parts
 
 

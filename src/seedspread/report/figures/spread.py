@@ -1,5 +1,7 @@
 """The figures of one setting's spread: every run, and the ratio by every method."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from seedspread.render.chart import COLOURS, Axis, Chart, Mark, Panel
@@ -17,7 +19,7 @@ def spread_chart(s: Setting) -> Chart | None:
     if not s.runs:
         return None
     marks = tuple(mark for i, arm in enumerate(s.arms) for mark in _arm_marks(s, arm, i))
-    panels = [Panel("every run", arms_axis(s.arms), Axis(s.value), marks)]
+    panels = [Panel("every run", replace(arms_axis(s.arms), title=s.group), Axis(s.value), marks)]
     for c in s.comparisons:
         title = "ratio by method" if len(s.comparisons) == 1 else f"{c.group}: ratio by method"
         panels += [panel for panel in [methods_panel(c, title)] if panel is not None]
