@@ -1,5 +1,6 @@
 """Settings are named by what differs; the paper's values stand beside runs of its own question only."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -115,6 +116,13 @@ def test_the_page_says_which_runs_serve_several_levels(tmp_path: Path) -> None:
     shared = "4 runs of margin_type = subtract serve margin_first = 0.2, 0.4 and 0.8 alike"
     assert any(note.startswith(shared) for note in material.notes)
     assert shared in Report(material).page()
+
+
+def test_a_store_without_a_record_names_its_settings_so_too(tmp_path: Path) -> None:
+    made(tmp_path, depth(tmp_path))
+    shutil.rmtree(tmp_path / "store" / ".studies")
+    names = {s.name for s in from_store(tmp_path / "store").settings}
+    assert names == {"depth = 2", "depth = 4", "depth = 8"}
 
 
 def test_two_studies_of_one_label_are_told_apart_by_their_names(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import shlex
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -96,10 +97,12 @@ def _levels(configs: dict[str, RunConfig]) -> dict[str, tuple[tuple[str, str], .
     names = list(dict.fromkeys(name for fields in flat.values() for name in fields))
     vary = [n for n in names if len({fields.get(n) for fields in flat.values()}) > 1]
     own = ("objective.margin_type", "objective.stability")
+    fields_called = Counter(n.split(".")[1] for n in vary)
+    short = {n: field if fields_called[field := n.split(".")[1]] == 1 else n for n in vary}
     out = {}
     for key, fields in flat.items():
         cell = [(n.split(".")[1], str(fields[n])) for n in own if n in vary]
-        rest = ", ".join(f"{n}={fields.get(n)}" for n in vary if n not in own)
+        rest = ", ".join(f"{short[n]} = {fields.get(n)}" for n in vary if n not in own)
         out[key] = tuple(cell + ([("condition", rest)] if rest else []))
     return out
 
