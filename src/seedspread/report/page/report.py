@@ -18,7 +18,7 @@ from seedspread.render.web import environment, for_notebook
 from seedspread.render.with_matplotlib import static_svg
 from seedspread.render.with_plotly import chart_values
 from seedspread.report.answer import answer
-from seedspread.report.figures.spread import answer_chart
+from seedspread.report.figures.ratios import answer_charts
 from seedspread.report.material.settings import ReportData
 from seedspread.report.page.glossary import GLOSSARY
 from seedspread.report.page.sections import Section, missing, sections
@@ -40,13 +40,13 @@ class Report:
         self.material = material
         self.sections: list[Section] = sections(material)
         self.answer = answer(material)
-        self.picture = answer_chart(material)
+        self.pictures = answer_charts(material)
 
     @property
     def charts(self) -> list[Chart]:
         """Every figure, the answer's first."""
         charts = [b for s in self.sections for b in s.all if isinstance(b, Chart)]
-        return [*([self.picture] if self.picture else []), *charts]
+        return [*self.pictures, *charts]
 
     @property
     def tables(self) -> list[Table]:
@@ -83,16 +83,15 @@ class Report:
     def _values(self, version: str) -> dict[str, Any]:
         same = {s.scale.same for s in self.material.settings}
         badge = "not the paper's scale" if same == {False} else "mixed scales" if False in same else ""
-        # The answer's picture until plotly.js has been unpacked, and where scripts are off.
-        svg = static_svg(self.picture) if self.picture else ""
+        # The answer's pictures until plotly.js has been unpacked, and where scripts are off.
+        svgs = [Markup(static_svg(picture)) for picture in self.pictures]  # noqa: S704 - matplotlib escapes text
         return {
             "version": version,
             "badge": badge,
             "glossary": GLOSSARY if any(s.is_the_papers for s in self.material.settings) else GLOSSARY[:4],
             "material": self.material,
             "answer": self.answer,
-            "picture": self.picture,
-            "static_svg": Markup(svg),  # noqa: S704 - matplotlib escapes text
+            "pictures": list(zip(self.pictures, svgs, strict=True)),
             "sections": self.sections,
             "missing": missing(self.material, self.sections),
             "data": self._data(),
