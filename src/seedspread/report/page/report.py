@@ -73,7 +73,7 @@ class Report:
         more = len(self.answer.details) - _VERDICTS
         rest = f"The page has {len(self.tables)} tables and {len(self.charts)} figures."
         notes = [*([f"{more} more verdicts are on the page."] if more > 0 else []), rest]
-        svg = static_svg(self.picture) if self.picture else ""
+        svg = static_svg(self.pictures[0]) if self.pictures else ""
         return for_notebook([self.answer.question, self.answer.short, *verdicts], [], notes, svg)
 
     def main(self, version: str = "") -> str:
