@@ -204,4 +204,4 @@ def rule(x: tuple[float, ...], y: tuple[float, ...]) -> Mark:
 
 def arms_of(c: Comparison) -> str:
     """Which variance stands over which."""
-    return f"{c.group} over {c.reference}"
+    return f"{c.arm_name} over {c.reference_name}"

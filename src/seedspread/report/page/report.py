@@ -18,7 +18,7 @@ from seedspread.render.web import environment, for_notebook
 from seedspread.render.with_matplotlib import static_svg
 from seedspread.render.with_plotly import chart_values
 from seedspread.report.answer import answer
-from seedspread.report.figures.spread import answer_chart
+from seedspread.report.figures.ratios import answer_charts
 from seedspread.report.material.settings import ReportData
 from seedspread.report.page.glossary import GLOSSARY
 from seedspread.report.page.sections import Section, missing, sections
@@ -42,7 +42,7 @@ class Report:
         self.material = material
         self.sections: list[Section] = sections(material)
         self.answer = answer(material)
-        self.picture = answer_chart(material)
+        self.pictures = answer_charts(material)
         self.means = means_tables(material)
         self.ratios = ratios_table(material)
 
@@ -50,7 +50,7 @@ class Report:
     def charts(self) -> list[Chart]:
         """Every figure, the answer's first."""
         charts = [b for s in self.sections for b in s.all if isinstance(b, Chart)]
-        return [*([self.picture] if self.picture else []), *charts]
+        return [*self.pictures, *charts]
 
     @property
     def tables(self) -> list[Table]:
@@ -65,7 +65,7 @@ class Report:
         few = len(self.material.settings) <= _FEW
         ids = {f"{s.id}-spread" for s in self.material.settings} if few else set()
         spreads = [c for c in self.charts if c.id in ids]
-        charts = [*([self.picture] if self.picture else []), *spreads]
+        charts = [*self.pictures, *spreads]
         charts += [b for b in across if isinstance(b, Chart)]
         return charts, [*self._first_tables, *(b for b in across if isinstance(b, Table))]
 
@@ -93,7 +93,7 @@ class Report:
         more = len(self.answer.details) - _VERDICTS
         rest = f"The page has {len(self.tables)} tables and {len(self.charts)} figures."
         notes = [*([f"{more} more verdicts are on the page."] if more > 0 else []), rest]
-        svg = static_svg(self.picture) if self.picture else ""
+        svg = static_svg(self.pictures[0]) if self.pictures else ""
         return for_notebook([self.answer.question, self.answer.short, *verdicts], [], notes, svg)
 
     def main(self, version: str = "") -> str:
@@ -109,7 +109,7 @@ class Report:
             "glossary": GLOSSARY if any(s.is_the_papers for s in self.material.settings) else GLOSSARY[:4],
             "material": self.material,
             "answer": self.answer,
-            "picture": self.picture,
+            "pictures": self.pictures,
             "means": self.means,
             "ratios": self.ratios,
             "sections": self.sections,
