@@ -157,7 +157,7 @@ def _entry(mark: Mark) -> Line2D:
 def draw_panel(axes: Axes, panel: Panel, width: float = _COLUMN) -> None:
     """One panel on axes, which may be a user's own, `width` inches wide; long names are broken."""
     line = int(0.8 * width / _LETTER)
-    below, beside = int(0.75 * line / max(len(panel.x.ticks), 1)), int(0.5 * line)
+    below, beside = int(0.75 * line / max(len(panel.x.ticks), 1)), int(0.6 * line)
     for axis, room, scale, limits, ticks, label in (
         (panel.x, below, axes.set_xscale, axes.set_xlim, axes.set_xticks, axes.set_xlabel),
         (panel.y, beside, axes.set_yscale, axes.set_ylim, axes.set_yticks, axes.set_ylabel),
