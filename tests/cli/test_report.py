@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from seedspread.cli import main
-from tests.cli.test_audit import paper_csv, without_torch
+from tests.cli.test_audit import PAPER, paper_csv, without_torch
 from tests.report.made import made_store
 
 
@@ -34,8 +34,9 @@ def test_a_table_with_pictures_and_json(tmp_path: Path) -> None:
     done = without_torch(
         "report",
         paper_csv(tmp_path),
-        "--block",
-        "stability",
+        *PAPER,
+        "--reference",
+        "subtract",
         "--out",
         str(out),
         "--figures",
@@ -63,6 +64,7 @@ def test_a_table_with_pictures_and_json(tmp_path: Path) -> None:
         (("--published", "--out", "file/page.html"), "cannot be written"),
         (("--published", "--figures", "file"), "cannot be made"),
         (("file",), "file"),
+        (("table.csv",), "--value"),
     ],
 )
 def test_mistakes_are_one_line(
@@ -73,6 +75,7 @@ def test_mistakes_are_one_line(
     said: str,
 ) -> None:
     (tmp_path / "file").write_text("no table")
+    (tmp_path / "table.csv").write_text("score,arm,seed\n1,a,1\n2,b,1\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", ["seedspread", "report", *arguments])
     with pytest.raises(SystemExit) as stopped:

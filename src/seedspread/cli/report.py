@@ -54,8 +54,10 @@ def report(
     everything: Everything = False,
     data_dir: DataDir = None,
     value: Value = None,
-    group: Annotated[str, typer.Option(help="Of a table: the column that is compared.")] = "margin_type",
-    reference: Annotated[str, typer.Option(help="Of a table: the level to compare with.")] = "subtract",
+    group: Annotated[str | None, typer.Option(help="Of a table: the column that is compared.")] = None,
+    reference: Annotated[
+        str | None, typer.Option(help="Of a table: the level to compare with; else as in `audit`.")
+    ] = None,
     block: Annotated[list[str] | None, typer.Option(help="Of a table: tells a seed's runs apart.")] = None,
     seed: Annotated[str, typer.Option(help="Of a table: the column with the seed.")] = "seed",
     by: Annotated[str | None, typer.Option(help="Of a table: a column to report apart.")] = None,
@@ -74,12 +76,7 @@ def report(
     from seedspread.report.page.report import Report
     from seedspread.stats.tables.read import is_table
 
-    if published == (source is not None):
-        raise SeedspreadError("give a store or a table to report on, or --published, and not both")
-    if everything and not (figures or tables):
-        raise SeedspreadError("--all is for --figures and --tables; the page always has everything")
-    if published and value:
-        raise SeedspreadError("--value is for a store or a table; the paper's own numbers are accuracies")
+    _check(source, published, value, everything, bool(figures or tables))
     page = out or (None if figures or tables else Path("report.html"))
     check_page(page)
     with Terminal(stderr=True).status("reading ...") as status:
@@ -87,7 +84,7 @@ def report(
         if source is None:
             material = from_published()
         elif is_table(source):
-            material = from_table(source, value or "accuracy", group, reference, block, seed, by, at)
+            material = from_table(source, value, group, reference, block, seed, by, at)
         else:
             material = store_material(source, study or (), value=value, data_dir=data_dir, tell=tell)
         tell("making the page")
@@ -106,6 +103,15 @@ def report(
     for what, paths, folder in (("figures", drawn, figures), ("tables", written, tables)):
         if folder:
             say(f"{what}: {len(paths)} files in {folder}{more}")
+
+
+def _check(source: str | None, published: bool, value: str | None, everything: bool, files: bool) -> None:
+    if published == (source is not None):
+        raise SeedspreadError("give a store or a table to report on, or --published, and not both")
+    if everything and not files:
+        raise SeedspreadError("--all is for --figures and --tables; the page always has everything")
+    if published and value:
+        raise SeedspreadError("--value is for a store or a table; the paper's own numbers are accuracies")
 
 
 def _teller(status: "Status") -> Callable[[str], None]:

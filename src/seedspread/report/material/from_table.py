@@ -14,9 +14,9 @@ from seedspread.version import __version__
 
 def from_table(
     source: "str | Path",
-    value: str,
-    group: str,
-    reference: str,
+    value: str | None,
+    group: str | None,
+    reference: str | None,
     block: Sequence[str] | None,
     seed: str,
     by: "str | Sequence[str] | None",
@@ -27,7 +27,7 @@ def from_table(
     path = Path(source)
     strata = list(dict.fromkeys(strip.stratum for strip in result.values))
     return ReportData(
-        title=f"{value} by {group}",
+        title=f"{result.value} by {result.group}",
         source=relative(path),
         settings=ordered([_setting(result, stratum, path) for stratum in strata]),
         across=result if result.forests else None,
@@ -41,7 +41,8 @@ def from_table(
 
 def _setting(result: AuditResult, stratum: str, path: Path) -> Setting:
     strips = [s for s in result.values if s.stratum == stratum]
-    arms = (*(s.group for s in strips if s.group != result.reference), result.reference)
+    arms = tuple(s.group for s in strips if s.group != result.reference)
+    arms = (*arms, result.reference) if result.reference else arms
     comparisons = tuple(c for c in result.comparisons if c.stratum == stratum)
     factors, levels = (result.by or "").split(", "), stratum.split(", ")
     name = stratum_name(factors, stratum) if stratum else path.stem
@@ -58,7 +59,7 @@ def _setting(result: AuditResult, stratum: str, path: Path) -> Setting:
         runs=tuple(run for strip in strips for run in _runs(strip)),
         comparisons=comparisons,
         audit=result,
-        why="" if comparisons else f"it has no {result.reference} run, or nothing else",
+        why="" if comparisons else f"it has no {result.reference or 'second level'} run, or nothing else",
         scale=Scale(None, f"from {relative(path)}"),
         levels=tuple(zip(factors, levels, strict=True)) if stratum and len(factors) == len(levels) else (),
     )

@@ -40,7 +40,7 @@
     const longest = (axis) => Math.max(0, ...(axis.ticktext ?? []).map((name) => name.length));
     const { xaxis, yaxis } = layout;
     const many = (xaxis.ticktext ?? []).join("  ").length * 7 > width - 60;
-    const above = width < 520 && longest(yaxis) > 9;
+    const above = width < 430 && longest(yaxis) > 9;
     const name = (text, i) => ({
       text: text.replaceAll("<br>", ": "), x: 0, xref: "paper", xanchor: "left", y: yaxis.tickvals[i], yanchor: "bottom", yshift: 3, showarrow: false, font: { size: 11 },
     });
