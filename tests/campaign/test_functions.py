@@ -16,7 +16,7 @@ import pytest
 
 from seedspread import Study
 from seedspread.campaign.executor import CampaignProgress
-from seedspread.campaign.show import Progressing
+from seedspread.campaign.progressing import Progressing
 from seedspread.campaign.slurm_engine import SlurmError, SlurmExecutor
 from seedspread.campaign.study import StudyError
 from seedspread.errors import SeedspreadError

@@ -53,8 +53,9 @@ def test_a_plan_needs_neither_data_nor_torch(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     said = " ".join(done.stdout.split())
     assert "119 runs are named, 102 are distinct" in said
-    assert "7 are shared by paper/cifar10-factorial (subtract, detach) and paper/dose-response" in said
-    assert "pip install 'seedspread[train]'" in said
+    named = "paper/cifar10-factorial (margin_type = subtract, stability = detach)"
+    assert f"7 are shared by {named} and paper/dose-response" in said
+    assert "'torch>=2.6'" in said
 
 
 def test_mistakes_are_one_line(tmp_path: Path) -> None:
