@@ -18,6 +18,9 @@ class Estimate:
 
     It remembers what finished runs took: a campaign asks again and again.
 
+    Attributes:
+        source: where the last answer came from, in words.
+
     Args:
         plan: whose runs are estimated.
     """
@@ -26,6 +29,7 @@ class Estimate:
         self._store = plan.store
         self._runs = plan.distinct
         self._took: dict[str, float | None] = {}
+        self.source = "from what other runs took"
 
     def seconds_left(self, states: Mapping[str, RunState]) -> float | None:
         """By the clock, with the workers that are at it now; None if that is unknown, or if there are none.
@@ -43,10 +47,14 @@ class Estimate:
             return None
         return max(sum(left.values()) / len(busy), *busy.values())
 
-    def work_left(self, states: Mapping[str, RunState]) -> float | None:
+    def work_left(self, states: Mapping[str, RunState], *, measure: bool = True) -> float | None:
         """Of one worker's time, for all that has no result; None if that is unknown.
 
         `MissingExtraError` if a runner could measure it, with more installed.
+
+        Args:
+            states: of all runs.
+            measure: whether to ask runners for what cannot be known from other runs, which can take seconds.
         """
         by_cell = self._by_cell(states)
         missing = [self._runs[key] for key, state in states.items() if state.state not in FINISHED]
@@ -54,8 +62,11 @@ class Estimate:
         by_runner: dict[Runner, list[PlannedRun]] = {}
         for run in new:
             by_runner.setdefault(run.runner, []).append(run)
-        for runner, runs in by_runner.items():
-            by_cell |= self._measured(runner, runs, by_cell)
+        for runner, runs in by_runner.items() if measure else ():
+            measured = self._measured(runner, runs, by_cell)
+            if measured:
+                by_cell |= measured
+                self.source = "from a measured step"
         left = self._left(missing, states, by_cell)
         return sum(left.values()) if len(left) == len(missing) else None
 
@@ -83,10 +94,24 @@ class Estimate:
     def _left(
         self, runs: list[PlannedRun], states: Mapping[str, RunState], by_cell: Mapping[CellId, float]
     ) -> dict[str, float]:
-        """What is left of each run; one of a cell of which nothing is known is like those of the others."""
-        others = _mean_by_runner(self._cells(by_cell), by_cell)
-        wholes = {run.key: by_cell.get(run.cell_id, others.get(run.runner)) for run in runs}
+        """What is left of each run; one of a cell of which nothing is known is like those of the others.
+
+        It takes no less than what one of its cell, of which only the time is known, has taken already.
+        """
+        others, least = _mean_by_runner(self._cells(by_cell), by_cell), self._spent(states)
+        wholes = {}
+        for run in runs:
+            whole = by_cell.get(run.cell_id, others.get(run.runner))
+            wholes[run.key] = None if whole is None else max(whole, least.get(run.cell_id, 0.0))
         return {key: _rest(whole, states[key]) for key, whole in wholes.items() if whole is not None}
+
+    def _spent(self, states: Mapping[str, RunState]) -> dict[CellId, float]:
+        spent: dict[CellId, float] = {}
+        for key, state in states.items():
+            beat, cell = state.heartbeat, self._runs[key].cell_id
+            if beat is not None and beat.done is None and beat.spent is not None:
+                spent[cell] = max(spent.get(cell, 0.0), beat.spent)
+        return spent
 
     def _measured(
         self, runner: Runner, runs: list[PlannedRun], by_cell: Mapping[CellId, float]

@@ -11,9 +11,8 @@ import pandas as pd
 from seedspread.campaign.study import StudySpec
 from seedspread.errors import reason
 from seedspread.runners.contract import Level, Runner
-from seedspread.runs.levels import level_name
 from seedspread.runs.store import FINISHED, RunState, Store, StoreError
-from seedspread.runs.studies import RecordedCell, RecordedStudy, recorded_study
+from seedspread.runs.studies import RecordedCell, RecordedStudy, cell_name, recorded_study
 from seedspread.runs.table import as_table, read_row
 
 # A study's name, and the levels of its factors.
@@ -39,7 +38,7 @@ class PlannedRun:
     @property
     def cell_name(self) -> str:
         """`margin_type = clamp, depth = 2`."""
-        return ", ".join(f"{factor} = {level_name(level)}" for factor, level in self.cell)
+        return cell_name(self.cell)
 
     @property
     def title(self) -> str:

@@ -6,7 +6,6 @@ from importlib.util import find_spec
 from rich.console import Group
 from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 from rich.text import Text
 
 from seedspread.campaign.executor import CampaignProgress, CellProgress
@@ -29,13 +28,12 @@ class Progressing:
         self._has_bar = console.is_terminal or (console.is_jupyter and bool(find_spec("ipywidgets")))
         self._progress = Progress(
             TextColumn("{task.description}"),
-            BarColumn(),
+            BarColumn(bar_width=30),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
-            TextColumn("{task.fields[facts]}"),
             console=console,
         )
-        self._task = self._progress.add_task("runs", total=None, facts="")
+        self._task = self._progress.add_task("runs", total=None)
         self._live = Live(self._progress, console=console, transient=True, refresh_per_second=4)
         self._line, self._line_at = "", 0.0
         self._reported: set[str] = set()
@@ -63,9 +61,9 @@ class Progressing:
 
     def _draw(self, progress: CampaignProgress) -> None:
         ended, planned = progress.before + progress.ended, progress.before + progress.total
-        facts = "  ".join(_facts(progress))
-        self._progress.update(self._task, total=planned, completed=ended, facts=facts)
-        self._live.update(Group(self._progress, _cell_table(progress.cells)))
+        self._progress.update(self._task, total=planned, completed=ended)
+        facts = [Text(", ".join(_facts(progress)))] if _facts(progress) else []
+        self._live.update(Group(self._progress, *facts, *_cell_lines(progress.cells)))
 
     def _print(self, progress: CampaignProgress) -> None:
         """A line, unless the last one is fresh or says the same."""
@@ -101,18 +99,16 @@ def _where(cell: CellProgress) -> str:
     return f" ({abridged(cell.where, _LINE_WIDTH)})" if cell.where else ""
 
 
-def _cell_table(cells: tuple[CellProgress, ...]) -> Table:
+def _cell_lines(cells: tuple[CellProgress, ...]) -> list[Text]:
     """A line for each cell, those first that are at work; all fit a screen."""
-    table = Table(box=None, show_header=False, pad_edge=False)
-    for justify in ("left", "right", "left"):
-        table.add_column(justify=justify, no_wrap=True, overflow="ellipsis")
-    in_order = sorted(cells, key=lambda cell: not cell.seeds) if len(cells) > _CELLS_SHOWN else cells
-    for cell in in_order[:_CELLS_SHOWN]:
-        count = f"{cell.ended}/{cell.planned}"
-        table.add_row(Text(cell.name), count, Text(_at_work(cell)))
+    in_order = sorted(cells, key=lambda cell: not cell.seeds) if len(cells) > _CELLS_SHOWN else list(cells)
+    shown = [(cell, f"{cell.ended}/{cell.planned}") for cell in in_order[:_CELLS_SHOWN]]
+    name = max((len(cell.name) for cell, _ in shown), default=0)
+    wide = max((len(count) for _, count in shown), default=0)
+    lines = [f"{cell.name:<{name}}  {count:>{wide}}  {_at_work(cell)}" for cell, count in shown]
     if len(cells) > _CELLS_SHOWN:
-        table.add_row(f"... and {len(cells) - _CELLS_SHOWN} more cells")
-    return table
+        lines.append(f"... and {len(cells) - _CELLS_SHOWN} more cells")
+    return [Text(line, no_wrap=True, overflow="ellipsis") for line in lines]
 
 
 def _at_work(cell: CellProgress) -> str:

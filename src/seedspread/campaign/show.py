@@ -69,19 +69,18 @@ def sharing(plan: Plan) -> list[str]:
     return lines
 
 
-def time_needed(plan: Plan, seconds: float | None, why: str = "unknown") -> str:
-    """How many runs are to do, and how long they will take, or why that is unknown."""
+def time_needed(plan: Plan, seconds: float | None, source: str) -> str:
+    """How many runs are to do, and how long they will take; `source` says how that is known, or why not."""
     missing = len(plan.missing())
     if not missing:
         return "Everything is there."
     runs = "1 run" if missing == 1 else f"{missing} runs"
     if seconds is None:
-        return f"{runs} to do. How long they will take: {why}."
-    cores = cores_here()
-    return (
-        f"{runs} to do: about {duration(seconds)} on one core of this machine's CPU, "
-        f"{duration(seconds / cores)} on its {cores}."
-    )
+        return f"{runs} to do. How long they will take: {source}."
+    line = f"{runs} to do: about {duration(seconds)} on one core of this machine's CPU"
+    cores = min(cores_here(), missing)
+    several = f", {duration(seconds / cores)} on {cores}" if cores > 1 else ""
+    return f"{line}{several} ({source})."
 
 
 def superseded(plan: Plan) -> list[str]:
@@ -138,7 +137,12 @@ def status_view(plan: Plan, states: dict[str, RunState], estimate: Estimate) -> 
     speed, left = images_per_second(states), estimate.seconds_left(states)
     facts = [f"{len(states)} distinct runs: {by_state}"]
     facts += [f"{speed:,.0f} images/s"] if speed else []
-    facts += [f"about {duration(left)} left"] if left is not None else []
+    idle = not counts["running"] and counts["waiting"] + counts["interrupted"]
+    work = estimate.work_left(states, measure=False) if idle else None
+    if left is not None:
+        facts.append(f"about {duration(left)} left")
+    elif work:
+        facts.append(f"about {duration(work)} of one worker's time left")
     parts.append(Text(f"{'; '.join(facts)}."))
     parts += [Text(line) for line in _running(plan, states)]
     parts += [Text(line, style="red") for line in failures(plan, states)]

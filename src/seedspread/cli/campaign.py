@@ -54,10 +54,10 @@ def plan(
     from seedspread.render.terminal import Terminal
 
     made = _plan(study, store, data_dir, max_runs, accept_changed=accept_changed)
-    seconds, why = None, "unknown"
+    estimate, seconds, why = Estimate(made), None, "unknown until a run has ended"
     with Terminal(stderr=True).status("estimating the time ..."):
         try:
-            seconds = Estimate(made).work_left(made.states())
+            seconds = estimate.work_left(made.states())
         except MissingExtraError as error:
             why = str(error)
     if json:
@@ -67,7 +67,12 @@ def plan(
     console.print(plan_table(made, made.states()))
     notes = [*([made.study.note] if made.study.note else []), *made.notes()]
     changes = [*superseded(made), *changed_inputs(made), *lacking(made)]
-    for line in [*sharing(made), *notes, time_needed(made, seconds, why), *changes]:
+    for line in [
+        *sharing(made),
+        *notes,
+        time_needed(made, seconds, why if seconds is None else estimate.source),
+        *changes,
+    ]:
         console.print(line)
 
 

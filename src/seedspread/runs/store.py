@@ -132,6 +132,13 @@ class Store:
         """Where several runs are."""
         return {key: self.state(key) for key in keys}
 
+    def running(self) -> list[RunState]:
+        """The runs that are under way."""
+        begun = (
+            key for key in self.keys() if not self.is_done(key) and any(self.folder(key).glob("lease-*"))
+        )
+        return [state for key in begun if (state := self.state(key)).state == "running"]
+
     def keys(self) -> list[str]:
         """Every folder of the store that could be a run."""
         if not self.path.is_dir():

@@ -7,7 +7,7 @@ no runner to be read again, and it travels with the store.
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -71,6 +71,11 @@ class AuditSpec(BaseModel):
         return (self.group, *self.blocks, *self.strata)
 
 
+def cell_name(levels: Iterable[tuple[str, Any]]) -> str:
+    """A cell by its factors: `margin_type = clamp, depth = 2`."""
+    return ", ".join(f"{factor} = {level_name(level)}" for factor, level in levels)
+
+
 def _several(names: str | tuple[str, ...] | None) -> tuple[str, ...]:
     return (names,) if isinstance(names, str) else names or ()
 
@@ -90,6 +95,11 @@ class RecordedCell:
     def title(self) -> str:
         """`clamp, detach`."""
         return ", ".join(level_name(level) for level in self.levels.values())
+
+    @property
+    def name(self) -> str:
+        """`margin_type = clamp, stability = detach`."""
+        return cell_name(self.levels.items())
 
 
 @dataclass(frozen=True)

@@ -250,7 +250,11 @@ class _Reading:
             scale=UNKNOWN if config is None else scale_of(config, paper, partial),
             profiles=arm_profiles(runs, arms),
             curves=arm_curves(runs, arms),
-            states={key: states[key] for cell in cells for key in cell.runs.values()},
+            states={
+                key: replace(states[key], name=f"{cell.name}, seed {seed}")
+                for cell in cells
+                for seed, key in cell.runs.items()
+            },
         )
 
 
