@@ -14,7 +14,8 @@ def half_way() -> CampaignProgress:
     )
     return CampaignProgress(
         total=8, done={"a"}, failed={"b": "not finite"}, before=4,
-        titles={"b": "margin_type = clamp, seed 3"}, cells=cells, images_per_second=1234.0, seconds_left=100.0,
+        titles={"b": "margin_type = clamp, seed 3"}, cells=cells,
+        images_per_second=1234.0, seconds_left=100.0,
     )  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterable
+from statistics import median
 from typing import Any
 
 import torch
@@ -21,8 +22,8 @@ from seedspread.training.work import Work
 _IMAGES = 32
 # A study over a thousand shapes is not to be trained before it is planned.
 _MEASURED_SHAPES = 8
-# The first step warms up, the faster one counts.
-_STEPS = 2
+# The first step warms up; the median counts.
+_STEPS = 3
 # Seconds per image and size of the model, by shape.
 _measured: dict[tuple[Any, ...], tuple[float, int]] = {}
 
@@ -82,7 +83,7 @@ def _seconds_per_image(config: RunConfig, threads: int) -> float:
         trainer.step(batches, 0, sums)
         float(sums[0].loss.sum())  # waits for a device that works on its own
         times.append(clock() - start)
-    return min(times) / (runs * images)
+    return median(times) / (runs * images)
 
 
 def _random_batch(config: RunConfig, views: int, images: int, classes: int, device: torch.device) -> Batch:
