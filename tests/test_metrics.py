@@ -12,7 +12,7 @@ from hypothesis.extra.numpy import arrays
 from scipy.special import softmax
 from sklearn.metrics import accuracy_score, brier_score_loss, log_loss, top_k_accuracy_score
 
-from seedspread.metrics import SCORED, Metric, metric_of, scores
+from seedspread.metrics import SCORED, Metric, direction_of, metric_of, scores
 from seedspread.stats.audit import audit
 
 CLASSES = 12
@@ -119,17 +119,67 @@ def test_which_runs_are_no_better_than_chance_depends_on_the_direction() -> None
     assert Metric("reward").is_no_better(rewards, 100.0, 300.0).tolist() == [True, False, True]
 
 
+# Names as they stand in tables of Keras, Lightning, Hugging Face, MMDetection, CleanRL, WILDS and others.
+LOWER = """
+val_loss, valLoss, train/loss, eval_loss, Loss, trainloss, logloss, log_loss, cross_entropy,
+crossEntropyLoss, testError, test error, test_err, error_rate, top-1 error (%), Top1Error,
+mean_absolute_error, RMSE, test-rmse, nmse, MAE, rmse_test, MAPE, SMAPE, WER, cer, FID, fid50k, FID-50K,
+kid, perplexity, eval_ppl, nll, NLL, negative_log_likelihood, neg_log_likelihood, NegLogLikelihood,
+neg_elbo, bits_per_dim, bpd, bits/dim, val_bpb, regret, simple_regret, cumulativeRegret, ece, ECE, Brier
+score, brier, 1-AUC, 1 - accuracy, latency_ms, inference_time, train_seconds, cost, LPIPS, hamming_distance,
+hammingDistance, edit_distance, constraint_violations, deviance, generalization_gap, EER, FPR95,
+reward_loss, ssim_loss, accuracy_drop, time_to_accuracy, loss_at_best_acc, minADE, kl_divergence,
+mean_of_loss, loss.mean, failure_rate, suboptimality_gap
+"""
+HIGHER = """
+accuracy, val_acc, valAcc, testAccuracy, Accuracy (%), top1, top5_accuracy, AUC, auroc, f1, macroF1,
+F1-score, mAP, mAP50, reward, episode_return, mean_reward, success_rate, win_rate, BLEU, rougeL, psnr, ssim,
+r2, R2, log_likelihood, test_loglik, elbo, loss_improvement, error_rate_reduction, errorReduction,
+neg_mean_squared_error, neg_log_loss, neg_root_mean_squared_error, 1-error, score, final_score, throughput,
+fps, speedup, accuracy_at_loss, balanced_accuracy, distance_travelled, ndcg@10, recall@5, mIoU, IoU,
+dice_score, information_gain
+"""
+NOTHING = "x, value, metric, objective, result, final, steps, lr, dropout, glossary"
+
+
 @pytest.mark.parametrize(
-    ("name", "better"),
-    [("val_loss", "lower"), ("RMSE", "lower"), ("test error", "lower"), ("x", "higher")],
+    ("names", "better"),
+    [(LOWER, "lower"), (HIGHER, "higher"), (NOTHING, None)],
+    ids=["lower", "higher", "none"],
 )
-def test_a_name_tells_the_direction(name: str, better: str) -> None:
-    assert metric_of(name).better == better
+def test_a_name_tells_the_direction(names: str, better: str | None) -> None:
+    listed = [" ".join(name.split()) for name in names.split(",")]
+    wrong = {name: direction_of(name) for name in listed if direction_of(name) != better}
+    assert not wrong
+    assert all(metric_of(name).better == (better or "higher") for name in listed)
+
+
+def losses(name: str = "loss") -> pd.DataFrame:
+    """Two arms of 12 seeds; three runs of the first have a high value."""
+    rng = np.random.default_rng(0)
+    values = np.concatenate([rng.normal(0.5, 0.01, 9), rng.normal(2.3, 0.01, 3), rng.normal(0.5, 0.01, 12)])
+    return pd.DataFrame({name: values, "arm": ["a"] * 12 + ["b"] * 12, "seed": [*range(12)] * 2})
+
+
+def test_a_direction_that_was_told_from_the_name_is_said() -> None:
+    (note,) = audit(losses("valLoss"), "valLoss", "arm", "b").notes
+    assert note == "Lower is taken to be better for valLoss (by its name); --higher-is-better says otherwise."
+    (note,) = audit(losses("out"), "out", "arm", "b").notes
+    assert note.startswith(
+        "Higher is taken to be better for out, whose name does not tell; --lower-is-better"
+    )
+    assert not audit(losses("val_acc"), "val_acc", "arm", "b").notes
+    assert not audit(losses("out"), "out", "arm", "b", better="lower").notes
+
+
+def test_the_direction_that_is_asked_for_counts() -> None:
+    asked = audit(losses("out"), "out", "arm", "b", better="lower")
+    assert asked.metric.better == "lower"
+    assert [arm.failed for arm in asked.comparisons[0].collapse.arms] == [3, 0]
+    by_name = audit(losses("out"), "out", "arm", "b").comparisons[0]
+    assert by_name.collapse.arms[0].failed == 9
 
 
 def test_the_failed_runs_of_a_loss_are_its_high_ones() -> None:
-    rng = np.random.default_rng(0)
-    losses = np.concatenate([rng.normal(0.5, 0.01, 9), rng.normal(2.3, 0.01, 3), rng.normal(0.5, 0.01, 12)])
-    frame = pd.DataFrame({"loss": losses, "arm": ["a"] * 12 + ["b"] * 12, "seed": [*range(12)] * 2})
-    (comparison,) = audit(frame, "loss", "arm", "b").comparisons
+    (comparison,) = audit(losses(), "loss", "arm", "b").comparisons
     assert [(arm.group, arm.failed) for arm in comparison.collapse.arms] == [("a", 3), ("b", 0)]

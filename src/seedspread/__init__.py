@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from seedspread.seeding import seed_everything
     from seedspread.sources.collecting import collect
     from seedspread.stats.audit import audit
+    from seedspread.stats.components.table import components
     from seedspread.training.run import train
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "audit",
     "clamp_activation_rate",
     "collect",
+    "components",
     "log",
     "log_predictions",
     "margin_schedule",
@@ -54,6 +56,7 @@ _HOME = {
     "log": "seedspread.recording",
     "log_predictions": "seedspread.recording",
     "collect": "seedspread.sources.collecting",
+    "components": "seedspread.stats.components.table",
     "margin_schedule": "seedspread.objective",
     "run_study": "seedspread.api",
     "seed_everything": "seedspread.seeding",

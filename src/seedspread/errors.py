@@ -18,6 +18,7 @@ _MARKER = {
     "slurm": "submitit",
     "mlflow": "mlflow",
     "optuna": "optuna",
+    "excel": "openpyxl",
 }
 # C0 and C1 controls, which a terminal obeys, and those that turn the direction of text, to disguise a name.
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
@@ -82,7 +83,7 @@ def install_command(extra: str) -> str:
     marker = f"extra == '{extra}'"
     requirements = [line.partition(";") for line in requires("seedspread") or ()]
     names = [name.strip() for name, _, condition in requirements if marker in condition.replace('"', "'")]
-    return shlex.join(["pip", "install", *names])
+    return shlex.join(["pip", "install", *(names or [_MARKER[extra]])])
 
 
 def _installed(module: str) -> bool:

@@ -19,11 +19,33 @@ Labels = NDArray[np.integer[Any]]
 Unit = str
 
 _UNIT_SUFFIXES: dict[Unit, str] = {"share": "", "per cent": " (%)", "none": ""}
-# Words by which shares of a test set, and what is better when lower, usually go in other people's tables.
+Better = Literal["higher", "lower"]
+# Words by which metrics usually go in other people's tables: shares of a test set, and by direction.
 _SHARES = {"acc", "accuracy", "top1", "top5", "auc", "auroc", "f1", "precision", "recall", "iou", "share"}
-_LOWER = set(
-    "loss error err nll perplexity ppl rmse mse mae fid wer cer regret brier ece deviance cost".split()
+_ERRORS = set(
+    "loss error err errors nll perplexity ppl rmse nrmse rmsle mse msle mae mape smape wape mase fid "
+    "kid fvd fad wer cer ter eer hter regret brier ece deviance cost bpd bpc bpb lpips niqe brisque fpr "
+    "fnr crossentropy xent bce nelbo aic bic waic kld mmd emd ade fde misclassification".split()
 )
+_LOWER = _ERRORS | set(
+    "time seconds secs runtime walltime duration latency delay lag distance distances gap hamming "
+    "chamfer hausdorff wasserstein divergence kl violation violations collision collisions crashes "
+    "failure failures mistakes penalty risk residual suboptimality excess overfitting inertia bits nats "
+    "memory energy".split()
+)
+_HIGHER = _SHARES | set(
+    "reward rewards return returns success successes win wins won elo likelihood loglikelihood loglik "
+    "elbo auprc ap map miou dice bleu rouge meteor chrf psnr ssim r2 correlation pearson spearman "
+    "kendall kappa mcc ndcg mrr hits throughput fps speedup sensitivity specificity tpr tnr purity nmi "
+    "ari silhouette solved travelled traveled survived".split()
+)
+# A Brier score is better when lower: this word tells only where no other does.
+_WEAK = {"score", "scores"}
+# Words that turn a direction, those after which higher is better whatever came before, and those that
+# part what is measured from where: the loss at the best accuracy is a loss.
+_TURN = set("neg negative minus reduction decrease drop degradation saved savings saving".split())
+_GAIN = set("improvement gain gains".split())
+_WHERE = set("to at of per on in for vs over under by".split())
 _TOP = 5
 _BINS = 15
 
@@ -43,7 +65,7 @@ class Metric:
     name: str
     title: str = ""
     unit: Unit = "none"
-    better: Literal["higher", "lower"] = "higher"
+    better: Better = "higher"
     chance: float | None = None
 
     @property
@@ -182,7 +204,7 @@ def scores(logits: NDArray[Any], labels: Labels) -> tuple[dict[str, float], dict
 def metric_of(name: str, values: Floats | None = None, *, accuracies: bool = False) -> Metric:
     """The metric that a column holds, by its name; a share that exceeds 1 somewhere is in per cent.
 
-    Of a name that tells no direction, higher counts as better.
+    Of a name that tells no direction (`direction_of`), higher counts as better.
 
     Args:
         name: of the column.
@@ -193,10 +215,10 @@ def metric_of(name: str, values: Floats | None = None, *, accuracies: bool = Fal
     if scored is not None:
         metric = scored.metric
     else:
-        words = set(re.split(r"[^a-z0-9]+", name.lower()))
+        words = {*_words(name), *re.split(r"[^a-z0-9]+", name.lower())}
         unit: Unit = "share" if accuracies or words & _SHARES else "none"
         unit = "per cent" if "%" in name or words & {"percent", "pct"} else unit
-        metric = Metric(name, unit=unit, better="lower" if words & _LOWER else "higher")
+        metric = Metric(name, unit=unit, better=direction_of(name) or "higher")
     if metric.unit == "share" and values is not None and len(values) and float(np.max(values)) > 1:
         metric = replace(metric, unit="per cent")
     return metric
@@ -204,4 +226,61 @@ def metric_of(name: str, values: Floats | None = None, *, accuracies: bool = Fal
 
 def is_metric_name(name: str) -> bool:
     """Whether a column is a metric by its name alone, as `val_acc` and `test/loss` are."""
-    return name in SCORED or bool(set(re.split(r"[^a-z0-9]+", name.lower())) & (_SHARES | _LOWER))
+    return name in SCORED or bool(set(re.split(r"[^a-z0-9]+", name.lower())) & (_SHARES | _ERRORS))
+
+
+def direction_of(name: str) -> Better | None:
+    """Which direction of a metric is better, as its name tells: `valLoss`, `1-AUC`, `error_rate_reduction`.
+
+    The last word that has a direction decides, as the noun does in English: a `reward_loss` is a loss. Words
+    after a preposition count if those before it tell nothing.
+    """
+    if name in SCORED:
+        return SCORED[name].metric.better
+    words = _words(name)
+    where = next((k for k, word in enumerate(words) if k and word in _WHERE), len(words))
+    sign = _sign(words[:where]) or _sign(words[where:])
+    if re.match(r"\s*1(\.0)?\s*[-−]", name):
+        sign = -sign
+    told: dict[int, Better | None] = {1: "higher", -1: "lower", 0: None}
+    return told[sign]
+
+
+def direction_note(name: str) -> str | None:
+    """What is to be said where the direction was told from a column's name; nothing of an accuracy."""
+    better = direction_of(name)
+    if better == "higher":
+        return None
+    if better == "lower":
+        return f"Lower is taken to be better for {name} (by its name); --higher-is-better says otherwise."
+    told = f"Higher is taken to be better for {name}, whose name does not tell"
+    return f"{told}; --lower-is-better says otherwise."
+
+
+def _words(name: str) -> list[str]:
+    """`valLoss`, `val_loss` and `Val-loss` are val and loss; mIoU is one word, and so is cross entropy."""
+    words: list[str] = []
+    for part in re.findall(r"[A-Za-z0-9]+", name):
+        camel = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", " ", part).lower().split()
+        words += [part.lower()] if _word_sign(part.lower()) else camel
+    return re.sub(r"\bcross entropy\b", "crossentropy", " ".join(words)).split()
+
+
+def _sign(words: list[str]) -> int:
+    """1 if higher is better, -1 if lower is, 0 if the words do not tell."""
+    if _GAIN & set(words):
+        return 1
+    told = [sign for word in words if (sign := _word_sign(word))]
+    told = told or [1 for word in words if word in _WEAK]
+    turns = sum(word in _TURN for word in words)
+    return told[-1] * (-1) ** turns if told else 0
+
+
+def _word_sign(word: str) -> int:
+    """As a whole, without a number at its end (`fpr95`, `fid50k`), or by how it ends (`logloss`, `nmse`)."""
+    for stem in (word, re.sub(r"\d+k?$", "", word)):
+        if stem in _LOWER:
+            return -1
+        if stem in _HIGHER:
+            return 1
+    return -1 if word.endswith(("loss", "error", "mse", "mae")) else 1 if word.endswith("accuracy") else 0

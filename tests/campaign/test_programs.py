@@ -22,7 +22,7 @@ from seedspread.runs.store import Store
 from seedspread.runs.studies import load_studies, recorded_study
 from seedspread.runs.table import runs_table
 from seedspread.stats.audit import audit
-from seedspread.stats.table import TableError
+from seedspread.stats.tables.errors import TableError
 from tests.campaign.faults import disturb
 from tests.campaign.test_local import start, wait_for
 from tests.campaign.tiny import results, tiny_study

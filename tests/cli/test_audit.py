@@ -8,6 +8,8 @@ from pathlib import Path
 from seedspread.published.page import published_table
 from tests.cli.test_cli import seedspread_command, seedspread_here
 
+PAPER = ("--value", "accuracy", "--group", "margin_type", "--block", "stability")
+
 
 def paper_csv(tmp_path: Path) -> str:
     path = tmp_path / "paper.csv"
@@ -34,7 +36,7 @@ def without_torch(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 def test_the_audit_tells_the_whole_story_in_one_screen(tmp_path: Path) -> None:
     plot = tmp_path / "a.png"
-    done = without_torch("audit", paper_csv(tmp_path), "--block", "stability", "--plot", str(plot))
+    done = without_torch("audit", paper_csv(tmp_path), *PAPER, "--plot", str(plot))
     assert done.returncode == 0, done.stderr
     assert len(done.stdout.splitlines()) < 40
     text = " ".join(done.stdout.split())
@@ -47,26 +49,26 @@ def test_the_audit_tells_the_whole_story_in_one_screen(tmp_path: Path) -> None:
     ):
         assert said in text
     assert "F test" not in text
-    detailed = seedspread_here("audit", paper_csv(tmp_path), "--block", "stability", "--details").stdout
+    detailed = seedspread_here("audit", paper_csv(tmp_path), *PAPER, "--details").stdout
     assert "F test, pooled" in detailed
     assert plot.read_bytes().startswith(b"\x89PNG")
 
 
 def test_other_forms(tmp_path: Path) -> None:
     path = paper_csv(tmp_path)
-    done = seedspread_command("audit", path, "--block", "stability", "--json")
+    done = seedspread_command("audit", path, *PAPER, "--json")
     assert json.loads(done.stdout)["comparisons"][0]["group"] == "clamp"
-    assert "\\toprule" in seedspread_here("audit", path, "--block", "stability", "--format", "latex").stdout
-    explained = seedspread_here("audit", path, "--block", "stability", "--explain").stdout
+    assert "\\toprule" in seedspread_here("audit", path, *PAPER, "--format", "latex").stdout
+    explained = seedspread_here("audit", path, *PAPER, "--explain").stdout
     assert "Assumes independent seeds, arms of like shape; not testable" in " ".join(explained.split())
 
 
 def test_mistakes_are_one_line(tmp_path: Path) -> None:
     path = paper_csv(tmp_path)
     for arguments, said in (
-        ((path, "--value", "acc"), "did you mean 'accuracy'"),
-        ((path,), "--block"),
-        ((path, "--block", "stability", "--format", "word"), "--format must be one of"),
+        ((path, "--value", "acc", *PAPER[2:]), "did you mean 'accuracy'"),
+        ((path, *PAPER[:4]), "--block"),
+        ((path, *PAPER, "--format", "word"), "--format must be one of"),
         ((str(tmp_path / "no.csv"),), "does not exist"),
     ):
         done = seedspread_here("audit", *arguments)
@@ -93,3 +95,19 @@ def test_the_paper_is_verified_without_torch() -> None:
     assert [round(rung["p"], 3) for rung in found["ladder"]][:6] == [0.003, 0.001, 0.002, 0.022, 0.027, 0.07]
     assert found["answer"][0]["title"].startswith("The central claim")
     assert seedspread_here("verify-paper", "--only", "wrong").returncode == 1
+
+
+def test_the_direction_can_be_said(tmp_path: Path) -> None:
+    path = tmp_path / "runs.csv"
+    values = {"a": [1.0, 1.1, 1.2, 1.3, 9.0, 9.1, 9.2], "b": [1.0, 1.05, 1.15, 1.25, 1.3, 1.35, 1.4]}
+    rows = [f"{arm},{seed},{v}" for arm, some in values.items() for seed, v in enumerate(some)]
+    path.write_text("\n".join(["arm,seed,out", *rows]))
+    asked = ("audit", str(path), "--value", "out", "--group", "arm", "--reference", "b", "--resamples", "200")
+    guessed = json.loads(seedspread_here(*asked, "--json").stdout)
+    assert any("Higher is taken to be better for out" in note for note in guessed["notes"])
+    found = json.loads(seedspread_here(*asked, "--lower-is-better", "--json").stdout)
+    assert found["metric"]["better"] == "lower"
+    assert [arm["failed"] for arm in found["comparisons"][0]["collapse"]["arms"]] == [3, 0]
+    both = seedspread_here(*asked, "--lower-is-better", "--higher-is-better")
+    assert (both.returncode, both.stderr.count("\n")) == (1, 1)
+    assert "not both" in both.stderr

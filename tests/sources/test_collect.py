@@ -20,7 +20,10 @@ from seedspread.sources.from_mlflow import connect
 from seedspread.sources.from_wandb import WandbReader, shape_of
 from seedspread.sources.place import Place
 from seedspread.sources.run import SourceError
-from seedspread.stats.table import TableError, read_table
+from seedspread.stats.audit import audit
+from seedspread.stats.tables.errors import TableError
+from seedspread.stats.tables.question import Question
+from seedspread.stats.tables.read import read_table
 from tests.cli.test_cli import seedspread_here
 from tests.sources import written
 
@@ -213,11 +216,11 @@ def test_a_plain_table_is_read_as_before(tmp_path: Path) -> None:
     path = tmp_path / "table.csv"
     rows = [{"run": f"r{n}", "name": "cifar10", "epoch": 10, "seed": n, "acc": n / 10} for n in range(4)]
     pd.DataFrame(rows).to_csv(path, index=False)
-    table, _, notes = read_table(path, "acc")
-    assert len(table) == 4
-    assert not notes
+    table = read_table(path, Question("acc"))
+    assert len(table.frame) == 4
+    assert not table.notes
     with pytest.raises(TableError, match="has one value per run"):
-        read_table(path, "acc", "best")
+        read_table(path, Question("acc", at="best"))
 
 
 def test_a_store_without_a_finished_run_is_still_a_store(tmp_path: Path) -> None:
@@ -347,3 +350,10 @@ def test_a_library_that_is_not_installed_is_named(tmp_path: Path, library: str, 
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1
     assert done.stderr.endswith(f": {install_command(library)}\n")
+
+
+def test_the_direction_that_an_optuna_study_optimises_is_the_audits(tmp_path: Path) -> None:
+    written.write_optuna(tmp_path / "optuna.log")  # its direction is maximize
+    result = audit(tmp_path / "optuna.log", "value", "optimizer", "adam", resamples=100)
+    assert result.metric.better == "higher"
+    assert not any("taken to be better" in note for note in result.notes)

@@ -8,13 +8,14 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from matplotlib.figure import Figure
 
 from seedspread import audit
 from seedspread.published.page import published_table
 from seedspread.render.with_matplotlib import PlotError
 from seedspread.stats.audited import AuditResult
 from seedspread.stats.charts import Dots, arm_marks, audit_chart, draw_audit
-from seedspread.stats.table import TableError
+from seedspread.stats.tables.errors import TableError
 
 
 def paper(setting: str = "cifar10", **options: object) -> AuditResult:
@@ -308,3 +309,37 @@ def test_groups_that_share_a_reference_make_no_forest() -> None:
 def test_explanations_are_whole_sentences_at_any_width() -> None:
     text = paper().to_text(width=60, explain=True)
     assert text.count("Assumes") == len(paper().comparisons[0].tests)
+
+
+def test_in_a_notebook_it_shows_itself_and_text_stays_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
+    one = two([1.0, 2, 4, 9], [1.0, 2, 2, 3])
+    assert "the variance under new" in str(one)
+    assert "--details" in one.to_text()
+    html = one._repr_html_()
+    assert "<strong>" in html
+    assert "<svg" in html
+    assert "color:inherit" in html  # light and dark
+    assert "F test, pooled" in one.comparisons[0]._repr_html_()  # type: ignore[attr-defined]
+    named = audit(table({"<b>new": [1.0, 2, 4], "old": [1.0, 2, 2]}), "value", "group", "old")
+    assert "<b>new" not in named._repr_html_()
+
+
+def test_comparisons_as_a_frame_and_a_figure() -> None:
+    rng = np.random.default_rng(0)
+    result = audit(
+        table({g: list(rng.normal(size=6)) for g in ("a", "b", "ref")}),
+        "value",
+        "group",
+        "ref",
+        resamples=100,
+    )
+    frame = result.to_frame()
+    assert list(frame["group"]) == ["a", "b"]
+    assert frame["ratio"][1] == result.comparisons[1].headline.ratio
+    figure = result.plot()
+    assert len(figure.axes) >= 3
+    assert figure._repr_png_().startswith(b"\x89PNG")  # type: ignore[attr-defined]
+    own = Figure().subplots()
+    assert result.plot(own) is own.figure
+    assert [label.get_text() for label in own.get_yticklabels()] == ["a against ref", "b against ref"]

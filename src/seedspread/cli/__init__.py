@@ -12,6 +12,7 @@ from typer.core import TyperGroup
 from seedspread.cli import audit as auditing
 from seedspread.cli import bench, campaign, data
 from seedspread.cli import collect as collecting
+from seedspread.cli import components as splitting
 from seedspread.cli import report as reporting
 from seedspread.cli import train as training
 from seedspread.cli.help import explain, without_type
@@ -60,6 +61,7 @@ app.command()(training.train)
 app.command()(training.diagnose)
 app.command()(auditing.audit)
 app.command()(auditing.seeds)
+app.command()(splitting.components)
 app.command()(collecting.collect)
 app.command()(verify_paper)
 app.command()(reporting.report)

@@ -1,33 +1,43 @@
 """`seedspread audit` and `seedspread seeds`."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from seedspread.cli import table_options as asked
+from seedspread.cli.collect import asked_direction
 from seedspread.cli.output import say, say_json
+from seedspread.errors import SeedspreadError
+
+if TYPE_CHECKING:
+    from seedspread.stats.audited import AuditResult
+
+# The group, its reference, the blocks, the strata.
+_Compared = tuple[str | None, str | None, list[str] | None, list[str] | None]
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
 def audit(
-    table: Annotated[
-        str,
-        typer.Argument(help="A .csv, .tsv or .parquet file, a folder of runs, or what `collect` reads."),
-    ],
-    value: Annotated[str | None, typer.Option(help="The column with one number per run.")] = None,
-    group: Annotated[str | None, typer.Option(help="The column whose levels are compared.")] = None,
-    reference: Annotated[
-        str | None, typer.Option(help="The level that the others are compared with.")
-    ] = None,
-    block: Annotated[
-        list[str] | None, typer.Option(help="A column that tells runs of one seed apart; may be repeated.")
-    ] = None,
-    seed: Annotated[str, typer.Option(help="The column with the seed.")] = "seed",
-    by: Annotated[
-        list[str] | None, typer.Option(help="A column, such as dataset, to audit apart; may be repeated.")
-    ] = None,
-    at: Annotated[str, typer.Option(help="Of runs logged by step: last, best or step=N.")] = "last",
+    table: asked.Source,
+    value: asked.Values = None,
+    group: asked.Group = None,
+    reference: asked.Reference = None,
+    block: asked.Block = None,
+    seed: asked.Seed = "seed",
+    no_seed: asked.NoSeed = False,
+    by: asked.By = None,
+    where: asked.Where = None,
+    last: asked.Last = None,
+    best: asked.Best = None,
+    wide: asked.Wide = None,
+    metric_column: asked.MetricColumn = None,
+    sheet: asked.Sheet = None,
+    at: asked.At = "last",
+    higher: Annotated[bool, typer.Option("--higher-is-better", help="Of the value.")] = False,
+    lower: Annotated[bool, typer.Option("--lower-is-better", help="By default its name tells.")] = False,
     level: Annotated[float, typer.Option(help="The level of the intervals.")] = 0.95,
     resamples: Annotated[int, typer.Option(help="Bootstrap resamples.")] = 10_000,
     random_seed: Annotated[int, typer.Option(min=0, help="For the resamples.")] = 0,
@@ -42,57 +52,88 @@ def audit(
     form: Annotated[str, typer.Option("--format", help="text, markdown or latex.")] = "text",
     json: Json = False,
 ) -> None:
-    """Did a change alter the spread over seeds? From any table with one row per run."""
+    """Did a change alter the spread over seeds? From any table of per-seed results."""
     from seedspread.render.terminal import Terminal
     from seedspread.stats.audit import audit as run_audit
-    from seedspread.stats.charts import draw_audit
-    from seedspread.stats.table import TableError
 
+    _check(form, no_seed, seed, value, plot)
+    values, compared = _comparison(table, value, group, reference, block, by)
+    with Terminal(stderr=True).status("auditing ..."):
+        results = [
+            run_audit(
+                table, one, *compared[:3], None if no_seed else seed, compared[3],
+                level=level, resamples=resamples, random_seed=random_seed, chance=chance, test_size=test_size,
+                equivalence=equivalence, better=asked_direction(higher, lower), at=at, where=where, last=last,
+                best=best, wide=wide, metric_column=metric_column, sheet=sheet,
+            )
+            for one in values
+        ]  # fmt: skip
+    _say(results, form, explain, details, json)
+    if plot:
+        _draw(results[0], plot)
+
+
+def _check(form: str, no_seed: bool, seed: str, values: list[str] | None, plot: Path | None) -> None:
     forms = ("text", "markdown", "latex")
     if form not in forms:
-        raise TableError(f"--format must be one of {', '.join(forms)}; got {form!r}")
-    console = Terminal(stderr=True)
-    asked = _comparison(table, value, group, reference, block, by)
-    with console.status("auditing ..."):
-        result = run_audit(
-            table, *asked[:4], seed, asked[4],
-            level=level, resamples=resamples, random_seed=random_seed, chance=chance, test_size=test_size,
-            at=at, equivalence=equivalence,
-        )  # fmt: skip
+        raise SeedspreadError(f"--format must be one of {', '.join(forms)}; got {form!r}")
+    if no_seed and seed != "seed":
+        raise SeedspreadError("give --seed or --no-seed, not both")
+    if plot and values and len(values) > 1:
+        raise SeedspreadError("a picture shows one value: give one --value with --plot")
+
+
+def _say(results: "list[AuditResult]", form: str, explain: bool, details: bool, json: bool) -> None:
+    """One audit as it is; several with the name of each value before it."""
+    from seedspread.render.terminal import Terminal
+
+    several = len(results) > 1
     if json:
-        say(result.to_json())
-    elif form == "text":
-        say(result.to_text(width=min(Terminal().width, 130), explain=explain, details=details))
-    else:
-        say(result.to_markdown() if form == "markdown" else result.to_latex(), end="")
-    if plot:
-        draw_audit(result, plot)
-        console.print(f"picture in {plot}", soft_wrap=True)
+        audits = ",\n".join(result.to_json() for result in results)
+        say(f'{{"audits": [\n{audits}\n]}}' if several else audits)
+        return
+    for result in results:
+        if form == "text":
+            if several:
+                say(f"\n{result.value}\n")
+            say(result.to_text(width=min(Terminal().width, 130), explain=explain, details=details))
+        else:
+            say(result.to_markdown() if form == "markdown" else result.to_latex(), end="")
+    if several:
+        say(f"{len(results)} values: Holm's adjustment is over the comparisons of each alone.", err=True)
+
+
+def _draw(result: "AuditResult", plot: Path) -> None:
+    from seedspread.render.terminal import Terminal
+    from seedspread.stats.charts import draw_audit
+
+    draw_audit(result, plot)
+    Terminal(stderr=True).print(f"picture in {plot}", soft_wrap=True)
 
 
 def _comparison(
     table: str,
-    value: str | None,
+    value: list[str] | None,
     group: str | None,
     reference: str | None,
     block: list[str] | None,
     by: list[str] | None,
-) -> tuple[str, str, str, list[str] | None, list[str] | None]:
+) -> "tuple[Sequence[str | None], _Compared]":
     """What is to be compared; where that is left out, what the study of a store is about."""
     from seedspread.runs.store import Store
     from seedspread.runs.studies import recorded_audit
+    from seedspread.runs.table import is_store
 
-    spec = recorded_audit(Store(table)) if group is None and Path(table).is_dir() else None
-    if spec is None:
-        return value or "accuracy", group or "margin_type", reference or "subtract", block, by
+    asked_for: _Compared = (group, reference, block, by)
+    if not Path(table).is_dir() or not is_store(Path(table)):
+        return value or [None], asked_for
+    spec = recorded_audit(Store(table))
+    if spec is None or group not in (None, spec.group):
+        return value or ["accuracy"], asked_for
     strata = [name for name in spec.strata if name != "study"]
-    return (
-        value or spec.values[0],
-        spec.group,
-        reference or spec.reference,
-        block or list(spec.blocks) or None,
-        by or strata or None,
-    )
+    if group is None:
+        block, by = block or list(spec.blocks) or None, by or strata or None
+    return value or [spec.values[0]], (spec.group, reference or spec.reference, block, by)
 
 
 def seeds(

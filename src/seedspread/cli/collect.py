@@ -50,9 +50,7 @@ def collect(
     from seedspread.sources.show import summary
     from seedspread.sources.write import check_ending, write_table
 
-    if higher and lower:
-        raise SeedspreadError("give --higher-is-better or --lower-is-better, not both")
-    better: Literal["higher", "lower"] | None = "higher" if higher else "lower" if lower else None
+    better = asked_direction(higher, lower)
     if out:
         check_ending(out)
     metrics = metric or []
@@ -108,3 +106,10 @@ def _export(store: str, uri: str, as_json: bool) -> None:
         say_json(done.values())
         return
     say(done.words)
+
+
+def asked_direction(higher: bool, lower: bool) -> Literal["higher", "lower"] | None:
+    """Which direction the flags say is better, if either was given."""
+    if higher and lower:
+        raise SeedspreadError("give --higher-is-better or --lower-is-better, not both")
+    return "higher" if higher else "lower" if lower else None

@@ -60,7 +60,7 @@ def report(
     from seedspread.report.material.from_table import from_table
     from seedspread.report.page.export import check_page, write_figures, write_page, write_tables
     from seedspread.report.page.report import Report
-    from seedspread.stats.table import is_table
+    from seedspread.stats.tables.read import is_table
 
     if published == (source is not None):
         raise SeedspreadError("give a store or a table to report on, or --published, and not both")

@@ -17,7 +17,10 @@ class Terminal(Console):
     """rich's console; what it shows is text, in which no control character and no markup works."""
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(**({"markup": False, "emoji": False, "highlight": False} | options))
+        own = {"markup": False, "emoji": False, "highlight": False}
+        if "file" in options:  # in a notebook rich would show what is meant for the file
+            own["force_jupyter"] = False
+        super().__init__(**(own | options))
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         """Segments, of which those with `control` are rich's own and the others are text."""

@@ -16,9 +16,11 @@ def to_rich(table: Table) -> RichTable:
     """A table for rich; empty columns are left out, to save width."""
     table = without_empty(table)
     out = RichTable(title=Text(table.title), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-    for i, (column, numeric) in enumerate(zip(table.columns, numeric_columns(table), strict=True)):
-        # Numbers are never broken; names and sentences are, where they must.
-        out.add_column(Text(column.whole), justify="right" if numeric else "left", no_wrap=numeric or i == 0)
+    numbers = numeric_columns(table)
+    for i, (column, numeric) in enumerate(zip(table.columns, numbers, strict=True)):
+        # Numbers are never broken; sentences are, where they must, and names where nothing else can be.
+        whole = numeric or (i == 0 and not all(numbers[1:]))
+        out.add_column(Text(column.whole), justify="right" if numeric else "left", no_wrap=whole)
     for row in table.rows:
         out.add_row(*(Text(cell) for cell in row))
     return out

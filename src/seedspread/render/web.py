@@ -1,5 +1,6 @@
 """Tables and charts as elements of a page, every name in them escaped."""
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -19,6 +20,15 @@ def to_html(exhibit: Table | Chart, static_svg: str = "") -> Markup:
         values, name = {"c": exhibit, "static_svg": static_svg}, "chart.html"
     template = environment("seedspread.render").get_template(name)
     return Markup(template.render(**values) + "\n")  # noqa: S704 - escaped by the template
+
+
+def for_notebook(
+    lines: Sequence[str], tables: Sequence[Table], notes: Sequence[str] = (), static_svg: str = ""
+) -> str:
+    """Sentences, tables and a picture in the colours of the page around them, light or dark."""
+    template = environment("seedspread.render").get_template("notebook.html")
+    picture = Markup(static_svg)  # noqa: S704 - drawn by matplotlib, which escapes
+    return template.render(lines=lines, tables=tables, notes=notes, picture=picture)
 
 
 @cache

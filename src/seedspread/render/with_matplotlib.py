@@ -41,6 +41,15 @@ _STYLE: Any = {
 }
 
 
+class Picture(Figure):
+    """A figure that a notebook shows, with or without pyplot."""
+
+    def _repr_png_(self) -> bytes:
+        out = io.BytesIO()
+        self.savefig(out, format="png", dpi=120)
+        return out.getvalue()
+
+
 class PlotError(SeedspreadError):
     """A picture cannot be drawn or written as requested."""
 
@@ -85,7 +94,7 @@ def static_svg(chart: Chart) -> str:
 
 
 @mpl.rc_context(_STYLE)
-def draw(chart: Chart, width: float | None = None) -> Figure:
+def draw(chart: Chart, width: float | None = None) -> Picture:
     """The figure: its panels, one legend for all, and where the numbers come from; `width` in inches."""
     across = min(len(chart.panels), 2)
     down = math.ceil(len(chart.panels) / across)
@@ -95,10 +104,10 @@ def draw(chart: Chart, width: float | None = None) -> Figure:
     columns = max(1, min(len(labels), int(width / (0.4 + 0.055 * longest))))
     foot = 0.25 + 0.18 * math.ceil(len(labels) / columns)
     size = (width, _HEIGHT * chart.height * down + foot)
-    figure = Figure(figsize=size, layout="constrained")
+    figure = Picture(figsize=size, layout="constrained")
     axes = figure.subplots(down, across, squeeze=False).ravel()
     for ax, panel in zip(axes, chart.panels, strict=False):
-        _draw_panel(ax, panel)
+        draw_panel(ax, panel)
     for ax in axes[len(chart.panels) :]:
         ax.set_axis_off()
     if labels:
@@ -121,7 +130,8 @@ def _entry(mark: Mark) -> Line2D:
     )  # fmt: skip
 
 
-def _draw_panel(axes: Axes, panel: Panel) -> None:
+def draw_panel(axes: Axes, panel: Panel) -> None:
+    """One panel on axes, which may be a user's own."""
     for axis, scale, limits, ticks, label in (
         (panel.x, axes.set_xscale, axes.set_xlim, axes.set_xticks, axes.set_xlabel),
         (panel.y, axes.set_yscale, axes.set_ylim, axes.set_yticks, axes.set_ylabel),

@@ -65,7 +65,6 @@ def _is_shown(c: Comparison) -> bool:
 def _short(pairs: list[tuple[Setting, Comparison]]) -> str:
     if not pairs:
         return "Not enough runs have ended to say."
-    failing = [s.name for s, c in pairs if c.collapse.found]
     tested = [(s, c) for s, c in pairs if not c.collapse.found]
     by_word = {w: [(s, c) for s, c in tested if c.word == w] for w in get_args(Word)}
     several = len(pairs) > 1
@@ -84,9 +83,10 @@ def _short(pairs: list[tuple[Setting, Comparison]]) -> str:
         few = ", ".join(untested)
         sentence = f"Not enough seeds, or no spread at all, to say: {few}."
         parts.append(sentence if len(untested) < len(tested) else "Not enough seeds to say.")
-    if failing:
-        where = ", ".join(dict.fromkeys(failing))
-        parts.append(f"Where runs fail to train ({where}), spread is the wrong question.")
+    for failed, what in ((True, "runs fail to train"), (False, "runs fall into two clusters")):
+        where = dict.fromkeys(s.name for s, c in pairs if c.collapse.found and c.collapse.failed == failed)
+        if where:
+            parts.append(f"Where {what} ({', '.join(where)}), spread is the wrong question.")
     return " ".join(parts)
 
 

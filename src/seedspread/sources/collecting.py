@@ -110,6 +110,8 @@ def collect(
     if place.links:
         notes.append(f"{place.links} links were not followed.")
     notes += _gaps(made.table, metrics)
+    if told_by == "the study":  # an audit of the table goes by it
+        made.table.attrs["better"] = direction
     return Collected(
         made.table, (*unread, *without), tuple(notes), place.source, reader.kind, reader.title,
         made.seed, made.varying, made.constant, direction if when.word == "best" else None,

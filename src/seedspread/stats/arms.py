@@ -1,6 +1,6 @@
 """An arm: the runs of one group, cell by cell, seed by seed. Every statistic starts from here."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -23,6 +23,7 @@ class Arm:
         failed: (n,) runs that were flagged as collapsed.
         folders: (n,) where the runs lie, if they come from a store.
         chance: what a run that learnt nothing scores, if the runs know it.
+        crashed: the codes of seeds that have a run without a value; such runs are not among the others.
     """
 
     name: str
@@ -33,6 +34,20 @@ class Arm:
     failed: NDArray[np.bool_] | None = None
     folders: tuple[str, ...] = ()
     chance: float | None = None
+    crashed: Ints = field(default_factory=lambda: np.empty(0, np.intp))
+
+    def without(self, seeds: Ints) -> "Arm":
+        """The arm without the runs of some seeds."""
+        kept = ~np.isin(self.seeds, seeds)
+        return replace(
+            self,
+            values=self.values[kept],
+            blocks=self.blocks[kept],
+            seeds=self.seeds[kept],
+            failed=None if self.failed is None else self.failed[kept],
+            folders=tuple(f for f, keep in zip(self.folders, kept, strict=False) if keep),
+            crashed=np.setdiff1d(self.crashed, seeds),
+        )
 
     @cached_property
     def cells(self) -> dict[int, Floats]:

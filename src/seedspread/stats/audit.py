@@ -3,34 +3,38 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Unpack
 
 import numpy as np
 import pandas as pd
 
-from seedspread.metrics import Metric, metric_of
+from seedspread.metrics import Better, Metric, direction_note, metric_of
 from seedspread.runs.store import Store
 from seedspread.runs.studies import declared_metric
 from seedspread.stats.audited import AuditResult
 from seedspread.stats.compare import Comparer, Pair
-from seedspread.stats.comparison import Comparison, Strip
+from seedspread.stats.comparison import Comparison
 from seedspread.stats.forest import forests
 from seedspread.stats.headline import MOST_MODELLED, headlines, is_large
 from seedspread.stats.judgement import judge
-from seedspread.stats.table import Runs, TableError, check_table
+from seedspread.stats.tables.check import check_table
+from seedspread.stats.tables.errors import TableError
+from seedspread.stats.tables.question import Question, Rows
+from seedspread.stats.tables.runs import Runs
 from seedspread.stats.verdict import verdict
 
 # Values drawn in all bootstraps of an audit together; a table that would need more gets fewer resamples.
 _DRAWS = 40_000_000
 _FEWEST_RESAMPLES = 499
-# Comparisons whose assumptions are laid out one by one.
-_MOST_LADDERS = 12
+# Comparisons whose assumptions and variance components are laid out one by one.
+_MOST_DEEP = 12
 
 
 def audit(
     table: "str | Path | pd.DataFrame",
-    value: str,
-    group: str,
-    reference: str,
+    value: str | None = None,
+    group: str | None = None,
+    reference: str | None = None,
     block: "str | Sequence[str] | None" = None,
     seed: str | None = "seed",
     by: "str | Sequence[str] | None" = None,
@@ -41,18 +45,20 @@ def audit(
     chance: float | None = None,
     test_size: int | None = None,
     metric: Metric | None = None,
-    at: str = "last",
+    better: Better | None = None,
     equivalence: float = 2.0,
+    **rows: Unpack[Rows],
 ) -> AuditResult:
     """Did the group change how much the values spread over seeds?
 
     Args:
-        table: one row per run: a file, a folder of runs, a DataFrame, or what `seedspread.collect` reads.
+        table: a file, a folder of runs, a DataFrame, or what `seedspread.collect` reads.
         value: the column with the result of a run.
         group: the column whose levels are compared.
-        reference: the level with which each other one is compared.
+        reference: the level with which each other one is compared; by default the first of two levels, or
+            what is called a baseline, and of three or more each is compared with every other.
         block: columns that tell the runs of one seed in one group apart, such as the stability mode.
-        seed: the column with the seed; None if every row is a seed of its own.
+        seed: the column with the seed, also found by its usual names; None if every row is a run of its own.
         by: columns, such as the dataset, whose levels are audited apart and adjusted together.
         level: of the intervals.
         resamples: of bootstraps and sampled permutations; fewer where the table is very large.
@@ -61,13 +67,16 @@ def audit(
         test_size: the number of test examples, for the sampling floor of accuracies.
         metric: what the values are; by default what a store's study declares, or what the column's name and
             values tell.
-        at: which step of a run that was logged by step: `last`, `best` or `step=N`.
+        better: which direction is better; by default as the metric says, or the column's name.
         equivalence: variances that differ by no more than this factor count as alike.
+        rows: where, last, best, wide, metric_column, sheet, at: how one row per run is had; see `Rows`.
     """
     _check_options(level, resamples, chance, test_size, equivalence)
-    runs = check_table(table, value, group, reference, block, seed, by, at)
+    question = Question.of(value, group, reference, block, seed, by, **rows)
+    runs = check_table(table, question, better or (metric.better if metric else None))
     resamples = min(resamples, max(_FEWEST_RESAMPLES, _DRAWS // len(runs.frame)))
-    metric = metric or _metric(runs, value, accuracies=test_size is not None)
+    metric, told = _metric(runs, metric, better, accuracies=test_size is not None)
+    runs = replace(runs, notes=(*runs.notes, *told))
     return _audited(runs, Comparer(metric, level, resamples, random_seed, chance, test_size), equivalence)
 
 
@@ -79,7 +88,7 @@ def _audited(runs: Runs, comparer: Comparer, equivalence: float) -> AuditResult:
         source=runs.source,
         value=columns.value,
         group=columns.group,
-        reference=columns.reference,
+        reference=columns.reference or "",
         blocks=columns.blocks,
         seed=columns.seed,
         by=", ".join(columns.by) or None,
@@ -91,14 +100,23 @@ def _audited(runs: Runs, comparer: Comparer, equivalence: float) -> AuditResult:
         forest=over_strata[0] if len(over_strata) == 1 else None,
         forests=over_strata,
         notes=(*runs.notes, *notes),
-        values=_strips(runs),
+        values=runs.strips(),
         metric=comparer.metric,
     )
 
 
-def _metric(runs: Runs, value: str, *, accuracies: bool) -> Metric:
-    declared = declared_metric(Store(runs.store), value) if runs.store is not None else None
-    return declared or metric_of(value, runs.frame["value"].to_numpy(float), accuracies=accuracies)
+def _metric(
+    runs: Runs, metric: Metric | None, better: Better | None, *, accuracies: bool
+) -> tuple[Metric, list[str]]:
+    """The metric, and a note if its direction was told from its name."""
+    better, value = better or runs.better, runs.columns.value
+    if metric is None and runs.store is not None:
+        metric = declared_metric(Store(runs.store), value)
+    note = None if metric or better else direction_note(value)
+    if metric is None:
+        metric = metric_of(value, runs.frame["value"].to_numpy(float), accuracies=accuracies)
+        metric = replace(metric, unit="per cent") if runs.per_cent else metric
+    return replace(metric, better=better or metric.better), [note] if note else []
 
 
 def _check_options(
@@ -119,10 +137,10 @@ def _check_options(
 def _comparisons(runs: Runs, comparer: Comparer, equivalence: float) -> tuple[list[Comparison], list[str]]:
     """Every comparison, judged together, and a line on each stratum that has none."""
     pairs, notes = _pairs(runs)
-    comparer = replace(comparer, climb=len(pairs) <= _MOST_LADDERS)
+    comparer = replace(comparer, deep=len(pairs) <= _MOST_DEEP)
     brief = len(pairs) > MOST_MODELLED or any(is_large(pair.arm, pair.reference) for pair in pairs)
     if brief:
-        comparer = replace(comparer, brief=True, climb=False)
+        comparer = replace(comparer, brief=True, deep=False)
         notes.append(
             f"{len(pairs):,} comparisons of {len(runs.frame):,} runs: the seed jackknife stands in for the "
             "headline's model, and the other tests are left out."
@@ -134,28 +152,15 @@ def _comparisons(runs: Runs, comparer: Comparer, equivalence: float) -> tuple[li
 
 
 def _pairs(runs: Runs) -> tuple[list[Pair], list[str]]:
-    columns, pairs, notes = runs.columns, [], []
-    for number, (name, arms) in enumerate(runs.strata()):
-        if arms[0].name != columns.reference or len(arms) < 2:
-            notes.append(
-                f"{name} has no {columns.reference} run to compare with, or nothing else; it was left out."
-            )
-            continue
-        pairs += [Pair(name, arm, arms[0], (number, place)) for place, arm in enumerate(arms[1:])]
+    pairs = [Pair(stratum, arm, other, place) for place, stratum, arm, other in runs.pairs()]
+    columns, compared = runs.columns, {pair.stratum for pair in pairs}
+    versus = columns.reference or "other"
+    notes = [
+        f"{name} has no {versus} run to compare with, or nothing else; it was left out."
+        for name in dict.fromkeys(runs.frame["stratum"])
+        if name not in compared
+    ]
     if not pairs:
-        both = f"both {columns.reference!r} and another level of {columns.group!r}"
+        both = f"both {versus!r} and another level of {columns.group!r}"
         raise TableError(f"no stratum of {', '.join(columns.by)!r} has {both}")
     return pairs, notes
-
-
-def _strips(runs: Runs) -> tuple[Strip, ...]:
-    return tuple(
-        Strip(
-            stratum=str(stratum),
-            group=str(group),
-            values=tuple(map(float, rows["value"])),
-            blocks=tuple(rows["block"]),
-            seeds=tuple(rows["seed_name"]),
-        )
-        for (stratum, group), rows in runs.frame.groupby(["stratum", "group"], sort=False)
-    )

@@ -3,10 +3,24 @@
 import json
 import math
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from seedspread.stats.comparison import AuditValues
-from seedspread.stats.show import as_latex, as_markdown, as_text
+import pandas as pd
+
+from seedspread.stats.comparison import AuditValues, Comparison
+from seedspread.stats.show import as_html, as_latex, as_markdown, as_text, comparison_as_html
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class ComparisonResult(Comparison):
+    """One arm against its reference, as a notebook shows it."""
+
+    def _repr_html_(self) -> str:
+        return comparison_as_html(self)
 
 
 @dataclass(frozen=True)
@@ -29,8 +43,56 @@ class AuditResult(AuditValues):
         """Tables for a paper (booktabs)."""
         return as_latex(self)
 
+    def to_frame(self) -> pd.DataFrame:
+        """One row per comparison: what the overview shows, as numbers."""
+        return pd.DataFrame([_row(c) for c in self.comparisons])
+
+    def plot(self, ax: "Axes | None" = None) -> "Figure":
+        """A figure of the runs and ratios; on `ax` the forest alone, or of one comparison its runs."""
+        from seedspread.stats.charts import plot_audit  # noqa: PLC0415 - matplotlib takes its time
+
+        return plot_audit(self, ax)
+
+    def _repr_html_(self) -> str:
+        from seedspread.render.with_matplotlib import PlotError, static_svg  # noqa: PLC0415 - as above
+        from seedspread.stats.charts import audit_chart  # noqa: PLC0415 - as above
+
+        try:
+            picture = static_svg(audit_chart(self))
+        except PlotError:  # too many to draw
+            picture = ""
+        return as_html(self, picture)
+
     def __str__(self) -> str:
         return self.to_text()
+
+
+def _row(c: Comparison) -> dict[str, Any]:
+    (arm, reference), h = c.pooled, c.headline
+    interval = h.shown_interval
+    return {
+        "stratum": c.stratum,
+        "group": c.group,
+        "reference": c.reference,
+        "seeds": c.seeds[0],
+        "reference_seeds": c.seeds[1],
+        "mean": arm.mean,
+        "sd": arm.sd,
+        "reference_mean": reference.mean,
+        "reference_sd": reference.sd,
+        "ratio": h.ratio,
+        "low": None if interval is None else interval.low,
+        "high": None if interval is None else interval.high,
+        "p": h.p,
+        "p_holm": c.p_holm,
+        "word": c.word,
+        "above_1": h.above_1,
+        "above_2": h.above_2,
+        "at_most": h.at_most,
+        "plain_ratio": h.plain_ratio,
+        "paper_ratio": c.paper.ratio,
+        "paper_p": c.paper.p,
+    }
 
 
 # Former names of fields, which programs may still read.

@@ -7,11 +7,12 @@ from itertools import cycle
 from pathlib import Path
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from seedspread.render.chart import COLOURS, GREY, SYMBOLS, Axis, Chart, Mark, Panel, floats, log_ticks
-from seedspread.render.with_matplotlib import PlotError, write_picture
-from seedspread.stats.audited import AuditResult
-from seedspread.stats.comparison import Comparison, Strip
+from seedspread.render.with_matplotlib import PlotError, draw, draw_panel, write_picture
+from seedspread.stats.comparison import AuditValues, Comparison, Strip
 from seedspread.stats.result import Interval
 from seedspread.stats.verdict import between, number, p_value
 
@@ -34,17 +35,28 @@ class Dots:
     labels: tuple[str, ...] = ()
 
 
-def draw_audit(audit: AuditResult, path: Path) -> None:
+def draw_audit(audit: AuditValues, path: Path) -> None:
     """Writes the picture; its format follows from the file's name."""
+    write_picture(audit_chart(audit), path)
+
+
+def plot_audit(audit: AuditValues, ax: Axes | None = None) -> Figure:
+    """The picture as a figure; on `ax` the forest alone, or of one comparison its runs."""
+    chart = audit_chart(audit)
+    if ax is None:
+        return draw(chart)
+    draw_panel(ax, chart.panels[0])
+    figure = ax.get_figure(root=True)
+    assert figure is not None  # noqa: S101 - for the type checker
+    return figure
+
+
+def audit_chart(audit: AuditValues) -> Chart:
+    """One comparison: its runs and its ratio by every method. Several: a forest, and the runs of a few."""
     if len(audit.comparisons) > _MOST_LINES:
         raise PlotError(
             f"a picture of {len(audit.comparisons)} comparisons is not legible; take at most {_MOST_LINES}"
         )
-    write_picture(audit_chart(audit), path)
-
-
-def audit_chart(audit: AuditResult) -> Chart:
-    """One comparison: its runs and its ratio by every method. Several: a forest, and the runs of a few."""
     drawn = audit.comparisons if len(audit.comparisons) <= _MOST_DRAWN else ()
     if len(audit.comparisons) == 1:
         panels = [_runs_panel(audit, drawn[0]), _ratios_panel(drawn[0], audit)]
@@ -55,7 +67,7 @@ def audit_chart(audit: AuditResult) -> Chart:
     return Chart("audit", "", "", "", tuple(panels), source, height=height)
 
 
-def _forest_panel(audit: AuditResult) -> Panel:
+def _forest_panel(audit: AuditValues) -> Panel:
     """Every ratio with the interval that Holm's adjustment leaves it, and the means over strata."""
     lines = [Line(c.title, c.headline.ratio, c.headline.shown_interval) for c in audit.comparisons]
     means = [
@@ -93,7 +105,7 @@ def lines_panel(lines: Sequence[Line], axis_title: str, title: str) -> Panel:
     return Panel(title, axis, Axis(ticks=ticks, range=sides), tuple(marks))
 
 
-def _runs_panel(audit: AuditResult, c: Comparison) -> Panel:
+def _runs_panel(audit: AuditValues, c: Comparison) -> Panel:
     strips = audit.strips(c)
     blocks = list(dict.fromkeys(b for s in strips for b in s.blocks))
     arms = dict.fromkeys((audit.reference, *(other.group for other in audit.comparisons)))
@@ -116,7 +128,7 @@ def _dots(strip: Strip, blocks: list[str]) -> list[Dots]:
     return [Dots(block, [value for value, label in pairs if label == block]) for block in blocks]
 
 
-def _ratios_panel(c: Comparison, audit: AuditResult) -> Panel:
+def _ratios_panel(c: Comparison, audit: AuditValues) -> Panel:
     """A picture has no caption: its legend says which ratios to trust, and a star which is the headline."""
     panel = methods_panel(c, f"variance ratio by method, {audit.level:.0%} intervals")
     if panel is None:

@@ -1,18 +1,42 @@
 """Failed runs and two clusters: when an arm has either, its variance answers the wrong question."""
 
+from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
 from scipy import stats
 
 from seedspread.metrics import Metric
-from seedspread.stats.arms import Arm, Floats
+from seedspread.stats.arms import Arm, Floats, Ints
 from seedspread.stats.result import Collapse, Failures, Interval, TestResult
 
-_GAP_LEVEL = 0.05
+# Of the gap test, by arm: two clusters in a handful of runs are easily chance.
+_GAP_LEVEL = 0.01
+# A gap counts if it is so many times as wide as either cluster.
+_WIDE = 1.5
 _NULL_DRAWS = 20_000
 # Beyond this many runs the largest gap says little about modes.
 _MOST = 200
+
+
+@dataclass(frozen=True)
+class Suspects:
+    """Seeds of an arm that are not samples of the same thing as the rest, by their codes.
+
+    Attributes:
+        failed: a run of theirs is flagged, has no value, or is no better than chance.
+        clustered: others, that are no better than the worse of two clusters of either arm.
+        seeds: how many the arm has, those without a value too.
+    """
+
+    failed: Ints
+    clustered: Ints
+    seeds: int
+
+    @property
+    def all(self) -> Ints:
+        """Both."""
+        return np.union1d(self.failed, self.clustered)
 
 
 def detect_collapse(arm: Arm, reference: Arm, metric: Metric, chance: float | None, level: float) -> Collapse:
@@ -25,99 +49,159 @@ def detect_collapse(arm: Arm, reference: Arm, metric: Metric, chance: float | No
         chance: what a run that learnt nothing scores, if known.
         level: of the intervals.
     """
-    reasons: list[str] = []
-    better = 1.0 if metric.better == "higher" else -1.0
-    cuts = [cut for side in (arm, reference) if (cut := _cut(side, better, reasons)) is not None]
-    counts = []
-    best = metric.best(np.concatenate([arm.values, reference.values]))
-    for side in (arm, reference):
-        bad = np.zeros(len(side.values), dtype=bool) if side.failed is None else side.failed.copy()
-        if bad.any():
-            reasons.append(f"{int(bad.sum())} of {len(bad)} {side.name} runs are flagged as collapsed")
-        if chance is not None:
-            near = metric.is_no_better(side.values, chance, best)
-            if near.any():
-                reasons.append(
-                    f"{int(near.sum())} of {len(near)} {side.name} runs score no better than "
-                    f"{chance:.4g}, which takes no learning, or hardly better"
-                )
-            bad |= near
-        # A seed of either arm that is no better than one arm's worse cluster belongs there.
-        below = [side.seed_codes[better * side.seed_means <= cut] for cut in cuts]
-        seeds = np.unique(np.concatenate([side.seeds[bad], *below]))
-        counts.append((len(seeds), len(side.seed_codes)))
-    if not reasons:
+    suspects, failures, clusters = find_suspects(arm, reference, metric, chance)
+    if not failures and not clusters:
         return Collapse(found=False, sentence="No run is flagged, near chance, or in a cluster of its own.")
-    arms = tuple(_failures(side.name, *n, level) for side, n in zip((arm, reference), counts, strict=True))
-    sentence = (
-        "; ".join(reasons)
-        + ". A variance over failed and sound runs together measures how often runs fail: compare the "
-        "rates, and the spread of the sound runs apart."
-    )
-    return Collapse(found=True, sentence=sentence, arms=arms, test=_fisher(counts))
+    arms = tuple(_failures(a, s, level) for a, s in zip((arm, reference), suspects, strict=True))
+    sentence = "; ".join([*clusters, *failures]) + ". "
+    if failures:
+        sentence += (
+            "A variance over failed and sound runs together measures how often runs fail: compare the rates, "
+            "and the spread of the sound runs apart."
+        )
+    else:
+        sentence += (
+            "A variance over both clusters measures how far they lie apart: compare how often runs fall into "
+            "the worse one, and the spread within the better one."
+        )
+    p = fisher_p(*((f.failed, f.seeds) for f in arms))
+    return Collapse(True, sentence, arms, _fisher(p), bool(failures), bool(clusters))
 
 
-def _cut(arm: Arm, better: float, reasons: list[str]) -> float | None:
-    """The best of the worse cluster, if an arm falls apart into two; `better` is -1 where lower is better.
+def find_suspects(
+    arm: Arm, reference: Arm, metric: Metric, chance: float | None
+) -> tuple[tuple[Suspects, Suspects], list[str], list[str]]:
+    """The seeds that failed or fall apart, of both arms; and in words: failures, clusters."""
+    sign = 1.0 if metric.better == "higher" else -1.0
+    failures: list[str] = []
+    clusters: list[str] = []
+    best = metric.best(np.concatenate([arm.values, reference.values]))
+    cuts = [cut for side in (arm, reference) if (cut := _cut(side, sign, clusters)) is not None]
+    out = []
+    for side in (arm, reference):
+        failed = _failed(side, metric, chance, best, failures)
+        # A seed of either arm that is no better than one arm's worse cluster belongs there.
+        below = [side.seed_codes[sign * side.seed_means <= cut] for cut in cuts]
+        clustered = np.setdiff1d(np.concatenate([np.empty(0, np.intp), *below]), failed)
+        out.append(Suspects(failed, clustered, len(np.union1d(side.seed_codes, side.crashed))))
+    return (out[0], out[1]), failures, clusters
+
+
+def _failed(arm: Arm, metric: Metric, chance: float | None, best: float, reasons: list[str]) -> Ints:
+    """Seeds with a run that is flagged, has no value, or is no better than chance."""
+    bad = np.zeros(len(arm.values), dtype=bool) if arm.failed is None else arm.failed.copy()
+    if bad.any():
+        reasons.append(f"{int(bad.sum())} of {len(bad)} {arm.name} runs are flagged as collapsed")
+    if len(arm.crashed):
+        have = "seed has" if len(arm.crashed) == 1 else "seeds have"
+        reasons.append(f"{len(arm.crashed)} {arm.name} {have} a run without a value")
+    if chance is not None:
+        near = metric.is_no_better(arm.values, chance, best)
+        if near.any():
+            reasons.append(
+                f"{int(near.sum())} of {len(near)} {arm.name} runs score no better than "
+                f"{chance:.4g}, which takes no learning, or hardly better"
+            )
+        bad |= near
+    return np.union1d(arm.seeds[bad], arm.crashed)
+
+
+def _cut(arm: Arm, sign: float, reasons: list[str]) -> float | None:
+    """The best of the worse cluster, if an arm falls apart into two; `sign` is -1 where lower is better.
 
     It is turned so that higher is better, as the values are.
     """
-    values = (
-        better * arm.seed_means
-    )  # twins of a seed fall on one side together, block means make no clusters
-    cut, p = largest_gap(values)
-    if cut is None or p is None or p >= _GAP_LEVEL:
+    # Twins of a seed fall on one side together, block means make no clusters.
+    values = sign * arm.seed_means
+    parted = two_clusters(values)
+    if parted is None:
         return None
+    cut, p = parted
     low, high = values[values < cut], values[values > cut]
-    if high.min() - low.max() < 2 * max(np.ptp(low), np.ptp(high)):
-        return None  # a gap, but no narrower clusters on its sides
-    below, above = (len(low), len(high)) if better > 0 else (len(high), len(low))
+    below, above = (len(low), len(high)) if sign > 0 else (len(high), len(low))
     reasons.append(
-        f"{arm.name} falls into two clusters, {below} seeds below {better * cut:.4g} and {above} above "
+        f"{arm.name} falls into two clusters, {below} seeds below {sign * cut:.4g} and {above} above "
         f"(gap test p = {p:.3g})"
     )
     return float(low.max())
 
 
-def _failures(name: str, failed: int, seeds: int, level: float) -> Failures:
-    exact = stats.binomtest(failed, seeds).proportion_ci(level, method="exact")
-    return Failures(name, failed, seeds, failed / seeds, Interval(float(exact.low), float(exact.high), level))
+def two_clusters(values: Floats) -> tuple[float, float] | None:
+    """Where values fall apart, and the gap test's p; None if they do not, or no narrower clusters result."""
+    cut, p = largest_gap(values)
+    if cut is None or p is None or p >= _GAP_LEVEL:
+        return None
+    low, high = values[values < cut], values[values > cut]
+    wide = high.min() - low.max() >= _WIDE * max(np.ptp(low), np.ptp(high))
+    return (cut, p) if wide else None
 
 
-def _fisher(counts: list[tuple[int, int]]) -> TestResult:
-    table = [[failed, seeds - failed] for failed, seeds in counts]
+def _failures(arm: Arm, suspects: Suspects, level: float) -> Failures:
+    failed, seeds = len(suspects.all), suspects.seeds
+    interval = exact_interval(failed, seeds, level)
+    crashed, clustered = len(arm.crashed), len(suspects.clustered)
+    return Failures(arm.name, failed, seeds, failed / seeds, interval, crashed, clustered)
+
+
+def exact_interval(count: int, of: int, level: float) -> Interval:
+    """Clopper and Pearson's, of a rate."""
+    exact = stats.binomtest(count, of).proportion_ci(level, method="exact")
+    return Interval(float(exact.low), float(exact.high), level)
+
+
+def fisher_p(*counts: tuple[int, int]) -> float:
+    """Of equal rates, from (failed, seeds) of either arm."""
+    return float(stats.fisher_exact([[failed, seeds - failed] for failed, seeds in counts]).pvalue)
+
+
+def _fisher(p: float) -> TestResult:
     return TestResult(
         key="fisher",
         name="Fisher's exact test of the failure rates, by seed",
         about="failures",
         why="an arm holds failed runs, or two clusters: whether runs fail more often is then the question",
         assumes="independent seeds",
-        assumptions_met=True,
         evidence="each seed counts once",
-        p=float(stats.fisher_exact(table).pvalue),
+        p=p,
     )
 
 
 def largest_gap(values: Floats) -> tuple[float | None, float | None]:
-    """The middle of the widest gap with two runs or more on either side, and its p value under normality.
+    """The middle of the widest gap with two runs or more on either side, and its p value.
 
-    The statistic is the gap in standard deviations; its null distribution is simulated for the sample's size.
+    The statistic is the gap over the range of the wider cluster; its null distribution is simulated, for the
+    sample's size, from exponential values: of shapes with one mode they fall apart most often, so that the
+    test is conservative for normal, heavy-tailed and less skewed ones.
     """
     n = len(values)
     if not 5 <= n <= _MOST or np.ptp(values) == 0:
         return None, None
     ordered = np.sort(values)
-    gaps = np.diff(ordered)[1:-1]
-    widest = int(np.argmax(gaps))
-    statistic = gaps[widest] / values.std(ddof=1)
+    statistic, widest = _gap_ratios(ordered[None], _resolution(ordered))
     null = _null_gaps(n)
-    p = (1 + float(np.sum(null >= statistic))) / (1 + len(null))
-    return float((ordered[widest + 1] + ordered[widest + 2]) / 2), p
+    p = (1 + float(np.sum(null >= statistic[0]))) / (1 + len(null))
+    return float((ordered[widest[0] + 1] + ordered[widest[0] + 2]) / 2), p
+
+
+def _gap_ratios(ordered: Floats, resolution: float = 0.0) -> tuple[Floats, Ints]:
+    """(k,) of (k, n) sorted samples: the widest gap over the wider range beside it; and which gap that is."""
+    gaps = np.diff(ordered, axis=1)[:, 1:-1]
+    widest = np.argmax(gaps, axis=1)
+    rows = np.arange(len(ordered))
+    low = ordered[rows, widest + 1] - ordered[:, 0]
+    high = ordered[:, -1] - ordered[rows, widest + 2]
+    ratios: Floats = gaps[rows, widest] / (np.maximum(low, high) + resolution)
+    return ratios, widest
+
+
+def _resolution(ordered: Floats) -> float:
+    """The step of values that tie, which may lie anywhere within it: the smallest gap between others."""
+    gaps = np.diff(ordered)
+    tied = gaps <= 1e-9 * (ordered[-1] - ordered[0])
+    return float(gaps[~tied].min()) if tied.any() else 0.0
 
 
 @cache
 def _null_gaps(n: int) -> Floats:
     rng = np.random.default_rng([n, 20_000])
-    draws = np.sort(rng.standard_normal((_NULL_DRAWS, n)), axis=1)
-    gaps: Floats = np.diff(draws, axis=1)[:, 1:-1].max(axis=1) / draws.std(axis=1, ddof=1)
-    return gaps
+    return _gap_ratios(np.sort(rng.standard_exponential((_NULL_DRAWS, n)), axis=1))[0]

@@ -10,14 +10,18 @@ from seedspread.metrics import Metric
 from seedspread.runs.table import correct_predictions
 from seedspread.stats import bootstrap, classic, permutation, robust
 from seedspread.stats.arms import Arm, Floats, common_seeds
+from seedspread.stats.audited import ComparisonResult
 from seedspread.stats.cells import unlike_cells
 from seedspread.stats.collapse import detect_collapse
 from seedspread.stats.comparison import Comparison
+from seedspread.stats.components.split import components_of
 from seedspread.stats.dependence import are_dependent
 from seedspread.stats.dependence import twins as find_twins
+from seedspread.stats.failures import failures
 from seedspread.stats.floor import floor_from_accuracies, floor_from_predictions
 from seedspread.stats.headline import as_test
 from seedspread.stats.ladder import ladder
+from seedspread.stats.performance import performance
 from seedspread.stats.power import BudgetError
 from seedspread.stats.result import Floor, Headline, Summary, TestResult, Twins
 from seedspread.stats.scale import planning
@@ -45,7 +49,7 @@ class Comparer:
         random_seed: from which they are drawn.
         chance: what a run that learnt nothing scores.
         test_size: the number of test examples.
-        climb: also the ladder of assumptions: it takes as long as all the rest.
+        deep: also the ladder of assumptions and the variance components: they take as long as all the rest.
         brief: leave out what is not in the overview: there are very many comparisons, or seeds.
     """
 
@@ -55,7 +59,7 @@ class Comparer:
     random_seed: int
     chance: float | None
     test_size: int | None
-    climb: bool = False
+    deep: bool = False
     brief: bool = False
 
     def compare(self, pair: Pair, headline: Headline) -> Comparison:
@@ -64,7 +68,7 @@ class Comparer:
         arms = arm, reference
         twins = tuple(t for t in map(find_twins, arms) if t is not None)
         tests = self._tests(pair, headline, _independent(twins))
-        comparison = Comparison(
+        comparison = ComparisonResult(
             stratum=pair.stratum,
             group=arm.name,
             reference=reference.name,
@@ -82,7 +86,10 @@ class Comparer:
             p_holm=None,
             warnings=(),
             verdict="",
-            ladder=ladder(arm, reference, self.level) if self.climb else (),
+            ladder=ladder(arm, reference, self.level) if self.deep else (),
+            failures=failures(arm, reference, self.metric, self._chance_of(reference), self.level),
+            performance=None if self.brief else performance(arm, reference, self.metric, self.level),
+            components=components_of(arm, reference, self.level) if self.deep else None,
         )
         unlike = None if self.brief else unlike_cells(arm, reference)
         also = (unlike.sentence,) if unlike else ()

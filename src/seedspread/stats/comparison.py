@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from seedspread.metrics import Metric
+from seedspread.stats.outcomes import FailureModel, Performance
 from seedspread.stats.result import (
     Collapse,
     Floor,
@@ -14,6 +15,7 @@ from seedspread.stats.result import (
     Twins,
     Word,
 )
+from seedspread.stats.variance_components import Components
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,9 @@ class Comparison:
         verdict: the answer in a sentence or two.
         word: the answer in a word (`Word`); None where there is nothing to judge.
         ladder: which assumption buys which p; empty where there are many comparisons.
+        failures: how often runs fail, and how much the sound ones spread; None if none fails.
+        performance: which arm's runs are better, on average and at their worst; None in a brief audit.
+        components: of what the variances are made, where seeds were run again; None too where there are many.
     """
 
     stratum: str
@@ -61,6 +66,9 @@ class Comparison:
     verdict: str
     word: Word | None = None
     ladder: tuple[Rung, ...] = ()
+    components: Components | None = None
+    failures: FailureModel | None = None
+    performance: Performance | None = None
 
     def test(self, key: str) -> TestResult:
         """The test called `key`."""

@@ -67,7 +67,8 @@ def _row(c: Comparison, alone: bool, axis: "_Axis | None") -> tuple[str, ...]:
     bar = (axis.bar(ratio, interval),) if axis else ()
     name = (c.stratum or c.group) if alone else c.title
     arms = (mean_and_sd(s) for s in c.pooled)
-    word = "runs fail" if c.collapse.found else c.word or "not tested"
+    unsound = "runs fail" if c.collapse.failed else "two clusters"
+    word = unsound if c.collapse.found else c.word or "not tested"
     return (name, *arms, number(ratio), between(interval), p_value(c.p_holm), word, *bar)
 
 

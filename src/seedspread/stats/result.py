@@ -96,23 +96,46 @@ class Twins:
 
 @dataclass(frozen=True)
 class Failures:
-    """Runs of an arm that are not samples of the same thing as the rest, counted by seed."""
+    """Runs of an arm that are not samples of the same thing as the rest, counted by seed.
+
+    Attributes:
+        group: the arm.
+        failed: seeds of which a run failed, or lies in the worse of two clusters.
+        seeds: all of them.
+        rate: of failure.
+        interval: of that, exact.
+        crashed: seeds among the failed that have a run without a value.
+        clustered: those that only lie in the worse cluster.
+    """
 
     group: str
     failed: int
     seeds: int
     rate: float
     interval: Interval
+    crashed: int = 0
+    clustered: int = 0
 
 
 @dataclass(frozen=True)
 class Collapse:
-    """Whether arms hold failed runs or two clusters: the variance ratio is then the wrong question."""
+    """Whether arms hold failed runs or two clusters: the variance ratio is then the wrong question.
+
+    Attributes:
+        found: whether either.
+        sentence: what was found.
+        arms: counts and rates, of the arm and the reference.
+        test: of the rates.
+        failed: whether runs failed for sure: flagged, without a value, or no better than chance.
+        clusters: whether an arm falls into two clusters, which by itself does not say that runs failed.
+    """
 
     found: bool
     sentence: str
     arms: tuple[Failures, ...] = ()
     test: TestResult | None = None
+    failed: bool = False
+    clusters: bool = False
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,9 @@ from seedspread.render.markdown import markdown_text, to_markdown
 from seedspread.render.table import Column, Table
 from seedspread.render.terminal import Terminal
 from seedspread.render.text import strip_lines, to_rich
+from seedspread.render.web import for_notebook
 from seedspread.stats.comparison import AuditValues, Comparison
+from seedspread.stats.components.show import tables as components_tables
 from seedspread.stats.ladder_table import ladder_table
 from seedspread.stats.overview import MOST_ROWS, overview_table, summary
 from seedspread.stats.result import TestResult
@@ -19,16 +21,17 @@ from seedspread.stats.verdict import between, number, p_value, sentences
 
 
 def _tables(audit: AuditValues, c: Comparison, full: bool) -> list[Table]:
-    ladder = [ladder_table(c.ladder, full)] if c.ladder else []
-    return [_cells_table(audit, c), *test_tables(c, full), *ladder]
+    return [_cells_table(audit, c), *test_tables(c, full)]
 
 
 def test_tables(c: Comparison, full: bool) -> list[Table]:
-    """Of one comparison: the tests of spread, means and shape, and how often runs fail."""
+    """Of one comparison: every test, how often runs fail, the ladder, and the variance components."""
     subjects = (("Spread", "spread", "ratio"), ("Means", "means", "difference"), ("Shape", "shape", None))
     out = [_tests_table(title, c, about, estimate, full) for title, about, estimate in subjects]
     if c.collapse.test is not None:
         out.append(_failures_table(c))
+    out += [ladder_table(c.ladder, full)] if c.ladder else []
+    out += components_tables(c.components) if c.components else []
     return [table for table in out if table.rows]
 
 
@@ -161,12 +164,28 @@ def _hint(audit: AuditValues) -> str:
     return f"--details shows {more}, --explain the reasons."
 
 
+def as_html(audit: AuditValues, picture: str) -> str:
+    """For a notebook: the answer, the overview, a picture."""
+    several = len(audit.comparisons) > 1
+    first = audit.comparisons[0]
+    lines = [summary(audit)] if several else sentences(first, 1)
+    remarks = [] if several else _remarks(first)
+    return for_notebook(lines, [overview_table(audit)], [*remarks, *audit.notes, _foot(audit)], picture)
+
+
+def comparison_as_html(c: Comparison) -> str:
+    """One comparison for a notebook: its sentences, every test, what to know of it."""
+    return for_notebook([c.title, c.verdict], test_tables(c, full=False), _remarks(c))
+
+
 def _remarks(c: Comparison) -> list[str]:
     lines = [f"! {warning}" for warning in c.warnings]
     if c.collapse.found:
         lines.append(f"! {c.collapse.sentence}")
     if c.paired_correlation is not None:
         lines.append(f"The arms' seed means correlate by {c.paired_correlation:.2f} over the shared seeds.")
+    if c.components is not None:
+        lines += [found.sentence for found in c.components.comparisons]
     lines += [f"Sampling floor: {floor.sentence}." for floor in c.floors]
     return lines
 

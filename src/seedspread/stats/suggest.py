@@ -5,7 +5,9 @@ from typing import Any
 
 import pandas as pd
 
-from seedspread.stats.table import TableError, check_table
+from seedspread.stats.tables.check import check_table
+from seedspread.stats.tables.errors import TableError
+from seedspread.stats.tables.question import Question
 
 _MOST_LEVELS = 12
 
@@ -22,7 +24,7 @@ def suggest_audit(table: pd.DataFrame, value: str, columns: Sequence[str]) -> li
         reference = str(table[group].mode().iloc[0])
         blocks = _blocks(table, group, own)
         try:
-            check_table(table, value, group, reference, blocks)
+            check_table(table, Question(value, group, reference, tuple(blocks)))
         except TableError:
             continue
         options = ["--value", value, "--group", group, "--reference", reference]

@@ -2,40 +2,27 @@
 
 import math
 
-import numpy as np
-
 from seedspread.stats.arms import Arm
 from seedspread.stats.comparison import Comparison
 from seedspread.stats.dependence import are_dependent
+from seedspread.stats.failures import failure_sentence
+from seedspread.stats.numbers import between, number, p_phrase, p_value
+from seedspread.stats.performance import performance_sentence
 from seedspread.stats.result import Interval
 
+__all__ = [
+    "between",
+    "number",
+    "p_phrase",
+    "p_value",
+    "probability",
+    "seed_counts",
+    "sentences",
+    "verdict",
+    "warnings",
+]
+
 _ALPHA = 0.05
-
-
-def number(value: float | None) -> str:
-    """Three digits, no needless ones; infinity has its sign."""
-    if value is None:
-        return "-"
-    if not np.isfinite(value):
-        return "∞"
-    if value != 0 and (abs(value) >= 1e5 or abs(value) < 1e-3):
-        return f"{value:.2e}"
-    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
-
-
-def p_value(p: float | None) -> str:
-    """`0.003`, `< 0.001`."""
-    return "-" if p is None else "< 0.001" if p < 0.001 else f"{p:.3f}"
-
-
-def p_phrase(p: float) -> str:
-    """`p = 0.003`, `p < 0.001`."""
-    return "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
-
-
-def between(interval: Interval | None) -> str:
-    """`[1.2, 57]`."""
-    return "-" if interval is None else f"[{number(interval.low)}, {number(interval.high)}]"
 
 
 def warnings(c: Comparison, arm: Arm, reference: Arm) -> tuple[str, ...]:
@@ -79,20 +66,15 @@ def verdict(c: Comparison, comparisons: int) -> str:
 def sentences(c: Comparison, comparisons: int) -> list[str]:
     """The answer, how sure it is, what the design could have shown, and what the means do."""
     parts = [_spread(c, comparisons), *_chances(c), *_pairs(c)]
-    if c.collapse.found and c.collapse.test is not None and c.collapse.test.p is not None:
-        rates = " and ".join(f"{a.failed} of {a.seeds} {a.group} seeds" for a in c.collapse.arms)
-        parts.insert(
-            0,
-            f"The variance ratio may be the wrong question here: {rates} failed or lie in the worse of two "
-            f"clusters (Fisher {p_phrase(c.collapse.test.p)}).",
-        )
+    if c.failures is not None:
+        parts.insert(0, failure_sentence(c.failures))
     parts += _pooled(c)
     if c.detectable is not None:
         parts.append(
             f"With {seed_counts(c)} ratios above {number(c.detectable)} can be detected (power 0.8)."
         )
-    if any(t.key == "seed_means" for t in c.tests):
-        parts.append(_means(c))
+    if c.performance is not None:
+        parts.append(performance_sentence(c.performance))
     return parts
 
 
@@ -196,11 +178,3 @@ def seed_counts(c: Comparison) -> str:
     """`7 seeds`, `7 and 5 seeds`."""
     first, second = c.seeds
     return f"{first} seeds" if first == second else f"{first} and {second} seeds"
-
-
-def _means(c: Comparison) -> str:
-    test = c.test("seed_means")
-    if test.p is None or test.interval is None:
-        return f"The means differ by {number(test.estimate)}; {test.note}."
-    size = f"{c.group} − {c.reference}: {number(test.estimate)} {between(test.interval)}, {p_phrase(test.p)}"
-    return f"Means differ ({size})." if test.p < _ALPHA else f"Means do not differ detectably ({size})."

@@ -39,7 +39,7 @@ def answer_chart(material: ReportData) -> Chart | None:
     marks = []
     for failing, name, colour in (
         (False, "each seed counted once, 95% interval", QUOTED),
-        (True, "runs fail to train: not to be judged so", GREY),
+        (True, "runs fail, or fall into two clusters: not to be judged so", GREY),
     ):
         rows = [(p, s, c) for p, (s, c) in zip(positions, drawn, strict=True) if c.collapse.found == failing]
         if rows:

@@ -37,7 +37,7 @@ from seedspread.runs.table import as_table, read_row
 from seedspread.stats.audit import audit
 from seedspread.stats.audited import AuditResult
 from seedspread.stats.comparison import Comparison
-from seedspread.stats.table import TableError
+from seedspread.stats.tables.errors import TableError
 from seedspread.stats.verdict import verdict
 
 StatusCallback = Callable[[str], None]

@@ -17,7 +17,7 @@ from seedspread.runs.studies import AuditSpec
 from seedspread.stats.audit import audit
 from seedspread.stats.audited import AuditResult
 from seedspread.stats.comparison import Comparison
-from seedspread.stats.table import TableError
+from seedspread.stats.tables.errors import TableError
 
 
 @dataclass(frozen=True)

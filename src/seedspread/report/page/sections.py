@@ -82,6 +82,7 @@ def _setting(material: ReportData, s: Setting) -> Section:
     words += [warning for c in s.comparisons for warning in c.warnings]
     words += [f"The headline is the {c.headline.method}: {c.headline.why}." for c in s.comparisons[:1]]
     words += [c.collapse.sentence for c in s.comparisons if c.collapse.found]
+    words += [found.sentence for c in s.comparisons if c.components for found in c.components.comparisons]
     exhibits = (
         spread.spread_chart(s),
         setting.factorial(material, s),

@@ -1,12 +1,16 @@
 """Tables from files and folders, and what is said of bad ones."""
 
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
 
 from seedspread.stats.audit import audit
-from seedspread.stats.table import TableError, check_table
+from seedspread.stats.tables import check
+from seedspread.stats.tables.errors import TableError
+from seedspread.stats.tables.question import Question
+from seedspread.stats.tables.runs import Runs
 
 CSV = "margin_type,stability,seed,accuracy\n" + "".join(
     f"{m},{s},{k},{v + k * (1.5 if m == 'clamp' else 0.5) * (-1) ** k}\n"
@@ -22,8 +26,24 @@ def write(tmp_path: Path, text: str, name: str = "runs.csv") -> Path:
     return path
 
 
-def refused(path: "Path | pd.DataFrame", **options: str) -> str:
-    columns = {"value": "accuracy", "group": "margin_type", "reference": "subtract", "block": "stability"}
+def check_table(
+    path: "Path | pd.DataFrame",
+    value: str,
+    group: str,
+    reference: str | None = None,
+    block: str | None = None,
+    seed: str | None = "seed",
+) -> Runs:
+    return check.check_table(path, Question.of(value, group, reference, block, seed))
+
+
+def refused(path: "Path | pd.DataFrame", **options: Any) -> str:
+    columns: dict[str, Any] = {
+        "value": "accuracy",
+        "group": "margin_type",
+        "reference": "subtract",
+        "block": "stability",
+    }
     with pytest.raises(TableError) as caught:
         check_table(path, **(columns | options))
     assert "\n" not in str(caught.value)

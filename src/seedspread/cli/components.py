@@ -1,0 +1,64 @@
+"""`seedspread components`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from seedspread.cli.output import say
+
+Several = list[str] | None
+
+
+def components(
+    table: Annotated[
+        str,
+        typer.Argument(help="A .csv, .tsv or .parquet file, a folder of runs, or what `collect` reads."),
+    ],
+    value: Annotated[str | None, typer.Option(help="The column with one number per run.")] = None,
+    group: Annotated[str | None, typer.Option(help="The column whose levels are the arms.")] = None,
+    reference: Annotated[
+        str | None, typer.Option(help="The level that the others are compared with; else all pairs.")
+    ] = None,
+    block: Annotated[
+        Several, typer.Option(help="A column that tells runs of one seed apart; may be repeated.")
+    ] = None,
+    seed: Annotated[str | None, typer.Option(help="The column with the seed.")] = None,
+    stream: Annotated[
+        Several, typer.Option(help="A column with the seed of one stream; may be repeated.")
+    ] = None,
+    by: Annotated[
+        Several, typer.Option(help="A column, such as dataset, to split apart; may be repeated.")
+    ] = None,
+    test_size: Annotated[int | None, typer.Option(help="Test examples, for the test set's floor.")] = None,
+    level: Annotated[float, typer.Option(help="The level of the intervals.")] = 0.95,
+    at: Annotated[str, typer.Option(help="Of runs logged by step: last, best or step=N.")] = "last",
+    form: Annotated[str, typer.Option("--format", help="text, markdown or latex.")] = "text",
+    json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Does the variance sit between seeds, in one of their streams, or in same-seed noise? Per arm."""
+    from seedspread.render.terminal import Terminal
+    from seedspread.runs.store import Store
+    from seedspread.runs.studies import recorded_audit
+    from seedspread.stats.components.table import components as split
+    from seedspread.stats.tables.errors import TableError
+
+    forms = ("text", "markdown", "latex")
+    if form not in forms:
+        raise TableError(f"--format must be one of {', '.join(forms)}; got {form!r}")
+    spec = recorded_audit(Store(table)) if group is None and Path(table).is_dir() else None
+    if spec is not None:  # what the study of a store is about
+        group, reference, value = spec.group, reference or spec.reference, value or spec.values[0]
+        block, by = block or list(spec.blocks), by or [name for name in spec.strata if name != "study"]
+    if value is None:
+        raise TableError(f"which column of {table} has the results? Name it with --value")
+    result = split(
+        table, value, group, block, seed, stream, by,
+        reference=reference, test_size=test_size, level=level, at=at,
+    )  # fmt: skip
+    if json:
+        say(result.to_json())
+    elif form == "text":
+        say(result.to_text(width=min(Terminal().width, 130)))
+    else:
+        say(result.to_markdown() if form == "markdown" else result.to_latex(), end="")

@@ -1,0 +1,230 @@
+"""The design of an arm: which random factors it has, which of them can be told apart, and the exact tests."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+from seedspread.stats.arms import Arm, Floats, Ints
+from seedspread.stats.components.likelihood import Dense, Likelihood, Spectral
+
+SEED, NOISE, TOGETHER = "seed", "noise", "together"
+_TINY = 1e-9
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The runs of an arm.
+
+    Args:
+        name: the arm.
+        values: (n,) one per run.
+        cells: (n,) codes of what is taken out as fixed: the blocks.
+        factors: by name, (n,) codes of a random factor's levels: the seed, or its streams.
+    """
+
+    name: str
+    values: Floats
+    cells: Ints
+    factors: Mapping[str, Ints]
+
+    @classmethod
+    def of(cls, arm: Arm) -> "Sample":
+        """An arm of an audit: its seeds, within its blocks."""
+        return cls(arm.name, arm.values, arm.blocks, {SEED: arm.seeds})
+
+
+@dataclass(frozen=True)
+class MeanSquares:
+    """A factor's mean square against that of the noise, every other factor taken as fixed.
+
+    The F test is exact, balanced or not; the estimate, by Henderson's third method, is unbiased and may be
+    negative. J. F. Seely and Y. El-Bassiouni, Applying Wald's variance component test, Annals of Statistics
+    11 (1983) 197-201.
+    """
+
+    estimate: float
+    f: float
+    df: tuple[int, int]
+    p: float
+
+
+@dataclass(frozen=True)
+class Design:
+    """What is left of a sample once its fixed effects are taken out.
+
+    Attributes:
+        names: (K,) of the components, noise last, if it can be told apart.
+        likelihood: the restricted one, of values in units of `scale`.
+        scale: the square root of the variance within cells.
+        mean_squares: by factor, where they exist.
+        noise: the mean square of the noise, every factor taken as fixed; None where no run is repeated.
+        noise_df: its degrees of freedom.
+        levels: by factor, how many levels it has.
+        repeated: whether any two runs are equal in all factors.
+        copies: whether these never differ.
+    """
+
+    names: tuple[str, ...]
+    likelihood: Likelihood
+    scale: float
+    mean_squares: Mapping[str, MeanSquares]
+    noise: float | None
+    noise_df: int
+    levels: Mapping[str, int]
+    repeated: bool
+    copies: bool
+
+
+def design(sample: Sample) -> Design | None:
+    """The design of a sample; None where it has no spread within cells."""
+    basis = _complement(_dummies(sample.cells))
+    contrasts = basis.T @ (sample.values - sample.values.mean())
+    size = len(contrasts)
+    variance = float(contrasts @ contrasts) / max(size, 1)
+    if size == 0 or variance <= 1e-20 * max(float(np.abs(sample.values).max()) ** 2, 1e-300):
+        return None
+    scale = variance**0.5
+    factors = _distinct(sample.factors)
+    columns = {name: basis.T @ _dummies(codes) for name, codes in factors.items()}
+    names = _separable(columns, size)
+    squares, noise, df = _mean_squares({name: columns[name] for name in names if name in columns}, contrasts)
+    matrices = {name: z @ z.T for name, z in columns.items()} | {NOISE: np.eye(size)}
+    copies = NOISE in names and noise is not None and noise <= 1e-18 * variance
+    if copies:
+        names = tuple(name for name in names if name != NOISE)
+    whole = np.stack([matrices[name] for name in names])
+    likelihood = _likelihood(whole, contrasts / scale, NOISE in names)
+    levels = {name: int(codes.max()) + 1 for name, codes in factors.items()}
+    seeds = number_of_seeds(sample)
+    return Design(names, likelihood, scale, squares, noise, df, levels, seeds < len(sample.values), copies)
+
+
+def number_of_seeds(sample: Sample) -> int:
+    """How many combinations of its factors' levels a sample has."""
+    return int(np.unique(np.stack(list(sample.factors.values())), axis=1).shape[1])
+
+
+def _dummies(codes: Ints) -> Floats:
+    out: Floats = (codes[:, None] == np.unique(codes)[None, :]).astype(float)
+    return out
+
+
+def _complement(fixed: Floats) -> Floats:
+    """(n, n - p) an orthonormal basis of what is orthogonal to the cells' dummies."""
+    q, _ = np.linalg.qr(fixed, mode="complete")
+    return np.asarray(q[:, fixed.shape[1] :])
+
+
+def _distinct(factors: Mapping[str, Ints]) -> dict[str, Ints]:
+    """Factors that vary; those that vary together are one; what they do together, where runs repeat it."""
+    merged: dict[tuple[int, ...], list[str]] = {}
+    for name, codes in factors.items():
+        if len(np.unique(codes)) > 1:
+            merged.setdefault(tuple(_numbered(codes)), []).append(name)
+    whole = len(merged) == 1 and len(factors) > 1 and len(next(iter(merged.values()))) == len(factors)
+    out = {
+        SEED if whole else " + ".join(names): np.array(codes, dtype=np.intp)
+        for codes, names in merged.items()
+    }
+    if len(out) > 1:
+        _, together = np.unique(np.stack(list(out.values())), axis=1, return_inverse=True)
+        if together.max() + 1 < len(together.ravel()):
+            out[TOGETHER] = together.ravel().astype(np.intp)
+    return out
+
+
+def _numbered(codes: Ints) -> list[int]:
+    """Levels by the order in which they come."""
+    first: dict[int, int] = {}
+    return [first.setdefault(int(code), len(first)) for code in codes]
+
+
+def _separable(columns: Mapping[str, Floats], size: int) -> tuple[str, ...]:
+    """The components that these runs can tell apart: all; without what streams do together; without noise."""
+    alone = tuple(name for name in columns if name != TOGETHER)
+    for names in ((*columns, NOISE), (*alone, NOISE), alone):
+        matrices = [np.eye(size) if name == NOISE else columns[name] @ columns[name].T for name in names]
+        if matrices and _are_independent(matrices):
+            return names
+    return (NOISE,)
+
+
+def _are_independent(matrices: Sequence[Floats]) -> bool:
+    flat = np.stack([m.ravel() for m in matrices])
+    norms = np.linalg.norm(flat, axis=1)
+    if norms.min() <= _TINY:
+        return False
+    flat /= norms[:, None]
+    whole = np.linalg.eigvalsh(sum(matrices[1:], matrices[0]))
+    return bool(np.linalg.eigvalsh(flat @ flat.T)[0] > _TINY and whole[0] > _TINY)
+
+
+def _mean_squares(
+    columns: Mapping[str, Floats], contrasts: Floats
+) -> tuple[dict[str, MeanSquares], float | None, int]:
+    """Of each factor, and the noise's with its degrees of freedom."""
+    rest, rank = _residual(list(columns.values()), contrasts)
+    df = len(contrasts) - rank
+    noise = rest / df if df else None
+    out = {}
+    for name, z in columns.items():
+        others = [other for key, other in columns.items() if key != name]
+        without, rank_without = _residual(others, contrasts)
+        own = rank - rank_without
+        if own < 1 or noise is None or noise <= 0:
+            continue
+        trace = float((_outside(others, z) ** 2).sum())
+        f = (without - rest) / own / noise
+        out[name] = MeanSquares(
+            (without - rest - own * noise) / trace, f, (own, df), float(stats.f.sf(f, own, df))
+        )
+    return out, noise, df
+
+
+def _basis(columns: Sequence[Floats]) -> Floats:
+    u, s, _ = np.linalg.svd(np.hstack(columns), full_matrices=False)
+    return np.asarray(u[:, s > _TINY * max(float(s[0]), 1.0)])
+
+
+def _outside(columns: Sequence[Floats], target: Floats) -> Floats:
+    if not columns:
+        return target
+    u = _basis(columns)
+    return np.asarray(target - u @ (u.T @ target))
+
+
+def _residual(columns: Sequence[Floats], contrasts: Floats) -> tuple[float, int]:
+    """The sum of squares that these columns leave, and their rank."""
+    if not columns:
+        return float(contrasts @ contrasts), 0
+    left = _outside(columns, contrasts)
+    return float(left @ left), _basis(columns).shape[1]
+
+
+def _likelihood(matrices: Floats, contrasts: Floats, has_noise: bool) -> Likelihood:
+    """Spectral where the matrices commute; else dense on what the factors move."""
+    if _commute(matrices):
+        # Any weights will do that no two sets of eigenvalues share a sum with.
+        weights = np.sqrt(np.arange(2, 2 + len(matrices)))
+        _, vectors = np.linalg.eigh(np.tensordot(weights, matrices, 1))
+        eigenvalues = np.round((matrices @ vectors * vectors).sum(axis=1), 9)
+        distinct, group = np.unique(eigenvalues, axis=1, return_inverse=True)
+        squares = np.bincount(group.ravel(), (vectors.T @ contrasts) ** 2).astype(float)
+        df = np.bincount(group.ravel()).astype(float)
+        moved = distinct.any(axis=0)
+        return Spectral(distinct[:, moved], df[moved], squares[moved])
+    factors = matrices[:-1] if has_noise else matrices
+    roots, vectors = np.linalg.eigh(factors.sum(axis=0))
+    is_moved = roots > _TINY * roots[-1]
+    kept, rest = vectors[:, is_moved], vectors[:, ~is_moved].T @ contrasts
+    if not has_noise:
+        return Dense(kept.T @ matrices @ kept, kept.T @ contrasts)
+    return Dense(kept.T @ matrices @ kept, kept.T @ contrasts, float(len(rest)), float(rest @ rest))
+
+
+def _commute(matrices: Floats) -> bool:
+    return all(
+        np.allclose(a @ b, b @ a, atol=_TINY * len(a)) for i, a in enumerate(matrices) for b in matrices[:i]
+    )

@@ -1,0 +1,98 @@
+"""How often runs fail, and how much the sound ones spread: two questions that one variance mixes."""
+
+import numpy as np
+
+from seedspread.metrics import Metric
+from seedspread.stats.arms import Arm
+from seedspread.stats.collapse import exact_interval, find_suspects, fisher_p
+from seedspread.stats.numbers import between, number, p_phrase
+from seedspread.stats.outcomes import Estimate, FailureModel
+from seedspread.stats.result import Interval
+from seedspread.stats.scale.ratio import scale_ratio
+
+
+def failures(
+    arm: Arm, reference: Arm, metric: Metric, chance: float | None, level: float, pairs: bool = True
+) -> FailureModel | None:
+    """Failure rates and the spread of the sound runs; None where no run failed and no arm falls apart.
+
+    Args:
+        arm: one arm.
+        reference: the other.
+        metric: what the values are, and which direction is better.
+        chance: what a run that learnt nothing scores, if known.
+        level: of the intervals.
+        pairs: whether a seed of the same number is the same seed in both arms.
+    """
+    suspects, failed, clusters = find_suspects(arm, reference, metric, chance)
+    if not failed and not clusters:
+        return None
+    (x, n), (y, m) = ((len(s.all), s.seeds) for s in suspects)
+    first, second = (side.without(s.all) for side, s in zip((arm, reference), suspects, strict=True))
+    sound = scale_ratio(first, second, level, pairs)
+    return FailureModel(
+        kind="both" if failed and clusters else "failed" if failed else "clusters",
+        groups=(arm.name, reference.name),
+        failed=(x, y),
+        crashed=(len(arm.crashed), len(reference.crashed)),
+        seeds=(n, m),
+        rates=(Estimate(x / n, exact_interval(x, n, level)), Estimate(y / m, exact_interval(y, m, level))),
+        difference=difference_of_rates((x, n), (y, m), level),
+        p=fisher_p((x, n), (y, m)),
+        sound_seeds=(n - x, m - y),
+        sound_ratio=None if sound.ratio is None else Estimate(sound.ratio, sound.interval),
+        sound_p=sound.p,
+    )
+
+
+def difference_of_rates(first: tuple[int, int], second: tuple[int, int], level: float) -> Estimate:
+    """From (count, of): distances to the ends of two exact intervals, squared and added (Zou, Donner 2008).
+
+    As they are, it is conservative: it agrees with Fisher's test nearly always, where Newcombe's does not.
+    """
+    (p, q), (a, b) = (
+        (k / n for k, n in (first, second)),
+        (exact_interval(*o, level) for o in (first, second)),
+    )
+    low = p - q - np.hypot(p - a.low, b.high - q)
+    return Estimate(p - q, Interval(float(low), float(p - q + np.hypot(a.high - p, q - b.low)), level))
+
+
+def failure_sentence(model: FailureModel) -> str:
+    """`2 of 10 clamp seeds failed against 0 of 10 of subtract (...); among the sound ones ...`."""
+    what = {
+        "failed": "failed",
+        "clusters": "lie in the worse of two clusters",
+        "both": "failed or lie in the worse of two clusters",
+    }[model.kind]
+    (x, y), (n, m), (arm, reference) = model.failed, model.seeds, model.groups
+    rates = " against ".join(map(_rate, model.rates))
+    sentence = (
+        f"{x} of {n} {arm} seeds {what} against {y} of {m} of {reference} (rate {rates}, {p_phrase(model.p)})"
+    )
+    return f"{sentence}; {_sound(model)}."
+
+
+def _rate(rate: Estimate) -> str:
+    """`20 % [3, 56]`."""
+    ends = (
+        "" if rate.interval is None else f" [{100 * rate.interval.low:.0f}, {100 * rate.interval.high:.0f}]"
+    )
+    return f"{100 * rate.value:.0f} %{ends}"
+
+
+def _sound(model: FailureModel) -> str:
+    among = "within the better one" if model.kind == "clusters" else "among the sound seeds"
+    ratio, (arm, reference) = model.sound_ratio, model.groups
+    if ratio is None or ratio.interval is None or model.sound_p is None:
+        first, second = model.sound_seeds
+        return f"{among} ({first} and {second}) no ratio of variances can be had"
+    interval = ratio.interval
+    if ratio.value < 1:  # the larger variance first
+        arm, reference = reference, arm
+        interval = Interval(1 / interval.high, 1 / interval.low, interval.level)
+    times = max(ratio.value, 1 / ratio.value)
+    return (
+        f"{among} the variance under {arm} is {number(times)} times {between(interval)} that under "
+        f"{reference} ({p_phrase(model.sound_p)})"
+    )

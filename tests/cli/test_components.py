@@ -1,0 +1,37 @@
+"""`seedspread components`, as a user without torch runs it."""
+
+import json
+from pathlib import Path
+
+from tests.cli.test_audit import paper_csv, without_torch
+from tests.cli.test_cli import seedspread_here
+
+OPTIONS = ("--value", "accuracy", "--group", "margin_type", "--block", "stability", "--reference", "subtract")
+
+
+def test_the_answer_comes_first(tmp_path: Path) -> None:
+    done = without_torch("components", paper_csv(tmp_path), *OPTIONS, "--test-size", "10000")
+    assert done.returncode == 0, done.stderr
+    said = " ".join(done.stdout.split())
+    assert said.startswith(
+        "clamp against subtract: the effect sits between seeds (0.896 against about 0, p = 0."
+    )
+    assert len(done.stdout.splitlines()) < 40
+
+
+def test_other_forms_and_mistakes(tmp_path: Path) -> None:
+    path = paper_csv(tmp_path)
+    fields = json.loads(seedspread_here("components", path, *OPTIONS, "--json").stdout)
+    assert fields["strata"][0]["arms"][0]["components"][0]["key"] == "seed"
+    assert "\\toprule" in seedspread_here("components", path, *OPTIONS, "--format", "latex").stdout
+    assert "| component |" in seedspread_here("components", path, *OPTIONS, "--format", "markdown").stdout
+    for arguments, said in (
+        ((path,), "Name it with --value"),
+        ((path, "--value", "acc"), "did you mean 'accuracy'"),
+        ((path, "--value", "accuracy", "--format", "word"), "--format must be one of"),
+        ((str(tmp_path / "no.csv"), "--value", "x"), "does not exist"),
+    ):
+        done = seedspread_here("components", *arguments)
+        assert done.returncode == 1
+        assert said in done.stderr
+        assert len(done.stderr.splitlines()) == 1
