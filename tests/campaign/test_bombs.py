@@ -98,6 +98,7 @@ def test_the_limit_is_raised_and_lowered(tmp_path: Path) -> None:
 def test_a_plan_of_very_many_cells_is_cut_on_a_terminal_and_whole_in_json(tmp_path: Path) -> None:
     path = tmp_path / "s.toml"
     path.write_text(crossed(3))
+    (tmp_path / "store").mkdir()
     arguments = ("campaign", "status", str(path), "--store", str(tmp_path / "store"))
     assert "and 500 more, which --json lists" in " ".join(seedspread_here(*arguments).stdout.split())
     assert len(json.loads(seedspread_here(*arguments, "--json").stdout)["runs"]) == 1000

@@ -233,11 +233,14 @@ def status(
     from seedspread.campaign.show import status_view
     from seedspread.render.terminal import Terminal
 
-    if not store.is_dir():
-        what = "is not a folder" if store.exists() else "is not there"
-        begin = shlex.join(["seedspread", "campaign", "run", study, "--store", str(store)])
-        raise SeedspreadError(f"the store {store} {what}; name another with --store, or begin one: {begin}")
     made = _plan(study, store, data_dir, max_runs)
+    if not store.is_dir():
+        if store.exists():
+            raise SeedspreadError(f"the store {store} is not a folder; name another with --store")
+        begin = shlex.join(["seedspread", "campaign", "run", study, "--store", str(store)])
+        raise SeedspreadError(
+            f"the store {store} is not there; name another with --store, or begin it: {begin}"
+        )
     estimate = Estimate(made)
     states = made.states()
     if json:
