@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from seedspread.cli import engine_options as engine
 from seedspread.cli.output import say, say_json
 from seedspread.errors import MissingExtraError, SeedspreadError
 
@@ -107,46 +108,20 @@ def _plan_values(made: "Plan", seconds: float | None) -> dict[str, Any]:
 def run(
     study: StudyName,
     store: StoreOption = Path("store"),
-    backend: Annotated[str, typer.Option(help="Where: local, ray or slurm.")] = "local",
-    workers: Annotated[
-        int | None,
-        typer.Option(min=1, help="local, slurm: so many at once; on local as many as cores by default."),
-    ] = None,
-    threads: Annotated[
-        int | None, typer.Option(min=1, help="local: CPU threads of a run; the study's, or 1.")
-    ] = None,
-    cpus_per_run: Annotated[
-        int | None, typer.Option(min=1, help="ray, slurm: CPUs of a run, and its threads; the study's, or 1.")
-    ] = None,
-    gpus_per_run: Annotated[
-        float | None,
-        typer.Option(
-            min=0, help="local, ray, slurm: GPUs of a run; on local and ray 0.25 lets four share one."
-        ),
-    ] = None,
-    address: Annotated[str | None, typer.Option(help="ray: an existing cluster, such as auto.")] = None,
-    partition: Annotated[str | None, typer.Option(help="slurm: the partition.")] = None,
-    minutes: Annotated[
-        int | None, typer.Option(min=1, help="slurm: the time limit of a job; 720 by default.")
-    ] = None,
-    wait: Annotated[
-        bool | None, typer.Option(help="slurm: wait for the jobs; the default.", show_default=False)
-    ] = None,
+    backend: engine.Backend = "local",
+    workers: engine.Workers = None,
+    threads: engine.Threads = None,
+    cpus_per_run: engine.CpusPerRun = None,
+    gpus_per_run: engine.GpusPerRun = None,
+    address: engine.Address = None,
+    partition: engine.Partition = None,
+    minutes: engine.Minutes = None,
+    wait: engine.Wait = None,
     data_dir: DataDir = None,
-    max_failures: Annotated[
-        int | None, typer.Option(min=1, help="All engines: stop once so many runs have failed.")
-    ] = None,
-    retry_failed: Annotated[
-        bool, typer.Option("--retry-failed", help="All engines: try failed runs again.")
-    ] = False,
-    lease_seconds: Annotated[
-        float,
-        typer.Option(min=1, help="All engines: take over a run whose worker is silent for so long."),
-    ] = 120.0,
-    force: Annotated[
-        bool,
-        typer.Option("--force", help="All engines: run with other threads than the study was begun with."),
-    ] = False,
+    max_failures: engine.MaxFailures = None,
+    retry_failed: engine.RetryFailed = False,
+    lease_seconds: engine.LeaseSeconds = 120.0,
+    force: engine.Force = False,
     max_runs: MaxRuns = 20_000,
     accept_changed: AcceptChanged = False,
     json: Json = False,

@@ -250,11 +250,7 @@ class _Reading:
             scale=UNKNOWN if config is None else scale_of(config, paper, partial),
             profiles=arm_profiles(runs, arms),
             curves=arm_curves(runs, arms),
-            states={
-                key: replace(states[key], name=f"{cell.name}, seed {seed}")
-                for cell in cells
-                for seed, key in cell.runs.items()
-            },
+            states={key: state for cell in cells for key, state in cell.named(states).items()},
         )
 
 
