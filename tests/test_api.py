@@ -6,12 +6,17 @@ import pytest
 from typer.testing import CliRunner
 
 import seedspread.api
+from seedspread import Study, collect, train, write_report
 from seedspread.api import run_study
 from seedspread.campaign.local import LocalExecutor
 from seedspread.campaign.study import StudySpec
 from seedspread.cli import app
 from seedspread.errors import SeedspreadError
-from tests.campaign.tiny import tiny_study
+from seedspread.runners.cff import seeded
+from seedspread.runs.table import runs_table
+from seedspread.training.diagnose import diagnose
+from seedspread.training.result import RunResult
+from tests.campaign.tiny import study_file, tiny_study
 
 
 def test_a_study_is_run_audited_and_reported(tmp_path: Path) -> None:
@@ -22,8 +27,30 @@ def test_a_study_is_run_audited_and_reported(tmp_path: Path) -> None:
     assert sorted(found.table["seed"]) == [0, 0, 1, 1, 2, 2]
     assert found.audit().value == "accuracy"
     assert found.audit("nll").metric.unit == "nats"
+    assert "6 runs" in repr(found)
+    html = found._repr_html_()
+    assert "6 distinct runs: " in html
+    assert html.count("<tr style") == 2  # a row per cell
+    assert " ± " in html
     assert found.report(tmp_path / "page.html").read_text().count("test accuracy (%)") > 1
     assert "test negative log-likelihood (nats)" in found.report(tmp_path / "nll.html", "nll").read_text()
+
+
+def test_paths_may_be_strings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = str(study_file(tmp_path / "study", seeds=3))
+    plan = Study(path).plan("store", data_dir="data")
+    assert plan.data_dir == Path("data")
+    for run in plan.runs:
+        train(seeded(run.parameters, run.seed), f"store/{run.key}", data_dir="data")
+    report = write_report("store", "page.html", plans=[plan])
+    assert (tmp_path / "page.html").exists()
+    assert report.answer.short in report._repr_html_()
+    assert "tables" in repr(report)
+    key = plan.runs[0].key
+    assert diagnose(f"store/{key}").result == RunResult.read(f"store/{key}")
+    assert len(runs_table("store")) == len(collect("store", "accuracy").table) == 6
+    assert "6 runs of" in collect("store", "accuracy")._repr_html_()
 
 
 def test_a_study_whose_runs_fail_says_so_in_one_line(tmp_path: Path) -> None:
@@ -53,7 +80,7 @@ def test_the_quickstart_trains_audits_writes_a_report_and_says_what_it_can_show(
     assert str(tmp_path) not in page  # a page travels: it knows nobody's folders
     first = seedspread.api.quickstart(tmp_path / "store")
     assert first.rows == 6
-    assert seedspread.api.quickstart(tmp_path / "store").comparisons == first.comparisons
+    assert seedspread.api.quickstart(str(tmp_path / "store")).comparisons == first.comparisons
 
 
 def test_its_study_has_ten_seeds_or_more_in_one_mode_on_the_embedded_sample() -> None:

@@ -2,14 +2,19 @@
 
 import ast
 import importlib.metadata
+import inspect
 import pkgutil
+import re
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import seedspread
+from seedspread import api
 
 SOURCE = Path(seedspread.__file__).parent
 # Makes `import torch` fail in a child process as it does where torch is not installed.
@@ -52,6 +57,43 @@ def test_no_public_name_is_a_module() -> None:
     """Which would take its place once it was imported."""
     modules = {module.name for module in pkgutil.iter_modules(seedspread.__path__)}
     assert not modules & set(seedspread.__all__)
+
+
+def test_what_the_readme_imports_is_exported() -> None:
+    """The names in its Python, and `seedspread.NAME` in its prose, whose modules are spelt out there."""
+    readme = (SOURCE.parents[1] / "README.md").read_text()
+    lines = re.findall(r"^from seedspread import (.+)$", readme, re.MULTILINE)
+    named = {name.strip() for line in lines for name in line.split(",")}
+    named |= set(re.findall(r"`seedspread\.(\w+)", readme)) - {"api"}
+    wanted = {"audit", "Study", "Store", "write_report", "collect", "components", "log", "seed_everything"}
+    assert named | wanted <= set(seedspread.__all__)
+
+
+def functions() -> Iterator[tuple[str, Callable[..., Any]]]:
+    """Every exported function, method and constructor, and those of the API's module."""
+    exported = {name: getattr(seedspread, name) for name in seedspread.__all__}
+    own = {
+        name: value for name, value in vars(api).items() if getattr(value, "__module__", "") == api.__name__
+    }
+    for name, value in (exported | own).items():
+        if inspect.isclass(value):
+            methods = inspect.getmembers(value, inspect.isroutine)
+            yield from ((f"{name}.{n}", m) for n, m in methods if n == "__init__" or not n.startswith("_"))
+        elif callable(value):
+            yield name, value
+
+
+def test_paths_may_be_strings_everywhere() -> None:
+    checked = 0
+    for name, function in functions():
+        if not getattr(function, "__module__", "").startswith("seedspread"):
+            continue
+        for parameter in inspect.signature(function).parameters.values():
+            kinds = {kind.strip() for kind in str(parameter.annotation).replace("'", "").split("|")}
+            if kinds & {"Path", "pathlib.Path", "pathlib._local.Path"}:
+                checked += 1
+                assert "str" in kinds, f"{name}({parameter.name}): {parameter.annotation}"
+    assert checked > 10
 
 
 def test_without_torch_studies_of_functions_can_be_made() -> None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from seedspread.seeding import seed_everything
     from seedspread.sources.collecting import collect
     from seedspread.stats.audit import audit
+    from seedspread.stats.budget import seed_budget
     from seedspread.stats.components.table import components
     from seedspread.training.run import train
 
@@ -39,6 +40,7 @@ __all__ = [
     "log_predictions",
     "margin_schedule",
     "run_study",
+    "seed_budget",
     "seed_everything",
     "train",
     "write_report",
@@ -59,6 +61,7 @@ _HOME = {
     "components": "seedspread.stats.components.table",
     "margin_schedule": "seedspread.objective",
     "run_study": "seedspread.api",
+    "seed_budget": "seedspread.stats.budget",
     "seed_everything": "seedspread.seeding",
     "train": "seedspread.training.run",
     "write_report": "seedspread.api",

@@ -57,7 +57,7 @@ def no_evidence(names: Sequence[str]) -> Advice:
         "not enough to say",
         "No advice: what is known is about margins on the similarities of contrastive pairs.",
         (_silence(names),),
-        "To find out, train with and without it over several seeds, and compare them: seedspread audit.",
+        "To find out, train with and without it over several seeds; then run: seedspread audit STORE.",
     )
 
 

@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from seedspread.campaign.executor import CampaignProgress, Executor, ProgressCallback
 from seedspread.campaign.local import LocalExecutor
 from seedspread.campaign.loop import CampaignStoppedError, run_campaign
+from seedspread.campaign.notebook import study_html, study_table
 from seedspread.campaign.plan import Plan
 from seedspread.campaign.progressing import Progressing
 from seedspread.campaign.study import MAX_RUNS, StudyError, StudySpec
@@ -35,7 +36,7 @@ from seedspread.stats.audit import audit
 from seedspread.stats.audited import AuditResult
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class StudyRuns:
     """The runs of a study in a store.
 
@@ -51,8 +52,11 @@ class StudyRuns:
 
         Metrics are as the runs reported them; accuracies of the paper's training are shares, from 0 to 1.
         """
-        spec = self.plan.study.audit
-        return self.plan.table(spec.values if spec else ())
+        return study_table(self.plan, self._metrics)
+
+    @property
+    def _metrics(self) -> tuple[str, ...]:
+        return self.plan.study.audit.values if self.plan.study.audit else ()
 
     def audit(self, value: str | None = None, **options: Any) -> AuditResult:
         """The comparison that the study is about, of its metric or of another one.
@@ -73,6 +77,13 @@ class StudyRuns:
         """Writes the page."""
         write_report(self.plan.store.path, page, plans=[self.plan], value=value)
         return Path(page)
+
+    def __repr__(self) -> str:
+        done = len(self.plan.distinct) - len(self.plan.missing())
+        return f"<StudyRuns of {self.plan.study.name}: {done} of {runs(len(self.plan.distinct))}>"
+
+    def _repr_html_(self) -> str:
+        return study_html(self.plan, self._metrics)
 
 
 class Study:
@@ -148,7 +159,9 @@ class Study:
             raise StudyError(f"{self._name}: {argument} must be a list; write [{str(names)!r}]")
         return tuple(names)
 
-    def plan(self, store: Path | str, *, data_dir: Path | None = None, accept_changed: bool = False) -> Plan:
+    def plan(
+        self, store: Path | str, *, data_dir: Path | str | None = None, accept_changed: bool = False
+    ) -> Plan:
         """What there is to do, and what the store has already.
 
         Args:
@@ -212,7 +225,7 @@ def run_study(
     executor: Executor | None = None,
     on_progress: ProgressCallback = lambda _: None,
     *,
-    data_dir: Path | None = None,
+    data_dir: Path | str | None = None,
     max_failures: int | None = None,
     retry_failed: bool = False,
     lease_seconds: float = LEASE_SECONDS,
@@ -276,7 +289,7 @@ def store_material(
     *,
     plans: Iterable[Plan] = (),
     value: str | None = None,
-    data_dir: Path | None = None,
+    data_dir: Path | str | None = None,
     tell: Callable[[str], None] = lambda _: None,
 ) -> ReportData:
     """What a report on a store is made of.
@@ -299,16 +312,16 @@ def write_report(
 ) -> Report:
     """Writes the page of a store: the answer, every table and every figure, in one file."""
     report = Report(store_material(store, plans=plans, value=value))
-    write_page(report, Path(page))
+    write_page(report, page)
     return report
 
 
 def quickstart(
-    path: Path,
+    path: "Path | str",
     workers: int | None = None,
     on_progress: ProgressCallback = lambda _: None,
 ) -> AuditResult:
     """The whole pipeline in miniature on the embedded sample: trains, audits, writes `report.html`."""
     found = run_study("quickstart", path, LocalExecutor(workers=workers), on_progress)
-    found.report(path / "report.html")
+    found.report(Path(path) / "report.html")
     return found.audit()

@@ -15,12 +15,9 @@ import numpy as np
 import pytest
 
 from seedspread import Study
-from seedspread.campaign.executor import CampaignProgress
-from seedspread.campaign.progressing import Progressing
 from seedspread.campaign.slurm_engine import SlurmError, SlurmExecutor
 from seedspread.campaign.study import StudyError
 from seedspread.errors import SeedspreadError
-from seedspread.render.terminal import Terminal
 from seedspread.runs.store import Store
 from seedspread.runs.studies import load_studies
 
@@ -244,12 +241,6 @@ def test_a_study_is_what_its_function_reads_when_it_is_planned(tmp_path: Path) -
     plan = study.plan(tmp_path)
     assert len(plan.missing()) == len(plan.stale) == 4
     assert study.plan(tmp_path, accept_changed=True).missing() == {}
-
-
-def test_without_widgets_a_notebook_is_told_in_lines(capsys: pytest.CaptureFixture[str]) -> None:
-    with Progressing(Terminal(force_jupyter=True)) as shown:
-        shown.tell(CampaignProgress(total=2, done={"a", "b"}))
-    assert capsys.readouterr().err == ""
 
 
 def leaves(seed: int, how: str) -> dict[str, float]:

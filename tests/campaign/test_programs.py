@@ -48,7 +48,7 @@ def test_a_study_of_a_program_from_its_plan_to_its_report(tmp_path: Path) -> Non
     assert "8 runs to do" in cli("campaign", "plan", path, "--store", store)
     told = cli("campaign", "run", path, "--store", store, "--workers", 2)
     assert "8 of 8 runs are done" in told
-    assert told.endswith("--group x --reference 0")
+    assert told.endswith("--study study")
     assert "8 distinct runs: 8 done." in cli("campaign", "status", path, "--store", store)
     found = json.loads(cli("audit", store, "--group", "x", "--reference", "0", "--json"))
     assert found["rows"] == 8

@@ -11,7 +11,7 @@ from seedspread.published.printed import printed
 from seedspread.report.material.from_table import from_table
 from seedspread.report.material.scale import paper_setting, scale_of
 from seedspread.report.page.report import Report
-from tests.report.made import made_store, material_of
+from tests.report.made import made_store, material_of, unfinished
 
 
 @pytest.mark.parametrize(
@@ -94,4 +94,23 @@ def test_a_clear_difference_is_said_first(tmp_path: Path) -> None:
     ]
     pd.DataFrame(rows, columns=["arm", "seed", "score"]).to_csv(path, index=False)
     answer = Report(from_table(path, "score", "arm", "b", None, "seed", None)).answer
-    assert answer.short.startswith("Yes: a spreads more, variance ratio")
+    assert answer.short.startswith("Yes: a spreads more than b, variance ratio")
+
+
+def test_no_advice_rests_on_a_single_seed(tmp_path: Path) -> None:
+    """However small the reference's spread: from one seed no spread can be seen."""
+    path = tmp_path / "clear.csv"
+    values = [50, 41, 62, 55, 38, 59, 47, 66, 44, 53]
+    rows = [("0.5", i, v) for i, v in enumerate(values)] + [
+        ("0", i, 50 + (v - 50) / 400) for i, v in enumerate(values)
+    ]
+    pd.DataFrame(rows, columns=["dropout", "seed", "score"]).to_csv(path, index=False)
+    answer = Report(from_table(path, "score", "dropout", "0", None, "seed", None)).answer
+    assert "or 3 of dropout = 0." in answer.advice[0]
+    assert answer.question.startswith("Does dropout = 0.5 instead of dropout = 0 change")
+
+
+def test_a_campaign_is_let_go_on_while_runs_are_to_come(tmp_path: Path) -> None:
+    plan = made_store(tmp_path, seeds=2)
+    unfinished(plan, *range(8))
+    assert Report(material_of(tmp_path)).answer.advice[0].startswith("Let the campaign go on")

@@ -46,7 +46,7 @@ def test_the_papers_table_gets_the_seed_as_unit_and_the_papers_figure_beside_it(
     assert not any("overstates" in w for w in c.warnings)
     assert "plain variances: 8.22 times" in c.verdict
     assert "5.9 times (p = 0.003)" in c.verdict
-    assert "Means do not differ" in c.verdict
+    assert "Neither is shown to be better on average" in c.verdict
 
 
 def test_every_test_says_why_and_what_it_assumes() -> None:
@@ -108,7 +108,7 @@ def test_identical_twins_are_called_one_run() -> None:
 def test_a_collapsed_arm_is_asked_how_often_it_fails() -> None:
     c = paper("svhn-hard").comparisons[0]
     assert c.collapse.found
-    assert c.verdict.startswith("The variance ratio may be the wrong question here: 3 of 5 clamp seeds")
+    assert c.verdict.startswith("3 of 5 clamp seeds lie in the worse of two clusters")
 
 
 def test_a_single_run_counts_for_the_means_only() -> None:

@@ -157,8 +157,8 @@ def test_a_row_without_a_value_is_a_failed_run_unless_it_was_repeated() -> None:
     ((_, (b, a)),) = runs.strata()
     assert (len(a.crashed), len(b.crashed), len(a.values)) == (1, 0, 7)
     assert a.crashed[0] == b.seed_codes[1]
-    assert "1 runs without a value count as failed (row 3)." in runs.notes
-    assert "1 runs without a value were left out (row 18)." in runs.notes
+    assert "1 run without a value counts as failed (row 3)." in runs.notes
+    assert "1 run without a value was left out (row 18)." in runs.notes
     (comparison,) = audit(crashing(), "accuracy", "arm", "b", resamples=100).comparisons
     assert [(f.failed, f.seeds) for f in comparison.collapse.arms] == [(1, 8), (0, 8)]
     assert comparison.collapse.failed

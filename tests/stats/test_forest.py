@@ -199,3 +199,28 @@ def test_a_headline_without_a_ratio_is_not_judged() -> None:
     (judged,) = judge([c], [None], 0.95)
     assert judged.word is None
     assert judged.p_holm is None
+
+
+@pytest.mark.parametrize("width", [50, 60, 80, 100, 120, 200])
+def test_the_overview_fits_and_cuts_no_number(width: int) -> None:
+    result = audited([9.0, 1.0, 30.0], groups="abc", seeds=6)
+    text = result.to_text(width=width)
+    assert max(map(len, text.splitlines())) <= width
+    assert "…" not in text
+    for c in result.comparisons:
+        assert f"{c.headline.ratio:.3g}" in text
+        assert c.word in text  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(("seeds", "pairs"), [(3, 0), (4, 0), (5, 5)])
+def test_few_shared_seeds_are_no_pairs(seeds: int, pairs: int) -> None:
+    """Three often lie on a line: pairs would be sure of a ratio that is none."""
+    c = audit(frame([1.0], seeds=seeds), "score", "arm", "b", resamples=100).comparisons[0]
+    assert c.headline.pairs == pairs
+    assert ("too few to use as pairs" in c.headline.why) == (pairs == 0)
+
+
+def test_three_seeds_of_which_all_lie_on_a_line_show_nothing() -> None:
+    rows = [("a", k, 5.0 * k) for k in range(3)] + [("b", k, 2.0 * k) for k in range(3)]
+    table = pd.DataFrame(rows, columns=["arm", "seed", "score"])
+    assert audit(table, "score", "arm", "b", resamples=100).comparisons[0].word == "open"

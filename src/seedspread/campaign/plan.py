@@ -11,8 +11,9 @@ import pandas as pd
 from seedspread.campaign.study import StudySpec
 from seedspread.errors import reason
 from seedspread.runners.contract import Level, Runner
+from seedspread.runs.levels import setting_name
 from seedspread.runs.store import FINISHED, RunState, Store, StoreError
-from seedspread.runs.studies import RecordedCell, RecordedStudy, cell_name, recorded_study
+from seedspread.runs.studies import RecordedCell, RecordedStudy, recorded_study
 from seedspread.runs.table import as_table, read_row
 
 # A study's name, and the levels of its factors.
@@ -38,7 +39,7 @@ class PlannedRun:
     @property
     def cell_name(self) -> str:
         """`margin_type = clamp, depth = 2`."""
-        return cell_name(self.cell)
+        return setting_name(self.cell)
 
     @property
     def title(self) -> str:
@@ -71,7 +72,7 @@ class Plan:
         cls,
         study: StudySpec,
         store: "Store | Path | str",
-        data_dir: Path | None = None,
+        data_dir: "Path | str | None" = None,
         *,
         accept_changed: bool = False,
     ) -> "Plan":
@@ -83,6 +84,7 @@ class Plan:
             data_dir: the data folder.
             accept_changed: keep runs whose inputs have changed since they were made.
         """
+        data_dir = None if data_dir is None else Path(data_dir)
         runs: list[PlannedRun] = []
         bases: list[str | None] = []
         for part in study.parts:

@@ -1,16 +1,15 @@
 """A campaign for whoever watches it: a bar and its cells on a terminal, a line now and then elsewhere."""
 
 import time
-from importlib.util import find_spec
 
 from rich.console import Group
-from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from seedspread.campaign.executor import CampaignProgress, CellProgress
 from seedspread.campaign.show import duration
 from seedspread.errors import abridged
+from seedspread.render.live import LiveDisplay
 from seedspread.render.terminal import Terminal
 
 _SECONDS_BETWEEN_LINES = 10.0
@@ -24,8 +23,7 @@ class Progressing:
 
     def __init__(self, console: Terminal) -> None:
         self._console = console
-        # A notebook draws bars with ipywidgets, and says so in a warning where they are missing.
-        self._has_bar = console.is_terminal or (console.is_jupyter and bool(find_spec("ipywidgets")))
+        self._has_bar = console.is_terminal or console.is_jupyter
         self._progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=30),
@@ -34,7 +32,7 @@ class Progressing:
             console=console,
         )
         self._task = self._progress.add_task("runs", total=None)
-        self._live = Live(self._progress, console=console, transient=True, refresh_per_second=4)
+        self._live = LiveDisplay(self._progress, console=console, transient=True)
         self._line, self._line_at = "", 0.0
         self._reported: set[str] = set()
 

@@ -1,6 +1,7 @@
 """`seedspread audit` and `seedspread seeds`."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,6 +13,7 @@ from seedspread.cli.output import say, say_json
 from seedspread.errors import SeedspreadError
 
 if TYPE_CHECKING:
+    from seedspread.runs.studies import AuditSpec
     from seedspread.stats.audited import AuditResult
 
 # The group, its reference, the blocks, the strata.
@@ -29,6 +31,10 @@ def audit(
     seed: asked.Seed = "seed",
     no_seed: asked.NoSeed = False,
     by: asked.By = None,
+    study: Annotated[
+        str | None,
+        typer.Option(help="Of a store: the study to audit, by name or .toml; the only one by default."),
+    ] = None,
     where: asked.Where = None,
     last: asked.Last = None,
     best: asked.Best = None,
@@ -53,21 +59,26 @@ def audit(
     json: Json = False,
 ) -> None:
     """Did a change alter the spread over seeds? From any table of per-seed results."""
+    from seedspread.cli.recorded import recorded_question
     from seedspread.render.terminal import Terminal
     from seedspread.stats.audit import audit as run_audit
 
     _check(form, no_seed, seed, value, plot)
-    values, compared = _comparison(table, value, group, reference, block, by)
     with Terminal(stderr=True).status("auditing ..."):
+        recorded = recorded_question(table, study, value, group, [*(block or ()), *(by or ())])
+        spec, runs = (recorded.spec, recorded.table) if recorded else (None, table)
+        values, compared = _comparison(table, spec, value, group, reference, block, by)
         results = [
             run_audit(
-                table, one, *compared[:3], None if no_seed else seed, compared[3],
+                runs, one, *compared[:3], None if no_seed else seed, compared[3],
                 level=level, resamples=resamples, random_seed=random_seed, chance=chance, test_size=test_size,
                 equivalence=equivalence, better=asked_direction(higher, lower), at=at, where=where, last=last,
                 best=best, wide=wide, metric_column=metric_column, sheet=sheet,
             )
             for one in values
         ]  # fmt: skip
+    if recorded:
+        results = [replace(result, notes=(*result.notes, *recorded.notes)) for result in results]
     _say(results, form, explain, details, json)
     if plot:
         _draw(results[0], plot)
@@ -113,6 +124,7 @@ def _draw(result: "AuditResult", plot: Path) -> None:
 
 def _comparison(
     table: str,
+    spec: "AuditSpec | None",
     value: list[str] | None,
     group: str | None,
     reference: str | None,
@@ -120,20 +132,16 @@ def _comparison(
     by: list[str] | None,
 ) -> "tuple[Sequence[str | None], _Compared]":
     """What is to be compared; where that is left out, what the study of a store is about."""
-    from seedspread.runs.store import Store
-    from seedspread.runs.studies import recorded_audit
     from seedspread.runs.table import is_store
 
-    asked_for: _Compared = (group, reference, block, by)
-    if not Path(table).is_dir() or not is_store(Path(table)):
-        return value or [None], asked_for
-    spec = recorded_audit(Store(table))
-    if spec is None or group not in (None, spec.group):
-        return value or ["accuracy"], asked_for
-    strata = [name for name in spec.strata if name != "study"]
+    if spec is None:
+        default = "accuracy" if Path(table).is_dir() and is_store(Path(table)) else None
+        return value or [default], (group, reference, block, by)
     if group is None:
-        block, by = block or list(spec.blocks) or None, by or strata or None
-    return value or [spec.values[0]], (spec.group, reference or spec.reference, block, by)
+        block, by = block or list(spec.blocks) or None, by or list(spec.strata) or None
+    if group in (None, spec.group):
+        group, reference = spec.group, reference or spec.reference
+    return value or [spec.values[0]], (group, reference, block, by)
 
 
 def seeds(

@@ -154,7 +154,7 @@ def run(
     if json:
         say_json(_progress_values(made, progress))
     else:
-        say(_summary(made, progress, store))
+        say(_summary(made, progress, store, study))
     if not executor.wait and progress.stopped:
         say(progress.stopped, err=True)
     raise_if_unfinished(progress, waited=executor.wait)
@@ -174,7 +174,7 @@ def _progress_values(made: "Plan", progress: "CampaignProgress") -> dict[str, An
     }
 
 
-def _summary(made: "Plan", progress: "CampaignProgress", store: Path) -> str:
+def _summary(made: "Plan", progress: "CampaignProgress", store: Path, study: str) -> str:
     from seedspread.campaign.show import lacking
 
     total, there = len(made.distinct), len(made.distinct) - len(made.missing())
@@ -182,13 +182,17 @@ def _summary(made: "Plan", progress: "CampaignProgress", store: Path) -> str:
     lines = [f"{there} of {total} runs are done ({len(progress.done)} of them now){failed}, in {store}"]
     lines += lacking(made)
     if there == len(made.distinct) and made.study.audit and len(lines) == 1:
-        spec = made.study.audit
-        words = ["audit", str(store), *(["--value", spec.values[0]] if spec.values[0] != "accuracy" else [])]
-        words += ["--group", spec.group, "--reference", spec.reference]
-        words += [word for block in spec.blocks for word in ("--block", block)]
-        words += [word for name in spec.strata if name != "study" for word in ("--by", name)]
-        lines.append(f"audit them with: seedspread {shlex.join(words)}")
+        words = ["seedspread", "audit", str(store), "--study", _known_as(made, study)]
+        lines.append(f"audit them with: {shlex.join(words)}")
     return "\n".join(lines)
+
+
+def _known_as(made: "Plan", asked: str) -> str:
+    """By what `audit --study` finds it: its name in the store, unless there are two; a collection's file."""
+    from seedspread.runs.studies import load_studies
+
+    same = [study for study in load_studies(made.store)[0] if study.name == made.study.name]
+    return made.study.name if len(same) == 1 else asked
 
 
 @app.command()

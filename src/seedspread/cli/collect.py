@@ -78,7 +78,7 @@ def _next(collected: "Collected", metric: str, out: Path) -> str:
     groups = [name for name in ("experiment", "study") if name in collected.table.columns]
     options = suggest_audit(collected.table, metric, [*groups, *collected.varying])
     if options is None:
-        return "next: seedspread audit, once a column with two levels or more has several runs in each"
+        return "next: an audit, once a column with two levels or more has several runs in each"
     return clean(f"next: {shlex.join(['seedspread', 'audit', str(out), *options])}")
 
 

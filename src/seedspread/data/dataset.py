@@ -82,8 +82,9 @@ class Dataset:
         return f"{self.info.title} (partial)" if self.missing else self.info.title
 
 
-def load(config: DataConfig, data_dir: Path | None = None) -> Dataset:
+def load(config: DataConfig, data_dir: Path | str | None = None) -> Dataset:
     """Reads, checks and splits a dataset; a `DataError` says what is missing or wrong, and what to do."""
+    data_dir = None if data_dir is None else Path(data_dir)
     info = dataset_info(config.name)
     if config.labels == "coarse" and not info.coarse_classes:
         raise DataError(f"{info.name} has no coarse labels; only cifar100 has: use labels = 'fine'")

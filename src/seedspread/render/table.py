@@ -4,6 +4,8 @@ import re
 from dataclasses import dataclass, replace
 from itertools import groupby
 
+import pandas as pd
+
 
 @dataclass(frozen=True)
 class Column:
@@ -56,6 +58,20 @@ class Table:
     def caption(self) -> str:
         """Title, note and origin in one line."""
         return " ".join(f"{part.rstrip('.')}." for part in (self.heading, self.note, self.scale) if part)
+
+
+def head_of(frame: pd.DataFrame, title: str = "", most: int = 10) -> Table:
+    """The first rows of a DataFrame."""
+    rows = (tuple(_text(value) for value in row) for row in frame.head(most).itertuples(index=False))
+    left = len(frame) - most
+    more = f"{left:,} more row{'s' * (left > 1)}" if left > 0 else ""
+    return Table("", title, tuple(Column(str(name)) for name in frame.columns), tuple(rows), note=more)
+
+
+def _text(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.4g}" if value == value else "-"  # noqa: PLR0124 - NaN is not equal to itself
+    return "-" if value is None else str(value)
 
 
 _NOTHING = ("", "-", "−")

@@ -10,6 +10,7 @@ from rich.text import Text
 from seedspread.render.table import Table, numeric_columns, without_empty
 
 _STRIP = 60
+_WORD = 20
 
 
 def to_rich(table: Table) -> RichTable:
@@ -17,13 +18,19 @@ def to_rich(table: Table) -> RichTable:
     table = without_empty(table)
     out = RichTable(title=Text(table.title), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     numbers = numeric_columns(table)
+    whole = [numeric or _is_short(table, i) for i, numeric in enumerate(numbers)]
     for i, (column, numeric) in enumerate(zip(table.columns, numbers, strict=True)):
         # Numbers are never broken; sentences are, where they must, and names where nothing else can be.
-        whole = numeric or (i == 0 and not all(numbers[1:]))
-        out.add_column(Text(column.whole), justify="right" if numeric else "left", no_wrap=whole)
+        keep = whole[i] or (i == 0 and not all(whole[1:]))
+        out.add_column(Text(column.whole), justify="right" if numeric else "left", no_wrap=keep)
     for row in table.rows:
         out.add_row(*(Text(cell) for cell in row))
     return out
+
+
+def _is_short(table: Table, column: int) -> bool:
+    """Whether a column holds words, not sentences."""
+    return all(len(text) <= _WORD for text in (table.columns[column].whole, *(r[column] for r in table.rows)))
 
 
 def strip_lines(strips: Sequence[tuple[str, Sequence[float]]]) -> list[str]:

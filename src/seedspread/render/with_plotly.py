@@ -48,7 +48,7 @@ def _axis(axis: Axis) -> dict[str, Any]:
         out["type"] = "log"
     if axis.ticks:
         out["tickvals"] = [position for position, _ in axis.ticks]
-        out["ticktext"] = [html.escape(text) for _, text in axis.ticks]
+        out["ticktext"] = [_lines(text) for _, text in axis.ticks]
     if axis.range:
         out["range"] = [math.log10(end) for end in axis.range] if axis.log else list(axis.range)
     return out

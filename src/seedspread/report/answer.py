@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import get_args
 
 from seedspread.advice import advise
+from seedspread.report.material.questions import Row, where
 from seedspread.report.material.scale import CHANGED
 from seedspread.report.material.settings import ReportData, Setting
 from seedspread.stats.comparison import Comparison
@@ -14,6 +15,7 @@ from seedspread.stats.scale.planning import seeds_for
 from seedspread.stats.verdict import between, number
 
 _ENDED = ("done", "collapsed")
+_FEWEST_SEEDS = 3
 
 
 @dataclass(frozen=True)
@@ -38,16 +40,18 @@ class Answer:
 def answer(material: ReportData) -> Answer:
     """From the audits; nothing is computed but counts and seed budgets."""
     pairs = [(s, c) for s in material.settings for c in s.comparisons]
-    groups = list(dict.fromkeys((c.group, c.reference) for _, c in pairs))
+    groups = list(dict.fromkeys((c.arm_name, c.reference_name) for _, c in pairs))
     factors = {s.group for s, _ in pairs}
     metrics = {s.metric.title or s.metric.name for s, _ in pairs if s.metric.name != "accuracy"}
     subject = f"{metrics.pop()} spreads" if len(metrics) == 1 else "results spread"
     question = f"Does the change alter how much {subject} over seeds?"
     if len(groups) == 1 and len(factors) == 1:
         arm, reference = groups[0]
-        question = (
-            f"Does {arm} instead of {reference} ({factors.pop()}) change how much {subject} over seeds?"
-        )
+        factor = factors.pop()
+        about = "" if arm.startswith(f"{factor} = ") else f" ({factor})"
+        question = f"Does {arm} instead of {reference}{about} change how much {subject} over seeds?"
+    elif len({reference for _, reference in groups}) == 1 and len(factors) == 1:
+        question = f"Does {factors.pop()}, against {groups[0][1]}, change how much {subject} over seeds?"
     return Answer(
         question=question,
         short=_short(pairs),
@@ -62,37 +66,38 @@ def _is_shown(c: Comparison) -> bool:
     return c.word == "shown" and not c.collapse.found
 
 
-def _short(pairs: list[tuple[Setting, Comparison]]) -> str:
+def _short(pairs: list[Row]) -> str:
     if not pairs:
         return "Not enough runs have ended to say."
     tested = [(s, c) for s, c in pairs if not c.collapse.found]
     by_word = {w: [(s, c) for s, c in tested if c.word == w] for w in get_args(Word)}
     several = len(pairs) > 1
+    places = len({s.id for s, _ in pairs}) > 1
     parts = []
     if by_word["shown"]:
-        parts.append("Yes: " + "; ".join(_difference(s, c, several) for s, c in by_word["shown"]) + ".")
+        parts.append("Yes: " + "; ".join(_difference(s, c, places) for s, c in by_word["shown"]) + ".")
     if by_word["shown to be small"]:
-        parts.append(_small(by_word["shown to be small"], several))
+        parts.append(_small(by_word["shown to be small"], pairs))
     if by_word["suggested"]:
-        listed = "; ".join(_difference(s, c, several) for s, c in by_word["suggested"])
+        listed = "; ".join(_difference(s, c, places) for s, c in by_word["suggested"])
         parts.append(f"Suggested, but not shown: {listed}.")
     if by_word["open"]:
-        parts.append(_open(by_word["open"], several and len(by_word["open"]) < len(tested)))
-    untested = [s.name for s, c in tested if c.word is None]
+        some = several and len(by_word["open"]) < len(tested)
+        parts.append(_open(by_word["open"], pairs if some else []))
+    untested = [(s, c) for s, c in tested if c.word is None]
     if untested:
-        few = ", ".join(untested)
-        sentence = f"Not enough seeds, or no spread at all, to say: {few}."
+        sentence = f"Not enough seeds, or no spread at all, to say: {where(untested, pairs)}."
         parts.append(sentence if len(untested) < len(tested) else "Not enough seeds to say.")
     for failed, what in ((True, "runs fail to train"), (False, "runs fall into two clusters")):
-        where = dict.fromkeys(s.name for s, c in pairs if c.collapse.found and c.collapse.failed == failed)
-        if where:
-            parts.append(f"Where {what} ({', '.join(where)}), spread is the wrong question.")
+        rows = [(s, c) for s, c in pairs if c.collapse.found and c.collapse.failed == failed]
+        if rows:
+            parts.append(f"Where {what} ({where(rows, pairs)}), spread is the wrong question.")
     return " ".join(parts)
 
 
-def _open(pairs: list[tuple[Setting, Comparison]], some: bool) -> str:
+def _open(pairs: list[Row], all_pairs: list[Row]) -> str:
     """What is not known, and what so few seeds could have shown."""
-    what = f"Open for {', '.join(s.name for s, _ in pairs)}" if some else "Open"
+    what = f"Open for {where(pairs, all_pairs)}" if all_pairs else "Open"
     seen = sorted({(c.detectable, min(c.seeds)) for _, c in pairs if c.detectable})
     if not seen:
         return f"{what}: these data do not tell."
@@ -103,23 +108,24 @@ def _open(pairs: list[tuple[Setting, Comparison]], some: bool) -> str:
     )
 
 
-def _small(pairs: list[tuple[Setting, Comparison]], several: bool) -> str:
-    where = f" on {', '.join(s.name for s, _ in pairs)}" if several else ""
+def _small(pairs: list[Row], all_pairs: list[Row]) -> str:
+    what = f" for {where(pairs, all_pairs)}" if len(all_pairs) > 1 else ""
     factor = pairs[0][1].headline.equivalence or 2.0
-    return f"Shown to be small{where}: neither variance is more than {factor:g} times the other."
+    return f"Shown to be small{what}: neither variance is more than {factor:g} times the other."
 
 
 def _difference(s: Setting, c: Comparison, name: bool) -> str:
     ratio = c.headline.ratio or 1.0
     more = "more" if ratio > 1 else "less"
-    where = f"on {s.name} " if name else ""
+    on = f"on {s.name} " if name else ""
     ends = between(c.headline.shown_interval)
-    return f"{where}{c.group} spreads {more}, variance ratio {number(ratio)} {ends}"
+    arms = f"{c.arm_name} spreads {more} than {c.reference_name}"
+    return f"{on}{arms}, variance ratio {number(ratio)} {ends}"
 
 
-def _advice(material: ReportData, pairs: list[tuple[Setting, Comparison]]) -> list[str]:
+def _advice(material: ReportData, pairs: list[Row]) -> list[str]:
     if not pairs:
-        return ["Let the campaign go on: seedspread campaign run STUDY, and make the report again."]
+        return _without_comparison(material)
     out = [_budget(s, c) for s, c in pairs if _is_shown(c)] or _more_seeds(pairs[0][1])
     out += [line for s, _ in pairs for line in _about_the_clamp(s)]
     if any(c.collapse.found for _, c in pairs):
@@ -128,6 +134,20 @@ def _advice(material: ReportData, pairs: list[tuple[Setting, Comparison]]) -> li
             "with an exact test."
         )
     return [line for line in out if line]
+
+
+def _without_comparison(material: ReportData) -> list[str]:
+    """What helps depends on why nothing can be compared: failed runs, or runs that are still to come."""
+    states = [state.state for s in material.settings for state in s.states.values()]
+    failed, to_come = states.count("failed"), sum(state not in (*_ENDED, "failed") for state in states)
+    if failed and not to_come:
+        return [
+            f"{failed} of {len(states)} runs failed: see why under “What was run”, mend it, and rerun the "
+            "campaign's command with --retry-failed."
+        ]
+    if to_come:
+        return ["Let the campaign go on (rerun its command to resume it), and make the report again."]
+    return []
 
 
 def _more_seeds(c: Comparison) -> list[str]:
@@ -148,9 +168,11 @@ def _budget(s: Setting, c: Comparison) -> str:
         return ""
     goal = float(f"{max(sds) / 3:.1g}")
     counts = [seeds_for_standard_error(sd, goal) for sd in sds]
+    # A spread is known from several seeds only: fewer are never advised, however small it was here.
+    first, second = (max(count, _FEWEST_SEEDS) for count in counts)
     return (
-        f"{s.name}: for a mean {s.value} with a standard error of {goal:g}, take {counts[0]} seeds of "
-        f"{c.group} or {counts[1]} of {c.reference}."
+        f"{s.name}: for a mean {s.value} with a standard error of {goal:g}, take {first} seeds of "
+        f"{c.arm_name} or {second} of {c.reference_name}."
     )
 
 

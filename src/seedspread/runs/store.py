@@ -7,16 +7,19 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pandas as pd
 
 from seedspread.errors import SeedspreadError, reason
+from seedspread.render.table import head_of
+from seedspread.render.web import for_notebook
 from seedspread.runs.files import NewerFormatError
 from seedspread.runs.folder import RunFolder
 from seedspread.runs.lease import LEASE_SECONDS, Holder, Lease, StalenessTracker, claim, newest
 from seedspread.runs.run_files import Heartbeat, RunFolderError
-from seedspread.runs.table import is_collapsed, runs_and_problems
+from seedspread.runs.table import finished_runs, is_collapsed, runs_and_problems
+from seedspread.runs.tidy import layer_table, tidy_table
 
 State = Literal["done", "collapsed", "running", "failed", "interrupted", "waiting"]
 STATES: tuple[State, ...] = ("done", "collapsed", "running", "failed", "interrupted", "waiting")
@@ -172,8 +175,45 @@ class Store:
         return {state: times[state] for state in STATES}
 
     def table(self, metrics: Sequence[str] = ()) -> pd.DataFrame:
-        """One row per finished run that can be read; `metrics` are had of every run that can have them."""
-        return runs_and_problems(self.path, metrics)[0]
+        """One row per finished run that can be read, each field once.
+
+        A parameter has its short name (`margin_type`) where no other field has it, else the full one
+        (`training.epochs`). First come those that vary, the seed and the metrics.
+
+        Args:
+            metrics: had of every run that can have them, from its predictions if need be; what chance scores
+                on them stands beside, as `chance.NAME` (of accuracies as `majority`).
+        """
+        return tidy_table(finished_runs(self.path, metrics), self.path)
+
+    def layers(self) -> pd.DataFrame:
+        """One row per finished run, layer and epoch, of runs that record their layers.
+
+        Columns: the parameters that vary, `seed`, `layer` (from 0), `epoch` (from 1), `loss`,
+        `clamp_activation_rate` (NaN in runs that do not clamp), `gradient_norm`, `positive_pairs`, `folder`.
+        """
+        return layer_table(finished_runs(self.path), self.path)
+
+    def __repr__(self) -> str:
+        return f"Store({str(self.path)!r})"
+
+    def _repr_html_(self) -> str:
+        """Its states, and the first runs by what varies."""
+        counts = ", ".join(f"{count} {state}" for state, count in self.counts().items() if count)
+        what = f"{len(self.keys())} runs: {counts}" if counts else "no runs"
+        table = self.table()
+        place = list(table.columns).index("seed")
+        first = table.iloc[:, : list(table.columns).index("collapsed")]
+        in_order = first.sort_values(list(first.columns[: place + 1]), key=_sortable, kind="stable")
+        rest = ".table() has every field, .layers() what was recorded by layer and epoch."
+        return for_notebook(
+            [f"Store {self.path}, {what}."], [head_of(in_order)] if len(table) else [], [rest]
+        )
+
+
+def _sortable(column: "pd.Series[Any]") -> "pd.Series[Any]":
+    """Levels of several types have no order of their own."""
+    return column if pd.api.types.is_numeric_dtype(column) else column.astype(str)
 
 
 def _finished(folder: Path) -> tuple[State, str]:

@@ -7,7 +7,7 @@ no runner to be read again, and it travels with the store.
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,7 +19,7 @@ from seedspread.metrics import Metric
 from seedspread.runs.files import FORMAT, UNREADABLE, NewerFormatError, read_json
 from seedspread.runs.folder import RunFolder
 from seedspread.runs.identity import checked_key
-from seedspread.runs.levels import level_name
+from seedspread.runs.levels import level_name, setting_name
 from seedspread.runs.record import FIRST_RUNNER
 from seedspread.runs.store import RunState, Store, StoreError
 
@@ -71,11 +71,6 @@ class AuditSpec(BaseModel):
         return (self.group, *self.blocks, *self.strata)
 
 
-def cell_name(levels: Iterable[tuple[str, Any]]) -> str:
-    """A cell by its factors: `margin_type = clamp, depth = 2`."""
-    return ", ".join(f"{factor} = {level_name(level)}" for factor, level in levels)
-
-
 def _several(names: str | tuple[str, ...] | None) -> tuple[str, ...]:
     return (names,) if isinstance(names, str) else names or ()
 
@@ -99,7 +94,7 @@ class RecordedCell:
     @property
     def name(self) -> str:
         """`margin_type = clamp, stability = detach`."""
-        return cell_name(self.levels.items())
+        return setting_name(self.levels.items())
 
     def named(self, states: Mapping[str, RunState]) -> dict[str, RunState]:
         """The states of its runs, each with its cell and seed as its name."""

@@ -2,7 +2,8 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -41,7 +42,39 @@ def _finished(folder: Path) -> Any:
     return (path.parent for path in folder.glob(f"*/{RESULT}") if not path.parent.is_symlink())
 
 
-def runs_table(folder: Path, metrics: Sequence[str] = ()) -> pd.DataFrame:
+@dataclass(frozen=True)
+class RunFields:
+    """What a row on a finished run is made of.
+
+    Attributes:
+        parameters: under their full names, such as `objective.margin_type`; what is empty is left out.
+        metrics: by name.
+        chance: what chance scores on those that were asked for, as `chance.NAME`.
+        dataset: what it was run on; empty where its runner does not say.
+        about: seed, collapsed, majority and folder.
+    """
+
+    parameters: Mapping[str, Any]
+    metrics: Mapping[str, float]
+    chance: Mapping[str, float]
+    dataset: str
+    about: Mapping[str, Any]
+
+    def row(self) -> dict[str, Any]:
+        """Parameters under their full names and, where clear in this run, the last part alone as well."""
+        short = {name: self.parameters[whole] for name, whole in _short_names(tuple(self.parameters))}
+        return (
+            {"dataset": self.dataset}  # unless it is a parameter
+            | dict(self.metrics)
+            | dict(self.parameters)
+            | short
+            | dict(self.metrics)
+            | dict(self.chance)
+            | dict(self.about)
+        )
+
+
+def runs_table(folder: "Path | str", metrics: Sequence[str] = ()) -> pd.DataFrame:
     """One row per finished run: metrics, seed, dataset, collapsed, majority, folder, and its parameters.
 
     Parameters have their full names (`objective.margin_type`) and, where clear, the last part alone.
@@ -52,7 +85,7 @@ def runs_table(folder: Path, metrics: Sequence[str] = ()) -> pd.DataFrame:
         metrics: that every run must have; of older runs they are computed from the stored predictions. What
             chance scores on them stands beside, as `chance.NAME`.
     """
-    table, problems = runs_and_problems(folder, metrics)
+    table, problems = runs_and_problems(Path(folder), metrics)
     if problems:
         raise RunsError(f"{problems[0]}; move it away and try again")
     return table
@@ -74,28 +107,39 @@ def as_table(rows: Iterable[dict[str, Any]], store: Path) -> pd.DataFrame:
 
 def read_row(folder: Path, metrics: Sequence[str] = ()) -> dict[str, Any] | str:
     """A finished run as a row, or what is wrong with it."""
+    fields = read_fields(folder, metrics)
+    return fields if isinstance(fields, str) else fields.row()
+
+
+def read_fields(folder: Path, metrics: Sequence[str] = ()) -> RunFields | str:
+    """What a finished run's row is made of, or what is wrong with the run."""
     try:
         if damage := RunFolder(folder).damage():
             return damage
         record = Record.read(str(folder))
         values, chance = with_metrics(record, folder, metrics)
-        return (
-            {"dataset": record.dataset}  # unless it is a parameter
-            | values
-            | _named(record.parameters)
-            | values
-            | {f"chance.{name}": chance[name] for name in metrics if name in chance}
-            | {
+        return RunFields(
+            parameters=_full_names(record.parameters),
+            metrics=values,
+            chance={f"chance.{name}": chance[name] for name in metrics if name in chance},
+            dataset=record.dataset,
+            about={
                 "seed": record.seed,
                 "collapsed": record.collapsed,
                 "majority": chance.get("accuracy", float("nan")),
                 "folder": str(folder),
-            }
+            },
         )
     except RecordError as error:
         return str(error)
     except UNREADABLE as error:
         return f"{folder} is not a readable run: {error}"
+
+
+def finished_runs(folder: Path, metrics: Sequence[str] = ()) -> list[RunFields]:
+    """The finished runs that can be read."""
+    found = (read_fields(path, metrics) for path in sorted(_finished(folder)))
+    return [one for one in found if not isinstance(one, str)]
 
 
 def with_metrics(
@@ -125,7 +169,7 @@ def is_collapsed(folder: Path) -> bool | str:
         return f"{folder} is not a readable run: {error}"
 
 
-def _named(parameters: Any) -> dict[str, Any]:
+def _full_names(parameters: Any) -> dict[str, Any]:
     """Parts of parameters with their names before those of their fields; what is empty is left out."""
     full: dict[str, Any] = {}
     for part, fields in parameters.items():
@@ -133,8 +177,7 @@ def _named(parameters: Any) -> dict[str, Any]:
             full |= {f"{part}.{name}": value for name, value in fields.items() if value is not None}
         elif fields is not None:
             full[part] = fields
-    full = {name: v if isinstance(v, _PLAIN) else json.dumps(v) for name, v in full.items()}
-    return full | {name: full[whole] for name, whole in _short_names(tuple(full))}
+    return {name: v if isinstance(v, _PLAIN) else json.dumps(v) for name, v in full.items()}
 
 
 @cache

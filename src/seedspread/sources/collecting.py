@@ -9,6 +9,8 @@ import pandas as pd
 
 from seedspread.errors import did_you_mean
 from seedspread.metrics import metric_of
+from seedspread.render.table import head_of
+from seedspread.render.web import for_notebook
 from seedspread.runs.table import has_begun
 from seedspread.sources.files import quiet
 from seedspread.sources.from_hydra import HydraReader
@@ -32,7 +34,7 @@ READERS: tuple[Reader, ...] = (
 KINDS = tuple(reader.kind for reader in READERS)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Collected:
     """What was found in a source.
 
@@ -59,6 +61,14 @@ class Collected:
     varying: tuple[str, ...]
     constant: tuple[str, ...]
     better: Better | None
+
+    def __repr__(self) -> str:
+        return f"<Collected: {len(self.table)} runs of {self.title} from {self.source}>"
+
+    def _repr_html_(self) -> str:
+        what = f"{len(self.table)} runs of {self.title} from {self.source}; .table has all of them."
+        unread = [f"{len(self.unread)} give no row{_first(self.unread)}."] if self.unread else []
+        return for_notebook([what], [head_of(self.table)], [*self.notes, *unread])
 
 
 def collect(

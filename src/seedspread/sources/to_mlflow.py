@@ -63,8 +63,9 @@ class Exported:
         }  # fmt: skip
 
 
-def export(store: Path, uri: str) -> Exported:
+def export(store: "Path | str", uri: str) -> Exported:
     """Exports finished runs that are not there yet: parameters, seed, metrics, curves; the key as a tag."""
+    store = Path(store)
     if not store.is_dir() or not is_store(store):
         raise SourceError(f"{store} holds no finished run; --mlflow exports a store of this package's runs")
     with quiet():

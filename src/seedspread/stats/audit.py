@@ -148,7 +148,8 @@ def _comparisons(runs: Runs, comparer: Comparer, equivalence: float) -> tuple[li
     found = headlines([(pair.arm, pair.reference) for pair in pairs], comparer.level, equivalence)
     comparisons = [comparer.compare(pair, h) for pair, (h, _) in zip(pairs, found, strict=True)]
     judged = judge(comparisons, [estimate for _, estimate in found], comparer.level)
-    return [replace(c, verdict=verdict(c, len(judged))) for c in judged], notes
+    named = [replace(c, factor=runs.columns.group, by=runs.columns.by) for c in judged]
+    return [replace(c, verdict=verdict(c, len(named))) for c in named], notes
 
 
 def _pairs(runs: Runs) -> tuple[list[Pair], list[str]]:

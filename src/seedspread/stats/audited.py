@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 class ComparisonResult(Comparison):
     """One arm against its reference, as a notebook shows it."""
 
+    def _repr_pretty_(self, printer: Any, _: bool) -> None:
+        printer.text(f"{self.title}: {self.verdict}")
+
     def _repr_html_(self) -> str:
         return comparison_as_html(self)
 
@@ -62,6 +65,10 @@ class AuditResult(AuditValues):
         except PlotError:  # too many to draw
             picture = ""
         return as_html(self, picture)
+
+    def _repr_pretty_(self, printer: Any, _: bool) -> None:
+        """IPython's text, also beside the HTML."""
+        printer.text(self.to_text())
 
     def __str__(self) -> str:
         return self.to_text()

@@ -21,6 +21,9 @@ class SeedBudget:
     text: str
     values: dict[str, Any]
 
+    def __str__(self) -> str:
+        return self.text
+
 
 @dataclass(frozen=True)
 class Design:

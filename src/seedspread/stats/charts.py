@@ -35,9 +35,9 @@ class Dots:
     labels: tuple[str, ...] = ()
 
 
-def draw_audit(audit: AuditValues, path: Path) -> None:
+def draw_audit(audit: AuditValues, path: "Path | str") -> None:
     """Writes the picture; its format follows from the file's name."""
-    write_picture(audit_chart(audit), path)
+    write_picture(audit_chart(audit), Path(path))
 
 
 def plot_audit(audit: AuditValues, ax: Axes | None = None) -> Figure:
@@ -204,4 +204,4 @@ def rule(x: tuple[float, ...], y: tuple[float, ...]) -> Mark:
 
 def arms_of(c: Comparison) -> str:
     """Which variance stands over which."""
-    return f"{c.group} over {c.reference}"
+    return f"{c.arm_name} over {c.reference_name}"

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from seedspread.metrics import Metric
+from seedspread.runs.levels import arm_name, stratum_name
 from seedspread.stats.outcomes import FailureModel, Performance
 from seedspread.stats.result import (
     Collapse,
@@ -45,6 +46,8 @@ class Comparison:
         failures: how often runs fail, and how much the sound ones spread; None if none fails.
         performance: which arm's runs are better, on average and at their worst; None in a brief audit.
         components: of what the variances are made, where seeds were run again; None too where there are many.
+        factor: what is compared; `group` and `reference` are its levels.
+        by: what `stratum` is a level of, or several.
     """
 
     stratum: str
@@ -69,6 +72,8 @@ class Comparison:
     components: Components | None = None
     failures: FailureModel | None = None
     performance: Performance | None = None
+    factor: str = ""
+    by: tuple[str, ...] = ()
 
     def test(self, key: str) -> TestResult:
         """The test called `key`."""
@@ -78,10 +83,20 @@ class Comparison:
         raise KeyError(f"no test {key!r}; there are {', '.join(t.key for t in self.tests)}")
 
     @property
+    def arm_name(self) -> str:
+        """`clamp`, `depth = 2`."""
+        return arm_name(self.factor, self.group)
+
+    @property
+    def reference_name(self) -> str:
+        """Likewise of the reference."""
+        return arm_name(self.factor, self.reference)
+
+    @property
     def title(self) -> str:
-        """`clamp against subtract`, with the stratum before it."""
-        name = f"{self.group} against {self.reference}"
-        return f"{self.stratum}: {name}" if self.stratum else name
+        """`clamp against subtract`, with the stratum before it: `depth = 2: clamp against subtract`."""
+        name = f"{self.arm_name} against {self.reference_name}"
+        return f"{stratum_name(self.by, self.stratum)}: {name}" if self.stratum else name
 
 
 @dataclass(frozen=True)

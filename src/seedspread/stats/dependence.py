@@ -15,7 +15,7 @@ def has_twins(arm: Arm) -> bool:
 def runs_per_seed(arm: Arm) -> float:
     """How many runs share the seed of a run, itself included, on average over runs that count for spread."""
     counts = arm.by_seed[1]
-    return float((counts**2).sum() / counts.sum())
+    return float((counts**2).sum() / counts.sum()) if counts.any() else 1.0
 
 
 def twins(arm: Arm) -> Twins | None:

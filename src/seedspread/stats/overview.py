@@ -3,6 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 from seedspread.render.table import Column, Table
 from seedspread.stats.comparison import AuditValues, Comparison, Forest
@@ -11,8 +12,12 @@ from seedspread.stats.verdict import between, number, p_phrase, p_value
 
 # Rows that fit a screen; of more comparisons those with the smallest p values are shown.
 MOST_ROWS = 30
+_MOST_MEANS = 3
 _BAR = 21
 _WIDEST = 100.0
+# The columns of the table with bars that a narrow terminal can do without, and what a name needs.
+_MEANS, _INTERVAL, _BARS = (1, 2), (4,), (7,)
+_NAME = 26
 
 
 def summary(audit: AuditValues) -> str:
@@ -21,7 +26,8 @@ def summary(audit: AuditValues) -> str:
     words = ("shown", "shown to be small", "suggested", "open", "not tested")
     listed = ", ".join(f"{counts[word]} {word}" for word in words if counts[word])
     first = f"{len(audit.comparisons):,} comparisons, adjusted together (Holm): {listed}."
-    return " ".join([first, *map(together, audit.forests)])
+    means = audit.forests if len(audit.forests) <= _MOST_MEANS else ()  # they are in the table as well
+    return " ".join([first, *map(together, means)])
 
 
 def together(forest: Forest) -> str:
@@ -60,6 +66,21 @@ def overview_table(audit: AuditValues, most: int | None = MOST_ROWS, bars: bool 
     over = f", {first.group} over {first.reference}" if alone else ""
     title = f"{audit.value}: mean ± sd, and the ratio of variances{over}"
     return Table("overview", title, tuple(Column(heading) for heading in headings), tuple(rows))
+
+
+def fitted(table: Table, width: int) -> Table:
+    """The overview for a terminal: without bars, means or intervals where there is no room for them."""
+    for without in ((), _BARS, _BARS + _MEANS, _BARS + _MEANS + _INTERVAL):
+        kept = [i for i, column in enumerate(table.columns) if i not in without]
+        lines = [[column.whole for column in table.columns], *table.rows]
+        widths = [max(len(line[i]) for line in lines) for i in kept]
+        if min(widths[0], _NAME) + sum(widths[1:]) + 3 * len(kept) <= width:
+            break
+    return replace(
+        table,
+        columns=tuple(table.columns[i] for i in kept),
+        rows=tuple(tuple(row[i] for i in kept) for row in table.rows),
+    )
 
 
 def _row(c: Comparison, alone: bool, axis: "_Axis | None") -> tuple[str, ...]:

@@ -18,13 +18,14 @@ from seedspread.stats.arms import Arm, Floats, Ints, common_seeds
 from seedspread.stats.numbers import between, number
 from seedspread.stats.outcomes import Contrast, Estimate, Performance
 from seedspread.stats.result import Interval
-from seedspread.stats.scale.ratio import FEWEST_PAIRS
 
 _TENTH = 0.1
 # With more seeds, groups of them are left out in turn.
 _MOST_GROUPS = 100
 # With more runs the worst tenth hardly depends on how many there are.
 _MANY = 200
+# A difference of means takes three pairs, as a paired t test does.
+_FEWEST_PAIRS = 3
 
 
 def performance(arm: Arm, reference: Arm, metric: Metric, level: float, pairs: bool = True) -> Performance:
@@ -39,7 +40,7 @@ def performance(arm: Arm, reference: Arm, metric: Metric, level: float, pairs: b
     """
     sign = 1.0 if metric.better == "higher" else -1.0
     shared = len(common_seeds(arm, reference)[0]) if pairs else 0
-    if shared < FEWEST_PAIRS:
+    if shared < _FEWEST_PAIRS:
         shared = 0
     groups = _groups(arm, reference, shared > 0)
     first, second = (_Sample.of(side, sign, g) for side, g in zip((arm, reference), groups, strict=True))

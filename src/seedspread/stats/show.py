@@ -15,7 +15,7 @@ from seedspread.render.web import for_notebook
 from seedspread.stats.comparison import AuditValues, Comparison
 from seedspread.stats.components.show import tables as components_tables
 from seedspread.stats.ladder_table import ladder_table
-from seedspread.stats.overview import MOST_ROWS, overview_table, summary
+from seedspread.stats.overview import MOST_ROWS, fitted, overview_table, summary
 from seedspread.stats.result import TestResult
 from seedspread.stats.verdict import between, number, p_value, sentences
 
@@ -128,17 +128,10 @@ def as_text(audit: AuditValues, width: int, details: bool, explain: bool) -> str
 
 def _print_overview(console: Terminal, audit: AuditValues, width: int) -> None:
     console.print(Text(summary(audit), style="bold"))
-    table = overview_table(audit, bars=True)
-    console.print(to_rich(table if _width(table) <= width else overview_table(audit)))
+    console.print(to_rich(fitted(overview_table(audit, bars=True), width)))
     if len(audit.comparisons) > MOST_ROWS:
         left = len(audit.comparisons) - MOST_ROWS
         console.print(Text(f"{left:,} more comparisons, with larger p values, are not in this table."))
-
-
-def _width(table: Table) -> int:
-    """In characters, with what stands between columns."""
-    lines = [[column.whole for column in table.columns], *table.rows]
-    return sum(max(map(len, column)) + 3 for column in zip(*lines, strict=True))
 
 
 def _print_comparison(

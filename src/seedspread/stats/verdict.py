@@ -1,6 +1,7 @@
 """The answer in words."""
 
 import math
+from dataclasses import replace
 
 from seedspread.stats.arms import Arm
 from seedspread.stats.comparison import Comparison
@@ -65,16 +66,17 @@ def verdict(c: Comparison, comparisons: int) -> str:
 
 def sentences(c: Comparison, comparisons: int) -> list[str]:
     """The answer, how sure it is, what the design could have shown, and what the means do."""
+    names = c.arm_name, c.reference_name
     parts = [_spread(c, comparisons), *_chances(c), *_pairs(c)]
     if c.failures is not None:
-        parts.insert(0, failure_sentence(c.failures))
+        parts.insert(0, failure_sentence(replace(c.failures, groups=names)))
     parts += _pooled(c)
     if c.detectable is not None:
         parts.append(
             f"With {seed_counts(c)} ratios above {number(c.detectable)} can be detected (power 0.8)."
         )
     if c.performance is not None:
-        parts.append(performance_sentence(c.performance))
+        parts.append(performance_sentence(replace(c.performance, groups=names)))
     return parts
 
 
@@ -89,7 +91,8 @@ def _spread(c: Comparison, comparisons: int) -> str:
     h = c.headline
     if h.ratio is None:
         return _no_ratio(c)
-    a, b = (c.group, c.reference) if _is_larger(c) else (c.reference, c.group)
+    arms = c.arm_name, c.reference_name
+    a, b = arms if _is_larger(c) else arms[::-1]
     sentence = f"the variance under {a} is {number(_upwards(c, h.ratio))} times that under {b}"
     sd = f"{number(_upwards(c, h.ratio) ** 0.5)} times the sd"
     interval, p = h.shown_interval, c.p_holm
@@ -152,7 +155,7 @@ def _inverse(value: float) -> float:
 
 def _no_ratio(c: Comparison) -> str:
     flat = [s.group for s in c.pooled if s.variance == 0]
-    single = [name for name, n in zip((c.group, c.reference), c.seeds, strict=True) if n < 2]
+    single = [name for name, n in zip((c.arm_name, c.reference_name), c.seeds, strict=True) if n < 2]
     if single:
         return f"No variance over seeds can be had from the single seed of {' and '.join(single)}."
     if len(flat) == 2:

@@ -38,8 +38,9 @@ class Diagnosis:
         return asdict(self)
 
 
-def diagnose(folder: Path) -> Diagnosis:
+def diagnose(folder: "Path | str") -> Diagnosis:
     """Reads a finished run's folder."""
+    folder = Path(folder)
     run = RunFolder(folder)
     result = RunResult.read(folder)
     config = read_config(str(run.config_path()))

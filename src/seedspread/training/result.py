@@ -108,9 +108,9 @@ class RunResult:
         return {"format": FORMAT, "runner": RUNNER} | asdict(self)
 
     @classmethod
-    def read(cls, folder: Path) -> "RunResult":
+    def read(cls, folder: "Path | str") -> "RunResult":
         """From a run's folder."""
-        values = RunFolder(folder).result()
+        values = RunFolder(Path(folder)).result()
         try:
             values["probes"] = tuple(ProbeResult(**probe) for probe in values["probes"])
             values["layers"] = tuple(LayerResult(**layer) for layer in values["layers"])

@@ -23,10 +23,10 @@ from seedspread.training.state import TrainingRun
 
 def train(
     config: RunConfig,
-    out: Path | None = None,
+    out: Path | str | None = None,
     *,
     resume: bool = False,
-    data_dir: Path | None = None,
+    data_dir: Path | str | None = None,
     callback: Callback | None = None,
 ) -> RunResult:
     """Trains a run and returns its result.
@@ -38,10 +38,10 @@ def train(
         data_dir: the data folder.
         callback: is told of batches and epochs.
     """
+    request = RunRequest(config, None if out is None else Path(out))
+    data = None if data_dir is None else Path(data_dir)
     with stop_requests() as stop:
-        ((_, outcome),) = train_many(
-            [RunRequest(config, out)], stop, resume=resume, data_dir=data_dir, callback=callback
-        )
+        ((_, outcome),) = train_many([request], stop, resume=resume, data_dir=data, callback=callback)
         stop.heard([outcome])
     if isinstance(outcome, Exception):
         raise outcome

@@ -113,7 +113,7 @@ def test_steps_without_a_value_are_passed_over_and_runs_without_any_are_named() 
     table.loc[first, "reward"] = None
     runs = check(table, "reward", "method", by="task", last="step")
     assert len(runs.frame) == 11
-    assert any("runs without a value were left out" in note for note in runs.notes)
+    assert any("1 run without a value counts as failed" in note for note in runs.notes)
     known = table[(table["step"] == 2000) & ~first]["reward"]
     assert sorted(runs.frame["value"]) == sorted(known)
 
@@ -201,7 +201,7 @@ def test_a_crashed_run_is_an_empty_cell() -> None:
     wide.iloc[0, 3:5] = ["", "-"]
     runs = check(wide, "AUC", "Model", by="Dataset", wide="auto")
     assert len(runs.frame) == 43
-    assert "2 runs without a value were left out (row 2, 2)." in runs.notes
+    assert "2 runs without a value count as failed (row 2, 2)." in runs.notes
     commas = wide.map(lambda cell: str(cell).replace(".", ","))
     assert list(check(commas, "AUC", "Model", by="Dataset", wide="auto").frame["value"]) == list(
         runs.frame["value"]

@@ -5,7 +5,8 @@ from functools import cache
 import numpy as np
 
 from seedspread.render.chart import COLOURS, Axis, Chart, Mark, Panel, floats, log_ticks
-from seedspread.report.figures.spread import arm_colour, short_name
+from seedspread.report.figures.spread import arm_colour
+from seedspread.report.material.questions import short_name
 from seedspread.report.material.settings import ReportData, Setting, origins
 from seedspread.stats.charts import rule
 from seedspread.stats.power import BudgetError

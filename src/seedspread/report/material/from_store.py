@@ -1,6 +1,7 @@
 """A report's material from a store: by its record of studies, by given studies, or by its runs alone."""
 
 import math
+import shlex
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -12,12 +13,13 @@ from numpy.typing import NDArray
 
 from seedspread.config import RunConfig
 from seedspread.errors import did_you_mean
-from seedspread.identity import margin_is_inert, saturates
+from seedspread.identity import saturates
 from seedspread.metrics import SCORED, Metric, metric_of
 from seedspread.objective.schedule import layer_margins
+from seedspread.report.material import cells as cells_of
 from seedspread.report.material.layers import RunLayers, read_layers
 from seedspread.report.material.provenance import provenance
-from seedspread.report.material.scale import TITLES, UNKNOWN, paper_setting, scale_of
+from seedspread.report.material.scale import TITLES, UNKNOWN, scale_of
 from seedspread.report.material.settings import (
     ReportData,
     Run,
@@ -30,9 +32,10 @@ from seedspread.report.material.settings import (
     try_audit,
 )
 from seedspread.report.material.studies import ReportError, config_of, studies_of
-from seedspread.runs.levels import level_name
+from seedspread.runs.levels import level_name, setting_name
 from seedspread.runs.store import FINISHED, RunState, Store
-from seedspread.runs.studies import AuditSpec, RecordedCell, RecordedStudy
+from seedspread.runs.studies import RecordedCell, RecordedStudy
+from seedspread.runs.study_table import shared_runs
 from seedspread.runs.table import as_table, read_row
 from seedspread.stats.audit import audit
 from seedspread.stats.audited import AuditResult
@@ -58,12 +61,13 @@ def from_store(
         tell: called with a line of status.
     """
     if not path.is_dir():
-        raise ReportError(f"{path} is not a folder of runs; make one with: seedspread campaign run STUDY")
+        command = shlex.join(["seedspread", "campaign", "run", "STUDY", "--store", str(path)])
+        raise ReportError(f"{path} is not a folder of runs; make one with: {command}")
     store = Store(path)
     tell("looking for studies")
     recorded, problems = studies_of(store, studies)
     readings = [
-        _Reading(study, store, name, tell, problems)
+        _Reading(study, store, name, tell, problems, alone=len(recorded) == 1)
         for study in recorded
         for name in ([value] if value else study.audit.values if study.audit else ["accuracy"])
     ]
@@ -79,10 +83,14 @@ def from_store(
         source=relative(path.absolute()),
         settings=reported,
         across=across,
-        notes=tuple(dict.fromkeys(study.note for study in recorded if study.note)),
+        notes=tuple(dict.fromkeys(line for study in recorded for line in _notes(study))),
         problems=tuple(dict.fromkeys(_inside(path, line) for line in [*problems, *store.problems()])),
         provenance=provenance(store, recorded, reported),
     )
+
+
+def _notes(study: RecordedStudy) -> list[str]:
+    return [*([study.note] if study.note else []), *shared_runs(study)]
 
 
 def _once(settings: list[Setting]) -> list[Setting]:
@@ -113,8 +121,15 @@ class _Reading:
     """The settings of one study; `lacking` is an error message if its finished runs lack the metric."""
 
     def __init__(
-        self, study: RecordedStudy, store: Store, value: str, tell: StatusCallback, problems: list[str]
+        self,
+        study: RecordedStudy,
+        store: Store,
+        value: str,
+        tell: StatusCallback,
+        problems: list[str],
+        alone: bool,
     ) -> None:
+        self._alone = alone
         self._study, self._store, self._tell, self._problems = study, store, tell, problems
         self._spec = study.audit
         self._stored = value
@@ -139,7 +154,7 @@ class _Reading:
         }
         levels: dict[str, list[RecordedCell]] = {}
         for cell in self._study.cells:
-            levels.setdefault(_level(cell, self._spec), []).append(cell)
+            levels.setdefault(cells_of.stratum(cell, self._spec), []).append(cell)
         self._tell(f"reading {self._study.name}")
         self._read_values(states)
         rows = {level: self._rows(cells, states) for level, cells in levels.items()}
@@ -164,7 +179,7 @@ class _Reading:
             return "the study names no comparison, so there is no audit"
         if frame.empty:
             return self.lacking or "no run is finished yet"
-        return try_audit(frame, self._metric, self._spec, _strata(self._spec), self._tell)
+        return try_audit(frame, self._metric, self._spec, cells_of.strata(self._spec), self._tell)
 
     def _rows(
         self, cells: list[RecordedCell], states: dict[str, RunState]
@@ -222,18 +237,20 @@ class _Reading:
     ) -> Setting:
         study, spec = self._study, self._spec
         runs = [run for _, run in rows]
-        config = _typical(cells)
-        paper = _paper(config, spec, self._stored)
+        config = cells_of.typical(cells)
+        paper = cells_of.paper(cells, spec, self._stored)
         partial = any("partial" in str(row["dataset"]) for row, _ in rows)
-        arms = _arms(cells, spec)
-        same = _same_runs(cells, spec)
+        arms = cells_of.arms(cells, spec)
+        same = cells_of.are_the_same_runs(cells, spec)
         audited = None if isinstance(result, str) or same else result
         comparisons = tuple(c for c in audited.comparisons if c.stratum == level) if audited else ()
-        name = TITLES[paper] if paper else f"{study.name}: {level}" if level else study.name
-        name = ", ".join([name, *self._value_if_several])
+        levels = cells_of.levels(cells[0], spec)
+        label = setting_name(levels)
+        name = ", ".join([label or (TITLES[paper] if paper else study.name), *self._value_if_several])
+        title = f"{name} ({study.name})" if (paper and not label) or (label and not self._alone) else name
         return Setting(
-            id=slug(" ".join([study.name, level, *self._value_if_several])),
-            title=f"{name} ({study.name})" if paper else name,
+            id=slug(" ".join([study.name, label, *self._value_if_several])),
+            title=title,
             name=name,
             study=study.name,
             paper=paper,
@@ -251,22 +268,8 @@ class _Reading:
             profiles=arm_profiles(runs, arms),
             curves=arm_curves(runs, arms),
             states={key: state for cell in cells for key, state in cell.named(states).items()},
+            levels=levels,
         )
-
-
-def _strata(spec: AuditSpec | None) -> tuple[str, ...]:
-    """The factors of a study whose levels are audited apart."""
-    return tuple(name for name in spec.strata if name != "study") if spec is not None else ()
-
-
-def _level(cell: RecordedCell, spec: AuditSpec | None) -> str:
-    return ", ".join(level_name(cell.levels[name]) for name in _strata(spec))
-
-
-def _paper(config: RunConfig | None, spec: AuditSpec | None, value: str) -> str | None:
-    """The paper's setting: it has accuracies only, of margin types."""
-    asked = config is not None and spec is not None and spec.group == "margin_type" and value == "accuracy"
-    return paper_setting(config) if config is not None and asked else None
 
 
 def _why(result: "AuditResult | str", comparisons: tuple[Comparison, ...], same: bool) -> str:
@@ -276,29 +279,6 @@ def _why(result: "AuditResult | str", comparisons: tuple[Comparison, ...], same:
     if same:
         return "its arms are the same runs: what is compared makes no difference to this way of training"
     return result if isinstance(result, str) else "an arm has no finished run yet"
-
-
-def _same_runs(cells: list[RecordedCell], spec: AuditSpec | None) -> bool:
-    """Arms that share a run cannot be compared: cross entropy, for one, has no margin."""
-    if spec is None:
-        return False
-    arms: dict[str, set[str]] = {}
-    for cell in cells:
-        arms.setdefault(level_name(cell.levels[spec.group]), set()).update(cell.runs.values())
-    return sum(map(len, arms.values())) > len(set().union(*arms.values()))
-
-
-def _typical(cells: list[RecordedCell]) -> RunConfig | None:
-    """A run whose margin matters, if there is one: it is the setting's."""
-    configs = [config for cell in cells if (config := config_of(cell)) is not None]
-    return next((config for config in configs if not margin_is_inert(config)), next(iter(configs), None))
-
-
-def _arms(cells: list[RecordedCell], spec: AuditSpec | None) -> tuple[str, ...]:
-    if spec is None:
-        return tuple(dict.fromkeys(cell.title for cell in cells))
-    levels = dict.fromkeys(level_name(cell.levels[spec.group]) for cell in cells)
-    return (*(a for a in levels if a != spec.reference), spec.reference)
 
 
 _DATASETS = ("cifar10", "cifar100", "svhn", "fashion-mnist")

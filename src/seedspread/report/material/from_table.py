@@ -5,6 +5,7 @@ from pathlib import Path
 
 from seedspread.report.material.scale import Scale
 from seedspread.report.material.settings import ReportData, Run, Setting, ordered, relative, slug
+from seedspread.runs.levels import stratum_name
 from seedspread.stats.audit import audit
 from seedspread.stats.audited import AuditResult
 from seedspread.stats.comparison import Strip
@@ -29,7 +30,7 @@ def from_table(
         title=f"{value} by {group}",
         source=relative(path),
         settings=ordered([_setting(result, stratum, path) for stratum in strata]),
-        across=result if result.forest is not None else None,
+        across=result if result.forests else None,
         notes=result.notes,
         provenance=(
             ("made by", f"seedspread {__version__}"),
@@ -42,10 +43,12 @@ def _setting(result: AuditResult, stratum: str, path: Path) -> Setting:
     strips = [s for s in result.values if s.stratum == stratum]
     arms = (*(s.group for s in strips if s.group != result.reference), result.reference)
     comparisons = tuple(c for c in result.comparisons if c.stratum == stratum)
+    factors, levels = (result.by or "").split(", "), stratum.split(", ")
+    name = stratum_name(factors, stratum) if stratum else path.stem
     return Setting(
-        id=slug(stratum or path.stem),
-        title=stratum or path.stem,
-        name=stratum or path.stem,
+        id=slug(name),
+        title=name,
+        name=name,
         study="",
         paper=None,
         arms=arms,
@@ -57,6 +60,7 @@ def _setting(result: AuditResult, stratum: str, path: Path) -> Setting:
         audit=result,
         why="" if comparisons else f"it has no {result.reference} run, or nothing else",
         scale=Scale(None, f"from {relative(path)}"),
+        levels=tuple(zip(factors, levels, strict=True)) if stratum and len(factors) == len(levels) else (),
     )
 
 

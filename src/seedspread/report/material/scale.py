@@ -1,6 +1,7 @@
 """At what scale a run was: the paper's, or another; and which of the paper's settings it stands for."""
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from seedspread.config import RunConfig, SeedConfig
@@ -57,13 +58,23 @@ PAPER = Scale(True, "the paper's own published numbers")
 
 
 def paper_setting(config: RunConfig) -> str | None:
-    """The paper's setting that a run stands for: by its data, its CIFAR-10 margins, its SVHN augmentation."""
-    if config.training.rule != "layer_local":
-        return None  # another method
+    """The paper's setting that a run stands for: its data, labels, augmentation and margins; None of others.
+
+    Depth, width, epochs and the like are its scale, and may differ.
+    """
+    name = _candidate(config)
+    if name is None or config.training.rule != "layer_local":
+        return None  # other data, or another method
+    paper = paper_config(name)
+    same_data = (config.data.labels, config.data.pipeline) == (paper.data.labels, paper.data.pipeline)
+    return name if same_data and _margins(config) == _margins(paper) else None
+
+
+def _candidate(config: RunConfig) -> str | None:
+    """By the data, the CIFAR-10 margins and the SVHN augmentation."""
     name = config.data.name
     if name == "cifar10":
-        margins = (config.objective.margin_first, config.objective.margin_last)
-        return {(0.4, 0.1): "cifar10", (0.2, 0.1): "cifar10-low"}.get(margins)
+        return "cifar10-low" if config.objective.margin_first == 0.2 else "cifar10"
     if name == "svhn":
         augment = config.data.augment or "svhn-easy"
         levels = {"svhn-easy": "svhn", "svhn-medium": "svhn-medium", "svhn-hard": "svhn-hard"}
@@ -74,6 +85,26 @@ def paper_setting(config: RunConfig) -> str | None:
     return name if name == "cifar100" else None
 
 
+def _margins(config: RunConfig) -> tuple[object, ...]:
+    o = config.objective
+    return o.margin_first, o.margin_last, o.margin_schedule, o.margin_exponent
+
+
+def is_papers_level(config: RunConfig, setting: str, factor: str) -> bool:
+    """Whether a run has the paper's level of a factor: only then its values stand beside the paper's."""
+    part, _, field = factor.rpartition(".")
+    if field in ("name", "augment"):
+        return True  # what makes it this setting
+    paper = paper_config(setting)
+    parts = [part] if part else [name for name in type(config).model_fields if _has(config, name, field)]
+    return all(getattr(getattr(config, p), field) == getattr(getattr(paper, p), field) for p in parts)
+
+
+def _has(config: RunConfig, part: str, field: str) -> bool:
+    return field in type(getattr(config, part)).model_fields
+
+
+@cache
 def paper_config(setting: str) -> RunConfig:
     """What the paper ran in a setting."""
     low = ["objective.margin_first=0.2"] if setting == "cifar10-low" else []

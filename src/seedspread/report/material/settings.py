@@ -58,6 +58,7 @@ class Setting:
         name: shorter, without the study, where that is clear.
         study: the names of the studies that share it, joined; empty for a table.
         paper: the paper's setting that it stands for, if any.
+        levels: of the factors that its study is audited by, which tell it from the study's other settings.
         arms: the groups, the reference last.
         group: the factor that is compared.
         block: the factors in which a seed is run again, joined.
@@ -93,6 +94,7 @@ class Setting:
     profiles: dict[str, dict[str, Profile]] = field(default_factory=dict)
     curves: dict[str, dict[str, TrainingCurve]] = field(default_factory=dict)
     states: dict[str, RunState] = field(default_factory=dict)
+    levels: tuple[tuple[str, str], ...] = ()
 
     @property
     def value(self) -> str:
@@ -171,9 +173,14 @@ def origins(settings: list[Setting]) -> str:
 
 
 def ordered(settings: list[Setting]) -> tuple[Setting, ...]:
-    """The paper's first, in its order; each with an id, a title and a name of its own."""
+    """The paper's first, in its order; each with an id, a title and a name of its own.
+
+    The settings of one study keep the study's order.
+    """
     papers = list(TITLES)
-    in_order = sorted(settings, key=lambda s: papers.index(s.paper) if s.paper in papers else len(papers))
+    in_order = sorted(
+        settings, key=lambda s: papers.index(s.paper) if s.paper in papers and not s.levels else len(papers)
+    )
     ids, titles = _unique([s.id for s in in_order], _RESERVED), _unique([s.title for s in in_order])
     names = Counter(s.name for s in in_order)
     return tuple(

@@ -1,6 +1,8 @@
 """Which studies a report is about: requested ones, those that the store records, or its runs alone."""
 
 import json
+import shlex
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -62,9 +64,10 @@ def _study_of_runs(store: Store) -> RecordedStudy:
         except (*UNREADABLE, SeedspreadError):
             continue
     if not configs:
+        command = shlex.join(["seedspread", "campaign", "run", "STUDY", "--store", str(store.path)])
         raise ReportError(
             f"{store.path} holds no finished run and no record of a study; name its study with --study, "
-            "or run one with: seedspread campaign run STUDY --store DIR"
+            f"or run one with: {command}"
         )
     name = relative(store.path.absolute())
     levels = _levels(configs)
@@ -94,10 +97,12 @@ def _levels(configs: dict[str, RunConfig]) -> dict[str, tuple[tuple[str, str], .
     names = list(dict.fromkeys(name for fields in flat.values() for name in fields))
     vary = [n for n in names if len({fields.get(n) for fields in flat.values()}) > 1]
     own = ("objective.margin_type", "objective.stability")
+    fields_called = Counter(n.split(".")[1] for n in vary)
+    short = {n: field if fields_called[field := n.split(".")[1]] == 1 else n for n in vary}
     out = {}
     for key, fields in flat.items():
         cell = [(n.split(".")[1], str(fields[n])) for n in own if n in vary]
-        rest = ", ".join(f"{n}={fields.get(n)}" for n in vary if n not in own)
+        rest = ", ".join(f"{short[n]} = {fields.get(n)}" for n in vary if n not in own)
         out[key] = tuple(cell + ([("condition", rest)] if rest else []))
     return out
 

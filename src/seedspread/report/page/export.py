@@ -31,8 +31,9 @@ def _may_fail(path: Path, done: str) -> Iterator[None]:
         raise ReportError(f"{path} cannot be {done}: {reason(error)}") from None
 
 
-def write_page(report: Report, path: Path) -> None:
+def write_page(report: Report, path: "Path | str") -> None:
     """The page, whole or not at all."""
+    path = Path(path)
     with _may_fail(path, "written"):
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path) as part:

@@ -14,16 +14,17 @@ from seedspread.render.chart import DARK, Chart
 from seedspread.render.latex import to_latex
 from seedspread.render.sheet import to_csv
 from seedspread.render.table import Table
-from seedspread.render.web import environment
+from seedspread.render.web import environment, for_notebook
 from seedspread.render.with_matplotlib import static_svg
 from seedspread.render.with_plotly import chart_values
 from seedspread.report.answer import answer
-from seedspread.report.figures.spread import answer_chart
+from seedspread.report.figures.ratios import answer_charts
 from seedspread.report.material.settings import ReportData
 from seedspread.report.page.glossary import GLOSSARY
 from seedspread.report.page.sections import Section, missing, sections
 
 _PACKAGE = "seedspread.report.page"
+_VERDICTS = 6
 # Nothing may be fetched, from anywhere; the live page asks its own server only. No script runs but the page's
 # two, by their hashes. Styles cannot be named so: plotly makes rules and matplotlib's SVG has attributes.
 _POLICY = (
@@ -39,13 +40,13 @@ class Report:
         self.material = material
         self.sections: list[Section] = sections(material)
         self.answer = answer(material)
-        self.picture = answer_chart(material)
+        self.pictures = answer_charts(material)
 
     @property
     def charts(self) -> list[Chart]:
         """Every figure, the answer's first."""
         charts = [b for s in self.sections for b in s.all if isinstance(b, Chart)]
-        return [*([self.picture] if self.picture else []), *charts]
+        return [*self.pictures, *charts]
 
     @property
     def tables(self) -> list[Table]:
@@ -63,6 +64,18 @@ class Report:
         }
         return environment(_PACKAGE).get_template("page.html").render(**values)
 
+    def __repr__(self) -> str:
+        return f"<Report: {len(self.tables)} tables, {len(self.charts)} figures>"
+
+    def _repr_html_(self) -> str:
+        """The answer and its picture; the page has the rest."""
+        verdicts = [f"{title}: {verdict}" for title, verdict in self.answer.details[:_VERDICTS]]
+        more = len(self.answer.details) - _VERDICTS
+        rest = f"The page has {len(self.tables)} tables and {len(self.charts)} figures."
+        notes = [*([f"{more} more verdicts are on the page."] if more > 0 else []), rest]
+        svg = static_svg(self.picture) if self.picture else ""
+        return for_notebook([self.answer.question, self.answer.short, *verdicts], [], notes, svg)
+
     def main(self, version: str = "") -> str:
         """The part of the page that changes when runs end."""
         return environment(_PACKAGE).get_template("main.html").render(**self._values(version))
@@ -70,16 +83,15 @@ class Report:
     def _values(self, version: str) -> dict[str, Any]:
         same = {s.scale.same for s in self.material.settings}
         badge = "not the paper's scale" if same == {False} else "mixed scales" if False in same else ""
-        # The answer's picture until plotly.js has been unpacked, and where scripts are off.
-        svg = static_svg(self.picture) if self.picture else ""
+        # The answer's pictures until plotly.js has been unpacked, and where scripts are off.
+        svgs = [Markup(static_svg(picture)) for picture in self.pictures]  # noqa: S704 - matplotlib escapes text
         return {
             "version": version,
             "badge": badge,
             "glossary": GLOSSARY if any(s.is_the_papers for s in self.material.settings) else GLOSSARY[:4],
             "material": self.material,
             "answer": self.answer,
-            "picture": self.picture,
-            "static_svg": Markup(svg),  # noqa: S704 - matplotlib escapes text
+            "pictures": list(zip(self.pictures, svgs, strict=True)),
             "sections": self.sections,
             "missing": missing(self.material, self.sections),
             "data": self._data(),

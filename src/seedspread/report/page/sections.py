@@ -5,9 +5,11 @@ from dataclasses import dataclass, replace
 
 from seedspread.render.chart import Chart
 from seedspread.render.table import Column, Table, without_empty
-from seedspread.report.figures import layers, spread, trust
+from seedspread.report.figures import dose, layers, ratios, spread, trust
+from seedspread.report.material.doses import dose_curves
 from seedspread.report.material.settings import ReportData, Setting
 from seedspread.report.tables import across, setting, setup
+from seedspread.report.tables.dose import dose_table
 from seedspread.stats.show import explanations, test_tables
 
 # What a page shows: a table or a figure.
@@ -121,8 +123,9 @@ def _saturation(material: ReportData, made: dict[int, Table | None]) -> Section:
 
 
 def _across(material: ReportData, made: dict[int, Table | None]) -> Section:
-    tables = [made[9], spread.forest_chart(material), made[11], made[12], made[18], made[15]]
-    return Section("datasets", "Across datasets", (), _available(tables))
+    curves = [e for curve in dose_curves(material) for e in (dose.chart(curve), dose_table(curve))]
+    tables = [*curves, made[9], *ratios.forest_charts(material), made[11], made[12], made[18], made[15]]
+    return Section("datasets", "Across settings", (), _available(tables))
 
 
 def _trust(material: ReportData, made: dict[int, Table | None]) -> Section:

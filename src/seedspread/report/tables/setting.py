@@ -63,7 +63,8 @@ def pooled(material: ReportData, s: Setting) -> Table | None:
     columns = (Column(s.group), *paper_columns.columns(_headings(s)))
     note = ""
     if len(s.blocks) > 1:
-        note = f"Runs of all levels of {s.block} together, as the paper pools them: n counts runs, not seeds"
+        papers = ", as the paper pools them" if s.is_the_papers else ""
+        note = f"Runs of all levels of {s.block} together{papers}: n counts runs, not seeds"
     return Table(f"{s.id}-pooled", f"Each arm: {s.name}", columns, rows, number, note, scale=s.origin)
 
 

@@ -13,6 +13,7 @@ from seedspread.render.markdown import markdown_text, to_markdown
 from seedspread.render.table import Column, Table
 from seedspread.render.terminal import Terminal
 from seedspread.render.text import to_rich
+from seedspread.render.web import for_notebook
 from seedspread.stats.variance_components import ArmComponents, ArmsCompared, Components, ComponentsValues
 from seedspread.stats.verdict import between, number, p_value
 
@@ -64,6 +65,18 @@ class ComponentsResult(ComponentsValues):
 
     def __str__(self) -> str:
         return self.to_text()
+
+    def _repr_pretty_(self, printer: Any, _: bool) -> None:
+        """IPython's text, also beside the HTML."""
+        printer.text(self.to_text())
+
+    def _repr_html_(self) -> str:
+        lines, shown = [], []
+        for stratum in self.strata:
+            before = f"{stratum.stratum}: " if stratum.stratum else ""
+            lines += [before + line for line in sentences(stratum)]
+            shown += [replace(table, title=before + table.title) for table in tables(stratum)]
+        return for_notebook(lines, shown, self._remarks())
 
     def _remarks(self) -> list[str]:
         arms = [arm for stratum in self.strata for arm in stratum.arms]

@@ -17,6 +17,7 @@ from scipy import stats
 from seedspread.errors import one_of
 from seedspread.stats.arms import Floats
 from seedspread.stats.power import BudgetError, check_design
+from seedspread.stats.scale.ratio import FEWEST_PAIRS
 
 TABLE = Path(__file__).with_name("planning.json")
 SIZES = (3, 4, 5, 7, 10, 14, 20, 30, 50)
@@ -162,7 +163,7 @@ def _needed(
 
     own = at(key())
     factor = at(key(shape=shape)) / own
-    if pairs is not None:
+    if pairs is not None and min(seeds) >= FEWEST_PAIRS:
         rows = np.array([*(at(key(pairs=r)) for r in CORRELATIONS), 0 * own])
         factor *= _between(sqrt(1 - pairs**2), [sqrt(1 - r**2) for r in (*CORRELATIONS, 1.0)], rows) / own
     if blocks > 1:

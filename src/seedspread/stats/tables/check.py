@@ -98,10 +98,11 @@ def _without_value(tidy: pd.DataFrame, table: Table, columns: Columns) -> tuple[
     cells = table.frame.loc[tidy["value"].isna().to_numpy(), [*columns.run]]
     blank = cells.index[cells.map(is_empty).all(axis=1)]
     _, crashed, others = part_crashed(tidy.loc[~tidy["row"].isin(blank)], table.store is not None)
-    said = ((crashed, "count as failed"), (others, "were left out"))
+    said = ((crashed, "counts as failed", "count as failed"), (others, "was left out", "were left out"))
     return crashed, [
-        f"{len(rows):,} runs without a value {what} ({row_numbers(rows['row'])})."
-        for rows, what in said
+        f"{len(rows):,} run{'s' * many} without a value {(one, several)[many]} ({row_numbers(rows['row'])})."
+        for rows, one, several in said
+        for many in [len(rows) > 1]
         if len(rows)
     ]
 

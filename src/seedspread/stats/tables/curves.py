@@ -86,6 +86,7 @@ def _chosen(
     best = np.full(runs.max() + 1, -np.inf)
     np.maximum.at(best, runs, order)
     found = np.asarray(order == best[runs])
-    if not ties:
-        found[found] = ~pd.Series(runs[found]).duplicated().to_numpy()
+    again = pd.Series(runs[found]).duplicated().to_numpy()
+    # Of a run without any value one row stands for it.
+    found[found] = ~(again & (not ties or np.isneginf(best[runs[found]])))
     return found

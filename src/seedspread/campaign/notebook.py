@@ -1,0 +1,56 @@
+"""A study's runs as a DataFrame, and as a notebook shows them."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+import pandas as pd
+
+from seedspread.campaign.plan import Plan
+from seedspread.render.table import head_of
+from seedspread.render.web import for_notebook
+from seedspread.runs.levels import level_name
+from seedspread.runs.store import STATES
+from seedspread.runs.table import RunFields, read_fields
+from seedspread.runs.tidy import tidy_table
+
+_CELLS_SHOWN = 20
+
+
+def study_table(plan: Plan, metrics: Sequence[str] = ()) -> pd.DataFrame:
+    """One row per finished run that the study names, each field once; `study` and `key` come last."""
+    done = [run for run in plan.runs if plan.store.is_done(run.key)]
+    fields = [read_fields(plan.store.folder(run.key), metrics) for run in done]
+    pairs = [(run, one) for run, one in zip(done, fields, strict=True) if isinstance(one, RunFields)]
+    table = tidy_table([one for _, one in pairs], plan.store.path, [dict(run.cell) for run, _ in pairs])
+    own = {name: [getattr(run, name) for run, _ in pairs] for name in ("seed", "study", "key")}
+    return table.assign(**own)
+
+
+def study_html(plan: Plan, metrics: Sequence[str]) -> str:
+    """How many runs are where, and each cell's mean and sd."""
+    states = Counter(state.state for state in plan.states().values())
+    counts = ", ".join(f"{states[state]} {state}" for state in STATES if states[state])
+    lines = [plan.study.title or plan.study.name, f"{states.total()} distinct runs: {counts}."]
+    cells = _cells(plan, metrics)
+    tables = [head_of(cells, "mean ± sd over seeds", _CELLS_SHOWN)] if len(cells) else []
+    rest = ".audit() compares them, .table has every field, .report(page) writes a page."
+    return for_notebook(lines, tables, [rest])
+
+
+def _cells(plan: Plan, metrics: Sequence[str]) -> pd.DataFrame:
+    """A row per cell with finished runs: its levels, its seeds, mean and sd of each metric."""
+    table = study_table(plan, metrics)
+    factors = [n for n in dict.fromkeys(name for run in plan.runs for name, _ in run.cell) if n in table]
+    if not factors:
+        return pd.DataFrame()
+    rows = [
+        {name: level_name(level) for name, level in zip(factors, levels, strict=True)}
+        | {"seeds": cell["seed"].nunique()}
+        | {name: _mean_and_sd(cell[name]) for name in metrics if name in cell}
+        for levels, cell in table.groupby(factors, sort=False, dropna=False)
+    ]
+    return pd.DataFrame(rows)
+
+
+def _mean_and_sd(values: "pd.Series[float]") -> str:
+    return f"{values.mean():.4g}" + (f" ± {values.std():.2g}" if len(values) > 1 else "")

@@ -1,0 +1,266 @@
+"""Every command that the program prints is run, and gives the answer that it promises."""
+
+import ast
+import json
+import re
+import shlex
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import typer.main
+from typer.testing import CliRunner
+
+import seedspread
+from seedspread.benchmarks.report import fill
+from seedspread.campaign.plan import Plan
+from seedspread.campaign.study import StudySpec
+from seedspread.cli import app
+from tests.report.test_labels import AUDIT, MARGINS, written
+
+SOURCE = Path(seedspread.__file__).parent
+# What stands in a command's place for what the user has, or for what the program fills in.
+SAMPLES = {
+    "STUDY": "quickstart",
+    "STORE": "store",
+    "info.name": "cifar10",
+    "one.name": "cifar10",
+    "data.name": "cifar10",
+}
+# Options of other programs, of all commands, and one whose name is filled in.
+OTHERS = {"--list-gpus", "--help", "--version", "--x"}
+PROGRAM = """
+import json, random, sys
+arm, seed = sys.argv[1:]
+if arm == "broken":
+    sys.exit("cannot train")
+print(json.dumps({"accuracy": 0.8 + random.Random(arm + seed).gauss(0, 0.02), "loss": float(seed)}))
+"""
+
+
+def said(*arguments: object, fails: bool = False) -> str:
+    """What a command prints; an error is one line, whose text is given back."""
+    done = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    if fails:
+        assert done.exception is not None
+        return str(done.exception)
+    assert done.exit_code == 0, (done.output, done.exception)
+    return done.stdout
+
+
+def printed(text: str) -> list[str]:
+    """The command in a text, without `seedspread`."""
+    (command,) = re.findall(
+        r"seedspread ((?:audit|campaign|report|collect|seeds) .*?)(?:$|;|\. |\.$)", text, re.M
+    )
+    return shlex.split(command)
+
+
+def answered(words: list[str]) -> dict[str, Any]:
+    """What an audit finds, as JSON."""
+    assert words[0] == "audit"
+    found: dict[str, Any] = json.loads(said(*words, "--json"))
+    return found
+
+
+def program_study(folder: Path, name: str, arms: str = '"new", "old"') -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "train.py").write_text(PROGRAM)
+    path = folder / f"{name}.toml"
+    path.write_text(
+        textwrap.dedent(f"""
+        seeds = 3
+        [run]
+        command = "{{python}} train.py {{arm}} {{seed}}"
+        [factors]
+        arm = [{arms}]
+        [metrics]
+        accuracy = {{}}
+        loss = {{}}
+        [audit]
+        group = "arm"
+        reference = "old"
+        value = "accuracy"
+        """)
+    )
+    return path
+
+
+def test_the_audit_of_shared_runs_has_every_level_also_beside_another_study(tmp_path: Path) -> None:
+    """Subtract runs serve all three margins, and carry one."""
+    store = tmp_path / "a store"
+    study = written(tmp_path, "margins", MARGINS, AUDIT + 'by = "margin_first"\n')
+    fill(Plan.make(StudySpec.from_file(study), store))
+    command = printed(said("campaign", "run", study, "--store", store))
+    alone = answered(command)
+    compared = [(c["stratum"], c["group"]) for c in alone["comparisons"]]
+    assert compared == [(m, arm) for m in ("0.2", "0.4", "0.8") for arm in ("clamp", "soft_clamp")]
+    assert json.loads(said("audit", store, "--json")) == alone  # the only study is the one that is meant
+    assert any("serve margin_first = 0.2, 0.4 and 0.8 alike" in str(n) for n in alone["notes"])
+    other = written(tmp_path, "other", MARGINS.replace("0.8", "0.3"), AUDIT + 'by = "margin_first"\n')
+    fill(Plan.make(StudySpec.from_file(other), store))
+    assert answered(command) == alone
+    refused = said("audit", store, fails=True)
+    assert refused.endswith("name one with --study: margins, other")
+    for name in ("margins", "other"):
+        assert answered(["audit", str(store), "--study", name])["by"] == "margin_first"
+
+
+def test_what_is_asked_of_one_study_by_its_factors_is_asked_of_all_its_cells(tmp_path: Path) -> None:
+    study = written(tmp_path, "margins", MARGINS, AUDIT + 'by = "margin_first"\n')
+    fill(Plan.make(StudySpec.from_file(study), tmp_path / "store"))
+    options = ("--group", "margin_type", "--reference", "clamp", "--by", "margin_first")
+    found = json.loads(said("audit", tmp_path / "store", *options, "--json"))
+    assert len(found["comparisons"]) == 6
+    assert found["reference"] == "clamp"
+
+
+def test_the_audits_of_programs_and_of_a_collection_of_them(tmp_path: Path) -> None:
+    store, one = tmp_path / "store", program_study(tmp_path / "one", "same")
+    two = program_study(tmp_path / "two", "same", '"newer", "old"')
+    both = tmp_path / "both.toml"
+    audit = '[audit]\ngroup = "arm"\nreference = "old"\nby = "study"\nvalue = "accuracy"\n'
+    both.write_text(f'include = ["{one}", "{program_study(tmp_path / "three", "third")}"]\n{audit}')
+    first = printed(said("campaign", "run", one, "--store", store, "--workers", 2))
+    assert first[-1] == "same"
+    assert [c["group"] for c in answered(first)["comparisons"]] == ["new"]
+    second = printed(said("campaign", "run", two, "--store", store, "--workers", 2))
+    assert second[-1] == str(two)  # the store has two of that name
+    assert [c["group"] for c in answered(second)["comparisons"]] == ["newer"]
+    assert "give the study's .toml file" in said(*first, fails=True)
+    third = printed(said("campaign", "run", both, "--store", store, "--workers", 2))
+    found = answered(third)
+    assert [(c["stratum"], c["group"]) for c in found["comparisons"]] == [
+        ("same", "new"),
+        ("third", "new"),
+    ]
+
+
+def test_a_study_that_the_store_does_not_have_is_an_error_with_those_that_it_has(tmp_path: Path) -> None:
+    fill(Plan.make(StudySpec.from_file(written(tmp_path, "margins", MARGINS, AUDIT)), tmp_path / "store"))
+    assert said("audit", tmp_path / "store", "--study", "margin", fails=True) == (
+        f"{tmp_path / 'store'} records no study 'margin'; did you mean 'margins'? (it has margins)"
+    )
+    assert "records no run of quickstart" in said(
+        "audit", tmp_path / "store", "--study", "quickstart", fails=True
+    )
+    (tmp_path / "runs.csv").write_text("accuracy,arm,seed\n")
+    assert "--study is for a store" in said("audit", tmp_path / "runs.csv", "--study", "margins", fails=True)
+
+
+def test_what_an_error_says_to_run_mends_it(tmp_path: Path) -> None:
+    store, study = tmp_path / "store", program_study(tmp_path, "study")
+    assert said("audit", study, "--value", "accuracy", fails=True).endswith("seedspread audit STORE")
+    command = printed(said("report", store, fails=True))
+    said(*(str(study) if word == "STUDY" else word for word in command))
+    said("report", store, "--out", tmp_path / "report.html")
+    (tmp_path / "empty").mkdir()
+    command = printed(said("report", tmp_path / "empty", fails=True))
+    assert command == ["campaign", "run", "STUDY", "--store", str(tmp_path / "empty")]
+
+
+def test_failed_runs_are_advised_to_be_mended_and_that_helps(tmp_path: Path) -> None:
+    """Not `let the campaign go on`: all have failed."""
+    study, store = program_study(tmp_path, "study"), tmp_path / "store"
+    (tmp_path / "train.py").write_text(PROGRAM.replace('"broken"', "arm"))
+    campaign = ["campaign", "run", str(study), "--store", str(store)]
+    assert "try again with --retry-failed" in said(*campaign, fails=True)
+    advice = json.loads(said("report", store, "--out", tmp_path / "r.html", "--json"))["advice"]
+    assert advice == [
+        "6 of 6 runs failed: see why under “What was run”, mend it, and rerun the campaign's command with "
+        "--retry-failed."
+    ]
+    (tmp_path / "train.py").write_text(PROGRAM)
+    assert "6 of 6 runs are done" in said(*campaign, "--retry-failed")
+    assert "retry" not in said("report", store, "--out", tmp_path / "r.html", "--json")
+
+
+def test_what_the_page_says_to_plan_with_can_be_run(tmp_path: Path) -> None:
+    study = written(tmp_path, "margins", MARGINS, AUDIT + 'by = "margin_first"\n')
+    fill(Plan.make(StudySpec.from_file(study), tmp_path / "store"))
+    values = json.loads(said("report", tmp_path / "store", "--out", tmp_path / "r.html", "--json"))
+    (line,) = (line for line in values["advice"] if "Plan with" in line)
+    seeds = re.findall(r"a ratio of 2 about (\d+)", line)[0]
+    assert seeds in said(*printed(line))
+
+
+def test_what_collect_says_to_audit_can_be_audited(tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    for arm in ("a", "b"):
+        for seed in range(3):
+            folder = tmp_path / "logs" / f"{arm}{seed}"
+            folder.mkdir()
+            run = {"arm": arm, "seed": seed, "accuracy": 0.5 + 0.01 * ((seed * 7 + ord(arm)) % 5)}
+            (folder / "result.json").write_text(json.dumps(run))
+    out = said("collect", tmp_path / "logs", "--metric", "accuracy", "--out", tmp_path / "runs.csv")
+    assert answered(printed(out))["group"] == "arm"
+
+
+def literals(tree: ast.Module) -> Iterator[str]:
+    """Every text of a module that is no docstring, with samples for what is filled in."""
+    parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            yield "".join(
+                str(part.value) if isinstance(part, ast.Constant)
+                else SAMPLES.get(ast.unparse(part.value), "x") if isinstance(part, ast.FormattedValue) else ""
+                for part in node.values
+            )  # fmt: skip
+        elif (
+            isinstance(node, ast.Constant)
+            and isinstance(node.value, str)
+            and not isinstance(parents[node], ast.Expr | ast.JoinedStr)
+        ):
+            yield node.value
+
+
+def texts() -> list[tuple[str, str]]:
+    return [
+        (str(path.relative_to(SOURCE)), text)
+        for path in sorted(SOURCE.rglob("*.py"))
+        if "benchmarks" not in path.parts  # they start browsers and the like
+        for text in literals(ast.parse(path.read_text()))
+    ]
+
+
+def commands() -> dict[str, Any]:
+    """Every command by its words."""
+    out: dict[str, Any] = {}
+
+    def add(words: str, command: Any) -> None:
+        for name, inner in getattr(command, "commands", {}).items():
+            add(f"{words} {name}".strip(), inner)
+        if not hasattr(command, "commands"):
+            out[words] = command
+
+    add("", typer.main.get_command(app))
+    return out
+
+
+# A command's words, and its arguments and options; what follows is the sentence around it.
+WORDS = re.compile(
+    r"seedspread (?P<name>NAMES)(?P<arguments>(?: (?!--)[\w./-]*[\w/])?(?: --[\w-]+(?: [\w./]+\b)?)*)"
+)
+
+
+def test_every_command_in_a_text_can_be_given() -> None:
+    """With its options, and with samples for what is filled in; a name alone is a mention of a command."""
+    there, given = commands(), []
+    names = "|".join(sorted(there, key=len, reverse=True))
+    pattern = re.compile(WORDS.pattern.replace("NAMES", names))
+    for _, text in texts():
+        for found in pattern.finditer(text):
+            arguments = [SAMPLES.get(word, word) for word in found["arguments"].split()]
+            if arguments:
+                there[found["name"]].make_context(found["name"], arguments)  # raises a usage error
+                given.append(f"{found['name']} {found['arguments'].strip()}")
+    assert {"audit STORE", "seeds --ratio 2", "campaign plan mini/cifar10-factorial"} <= set(given)
+
+
+def test_every_option_in_a_text_is_there() -> None:
+    options = {o for c in commands().values() for p in c.params for o in (*p.opts, *p.secondary_opts)}
+    mentioned = {
+        (place, o) for place, text in texts() for o in re.findall(r"(?<![\w-])(--[a-z][a-z0-9-]*)", text)
+    }
+    assert {(place, o) for place, o in mentioned if o not in options | OTHERS} == set()

@@ -1,0 +1,162 @@
+"""Settings are named by what differs; the paper's values stand beside runs of its own question only."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from seedspread.benchmarks.report import fill
+from seedspread.campaign.plan import Plan
+from seedspread.campaign.study import StudySpec
+from seedspread.presets import read_config
+from seedspread.report.material.from_store import from_store
+from seedspread.report.material.from_table import from_table
+from seedspread.report.material.scale import paper_setting
+from seedspread.report.material.settings import ReportData
+from seedspread.report.page.report import Report
+from seedspread.runs.levels import arm_name, setting_name, stratum_name
+from tests.report.made import made_store
+
+MARGINS = '[factors]\nmargin_type = ["clamp", "soft_clamp", "subtract"]\nmargin_first = [0.2, 0.4, 0.8]\n'
+AUDIT = '[audit]\ngroup = "margin_type"\nreference = "subtract"\n'
+
+
+def written(folder: Path, name: str, factors: str, audit: str, preset: str = "mini/cifar10") -> Path:
+    """A study's file."""
+    path = folder / f"{name}.toml"
+    path.write_text(f'title = "{name}"\npreset = "{preset}"\nseeds = 4\n{factors}{audit}')
+    return path
+
+
+def made(folder: Path, *studies: Path) -> ReportData:
+    """What a report of a store with these studies, all run, is made of."""
+    for study in studies:
+        fill(Plan.make(StudySpec.from_file(study), folder / "store"))
+    return from_store(folder / "store")
+
+
+def depth(folder: Path) -> Path:
+    factors = '[factors]\nmargin_type = ["clamp", "subtract"]\ndepth = [2, 4, 8]\n'
+    return written(folder, "multi3", factors, AUDIT + 'by = "depth"\n')
+
+
+def test_strata_are_named_by_their_factor_everywhere(tmp_path: Path) -> None:
+    material = made(tmp_path, depth(tmp_path))
+    names = ["depth = 2", "depth = 4", "depth = 8"]
+    assert [s.name for s in material.settings] == names
+    assert [s.title for s in material.settings] == names
+    assert [s.id for s in material.settings] == [f"multi3-depth-{n}" for n in (2, 4, 8)]
+    report = Report(material)
+    assert "multi3)-2" not in report.page()
+    shown = [name.split("\n")[0] for _, name in report.pictures[0].panels[0].y.ticks]
+    assert shown == names
+    assert material.settings[0].comparisons[0].title == "depth = 2: clamp against subtract"
+
+
+def test_the_papers_values_stand_beside_its_own_labels_and_depth_only(tmp_path: Path) -> None:
+    material = made(tmp_path, depth(tmp_path))
+    assert [s.paper for s in material.settings] == [None, None, "cifar10"]
+    factors = '[factors]\nmargin_type = ["clamp", "subtract"]\nlabels = ["fine", "coarse"]\n'
+    labels = written(tmp_path, "labels", factors, AUDIT + 'by = "labels"\n', "mini/cifar100")
+    other = tmp_path / "other"
+    fine, coarse = made(other, labels).settings
+    assert (fine.name, fine.paper) == ("labels = fine", "cifar100")
+    assert (coarse.name, coarse.paper) == ("labels = coarse", None)
+    tables = {t.title: t for t in Report(from_store(other / "store")).tables}
+    assert not any("paper" in c.group for c in tables["Each arm: labels = coarse"].columns)
+    assert any("paper" in c.group for c in tables["Each arm: labels = fine"].columns)
+
+
+@pytest.mark.parametrize(
+    "change",
+    ["data.labels=coarse", "objective.margin_first=0.3", "objective.margin_schedule=parabolic",
+     "data.augment=fashion-mnist", "training.rule=end_to_end"],
+)  # fmt: skip
+def test_another_question_is_no_setting_of_the_paper(change: str) -> None:
+    assert paper_setting(read_config("paper/cifar100")) == "cifar100"
+    assert paper_setting(read_config("paper/cifar100", [change])) is None
+
+
+def test_another_block_than_the_papers_is_another_question(tmp_path: Path) -> None:
+    factors = '[factors]\nmargin_type = ["clamp", "subtract"]\ndepth = [4, 8]\n'
+    (setting,) = made(tmp_path, written(tmp_path, "b", factors, AUDIT + 'block = "depth"\n')).settings
+    assert setting.paper is None
+
+
+def test_every_question_has_a_figure_of_its_own_whose_rows_name_the_reference(tmp_path: Path) -> None:
+    rule = '[factors]\nrule = ["layer_local", "end_to_end"]\n'
+    audit = '[audit]\ngroup = "rule"\nreference = "end_to_end"\n'
+    studies = [depth(tmp_path), written(tmp_path, "rules", rule, audit)]
+    report = Report(made(tmp_path, *studies))
+    axes = {chart.id: chart.panels[0].x.title for chart in report.pictures}
+    assert list(axes.values()) == [
+        "variance ratio, clamp over subtract",
+        "variance ratio, layer_local over end_to_end",
+    ]
+    assert len(set(axes)) == 2
+    for chart, arms in zip(
+        report.pictures, ("clamp over subtract", "layer_local over end_to_end"), strict=True
+    ):
+        assert all(arms in name for _, name in chart.panels[0].y.ticks)
+
+
+def test_each_arm_has_its_forest(tmp_path: Path) -> None:
+    study = written(tmp_path, "margins", MARGINS, AUDIT + 'by = "margin_first"\n')
+    report = Report(made(tmp_path, study))
+    forests = [c for c in report.charts if c.id.startswith("forest")]
+    assert {c.panels[0].x.title for c in forests} == {
+        "variance ratio, clamp over subtract",
+        "variance ratio, soft_clamp over subtract",
+    }
+
+
+def test_the_page_says_which_runs_serve_several_levels(tmp_path: Path) -> None:
+    study = written(tmp_path, "margins", MARGINS, AUDIT + 'by = "margin_first"\n')
+    material = made(tmp_path, study)
+    shared = "4 runs of margin_type = subtract serve margin_first = 0.2, 0.4 and 0.8 alike"
+    assert any(note.startswith(shared) for note in material.notes)
+    assert shared in Report(material).page()
+
+
+def test_a_store_without_a_record_names_its_settings_so_too(tmp_path: Path) -> None:
+    made(tmp_path, depth(tmp_path))
+    shutil.rmtree(tmp_path / "store" / ".studies")
+    names = {s.name for s in from_store(tmp_path / "store").settings}
+    assert names == {"depth = 2", "depth = 4", "depth = 8"}
+
+
+def test_two_studies_of_one_label_are_told_apart_by_their_names(tmp_path: Path) -> None:
+    other = depth(tmp_path).read_text().replace("seeds = 4", "seeds = [5, 6, 7]")
+    (tmp_path / "again.toml").write_text(other)
+    material = made(tmp_path, depth(tmp_path), tmp_path / "again.toml")
+    assert {s.name for s in material.settings} >= {"depth = 2 (multi3)", "depth = 2 (again)"}
+
+
+def test_a_table_is_named_so_too_and_the_paper_is_not_mentioned(tmp_path: Path) -> None:
+    rows = [f"{a},{d},{b},{s},{0.5 + 0.01 * ((s * (d + 3) + len(a)) % 7)}"
+            for a in ("new", "old") for d in (2, 4) for b in ("x", "y") for s in range(5)]  # fmt: skip
+    path = tmp_path / "runs.csv"
+    path.write_text("\n".join(["arm,depth,twin,seed,accuracy", *rows]))
+    report = Report(from_table(path, "accuracy", "arm", "old", ["twin"], "seed", "depth"))
+    assert [s.name for s in report.material.settings] == ["depth = 2", "depth = 4"]
+    assert "as the paper" not in report.page()
+    assert any(m.name == "every run counted as independent" for m in report.pictures[0].panels[0].marks)
+
+
+def test_the_paper_is_named_beside_its_own_question(tmp_path: Path) -> None:
+    made_store(tmp_path)
+    marks = Report(from_store(tmp_path)).pictures[0].panels[0].marks
+    assert any(m.name == "every run counted, as the paper does" for m in marks)
+
+
+def test_levels_as_names() -> None:
+    assert setting_name([("depth", 2), ("labels", "fine")]) == "depth = 2, labels = fine"
+    assert setting_name([("dataset", "CIFAR-10")]) == "CIFAR-10"
+    assert setting_name([("task", 3)]) == "task = 3"
+    assert stratum_name(["a", "b"], "1, x") == "a = 1, b = x"
+    assert stratum_name(["a"], "1, x") == "1, x"
+    assert [arm_name("lr", "0.1"), arm_name("arm", "new"), arm_name("ema", "true")] == [
+        "lr = 0.1",
+        "new",
+        "ema = true",
+    ]
