@@ -42,7 +42,7 @@ def test_the_frame_of_a_chart_escapes_names() -> None:
 
 def test_a_chart_is_there_without_scripts_legend_and_all() -> None:
     text = to_html(CHART)
-    assert text.count('<svg viewBox="0 0 680') == len(CHART.panels)
+    assert text.count('<svg viewBox="0 0 620') == len(CHART.panels)
     assert 'data-name="&lt;script&gt;alert(1)&lt;/script&gt;"' in text
     assert ODD not in panel_svg(CHART.panels[0])
 

@@ -30,26 +30,28 @@ Value = Annotated[
     str | None,
     typer.Option(help="The metric, or a table's column with one number per run; a study's own by default."),
 ]
+Out = Annotated[
+    Path | None,
+    typer.Option(help="The page to write; report.html unless only pictures or tables are wanted."),
+]
+Figures = Annotated[
+    Path | None, typer.Option(help="A folder for the figures of a paper (PDF, PNG), with captions.")
+]
+Tables = Annotated[
+    Path | None, typer.Option(help="A folder for the tables of a paper (LaTeX with booktabs, CSV).")
+]
+Everything = Annotated[bool, typer.Option("--all", help="All figures and tables; SVG and Markdown too.")]
 DataDir = Annotated[Path | None, typer.Option(help="The data folder, for --study on partial data.")]
 
 
 def report(
     source: Source = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(help="The page to write; report.html unless only pictures or tables are wanted."),
-    ] = None,
+    out: Out = None,
     published: Annotated[bool, typer.Option("--published", help="Report the paper's own numbers.")] = False,
     study: Studies = None,
-    figures: Annotated[
-        Path | None, typer.Option(help="A folder for the figures of a paper (PDF, PNG), with captions.")
-    ] = None,
-    tables: Annotated[
-        Path | None, typer.Option(help="A folder for the tables of a paper (LaTeX with booktabs, CSV).")
-    ] = None,
-    everything: Annotated[
-        bool, typer.Option("--all", help="All figures and tables; SVG and Markdown too.")
-    ] = False,
+    figures: Figures = None,
+    tables: Tables = None,
+    everything: Everything = False,
     data_dir: DataDir = None,
     value: Value = None,
     group: Annotated[str, typer.Option(help="Of a table: the column that is compared.")] = "margin_type",
@@ -101,10 +103,9 @@ def report(
     if page:
         say(f"page: {page}")
     more = "" if everything else " (--all writes every one)"
-    if figures:
-        say(f"figures: {len(drawn)} files in {figures}{more}")
-    if tables:
-        say(f"tables: {len(written)} files in {tables}{more}")
+    for what, paths, folder in (("figures", drawn, figures), ("tables", written, tables)):
+        if folder:
+            say(f"{what}: {len(paths)} files in {folder}{more}")
 
 
 def _teller(status: "Status") -> Callable[[str], None]:

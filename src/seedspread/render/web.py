@@ -25,7 +25,7 @@ def to_html(exhibit: Table | Chart) -> Markup:
 
 
 def _chart_values(chart: Chart) -> dict[str, Any]:
-    width = 680 if len(chart.panels) == 1 else 440
+    width = 620 if len(chart.panels) == 1 else 440
     return {
         "c": chart,
         "stills": [panel_svg(panel, chart.height, width) for panel in chart.panels],

@@ -114,7 +114,8 @@ def draw(chart: Chart, width: float | None = None) -> Picture:
     across = min(len(chart.panels), 2)
     down = math.ceil(len(chart.panels) / across)
     labels = [_entry(mark) for mark in chart.legend]
-    names = max((len(name) for panel in chart.panels for _, name in panel.y.ticks), default=0)
+    rows = [line for panel in chart.panels for _, name in panel.y.ticks for line in name.split("\n")]
+    names = max(map(len, rows), default=0)
     width = width or (_COLUMN if across == 1 and names <= _LONG_NAME else _PAGE)
     longest = max((len(mark.name) for mark in chart.legend), default=0)
     columns = max(1, min(len(labels), int(width / (0.4 + 0.055 * longest))))
@@ -138,7 +139,11 @@ def _text(text: str) -> str:
 
 def _broken(text: str, letters: int) -> str:
     """In lines of about so many letters; words are left whole."""
-    return "\n".join(textwrap.wrap(_text(text), max(letters, 8), break_long_words=False))
+    return "\n".join(
+        part
+        for line in _text(text).split("\n")
+        for part in textwrap.wrap(line, max(letters, 8), break_long_words=False)
+    )
 
 
 def _entry(mark: Mark) -> Line2D:
@@ -152,7 +157,7 @@ def _entry(mark: Mark) -> Line2D:
 def draw_panel(axes: Axes, panel: Panel, width: float = _COLUMN) -> None:
     """One panel on axes, which may be a user's own, `width` inches wide; long names are broken."""
     line = int(0.8 * width / _LETTER)
-    below, beside = int(0.75 * line / max(len(panel.x.ticks), 1)), int(0.5 * line)
+    below, beside = int(0.75 * line / max(len(panel.x.ticks), 1)), int(0.6 * line)
     for axis, room, scale, limits, ticks, label in (
         (panel.x, below, axes.set_xscale, axes.set_xlim, axes.set_xticks, axes.set_xlabel),
         (panel.y, beside, axes.set_yscale, axes.set_ylim, axes.set_yticks, axes.set_ylabel),

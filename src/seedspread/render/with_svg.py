@@ -65,8 +65,9 @@ def panel_svg(panel: Panel, height: float = 1.0, width: int = 440) -> Markup:
 
 
 def _wrapped(name: str, letters: int) -> list[str]:
-    """A name in at most three lines."""
-    return textwrap.wrap(printable(name), max(letters, 4))[:3] or [""]
+    """A name in its lines and a few more, where they are long."""
+    lines = [part for line in printable(name).split("\n") for part in textwrap.wrap(line, max(letters, 4))]
+    return lines[:4] or [""]
 
 
 def _text(x: float, y: float, lines: Sequence[str], anchor: str = "middle", more: str = "") -> str:

@@ -17,7 +17,7 @@ _BAR = 21
 _WIDEST = 100.0
 # The columns of the table with bars that a narrow terminal can do without, and what a name needs.
 _MEANS, _INTERVAL, _BARS = (1, 2), (4,), (7,)
-_NAME = 26
+_NAME = 20
 
 
 def summary(audit: AuditValues) -> str:
@@ -76,8 +76,10 @@ def fitted(table: Table, width: int) -> Table:
         widths = [max(len(line[i]) for line in lines) for i in kept]
         if min(widths[0], _NAME) + sum(widths[1:]) + 3 * len(kept) <= width:
             break
+    title = table.title if 1 in kept else table.title.replace("mean ± sd, and the ratio", "the ratio")
     return replace(
         table,
+        title=title,
         columns=tuple(table.columns[i] for i in kept),
         rows=tuple(tuple(row[i] for i in kept) for row in table.rows),
     )

@@ -42,7 +42,7 @@
     const many = (xaxis.ticktext ?? []).join("  ").length * 7 > width - 60;
     const above = width < 520 && longest(yaxis) > 9;
     const name = (text, i) => ({
-      text, x: 0, xref: "paper", xanchor: "left", y: yaxis.tickvals[i], yanchor: "bottom", yshift: 3, showarrow: false, font: { size: 11 },
+      text: text.replaceAll("<br>", ": "), x: 0, xref: "paper", xanchor: "left", y: yaxis.tickvals[i], yanchor: "bottom", yshift: 3, showarrow: false, font: { size: 11 },
     });
     return {
       ...layout,
