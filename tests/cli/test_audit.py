@@ -111,3 +111,9 @@ def test_the_direction_can_be_said(tmp_path: Path) -> None:
     both = seedspread_here(*asked, "--lower-is-better", "--higher-is-better")
     assert (both.returncode, both.stderr.count("\n")) == (1, 1)
     assert "not both" in both.stderr
+
+
+def test_a_picture_of_another_kind_is_refused_before_anything_is_read() -> None:
+    done = seedspread_here("audit", "nowhere.csv", "--plot", "x.jpg")
+    assert done.returncode == 1
+    assert done.stderr == "error: x.jpg must end in .pdf, .svg, .png\n"

@@ -26,7 +26,7 @@ def test_a_store_without_torch(tmp_path: Path) -> None:
     assert out.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
     assert "page: " in done.stdout
     names = {path.suffix for path in (tmp_path / "t").iterdir()}
-    assert names == {".tex", ".md", ".csv"}
+    assert names == {".tex", ".csv"}
 
 
 def test_a_table_with_pictures_and_json(tmp_path: Path) -> None:
@@ -40,13 +40,14 @@ def test_a_table_with_pictures_and_json(tmp_path: Path) -> None:
         str(out),
         "--figures",
         str(pictures),
+        "--all",
         "--json",
     )
     assert done.returncode == 0, done.stderr
     values = json.loads(done.stdout)
     assert values["answer"].startswith("Yes: clamp spreads more than subtract, variance ratio")
     assert {Path(p).name for p in values["figures"]} == {p.name for p in pictures.iterdir()}
-    assert {p.suffix for p in pictures.iterdir()} == {".pdf", ".svg", ".png"}
+    assert {p.suffix for p in pictures.iterdir()} == {".pdf", ".svg", ".png", ".md"}
 
 
 @pytest.mark.parametrize(
@@ -58,6 +59,7 @@ def test_a_table_with_pictures_and_json(tmp_path: Path) -> None:
         ((".",), "no finished run"),
         ((".", "--study", "quickstat"), "did you mean 'quickstart'"),
         (("--published", "--out", "page.pdf"), "must end in .html"),
+        (("--published", "--all"), "for --figures and --tables"),
         (("--published", "--out", "file/page.html"), "cannot be written"),
         (("--published", "--figures", "file"), "cannot be made"),
         (("file",), "file"),

@@ -1,5 +1,8 @@
 """Charts in their two forms."""
 
+import csv
+import io
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -7,9 +10,11 @@ import plotly.graph_objects as go
 import pytest
 
 from seedspread.render.chart import Axis, Chart, Mark, Panel, log_ticks
+from seedspread.render.sheet import chart_csv
 from seedspread.render.web import to_html
 from seedspread.render.with_matplotlib import write_chart
-from seedspread.render.with_plotly import chart_values, panel_values
+from seedspread.render.with_plotly import panel_values
+from seedspread.render.with_svg import marker, panel_svg
 
 ODD = "<script>alert(1)</script>"
 
@@ -35,11 +40,47 @@ def test_the_frame_of_a_chart_escapes_names() -> None:
     assert 'data-chart="c"' in text
 
 
+def test_a_chart_is_there_without_scripts_legend_and_all() -> None:
+    text = to_html(CHART)
+    assert text.count('<svg viewBox="0 0 680') == len(CHART.panels)
+    assert 'data-name="&lt;script&gt;alert(1)&lt;/script&gt;"' in text
+    assert ODD not in panel_svg(CHART.panels[0])
+
+
+def test_a_panel_draws_every_point_it_can_and_stays_inside() -> None:
+    marks = (
+        Mark("dots", "a", (1.0, 2.0, np.nan), (5.0, 6.0, 7.0)),
+        Mark("line", "b", (1.0, 2.0, 3.0, 4.0), (5.0, np.nan, 6.0, 7.0)),
+        Mark("interval", "c", (2.0,), (5.0,), (0.0,), (np.inf,)),
+    )
+    text = panel_svg(Panel("t", Axis("x"), Axis("y"), marks), width=440)
+    assert "nan" not in text
+    assert "inf" not in text
+    assert text.count("a4.0 4.0 0 1 0 8.0 0") == 2  # two of the three dots
+    assert len({marker(k, 1, 1, 1) for k in range(6)}) == 6
+
+
+def test_the_values_of_a_figure_are_a_table() -> None:
+    rows = list(csv.reader(io.StringIO(chart_csv(CHART))))
+    assert rows[0] == ["panel", "series", "kind", "x", "y", "low", "high", "label"]
+    assert [ODD, "a", "band", "1", "1", "0.5", "2", ""] in rows
+    assert rows[6] == [ODD, ODD, "dots", "1", "1", "", "", f"{ODD}; seed 1"]
+    assert not any(row[2] == "rule" for row in rows)
+
+
+def test_where_numbers_come_from_is_in_the_metadata_and_not_in_the_picture(tmp_path: Path) -> None:
+    chart = replace(CHART, scale="84 runs & more")
+    pdf, svg, png = (path.read_bytes() for path in write_chart(chart, tmp_path))
+    assert b"title. caption. Data: 84 runs &amp; more." in svg
+    assert b"84 runs" not in svg[svg.index(b"</metadata>") :]
+    assert b"Data: 84 runs & more" in pdf
+    assert b"Data: 84 runs & more" in png
+
+
 def test_names_are_text_in_plotly_too() -> None:
     values = panel_values(CHART.panels[0])
     assert values["layout"]["title"]["text"] == "&lt;script&gt;alert(1)&lt;/script&gt;"
     assert values["data"][2]["text"][0] == "&lt;script&gt;alert(1)&lt;/script&gt;<br>seed 1"
-    assert [entry["name"] for entry in chart_values(CHART)["legend"]] == ["a", ODD]  # set as text by the page
 
 
 def test_what_is_not_finite_is_left_out_and_infinite_ends_stop_at_the_edge() -> None:

@@ -2,6 +2,9 @@
 
 import csv
 import io
+import shutil
+import subprocess
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -31,7 +34,7 @@ def test_latex_groups_columns_and_escapes_names() -> None:
     assert "\\multicolumn{2}{c}{here}" in text
     assert "\\cmidrule(lr){2-3}\\cmidrule(lr){4-4}" in text
     assert "a \\& b\\_c & - & $<$ 0.001 & - \\\\" in text
-    assert "\\begin{tabular}{lrrr}" in text
+    assert "\\begin{tabular}{@{}lrrr@{}}" in text
     assert "the paper's Table 3" in text
 
 
@@ -74,13 +77,54 @@ def test_a_group_without_a_value_is_left_out() -> None:
     assert [c.text for c in without_empty(table).columns] == ["a"]
 
 
-def test_latex_keeps_a_star_from_the_row_before_and_breaks_long_tables_over_pages() -> None:
+def test_latex_keeps_a_star_from_the_row_before() -> None:
     star = Table("", "t", (Column("a"),), (("* x",), ("[y]",)))
     text = to_latex(star)
     assert "{}* x" in text
     assert "{}[y]" in text
     assert "\\label" not in text  # nothing refers to it
-    assert "\\begin{longtable}" in to_latex(Table("l", "t", (Column("a"),), (("x",),) * 46))
+
+
+WIDE = tuple(f"column number {k}" for k in range(40))
+SENTENCE = "a sentence that is rather longer than a column of a paper and so has to be broken into lines"
+TABLES = {
+    "narrow": TABLE,
+    "long": Table("l", "t", (Column("a"),), (("x",),) * 100),
+    "wide": Table("w", "t", tuple(map(Column, ("", *WIDE))), (("row", *(["78.52 ± 0.93"] * 40)),) * 3),
+    "sentences": Table("s", "t", tuple(map(Column, "abcd")), (("x", "1.5", SENTENCE * 9, SENTENCE),) * 30),
+    "group": Table("g", "t", (Column("a"), Column("b", SENTENCE), Column("c", SENTENCE)), (("x", "1", "2"),)),
+}
+
+
+@pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
+def test_latex_needs_booktabs_only_and_every_cell_stands_in_it(table: Table) -> None:
+    text = to_latex(table)
+    assert "longtable" not in text
+    assert "resizebox" not in text
+    for cell in {cell for row in table.rows for cell in row} - {"a & b_c", "-", "< 0.001"}:
+        assert cell.replace("±", "$\\pm$") in text
+    assert text.count("\\label") == 1
+
+
+def test_latex_tables_that_are_larger_than_a_page_are_continued() -> None:
+    assert to_latex(TABLES["long"]).count("(continued).") == 2
+    assert to_latex(TABLES["wide"]).count("\nrow &") > 3
+
+
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="needs pdflatex")
+@pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
+def test_latex_compiles_and_nothing_sticks_out(table: Table, tmp_path: Path) -> None:
+    head = "\\documentclass[twocolumn]{article}\\usepackage{booktabs}\\textwidth 6.75in\\columnsep .25in"
+    (tmp_path / "t.tex").write_text(f"{head}\\begin{{document}}x {to_latex(table)}\\end{{document}}")
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "t.tex"]
+    done = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, errors="replace", check=False
+    )
+    if "booktabs.sty' not found" in done.stdout:
+        pytest.skip("needs booktabs")
+    assert done.returncode == 0, done.stdout
+    assert "Overfull \\hbox" not in done.stdout, done.stdout
+    assert "Float too large" not in done.stdout, done.stdout
 
 
 def test_html_escapes_names_and_knows_groups() -> None:
@@ -102,8 +146,34 @@ def test_a_terminal_gets_numbers_to_the_right_and_no_empty_column() -> None:
     assert [line for line in lines if line[:1] in ("a", "b")] == ["arm    n", "a      7", "b     10"]
 
 
+WORDS = ("shown", "open", "shown to be small")
+AUDITED = Table(
+    "t",
+    "ratios",
+    tuple(map(Column, ("comparison", "arm", "reference", "ratio", "95% interval", "p (Holm)", "difference"))),
+    tuple(
+        (f"FOREST_COVER: variant {k} against baseline", "0.9426 ± 0.0025", "0.9460 ± 0.0023", "1.24",
+         "[0.0125, 12.3]", "0.029", WORDS[k])
+        for k in range(3)
+    ),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120, 200])
+def test_a_terminal_of_any_width_gets_every_number_whole(width: int) -> None:
+    console = Console(file=io.StringIO(), width=width, color_system=None)
+    console.print(to_rich(AUDITED))
+    assert isinstance(console.file, io.StringIO)
+    text = console.file.getvalue()
+    assert "…" not in text
+    for cell in ("0.9426 ± 0.0025", "1.24", "[0.0125, 12.3]", "0.029"):
+        assert text.count(cell) >= 3, (width, text)
+    assert all(len(line) <= width for line in text.splitlines())
+    assert (text.count("comparison") == 1) == (width >= 120)  # a table with headings, or a paragraph per row
+
+
 def test_values_on_a_line_are_counted_where_they_fall_together() -> None:
-    first, second, axis = strip_lines([("a", [0.0, 1.0]), ("long", [0.0, 0.0, 1.0])])
+    first, second, axis = strip_lines([("a", [0.0, 1.0]), ("long", [0.0, 0.0, 1.0])], 67)
     assert first == f"a    |•{' ' * 58}•|"
     assert second == f"long |2{' ' * 58}•|"
     assert axis.split() == ["0", "1"]

@@ -192,7 +192,7 @@ def test_a_table_is_copied_as_csv_and_latex(browser: webdriver.Chrome, page: Pat
     browser.execute_script("navigator.clipboard.writeText = async (text) => { window.copied = text; }")
     table = next(t for t in browser.find_elements(By.CSS_SELECTOR, "figure.table") if "Every cell" in t.text)
     browser.execute_script("arguments[0].scrollIntoView({block: 'center', behavior: 'instant'})", table)
-    for kind, start in (("csv", "margin_type,stability,these runs: n,"), ("latex", "\\begin{table}")):
+    for kind, start in (("csv", "margin_type,stability,these runs: n,"), ("latex", "% Every cell")):
         table.find_element(By.CSS_SELECTOR, f"button[data-copy={kind}]").click()
         assert wait(lambda: browser.execute_script("return window.copied")).startswith(start)
         browser.execute_script("delete window.copied")
@@ -223,6 +223,63 @@ def test_nothing_is_wider_than_a_phone(browser: webdriver.Chrome, page: Path) ->
         browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
+def test_names_of_rows_leave_room_for_the_rows_on_a_phone(browser: webdriver.Chrome, page: Path) -> None:
+    size = {"width": 390, "height": 800, "deviceScaleFactor": 2, "mobile": True}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    try:
+        open_page(browser, page.as_uri())
+        figure = spread(browser)
+        boxes = (
+            "return [...arguments[0].querySelectorAll('.panel .bglayer, .panel .cartesianlayer .plot')].map("
+        )
+        widths = browser.execute_script(boxes + "e => e.getBoundingClientRect().width)", figure)
+        assert max(widths) > 200
+        ends = "return [...arguments[0].querySelectorAll('.panel text')].map(e => e.getBoundingClientRect())"
+        for box in browser.execute_script(
+            ends + ".map(b => [b.left, b.right, b.width]).filter(b => b[2])", figure
+        ):
+            assert 0 <= box[0] < box[1] <= 390, box
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def test_paper_has_every_figure_even_if_none_was_looked_at(browser: webdriver.Chrome, page: Path) -> None:
+    browser.get(page.as_uri())
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    try:
+        browser.execute_script("dispatchEvent(new Event('beforeprint'))")
+        heights = browser.execute_script(
+            "return [...document.querySelectorAll('.place .still svg')].map(svg => svg.clientHeight)"
+        )
+        assert len(heights) >= 9
+        assert min(heights) > 50
+        plots = "return [...document.querySelectorAll('.panel')].filter(p => p.clientHeight).length"
+        assert browser.execute_script(plots) == 0
+    finally:
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+
+
+def test_the_contents_stay_in_view_and_say_where_one_is(browser: webdriver.Chrome, page: Path) -> None:
+    open_page(browser, page.as_uri())
+    here = "return document.querySelector('nav a[aria-current]').textContent"
+    assert browser.execute_script(here) == "Answer"
+    browser.execute_async_script("seedspread.drawAll().then(arguments[0])")
+    browser.execute_script("scrollTo({top: document.body.scrollHeight, behavior: 'instant'})")
+    wait(lambda: browser.execute_script(here) == "Provenance")
+    top = browser.execute_script("return document.querySelector('nav').getBoundingClientRect().top")
+    assert 0 < top < 100
+
+
+def test_the_data_of_a_figure_are_downloaded(browser: webdriver.Chrome, page: Path, tmp_path: Path) -> None:
+    browser.execute_cdp_cmd(
+        "Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)}
+    )
+    open_page(browser, page.as_uri())
+    browser.execute_script("document.querySelector('#answer button[data-download]').click()")
+    path = wait(lambda: next(tmp_path.glob("answer.csv"), None))
+    wait(lambda: path.read_text().startswith("panel,series,kind,x,y,low,high,label\n"))
+
+
 def test_the_live_page_shows_a_run_that_ends_while_it_is_open(
     browser: webdriver.Chrome, tmp_path: Path
 ) -> None:
@@ -239,10 +296,18 @@ def test_the_live_page_shows_a_run_that_ends_while_it_is_open(
         open_page(browser, f"http://127.0.0.1:{server.server_port}/")
         assert "1 of 12 runs are not finished" in browser.execute_script(MAIN)
         browser.execute_script("window.stays = true")
+        figure = spread(browser)
+        zoom = "const p = arguments[0].querySelector('.panel');"
+        browser.execute_script(f"{zoom} return Plotly.relayout(p, {{'yaxis.range': [10, 20]}})", figure)
+        browser.execute_script("document.querySelectorAll('#means .sort')[1].click()")
+        browser.execute_script("document.querySelectorAll('#means .sort')[1].click()")
         path.write_text(result)
         wait(lambda: "not finished" not in browser.execute_script(MAIN))
         assert browser.execute_script("return window.stays")  # without a reload
-        spread(browser)
+        figure = spread(browser)
+        assert browser.execute_script(f"{zoom} return p.layout.yaxis.range", figure) == [10, 20]
+        sorting = "return document.querySelector('#means th[aria-sort]').ariaSort"
+        assert browser.execute_script(sorting) == "descending"
         severe = [e for e in log(browser, "browser") if e["level"] == "SEVERE"]
         assert severe == []
         here = f"http://127.0.0.1:{server.server_port}/"

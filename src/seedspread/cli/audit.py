@@ -9,7 +9,7 @@ import typer
 
 from seedspread.cli import table_options as asked
 from seedspread.cli.collect import asked_direction
-from seedspread.cli.output import say, say_json
+from seedspread.cli.output import say, say_json, say_prose
 from seedspread.errors import SeedspreadError
 
 if TYPE_CHECKING:
@@ -58,7 +58,10 @@ def audit(
     form: Annotated[str, typer.Option("--format", help="text, markdown or latex.")] = "text",
     json: Json = False,
 ) -> None:
-    """Did a change alter the spread over seeds? From any table of per-seed results."""
+    """Did a change alter the spread over seeds? From any table of per-seed results.
+
+    Example: seedspread audit results.csv --value accuracy --group method --reference baseline --by dataset
+    """
     from seedspread.cli.recorded import recorded_question
     from seedspread.render.terminal import Terminal
     from seedspread.stats.audit import audit as run_audit
@@ -90,6 +93,10 @@ def _check(form: str, no_seed: bool, seed: str, values: list[str] | None, plot: 
         raise SeedspreadError(f"--format must be one of {', '.join(forms)}; got {form!r}")
     if no_seed and seed != "seed":
         raise SeedspreadError("give --seed or --no-seed, not both")
+    if plot:
+        from seedspread.render.with_matplotlib import check_picture
+
+        check_picture(plot)
     if plot and values and len(values) > 1:
         raise SeedspreadError("a picture shows one value: give one --value with --plot")
 
@@ -107,7 +114,7 @@ def _say(results: "list[AuditResult]", form: str, explain: bool, details: bool, 
         if form == "text":
             if several:
                 say(f"\n{result.value}\n")
-            say(result.to_text(width=min(Terminal().width, 130), explain=explain, details=details))
+            say(result.to_text(width=Terminal().width, explain=explain, details=details))
         else:
             say(result.to_markdown() if form == "markdown" else result.to_latex(), end="")
     if several:
@@ -165,7 +172,10 @@ def seeds(
     twins: Annotated[float, typer.Option(help="How a seed's runs correlate over the blocks.")] = 0.0,
     json: Json = False,
 ) -> None:
-    """How many seeds: for a standard error (--sd --se), for a ratio (--ratio), or what --n can detect."""
+    """How many seeds: for a standard error (--sd --se), for a ratio (--ratio), or what --n can detect.
+
+    Example: seedspread seeds --ratio 2
+    """
     from seedspread.stats.budget import Design, seed_budget
 
     design = Design(blocks, pairs, twins, alpha, shape)
@@ -173,4 +183,4 @@ def seeds(
     if json:
         say_json(budget.values)
     else:
-        say(budget.text)
+        say_prose(budget.text)

@@ -36,7 +36,10 @@ def components(
     form: Annotated[str, typer.Option("--format", help="text, markdown or latex.")] = "text",
     json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
-    """Does the variance sit between seeds, in one of their streams, or in same-seed noise? Per arm."""
+    """Does the variance sit between seeds, in one of their streams, or in same-seed noise? Per arm.
+
+    Example: seedspread components results.csv --value accuracy --group method --seed seed --block mode
+    """
     from seedspread.render.terminal import Terminal
     from seedspread.runs.store import Store
     from seedspread.runs.studies import recorded_audit
@@ -59,6 +62,6 @@ def components(
     if json:
         say(result.to_json())
     elif form == "text":
-        say(result.to_text(width=min(Terminal().width, 130)))
+        say(result.to_text(width=Terminal().width))
     else:
         say(result.to_markdown() if form == "markdown" else result.to_latex(), end="")

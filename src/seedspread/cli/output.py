@@ -1,7 +1,9 @@
 """What commands print."""
 
 import json
+import shutil
 import sys
+import textwrap
 from typing import Any
 
 from seedspread.errors import printable
@@ -10,6 +12,12 @@ from seedspread.errors import printable
 def say(text: object, *, err: bool = False, end: str = "\n") -> None:
     """Prints plain text to stdout, or to stderr, without the control characters that files bring."""
     print(printable(str(text)), file=sys.stderr if err else sys.stdout, end=end, flush=True)
+
+
+def say_prose(text: str) -> None:
+    """Prints sentences, on a terminal in lines that end between words; a pipe gets them whole."""
+    width = shutil.get_terminal_size().columns
+    say(textwrap.fill(text, width, break_on_hyphens=False) if sys.stdout.isatty() else text)
 
 
 def say_json(values: Any) -> None:

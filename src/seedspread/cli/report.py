@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from seedspread.cli.output import say, say_json
+from seedspread.cli.output import say, say_json, say_prose
 from seedspread.errors import SeedspreadError
 
 if TYPE_CHECKING:
@@ -41,8 +41,15 @@ def report(
     ] = None,
     published: Annotated[bool, typer.Option("--published", help="Report the paper's own numbers.")] = False,
     study: Studies = None,
-    figures: Annotated[Path | None, typer.Option(help="Write every figure as PDF, SVG, PNG here.")] = None,
-    tables: Annotated[Path | None, typer.Option(help="Write tables as LaTeX, Markdown, CSV here.")] = None,
+    figures: Annotated[
+        Path | None, typer.Option(help="A folder for the figures of a paper (PDF, PNG), with captions.")
+    ] = None,
+    tables: Annotated[
+        Path | None, typer.Option(help="A folder for the tables of a paper (LaTeX with booktabs, CSV).")
+    ] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="All figures and tables; SVG and Markdown too.")
+    ] = False,
     data_dir: DataDir = None,
     value: Value = None,
     group: Annotated[str, typer.Option(help="Of a table: the column that is compared.")] = "margin_type",
@@ -53,7 +60,10 @@ def report(
     at: Annotated[str, typer.Option(help="Of runs logged by step: last, best or step=N.")] = "last",
     json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
 ) -> None:
-    """Write a page with the answer, every table and every figure: one file that opens offline."""
+    """Write a page with the answer, every table and every figure: one file that opens offline.
+
+    Example: seedspread report runs --out report.html --figures figures --tables tables
+    """
     from seedspread.api import store_material
     from seedspread.render.terminal import Terminal
     from seedspread.report.material.from_published import from_published
@@ -64,6 +74,8 @@ def report(
 
     if published == (source is not None):
         raise SeedspreadError("give a store or a table to report on, or --published, and not both")
+    if everything and not (figures or tables):
+        raise SeedspreadError("--all is for --figures and --tables; the page always has everything")
     if published and value:
         raise SeedspreadError("--value is for a store or a table; the paper's own numbers are accuracies")
     page = out or (None if figures or tables else Path("report.html"))
@@ -80,18 +92,19 @@ def report(
         made = Report(material)
         if page:
             write_page(made, page)
-        drawn = write_figures(made, figures, tell) if figures else []
-        written = write_tables(made, tables) if tables else []
+        drawn = write_figures(made, figures, tell, everything) if figures else []
+        written = write_tables(made, tables, everything) if tables else []
     if json:
         say_json(_values(made, page, drawn, written))
         return
-    say(made.answer.short)
+    say_prose(made.answer.short)
     if page:
         say(f"page: {page}")
+    more = "" if everything else " (--all writes every one)"
     if figures:
-        say(f"{len(drawn)} pictures in {figures}")
+        say(f"figures: {len(drawn)} files in {figures}{more}")
     if tables:
-        say(f"{len(written)} tables in {tables}")
+        say(f"tables: {len(written)} files in {tables}{more}")
 
 
 def _teller(status: "Status") -> Callable[[str], None]:
@@ -125,7 +138,10 @@ def serve(
     value: Value = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Show the report of a store while a campaign runs: new runs appear by themselves."""
+    """Show the report of a store while a campaign runs: new runs appear by themselves.
+
+    Example: seedspread serve runs --port 8000
+    """
     from seedspread.api import store_material
     from seedspread.render.terminal import Terminal
     from seedspread.report.page.report import Report

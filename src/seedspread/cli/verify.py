@@ -21,7 +21,10 @@ def verify_paper(
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
-    """Recompute every number of the paper from its own per-seed values, and say which hold."""
+    """Recompute every number of the paper from its own per-seed values, and say which hold.
+
+    Example: seedspread verify-paper --only differs
+    """
     from seedspread.atomic import replacing
     from seedspread.errors import SeedspreadError, reason
     from seedspread.published.check import VERDICTS, as_values, check_paper
@@ -44,31 +47,22 @@ def verify_paper(
 
 
 def _print(findings: "list[Finding]", only: str | None) -> None:
-    from rich import box
-    from rich.table import Table
     from rich.text import Text
 
     from seedspread.published.check import SECTIONS, summary
+    from seedspread.render.table import Column, Table
     from seedspread.render.terminal import Terminal
+    from seedspread.render.text import to_rich
 
     console = Terminal()
     styles = {"reproduces": "green", "differs": "bold red", "not derivable": "yellow"}
+    headings = tuple(map(Column, ("where", "claim", "printed", "computed", "verdict")))
     for section in SECTIONS:
         rows = [f for f in findings if f.section == section and only in (None, f.verdict)]
         if not rows:
             continue
-        table = Table(title=section, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-        for heading in ("where", "claim", "printed", "computed", "verdict"):
-            table.add_column(heading)
-        for f in rows:
-            table.add_row(
-                Text(f.where),
-                Text(f.what),
-                Text(f.printed),
-                Text(f.computed),
-                Text(f.verdict, style=styles[f.verdict]),
-            )
-        console.print(table)
+        cells = tuple((f.where, f.what, f.printed, f.computed, f.verdict) for f in rows)
+        console.print(to_rich(Table("", section, headings, cells), styles))
         for f in rows:
             if f.comment:
                 console.print(Text(f"{f.where}, {f.what}: {f.comment}", style="dim"))

@@ -12,6 +12,7 @@ Kind = Literal["dots", "line", "band", "interval", "rule"]
 # The two palest are darker than theirs, to be seen on white.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#A66F00", "#2C8FC9")
 GREY = "#888888"
+PANEL_HEIGHT = 330  # in pixels, of a panel with height 1
 SYMBOLS = 6  # markers that can be told apart
 # For what has an order: plasma's dark half on white, its light half on black.
 _ORDERED = ("#0d0887", "#4903a0", "#7201a8", "#9511a1", "#b12a90", "#c53f7f", "#d8576b", "#e0685e")

@@ -1,9 +1,11 @@
-"""Tables for a spreadsheet: CSV."""
+"""Tables, and the values of figures, for a spreadsheet: CSV."""
 
 import csv
 import io
+from itertools import zip_longest
 
 from seedspread.errors import printable
+from seedspread.render.chart import Chart
 from seedspread.render.table import Table, is_number
 
 
@@ -13,6 +15,21 @@ def to_csv(table: Table) -> str:
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow([_harmless(c.whole) for c in table.columns])
     writer.writerows([_harmless(cell) for cell in row] for row in table.rows)
+    return out.getvalue()
+
+
+def chart_csv(chart: Chart) -> str:
+    """What a figure shows, a row for each of its points."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(("panel", "series", "kind", "x", "y", "low", "high", "label"))
+    for panel in chart.panels:
+        for mark in (m for m in panel.marks if m.kind != "rule"):
+            columns = (mark.x, mark.y, mark.low, mark.high, mark.labels)
+            for x, y, low, high, label in zip_longest(*columns, fillvalue=""):
+                numbers = ("" if v == "" else f"{v:.10g}" for v in (x, y, low, high))
+                row = (panel.title, mark.name, mark.kind)
+                writer.writerow([*map(_harmless, row), *numbers, _harmless(str(label).replace("\n", "; "))])
     return out.getvalue()
 
 

@@ -8,18 +8,30 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from seedspread.errors import printable
-from seedspread.render.chart import Chart
+from seedspread.render.chart import PANEL_HEIGHT, Chart
 from seedspread.render.table import Table, numeric_columns
+from seedspread.render.with_svg import panel_svg, swatch
 
 
-def to_html(exhibit: Table | Chart, static_svg: str = "") -> Markup:
-    """A `figure`: of a table all of it; of a chart the frame that plotly fills, until then `static_svg`."""
+def to_html(exhibit: Table | Chart) -> Markup:
+    """A `figure`: of a table all of it; of a chart its panels as SVG, which plotly takes the place of."""
+    values: dict[str, Any]
     if isinstance(exhibit, Table):
         values, name = {"t": exhibit, "numeric": numeric_columns(exhibit)}, "table.html"
     else:
-        values, name = {"c": exhibit, "static_svg": static_svg}, "chart.html"
+        values, name = _chart_values(exhibit), "chart.html"
     template = environment("seedspread.render").get_template(name)
     return Markup(template.render(**values) + "\n")  # noqa: S704 - escaped by the template
+
+
+def _chart_values(chart: Chart) -> dict[str, Any]:
+    width = 680 if len(chart.panels) == 1 else 440
+    return {
+        "c": chart,
+        "stills": [panel_svg(panel, chart.height, width) for panel in chart.panels],
+        "legend": [(mark, swatch(mark)) for mark in chart.legend],
+        "height": round(PANEL_HEIGHT * chart.height),
+    }
 
 
 def for_notebook(

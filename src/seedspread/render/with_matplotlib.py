@@ -3,7 +3,7 @@
 import io
 import math
 import textwrap
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +18,16 @@ from seedspread.errors import SeedspreadError, printable, reason
 from seedspread.render.chart import Axis, Chart, Mark, Panel
 
 _MARKERS = "osD^vP"
-# Each format, and how it is told to hold no date.
+# Each format, and what it calls the words that go with a picture.
+_WORDS = {"pdf": "Subject", "svg": "Description", "png": "Description"}
 _NO_DATE: dict[str, dict[str, str | None]] = {"pdf": {"CreationDate": None}, "svg": {"Date": None}, "png": {}}
-FORMATS = tuple(_NO_DATE)
+FORMATS = tuple(_WORDS)
 # Widths of one and of both columns of a usual two-column paper, in inches.
 _COLUMN, _PAGE = 3.4, 7.0
 _SCREEN = 8.0
 _HEIGHT = 2.5
+# Letters of a row's name beyond which a column is too narrow, and how wide a letter is.
+_LONG_NAME, _LETTER = 30, 0.056
 _STYLE: Any = {
     "text.parse_math": False,  # no name from a file is taken for mathematics
     "svg.hashsalt": "seedspread",
@@ -56,8 +59,7 @@ class PlotError(SeedspreadError):
 
 def write_picture(chart: Chart, path: Path) -> None:
     """Writes one picture where a user asked for it; its format follows from the file's name."""
-    if path.suffix[1:].lower() not in FORMATS:
-        raise PlotError(f"{path} must end in {', '.join(f'.{form}' for form in FORMATS)}")
+    check_picture(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         save_chart(chart, path)
@@ -65,9 +67,21 @@ def write_picture(chart: Chart, path: Path) -> None:
         raise PlotError(f"{path} cannot be written: {reason(error)}") from None
 
 
-def write_chart(chart: Chart, folder: Path) -> list[Path]:
-    """Writes `ID.pdf`, `ID.svg` and `ID.png`."""
-    paths = [folder / f"{chart.id}.{form}" for form in FORMATS]
+def check_picture(path: Path) -> None:
+    """Checks the file's name before anything is computed."""
+    if path.suffix[1:].lower() not in FORMATS:
+        raise PlotError(f"{path} must end in {', '.join(f'.{form}' for form in FORMATS)}")
+
+
+def caption_of(chart: Chart) -> str:
+    """What to write under a picture: what it shows, how to read it, where its numbers come from."""
+    parts = (chart.title, chart.caption, f"Data: {chart.scale}" if chart.scale else "")
+    return _text(" ".join(f"{part.rstrip('.')}." for part in parts if part))
+
+
+def write_chart(chart: Chart, folder: Path, formats: Sequence[str] = FORMATS) -> list[Path]:
+    """Writes `ID.pdf` and so on."""
+    paths = [folder / f"{chart.id}.{form}" for form in formats]
     save_chart(chart, *paths)
     return paths
 
@@ -79,14 +93,15 @@ def save_chart(chart: Chart, *paths: Path) -> None:
         for path in paths:
             form = path.suffix[1:].lower()
             with replacing(path) as part:
-                figure.savefig(part, format=form, dpi=200, metadata=_NO_DATE[form])
+                words = {_WORDS[form]: caption_of(chart) or None}
+                figure.savefig(part, format=form, dpi=200, metadata=_NO_DATE[form] | words)
 
 
 def static_svg(chart: Chart) -> str:
     """A chart as an SVG element for a page, in the colour of its text: seen before plotly is there."""
     out = io.StringIO()
     with mpl.rc_context(_STYLE):
-        figure = draw(replace(chart, scale=""), width=_SCREEN)
+        figure = draw(chart, width=_SCREEN)
         figure.savefig(out, format="svg", transparent=True, metadata={"Date": None})
     text = out.getvalue()
     element = text[text.index("<svg") :]
@@ -95,11 +110,12 @@ def static_svg(chart: Chart) -> str:
 
 @mpl.rc_context(_STYLE)
 def draw(chart: Chart, width: float | None = None) -> Picture:
-    """The figure: its panels, one legend for all, and where the numbers come from; `width` in inches."""
+    """The figure: its panels and one legend for all; `width` in inches."""
     across = min(len(chart.panels), 2)
     down = math.ceil(len(chart.panels) / across)
     labels = [_entry(mark) for mark in chart.legend]
-    width = width or (_COLUMN if across == 1 else _PAGE)
+    names = max((len(name) for panel in chart.panels for _, name in panel.y.ticks), default=0)
+    width = width or (_COLUMN if across == 1 and names <= _LONG_NAME else _PAGE)
     longest = max((len(mark.name) for mark in chart.legend), default=0)
     columns = max(1, min(len(labels), int(width / (0.4 + 0.055 * longest))))
     foot = 0.25 + 0.18 * math.ceil(len(labels) / columns)
@@ -107,19 +123,22 @@ def draw(chart: Chart, width: float | None = None) -> Picture:
     figure = Picture(figsize=size, layout="constrained")
     axes = figure.subplots(down, across, squeeze=False).ravel()
     for ax, panel in zip(axes, chart.panels, strict=False):
-        draw_panel(ax, panel)
+        draw_panel(ax, panel, width / across)
     for ax in axes[len(chart.panels) :]:
         ax.set_axis_off()
     if labels:
         figure.legend(handles=labels, loc="outside lower center", ncols=columns, frameon=False)
-    origin = "\n".join(textwrap.wrap(_text(chart.scale), 62 * across))
-    figure.suptitle(origin, fontsize=5.5, color="#666666", x=0.01, ha="left")
     return figure
 
 
 def _text(text: str) -> str:
     """No font has control characters, and SVG forbids them."""
     return printable(text).replace("\t", " ")
+
+
+def _broken(text: str, letters: int) -> str:
+    """In lines of about so many letters; words are left whole."""
+    return "\n".join(textwrap.wrap(_text(text), max(letters, 8), break_long_words=False))
 
 
 def _entry(mark: Mark) -> Line2D:
@@ -130,24 +149,28 @@ def _entry(mark: Mark) -> Line2D:
     )  # fmt: skip
 
 
-def draw_panel(axes: Axes, panel: Panel) -> None:
-    """One panel on axes, which may be a user's own."""
-    for axis, scale, limits, ticks, label in (
-        (panel.x, axes.set_xscale, axes.set_xlim, axes.set_xticks, axes.set_xlabel),
-        (panel.y, axes.set_yscale, axes.set_ylim, axes.set_yticks, axes.set_ylabel),
+def draw_panel(axes: Axes, panel: Panel, width: float = _COLUMN) -> None:
+    """One panel on axes, which may be a user's own, `width` inches wide; long names are broken."""
+    line = int(0.8 * width / _LETTER)
+    below, beside = int(0.75 * line / max(len(panel.x.ticks), 1)), int(0.5 * line)
+    for axis, room, scale, limits, ticks, label in (
+        (panel.x, below, axes.set_xscale, axes.set_xlim, axes.set_xticks, axes.set_xlabel),
+        (panel.y, beside, axes.set_yscale, axes.set_ylim, axes.set_yticks, axes.set_ylabel),
     ):
         if axis.log:
             scale("log")
         if axis.range:
             limits(axis.range)
         if axis.ticks:
-            ticks([place for place, _ in axis.ticks], [_text(name) for _, name in axis.ticks])
-        label(_text(axis.title))
+            ticks([place for place, _ in axis.ticks], [_broken(name, room) for _, name in axis.ticks])
+        label(_broken(axis.title, int(0.75 * line)))
     for mark in panel.marks:
         _draw_mark(axes, mark, panel.x)
     if any(axis.log and axis.ticks for axis in (panel.x, panel.y)):
         axes.minorticks_off()
-    axes.set_title(_text(panel.title), loc="left")
+    if any(len(word) > below for _, name in panel.x.ticks for word in name.split()):
+        axes.tick_params(axis="x", labelrotation=30)
+    axes.set_title(_broken(panel.title, int(0.75 * line)), loc="left")
     if not panel.marks:
         axes.set_axis_off()
 

@@ -4,21 +4,15 @@ import html
 import math
 from typing import Any
 
-from seedspread.render.chart import GREY, Axis, Chart, Mark, Panel
+from seedspread.render.chart import GREY, PANEL_HEIGHT, Axis, Chart, Mark, Panel
+from seedspread.render.sheet import chart_csv
 
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "triangle-down", "cross")
-_PANEL_HEIGHT = 330
 
 
 def chart_values(chart: Chart) -> dict[str, Any]:
-    """What the page needs of a chart: a plotly figure for each panel, and the legend's entries."""
-    return {
-        "panels": [panel_values(panel, chart.height) for panel in chart.panels],
-        "legend": [
-            {"name": m.name, "colour": m.colour, "symbol": m.symbol if m.has_markers else -1}
-            for m in chart.legend
-        ],
-    }
+    """What the page needs of a chart: a plotly figure for each panel, and its values as CSV."""
+    return {"panels": [panel_values(panel, chart.height) for panel in chart.panels], "csv": chart_csv(chart)}
 
 
 def panel_values(panel: Panel, height: float = 1.0) -> dict[str, Any]:
@@ -29,7 +23,7 @@ def panel_values(panel: Panel, height: float = 1.0) -> dict[str, Any]:
             "title": {"text": html.escape(panel.title), "x": 0, "xref": "paper", "font": {"size": 13}},
             "xaxis": _axis(panel.x),
             "yaxis": _axis(panel.y),
-            "height": round(_PANEL_HEIGHT * height),
+            "height": round(PANEL_HEIGHT * height),
             "margin": {"l": 10, "r": 12, "t": 34 if panel.title else 12, "b": 10},
             "showlegend": False,
             "hovermode": "closest",

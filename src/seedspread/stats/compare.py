@@ -73,7 +73,7 @@ class Comparer:
             group=arm.name,
             reference=reference.name,
             cells=_cells(arm) + _cells(reference),
-            pooled=(_summary(arm.name, "", arm.values), _summary(reference.name, "", reference.values)),
+            pooled=(summarise(arm.name, "", arm.values), summarise(reference.name, "", reference.values)),
             headline=headline,
             paper=_as_the_paper(tests),
             tests=tests,
@@ -172,7 +172,8 @@ def _independent(twins: tuple[Twins, ...]) -> bool | None:
     return False if any(map(are_dependent, twins)) else None
 
 
-def _summary(group: str, block: str, values: Floats) -> Summary:
+def summarise(group: str, block: str, values: Floats) -> Summary:
+    """Mean and sd of a cell, or of an arm."""
     if len(values) < 2:
         return Summary(group, block, len(values), float(values.mean()), None, None)
     variance = 0.0 if np.ptp(values) == 0 else float(values.var(ddof=1))
@@ -180,7 +181,7 @@ def _summary(group: str, block: str, values: Floats) -> Summary:
 
 
 def _cells(arm: Arm) -> tuple[Summary, ...]:
-    return tuple(_summary(arm.name, arm.block_names[code], values) for code, values in arm.cells.items())
+    return tuple(summarise(arm.name, arm.block_names[code], values) for code, values in arm.cells.items())
 
 
 def _as_the_paper(tests: tuple[TestResult, ...]) -> Headline:

@@ -141,7 +141,7 @@ def _print_comparison(
     answer, *rest = sentences(c, len(audit.comparisons))
     console.print(Text(answer, style="bold"))
     console.print(Text(" ".join(rest)))
-    for line in strip_lines([(s.group, s.values) for s in reversed(audit.strips(c))]):
+    for line in strip_lines([(s.group, s.values) for s in reversed(audit.strips(c))], console.width):
         console.print(Text(line), soft_wrap=True)
     full = details or explain
     for table in _tables(audit, c, explain) if full else [_cells_table(audit, c)]:

@@ -73,7 +73,7 @@ def test_wrong_columns_get_suggestions(tmp_path: Path) -> None:
     assert "did you mean 'margin_type'?" in refused(path, group="margin")
     assert "did you mean 'subtract'?" in refused(path, reference="substract")
     assert "has no column 'run'" in refused(path, seed="run")
-    assert "one role only" in refused(path, block="margin_type")
+    assert "one role only: 'margin_type' is --group and --block" in refused(path, block="margin_type")
 
 
 def test_cells_that_are_no_numbers_are_named_by_row(tmp_path: Path) -> None:

@@ -7,14 +7,16 @@ from pathlib import Path
 from seedspread.atomic import replacing
 from seedspread.errors import reason
 from seedspread.render.latex import to_latex
-from seedspread.render.markdown import to_markdown
+from seedspread.render.markdown import markdown_text, to_markdown
 from seedspread.render.sheet import to_csv
 from seedspread.render.table import Table
-from seedspread.render.with_matplotlib import write_chart
+from seedspread.render.with_matplotlib import FORMATS, caption_of, write_chart
 from seedspread.report.material.studies import ReportError
 from seedspread.report.page.report import Report
 
-_FORMS: dict[str, Callable[[Table], str]] = {"tex": to_latex, "md": to_markdown, "csv": to_csv}
+_FORMS: dict[str, Callable[[Table], str]] = {"tex": to_latex, "csv": to_csv, "md": to_markdown}
+# What a paper takes; all else on request.
+_PICTURES, _TABLES = ("pdf", "png"), ("tex", "csv")
 
 
 def check_page(path: Path | None) -> None:
@@ -40,28 +42,36 @@ def write_page(report: Report, path: "Path | str") -> None:
             part.write_text(report.page(), encoding="utf-8")
 
 
-def write_figures(report: Report, folder: Path, tell: Callable[[str], None]) -> list[Path]:
-    """Every figure as PDF, SVG and PNG."""
+def write_figures(
+    report: Report, folder: Path, tell: Callable[[str], None], everything: bool = False
+) -> list[Path]:
+    """The figures that a paper takes as PDF and PNG, or every one and SVG too; and their captions."""
     _make(folder)
+    charts = report.charts if everything else report.for_a_paper[0]
     out: list[Path] = []
-    for number, chart in enumerate(report.charts, 1):
-        tell(f"drawing {chart.id}, {number} of {len(report.charts)}")
+    for number, chart in enumerate(charts, 1):
+        tell(f"drawing {chart.id}, {number} of {len(charts)}")
         with _may_fail(folder, "written"):
-            out += write_chart(chart, folder)
-    return out
+            out += write_chart(chart, folder, FORMATS if everything else _PICTURES)
+    captions = [f"**{chart.id}**: {markdown_text(caption_of(chart))}\n" for chart in charts]
+    return [*out, _write(folder / "captions.md", "\n".join(captions))]
 
 
-def write_tables(report: Report, folder: Path) -> list[Path]:
-    """Every table as LaTeX, Markdown and CSV."""
+def write_tables(report: Report, folder: Path, everything: bool = False) -> list[Path]:
+    """The tables that a paper takes as LaTeX and CSV, or every one and Markdown too."""
     _make(folder)
-    out = []
-    for table in report.tables:
-        for ending, form in _FORMS.items():
-            path = folder / f"{table.id}.{ending}"
-            with _may_fail(path, "written"), replacing(path) as part:
-                part.write_text(form(table), encoding="utf-8")
-            out.append(path)
-    return out
+    tables = report.tables if everything else report.for_a_paper[1]
+    return [
+        _write(folder / f"{table.id}.{ending}", _FORMS[ending](table))
+        for table in tables
+        for ending in (_FORMS if everything else _TABLES)
+    ]
+
+
+def _write(path: Path, text: str) -> Path:
+    with _may_fail(path, "written"), replacing(path) as part:
+        part.write_text(text, encoding="utf-8")
+    return path
 
 
 def _make(folder: Path) -> None:

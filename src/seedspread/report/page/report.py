@@ -22,8 +22,10 @@ from seedspread.report.figures.ratios import answer_charts
 from seedspread.report.material.settings import ReportData
 from seedspread.report.page.glossary import GLOSSARY
 from seedspread.report.page.sections import Section, missing, sections
+from seedspread.report.tables.means import means_tables, ratios_table
 
 _PACKAGE = "seedspread.report.page"
+_FEW = 8  # settings
 _VERDICTS = 6
 # Nothing may be fetched, from anywhere; the live page asks its own server only. No script runs but the page's
 # two, by their hashes. Styles cannot be named so: plotly makes rules and matplotlib's SVG has attributes.
@@ -41,6 +43,8 @@ class Report:
         self.sections: list[Section] = sections(material)
         self.answer = answer(material)
         self.pictures = answer_charts(material)
+        self.means = means_tables(material)
+        self.ratios = ratios_table(material)
 
     @property
     def charts(self) -> list[Chart]:
@@ -50,8 +54,24 @@ class Report:
 
     @property
     def tables(self) -> list[Table]:
-        """Every table."""
-        return [b for s in self.sections for b in s.all if isinstance(b, Table)]
+        """Every table, means and ratios first."""
+        tables = [b for s in self.sections for b in s.all if isinstance(b, Table)]
+        return [*self._first_tables, *tables]
+
+    @property
+    def for_a_paper(self) -> "tuple[list[Chart], list[Table]]":
+        """The figures and tables that a paper would take; of a setting, where there are few, the runs."""
+        across = [b for s in self.sections if s.id == "datasets" for b in s.exhibits]
+        few = len(self.material.settings) <= _FEW
+        ids = {f"{s.id}-spread" for s in self.material.settings} if few else set()
+        spreads = [c for c in self.charts if c.id in ids]
+        charts = [*self.pictures, *spreads]
+        charts += [b for b in across if isinstance(b, Chart)]
+        return charts, [*self._first_tables, *(b for b in across if isinstance(b, Table))]
+
+    @property
+    def _first_tables(self) -> list[Table]:
+        return [*self.means, *([self.ratios] if self.ratios else [])]
 
     def page(self, version: str = "") -> str:
         """The whole page; with a version it is a live one, that asks its server for a newer."""
@@ -73,7 +93,7 @@ class Report:
         more = len(self.answer.details) - _VERDICTS
         rest = f"The page has {len(self.tables)} tables and {len(self.charts)} figures."
         notes = [*([f"{more} more verdicts are on the page."] if more > 0 else []), rest]
-        svg = static_svg(self.picture) if self.picture else ""
+        svg = static_svg(self.pictures[0]) if self.pictures else ""
         return for_notebook([self.answer.question, self.answer.short, *verdicts], [], notes, svg)
 
     def main(self, version: str = "") -> str:
@@ -83,15 +103,15 @@ class Report:
     def _values(self, version: str) -> dict[str, Any]:
         same = {s.scale.same for s in self.material.settings}
         badge = "not the paper's scale" if same == {False} else "mixed scales" if False in same else ""
-        # The answer's pictures until plotly.js has been unpacked, and where scripts are off.
-        svgs = [Markup(static_svg(picture)) for picture in self.pictures]  # noqa: S704 - matplotlib escapes text
         return {
             "version": version,
             "badge": badge,
             "glossary": GLOSSARY if any(s.is_the_papers for s in self.material.settings) else GLOSSARY[:4],
             "material": self.material,
             "answer": self.answer,
-            "pictures": list(zip(self.pictures, svgs, strict=True)),
+            "pictures": self.pictures,
+            "means": self.means,
+            "ratios": self.ratios,
             "sections": self.sections,
             "missing": missing(self.material, self.sections),
             "data": self._data(),

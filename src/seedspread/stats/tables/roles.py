@@ -21,10 +21,22 @@ def columns_of(table: Table, question: Question) -> tuple[Columns, list[str]]:
     for name in (value, group, *question.block, *question.by):
         require(name, table)
     seed, notes = _seed(table, question)
-    wanted = [value, group, *question.block, *([seed] if seed else []), *question.by]
-    if len(set(wanted)) < len(wanted):
-        raise TableError(f"each column can have one role only; got {', '.join(wanted)}")
+    _check_roles([
+        ("--value", value), ("--group", group), *(("--block", name) for name in question.block),
+        *([("--seed", seed)] if seed else []), *(("--by", name) for name in question.by),
+    ])  # fmt: skip
     return Columns(value, group, None, question.block, seed, question.by), notes
+
+
+def _check_roles(roles: list[tuple[str, str]]) -> None:
+    """Refuses a column that is asked for twice."""
+    for _, column in roles:
+        options = [option for option, name in roles if name == column]
+        if len(options) > 1:
+            raise TableError(
+                f"each column can have one role only: {column!r} is {' and '.join(options)}; "
+                f"leave out one of them"
+            )
 
 
 def require(column: str, table: Table) -> None:

@@ -4,6 +4,7 @@
   let data = {};
   let plotlyReady = null;
   let watcher = null;
+  let kept = {};  // what a reader has done to figures and tables, by id, for when the page changes in place
 
   /* plotly.js lies in the page, packed. */
   function loadPlotly() {
@@ -18,10 +19,9 @@
   }
 
   /* Colours of the page, for figures. */
-  const ON_PAPER = { "--ink": "#000", "--soft": "#444", "--grid": "#ddd", "--line": "#bbb", "--card": "#fff", "--accent": "#000" };
-  function themed(layout, printing = false) {
+  function themed(layout) {
     const style = getComputedStyle(document.body);
-    const of = (name) => (printing ? ON_PAPER[name] : style.getPropertyValue(name).trim());
+    const of = (name) => style.getPropertyValue(name).trim();
     const axis = { gridcolor: of("--grid"), linecolor: of("--line"), tickcolor: of("--line") };
     return {
       ...layout,
@@ -35,35 +35,27 @@
     };
   }
 
+  /* On a narrow screen long names of rows stand above them, not beside; names under an axis may turn. */
+  function fitted(layout, width) {
+    const longest = (axis) => Math.max(0, ...(axis.ticktext ?? []).map((name) => name.length));
+    const { xaxis, yaxis } = layout;
+    const many = (xaxis.ticktext ?? []).join("  ").length * 7 > width - 60;
+    const above = width < 520 && longest(yaxis) > 9;
+    const name = (text, i) => ({
+      text, x: 0, xref: "paper", xanchor: "left", y: yaxis.tickvals[i], yanchor: "bottom", yshift: 3, showarrow: false, font: { size: 11 },
+    });
+    return {
+      ...layout,
+      annotations: above ? yaxis.ticktext.map(name) : [],
+      xaxis: many ? { ...xaxis, tickangle: "auto" } : xaxis,
+      yaxis: { ...yaxis, showticklabels: !above },
+    };
+  }
+
   const OPTIONS = {
     displaylogo: false, responsive: true, displayModeBar: "hover",
     modeBarButtons: [["toImage", "zoom2d", "pan2d", "resetScale2d"]],
   };
-  const SHAPES = [
-    '<circle cx="8" cy="8" r="6"/>', '<rect x="2" y="2" width="12" height="12"/>',
-    '<path d="M8 1l7 7-7 7-7-7z"/>', '<path d="M8 2l7 12H1z"/>', '<path d="M8 14L1 2h14z"/>',
-    '<path d="M6 1h4v5h5v4h-5v5H6v-5H1V6h5z"/>',
-  ];
-
-  const SWATCH = (entry) => (entry.symbol < 0
-    ? `<path d="M1 8h14" stroke="${entry.colour}" stroke-width="3"/>` : SHAPES[entry.symbol % SHAPES.length]);
-
-  function drawLegend(figure, chart) {
-    const legend = figure.querySelector(".legend");
-    for (const entry of chart.legend) {
-      const button = document.createElement("button");
-      button.type = "button";
-      button.setAttribute("aria-pressed", "true");
-      button.innerHTML = `<svg viewBox="0 0 16 16" aria-hidden="true" fill="${entry.colour}" data-colour="${entry.colour}">${SWATCH(entry)}</svg>`;
-      button.append(entry.name);
-      button.dataset.name = entry.name;
-      button.title = "Press to show or hide; with Shift, or twice, to see it alone";
-      button.addEventListener("click", (event) => (event.shiftKey ? isolate : toggle)(figure, entry.name));
-      button.addEventListener("dblclick", () => isolate(figure, entry.name));
-      legend.append(button);
-    }
-  }
-
   /* A condition is a name: of a button, and of traces in every panel. */
   function show(figure) {
     const buttons = [...figure.querySelectorAll(".legend button")];
@@ -98,9 +90,8 @@
   function draw(figure) {
     if (figure.drawn) return figure.drawn;
     const chart = data.charts[figure.dataset.chart];
-    figure.hiddenNames = new Set();
-    figure.alone = null;
-    drawLegend(figure, chart);
+    figure.hiddenNames = new Set(kept[figure.id]?.hidden);
+    figure.alone = kept[figure.id]?.alone ?? null;
     figure.drawn = loadPlotly().then(() => drawPanels(figure, chart));
     return figure.drawn;
   }
@@ -119,8 +110,9 @@
   }
   function tint(figure, dark) {
     const chart = data.charts[figure.dataset.chart];
-    figure.querySelectorAll(".legend svg").forEach((svg) => {
-      const colour = (dark && data.dark[svg.dataset.colour]) || svg.dataset.colour;
+    figure.querySelectorAll(".legend button").forEach((button) => {
+      const colour = (dark && data.dark[button.dataset.colour]) || button.dataset.colour;
+      const svg = button.querySelector("svg");
       svg.setAttribute("fill", colour);
       svg.querySelector("[stroke]")?.setAttribute("stroke", colour);
     });
@@ -134,20 +126,30 @@
     });
   }
 
-  /* Plotly draws these at once, before its promise is kept: so that paper can have them too. */
+  function withZoom(layout, zoom) {
+    const held = (name) => ({ ...layout[name], range: zoom[name], autorange: false });
+    return zoom ? { ...layout, xaxis: held("xaxis"), yaxis: held("yaxis") } : layout;
+  }
+
   function drawPanels(figure, chart) {
-    if (figure.dataset.drawn === "yes") return;
-    const panels = [...figure.querySelectorAll(".panel")];
-    figure.querySelector(".still")?.remove();
-    panels.forEach((panel, i) => {
+    figure.dataset.drawn = "yes";
+    [...figure.querySelectorAll(".panel")].forEach((panel, i) => {
       panel.hidden = false;
-      Plotly.newPlot(panel, tinted(chart.panels[i].data, isDark()), themed(chart.panels[i].layout), OPTIONS);
+      const layout = fitted(themed(chart.panels[i].layout), panel.clientWidth);
+      const zoom = kept[figure.id]?.zoom?.[i];
+      Plotly.newPlot(panel, tinted(chart.panels[i].data, isDark()), withZoom(layout, zoom), OPTIONS);
+      panel.zoom = zoom ?? null;
+      panel.on("plotly_relayout", (event) => {
+        const keys = Object.keys(event).join(" ");
+        if (/axis\.range/.test(keys)) panel.zoom = { xaxis: [...panel.layout.xaxis.range], yaxis: [...panel.layout.yaxis.range] };
+        if (/autorange|resetscale/i.test(keys)) panel.zoom = null;
+      });
       panel.on("plotly_click", (event) => {
         const name = event.points[0].data.meta;
         if (name) isolate(figure, name);
       });
     });
-    figure.dataset.drawn = "yes";
+    if (figure.alone || figure.hiddenNames.size) show(figure);
     if (isDark()) tint(figure, true);
   }
 
@@ -165,7 +167,9 @@
     for (const figure of charts()) {
       if (figure.dataset.drawn !== "yes") continue;
       const chart = data.charts[figure.dataset.chart];
-      figure.querySelectorAll(".panel").forEach((panel, i) => Plotly.relayout(panel, themed(chart.panels[i].layout)));
+      figure.querySelectorAll(".panel").forEach((panel, i) => {
+        Plotly.relayout(panel, fitted(themed(withZoom(chart.panels[i].layout, panel.zoom)), panel.clientWidth));
+      });
       tint(figure, isDark());
     }
   }
@@ -176,30 +180,14 @@
   });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", retheme);
 
-  /* On paper every figure is there, whether it was scrolled to or not, in black on white, in the paper's width. */
   async function drawAll() { await Promise.all(charts().map(draw)); }
-  function fitPaper(printing) {
-    if (!globalThis.Plotly) return;
-    for (const figure of charts()) {
-      const chart = data.charts[figure.dataset.chart];
-      draw(figure);
-      drawPanels(figure, chart);
-      const width = chart.panels.length > 1 ? 325 : 600;
-      figure.querySelectorAll(".panel").forEach((panel, i) => {
-        const layout = themed(chart.panels[i].layout, printing);
-        Plotly.relayout(panel, { ...layout, autosize: !printing, width: printing ? width : null });
-        if (!printing) Plotly.Plots.resize(panel);
-      });
-      tint(figure, !printing && isDark());
-    }
-  }
+
+  /* On paper stand the figures that came with the page, in black on white; groups are unfolded. */
   addEventListener("beforeprint", () => {
     document.querySelectorAll("details.group:not([open])").forEach((d) => { d.open = true; d.dataset.opened = "yes"; });
-    fitPaper(true);
   });
   addEventListener("afterprint", () => {
     document.querySelectorAll("details[data-opened]").forEach((d) => { d.open = false; delete d.dataset.opened; });
-    fitPaper(false);
   });
 
   /* Tables: sort by a column, copy the source. */
@@ -208,11 +196,9 @@
     if (!found) return null;
     return text.trim().startsWith("<") ? Number(found[0]) - 1e-12 : Number(found[0]);
   };
-  function sort(button) {
-    const head = button.closest("th");
+  function sort(head, down) {
     const table = head.closest("table");
     const column = [...head.parentNode.children].indexOf(head);
-    const down = head.getAttribute("aria-sort") === "ascending";
     table.querySelectorAll("th[aria-sort]").forEach((th) => th.removeAttribute("aria-sort"));
     head.setAttribute("aria-sort", down ? "descending" : "ascending");
     /* The paper's row stays under the one that it belongs to. */
@@ -249,11 +235,69 @@
     clearTimeout(button.timer);
     button.timer = setTimeout(() => { button.textContent = button.dataset.label; }, 1500);
   }
-  document.addEventListener("click", (event) => {
+  function download(name, text) {
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(new Blob([text], { type: "text/csv" }));
+    link.download = `${name}.csv`;
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+  }
+  document.addEventListener("click", async (event) => {
     const button = event.target.closest("button");
-    if (button?.classList.contains("sort")) sort(button);
+    const head = button?.closest("th");
+    if (head) sort(head, head.getAttribute("aria-sort") === "ascending");
     else if (button?.dataset.copy) copy(button);
+    else if (button?.dataset.download) download(button.dataset.download, data.charts[button.dataset.download].csv);
+    else if (button?.dataset.name) {
+      const figure = button.closest("figure");
+      await draw(figure);
+      (event.shiftKey ? isolate : toggle)(figure, button.dataset.name);
+    }
   });
+  document.addEventListener("dblclick", (event) => {
+    const button = event.target.closest(".legend button");
+    if (button) isolate(button.closest("figure"), button.dataset.name);
+  });
+
+  /* Where the reader is, in the contents. */
+  function markPlace() {
+    const links = [...document.querySelectorAll("nav a")];
+    const line = innerHeight / 3;
+    const passed = links.filter((a) => document.querySelector(a.getAttribute("href")).getBoundingClientRect().top < line);
+    const atEnd = scrollY > 0 && scrollY + innerHeight > root.scrollHeight - 4;
+    const here = (atEnd ? links : passed).at(-1) ?? links[0];
+    if (here.hasAttribute("aria-current")) return;
+    links.forEach((a) => a.removeAttribute("aria-current"));
+    here.setAttribute("aria-current", "true");
+    const nav = here.closest("nav");
+    const box = here.getBoundingClientRect(), frame = nav.getBoundingClientRect();
+    nav.scrollBy({ left: box.left - frame.left - frame.width / 3, top: box.top - frame.top - frame.height / 3 });
+  }
+  addEventListener("scroll", markPlace, { passive: true });
+
+  const nameOf = (fold) => `${fold.closest("figure, section")?.id} ${fold.querySelector("summary").textContent}`;
+  function keep() {
+    const out = {};
+    for (const figure of charts()) {
+      if (figure.dataset.drawn !== "yes") continue;
+      const zoom = [...figure.querySelectorAll(".panel")].map((panel) => panel.zoom);
+      out[figure.id] = { zoom, hidden: [...figure.hiddenNames], alone: figure.alone };
+    }
+    for (const head of document.querySelectorAll("th[aria-sort]")) {
+      out[head.closest("figure").id] = { column: head.textContent, place: head.cellIndex, down: head.getAttribute("aria-sort") === "descending" };
+    }
+    return out;
+  }
+  /* Columns may have come in between: the one of the same name, and of several the one in its place. */
+  function sortAsBefore() {
+    for (const figure of document.querySelectorAll("figure.table")) {
+      const before = kept[figure.id];
+      if (!before) continue;
+      const heads = [...figure.querySelectorAll("thead tr:last-child th")].filter((th) => th.textContent === before.column);
+      const head = heads.find((th) => th.cellIndex === before.place) ?? heads[0];
+      if (head) sort(head, before.down);
+    }
+  }
 
   /* A live page asks its server whether anything has ended, and changes in place. */
   async function follow() {
@@ -263,12 +307,11 @@
         const state = await (await fetch("state", { cache: "no-store" })).json();
         if (state.version !== document.querySelector("main").dataset.version) {
           const text = await (await fetch("main", { cache: "no-store" })).text();
-          const open = [...document.querySelectorAll("details[open]")].map((d) => d.closest("figure, section")?.id);
+          const folds = new Map([...document.querySelectorAll("details")].map((d) => [nameOf(d), d.open]));
           const top = scrollY;
+          kept = keep();
           document.getElementById("main").innerHTML = text;
-          document.querySelectorAll("details").forEach((d) => {
-            if (open.includes(d.closest("figure, section")?.id)) d.open = true;
-          });
+          document.querySelectorAll("details").forEach((d) => { d.open = folds.get(nameOf(d)) ?? d.open; });
           start();
           scrollTo({ top, behavior: "instant" });
         }
@@ -304,6 +347,8 @@
   function start() {
     data = JSON.parse(document.getElementById("data").textContent);
     const first = charts()[0];
+    sortAsBefore();
+    markPlace();
     /* The page is there to be read before plotly.js, which takes a second or two, is unpacked. */
     requestAnimationFrame(() => setTimeout(() => {
       performance.mark("seedspread-readable");
