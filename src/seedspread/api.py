@@ -19,7 +19,7 @@ from seedspread.campaign.local import LocalExecutor
 from seedspread.campaign.loop import CampaignStoppedError, run_campaign
 from seedspread.campaign.notebook import study_html, study_table
 from seedspread.campaign.plan import Plan
-from seedspread.campaign.show import Progressing
+from seedspread.campaign.progressing import Progressing
 from seedspread.campaign.study import MAX_RUNS, StudyError, StudySpec
 from seedspread.campaign.study_file import StudyFile, explain
 from seedspread.errors import SeedspreadError
@@ -273,7 +273,7 @@ def raise_if_unfinished(progress: CampaignProgress, *, waited: bool) -> None:
         key, message = next(iter(progress.failed.items()))
         failed = f"{runs(len(progress.failed))} failed; try again with --retry-failed"
         from_python = "(retry_failed=True from Python)"
-        raise SeedspreadError(f"{failed} {from_python}; the first, {key}: {message}")
+        raise SeedspreadError(f"{failed} {from_python}; the first, {progress.title(key)}: {message}")
     if progress.left and waited:
         raise SeedspreadError(f"{runs(progress.left)} did not end; rerun the same command to resume")
 

@@ -82,8 +82,13 @@ class DatasetInfo:
 
     @property
     def train_size(self) -> int:
-        """Images in the official training part; a file of labels holds none."""
-        return sum(file.images for file in self.train if "labels" not in file.name)
+        """Images in the official training part."""
+        return _images(self.train)
+
+    @property
+    def test_size(self) -> int:
+        """Images in the official test part."""
+        return _images(self.test)
 
     def check_shape(self, model: tuple[int, int, int]) -> None:
         """Raises `DataError` unless a model for images of `(C, H, W)` is one for these."""
@@ -94,6 +99,11 @@ class DatasetInfo:
                 f"{' x '.join(map(str, model))}; set model.image_size = {self.image_size} and "
                 f"model.channels = {self.channels}"
             )
+
+
+def _images(files: tuple[DataFile, ...]) -> int:
+    """A file of labels holds none."""
+    return sum(file.images for file in files if "labels" not in file.name)
 
 
 _KRIZHEVSKY = "https://www.cs.toronto.edu/~kriz/"

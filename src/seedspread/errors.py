@@ -4,8 +4,10 @@ import errno
 import os
 import re
 import reprlib
+import shlex
 from collections.abc import Iterable
 from difflib import get_close_matches
+from importlib.metadata import requires
 from importlib.util import find_spec
 
 # One module that an extra brings and nothing else does.
@@ -72,8 +74,16 @@ def require_extra(extra: str, what: str) -> None:
     marker = _MARKER[extra]
     if not _installed(marker):
         raise MissingExtraError(
-            f"{what} needs {marker}, which the base install leaves out: pip install 'seedspread[{extra}]'"
+            f"{what} needs {marker}, which the base install leaves out: {install_command(extra)}"
         )
+
+
+def install_command(extra: str) -> str:
+    """What installs an extra, wherever this package came from: the packages themselves, by its metadata."""
+    marker = f"extra == '{extra}'"
+    requirements = [line.partition(";") for line in requires("seedspread") or ()]
+    names = [name.strip() for name, _, condition in requirements if marker in condition.replace('"', "'")]
+    return shlex.join(["pip", "install", *(names or [_MARKER[extra]])])
 
 
 def _installed(module: str) -> bool:
@@ -99,3 +109,10 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
     starting = [choice for choice in choices if name and choice.startswith(name)]
     near = get_close_matches(str(name), choices, n=1) or starting
     return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def there_are(name: str, names: Iterable[str]) -> str:
+    """`did you mean 'mini/all'? There are ...`, or only what there is."""
+    choices = list(names)
+    hint = did_you_mean(name, choices).removeprefix("; ")
+    return f"{f'{hint} There' if hint else 'there'} are {', '.join(choices)}"

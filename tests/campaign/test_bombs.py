@@ -98,6 +98,7 @@ def test_the_limit_is_raised_and_lowered(tmp_path: Path) -> None:
 def test_a_plan_of_very_many_cells_is_cut_on_a_terminal_and_whole_in_json(tmp_path: Path) -> None:
     path = tmp_path / "s.toml"
     path.write_text(crossed(3))
+    (tmp_path / "store").mkdir()
     arguments = ("campaign", "status", str(path), "--store", str(tmp_path / "store"))
     assert "and 500 more, which --json lists" in " ".join(seedspread_here(*arguments).stdout.split())
     assert len(json.loads(seedspread_here(*arguments, "--json").stdout)["runs"]) == 1000
@@ -166,11 +167,12 @@ def test_a_model_that_no_machine_holds_is_refused_by_its_size(tmp_path: Path) ->
 def test_a_study_of_many_shapes_is_estimated_from_a_few(monkeypatch: pytest.MonkeyPatch) -> None:
     measured: list[int] = []
 
-    def measure(config: Any) -> float:
+    def measure(config: Any, _: int) -> float:
         measured.append(config.model.depth)
         return float(config.model.parameters * config.model.tokens)
 
     monkeypatch.setattr("seedspread.training.estimate._seconds_per_image", measure)
+    monkeypatch.setattr("seedspread.training.estimate._measured", {})
     configs = [tiny(model__depth=depth) for depth in range(1, 41)]
     estimates = seconds_per_run(configs, threads=1)
     assert len(measured) == 8

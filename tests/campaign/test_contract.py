@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from seedspread.api import StudyRuns, run_study
+from seedspread.campaign.estimate import Estimate
 from seedspread.campaign.executor import CampaignProgress
 from seedspread.campaign.local import LocalExecutor
 from seedspread.campaign.loop import run_campaign
@@ -86,7 +87,7 @@ def test_runs_of_two_runners_share_a_store(tmp_path: Path) -> None:
 
 def test_the_plan_asks_the_runner_for_everything(tmp_path: Path) -> None:
     plan = Plan.make(dice_study(seeds=2), tmp_path)
-    assert plan.seconds() == pytest.approx(0.004)
+    assert Estimate(plan).work_left(plan.states()) == pytest.approx(0.004)
     keys = Dice().keys([(cell.parameters, seed) for cell in plan.study.cells for seed in (1, 2)], None)
     assert [run.key for run in plan.runs] == keys
 

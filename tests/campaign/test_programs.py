@@ -297,6 +297,7 @@ def test_a_factor_may_be_called_dataset_and_several_may_be_strata(tmp_path: Path
 
 def test_status_shows_the_last_line_of_a_run_under_way(tmp_path: Path) -> None:
     path = study_file(tmp_path, "print('epoch 3 \\x1b[31mof 5', flush=True); time.sleep(600)")
+    (tmp_path / "store").mkdir()
     campaign = start(tmp_path, "--workers", "2")
     try:
         wait_for(lambda: "epoch 3 [31mof 5" in cli("campaign", "status", path, "--store", tmp_path / "store"))

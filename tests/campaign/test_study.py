@@ -81,7 +81,7 @@ def test_a_paper_run_is_what_the_paper_says(tmp_path: Path) -> None:
 def test_cells_are_called_by_their_factors(tmp_path: Path) -> None:
     run = plan("paper/cifar10-factorial", tmp_path).runs[0]
     assert dict(run.cell) == {"margin_type": "clamp", "stability": "detach"}
-    assert run.title == "clamp, detach, seed 1"
+    assert run.title == "margin_type = clamp, stability = detach, seed 1"
 
 
 @pytest.mark.parametrize(

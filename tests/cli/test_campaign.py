@@ -43,7 +43,12 @@ def test_failures_are_told_and_set_the_exit_code(tmp_path: Path) -> None:
     assert said.startswith("error: 2 runs failed; try again with --retry-failed (retry_failed=True from ")
     status = seedspread_here("campaign", "status", study, "--store", store)
     assert "2 failed" in status.stdout
-    assert "not finite" in status.stdout
+    assert "failed: margin_type = clamp, seed 0: layer 0: " in " ".join(status.stdout.split())
+    assert "the first, margin_type = clamp, seed 0: " in said
+    assert "failed: margin_type = subtract, seed 0: " in done.stderr
+    page = tmp_path / "page.html"
+    assert seedspread_here("report", store, "--out", str(page)).returncode == 0
+    assert "margin_type = clamp, seed 0" in page.read_text()
 
 
 def test_a_plan_needs_neither_data_nor_torch(tmp_path: Path) -> None:
@@ -53,8 +58,9 @@ def test_a_plan_needs_neither_data_nor_torch(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     said = " ".join(done.stdout.split())
     assert "119 runs are named, 102 are distinct" in said
-    assert "7 are shared by paper/cifar10-factorial (subtract, detach) and paper/dose-response" in said
-    assert "pip install 'seedspread[train]'" in said
+    named = "paper/cifar10-factorial (margin_type = subtract, stability = detach)"
+    assert f"7 are shared by {named} and paper/dose-response" in said
+    assert "'torch>=2.6'" in said
 
 
 def test_mistakes_are_one_line(tmp_path: Path) -> None:
@@ -62,7 +68,9 @@ def test_mistakes_are_one_line(tmp_path: Path) -> None:
         (("plan", "paper/cifar"), "did you mean"),
         (("run", "quickstart", "--backend", "slrum", "--store", str(tmp_path)), "did you mean 'slurm'"),
         (("run", "paper/svhn", "--data-dir", str(tmp_path), "--store", str(tmp_path)), "data fetch svhn"),
-        (("status", str(tmp_path / "none.toml")), "No such file"),
+        (("status", str(tmp_path / "none.toml"), "--store", str(tmp_path)), "No such file"),
+        (("status", "quickstart", "--store", str(tmp_path / "none")), "is not there; name another"),
+        (("status", "quickstart", "--store", __file__), "is not a folder; name another"),
         (
             ("run", "quickstart", "--backend", "slurm", "--gpus-per-run", "0.5", "--store", str(tmp_path)),
             "whole GPUs",

@@ -7,6 +7,27 @@ from typing import Protocol
 from seedspread.campaign.worker import WorkItem
 
 
+@dataclass(frozen=True)
+class CellProgress:
+    """How a cell of a campaign stands.
+
+    Attributes:
+        name: `margin_type = clamp`.
+        planned: its runs.
+        ended: those that have a result or have failed.
+        failed: those that have failed.
+        seeds: of its runs that are under way.
+        where: how far the furthest of these is; empty if it has not said.
+    """
+
+    name: str
+    planned: int
+    ended: int
+    failed: int
+    seeds: tuple[int, ...] = ()
+    where: str = ""
+
+
 @dataclass
 class CampaignProgress:
     """How a campaign stands.
@@ -16,12 +37,22 @@ class CampaignProgress:
         done: those of them that have a result.
         failed: those that failed, with the last line of each.
         stopped: why it ended early, if it did.
+        before: runs of the plan that had a result when it began.
+        titles: its runs by cell and seed, for people.
+        cells: its cells, as they were last seen.
+        images_per_second: of all runs under way, if they count images.
+        seconds_left: until all has ended, if that is known.
     """
 
     total: int
     done: set[str] = field(default_factory=set)
     failed: dict[str, str] = field(default_factory=dict)
     stopped: str = ""
+    before: int = 0
+    titles: dict[str, str] = field(default_factory=dict)
+    cells: tuple[CellProgress, ...] = ()
+    images_per_second: float = 0.0
+    seconds_left: float | None = None
 
     @property
     def ended(self) -> int:
@@ -32,6 +63,10 @@ class CampaignProgress:
     def left(self) -> int:
         """How many have neither."""
         return self.total - self.ended
+
+    def title(self, key: str) -> str:
+        """A run as people know it."""
+        return self.titles.get(key, key)
 
 
 ProgressCallback = Callable[[CampaignProgress], None]

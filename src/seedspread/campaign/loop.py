@@ -11,6 +11,7 @@ from types import FrameType
 from typing import Literal
 
 from seedspread.campaign.executor import CampaignProgress, Executor, Job, ProgressCallback
+from seedspread.campaign.overview import Overview
 from seedspread.campaign.plan import Plan, PlannedRun
 from seedspread.campaign.study import StudySpec
 from seedspread.campaign.worker import WorkItem
@@ -57,9 +58,9 @@ def run_campaign(
     if not todo:
         return progress
     workers = executor.worker_count(len(todo), max(threads.values()))
-    items = work_items(plan, todo, threads, workers, lease_seconds)
+    items = work_items(plan, plan.by_seed(todo), threads, workers, lease_seconds)
     with _interrupts():
-        _run(plan.store, executor, items, progress, max_failures, on_progress)
+        _run(Overview(plan, progress), executor, items, max_failures, on_progress)
     _refresh(plan.store, items, progress)
     on_progress(progress)
     return progress
@@ -105,24 +106,24 @@ def _prepare(plan: Plan, retry_failed: bool) -> tuple[list[PlannedRun], Campaign
                 continue
             plan.store.forget_failure(key)
         todo.append(run)
-    return todo, CampaignProgress(len(todo) + len(failed), failed=failed)
+    total = len(todo) + len(failed)
+    titles = {key: run.title for key, run in plan.distinct.items()}
+    before = len(plan.distinct) - total
+    return todo, CampaignProgress(total, failed=failed, before=before, titles=titles)
 
 
 def _run(
-    store: Store,
+    overview: Overview,
     executor: Executor,
     items: Sequence[WorkItem],
-    progress: CampaignProgress,
     max_failures: int | None,
     on_progress: ProgressCallback,
 ) -> None:
-    job = None
+    job, progress = None, overview.progress
     try:
         job = executor.submit(items, max_failures)
         progress.stopped = (
-            _watch(store, job, items, progress, max_failures, on_progress)
-            if executor.wait
-            else job.poll(progress)
+            _watch(overview, job, items, max_failures, on_progress) if executor.wait else job.poll(progress)
         )
     except KeyboardInterrupt:
         progress.stopped = "interrupted" if job is None else job.interrupted
@@ -133,19 +134,19 @@ def _run(
 
 
 def _watch(
-    store: Store,
+    overview: Overview,
     job: Job,
     items: Sequence[WorkItem],
-    progress: CampaignProgress,
     max_failures: int | None,
     on_progress: ProgressCallback,
 ) -> str:
     """Until all has ended; returns why it ended early, if it did."""
+    progress = overview.progress
     before, ended = len(progress.failed), progress.ended
     while progress.left:
         trouble = job.poll(progress)
-        _refresh(store, items, progress)
-        if progress.ended != ended:
+        _refresh(overview.store, items, progress)
+        if overview.look() or progress.ended != ended:
             ended = progress.ended
             on_progress(progress)
         failed = len(progress.failed) - before

@@ -1,11 +1,9 @@
 """A plan: which runs a study names, which are distinct, which the store already has."""
 
 import os
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from statistics import mean
 from typing import Any
 
 import pandas as pd
@@ -13,13 +11,13 @@ import pandas as pd
 from seedspread.campaign.study import StudySpec
 from seedspread.errors import reason
 from seedspread.runners.contract import Level, Runner
-from seedspread.runs.levels import level_name
+from seedspread.runs.levels import setting_name
 from seedspread.runs.store import FINISHED, RunState, Store, StoreError
 from seedspread.runs.studies import RecordedCell, RecordedStudy, recorded_study
 from seedspread.runs.table import as_table, read_row
 
-# Finished runs whose durations are looked up for an estimate.
-_SAMPLE = 50
+# A study's name, and the levels of its factors.
+CellId = tuple[str, tuple[tuple[str, Level], ...]]
 
 
 @dataclass(frozen=True)
@@ -34,9 +32,19 @@ class PlannedRun:
     key: str
 
     @property
+    def cell_id(self) -> CellId:
+        """What tells its cell apart from all others."""
+        return self.study, self.cell
+
+    @property
+    def cell_name(self) -> str:
+        """`margin_type = clamp, depth = 2`."""
+        return setting_name(self.cell)
+
+    @property
     def title(self) -> str:
-        """`clamp, detach, seed 3`."""
-        return ", ".join([*(level_name(level) for _, level in self.cell), f"seed {self.seed}"])
+        """`margin_type = clamp, depth = 2, seed 3`."""
+        return f"{self.cell_name}, seed {self.seed}"
 
 
 @dataclass(frozen=True)
@@ -118,6 +126,18 @@ class Plan:
             first.setdefault(run.key, run)
         return first
 
+    def by_seed(self, runs: Iterable[PlannedRun]) -> list[PlannedRun]:
+        """Runs in the order in which they are run: seed by seed, so that every cell can soon be compared.
+
+        The studies of a collection come one after the other.
+        """
+        places = {
+            (part.name, seed): (number, place)
+            for number, part in enumerate(self.study.parts)
+            for place, seed in enumerate(part.seeds)
+        }
+        return sorted(runs, key=lambda run: places[run.study, run.seed])
+
     @property
     def shared(self) -> dict[str, list[PlannedRun]]:
         """Runs that are named more than once, with all their names."""
@@ -132,16 +152,6 @@ class Plan:
         return {
             key: self.store.state(key) if key in there else RunState(key, "waiting") for key in self.distinct
         }
-
-    def seconds_left(self, states: dict[str, RunState]) -> float | None:
-        """From what finished runs took, how many run at once and how far they are; None if unknown."""
-        done = [key for key, state in states.items() if state.state in FINISHED]
-        took = [seconds for key in done[-_SAMPLE:] if (seconds := self.store.run(key).seconds()) is not None]
-        running = [state for state in states.values() if state.state == "running"]
-        left = Counter(state.state for state in states.values())
-        runs = left["waiting"] + left["interrupted"]
-        work = runs + sum(1 - ((state.heartbeat and state.heartbeat.done) or 0) for state in running)
-        return mean(took) * work / max(len(running), 1) if took and work else None
 
     def missing(self) -> dict[str, PlannedRun]:
         """The runs that have no result yet, or a damaged one."""
@@ -187,16 +197,6 @@ class Plan:
         """Raises at once, in one line, if what the missing runs need is not there."""
         for runner, runs in self._missing_by_runner().items():
             runner.check([run.parameters for run in runs], self.data_dir)
-
-    def seconds(self) -> float | None:
-        """How long the missing runs will take on one core of this machine; None if that is unknown."""
-        total = 0.0
-        for runner, runs in self._missing_by_runner().items():
-            seconds = runner.seconds([run.parameters for run in runs])
-            if seconds is None:
-                return None
-            total += seconds
-        return total
 
     def _missing_by_runner(self) -> dict[Runner, list[PlannedRun]]:
         grouped: dict[Runner, list[PlannedRun]] = {}

@@ -1,25 +1,22 @@
-"""Plans, progress and states for people."""
+"""Plans and states for people."""
 
-import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Mapping
 
 from rich import box
 from rich.console import Group, RenderableType
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
-from seedspread.campaign.executor import CampaignProgress
+from seedspread.campaign.estimate import Estimate
 from seedspread.campaign.local import cores_here
-from seedspread.campaign.plan import Plan, PlannedRun
+from seedspread.campaign.overview import images_per_second
+from seedspread.campaign.plan import CellId, Plan
 from seedspread.errors import abridged
-from seedspread.render.live import LiveDisplay
-from seedspread.render.terminal import Terminal
+from seedspread.runs.levels import level_name
 from seedspread.runs.run_files import Heartbeat
 from seedspread.runs.store import STATES, RunState
 
-_SECONDS_BETWEEN_LINES = 10.0
 _FAILURES_SHOWN = 8
 _RUNNING_SHOWN = 8
 _LINE_WIDTH = 100
@@ -35,27 +32,25 @@ def duration(seconds: float) -> str:
     return f"{seconds / 86400:.0f} days"
 
 
-def _cell(run: PlannedRun) -> str:
-    return ", ".join(str(level) for _, level in run.cell)
-
-
 def plan_table(plan: Plan, states: dict[str, RunState]) -> Table:
-    """One row per study and cell: its seeds, and how many of its runs are where."""
+    """One row per study and cell: its levels by factor, its runs, and how many of them are where."""
     table = Table(title=Text(plan.study.title), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-    for heading in ("study", "cell"):
-        table.add_column(heading)
+    factors = list(dict.fromkeys(factor for run in plan.runs for factor, _ in run.cell))
+    for heading in ("study", *factors):
+        table.add_column(Text(heading))
     table.add_column("runs", justify="right")
     shown = [s for s in STATES if any(state.state == s for state in states.values())] or ["waiting"]
     for heading in shown:
         table.add_column(heading, justify="right")
-    cells: dict[tuple[str, str], Counter[str]] = {}
+    cells: dict[CellId, Counter[str]] = {}
     for run in plan.runs:
-        cells.setdefault((run.study, _cell(run)), Counter())[states[run.key].state] += 1
+        cells.setdefault(run.cell_id, Counter())[states[run.key].state] += 1
     for (study, cell), counts in list(cells.items())[:_CELLS_SHOWN]:
         numbers = (str(counts[s]) if counts[s] else "·" for s in shown)
-        table.add_row(Text(study), Text(cell), str(counts.total()), *numbers)
+        levels = (Text(level_name(dict(cell).get(factor))) for factor in factors)
+        table.add_row(Text(study), *levels, str(counts.total()), *numbers)
     if len(cells) > _CELLS_SHOWN:
-        table.add_row("", f"... and {len(cells) - _CELLS_SHOWN:,} more, which --json lists")
+        table.add_row(f"... and {len(cells) - _CELLS_SHOWN:,} more, which --json lists")
     return table
 
 
@@ -67,26 +62,25 @@ def sharing(plan: Plan) -> list[str]:
         return lines
     pairs: Counter[tuple[str, ...]] = Counter()
     for runs in plan.shared.values():
-        names = dict.fromkeys(f"{r.study} ({_cell(r)})" for r in runs)
+        names = dict.fromkeys(f"{r.study} ({r.cell_name})" for r in runs)
         pairs[tuple(names)] += 1
     for sharers, times in pairs.items():
         lines.append(f"{times} are shared by {' and '.join(sharers)}: the same run by its key.")
     return lines
 
 
-def time_needed(plan: Plan, seconds: float | None, why: str = "unknown") -> str:
-    """How many runs are to do, and how long they will take, or why that is unknown."""
+def time_needed(plan: Plan, seconds: float | None, source: str) -> str:
+    """How many runs are to do, and how long they will take; `source` says how that is known, or why not."""
     missing = len(plan.missing())
     if not missing:
         return "Everything is there."
     runs = "1 run" if missing == 1 else f"{missing} runs"
     if seconds is None:
-        return f"{runs} to do. How long they will take: {why}."
-    cores = cores_here()
-    return (
-        f"{runs} to do: about {duration(seconds)} on one core of this machine's CPU, "
-        f"{duration(seconds / cores)} on its {cores} (from a measured step)."
-    )
+        return f"{runs} to do. How long they will take: {source}."
+    line = f"{runs} to do: about {duration(seconds)} on one core of this machine's CPU"
+    cores = min(cores_here(), missing)
+    several = f", {duration(seconds / cores)} on {cores}" if cores > 1 else ""
+    return f"{line}{several} ({source})."
 
 
 def superseded(plan: Plan) -> list[str]:
@@ -127,23 +121,31 @@ def changed_inputs(plan: Plan) -> list[str]:
     return lines
 
 
-def failures(states: Iterable[RunState]) -> list[str]:
-    """The last line of each failure, the first few of them."""
-    failed = [s for s in states if s.state == "failed"]
-    lines = [f"{s.key}: {s.message}" for s in failed[:_FAILURES_SHOWN]]
+def failures(plan: Plan, states: Mapping[str, RunState]) -> list[str]:
+    """The last line of each failure by cell and seed, the first few of them."""
+    failed = [(run, states[key]) for key, run in plan.distinct.items() if states[key].state == "failed"]
+    lines = [f"failed: {run.title}: {state.message}" for run, state in failed[:_FAILURES_SHOWN]]
     more = len(failed) - _FAILURES_SHOWN
     return [*lines, f"... and {more} more"] if more > 0 else lines
 
 
-def status_view(plan: Plan, states: dict[str, RunState], seconds_left: float | None) -> RenderableType:
+def status_view(plan: Plan, states: dict[str, RunState], estimate: Estimate) -> RenderableType:
     """The state of a study, as `campaign status` shows it."""
     parts: list[RenderableType] = [plan_table(plan, states)]
     counts = Counter(s.state for s in states.values())
     by_state = ", ".join(f"{counts[s]} {s}" for s in STATES if counts[s])
-    left = f"; about {duration(seconds_left)} left" if seconds_left is not None else ""
-    parts.append(Text(f"{len(states)} distinct runs: {by_state}{left}."))
+    speed, left = images_per_second(states), estimate.seconds_left(states)
+    facts = [f"{len(states)} distinct runs: {by_state}"]
+    facts += [f"{speed:,.0f} images/s"] if speed else []
+    idle = not counts["running"] and counts["waiting"] + counts["interrupted"]
+    work = estimate.work_left(states, measure=False) if idle else None
+    if left is not None:
+        facts.append(f"about {duration(left)} left")
+    elif work:
+        facts.append(f"about {duration(work)} of one worker's time left")
+    parts.append(Text(f"{'; '.join(facts)}."))
     parts += [Text(line) for line in _running(plan, states)]
-    parts += [Text(line, style="red") for line in failures(states.values())]
+    parts += [Text(line, style="red") for line in failures(plan, states)]
     problems = plan.store.problems()
     parts += [Text(f"! {problem}", style="yellow") for problem in problems[:_FAILURES_SHOWN]]
     if len(problems) > _FAILURES_SHOWN:
@@ -167,57 +169,3 @@ def _where(heartbeat: Heartbeat) -> str:
     if heartbeat.done is None:
         return abridged(heartbeat.where, _LINE_WIDTH) or "running, no output yet"
     return f"{heartbeat.done:.0%}, {heartbeat.where}"
-
-
-class Progressing:
-    """Tells how a campaign goes: a bar on a terminal or in a notebook, a line now and then elsewhere."""
-
-    def __init__(self, console: Terminal) -> None:
-        self._console = console
-        self._has_bar = console.is_terminal or console.is_jupyter
-        self._progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TextColumn("{task.fields[left]}"),
-            console=console,
-        )
-        self._task = self._progress.add_task("runs", total=None, left="")
-        self._live = LiveDisplay(self._progress, console=console, transient=True)
-        self._start = time.monotonic()
-        self._line_at = 0.0
-        self._reported: set[str] = set()
-
-    def __enter__(self) -> "Progressing":
-        if self._has_bar:
-            self._live.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._has_bar:
-            self._live.stop()
-
-    def tell(self, progress: CampaignProgress) -> None:
-        """Something has changed."""
-        ended = progress.ended
-        left = self._left(progress)
-        for key, message in progress.failed.items():
-            if key not in self._reported:
-                self._reported.add(key)
-                self._console.print(f"failed {key}: {message}", style="red", soft_wrap=True)
-        if self._has_bar:
-            self._progress.update(self._task, total=progress.total, completed=ended, left=left)
-            self._live.update(self._progress)
-            return
-        now = time.monotonic()
-        if now - self._line_at >= _SECONDS_BETWEEN_LINES or ended == progress.total:
-            self._line_at = now
-            failed = f", {len(progress.failed)} failed" if progress.failed else ""
-            self._console.print(f"{ended}/{progress.total} runs{failed}  {left}", soft_wrap=True)
-
-    def _left(self, progress: CampaignProgress) -> str:
-        elapsed = time.monotonic() - self._start
-        if not progress.done or not progress.left:
-            return ""
-        return f"about {duration(elapsed / len(progress.done) * progress.left)} left"

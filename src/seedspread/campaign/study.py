@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from seedspread.campaign.study_file import SEED_LIMIT, CampaignSpec, Cell, RunSpec, StudyFile, explain
-from seedspread.errors import SeedspreadError, did_you_mean
+from seedspread.errors import SeedspreadError, did_you_mean, there_are
 from seedspread.metrics import Metric
 from seedspread.runners.cff import CffRunner
 from seedspread.runners.command import COLUMNS, Command
@@ -167,10 +167,7 @@ class _StudyFiles:
 def _shipped(name: str) -> str:
     names = study_names()
     if name not in names:
-        hint = did_you_mean(name, names) or ";"
-        raise StudyError(
-            f"no study is named {name!r}{hint} there are {', '.join(names)}; or give a .toml file"
-        )
+        raise StudyError(f"no study is named {name!r}; {there_are(name, names)}; or give a .toml file")
     return (files("seedspread.studies") / f"{name}.toml").read_text()
 
 

@@ -15,6 +15,7 @@ from seedspread.cli import collect as collecting
 from seedspread.cli import components as splitting
 from seedspread.cli import report as reporting
 from seedspread.cli import train as training
+from seedspread.cli.help import explain, without_type
 from seedspread.cli.output import say
 from seedspread.cli.quickstart import quickstart
 from seedspread.cli.verify import verify_paper
@@ -34,6 +35,10 @@ def _printable_usage_errors() -> Iterator[None]:
 
 class _Commands(TyperGroup):
     """Explains mistyped arguments, which may be names of files, without their control characters."""
+
+    def get_params(self, ctx: Any) -> Any:
+        """All of them, flags without a type."""
+        return without_type(super().get_params(ctx))
 
     def make_context(self, *args: Any, **extra: Any) -> Any:
         with _printable_usage_errors():
@@ -62,9 +67,10 @@ app.command()(verify_paper)
 app.command()(reporting.report)
 app.command()(reporting.serve)
 app.command()(quickstart)
-app.add_typer(campaign.app, name="campaign")
-app.add_typer(data.app, name="data")
-app.add_typer(bench.app, name="bench")
+app.add_typer(campaign.app, name="campaign", cls=_Commands)
+app.add_typer(data.app, name="data", cls=_Commands)
+app.add_typer(bench.app, name="bench", cls=_Commands)
+explain(app)
 
 
 def _version(wanted: bool) -> None:

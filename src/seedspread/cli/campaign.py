@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from seedspread.cli import engine_options as engine
 from seedspread.cli.output import say, say_json
 from seedspread.errors import MissingExtraError, SeedspreadError
 
@@ -18,7 +19,10 @@ app = typer.Typer(help="Many runs: plan them, run them, see how they stand.", no
 
 StudyName = Annotated[str, typer.Argument(help="A study, such as mini/cifar10-factorial, or a .toml file.")]
 StoreOption = Annotated[Path, typer.Option(help="The folder of results.")]
-DataDir = Annotated[Path | None, typer.Option(help="The data folder.")]
+DataDir = Annotated[
+    Path | None,
+    typer.Option(help="The data folder. Else SEEDSPREAD_DATA, else your cache folder.", show_default=False),
+]
 MaxRuns = Annotated[int, typer.Option(min=1, help="Refuse a study that names more runs.")]
 AcceptChanged = Annotated[
     bool, typer.Option("--accept-changed", help="Keep runs whose input files have changed since.")
@@ -46,14 +50,15 @@ def plan(
     json: Json = False,
 ) -> None:
     """Show which runs a study names, which are there already, and how long the rest will take."""
+    from seedspread.campaign.estimate import Estimate
     from seedspread.campaign.show import changed_inputs, lacking, plan_table, sharing, superseded, time_needed
     from seedspread.render.terminal import Terminal
 
     made = _plan(study, store, data_dir, max_runs, accept_changed=accept_changed)
-    seconds, why = None, "unknown"
+    estimate, seconds, why = Estimate(made), None, "unknown until a run has ended"
     with Terminal(stderr=True).status("estimating the time ..."):
         try:
-            seconds = made.seconds() if made.missing() else None
+            seconds = estimate.work_left(made.states())
         except MissingExtraError as error:
             why = str(error)
     if json:
@@ -63,7 +68,12 @@ def plan(
     console.print(plan_table(made, made.states()))
     notes = [*([made.study.note] if made.study.note else []), *made.notes()]
     changes = [*superseded(made), *changed_inputs(made), *lacking(made)]
-    for line in [*sharing(made), *notes, time_needed(made, seconds, why), *changes]:
+    for line in [
+        *sharing(made),
+        *notes,
+        time_needed(made, seconds, why if seconds is None else estimate.source),
+        *changes,
+    ]:
         console.print(line)
 
 
@@ -98,26 +108,20 @@ def _plan_values(made: "Plan", seconds: float | None) -> dict[str, Any]:
 def run(
     study: StudyName,
     store: StoreOption = Path("store"),
-    backend: Annotated[str, typer.Option(help="local, ray or slurm.")] = "local",
-    workers: Annotated[int | None, typer.Option(min=1, help="local, slurm: runs at once.")] = None,
-    threads: Annotated[int | None, typer.Option(min=1, help="local: CPU threads of a run; 1.")] = None,
+    backend: engine.Backend = "local",
+    workers: engine.Workers = None,
+    threads: engine.Threads = None,
+    cpus_per_run: engine.CpusPerRun = None,
+    gpus_per_run: engine.GpusPerRun = None,
+    address: engine.Address = None,
+    partition: engine.Partition = None,
+    minutes: engine.Minutes = None,
+    wait: engine.Wait = None,
     data_dir: DataDir = None,
-    max_failures: Annotated[int | None, typer.Option(min=1, help="Stop once so many runs failed.")] = None,
-    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Try failed runs again.")] = False,
-    address: Annotated[str | None, typer.Option(help="ray: an existing cluster, such as auto.")] = None,
-    cpus_per_run: Annotated[int | None, typer.Option(min=1, help="ray, slurm: CPUs of a run; 1.")] = None,
-    gpus_per_run: Annotated[
-        float | None, typer.Option(min=0, help="GPUs of a run; 0.25 lets four share one (not on slurm).")
-    ] = None,
-    partition: Annotated[str | None, typer.Option(help="slurm: the partition.")] = None,
-    minutes: Annotated[int | None, typer.Option(min=1, help="slurm: the time limit of a job; 720.")] = None,
-    wait: Annotated[bool | None, typer.Option(help="slurm: wait for the jobs.")] = None,
-    lease_seconds: Annotated[
-        float, typer.Option(min=1, help="Take over a run whose worker is silent for so long.")
-    ] = 120.0,
-    force: Annotated[
-        bool, typer.Option("--force", help="Run with other threads than the study was begun with.")
-    ] = False,
+    max_failures: engine.MaxFailures = None,
+    retry_failed: engine.RetryFailed = False,
+    lease_seconds: engine.LeaseSeconds = 120.0,
+    force: engine.Force = False,
     max_runs: MaxRuns = 20_000,
     accept_changed: AcceptChanged = False,
     json: Json = False,
@@ -126,7 +130,7 @@ def run(
     from seedspread.api import raise_if_unfinished
     from seedspread.campaign.executors import executor_named
     from seedspread.campaign.loop import run_campaign
-    from seedspread.campaign.show import Progressing
+    from seedspread.campaign.progressing import Progressing
     from seedspread.render.terminal import Terminal
 
     executor = executor_named(
@@ -162,6 +166,10 @@ def _progress_values(made: "Plan", progress: "CampaignProgress") -> dict[str, An
         "to_do": progress.total,
         "done": sorted(progress.done),
         "failed": progress.failed,
+        "failures": [
+            {"run": progress.title(key), "key": key, "message": message}
+            for key, message in progress.failed.items()
+        ],
         "stopped": progress.stopped,
     }
 
@@ -199,24 +207,33 @@ def status(
     """Show what is done, running, failed, collapsed and waiting, and the last line of each failure."""
     from rich.live import Live
 
+    from seedspread.campaign.estimate import Estimate
+    from seedspread.campaign.overview import images_per_second
     from seedspread.campaign.show import status_view
     from seedspread.render.terminal import Terminal
 
-    if store.exists() and not store.is_dir():
-        raise SeedspreadError(f"the store {store} is not a folder")
     made = _plan(study, store, data_dir, max_runs)
+    if not store.is_dir():
+        if store.exists():
+            raise SeedspreadError(f"the store {store} is not a folder; name another with --store")
+        begin = shlex.join(["seedspread", "campaign", "run", study, "--store", str(store)])
+        raise SeedspreadError(
+            f"the store {store} is not there; name another with --store, or begin it: {begin}"
+        )
+    estimate = Estimate(made)
+    states = made.states()
     if json:
-        say_json(_plan_values(made, None))
+        speed, left = images_per_second(states), estimate.seconds_left(states)
+        say_json(_plan_values(made, None) | {"seconds_left": left, "images_per_second": speed or None})
         return
     console = Terminal()
     if not watch:
-        states = made.states()
-        console.print(status_view(made, states, made.seconds_left(states)))
+        console.print(status_view(made, states, estimate))
         return
     with Live(console=console, refresh_per_second=2) as live:
         while True:
             states = made.states()
-            live.update(status_view(made, states, made.seconds_left(states)), refresh=True)
+            live.update(status_view(made, states, estimate), refresh=True)
             if all(s.state in ("done", "collapsed", "failed") for s in states.values()):
                 return
             time.sleep(2)

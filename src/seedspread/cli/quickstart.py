@@ -18,7 +18,7 @@ def quickstart(
     """The whole pipeline in miniature on the embedded sample: train, audit, report. A few minutes."""
     from seedspread.api import quickstart as run_quickstart
     from seedspread.campaign.plan import Plan
-    from seedspread.campaign.show import Progressing
+    from seedspread.campaign.progressing import Progressing
     from seedspread.campaign.study import StudySpec
     from seedspread.render.terminal import Terminal
 

@@ -153,12 +153,13 @@ def serve(
     from seedspread.render.terminal import Terminal
     from seedspread.report.page.report import Report
     from seedspread.report.page.server import LiveReport, make_server, signature
+    from seedspread.report.page.under_way import UnderWay
 
     def make() -> Report:
         return Report(store_material(store, study or (), value=value, data_dir=data_dir))
 
     with Terminal(stderr=True).status("making the page ..."):
-        live = LiveReport(make, lambda: signature(store))
+        live = LiveReport(make, lambda: signature(store), UnderWay(store).html)
     server = make_server(live, host, port)
     live.start()
     say(f"{server.url}  (Ctrl-C stops it)")

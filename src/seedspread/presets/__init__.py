@@ -11,7 +11,7 @@ import tomli_w
 from pydantic import ValidationError
 
 from seedspread.config import RunConfig
-from seedspread.errors import SeedspreadError, did_you_mean, short
+from seedspread.errors import SeedspreadError, did_you_mean, short, there_are
 from seedspread.presets.names import AmbiguousFieldError, NoSuchFieldError, full_name
 from seedspread.runs.record import under_todays_names
 from seedspread.toml_text import TomlError, parse_toml, read_toml
@@ -66,10 +66,7 @@ def preset_values(name: str) -> dict[str, Any]:
             raise ConfigError(f"{error}; give a preset or a .toml file") from None
     names = preset_names()
     if name not in names:
-        hint = did_you_mean(name, names)
-        raise ConfigError(
-            f"no preset is named {name!r}{hint} There are: {', '.join(names)}; or give a .toml file"
-        )
+        raise ConfigError(f"no preset is named {name!r}; {there_are(name, names)}; or give a .toml file")
     return {part: dict(fields) for part, fields in _shipped(name).items()}
 
 

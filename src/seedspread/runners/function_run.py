@@ -14,13 +14,13 @@ import tomli_w
 from seedspread.metrics import Metric
 from seedspread.runners.measured import file_run
 from seedspread.runners.output import OutputFile
-from seedspread.runners.own_code import OwnRun
+from seedspread.runners.own_code import LOGGED, OwnRun
 from seedspread.runners.program_run import THREADS
 from seedspread.runners.python_function import PythonFunction
 from seedspread.runs.lease import LeaseLostError
 from seedspread.runs.record import RunFailedError
 from seedspread.runs.request import RunRequest
-from seedspread.runs.run_files import Heartbeat, RunFolderError
+from seedspread.runs.run_files import RunFolderError
 from seedspread.stopping import Interruption, StoppedError, StopRequest
 
 _WATCH_SECONDS = 0.5
@@ -58,7 +58,7 @@ class FunctionRun(OwnRun):
             return dict(self._folder.result()["metrics"])
         self._threads = self._folder.begin(self._threads)
         self.check_inputs("when it started")
-        own, logged = self._folder.own_folder("program"), self._folder.own_folder("logged")
+        own, logged = self._folder.own_folder("program"), self._folder.own_folder(LOGGED)
         arguments: dict[str, Any] = {**values, "seed": self._seed}
         if self._function.takes_folder:
             arguments["folder"] = own
@@ -126,7 +126,7 @@ class FunctionRun(OwnRun):
         def watch() -> None:
             with suppress(LeaseLostError, RunFolderError, OSError):  # whoever files the run will see it too
                 while not over.wait(_WATCH_SECONDS):
-                    self._folder.beat(lambda: Heartbeat(None, output.last_line()))
+                    self._folder.beat(lambda: self.heartbeat(output.last_line()))
                     output.limit()
 
         thread = threading.Thread(target=watch, daemon=True)

@@ -20,9 +20,12 @@ from seedspread.runners.command import COLUMNS
 from seedspread.runs.files import FORMAT, UNREADABLE, read_file
 from seedspread.runs.folder import RunFolder
 from seedspread.runs.record import RunFailedError
-from seedspread.runs.run_files import RunFolderError
+from seedspread.runs.run_files import RunFolderError, thinned
 
 _LIMIT = 2**30
+_LOOK_BYTES, _MOST_POINTS = 2**22, 2**14
+# What people call the place on a curve, which is no measurement.
+_STEPS = ("epoch", "step", "iteration", "batch", "global_step")
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,50 @@ def _lines(content: bytes) -> list[dict[str, Any]]:
         if isinstance(values, dict):
             lines.append(values)
     return lines
+
+
+class CurvesSoFar:
+    """The curves that a run under way has logged; each look reads what is new.
+
+    Args:
+        folder: where it logs.
+        known: names that are no measurements: its parameters.
+    """
+
+    def __init__(self, folder: Path, known: Iterable[str]) -> None:
+        self._path, self._known = folder / VALUES, {*known, *COLUMNS, *_STEPS}
+        self._read, self._rest = 0, b""
+        self._curves: dict[str, list[float]] = {}
+
+    def look(self) -> dict[str, list[float]]:
+        """By name, in order."""
+        content = self._rest + self._new()
+        lines, newline, self._rest = content.rpartition(b"\n")
+        for values in _lines(lines + newline):
+            for name, value in values.items():
+                if name not in self._known and _is_finite(value):
+                    self._add(name, float(value))
+        return {name: thinned(values) for name, values in self._curves.items()}
+
+    def _add(self, name: str, value: float) -> None:
+        curve = self._curves.setdefault(name, [])
+        if len(curve) == _MOST_POINTS:
+            del curve[::2]
+        curve.append(value)
+
+    def _new(self) -> bytes:
+        try:
+            file = open_regular(self._path, os.O_RDONLY)
+        except OSError:
+            return b""
+        try:
+            if os.fstat(file).st_size < self._read:  # a new attempt has emptied it
+                self._read, self._rest, self._curves = 0, b"", {}
+            content = os.pread(file, _LOOK_BYTES, self._read)
+        finally:
+            os.close(file)
+        self._read += len(content)
+        return content
 
 
 def logged_so_far(folder: Path) -> int:

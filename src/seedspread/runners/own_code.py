@@ -2,6 +2,7 @@
 
 import json
 import os
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -11,13 +12,22 @@ from seedspread.recording import FOLDER as LOG_FOLDER
 from seedspread.runners.command import Parameters
 from seedspread.runners.contract import Level
 from seedspread.runners.inputs import check_unchanged, digests_of
-from seedspread.runners.measured import Reported, forget_logged, logged_so_far, read_logged
+from seedspread.runners.measured import (
+    CurvesSoFar,
+    Reported,
+    forget_logged,
+    logged_so_far,
+    read_logged,
+)
 from seedspread.runs.files import UNREADABLE, read_json
 from seedspread.runs.folder import RunFolder
 from seedspread.runs.record import RunFailedError
 from seedspread.runs.request import RunRequest
-from seedspread.runs.run_files import FAILED_ATTEMPT
+from seedspread.runs.run_files import FAILED_ATTEMPT, Heartbeat
 from seedspread.stopping import StopRequest
+
+# The folder of a run in which its code logs.
+LOGGED = "logged"
 
 
 class OwnCode:
@@ -137,6 +147,13 @@ class OwnRun:
         self._parameters: Parameters = request.parameters
         self._seed, self._threads = request.seed, request.threads or 1
         self._folder = RunFolder(request.folder.absolute(), request.key or "", request.guard)
+        self._started_at = time.monotonic()
+        self._curves = CurvesSoFar(self._folder.path / LOGGED, dict(self._parameters.values))
+
+    def heartbeat(self, where: str) -> Heartbeat:
+        """What is known of a run under way: its last line of output, its time, what it has logged."""
+        spent = time.monotonic() - self._started_at
+        return Heartbeat(None, where, spent=spent, curves=self._curves.look())
 
     def check_inputs(self, when: str) -> None:
         """Raises `RunFailedError` if they are not the planned ones."""

@@ -21,12 +21,12 @@ from seedspread.metrics import Metric
 from seedspread.runners import supervise
 from seedspread.runners.command import Command, search_path
 from seedspread.runners.measured import Reported, file_run, read_metrics_file
-from seedspread.runners.own_code import OwnRun
+from seedspread.runners.own_code import LOGGED, OwnRun
 from seedspread.runs.files import UNREADABLE, open_file, read_json
 from seedspread.runs.lease import is_running, process
 from seedspread.runs.record import RunFailedError
 from seedspread.runs.request import RunRequest
-from seedspread.runs.run_files import LOG, PROCESS, Heartbeat
+from seedspread.runs.run_files import LOG, PROCESS
 from seedspread.stopping import StoppedError, StopRequest
 
 GRACE_SECONDS = 30.0
@@ -71,7 +71,7 @@ class ProgramRun(OwnRun):
         self._threads = self._folder.begin(self._threads)
         self.check_inputs("when it started")
         self._end_former()
-        work, logged = self._folder.own_folder("program"), self._folder.own_folder("logged")
+        work, logged = self._folder.own_folder("program"), self._folder.own_folder(LOGGED)
         if not any(work.iterdir()):
             self.forget(logged)  # nothing to resume from: it starts afresh
         ended = self._supervised(work, logged)
@@ -156,7 +156,7 @@ class ProgramRun(OwnRun):
         deadline = math.inf if self._command.timeout is None else self._command.timeout + slack
         deadline += time.monotonic()
         while not select.select([supervisor.stdout], [], [], _POLL_SECONDS)[0]:
-            self._folder.beat(lambda: Heartbeat(None, self._last_line()))
+            self._folder.beat(lambda: self.heartbeat(self._last_line()))
             if self._stop.number is not None and not asked:
                 asked, deadline = True, time.monotonic() + slack
                 _send(supervisor.stdin, "stop")

@@ -5,6 +5,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -102,8 +103,7 @@ class RunFolder(RunFiles):
         now = time.monotonic()
         if now - self._beat >= _BEAT_SECONDS:
             self._beat = now
-            beat = heartbeat()
-            self.write(HEARTBEAT, _json({"done": beat.done, "where": beat.where}))
+            self.write(HEARTBEAT, _json(asdict(heartbeat())))
 
     def keep_history(self, table: pa.Table) -> None:
         """Writes what was recorded over training."""

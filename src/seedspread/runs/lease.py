@@ -64,6 +64,11 @@ class Holder:
         """The number of its process."""
         return int(self.content["pid"])
 
+    @property
+    def worker(self) -> str:
+        """The process itself, told apart from those of other machines and of other times."""
+        return f"{self.content.get('space')} {self.pid} {self.content.get('started')}"
+
 
 class StalenessTracker:
     """Remembers when leases were last seen to move, by this process's monotonic clock.

@@ -6,10 +6,11 @@ checkpoints and its lease, of a program `process.json` (who watches over it) and
 `predictions.safetensors`. `result.json` appears last: it is there if and only if the run is done.
 """
 
+import math
 import os
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -43,12 +44,66 @@ class RunFolderError(SeedspreadError):
     """A run's folder cannot be used, or not be written to."""
 
 
+# Points of a curve that a heartbeat carries, and how many curves.
+_POINTS, _CURVES = 100, 4
+
+
 @dataclass(frozen=True)
 class Heartbeat:
-    """How far a run is: a share of its work from 0 to 1, if that can be told, and where in words."""
+    """How far a run is.
+
+    Attributes:
+        done: the share of its work, from 0 to 1; None if that cannot be told.
+        where: the same in words.
+        images_per_second: how fast it is, if it counts images.
+        spent: of its worker's seconds, so far; a share of them, if several runs are trained together.
+        seconds: the same for the whole run, if that can be told.
+        curves: what it has measured so far, in order, by name.
+    """
 
     done: float | None
     where: str
+    images_per_second: float | None = None
+    spent: float | None = None
+    seconds: float | None = None
+    curves: Mapping[str, Sequence[float]] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, folder: str) -> "Heartbeat":
+        """As a run has left it; what is no number in it is left out."""
+        values = read_json(folder, HEARTBEAT)
+        done, curves = values["done"], values.get("curves")
+        return cls(
+            done=None if done is None else min(max(float(done), 0.0), 1.0),
+            where=str(values["where"]),
+            images_per_second=_amount(values.get("images_per_second")),
+            spent=_amount(values.get("spent")),
+            seconds=_amount(values.get("seconds")),
+            curves=_curves(curves) if isinstance(curves, dict) else {},
+        )
+
+
+def _curves(values: Mapping[str, Any]) -> dict[str, list[float]]:
+    lists = [(name, points) for name, points in values.items() if isinstance(points, list)]
+    return {
+        name: thinned([float(point) for point in points if _is_number(point)])
+        for name, points in lists[:_CURVES]
+    }
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _amount(value: Any) -> float | None:
+    """A finite number that is not negative; None for anything else."""
+    return float(value) if _is_number(value) and value >= 0 else None
+
+
+def thinned(values: Sequence[float]) -> list[float]:
+    """As many points of a curve as a small picture shows, its last among them."""
+    step = -(-len(values) // _POINTS) or 1
+    return list(values[::-1][::step][::-1])
 
 
 class RunFiles:
@@ -150,10 +205,7 @@ class RunFiles:
     def heartbeat(self) -> Heartbeat | None:
         """How far the run is, as it last said."""
         try:
-            values = read_json(str(self.path), HEARTBEAT)
-            done = values["done"]
-            done = None if done is None else min(max(float(done), 0.0), 1.0)
-            return Heartbeat(done, str(values["where"]))
+            return Heartbeat.read(str(self.path))
         except UNREADABLE:  # none yet, or from before it told how far a run is
             return None
 
@@ -172,10 +224,16 @@ class RunFiles:
         except UNREADABLE:
             return {}
 
-    def seconds(self) -> float | None:
-        """How long the finished run took, since it was last started; None where that is not known."""
+    def seconds(self, *, alone: bool) -> float | None:
+        """What the finished run took of its worker's time, since it was last started; None if not known.
+
+        Args:
+            alone: whether no other can have been trained with it: then older records tell as well.
+        """
         try:
-            return float(read_json(str(self.path), PROVENANCE)["seconds_since_last_start"])
+            values = read_json(str(self.path), PROVENANCE)
+            own = "worker_seconds" if not alone or "worker_seconds" in values else "seconds_since_last_start"
+            return float(values[own])
         except UNREADABLE:
             return None
 

@@ -16,7 +16,7 @@ from seedspread.render.table import head_of
 from seedspread.render.web import for_notebook
 from seedspread.runs.files import NewerFormatError
 from seedspread.runs.folder import RunFolder
-from seedspread.runs.lease import LEASE_SECONDS, Lease, StalenessTracker, claim, newest
+from seedspread.runs.lease import LEASE_SECONDS, Holder, Lease, StalenessTracker, claim, newest
 from seedspread.runs.run_files import Heartbeat, RunFolderError
 from seedspread.runs.table import finished_runs, is_collapsed, runs_and_problems
 from seedspread.runs.tidy import layer_table, tidy_table
@@ -28,12 +28,23 @@ FINISHED: tuple[State, ...] = ("done", "collapsed")
 
 @dataclass(frozen=True)
 class RunState:
-    """Where a run is: the last line of its failure if it has failed, how far it is while it runs."""
+    """Where a run is.
+
+    Attributes:
+        key: the run.
+        state: in a word.
+        message: the last line of its failure, if it has failed.
+        heartbeat: how far it is, while it runs.
+        worker: the process that runs it, told apart from all others.
+        name: by which people know it, its cell and seed, where a study names it.
+    """
 
     key: str
     state: State
     message: str = ""
     heartbeat: Heartbeat | None = None
+    worker: str = ""
+    name: str = ""
 
 
 class StoreError(SeedspreadError):
@@ -66,7 +77,7 @@ class Store:
     def has_failed(self, key: str) -> bool:
         """Whether a run has failed, and nobody is trying it again."""
         run = self.run(key)
-        return run.has_failed and not run.is_done and not _is_running(run.path)
+        return run.has_failed and not run.is_done and _at_work(run.path) is None
 
     def damage(self, key: str) -> str:
         """What is wrong with a run's result; empty if nothing is, or if there is none.
@@ -102,8 +113,9 @@ class Store:
             return RunState(key, *_finished(run.path))
         if not run.path.is_dir():
             return RunState(key, "waiting")
-        if _is_running(run.path):
-            return RunState(key, "running", heartbeat=run.heartbeat())
+        holder = _at_work(run.path)
+        if holder is not None:
+            return RunState(key, "running", heartbeat=run.heartbeat(), worker=holder.worker)
         failure = run.failure()
         if failure is not None:
             return RunState(key, "failed", failure.last_line)
@@ -122,6 +134,13 @@ class Store:
     def states(self, keys: Iterable[str]) -> dict[str, RunState]:
         """Where several runs are."""
         return {key: self.state(key) for key in keys}
+
+    def running(self) -> list[RunState]:
+        """The runs that are under way."""
+        begun = (
+            key for key in self.keys() if not self.is_done(key) and any(self.folder(key).glob("lease-*"))
+        )
+        return [state for key in begun if (state := self.state(key)).state == "running"]
 
     def keys(self) -> list[str]:
         """Every folder of the store that could be a run."""
@@ -207,9 +226,9 @@ def _finished(folder: Path) -> tuple[State, str]:
     return ("collapsed", "") if collapsed else ("done", "")
 
 
-def _is_running(folder: Path) -> bool:
+def _at_work(folder: Path) -> Holder | None:
     """For a person who looks: alive as far as a glance can tell. Who would take over waits and watches."""
     holder = newest(folder)
     if holder is None or holder.is_dead:
-        return False
-    return holder.is_here or time.time() - holder.beat / 1e9 < 2 * LEASE_SECONDS
+        return None
+    return holder if holder.is_here or time.time() - holder.beat / 1e9 < 2 * LEASE_SECONDS else None

@@ -8,7 +8,7 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,9 +19,9 @@ from seedspread.metrics import Metric
 from seedspread.runs.files import FORMAT, UNREADABLE, NewerFormatError, read_json
 from seedspread.runs.folder import RunFolder
 from seedspread.runs.identity import checked_key
-from seedspread.runs.levels import level_name
+from seedspread.runs.levels import level_name, setting_name
 from seedspread.runs.record import FIRST_RUNNER
-from seedspread.runs.store import Store, StoreError
+from seedspread.runs.store import RunState, Store, StoreError
 
 STUDIES = ".studies"
 
@@ -90,6 +90,16 @@ class RecordedCell:
     def title(self) -> str:
         """`clamp, detach`."""
         return ", ".join(level_name(level) for level in self.levels.values())
+
+    @property
+    def name(self) -> str:
+        """`margin_type = clamp, stability = detach`."""
+        return setting_name(self.levels.items())
+
+    def named(self, states: Mapping[str, RunState]) -> dict[str, RunState]:
+        """The states of its runs, each with its cell and seed as its name."""
+        names = {key: f"{self.name}, seed {seed}" for seed, key in self.runs.items()}
+        return {key: replace(states[key], name=name) for key, name in names.items()}
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,7 @@ def bootstrap_tests(
     percentile = TestResult(
         key="bootstrap",
         name="bootstrap percentile, pooled",
-        why="the paper's interval (its appendix, bootstrap procedure)",
+        why="the simplest bootstrap interval of a ratio",
         **common,  # type: ignore[arg-type]
     )
     bca = TestResult(

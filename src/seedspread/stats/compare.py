@@ -193,7 +193,7 @@ def _as_the_paper(tests: tuple[TestResult, ...]) -> Headline:
         interval=f.interval,
         p=f.p,
         method=f.name,
-        why=f.note or "what the paper reports: every run counted as independent",
+        why=f.note or "the classical figure: every run counted as independent",
     )
 
 

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterable
+from statistics import median
 from typing import Any
 
 import torch
@@ -10,71 +11,83 @@ from seedspread.config import RunConfig
 from seedspread.data.loader import Batch
 from seedspread.datasets import dataset_info
 from seedspread.model import ViT
+from seedspread.stacking import stack_of, worthwhile
 from seedspread.training.layerwise import LayerwiseModel
 from seedspread.training.records import EpochSums
 from seedspread.training.run import choose_device, cpu_threads
 from seedspread.training.trainer import trainer_of
+from seedspread.training.work import Work
 
-# Images of the step that is measured; cost per image hardly depends on it.
+# Images of the step that is measured where models are so large that cost per image hardly depends on it.
 _IMAGES = 32
 # A study over a thousand shapes is not to be trained before it is planned.
 _MEASURED_SHAPES = 8
-# A forward pass costs about a third of a step.
-_FORWARD = 1 / 3
+# The first step warms up; the median counts.
+_STEPS = 3
+# Seconds per image and size of the model, by shape.
+_measured: dict[tuple[Any, ...], tuple[float, int]] = {}
 
 
 def seconds_per_run(configs: Iterable[RunConfig], threads: int) -> list[float]:
-    """One estimate per config; configs of one shape are measured once, and of many shapes the first few.
+    """One estimate per config; a shape is measured once, and of many shapes the first few.
 
     The others are told from the last one that was measured: time goes with tokens and weights.
     """
-    per_image: dict[tuple[Any, ...], float] = {}
-    per_work = 0.0
     per_run: dict[int, float] = {}  # runs of one cell share their config
     chosen = list(configs)
     with cpu_threads(threads):
         for config in chosen:
-            if id(config) in per_run:
-                continue
-            shape = (config.model, config.training.rule, config.objective.margin_type, config.runtime)
-            if shape not in per_image and len(per_image) < _MEASURED_SHAPES:
-                per_image[shape] = _seconds_per_image(config)
-                per_work = per_image[shape] / _work(config)
-            per_run[id(config)] = per_image.get(shape, per_work * _work(config)) * _images(config)
+            if id(config) not in per_run:
+                per_run[id(config)] = _per_image(config, threads) * Work.of(config).total
     return [per_run[id(config)] for config in chosen]
 
 
-def _work(config: RunConfig) -> int:
+def _per_image(config: RunConfig, threads: int) -> float:
+    objective = config.objective.margin_type
+    shape = (
+        config.model,
+        config.training.rule,
+        objective,
+        config.training.batch_size,
+        config.runtime,
+        threads,
+    )
+    if shape not in _measured and len(_measured) < _MEASURED_SHAPES:
+        _measured[shape] = _seconds_per_image(config, threads), _size(config)
+    seconds, size = _measured.get(shape, next(reversed(_measured.values())))
+    return seconds * _size(config) / size
+
+
+def _size(config: RunConfig) -> int:
     return config.model.tokens * config.model.parameters
 
 
-def _images(config: RunConfig) -> float:
-    """How many images' worth of stage-1 work a run is."""
-    info = dataset_info(config.data.name)
-    training: float = info.train_size
-    if config.data.limit_per_class is not None:
-        training = min(training, config.data.limit_per_class * len(info.classes))
-    training *= 1 - config.data.validation_fraction
-    passes = config.probe.epochs if config.probe.features == "augmented" else 1
-    # Two views a step in stage 1 (that is what is measured); single views forward only in the probe.
-    probe = training * passes * config.probe.repeats * _FORWARD / 2
-    return float(training * (config.training.epochs + _FORWARD) + probe)
+def _seconds_per_image(config: RunConfig, threads: int) -> float:
+    """Of one run as a campaign would train it: with the whole batch, beside others, where that is faster.
 
-
-def _seconds_per_image(config: RunConfig) -> float:
+    On a CPU the seconds are those of a core, whatever else the machine does meanwhile.
+    """
     device = choose_device(config.runtime.device)
-    shape = config.model
+    together = stack_of(config, threads, device.type) is not None
+    runs = worthwhile(config) if together else 1
+    images = config.training.batch_size if runs > 1 else min(_IMAGES, config.training.batch_size)
     classes = len(dataset_info(config.data.name).classes)
-    model = LayerwiseModel(config, ViT.from_config(shape, classes).to(device))
-    generator = torch.Generator().manual_seed(0)
-    images = torch.randn(model.views * _IMAGES, *shape.image_shape, generator=generator).to(device)
-    labels = torch.arange(_IMAGES).remainder(classes).repeat(model.views).to(device)
-    batch = Batch(images, labels, torch.arange(_IMAGES))
-    trainer, sums = trainer_of([model]), EpochSums.empty(shape.depth, device)
+    models = [LayerwiseModel(config, ViT.from_config(config.model, classes).to(device)) for _ in range(runs)]
+    batches = [_random_batch(config, model.views, images, classes, device) for model in models]
+    trainer = trainer_of(models)
+    sums = [EpochSums.empty(config.model.depth, device) for _ in models]
+    clock = time.thread_time if device.type == "cpu" and threads == 1 else time.perf_counter
     times = []
-    for _ in range(3):
-        start = time.perf_counter()
-        trainer.step([batch], 0, [sums])
-        float(sums.loss.sum())  # waits for a device that works on its own
-        times.append(time.perf_counter() - start)
-    return min(times) / _IMAGES
+    for _ in range(_STEPS):
+        start = clock()
+        trainer.step(batches, 0, sums)
+        float(sums[0].loss.sum())  # waits for a device that works on its own
+        times.append(clock() - start)
+    return median(times) / (runs * images)
+
+
+def _random_batch(config: RunConfig, views: int, images: int, classes: int, device: torch.device) -> Batch:
+    generator = torch.Generator().manual_seed(0)
+    pixels = torch.randn(views * images, *config.model.image_shape, generator=generator).to(device)
+    labels = torch.arange(images).remainder(classes).repeat(views).to(device)
+    return Batch(pixels, labels, torch.arange(images))

@@ -1,5 +1,6 @@
 """Stage 1 of several runs in step, then stage 2 of each; one that fails leaves the others alone."""
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 
@@ -32,6 +33,7 @@ class _Loop:
         self._stop = stop
         self._callback = callback
         self._optimisers: dict[TrainingRun, dict[str, Tensor]] = {}
+        self._since = time.monotonic()
 
     def run(self) -> Outcomes:
         """All of both stages."""
@@ -86,6 +88,7 @@ class _Loop:
                     return
                 trainer.step(batches, number, [run.sums for run in runs])
                 self._callback.on_batch("encoder", epoch, number, sum(len(batch.index) for batch in batches))
+                self._spend([run for run in runs if run in self._going], len(batches[0].index))
                 for run in runs:
                     run.position = Position("encoder", epoch, number + 1)
                 yield from self._each(runs, pause)
@@ -107,7 +110,9 @@ class _Loop:
     def _probe_and_finish(self, run: TrainingRun) -> RunResult:
         self._pause(run)  # a wish to stop is heard before the features of all images are computed
         self._probe(run)
-        return run.finish(final_diagnostics(trainer_of([run.model]), run.model, run.training_batches()))
+        diagnostics = final_diagnostics(trainer_of([run.model]), run.model, run.training_batches())
+        self._spend([run])
+        return run.finish(diagnostics)
 
     def _probe(self, run: TrainingRun) -> None:
         config = run.config.probe
@@ -116,14 +121,22 @@ class _Loop:
                 for number in run.probe().steps(epoch, run.position.batch):
                     self._callback.on_batch("probe", epoch, number, config.batch_size)
                     run.position = Position("probe", epoch, number + 1, repeat)
+                    self._spend([run])
                     self._pause(run)
                 values = {"validation_accuracy": run.end_probe_epoch()}
                 self._callback.on_epoch("probe", repeat * config.epochs + epoch, values)
             run.end_probe()
 
+    def _spend(self, runs: Sequence[TrainingRun], images: int = 0) -> None:
+        """Counts the time since it was last counted, in equal shares, and the images that each has seen."""
+        now = time.monotonic()
+        for run in runs:
+            run.pace.add((now - self._since) / len(runs), images)
+        self._since = now
+
     def _pause(self, run: TrainingRun, optimiser: Callable[[], dict[str, Tensor]] = dict) -> None:
         """After every batch: writes a checkpoint when one is due, stops when asked to."""
-        run.folder.beat(lambda: run.position.progress(run.config))
+        run.folder.beat(run.heartbeat)
         stop = self._stop.number
         if stop is not None or run.checkpoint_is_due:
             run.checkpoint(optimiser())

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from seedspread.config import RunConfig
-from seedspread.runs.run_files import Heartbeat
+from seedspread.training.work import Work
 
 
 @dataclass(frozen=True)
@@ -26,12 +26,17 @@ class Position:
     def __str__(self) -> str:
         return f"{self.stage} epoch {self.epoch + 1}"
 
-    def progress(self, config: RunConfig) -> Heartbeat:
-        """How far that is; an epoch of the probe, which sees one view and only forward, is a sixth of one."""
-        training, probe = config.training.epochs, config.probe.epochs
-        total = training + probe * config.probe.repeats / 6
+    def share(self, config: RunConfig, batches: int) -> float:
+        """The share of the run's work that is done, where a stage's epoch has `batches`."""
+        work = Work.of(config)
         if self.stage == "encoder":
-            done, epochs = float(self.epoch), training
-        else:
-            done, epochs = training + (self.repeat * probe + self.epoch) / 6, probe
-        return Heartbeat(done / total, f"{self.stage}, epoch {min(self.epoch + 1, epochs)} of {epochs}")
+            stage = min((self.epoch + self.batch / batches) / config.training.epochs, 1.0)
+            return work.encoder * stage / work.total
+        probe = config.probe
+        stage = (self.repeat + min((self.epoch + self.batch / batches) / probe.epochs, 1.0)) / probe.repeats
+        return (work.encoder + work.probe * min(stage, 1.0)) / work.total
+
+    def words(self, config: RunConfig) -> str:
+        """`encoder, epoch 3 of 5`."""
+        epochs = config.training.epochs if self.stage == "encoder" else config.probe.epochs
+        return f"{self.stage}, epoch {min(self.epoch + 1, epochs)} of {epochs}"

@@ -104,6 +104,10 @@ class History:
         """The last epoch's means of one quantity, by layer."""
         return self._epochs[-1][name].tolist()
 
+    def over_epochs(self, name: str) -> list[float]:
+        """The means over the layers of one quantity, by epoch."""
+        return [float(epoch[name].double().mean()) for epoch in self._epochs]
+
     def tensors(self) -> dict[str, Tensor]:
         """`(epochs, L, ...)` each, for a checkpoint."""
         if not self._epochs:

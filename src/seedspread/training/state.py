@@ -18,10 +18,12 @@ from seedspread.runs.checkpoints import CheckpointError
 from seedspread.runs.files import UNREADABLE
 from seedspread.runs.folder import RunFolder
 from seedspread.runs.record import Failure, RunFailedError
+from seedspread.runs.run_files import Heartbeat, thinned
 from seedspread.training import checkpoint
 from seedspread.training.checkpoint import Checkpoint, below, load_module, module_tensors
 from seedspread.training.features import Features, validation_loss
 from seedspread.training.layerwise import LayerwiseModel
+from seedspread.training.pace import Pace
 from seedspread.training.position import Position
 from seedspread.training.probe import Probe
 from seedspread.training.randomness import drawn_from, init_seed
@@ -41,6 +43,7 @@ class TrainingRun:
         sums: of the epoch so far.
         position: where it is.
         seed: by which its study calls it; the config's by default.
+        pace: what it has taken of its worker's time.
     """
 
     def __init__(
@@ -66,6 +69,27 @@ class TrainingRun:
         self._probe: Probe | None = None
         self._finished_probes: dict[str, Tensor] = {}
         self._written = time.monotonic()
+        self.pace = Pace()
+
+    def heartbeat(self) -> Heartbeat:
+        """How far it is, how fast, and its curves so far."""
+        curves = {"loss": self._history.over_epochs("loss")}
+        if saturates(self.config):
+            curves["clamp activation rate"] = self._history.over_epochs("rate")
+        is_training = self.position.stage == "encoder"
+        return Heartbeat(
+            done=self._done,
+            where=self.position.words(self.config),
+            images_per_second=self.pace.images_per_second if is_training else None,
+            spent=self.pace.seconds,
+            seconds=self.pace.whole(self._done),
+            curves={name: thinned(values) for name, values in curves.items()},
+        )
+
+    @property
+    def _done(self) -> float:
+        stage = self.config.training if self.position.stage == "encoder" else self.config.probe
+        return self.position.share(self.config, -(-len(self.dataset.train.labels) // stage.batch_size))
 
     # Stage 1
 
@@ -180,6 +204,7 @@ class TrainingRun:
             "seed": self.seed,
             "config": self.config.model_dump(mode="json"),
             "threads": torch.get_num_threads(),
+            "worker_seconds": self.pace.seconds,
         }
         self.folder.finish(result.values(), facts, ("torch", "numpy"))
         return result
@@ -223,7 +248,9 @@ class TrainingRun:
         if newest is None:
             return {}
         try:
-            return self._restore_from(newest)
+            optimiser = self._restore_from(newest)
+            self.pace = Pace(self._done)
+            return optimiser
         except UNREADABLE as error:
             where = self.folder.path
             raise CheckpointError(f"the newest checkpoint in {where} does not fit: {error}") from error

@@ -267,7 +267,7 @@ class _Reading:
             scale=UNKNOWN if config is None else scale_of(config, paper, partial),
             profiles=arm_profiles(runs, arms),
             curves=arm_curves(runs, arms),
-            states={key: states[key] for cell in cells for key in cell.runs.values()},
+            states={key: state for cell in cells for key, state in cell.named(states).items()},
             levels=levels,
         )
 

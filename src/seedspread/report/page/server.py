@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 
 from seedspread.errors import SeedspreadError
 from seedspread.report.page.report import Report, content_policy
+from seedspread.runs.store import FINISHED
 from seedspread.runs.studies import store_marks
 
 _LOOK_SECONDS = 1.0
@@ -60,11 +61,14 @@ class LiveReport:
 
     Attributes:
         edition: the newest; replaced as a whole.
+        under_way: the runs that are under way, as HTML.
         state: `live`, `live, updating`, or what went wrong.
     """
 
-    def __init__(self, make: Callable[[], Report], look: Callable[[], str]) -> None:
-        self._make, self._look = make, look
+    def __init__(
+        self, make: Callable[[], Report], look: Callable[[], str], under_way: Callable[[], str] = lambda: ""
+    ) -> None:
+        self._make, self._look, self.under_way = make, look, under_way
         self.edition = self._edition(look())
         self.state = "live"
         self._stopped = threading.Event()
@@ -72,10 +76,7 @@ class LiveReport:
 
     def _edition(self, version: str) -> Edition:
         report = self._make()
-        states = [state.state for s in report.material.settings for state in s.states.values()]
-        ended = sum(state in ("done", "collapsed", "failed") for state in states)
-        progress = f"{ended} of {len(states)} runs"
-        return Edition(version, report.page(version), report.main(version), progress)
+        return Edition(version, report.page(version), report.main(version), _progress(report))
 
     def start(self) -> None:
         """Begins to look."""
@@ -100,6 +101,14 @@ class LiveReport:
                 self.state = f"could not be brought up to date ({type(error).__name__})"
             # A large store is not made into a page without a pause.
             pause = max(_LOOK_SECONDS, 2 * (time.monotonic() - start))
+
+
+def _progress(report: Report) -> str:
+    """`13 of 36 runs, 1 failed`: each run once, as a campaign counts them."""
+    states = {key: state.state for s in report.material.settings for key, state in s.states.items()}
+    failed = sum(state == "failed" for state in states.values())
+    ended = failed + sum(state in FINISHED for state in states.values())
+    return f"{ended} of {len(states)} runs" + (f", {failed} failed" if failed else "")
 
 
 def make_server(live: LiveReport, host: str, port: int) -> "ReportServer":
@@ -166,7 +175,7 @@ def is_loopback(name: str) -> bool:
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Three addresses, all read-only: the page, its main part, and whether it has changed."""
+    """Four addresses, all read-only: the page, its main part, the runs under way, and what has changed."""
 
     server: ReportServer
     server_version = "seedspread"
@@ -205,6 +214,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(HTTPStatus.OK, "text/html", live.edition.page)
         elif self.path == "/main":
             self._send(HTTPStatus.OK, "text/html", live.edition.main)
+        elif self.path == "/under-way":
+            self._send(HTTPStatus.OK, "text/html", live.under_way())
         elif self.path == "/state":
             edition = live.edition
             state = {"version": edition.version, "state": f"{live.state}: {edition.progress}"}

@@ -96,9 +96,9 @@ def runs_by_state(material: ReportData) -> Table | None:
 
 
 def failures(material: ReportData) -> Table | None:
-    """The last line of each failed run."""
+    """The last line of each failed run, by cell and seed; its folder is named by its key."""
     rows = {
-        key: (key, s.title, state.message)
+        key: (state.name or key, s.title, state.message, key)
         for s in material.settings
         for key, state in s.states.items()
         if state.state == "failed"
@@ -108,7 +108,7 @@ def failures(material: ReportData) -> Table | None:
     return Table(
         "failures",
         "Failed runs",
-        (Column("run"), Column("setting"), Column("what happened")),
+        (Column("run"), Column("setting"), Column("what happened"), Column("folder")),
         tuple(rows.values()),
     )
 

@@ -325,6 +325,25 @@
     }
   }
 
+  /* Runs under way come more often than the rest of the page, which is made anew for each that has ended. */
+  async function followRuns() {
+    const place = document.getElementById("under-way");
+    let last = "";
+    for (;;) {
+      try {
+        const text = await (await fetch("under-way", { cache: "no-store" })).text();
+        if (text !== last) {
+          last = text;
+          const [x, y] = [place.querySelector(".scroll")?.scrollLeft, place.querySelector(".scroll")?.scrollTop];
+          place.innerHTML = text;
+          place.hidden = !text;
+          place.querySelector(".scroll")?.scrollTo(x ?? 0, y ?? 0);
+        }
+      } catch { /* the sign above says that the server is gone */ }
+      await new Promise((done) => setTimeout(done, 2000));
+    }
+  }
+
   function start() {
     data = JSON.parse(document.getElementById("data").textContent);
     const first = charts()[0];
@@ -342,5 +361,5 @@
   }
   globalThis.seedspread = { drawAll };
   start();
-  if (document.body.hasAttribute("data-live")) follow();
+  if (document.body.hasAttribute("data-live")) { follow(); followRuns(); }
 })();

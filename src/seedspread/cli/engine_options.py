@@ -1,0 +1,34 @@
+"""The options of `seedspread campaign run`, each with the engines that it is for."""
+
+from typing import Annotated
+
+import typer
+
+Backend = Annotated[str, typer.Option(help="Where: local, ray or slurm.")]
+Workers = Annotated[
+    int | None,
+    typer.Option(min=1, help="local, slurm: so many at once; on local as many as cores by default."),
+]
+Threads = Annotated[int | None, typer.Option(min=1, help="local: CPU threads of a run; the study's, or 1.")]
+CpusPerRun = Annotated[
+    int | None, typer.Option(min=1, help="ray, slurm: CPUs of a run, and its threads; the study's, or 1.")
+]
+GpusPerRun = Annotated[
+    float | None,
+    typer.Option(min=0, help="local, ray, slurm: GPUs of a run; on local and ray 0.25 lets four share one."),
+]
+Address = Annotated[str | None, typer.Option(help="ray: an existing cluster, such as auto.")]
+Partition = Annotated[str | None, typer.Option(help="slurm: the partition.")]
+Minutes = Annotated[int | None, typer.Option(min=1, help="slurm: the time limit of a job; 720 by default.")]
+Wait = Annotated[bool | None, typer.Option(help="slurm: wait for the jobs; the default.", show_default=False)]
+MaxFailures = Annotated[
+    int | None, typer.Option(min=1, help="All engines: stop once so many runs have failed.")
+]
+RetryFailed = Annotated[bool, typer.Option("--retry-failed", help="All engines: try failed runs again.")]
+LeaseSeconds = Annotated[
+    float, typer.Option(min=1, help="All engines: take over a run whose worker is silent for so long.")
+]
+Force = Annotated[
+    bool,
+    typer.Option("--force", help="All engines: run with other threads than the study was begun with."),
+]

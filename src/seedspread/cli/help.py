@@ -1,0 +1,58 @@
+"""How commands explain themselves: an example each, and flags without a type."""
+
+from typing import Any
+
+import typer
+from typer.core import TyperCommand
+
+# A command line for each command, as one would type it.
+EXAMPLES = {
+    "train": "seedspread train quickstart --seed 3 --out run3",
+    "diagnose": "seedspread diagnose run3",
+    "audit": "seedspread audit results.csv --group optimizer --reference adam --value accuracy",
+    "seeds": "seedspread seeds --ratio 4",
+    "collect": "seedspread collect mlruns --metric accuracy --out results.csv",
+    "components": "seedspread components results.csv --value accuracy",
+    "verify-paper": "seedspread verify-paper",
+    "report": "seedspread report store --out report.html",
+    "serve": "seedspread serve store --port 0",
+    "quickstart": "seedspread quickstart --store quickstart",
+    "campaign plan": "seedspread campaign plan mini/cifar10-factorial --store runs",
+    "campaign run": "seedspread campaign run mini/cifar10-factorial --store runs --workers 2",
+    "campaign status": "seedspread campaign status mini/cifar10-factorial --store runs --watch",
+    "data list": "seedspread data list",
+    "data fetch": "seedspread data fetch cifar10",
+    "data check": "seedspread data check cifar10",
+    "data show": "seedspread data show cifar10 --out sheet.png",
+    "bench step": "seedspread bench step --rounds 5",
+}
+
+
+class Command(TyperCommand):
+    """A command whose flags are shown without a type: there is nothing to write after them."""
+
+    def get_params(self, ctx: Any) -> Any:
+        """All of them, `--help` included."""
+        return without_type(super().get_params(ctx))
+
+
+def without_type(params: Any) -> Any:
+    """Parameters, of which flags say no type in a help."""
+    for param in params:
+        if getattr(param, "is_flag", False):
+            param.metavar = ""
+    return params
+
+
+def explain(app: typer.Typer, path: str = "") -> None:
+    """Gives every command of an app its example, and its flags their form."""
+    for command in app.registered_commands:
+        function = getattr(command.callback, "__name__", "")
+        name = f"{path}{command.name or function.replace('_', '-')}"
+        command.cls = Command
+        # The bench commands take the same few options each.
+        line = EXAMPLES.get(name, f"seedspread {name}")
+        command.epilog = f"Example: {line}"
+    for group in app.registered_groups:
+        if group.typer_instance is not None:
+            explain(group.typer_instance, f"{path}{group.name} ")
