@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 # The group, its reference, the blocks, the strata.
 _Compared = tuple[str | None, str | None, list[str] | None, list[str] | None]
 
+_Study = Annotated[
+    str | None,
+    typer.Option(help="Of a store: the study to audit, by name or .toml; the only one by default."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
@@ -31,10 +35,7 @@ def audit(
     seed: asked.Seed = "seed",
     no_seed: asked.NoSeed = False,
     by: asked.By = None,
-    study: Annotated[
-        str | None,
-        typer.Option(help="Of a store: the study to audit, by name or .toml; the only one by default."),
-    ] = None,
+    study: _Study = None,
     where: asked.Where = None,
     last: asked.Last = None,
     best: asked.Best = None,
