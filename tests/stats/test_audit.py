@@ -343,3 +343,15 @@ def test_comparisons_as_a_frame_and_a_figure() -> None:
     own = Figure().subplots()
     assert result.plot(own) is own.figure
     assert [label.get_text() for label in own.get_yticklabels()] == ["a against ref", "b against ref"]
+
+
+def test_details_say_which_arm_is_better_and_how() -> None:
+    result = audit(table({"new": [1.0, 2, 4, 9, 3], "old": [1.0, 2, 2, 3, 2]}), "value", "group", "old")
+    p = result.comparisons[0].performance
+    assert p is not None
+    text = result.to_text(details=True)
+    assert "Which is better (higher is)" in text
+    assert "probability of improvement" in text
+    assert f"{p.iqm.arm.value:.3g}" in text
+    lower = audit(table({"new": [1.0, 2, 4], "old": [1.0, 2, 2]}), "value", "group", "old", better="lower")
+    assert "Which is better (lower is)" in lower.to_text(details=True)

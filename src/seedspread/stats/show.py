@@ -15,6 +15,7 @@ from seedspread.render.web import for_notebook
 from seedspread.stats.comparison import AuditValues, Comparison
 from seedspread.stats.components.show import tables as components_tables
 from seedspread.stats.ladder_table import ladder_table
+from seedspread.stats.outcomes import Performance
 from seedspread.stats.overview import MOST_ROWS, fitted, overview_table, summary
 from seedspread.stats.result import TestResult
 from seedspread.stats.verdict import between, number, p_value, sentences
@@ -30,6 +31,7 @@ def test_tables(c: Comparison, full: bool) -> list[Table]:
     out = [_tests_table(title, c, about, estimate, full) for title, about, estimate in subjects]
     if c.collapse.test is not None:
         out.append(_failures_table(c))
+    out += [_performance_table(c.performance)] if c.performance else []
     out += [ladder_table(c.ladder, full)] if c.ladder else []
     out += components_tables(c.components) if c.components else []
     return [table for table in out if table.rows]
@@ -100,6 +102,26 @@ def _name(t: TestResult) -> str:
 def _folded(tests: list[TestResult]) -> list[TestResult]:
     """Without the blocks and interactions of the two-way analyses, to save a screen."""
     return [t for t in tests if not t.key.startswith("two_way") or t.key.endswith("_group")]
+
+
+def _performance_table(p: Performance) -> Table:
+    """Which arm's runs are better: on average, in their middle half, at their worst."""
+    worst = "worst run" if p.worst_of <= 10 else "worst tenth"
+    contrasts = (("mean", p.mean), ("interquartile mean", p.iqm), (worst, p.worst))
+    rows = tuple(
+        (name, number(x.arm.value), number(x.reference.value), number(x.difference.value),
+         between(x.difference.interval))
+        for name, x in contrasts
+    )  # fmt: skip
+    chance = (
+        "probability of improvement",
+        "",
+        "",
+        number(p.improvement.value),
+        between(p.improvement.interval),
+    )
+    title = f"Which is better ({p.better} is)"
+    return _table(title, ("", *p.groups, "difference", "interval"), (*rows, chance))
 
 
 def _failures_table(c: Comparison) -> Table:
