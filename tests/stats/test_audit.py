@@ -127,7 +127,7 @@ def test_no_spread_is_a_sentence() -> None:
 finite = st.floats(-1e6, 1e6).map(lambda v: round(v, 3))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.lists(finite, min_size=1, max_size=9), st.lists(finite, min_size=1, max_size=9))
 def test_no_input_gives_a_nan_or_an_error(x: list[float], y: list[float]) -> None:
     result = two(x, y, resamples=100)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from statsmodels.stats.multitest import multipletests
 
 from seedspread import audit
 from seedspread.stats.audited import AuditResult
@@ -37,6 +38,12 @@ def test_holm_as_in_the_textbook() -> None:
     assert holm([0.01, 0.04, None, 0.03, 0.005]) == [
         pytest.approx(0.03), pytest.approx(0.06), None, pytest.approx(0.06), pytest.approx(0.02),
     ]  # fmt: skip
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=20))
+def test_holm_is_that_of_statsmodels(p_values: list[float]) -> None:
+    assert holm(p_values) == pytest.approx(list(multipletests(p_values, method="holm")[1]))
 
 
 def test_random_effects_of_the_bcg_trials() -> None:
@@ -101,7 +108,7 @@ def test_three_groups_have_a_mean_over_strata_each() -> None:
 class TestWords:
     """The word, Holm's p and the interval that is shown cannot disagree."""
 
-    @settings(max_examples=100, deadline=None)
+    @settings(max_examples=50, deadline=None)
     @given(
         st.lists(st.tuples(st.floats(-4, 4), st.floats(0.1, 2), st.floats(3, 30)), min_size=1, max_size=12),
         st.sampled_from([0.9, 0.95, 0.99]),

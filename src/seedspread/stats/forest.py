@@ -5,20 +5,28 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy import optimize, stats
-from statsmodels.stats.multitest import multipletests
 
 from seedspread.stats.arms import Floats
 from seedspread.stats.comparison import Comparison, Forest
 from seedspread.stats.result import Interval
 
 
-def holm(p_values: list[float | None]) -> list[float | None]:
+def holm(p_values: Sequence[float | None]) -> list[float | None]:
     """Holm's adjusted p values; a comparison without a p value is not one of the family."""
-    tested = [p for p in p_values if p is not None]
-    if not tested:
-        return p_values
-    adjusted = iter(multipletests(tested, method="holm")[1])
-    return [None if p is None else float(next(adjusted)) for p in p_values]
+    factors = holm_factors(p_values)
+    return [None if p is None else min(p * f, 1.0) for p, f in zip(p_values, factors, strict=True)]
+
+
+def holm_factors(p_values: Sequence[float | None]) -> list[float]:
+    """By how much Holm multiplies each p value, before it is cut off at 1; 1 where there is none."""
+    tested = np.array([p for p in p_values if p is not None], dtype=float)
+    order = np.argsort(tested, kind="stable")
+    counts = np.arange(len(tested), 0, -1.0)
+    adjusted = np.maximum.accumulate(counts * tested[order])
+    factors = np.empty(len(tested))
+    factors[order] = np.divide(adjusted, tested[order], out=counts, where=tested[order] > 0)
+    found = iter(factors)
+    return [1.0 if p is None else float(next(found)) for p in p_values]
 
 
 def forests(comparisons: Sequence[Comparison], level: float) -> tuple[Forest, ...]:

@@ -13,10 +13,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import log
 
-import numpy as np
-
 from seedspread.stats.comparison import Comparison
-from seedspread.stats.forest import holm
+from seedspread.stats.forest import holm, holm_factors
 from seedspread.stats.headline import Estimate, interval_of
 from seedspread.stats.result import Headline, Word
 
@@ -30,7 +28,7 @@ def judge(
     """The comparisons with their adjusted p values and intervals, and a word each."""
     p_values = [c.headline.p for c in comparisons]
     small = [_too_large(e, c.headline.equivalence) for c, e in zip(comparisons, estimates, strict=True)]
-    rows = zip(comparisons, estimates, holm(p_values), holm(small), _factors(p_values), strict=True)
+    rows = zip(comparisons, estimates, holm(p_values), holm(small), holm_factors(p_values), strict=True)
     return [
         replace(
             c,
@@ -58,18 +56,6 @@ def _too_large(estimate: Estimate | None, factor: float | None) -> float | None:
     if estimate is None or factor is None:
         return None
     return max(estimate.below(-log(factor)), estimate.above(log(factor)))
-
-
-def _factors(p_values: Sequence[float | None]) -> list[float]:
-    """By how much Holm multiplies each p value, before it is cut off at 1."""
-    tested = np.array([p for p in p_values if p is not None], dtype=float)
-    order = np.argsort(tested, kind="stable")
-    counts = np.arange(len(tested), 0, -1.0)
-    adjusted = np.maximum.accumulate(counts * tested[order])
-    factors = np.empty(len(tested))
-    factors[order] = np.divide(adjusted, tested[order], out=counts, where=tested[order] > 0)
-    found = iter(factors)
-    return [1.0 if p is None else float(next(found)) for p in p_values]
 
 
 def _widened(headline: Headline, estimate: Estimate | None, factor: float, level: float) -> Headline:
