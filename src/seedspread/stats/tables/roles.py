@@ -63,8 +63,8 @@ def _seed(table: Table, question: Question) -> tuple[str | None, list[str]]:
     if seed is None:
         return None, ["No seed column: every row counts as an independent run."]
     others = [name for name in seed_names(free) if name != seed and frame[name].nunique() > 1]
-    if seed == "seed" and not others:
-        return seed, []
+    if seed == "seed" and (not others or table.store is not None):
+        return seed, []  # a store's seed is its own; what else it has is a program's
     more = f" ({listed(others, 3)} could be it too: --seed {others[0]})" if others else ""
     notes = [f"The seed is {seed}{more}."]
     if plain_name(seed) not in ("seed", "seeds") and not is_shared(frame, seed, str(question.group)):
