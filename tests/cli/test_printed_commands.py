@@ -264,3 +264,14 @@ def test_every_option_in_a_text_is_there() -> None:
         (place, o) for place, text in texts() for o in re.findall(r"(?<![\w-])(--[a-z][a-z0-9-]*)", text)
     }
     assert {(place, o) for place, o in mentioned if o not in options | OTHERS} == set()
+
+
+def test_runs_that_ended_with_an_error_are_named_in_the_audit(tmp_path: Path) -> None:
+    study = program_study(tmp_path, "some")
+    program = PROGRAM.replace('arm == "broken"', '(arm, seed) == ("new", "2")')
+    (tmp_path / "train.py").write_text(program)
+    assert "1 run failed" in said("campaign", "run", study, "--store", tmp_path / "store", fails=True)
+    notes = json.loads(said("audit", tmp_path / "store", "--json"))["notes"]
+    assert any(
+        note.startswith("1 of 6 runs ended with an error") and "arm = new, seed 2" in note for note in notes
+    )

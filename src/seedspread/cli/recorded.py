@@ -12,6 +12,9 @@ from seedspread.runs.store import Store
 from seedspread.runs.studies import AuditSpec, RecordedStudy, load_studies
 from seedspread.runs.study_table import shared_runs, study_table
 
+# Failed runs that a note names.
+_FAILED_NAMED = 3
+
 
 @dataclass(frozen=True)
 class RecordedQuestion:
@@ -57,10 +60,30 @@ def recorded_question(
         if name is None:
             return None
         raise SeedspreadError(f"{name} names no comparison; give --group and --reference without --study")
-    table = study_table(Store(path), chosen, values or spec.values[:1])
+    store = Store(path)
+    table = study_table(store, chosen, values or spec.values[:1])
     if table.empty:
         raise SeedspreadError(f"no run of {name or chosen[0].name} is finished yet")
-    return RecordedQuestion(spec, table, tuple(line for study in chosen for line in shared_runs(study)))
+    notes = [line for study in chosen for line in (*_failed_runs(store, study), *shared_runs(study))]
+    return RecordedQuestion(spec, table, tuple(notes))
+
+
+def _failed_runs(store: Store, study: RecordedStudy) -> list[str]:
+    """What a reader must know where runs ended with an error: those that are left may be a biased sample."""
+    states = store.states(study.keys)
+    failed = {
+        state.key: state.name
+        for cell in study.cells
+        for state in cell.named(states).values()
+        if state.state == "failed"
+    }
+    if not failed:
+        return []
+    named = "; ".join([*list(failed.values())[:_FAILED_NAMED], *["..."] * (len(failed) > _FAILED_NAMED)])
+    return [
+        f"{len(failed)} of {len(study.keys)} runs ended with an error and have no value ({named}). If that "
+        "has to do with what is compared, the rest is a biased sample."
+    ]
 
 
 def _names(studies: Sequence[RecordedStudy]) -> str:
