@@ -3,8 +3,9 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
+DOCS   := $(VENV)/.docs
 
-.PHONY: run test soak format clean
+.PHONY: run test docs evidence soak format clean
 
 run: $(READY)
 	$(BIN)/seedspread quickstart
@@ -16,9 +17,18 @@ test: $(READY)
 	@# mypy beside the tests, the first of which mostly wait; files in their order: the slow ones come first
 	@$(BIN)/mypy & mypy=$$!; status=0; $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder || status=$$?; wait $$mypy || status=$$?; exit $$status
 
+# Every run of docs/evidence.md once more, into the store `evidence`: about 11 core-hours; killed, it goes on when started again.
+evidence: $(READY)
+	$(BIN)/seedspread campaign run evidence/all --store evidence --afresh
+
 # Long repetitions of what `make test` does a few times.
 soak: $(READY)
 	$(BIN)/pytest -m soak
+
+# The site, in build/site; needs no network once $(DOCS) is there. Every warning is an error.
+docs: $(DOCS)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@echo "build/site/index.html"
 
 format: $(READY)
 	$(BIN)/ruff check --fix .
@@ -34,4 +44,8 @@ $(READY): pyproject.toml constraints.txt
 	@echo "Setting up $(VENV) (once; a few minutes, most of it PyTorch) ..."
 	$(PYTHON) -m venv --without-pip $(VENV)
 	PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(PYTHON) -m pip --python $(BIN)/python install --quiet --editable '.[train,dev]'
+	@touch $@
+
+$(DOCS): $(READY)
+	PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(PYTHON) -m pip --python $(BIN)/python install --quiet --editable '.[docs]'
 	@touch $@

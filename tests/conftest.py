@@ -2,13 +2,17 @@
 
 import gc
 import os
+import re
 import signal
 import sys
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import settings
+
+from seedspread.errors import is_installed
 
 # Worker processes inherit it: some are sent runners that are defined in the tests.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -45,6 +49,25 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             return "campaigns" if nodeid.startswith("tests/campaign/") else super()._split_scope(nodeid)
 
     return Files(config, log)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, Any, Any]:
+    """Where the base is tried alone, files of tests that import more are skipped."""
+    return _skipped_for_lack((yield), collector.path)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Likewise tests; what the base must do by itself, test_base_install.py has."""
+    return _skipped_for_lack((yield), item.path)
+
+
+def _skipped_for_lack(report: Any, path: Path) -> Any:
+    lacks = re.search(r"^E .*(?:ModuleNotFound|MissingExtra|Import)Error: (.+)", report.longreprtext, re.M)
+    if report.failed and lacks and not is_installed("torch"):
+        report.outcome, report.longrepr = "skipped", (str(path), 0, f"Skipped: {lacks[1]}")
+    return report
 
 
 def pytest_collection_finish() -> None:

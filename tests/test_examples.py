@@ -218,9 +218,3 @@ def test_a_quick_command_of_the_readme_runs(start: str, monkeypatch: pytest.Monk
     monkeypatch.chdir(ROOT)
     (command,) = [command for command in COMMANDS if command.startswith(f"seedspread {start}")]
     assert in_folder(command)
-
-
-def test_links_lead_somewhere() -> None:
-    for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
-        for link in re.findall(r"\]\(([^)#\s]+)", page.read_text()):
-            assert ":" in link or (page.parent / link).exists(), f"{page.name}: {link}"

@@ -10,6 +10,7 @@ from seedspread.identity import run_key
 from seedspread.presets import ConfigError, check, preset_names, read_config, to_toml
 
 CLAMP = read_config("paper/cifar10")
+PLAIN = read_config("paper/cifar10", ["runtime.implementation=plain"])
 SUBTRACT = read_config("paper/cifar10", ["objective.margin_type=subtract"])
 
 
@@ -17,7 +18,9 @@ def changed(config: RunConfig, setting: str) -> RunConfig:
     values = config.model_dump(mode="json", exclude_none=True)
     field, text = setting.split("=")
     part, name = field.split(".")
-    values[part][name] = tomllib.loads(f"x = {text}")["x"] if text[0].isdigit() or text == "true" else text
+    values[part][name] = (
+        tomllib.loads(f"x = {text}")["x"] if text[0].isdigit() or text in ("true", "false") else text
+    )
     return check(values)
 
 
@@ -40,6 +43,9 @@ def changed(config: RunConfig, setting: str) -> RunConfig:
         "seeds.run=1",
         "seeds.augment=1",
         "runtime.precision=bf16",
+        "runtime.micro_batch_size=1024",
+        "runtime.fused_attention=true",
+        "runtime.tf32=true",
     ],
 )
 def test_what_can_alter_the_result_alters_the_key(setting: str) -> None:
@@ -53,6 +59,8 @@ def test_what_can_alter_the_result_alters_the_key(setting: str) -> None:
         (CLAMP, "runtime.device=cpu"),
         (CLAMP, "data.allow_partial=true"),
         (CLAMP, "objective.margin_exponent=2"),  # a linear schedule has none
+        (CLAMP, "runtime.fused_attention=false"),
+        (PLAIN, "runtime.fused_attention=true"),  # it has an attention of its own
         (CLAMP, "seeds.init=0"),  # what the run's seed gives anyway
         (SUBTRACT, "objective.margin_first=0.2"),
         (SUBTRACT, "objective.margin_schedule=cosine"),

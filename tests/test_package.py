@@ -1,7 +1,6 @@
 """The package as it is installed: what it needs, what it exports, and what it says without torch."""
 
 import ast
-import importlib.metadata
 import inspect
 import pkgutil
 import re
@@ -34,15 +33,19 @@ def test_files_and_functions_are_short_enough_to_read() -> None:
                 assert (node.end_lineno or 0) - node.lineno < 60, f"{path}: {node.name}"
 
 
-def test_the_base_install_has_no_torch() -> None:
-    needs = importlib.metadata.requires("seedspread") or []
-    assert not [need for need in needs if need.startswith("torch") and "extra" not in need]
-    assert [need for need in needs if need.startswith("torch") and "extra == 'train'" in need]
-
-
 def test_importing_the_package_or_its_command_line_imports_no_torch() -> None:
     done = python("import sys, seedspread.cli; print('torch' in sys.modules)")
     assert done.stdout.strip() == "False", done.stderr
+
+
+def test_the_version_is_the_same_wherever_it_stands() -> None:
+    root = Path(__file__).parents[1]
+    cited = dict(
+        re.findall(r"^(version|date-released): (\S+)$", (root / "CITATION.cff").read_text(), re.MULTILINE)
+    )
+    assert cited["version"] == seedspread.__version__
+    released = re.findall(r"^## (\d\S*) - (\S+)$", (root / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert released[0] == (cited["version"], cited["date-released"])
 
 
 def test_every_public_name_is_there() -> None:
@@ -61,7 +64,7 @@ def test_no_public_name_is_a_module() -> None:
 
 def test_what_the_readme_imports_is_exported() -> None:
     """The names in its Python, and `seedspread.NAME` in its prose, whose modules are spelt out there."""
-    readme = (SOURCE.parents[1] / "README.md").read_text()
+    readme = (Path(__file__).parents[1] / "README.md").read_text()
     lines = re.findall(r"^from seedspread import (.+)$", readme, re.MULTILINE)
     named = {name.strip() for line in lines for name in line.split(",")}
     named |= set(re.findall(r"`seedspread\.(\w+)", readme)) - {"api"}
@@ -115,7 +118,7 @@ Study(lambda seed, a: a, factors={{"a": [1]}}, seeds=2)
 def test_without_torch_a_name_that_needs_it_says_what_to_install() -> None:
     done = python(NO_TORCH + "from seedspread import SupConLoss")
     assert done.returncode != 0
-    assert "pip install 'pooch>=1.8' 'requests>=2.31' 'torch>=2.6'" in done.stderr.splitlines()[-1]
+    assert "pip install 'seedspread[train]'" in done.stderr.splitlines()[-1]
 
 
 def test_without_torch_a_command_that_needs_it_says_so_in_one_line() -> None:
@@ -124,4 +127,4 @@ def test_without_torch_a_command_that_needs_it_says_so_in_one_line() -> None:
     )
     assert done.returncode == 1
     assert len(done.stderr.strip().splitlines()) == 1
-    assert "pip install 'pooch>=1.8' 'requests>=2.31' 'torch>=2.6'" in done.stderr
+    assert "pip install 'seedspread[train]'" in done.stderr

@@ -11,6 +11,7 @@ from typing import Any
 
 import nbformat
 from nbclient import NotebookClient
+from traitlets.config import Config
 
 TUTORIALS = Path(__file__).parents[1] / "docs" / "tutorials"
 
@@ -18,7 +19,9 @@ TUTORIALS = Path(__file__).parents[1] / "docs" / "tutorials"
 def executed(path: Path, folder: str) -> Any:
     """The notebook with its outputs, made in `folder`; raises if a cell fails."""
     notebook = nbformat.read(path, as_version=4)
-    client = NotebookClient(notebook, timeout=120, record_timing=False)
+    # Over TCP the kernel warns of listeners; sockets are found from both sides by their full path.
+    own = Config({"KernelManager": {"transport": "ipc", "ip": f"{folder}/.kernel"}})
+    client = NotebookClient(notebook, timeout=1200, startup_timeout=300, record_timing=False, config=own)
     client.execute(cwd=folder)
     for cell in (cell for cell in notebook.cells if cell.cell_type == "code"):
         cell.outputs = [o for o in cell.outputs if o.get("data", {}).get("text/html") != ""]

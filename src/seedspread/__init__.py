@@ -12,8 +12,10 @@ from seedspread.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from seedspread.api import Study, run_study, write_report
+    from seedspread.comparing import compare
     from seedspread.config import RunConfig
     from seedspread.diagnostics import ClampMonitor, clamp_activation_rate
+    from seedspread.evidence.restore import evidence_store
     from seedspread.model import ViT
     from seedspread.objective import SupConLoss, margin_schedule
     from seedspread.recording import log, log_predictions
@@ -23,10 +25,12 @@ if TYPE_CHECKING:
     from seedspread.stats.audit import audit
     from seedspread.stats.budget import seed_budget
     from seedspread.stats.components.table import components
+    from seedspread.stats.sequential.table import Look
     from seedspread.training.run import train
 
 __all__ = [
     "ClampMonitor",
+    "Look",
     "RunConfig",
     "Store",
     "Study",
@@ -35,7 +39,9 @@ __all__ = [
     "audit",
     "clamp_activation_rate",
     "collect",
+    "compare",
     "components",
+    "evidence_store",
     "log",
     "log_predictions",
     "margin_schedule",
@@ -48,6 +54,7 @@ __all__ = [
 
 _HOME = {
     "ClampMonitor": "seedspread.diagnostics",
+    "Look": "seedspread.stats.sequential.table",
     "RunConfig": "seedspread.config",
     "Store": "seedspread.runs.store",
     "Study": "seedspread.api",
@@ -58,7 +65,9 @@ _HOME = {
     "log": "seedspread.recording",
     "log_predictions": "seedspread.recording",
     "collect": "seedspread.sources.collecting",
+    "compare": "seedspread.comparing",
     "components": "seedspread.stats.components.table",
+    "evidence_store": "seedspread.evidence.restore",
     "margin_schedule": "seedspread.objective",
     "run_study": "seedspread.api",
     "seed_budget": "seedspread.stats.budget",
@@ -68,14 +77,16 @@ _HOME = {
 }
 
 
-_NEEDS_TORCH = {"SupConLoss", "ViT", "clamp_activation_rate", "train"}
+# The extra without which a name cannot be used.
+_NEEDS = dict.fromkeys(("SupConLoss", "ViT", "clamp_activation_rate", "train"), "train")
+_NEEDS["evidence_store"] = "parquet"
 
 
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'seedspread' has no attribute {name!r}")
-    if name in _NEEDS_TORCH:
-        require_extra("train", f"seedspread.{name}")
+    if name in _NEEDS:
+        require_extra(_NEEDS[name], f"seedspread.{name}")
     return getattr(import_module(_HOME[name]), name)
 
 

@@ -10,19 +10,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 from pydantic import ValidationError
 
-from seedspread.campaign.executor import CampaignProgress, Executor, ProgressCallback
+from seedspread.campaign.executor import Executor, ProgressCallback
 from seedspread.campaign.local import LocalExecutor
-from seedspread.campaign.loop import CampaignStoppedError, run_campaign
-from seedspread.campaign.notebook import study_html, study_table
+from seedspread.campaign.looking import LookCallback, run_looking
+from seedspread.campaign.loop import raise_if_unfinished
+from seedspread.campaign.notebook import size_of, spec_html, study_html, study_table
 from seedspread.campaign.plan import Plan
 from seedspread.campaign.progressing import Progressing
 from seedspread.campaign.study import MAX_RUNS, StudyError, StudySpec
 from seedspread.campaign.study_file import StudyFile, explain
+from seedspread.campaign.study_values import by_name, plain
 from seedspread.errors import SeedspreadError
+from seedspread.recorded import Looking
 from seedspread.render.terminal import Terminal
 from seedspread.report.material.from_store import from_store
 from seedspread.report.material.settings import ReportData
@@ -31,9 +33,14 @@ from seedspread.report.page.report import Report
 from seedspread.runners.contract import Level, RunnerError
 from seedspread.runners.function import FunctionRunner
 from seedspread.runs.lease import LEASE_SECONDS
+from seedspread.runs.levels import counted_runs
 from seedspread.runs.store import Store
+from seedspread.runs.study_table import study_table as study_runs
 from seedspread.stats.audit import audit
 from seedspread.stats.audited import AuditResult
+from seedspread.stats.growing import looks_of
+from seedspread.stats.look_tables import last_look
+from seedspread.stats.sequential.levels import Progress
 
 
 @dataclass(frozen=True, repr=False)
@@ -70,7 +77,9 @@ class StudyRuns:
             raise SeedspreadError(f"{self.plan.study.name} names no comparison; give it an [audit]")
         wanted = value or spec.values[0]
         blocks = spec.blocks or None
-        table = self.plan.table([wanted])
+        studies = self.plan.recorded()
+        table = study_runs(self.plan.store, studies, [wanted])
+        options = {"look": looks_of(studies[0].sequential)} | options
         return audit(table, wanted, spec.group, spec.reference, blocks, by=spec.strata, **options)
 
     def report(self, page: "Path | str", value: str | None = None) -> Path:
@@ -80,7 +89,7 @@ class StudyRuns:
 
     def __repr__(self) -> str:
         done = len(self.plan.distinct) - len(self.plan.missing())
-        return f"<StudyRuns of {self.plan.study.name}: {done} of {runs(len(self.plan.distinct))}>"
+        return f"<StudyRuns of {self.plan.study.name}: {done} of {counted_runs(len(self.plan.distinct))}>"
 
     def _repr_html_(self) -> str:
         return study_html(self.plan, self._metrics)
@@ -106,6 +115,8 @@ class Study:
         audit: the comparison that it is about: `group`, `reference`, `value`; also `block` and `by`.
         metrics: what a run must report: a name, names, or what is known of each by name (see `Metric`); by
             default what is audited.
+        sequential: for a study that grows until its answer is in: `start`, `step`, `limit`, and `precision`
+            if that is to end it; `seeds` may then be left out.
         inputs: patterns of files, seen from the current folder, whose content is part of a run's identity.
         environment: names of environment variables whose values are.
         title: what it is about.
@@ -123,6 +134,7 @@ class Study:
         settings: Mapping[str, Level] | None = None,
         audit: Mapping[str, Any] | None = None,
         metrics: str | Sequence[str] | Mapping[str, Any] | None = None,
+        sequential: Mapping[str, Any] | None = None,
         inputs: Sequence[str] = (),
         environment: Sequence[str] = (),
         title: str = "",
@@ -130,7 +142,7 @@ class Study:
         max_runs: int = MAX_RUNS,
     ) -> None:
         values = {"title": title, "factors": factors, "cells": cells, "seeds": seeds, "settings": settings}
-        values = _plain(values | {"audit": audit, "metrics": _by_name(metrics)})
+        values = plain(values | {"audit": audit, "metrics": by_name(metrics), "sequential": sequential})
         self._what, self._name = what, name or getattr(what, "__name__", str(what)).strip("<>")
         self._inputs = self._listed("inputs", inputs)
         self._environment = self._listed("environment", environment)
@@ -138,7 +150,8 @@ class Study:
         self._values = {key: value for key, value in values.items() if value is not None and value != ""}
         if not callable(what) and (self._values or inputs or environment or name):
             raise StudyError(f"{what} says all of itself; leave out the other arguments")
-        self.spec()  # mistakes show here, and not when it is run
+        spec = self.spec()  # mistakes show here, and not when it is run
+        self._shown = f"<Study {spec.name}: {size_of(spec)}>"
 
     def spec(self) -> StudySpec:
         """The study as data; of a function, as that and all that it reads are now."""
@@ -153,6 +166,12 @@ class Study:
             raise StudyError(f"{self._name}: {error}") from None
         return StudySpec.from_values(self._name, self._values, runner, self._max_runs)
 
+    def __repr__(self) -> str:
+        return self._shown
+
+    def _repr_html_(self) -> str:
+        return spec_html(self.spec())
+
     def _listed(self, argument: str, names: Sequence[str]) -> tuple[str, ...]:
         """Refuses a single name, whose letters would be taken one by one."""
         if isinstance(names, str | os.PathLike):
@@ -160,7 +179,12 @@ class Study:
         return tuple(names)
 
     def plan(
-        self, store: Path | str, *, data_dir: Path | str | None = None, accept_changed: bool = False
+        self,
+        store: Path | str,
+        *,
+        data_dir: Path | str | None = None,
+        accept_changed: bool = False,
+        implementation: str | None = None,
     ) -> Plan:
         """What there is to do, and what the store has already.
 
@@ -168,8 +192,10 @@ class Study:
             store: the folder of results.
             data_dir: the data folder.
             accept_changed: keep runs whose function or inputs have changed since they were made.
+            implementation: how the paper's training is computed; the store's record, or the study's.
         """
-        return Plan.make(self.spec(), store, data_dir, accept_changed=accept_changed)
+        spec = self.spec()
+        return Plan.make(spec, store, data_dir, accept_changed=accept_changed, implementation=implementation)
 
     def run(
         self,
@@ -197,26 +223,21 @@ class Study:
             raise SeedspreadError("give workers, threads and gpus_per_run to the executor itself")
         executor = executor or LocalExecutor(workers, threads, gpus_per_run)
         with Progressing(Terminal()) if progress else nullcontext() as shown:
-            tell = (lambda _: None) if shown is None else shown.tell
-            return run_study(self.spec(), store, executor, tell, **options)
+            if shown is None:
+                return run_study(self.spec(), store, executor, **options)
+            return run_study(
+                self.spec(),
+                store,
+                executor,
+                shown.tell,
+                lambda _, looks: shown.say(last_look(looks)),
+                shown.say_share,
+                **options,
+            )
 
-
-def _by_name(metrics: str | Sequence[str] | Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """What is known of metrics, by name; nothing of those that are only named."""
-    if metrics is None:
-        return None
-    if isinstance(metrics, str):
-        return {metrics: {}}
-    return dict(metrics) if isinstance(metrics, Mapping) else {name: {} for name in metrics}
-
-
-def _plain(value: Any) -> Any:
-    """Levels and seeds as a file would have them: lists of them as such, numpy's numbers as Python's."""
-    if isinstance(value, Mapping):
-        return {name: _plain(inner) for name, inner in value.items()}
-    if isinstance(value, Iterable) and not isinstance(value, str | bytes):
-        return [_plain(one) for one in value]
-    return value.item() if isinstance(value, np.generic) else value
+    def runs(self, store: Path | str) -> StudyRuns:
+        """The runs that a store has of it, to audit and report; nothing is run."""
+        return StudyRuns(self.plan(store))
 
 
 def run_study(
@@ -224,6 +245,8 @@ def run_study(
     store: "Path | str",
     executor: Executor | None = None,
     on_progress: ProgressCallback = lambda _: None,
+    on_look: LookCallback = lambda _, __: None,
+    on_simulation: Progress = lambda _: None,
     *,
     data_dir: Path | str | None = None,
     max_failures: int | None = None,
@@ -231,6 +254,7 @@ def run_study(
     lease_seconds: float = LEASE_SECONDS,
     force: bool = False,
     accept_changed: bool = False,
+    implementation: str | None = None,
     max_runs: int = MAX_RUNS,
 ) -> StudyRuns:
     """Runs what a study is missing; raises if a run fails, when all that can be run has been.
@@ -240,20 +264,25 @@ def run_study(
         store: the folder of results.
         executor: where it is run; worker processes on this machine by default.
         on_progress: hears of every change.
+        on_look: hears of every look at a study that grows.
+        on_simulation: hears how far the simulation of its levels is, where it takes one.
         data_dir: the data folder.
         max_failures: stop early once so many runs have failed.
         retry_failed: try again what has failed before.
         lease_seconds: after how long a silent lease may be taken over.
-        force: run with another number of threads than the study was begun with.
+        force: run with other threads or another implementation than the study was begun with.
         accept_changed: keep runs whose program, function or inputs have changed since they were made.
+        implementation: how the paper's training is computed; the store's record, or the study's.
         max_runs: refuse a study that names more.
     """
     read = study if isinstance(study, StudySpec) else StudySpec.from_file(study, max_runs)
-    plan = Plan.make(read, store, data_dir, accept_changed=accept_changed)
-    progress = run_campaign(
+    plan = Plan.make(read, store, data_dir, accept_changed=accept_changed, implementation=implementation)
+    plan, progress = run_looking(
         plan,
         executor or LocalExecutor(),
+        Looking(on_simulation),
         on_progress,
+        on_look,
         max_failures=max_failures,
         retry_failed=retry_failed,
         lease_seconds=lease_seconds,
@@ -261,26 +290,6 @@ def run_study(
     )
     raise_if_unfinished(progress, waited=(executor or LocalExecutor()).wait)
     return StudyRuns(plan)
-
-
-def raise_if_unfinished(progress: CampaignProgress, *, waited: bool) -> None:
-    """In one line: what stopped a campaign, or how many of its runs failed; nothing of jobs that go on."""
-    if progress.stopped == "interrupted":
-        raise CampaignStoppedError("interrupted; rerun the same command to resume")
-    if progress.stopped and waited:
-        raise SeedspreadError(progress.stopped)
-    if progress.failed:
-        key, message = next(iter(progress.failed.items()))
-        failed = f"{runs(len(progress.failed))} failed; try again with --retry-failed"
-        from_python = "(retry_failed=True from Python)"
-        raise SeedspreadError(f"{failed} {from_python}; the first, {progress.title(key)}: {message}")
-    if progress.left and waited:
-        raise SeedspreadError(f"{runs(progress.left)} did not end; rerun the same command to resume")
-
-
-def runs(count: int) -> str:
-    """`1 run`, `3 runs`."""
-    return "1 run" if count == 1 else f"{count} runs"
 
 
 def store_material(
@@ -320,8 +329,10 @@ def quickstart(
     path: "Path | str",
     workers: int | None = None,
     on_progress: ProgressCallback = lambda _: None,
+    implementation: str | None = None,
 ) -> AuditResult:
     """The whole pipeline in miniature on the embedded sample: trains, audits, writes `report.html`."""
-    found = run_study("quickstart", path, LocalExecutor(workers=workers), on_progress)
+    executor = LocalExecutor(workers=workers)
+    found = run_study("quickstart", path, executor, on_progress, implementation=implementation)
     found.report(Path(path) / "report.html")
     return found.audit()

@@ -122,6 +122,9 @@ class ObjectiveConfig(FrozenConfig):
         margin_sharpness: beta of `soft_clamp`.
         stability: whether the gradient flows through the row maximum.
         reduction: over an anchor's positives.
+        positives: which pairs are: two of one `class`, or of one `superclass` (CIFAR-10's vehicles and
+            animals, CIFAR-100's coarse classes). The probe is trained and tested on the classes in either
+            case.
     """
 
     temperature: Positive = 0.15
@@ -133,6 +136,7 @@ class ObjectiveConfig(FrozenConfig):
     margin_sharpness: Positive = 20.0
     stability: Literal["detach", "direct"] = "detach"
     reduction: Literal["mean", "sum"] = "mean"
+    positives: Literal["class", "superclass"] = "class"
 
     @model_validator(mode="after")
     def _margins_fit(self) -> Self:
@@ -231,20 +235,24 @@ class RuntimeConfig(FrozenConfig):
         implementation: how `layer_local` is computed: `plain` goes through autograd as the method is
             written, `fast` has fewer products and lets several runs be trained as one program
             (`docs/performance.md`). Gradients are the same to rounding; it is part of the run's identity.
-            The other rules have one implementation.
-        micro_batch_size: `fast`: at most so many views of a batch go through a layer at a time. Part of the
-            run's identity.
-        activation_checkpointing: `fast`: work each slice out again for its backward pass: less memory, more
-            time, the same bits.
+            `native` is a kernel in C++ for a whole layer, which takes a compiler, on a CPU and in fp32. The
+            other rules have one implementation.
+        micro_batch_size: `fast`: at most so many views of a batch go through a layer at a time; twice
+            `batch_size` sends the whole batch at once, which suits a GPU. Part of the run's identity.
+        activation_checkpointing: `fast`, `native`: work each slice out again for its backward pass: less
+            memory, more time, the same bits.
         compile: `fast`: let `torch.compile` translate the layers, which takes a compiler and a minute. The
             same numbers to rounding; part of the run's identity.
+        fused_attention: `fast`: attention by torch's fused kernel. The same numbers to rounding; part of the
+            run's identity.
+        tf32: let a GPU multiply float32 numbers with a 10-bit mantissa. Part of the run's identity.
         threads: CPU threads; None takes what torch takes. Kept through every resume.
         checkpoint_seconds: how often a checkpoint is written, at least once per stage.
     """
 
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     precision: Literal["fp32", "bf16"] = "fp32"
-    implementation: Literal["fast", "plain"] = "fast"
+    implementation: Literal["fast", "plain", "native"] = "fast"
     micro_batch_size: int = Field(
         default=128, ge=2, le=1_000_000, validation_alias=AliasChoices("micro_batch_size", "slice_images")
     )
@@ -252,8 +260,21 @@ class RuntimeConfig(FrozenConfig):
         default=False, validation_alias=AliasChoices("activation_checkpointing", "recompute")
     )
     compile: bool = False
+    fused_attention: bool = False
+    tf32: bool = False
     threads: int | None = Field(default=None, ge=1, le=1024)
     checkpoint_seconds: NotNegative = 60.0
+
+    @model_validator(mode="after")
+    def _native_fits(self) -> Self:
+        if self.implementation == "native":
+            if self.device not in ("auto", "cpu"):
+                raise ValueError(f"implementation = 'native' is for the CPU; got device {self.device!r}")
+            if self.precision != "fp32" or self.compile or self.fused_attention or self.tf32:
+                raise ValueError(
+                    "implementation = 'native' takes precision = 'fp32' and no compile, fused_attention, tf32"
+                )
+        return self
 
     @field_validator("micro_batch_size", mode="before")
     @classmethod
@@ -272,3 +293,14 @@ class RunConfig(FrozenConfig):
     probe: ProbeConfig = ProbeConfig()
     seeds: SeedConfig = SeedConfig()
     runtime: RuntimeConfig = RuntimeConfig()
+
+    @model_validator(mode="after")
+    def _has_superclasses(self) -> Self:
+        if self.objective.positives == "superclass":
+            known = [name for name, info in DATASETS.items() if info.superclasses]
+            if self.data.name not in known or self.data.labels != "fine":
+                raise ValueError(
+                    f"positives = 'superclass' is for {' and '.join(known)} with labels = 'fine'; got "
+                    f"{self.data.name} with labels = {self.data.labels!r}"
+                )
+        return self

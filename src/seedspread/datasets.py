@@ -56,6 +56,7 @@ class DatasetInfo:
         channels: colour channels, as runs see them.
         elsewhere: other folders in which its files may be found.
         coarse_classes: names of the coarser labels, where there are such.
+        superclasses: what each class is a kind of, in the order of the labels, where that is known.
     """
 
     name: str
@@ -74,6 +75,7 @@ class DatasetInfo:
     channels: int
     elsewhere: tuple[str, ...] = ()
     coarse_classes: tuple[str, ...] = ()
+    superclasses: tuple[str, ...] = ()
 
     @property
     def files(self) -> tuple[DataFile, ...]:
@@ -111,6 +113,7 @@ _NETZER = "http://ufldl.stanford.edu/housenumbers/"
 _ZALANDO = "https://github.com/zalandoresearch/fashion-mnist/raw/master/data/fashion/"
 
 _CIFAR10_CLASSES = tuple("airplane automobile bird cat deer dog frog horse ship truck".split())
+_CIFAR10_VEHICLES = ("airplane", "automobile", "ship", "truck")
 _CIFAR100_CLASSES = tuple(
     """apple aquarium_fish baby bear beaver bed bee beetle bicycle bottle bowl boy bridge bus butterfly camel
     can castle caterpillar cattle chair chimpanzee clock cloud cockroach couch crab crocodile cup dinosaur
@@ -127,6 +130,14 @@ _CIFAR100_COARSE = tuple(
     large_natural_outdoor_scenes large_omnivores_and_herbivores medium_mammals non-insect_invertebrates
     people reptiles small_mammals trees vehicles_1 vehicles_2""".split()
 )
+# Of each fine class, in order; as the dataset's own files pair them.
+_CIFAR100_COARSE_OF = (
+    4, 1, 14, 8, 0, 6, 7, 7, 18, 3, 3, 14, 9, 18, 7, 11, 3, 9, 7, 11,
+    6, 11, 5, 10, 7, 6, 13, 15, 3, 15, 0, 11, 1, 10, 12, 14, 16, 9, 11, 5,
+    5, 19, 8, 8, 15, 13, 14, 17, 18, 10, 16, 4, 17, 4, 2, 0, 17, 4, 18, 17,
+    10, 3, 2, 12, 12, 16, 12, 1, 9, 19, 2, 10, 0, 1, 16, 12, 9, 13, 15, 13,
+    16, 19, 2, 4, 6, 19, 5, 5, 8, 19, 18, 1, 2, 15, 6, 0, 17, 8, 14, 13,
+)  # fmt: skip
 _FASHION_CLASSES = (
     "T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot",
 )  # fmt: skip
@@ -157,6 +168,7 @@ CIFAR10 = DatasetInfo(
     stored_size=32,
     image_size=32,
     channels=3,
+    superclasses=tuple("vehicle" if name in _CIFAR10_VEHICLES else "animal" for name in _CIFAR10_CLASSES),
 )
 
 CIFAR100 = DatasetInfo(
@@ -175,6 +187,7 @@ CIFAR100 = DatasetInfo(
     image_size=32,
     channels=3,
     coarse_classes=_CIFAR100_COARSE,
+    superclasses=tuple(_CIFAR100_COARSE[coarse] for coarse in _CIFAR100_COARSE_OF),
 )
 
 SVHN = DatasetInfo(

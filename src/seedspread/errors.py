@@ -4,21 +4,21 @@ import errno
 import os
 import re
 import reprlib
-import shlex
 from collections.abc import Iterable
 from difflib import get_close_matches
-from importlib.metadata import requires
 from importlib.util import find_spec
 
-# One module that an extra brings and nothing else does.
-_MARKER = {
-    "train": "torch",
-    "tensorboard": "tensorboard",
-    "ray": "ray",
-    "slurm": "submitit",
-    "mlflow": "mlflow",
-    "optuna": "optuna",
-    "excel": "openpyxl",
+# The modules without which what an extra is for cannot be done.
+_MODULES = {
+    "train": ("torch", "pyarrow"),
+    "report": ("plotly", "matplotlib", "pyarrow"),
+    "parquet": ("pyarrow",),
+    "tensorboard": ("tensorboard",),
+    "ray": ("ray",),
+    "slurm": ("submitit",),
+    "mlflow": ("mlflow",),
+    "optuna": ("optuna",),
+    "excel": ("openpyxl",),
 }
 # C0 and C1 controls, which a terminal obeys, and those that turn the direction of text, to disguise a name.
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
@@ -69,24 +69,28 @@ def abridged(line: str, width: int) -> str:
     return line if len(line) <= width else f"{line[: width - 4]} ..."
 
 
-def require_extra(extra: str, what: str) -> None:
-    """Raises `MissingExtraError` unless `extra` is installed; `what` is the thing that needs it."""
-    marker = _MARKER[extra]
-    if not _installed(marker):
+def require_extra(extra: str, what: str, *modules: str) -> None:
+    """Raises `MissingExtraError` unless `extra` is installed; `what` is the thing that needs it.
+
+    Args:
+        extra: by its name in pyproject.toml.
+        what: for the message.
+        modules: those of them that it needs; all by default.
+    """
+    missing = [module for module in modules or _MODULES[extra] if not is_installed(module)]
+    if missing:
         raise MissingExtraError(
-            f"{what} needs {marker}, which the base install leaves out: {install_command(extra)}"
+            f"{what} needs {missing[0]}, which the base install leaves out: {install_command(extra)}"
         )
 
 
 def install_command(extra: str) -> str:
-    """What installs an extra, wherever this package came from: the packages themselves, by its metadata."""
-    marker = f"extra == '{extra}'"
-    requirements = [line.partition(";") for line in requires("seedspread") or ()]
-    names = [name.strip() for name, _, condition in requirements if marker in condition.replace('"', "'")]
-    return shlex.join(["pip", "install", *(names or [_MARKER[extra]])])
+    """What brings an extra; pip asks the package that is there, wherever it came from."""
+    return f"pip install 'seedspread[{extra}]'"
 
 
-def _installed(module: str) -> bool:
+def is_installed(module: str) -> bool:
+    """Whether it can be imported, which is not done."""
     try:
         return find_spec(module) is not None
     except (ValueError, ImportError):  # the module is blocked

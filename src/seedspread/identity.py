@@ -82,6 +82,7 @@ class _Cell:
 def _canonical_cell(cell: _Cell, fingerprint: str | None) -> dict[str, Any]:
     """The canonical description of a cell's runs, which a plan needs for each of its seeds."""
     config = cell.config
+    tf32 = {"tf32": True} if config.runtime.tf32 else {}
     return {
         "numerics": NUMERICS_VERSION,
         "data": _data(config, fingerprint),
@@ -90,7 +91,9 @@ def _canonical_cell(cell: _Cell, fingerprint: str | None) -> dict[str, Any]:
         "training": _training(config),
         "probe": described("probe", config.probe),
         "precision": config.runtime.precision,
-    } | _implementation(config)
+        **tf32,
+        **_implementation(config),
+    }
 
 
 def described(part: str, config: FrozenConfig, without: Iterable[str] = ()) -> dict[str, Any]:
@@ -113,12 +116,14 @@ def described(part: str, config: FrozenConfig, without: Iterable[str] = ()) -> d
 
 
 def _implementation(config: RunConfig) -> dict[str, Any]:
-    """How layer by layer is computed alters the last bits: fast, and in which slices; or all of it plain.
+    """How layer by layer is computed alters the last bits: native; fast, and in which slices; or plain.
 
     Recomputing does not. The other rules have one implementation, and nothing is said of it.
     """
     if config.training.rule != "layer_local":
         return {}
+    if is_native(config):
+        return {"native": True}
     if not is_fast(config):
         return {"loss": "plain"}
     # What is translated for a forward pass by itself rounds as it likes.
@@ -127,12 +132,18 @@ def _implementation(config: RunConfig) -> dict[str, Any]:
         if config.runtime.compile
         else {}
     )
-    return {"fast": {"slice_images": config.runtime.micro_batch_size} | compiled}
+    attention = {"fused_attention": True} if config.runtime.fused_attention else {}
+    return {"fast": {"slice_images": config.runtime.micro_batch_size} | compiled | attention}
 
 
 def is_fast(config: RunConfig) -> bool:
     """Whether a run is trained the fast way, which there is for layer by layer only."""
     return config.training.rule == "layer_local" and config.runtime.implementation == "fast"
+
+
+def is_native(config: RunConfig) -> bool:
+    """Whether a run is trained by the native kernel, which there is for layer by layer only."""
+    return config.training.rule == "layer_local" and config.runtime.implementation == "native"
 
 
 def shape(config: RunConfig) -> dict[str, Any]:

@@ -36,8 +36,12 @@ class StopRequest:
         self.interrupts = False
 
     def handle(self, number: int, _: FrameType | None) -> None:
-        """Remembers the signal; a second Ctrl-C stops at once."""
-        if self.number is not None and number == signal.SIGINT:
+        """Remembers the signal; a second Ctrl-C stops at once.
+
+        One beside a SIGTERM does not: Ctrl-C in a terminal reaches a campaign's workers by both, in either
+        order.
+        """
+        if number == signal.SIGINT == self.number:
             raise KeyboardInterrupt
         self.number = number
         if self.interrupts:

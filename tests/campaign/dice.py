@@ -75,6 +75,12 @@ class Dice:
     def notes(self, parameters: Iterable[Any]) -> list[str]:
         return []
 
+    def implemented(self, parameters: Any, implementation: str) -> Any:
+        return parameters
+
+    def why_not_here(self, parameters: Any) -> str | None:
+        return None
+
     def may_use_gpu(self, parameters: Any) -> bool:
         return False
 

@@ -100,7 +100,7 @@ def test_a_plan_of_very_many_cells_is_cut_on_a_terminal_and_whole_in_json(tmp_pa
     path.write_text(crossed(3))
     (tmp_path / "store").mkdir()
     arguments = ("campaign", "status", str(path), "--store", str(tmp_path / "store"))
-    assert "and 500 more, which --json lists" in " ".join(seedspread_here(*arguments).stdout.split())
+    assert "and 500 more cells, which --json lists" in " ".join(seedspread_here(*arguments).stdout.split())
     assert len(json.loads(seedspread_here(*arguments, "--json").stdout)["runs"]) == 1000
 
 

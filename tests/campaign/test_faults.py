@@ -168,10 +168,10 @@ def test_a_run_that_kills_its_worker_fails_and_the_others_go_on(
         "import os\n"
         "from seedspread.training import state\n"
         "real = state.LayerwiseModel\n"
-        "def model(config, vit):\n"
+        "def model(config, vit, threads):\n"
         "    if config.seeds.run == 0 and config.objective.margin_type == 'clamp':\n"
         "        os.kill(os.getpid(), 9)\n"
-        "    return real(config, vit)\n"
+        "    return real(config, vit, threads)\n"
         "state.LayerwiseModel = model\n"
     )
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path / 'poison'}:{os.environ.get('PYTHONPATH', '')}")

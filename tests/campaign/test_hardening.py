@@ -324,4 +324,4 @@ def test_no_worker_outlives_a_stopped_campaign(tmp_path: Path) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.kill(workers[0], signal.SIGCONT)
     campaign.communicate(timeout=90)
-    assert not any(Path(f"/proc/{pid}").exists() for pid in workers)
+    wait_for(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers))

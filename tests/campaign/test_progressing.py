@@ -30,8 +30,8 @@ def test_a_line_has_counts_cells_epoch_speed_and_time() -> None:
     lines = shown(half_way(), 80, terminal=False).splitlines()
     assert lines[0] == "failed: margin_type = clamp, seed 3: not finite"
     assert lines[1] == (
-        "6/12 runs, 1 failed, 1,234 images/s, about 2 min left; margin_type = clamp 3/6 (encoder, epoch 2 of "
-        "5); margin_type = subtract 3/6 (encoder, epoch 3 of 5)"
+        "6/12 runs, 1 failed, 1,234 images/s, about 2 min left; margin_type = clamp: 3/6 (encoder, epoch 2 "
+        "of 5); margin_type = subtract: 3/6 (encoder, epoch 3 of 5)"
     )
 
 

@@ -6,13 +6,15 @@ import pytest
 from typer.testing import CliRunner
 
 from seedspread.campaign.plan import Plan
-from seedspread.campaign.study import StudyError, StudySpec, study_names
+from seedspread.campaign.study import StudyError, StudySpec
 from seedspread.cli import app
 from seedspread.errors import SeedspreadError
 from seedspread.identity import former_key
 from seedspread.presets import read_config
 from seedspread.runners.cff import CffRunner, seeded
 from seedspread.runs.store import Store
+from seedspread.runs.studies import load_studies, save_study
+from seedspread.studies import study_names
 from tests.campaign.tiny import study_file
 
 GOOD = """
@@ -275,3 +277,14 @@ def test_seeds_may_drive_some_streams_only(tmp_path: Path) -> None:
     assert not set(Plan.make(study, tmp_path / "x").distinct) & set(Plan.make(whole, tmp_path / "x").distinct)
     message = refused(tmp_path, GOOD.replace("[factors]", 'vary = ["weights"]\n[factors]'))
     assert "vary: no stream is called 'weights'; there are init, " in message
+
+
+def test_a_question_and_a_prediction_travel_with_the_study(tmp_path: Path) -> None:
+    path = tmp_path / "s.toml"
+    path.write_text(f'question = "Is it so?"\nprediction = "It is."\n{GOOD}')
+    printed = CliRunner().invoke(app, ["campaign", "plan", str(path), "--store", str(tmp_path / "store")])
+    assert "Question: Is it so?" in printed.output
+    assert "Prediction: It is." in printed.output
+    store = Store(tmp_path / "store")
+    save_study(store, Plan.make(StudySpec.from_file(path), store, tmp_path).recorded()[0])
+    assert load_studies(store)[0][0].asked == ["Question: Is it so?", "Prediction: It is."]

@@ -1,6 +1,7 @@
 """`seedspread campaign`, as a user runs it."""
 
 import json
+import re
 from pathlib import Path
 
 from tests.campaign.tiny import study_file
@@ -40,12 +41,13 @@ def test_failures_are_told_and_set_the_exit_code(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "not finite" in done.stderr
     said = done.stderr.strip().splitlines()[-1]
-    assert said.startswith("error: 2 runs failed; try again with --retry-failed (retry_failed=True from ")
+    assert said.startswith("error: 2 runs failed; try again with --retry-failed (from Python: ")
     status = seedspread_here("campaign", "status", study, "--store", store)
     assert "2 failed" in status.stdout
     assert "failed: margin_type = clamp, seed 0: layer 0: " in " ".join(status.stdout.split())
-    assert "the first, margin_type = clamp, seed 0: " in said
-    assert "failed: margin_type = subtract, seed 0: " in done.stderr
+    assert re.search("the first, margin_type = (clamp|subtract), seed 0: ", said)  # two workers, one each
+    for arm in ("clamp", "subtract"):
+        assert f"failed: margin_type = {arm}, seed 0: " in done.stderr
     page = tmp_path / "page.html"
     assert seedspread_here("report", store, "--out", str(page)).returncode == 0
     assert "margin_type = clamp, seed 0" in page.read_text()
@@ -60,7 +62,7 @@ def test_a_plan_needs_neither_data_nor_torch(tmp_path: Path) -> None:
     assert "119 runs are named, 102 are distinct" in said
     named = "paper/cifar10-factorial (margin_type = subtract, stability = detach)"
     assert f"7 are shared by {named} and paper/dose-response" in said
-    assert "'torch>=2.6'" in said
+    assert "pip install 'seedspread[train]'" in said
 
 
 def test_mistakes_are_one_line(tmp_path: Path) -> None:
@@ -69,7 +71,7 @@ def test_mistakes_are_one_line(tmp_path: Path) -> None:
         (("run", "quickstart", "--backend", "slrum", "--store", str(tmp_path)), "did you mean 'slurm'"),
         (("run", "paper/svhn", "--data-dir", str(tmp_path), "--store", str(tmp_path)), "data fetch svhn"),
         (("status", str(tmp_path / "none.toml"), "--store", str(tmp_path)), "No such file"),
-        (("status", "quickstart", "--store", str(tmp_path / "none")), "is not there; name another"),
+        (("status", "quickstart", "--store", str(tmp_path / "none")), "there is no store"),
         (("status", "quickstart", "--store", __file__), "is not a folder; name another"),
         (
             ("run", "quickstart", "--backend", "slurm", "--gpus-per-run", "0.5", "--store", str(tmp_path)),

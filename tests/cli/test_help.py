@@ -3,8 +3,6 @@
 import re
 import shlex
 import subprocess
-import tomllib
-from importlib.metadata import metadata
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +12,6 @@ from typer.testing import CliRunner
 
 from seedspread.cli import app
 from seedspread.cli.help import EXAMPLES
-from seedspread.errors import install_command
 from tests.cli.test_cli import seedspread_here
 
 ROOT = Path(__file__).parents[2]
@@ -32,6 +29,7 @@ def commands(command: Any = None, path: tuple[str, ...] = ()) -> dict[tuple[str,
 def test_every_command_has_an_example_and_its_flags_no_type(path: tuple[str, ...]) -> None:
     shown = CliRunner().invoke(app, [*path, "--help"], env={"COLUMNS": "200"}).output
     assert f"Example: seedspread {' '.join(path)}" in shown
+    assert shown.count("Example: ") == 1
     assert "<bool>" not in shown
 
 
@@ -54,18 +52,11 @@ def test_every_option_of_a_campaign_says_for_which_engines_it_is() -> None:
         assert re.match(r"((local|ray|slurm)(, )?)+: |All engines: ", options[name]), name
 
 
-def test_what_to_install_is_what_the_extra_needs() -> None:
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    known = metadata("seedspread").get_all("Provides-Extra") or []  # an older install knows no new ones
-    for extra in set(extras) & set(known) - {"dev"}:
-        assert set(shlex.split(install_command(extra))[2:]) == set(extras[extra])
-
-
-@pytest.mark.parametrize("arguments", [("train", "nothere"), ("campaign", "plan", "nothere")])
-def test_a_name_that_is_none_is_told_in_a_sentence(arguments: tuple[str, ...]) -> None:
-    assert "is named 'nothere'; there are mini/" in seedspread_here(*arguments).stderr
-    near = seedspread_here(*arguments[:-1], "quickstrt").stderr
-    assert "is named 'quickstrt'; did you mean 'quickstart'? There are mini/" in near
+@pytest.mark.parametrize(("arguments", "first"), [(("train",), "mini/"), (("campaign", "plan"), "evidence/")])
+def test_a_name_that_is_none_is_told_in_a_sentence(arguments: tuple[str, ...], first: str) -> None:
+    assert f"is named 'nothere'; there are {first}" in seedspread_here(*arguments, "nothere").stderr
+    near = seedspread_here(*arguments, "quickstrt").stderr
+    assert f"is named 'quickstrt'; did you mean 'quickstart'? There are {first}" in near
 
 
 def test_what_make_run_leaves_is_not_tracked() -> None:
@@ -81,3 +72,27 @@ def test_what_make_run_leaves_is_not_tracked() -> None:
 def test_the_study_of_the_quickstart_is_tracked() -> None:
     asked = ["git", "check-ignore", "--no-index", "src/seedspread/studies/quickstart.toml"]
     assert not subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=False).stdout
+
+
+def test_an_option_with_one_value_is_given_once(tmp_path: Path) -> None:
+    table = tmp_path / "t.csv"
+    table.write_text("g,h,v\na,x,1\nb,y,2\n")
+    done = seedspread_here("audit", str(table), "--value", "v", "--group", "g", "--group", "h")
+    assert (done.returncode, done.stderr) == (
+        1,
+        "error: --group is given twice, and takes one value; leave out one of them\n",
+    )
+    done = seedspread_here("audit", str(table), "--value", "v", "--group", "g", "--by", "h", "--by", "h")
+    assert "given twice" not in done.stderr
+    assert "given twice" not in seedspread_here("seeds", "--ratio", "3", "--json", "--json").stderr
+
+
+@pytest.mark.parametrize("command", ["audit", "report"])
+def test_wide_alone_finds_the_columns(command: str, tmp_path: Path) -> None:
+    table = tmp_path / "wide.csv"
+    table.write_text("model,seed_1,seed_2,seed_3\na,1,2,4\nb,3,1,2\n")
+    asked = ("--value", "accuracy", "--group", "model", "--wide")
+    out = ("--out", str(tmp_path / "r.html")) if command == "report" else ()
+    alone, named = (seedspread_here(command, str(table), *out, *asked, *word) for word in ((), ("auto",)))
+    assert alone.returncode == 0, alone.stderr
+    assert alone.stdout == named.stdout

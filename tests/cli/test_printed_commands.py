@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
 import typer.main
 from typer.testing import CliRunner
 
@@ -17,6 +18,10 @@ from seedspread.benchmarks.report import fill
 from seedspread.campaign.plan import Plan
 from seedspread.campaign.study import StudySpec
 from seedspread.cli import app
+from seedspread.cli.quickstart import _what_it_shows
+from seedspread.stats.audit import audit
+from tests.data.test_fetch import Server, serve
+from tests.data.test_fetch import server as server  # noqa: PLC0414 - a fixture
 from tests.report.test_labels import AUDIT, MARGINS, written
 
 SOURCE = Path(seedspread.__file__).parent
@@ -52,7 +57,9 @@ def said(*arguments: object, fails: bool = False) -> str:
 def printed(text: str) -> list[str]:
     """The command in a text, without `seedspread`."""
     (command,) = re.findall(
-        r"seedspread ((?:audit|campaign|report|collect|seeds) .*?)(?:$|;|\. |\.$)", text, re.M
+        r"seedspread ((?:audit|campaign|compare|report|collect|seeds|data) .*?)(?:$|;|\. |\.$|  | \()",
+        text,
+        re.M,
     )
     return shlex.split(command)
 
@@ -129,12 +136,24 @@ def test_the_audits_of_programs_and_of_a_collection_of_them(tmp_path: Path) -> N
     assert second[-1] == str(two)  # the store has two of that name
     assert [c["group"] for c in answered(second)["comparisons"]] == ["newer"]
     assert "give the study's .toml file" in said(*first, fails=True)
+    assert "records 2 studies called same; give the .toml file" in said("audit", store, fails=True)
     third = printed(said("campaign", "run", both, "--store", store, "--workers", 2))
     found = answered(third)
     assert [(c["stratum"], c["group"]) for c in found["comparisons"]] == [
         ("same", "new"),
         ("third", "new"),
     ]
+
+
+def test_a_study_is_the_same_from_wherever_it_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study, store = program_study(tmp_path / "one", "same"), tmp_path / "store"
+    said("campaign", "run", study, "--store", store, "--workers", 2)
+    (tmp_path / "two").mkdir()
+    monkeypatch.chdir(tmp_path / "two")
+    again = said("campaign", "run", "../one/same.toml", "--store", "../store")
+    assert answered(printed(again)) == answered(["audit", "../store"])  # one study, not two of a name
 
 
 def test_a_study_that_the_store_does_not_have_is_an_error_with_those_that_it_has(tmp_path: Path) -> None:
@@ -195,6 +214,78 @@ def test_what_collect_says_to_audit_can_be_audited(tmp_path: Path) -> None:
             (folder / "result.json").write_text(json.dumps(run))
     out = said("collect", tmp_path / "logs", "--metric", "accuracy", "--out", tmp_path / "runs.csv")
     assert answered(printed(out))["group"] == "arm"
+
+
+def test_what_compare_says_to_type_compares(tmp_path: Path) -> None:
+    """Of a store with two studies, with and without another source, and of tables that tell too little."""
+    store, table = tmp_path / "a store", tmp_path / "table.csv"
+    for name, levels in (("margins", MARGINS), ("other", MARGINS.replace("0.8", "0.3"))):
+        study = written(tmp_path, name, levels, AUDIT + 'by = "margin_first"\n')
+        fill(Plan.make(StudySpec.from_file(study), store))
+    command = printed(said("compare", store, fails=True))
+    assert command == ["compare", str(store), "--study", "margins", "--study", "other"]
+    found = json.loads(said(*command, "--json"))
+    assert found["names"] == ["margins", "other"]
+    assert {c["stratum"] for c in found["spread"]["comparisons"]} == {
+        f"{margin}, {arm}" for margin in ("0.2", "0.4") for arm in ("clamp", "subtract", "soft_clamp")
+    }
+    assert "24 of 36 runs of other have the setting" in found["copies"][0]
+    assert "the same set of runs twice" in said("compare", store, store, "--study", "margins", fails=True)
+    said("collect", store, "--metric", "accuracy", "--out", table, "--keep-duplicates")
+    command = printed(said("compare", store, table, fails=True))
+    assert command == ["compare", str(store), str(table), "--study", "margins"]
+
+
+def test_what_compare_says_of_tables_compares_them(tmp_path: Path) -> None:
+    for name in ("old", "new"):
+        rows = [
+            f"{data},{arm},{seed},{0.5 + ((seed * 7 + ord(arm)) % 5) / (50 + len(name))}"
+            for data in ("mnist", "cifar")
+            for arm in "ab"
+            for seed in range(5)
+        ]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["dataset,method,seed,accuracy", *rows]))
+    tables = [str(tmp_path / "old.csv"), str(tmp_path / "new.csv")]
+    for options in ([], ["--value", "accuracy"], ["--value", "accuracy", "--by", "dataset"]):
+        command = printed(said("compare", *tables, *options, fails=True))
+        assert command[:3] == ["compare", *tables]
+        found = json.loads(said(*command, "--json"))
+        assert (found["group"], found["spread"]["by"]) == ("method", "dataset, method")
+        assert [a["stratum"] for a in found["agreements"]] == ["mnist", "cifar"]
+    pooled = "\n".join(["method,accuracy", *(f"{'ab'[k % 2]},{k / 9}" for k in range(8))])
+    for path in tables:
+        Path(path).write_text(pooled)
+    command = printed(said("compare", *tables, "--value", "accuracy", fails=True))
+    assert command[-2:] == ["--group", "method"]
+    said(*command)
+
+
+def test_what_report_says_of_a_table_reports_on_it(tmp_path: Path) -> None:
+    """With the options of `audit`, under its own name."""
+    rows = [
+        f"{d},{a},{s},{e},{(s * 7 + ord(a) + e) % 5}"
+        for d in "xy"
+        for a in "ab"
+        for s in (1, 2, 3)
+        for e in (1, 2)
+    ]
+    table, out = tmp_path / "curves.csv", str(tmp_path / "r.html")
+    table.write_text("\n".join(["dataset,method,seed,epoch,accuracy", *rows]))
+    for options in (
+        [],
+        ["--value", "accuracy"],
+        ["--value", "accuracy", "--group", "method", "--by", "dataset"],
+    ):
+        command = printed(said("report", table, *options, "--out", out, fails=True))
+        assert command[:2] == ["report", str(table)]
+        assert command[-2:] == ["--last", "epoch"]
+        said(*command, "--out", out)
+    question = ("--value", "accuracy", "--group", "method", "--by", "dataset", "--higher-is-better")
+    said("report", table, *question, "--where", "epoch == 1", "--out", out)
+    fill(Plan.make(StudySpec.from_file(written(tmp_path, "margins", MARGINS, AUDIT)), tmp_path / "store"))
+    assert said("report", tmp_path / "store", "--where", "epoch == 1", fails=True) == (
+        "--where is for a table; a store's studies say what is compared"
+    )
 
 
 def literals(tree: ast.Module) -> Iterator[str]:
@@ -270,8 +361,60 @@ def test_runs_that_ended_with_an_error_are_named_in_the_audit(tmp_path: Path) ->
     study = program_study(tmp_path, "some")
     program = PROGRAM.replace('arm == "broken"', '(arm, seed) == ("new", "2")')
     (tmp_path / "train.py").write_text(program)
-    assert "1 run failed" in said("campaign", "run", study, "--store", tmp_path / "store", fails=True)
-    notes = json.loads(said("audit", tmp_path / "store", "--json"))["notes"]
-    assert any(
-        note.startswith("1 of 6 runs ended with an error") and "arm = new, seed 2" in note for note in notes
-    )
+    done = CliRunner().invoke(app, ["campaign", "run", str(study), "--store", str(tmp_path / "store")])
+    assert "1 run failed" in str(done.exception)
+    notes = answered(printed(done.stdout))["notes"]
+    assert "1 run that ended with an error counts as failed (new, seed 2)." in notes
+
+
+def test_the_command_that_status_prints_begins_the_store(tmp_path: Path) -> None:
+    study, store = program_study(tmp_path / "a study", "study"), tmp_path / "a store"
+    asked = ("campaign", "status", study, "--store", store)
+    command = printed(said(*asked, fails=True))
+    assert command == ["campaign", "run", str(study), "--store", str(store)]
+    assert "6 of 6 runs are done" in said(*command)
+    assert "6 distinct runs: 6 done." in said(*asked)
+
+
+def test_what_status_says_of_failed_runs_can_be_done(tmp_path: Path) -> None:
+    study, store = program_study(tmp_path, "study"), tmp_path / "store"
+    (tmp_path / "train.py").write_text(PROGRAM.replace('"broken"', '"new"'))
+    said("campaign", "run", study, "--store", store, fails=True)
+    plan = said("campaign", "plan", study, "--store", store)
+    assert "Nothing is left to do. 3 runs failed, to be tried again with --retry-failed." in plan
+    assert "3 done, 3 failed" in said("campaign", "status", study, "--store", store)
+    (tmp_path / "train.py").write_text(PROGRAM)
+    assert "6 of 6 runs are done" in said("campaign", "run", study, "--store", store, "--retry-failed")
+    assert "Everything is there." in said("campaign", "plan", study, "--store", store)
+
+
+def test_the_data_that_an_error_says_to_fetch_is_fetched_to_where_it_is_looked_for(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    serve(server, "cifar10", monkeypatch)
+    data, study = tmp_path / "my data", tmp_path / "study.toml"
+    study.write_text('preset = "mini/cifar10"\nseeds = 1\n[factors]\nmargin_type = ["clamp", "subtract"]\n')
+    asked = ("campaign", "run", study, "--store", tmp_path / "store", "--data-dir", data)
+    command = printed(said(*asked, fails=True))
+    assert command == ["data", "fetch", "cifar10", "--data-dir", str(data)]
+    listed = said("data", "list", "--data-dir", data)
+    assert printed(next(line for line in listed.splitlines() if line.startswith("cifar10 "))) == command
+    assert "cifar10: fetched into" in said(*command)
+    assert "cifar10: already there" in said(*command)
+    assert "cifar10: whole" in said("data", "check", "cifar10", "--data-dir", data)
+
+
+def test_a_status_without_a_store_names_the_folder_of_data_too(tmp_path: Path) -> None:
+    asked = ("campaign", "status", "mini/cifar10-factorial", "--store", tmp_path / "store")
+    assert printed(said(*asked, "--data-dir", tmp_path, fails=True))[-2:] == ["--data-dir", str(tmp_path)]
+
+
+def test_what_quickstart_says_to_run_next_can_be_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    table = tmp_path / "runs.csv"
+    rows = (f"{arm},{seed},{80 + (7 * seed + ord(arm)) % 5}" for arm in "ab" for seed in range(4))
+    table.write_text("\n".join(["arm,seed,accuracy", *rows]))
+    text = "\n".join(_what_it_shows(audit(table, "accuracy", "arm", "a")))
+    command = printed(text)
+    assert command == ["campaign", "plan", "mini/cifar10-factorial"]
+    assert json.loads(said(*command, "--json"))["distinct"] == 28

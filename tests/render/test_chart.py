@@ -2,14 +2,19 @@
 
 import csv
 import io
+import math
 from dataclasses import replace
 from pathlib import Path
 
+import hypothesis.strategies as st
 import numpy as np
 import plotly.graph_objects as go
 import pytest
+from hypothesis import assume, given
+from matplotlib.ticker import MaxNLocator
 
-from seedspread.render.chart import Axis, Chart, Mark, Panel, log_ticks
+from seedspread.render.chart import Axis, Chart, Mark, Panel, even_ticks, log_ticks
+from seedspread.render.pictures import FORMATS
 from seedspread.render.sheet import chart_csv
 from seedspread.render.web import to_html
 from seedspread.render.with_matplotlib import write_chart
@@ -42,7 +47,7 @@ def test_the_frame_of_a_chart_escapes_names() -> None:
 
 def test_a_chart_is_there_without_scripts_legend_and_all() -> None:
     text = to_html(CHART)
-    assert text.count('<svg viewBox="0 0 620') == len(CHART.panels)
+    assert text.count('<svg viewBox="0 0 500') == len(CHART.panels)
     assert 'data-name="&lt;script&gt;alert(1)&lt;/script&gt;"' in text
     assert ODD not in panel_svg(CHART.panels[0])
 
@@ -70,7 +75,7 @@ def test_the_values_of_a_figure_are_a_table() -> None:
 
 def test_where_numbers_come_from_is_in_the_metadata_and_not_in_the_picture(tmp_path: Path) -> None:
     chart = replace(CHART, scale="84 runs & more")
-    pdf, svg, png = (path.read_bytes() for path in write_chart(chart, tmp_path))
+    pdf, svg, png = (path.read_bytes() for path in write_chart(chart, tmp_path, FORMATS))
     assert b"title. caption. Data: 84 runs &amp; more." in svg
     assert b"84 runs" not in svg[svg.index(b"</metadata>") :]
     assert b"Data: 84 runs & more" in pdf
@@ -92,9 +97,9 @@ def test_what_is_not_finite_is_left_out_and_infinite_ends_stop_at_the_edge() -> 
 
 
 def test_pictures_are_written_and_the_same_twice(tmp_path: Path) -> None:
-    first = [path.read_bytes() for path in write_chart(CHART, tmp_path)]
+    first = [path.read_bytes() for path in write_chart(CHART, tmp_path, FORMATS)]
     assert [content[:4] for content in first] == [b"%PDF", b"<?xm", b"\x89PNG"]
-    assert first == [path.read_bytes() for path in write_chart(CHART, tmp_path)]
+    assert first == [path.read_bytes() for path in write_chart(CHART, tmp_path, FORMATS)]
     assert b"&lt;script&gt;" in first[1]
 
 
@@ -108,3 +113,21 @@ def test_ticks_of_ratios_are_few_round_and_inside(low: float, high: float) -> No
     places = [place for place, _ in log_ticks(low, high)]
     assert 2 <= len(places) <= 7
     assert all(low <= place <= high for place in places)
+
+
+@given(st.floats(-1e4, 1e4), st.floats(1e-2, 1e5), st.sampled_from([5, 6]))
+def test_ticks_are_round_numbers_where_matplotlib_has_them(low: float, width: float, most: int) -> None:
+    high, step = low + width, 1e-9 * width
+    assume(not math.isclose(width / most, float(f"{width / most:.0e}"), rel_tol=1e-6))  # a tie of two steps
+    theirs = MaxNLocator(most, steps=[1, 2, 5, 10]).tick_values(low, high)
+    inside = [t for t in theirs if low + step < t < high - step]
+    ours = [t for t, _ in even_ticks(low, high, most) if low + step < t < high - step]
+    # They differ where a number lies on the edge: then ours may be the coarser or the finer.
+    edge = [t for t in theirs if min(abs(t - low), abs(t - high)) <= step]
+    assert edge or ours == pytest.approx(inside, rel=1e-9, abs=1e-9 * width)
+    assert len(even_ticks(low, high, most)) >= 2
+
+
+def test_ticks_at_the_edges_are_there_and_have_short_names() -> None:
+    assert [name for _, name in even_ticks(0.88, 0.94, 5)] == ["0.88", "0.9", "0.92", "0.94"]
+    assert [name for _, name in even_ticks(0.0, 0.3, 5)] == ["0", "0.1", "0.2", "0.3"]

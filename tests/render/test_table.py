@@ -16,6 +16,7 @@ from seedspread.render.latex import to_latex
 from seedspread.render.markdown import to_markdown
 from seedspread.render.sheet import to_csv
 from seedspread.render.table import Column, Table, numeric_columns, without_empty
+from seedspread.render.terminal import Terminal
 from seedspread.render.text import strip_lines, to_rich
 from seedspread.render.web import to_html
 
@@ -130,8 +131,48 @@ def test_latex_compiles_and_nothing_sticks_out(table: Table, tmp_path: Path) -> 
 def test_html_escapes_names_and_knows_groups() -> None:
     text = to_html(Table("t", "<b>", (Column("x"), Column("y", "a & b")), (("<script>", "1.5"),)))
     assert "<script>" not in text
-    assert '<th scope="row">&lt;script&gt;</th><td class="n edge">1.5</td>' in text
+    assert '<th scope="row" class="whole">&lt;script&gt;</th><td class="n edge">1.5</td>' in text
     assert '<th colspan="1" scope="colgroup" class="named">a &amp; b</th>' in text
+
+
+def test_html_breaks_no_short_text_and_gives_a_long_one_room() -> None:
+    """On a phone `margin = 0.3` is not one word wide; a table can be pushed sideways."""
+    heads = (Column("margin"), Column("why"), Column("ratio over margin = 0.1"))
+    text = to_html(Table("t", "", heads, (("margin = 0.3", SENTENCE, "1.5"),)))
+    assert '<th scope="row" class="whole">margin = 0.3</th><td class="wide">' in text
+    assert '<th scope="col" class="whole">' in text
+    assert '<th scope="col" class="n broken">' in text
+
+
+def test_a_terminal_without_room_for_names_has_them_above_their_numbers() -> None:
+    heads = tuple(map(Column, ("test", "p", "ratio of variances", "interval", "assumptions")))
+    row = ("a test with a rather long name", "0.765", "0.76", "[0.114, 5.57]", "not testable")
+    table = Table("", "Spread", heads, (row, ("another", "-", "1.5", "[0.1, 12.25]", "met")))
+
+    def lines(width: int) -> list[str]:
+        console = Terminal(file=io.StringIO(), width=width)
+        console.print(to_rich(table))
+        assert isinstance(console.file, io.StringIO)
+        return [line.rstrip() for line in console.file.getvalue().splitlines()]
+
+    assert lines(58) == [
+        "Spread",
+        "",
+        "           ratio of",
+        "      p   variances        interval   assumptions",
+        "  ────────────────────────────────────────────────",
+        "a test with a rather long name",
+        "  0.765        0.76   [0.114, 5.57]   not testable",
+        "another",
+        "      -         1.5    [0.1, 12.25]   met",
+        "",
+    ]
+    assert lines(30)[2:6] == [
+        "a test with a rather long name",
+        "  p: 0.765",
+        "  ratio of variances: 0.76",
+        "  interval: [0.114, 5.57]",
+    ]
 
 
 def test_a_terminal_gets_numbers_to_the_right_and_no_empty_column() -> None:

@@ -17,9 +17,11 @@ from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
 
+from seedspread.report.material.from_table import from_table
 from seedspread.report.page.report import Report
 from seedspread.report.page.server import LiveReport, make_server, signature
 from tests.report.made import ODD, made_store, material_of, unfinished
+from tests.report.test_labels import numeric_table
 
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 pytestmark = [
@@ -239,6 +241,33 @@ def test_names_of_rows_leave_room_for_the_rows_on_a_phone(browser: webdriver.Chr
             ends + ".map(b => [b.left, b.right, b.width]).filter(b => b[2])", figure
         ):
             assert 0 <= box[0] < box[1] <= 390, box
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def test_numeric_arms_keep_their_names_on_a_phone(browser: webdriver.Chrome, tmp_path: Path) -> None:
+    """In lines below their marks, none left out, none out of the picture."""
+    table = numeric_table(tmp_path)
+    material = from_table(table, "accuracy", "margin", "0.1713", ["batch"], "seed", None)
+    path = tmp_path / "page.html"
+    path.write_text(Report(material).page(), encoding="utf-8")
+    size = {"width": 390, "height": 800, "deviceScaleFactor": 2, "mobile": True}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    try:
+        open_page(browser, path.as_uri())
+        browser.execute_async_script("seedspread.drawAll().then(() => setTimeout(arguments[0], 300))")
+        figure = browser.find_element(By.CSS_SELECTOR, "figure[id$=-spread]")
+        names = browser.execute_script(
+            "return [...arguments[0].querySelectorAll('.panel')[0].querySelectorAll('.xtick text')]"
+            ".map(e => [e.textContent, e.getBoundingClientRect().left, e.getBoundingClientRect().right])",
+            figure,
+        )
+        assert [name for name, *_ in names] == ["margin =0.2917", "margin =0.4719", "margin =0.1713"]
+        ends = "return [...document.querySelectorAll('.panel text')].map(e => e.getBoundingClientRect())"
+        boxes = browser.execute_script(ends + ".map(b => [b.left, b.right, b.width]).filter(b => b[2])")
+        assert [box for box in boxes if not 0 <= box[0] < box[1] <= 390] == []
+        style = "return getComputedStyle(document.querySelector('tbody th.whole')).whiteSpace"
+        assert browser.execute_script(style) == "nowrap"  # not one word wide
     finally:
         browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 

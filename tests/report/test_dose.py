@@ -84,7 +84,7 @@ def test_a_study_of_depths_has_its_curve(tmp_path: Path) -> None:
 def test_a_summary_is_the_textbooks(tmp_path: Path) -> None:
     values = np.random.default_rng(1).normal(3, 2, 9)
     arm = Arm("a", values, np.zeros(9, dtype=np.intp), np.arange(9))
-    found = summarise(arm, failed=2)
+    found = summarise(arm, failed=2, seeds=len(arm.seed_codes))
     interval = stats.ttest_1samp(values, 0).confidence_interval(0.95)
     assert found.mean_interval is not None
     assert (found.mean_interval.low, found.mean_interval.high) == pytest.approx(tuple(interval))
@@ -100,5 +100,5 @@ def test_a_summary_is_the_textbooks(tmp_path: Path) -> None:
 
 def test_of_one_seed_there_is_no_interval() -> None:
     one = Arm("a", np.array([1.0]), np.zeros(1, dtype=np.intp), np.zeros(1, dtype=np.intp))
-    found = summarise(one, failed=0)
+    found = summarise(one, failed=0, seeds=1)
     assert (found.sd, found.sd_interval, found.mean_interval) == (None, None, None)

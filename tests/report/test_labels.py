@@ -1,20 +1,27 @@
 """Settings are named by what differs; the paper's values stand beside runs of its own question only."""
 
+import re
 import shutil
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from seedspread.benchmarks.report import fill
 from seedspread.campaign.plan import Plan
 from seedspread.campaign.study import StudySpec
 from seedspread.presets import read_config
+from seedspread.render.chart import Chart
 from seedspread.report.material.from_store import from_store
 from seedspread.report.material.from_table import from_table
 from seedspread.report.material.scale import paper_setting
 from seedspread.report.material.settings import ReportData
 from seedspread.report.page.report import Report
 from seedspread.runs.levels import arm_name, setting_name, stratum_name
+from seedspread.stats.audit import audit
+from seedspread.stats.charts import audit_chart
+from seedspread.stats.components.table import components
 from tests.report.made import made_store
 
 MARGINS = '[factors]\nmargin_type = ["clamp", "soft_clamp", "subtract"]\nmargin_first = [0.2, 0.4, 0.8]\n'
@@ -154,9 +161,76 @@ def test_levels_as_names() -> None:
     assert setting_name([("dataset", "CIFAR-10")]) == "CIFAR-10"
     assert setting_name([("task", 3)]) == "task = 3"
     assert stratum_name(["a", "b"], "1, x") == "a = 1, b = x"
-    assert stratum_name(["a"], "1, x") == "1, x"
+    assert stratum_name(["a"], "1, x") == "a = 1, x"
     assert [arm_name("lr", "0.1"), arm_name("arm", "new"), arm_name("ema", "true")] == [
         "lr = 0.1",
         "new",
         "ema = true",
     ]
+
+
+def test_many_open_comparisons_are_counted_and_the_factor_is_asked_after(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    rows = [
+        {"arm": arm, "task": task, "seed": s, "accuracy": rng.normal(0, 50 if arm + task == "at0" else 1)}
+        for arm in "abc" for task in ("t0", "t1", "t2", "t3") for s in range(8)
+    ]  # fmt: skip
+    path = tmp_path / "runs.csv"
+    pd.DataFrame(rows).to_csv(path, index=False)
+    answer = Report(from_table(path, "accuracy", "arm", None, [], "seed", "task")).answer
+    assert answer.question.startswith("Does arm change how much")
+    assert "Open for 10 of 12 comparisons: these data do not tell." in answer.short
+
+
+def numeric_table(folder: Path) -> Path:
+    """A numeric factor, and runs in numeric blocks; at one level a run fails."""
+    rng = np.random.default_rng(0)
+    rows = [
+        {"margin": margin, "batch": batch, "seed": seed, "accuracy": 80 + rng.normal(0, 1),
+         "collapsed": seed == 0 and margin == "0.4719"}
+        for margin in ("0.1713", "0.2917", "0.4719")
+        for batch in (3201, 6403)
+        for seed in range(5)
+    ]  # fmt: skip
+    path = folder / "numeric.csv"
+    pd.DataFrame(rows).to_csv(path, index=False)
+    return path
+
+
+BARE = re.compile(r"(?<!margin = )0\.(1713|2917|4719)(?!\d)|(?<!batch = )(3201|6403)(?!\d)")
+
+
+def told(chart: Chart) -> list[str]:
+    """Every text of a figure."""
+    panels = [
+        text
+        for p in chart.panels
+        for text in (
+            p.title, p.x.title, p.y.title,
+            *(name for axis in (p.x, p.y) for _, name in axis.ticks),
+            *(text for mark in p.marks for text in (mark.name, *mark.labels)),
+        )
+    ]  # fmt: skip
+    return [chart.title, chart.caption, chart.alt, *panels]
+
+
+def test_numeric_arms_and_blocks_stand_nowhere_bare(tmp_path: Path) -> None:
+    path = numeric_table(tmp_path)
+    found = audit(path, "accuracy", "margin", "0.1713", "batch")
+    chart = audit_chart(found)
+    texts = [found.to_text(details=True, width=3000), *told(chart)]
+    material = from_table(path, "accuracy", "margin", "0.1713", ["batch"], "seed", None)
+    report = Report(material)
+    axes = ("Dose response",)  # whose axis is the factor, and whose ticks are its levels
+    for c in report.charts:
+        texts += told(c) if not c.title.startswith(axes) else [c.title, c.caption]
+    for table in report.tables:
+        texts += [column.whole for column in table.columns] + [cell for row in table.rows for cell in row]
+    bare = [text[max(m.start() - 30, 0) : m.end() + 10] for text in texts for m in BARE.finditer(text)]
+    assert bare == []
+
+
+def test_components_name_numeric_arms_and_strata(tmp_path: Path) -> None:
+    text = components(numeric_table(tmp_path), "accuracy", "margin", seed="seed", by="batch").to_text()
+    assert BARE.search(text) is None
+    assert "batch = 3201" in text

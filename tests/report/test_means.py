@@ -85,6 +85,6 @@ def test_few_files_unless_all_are_asked_for(tmp_path: Path) -> None:
 def test_without_a_reference_all_levels_are_compared(tmp_path: Path) -> None:
     report = Report(own_table(tmp_path, 1, reference=None))
     assert report.ratios is not None
-    assert [row[1] for row in report.ratios.rows] == ["b / a", "c / a", "c / b"]
+    assert [row[0] for row in report.ratios.rows] == ["b / a", "c / a", "c / b"]
     assert [row[0] for row in report.tables[0].rows] == ["a", "b", "c"]
     assert report.page()

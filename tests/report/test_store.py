@@ -67,7 +67,7 @@ def test_an_unfinished_store_says_what_is_missing(tmp_path: Path) -> None:
     unfinished(plan, 0, 1, 9)
     report = Report(material_of(tmp_path))
     caveats = " ".join(report.answer.caveats)
-    assert "3 of 16 runs are not finished (clamp 6, subtract 7 are)" in caveats
+    assert "3 of 16 runs are not finished (clamp: 6, subtract: 7 are)" in caveats
     runs = next(t for t in report.tables if t.id == "runs")
     assert runs.rows[0][1:] == ("16", "13", "3")
 
@@ -92,8 +92,13 @@ def test_failed_runs_and_what_they_do_to_the_conclusion(tmp_path: Path) -> None:
     plan.store.run(plan.runs[0].key).fail(Failure(f"boom {ODD}"))
     report = Report(material_of(tmp_path))
     caveats = " ".join(report.answer.caveats)
-    assert "1 of 16 runs ended with an error and are left out (clamp 7, subtract 8 finished)" in caveats
-    assert "biased" in caveats
+    assert "1 of 16 runs were ended or refused" in caveats
+    assert "left out (clamp: 7, subtract: 8 finished)" in caveats
+    plan.store.run(plan.runs[0].key).fail(Failure(f"boom {ODD}", details={"exit_status": 1}))
+    report = Report(material_of(tmp_path))
+    caveats = " ".join(report.answer.caveats)
+    assert "1 of 16 runs ended with an error and count as failed" in caveats
+    assert "(clamp: 7, subtract: 8)" in caveats
     assert "boom &lt;script&gt;" in report.page()
     assert ODD not in report.page()
 

@@ -1,15 +1,20 @@
 """The live page's runs under way: how far they are, their curves so far; counts as a campaign has them."""
 
 import json
+import re
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
+from seedspread.campaign.estimate import Estimate
 from seedspread.campaign.executor import CampaignProgress
 from seedspread.campaign.plan import Plan
+from seedspread.campaign.show import status_view
 from seedspread.campaign.study import StudySpec
+from seedspread.render.terminal import Terminal
 from seedspread.report.page.report import Report
 from seedspread.report.page.server import LiveReport, signature
-from seedspread.report.page.under_way import UnderWay, render
+from seedspread.report.page.under_way import UnderWay
 from seedspread.runs.lease import StalenessTracker
 from seedspread.runs.record import Failure
 from seedspread.runs.run_files import Heartbeat
@@ -34,7 +39,7 @@ def begun(folder: Path, **beat: Any) -> Plan:
 
 def test_a_run_under_way_is_shown_by_cell_and_seed_with_its_curves(tmp_path: Path) -> None:
     plan = begun(tmp_path, images_per_second=1234.0, curves={"loss": [2.0, 1.0, 1.5]})
-    html = render(plan.store)
+    html = UnderWay(plan.store.path).html()
     assert "sides = 6, seed 1" in html
     assert "25%" in html
     assert "encoder, epoch 2 of 5" in html
@@ -44,8 +49,8 @@ def test_a_run_under_way_is_shown_by_cell_and_seed_with_its_curves(tmp_path: Pat
 
 def test_what_stands_in_files_is_escaped(tmp_path: Path) -> None:
     plan = begun(tmp_path, where=ODD, curves={ODD: [1.0]})
-    assert ODD not in render(plan.store)
-    assert "&lt;script&gt;" in render(plan.store)
+    assert ODD not in UnderWay(plan.store.path).html()
+    assert "&lt;script&gt;" in UnderWay(plan.store.path).html()
 
 
 def test_what_is_no_number_is_left_out_of_a_curve(tmp_path: Path) -> None:
@@ -60,7 +65,7 @@ def test_what_is_no_number_is_left_out_of_a_curve(tmp_path: Path) -> None:
 
 def test_nothing_is_shown_where_nothing_runs(tmp_path: Path) -> None:
     plan = made_store(tmp_path, seeds=2)
-    assert render(plan.store) == ""
+    assert UnderWay(plan.store.path).html() == ""
 
 
 def test_the_server_gives_them_out(tmp_path: Path) -> None:
@@ -104,3 +109,25 @@ def test_the_page_of_a_store_in_which_nothing_has_ended_yet_is_there(tmp_path: P
     unfinished(plan, *range(len(plan.runs)))
     live = LiveReport(lambda: Report(material_of(tmp_path)), lambda: "")
     assert live.edition.progress == f"0 of {len(plan.distinct)} runs"
+
+
+def test_the_time_left_is_what_status_says(tmp_path: Path) -> None:
+    """By how far a run is, and by what finished ones took; of the studies of which a run is under way."""
+    unfinished(made_store(tmp_path, seeds=2), 0)  # nobody works on it
+    plan = begun(tmp_path, spent=10.0, seconds=40.0)
+    assert status(plan) == "about 2 min left"
+    html = UnderWay(tmp_path).html()
+    assert "1 run under way, about 2 min left</p>" in html
+    asked = UnderWay(tmp_path, plan.recorded()).html()
+    assert "about 2 min left" in asked
+    key = next(iter(plan.distinct))
+    (tmp_path / key / "heartbeat.json").write_text(json.dumps({"done": None, "where": ""}))
+    assert "left</p>" not in UnderWay(tmp_path).html()  # nothing tells
+
+
+def status(plan: Plan) -> str:
+    console = Terminal(file=StringIO(), width=200)
+    console.print(status_view(plan, plan.states(), Estimate(plan)))
+    assert isinstance(console.file, StringIO)
+    (found,) = re.findall(r"about [^;.]+ left", console.file.getvalue())
+    return str(found)

@@ -289,6 +289,8 @@ def test_what_it_may_not_return(tmp_path: Path, returned: Any, words: str) -> No
 
 
 def test_what_it_logs_is_kept_and_what_it_returns_wins(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+
     def train(seed: int) -> dict[str, float]:
         import seedspread.recording  # noqa: PLC0415
 
@@ -304,6 +306,7 @@ def test_what_it_logs_is_kept_and_what_it_returns_wins(tmp_path: Path) -> None:
 
 
 def test_a_second_attempt_logs_afresh_unless_it_keeps_a_folder(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
     import seedspread.recording  # noqa: PLC0415
 
     def fails_once(marker: Path) -> None:

@@ -89,6 +89,7 @@ def test_true_is_written_as_in_the_file(tmp_path: Path) -> None:
         ("{x}", "{}", "run.command has {}, which"),
         ("{x}", "${x", "single { in"),
         ("{x}", "x}", "single } in"),
+        ("{x}", "{my", "placeholder that has a blank in quotes"),
         ('x = [', 'seed = [', "'seed' cannot be a parameter"),
         ('x = [', 'collapsed = [', "'collapsed' cannot be a parameter"),
         ('x = [', 'accuracy = [', "is a parameter and a metric"),

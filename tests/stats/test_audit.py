@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from seedspread import audit
 from seedspread.published.page import published_table
-from seedspread.render.with_matplotlib import PlotError
+from seedspread.render.pictures import PlotError
 from seedspread.stats.audited import AuditResult
 from seedspread.stats.charts import Dots, arm_marks, audit_chart, draw_audit
 from seedspread.stats.tables.errors import TableError
@@ -343,6 +343,23 @@ def test_comparisons_as_a_frame_and_a_figure() -> None:
     own = Figure().subplots()
     assert result.plot(own) is own.figure
     assert [label.get_text() for label in own.get_yticklabels()] == ["a against ref", "b against ref"]
+
+
+def test_three_arms_without_a_reference_are_drawn_in_three_colours() -> None:
+    rng = np.random.default_rng(0)
+    result = audit(table({g: list(rng.normal(size=6)) for g in "abc"}), "value", "group", resamples=100)
+    marks = [m for panel in audit_chart(result).panels[1:] for m in panel.marks if m.kind == "dots"]
+    assert len({(m.name, m.colour) for m in marks}) == len({m.colour for m in marks}) == 3
+    assert "<svg" in result._repr_html_()
+
+
+def test_what_pairs_have_bought_is_of_the_interval_before_it_is_adjusted() -> None:
+    rng = np.random.default_rng(0)
+    values = {g: list(rng.normal(size=6)) for g in ("a", "b", "ref")}
+    several = audit(table(values), "value", "group", "ref", resamples=100).to_text(details=True, width=1000)
+    assert several.count("were used as pairs: the interval, before it is adjusted, is") == 1
+    assert several.count("were used as pairs: the interval is") == 1  # Holm leaves the last as it is
+    assert "used as pairs: the interval is" in two(values["a"], values["ref"]).to_text(width=1000)
 
 
 def test_details_say_which_arm_is_better_and_how() -> None:

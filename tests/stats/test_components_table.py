@@ -160,3 +160,11 @@ def test_three_arms_are_compared_pair_by_pair_or_with_a_reference() -> None:
     assert [(c.group, c.reference) for c in pairs] == [("x", "y"), ("x", "z"), ("y", "z")]
     pairs = components(table, "y", "arm", "block", reference="x").strata[0].comparisons
     assert [(c.group, c.reference) for c in pairs] == [("y", "x"), ("z", "x")]
+
+
+def test_more_pairs_than_anyone_reads_are_refused() -> None:
+    table = pd.DataFrame(
+        {"g": np.repeat(np.arange(100), 2), "seed": np.tile([1, 2], 100), "v": np.arange(200.0)}
+    )
+    with pytest.raises(TableError, match=r"g has 100 levels, 4,950 comparisons .* --reference 0"):
+        components(table, "v", "g")

@@ -13,8 +13,9 @@ from statsmodels.stats.multitest import multipletests
 from seedspread import audit
 from seedspread.stats.audited import AuditResult
 from seedspread.stats.comparison import Comparison
+from seedspread.stats.estimate import FromJackknife
 from seedspread.stats.forest import heterogeneity, holm, random_effects
-from seedspread.stats.headline import FromJackknife, headlines
+from seedspread.stats.headline import headlines
 from seedspread.stats.judgement import judge, word
 from seedspread.stats.overview import MOST_ROWS, mean_and_sd
 from seedspread.stats.result import Headline, Interval, Summary

@@ -170,10 +170,7 @@ def test_what_has_no_interval_says_so() -> None:
     single = judge(arm([1.0]), arm([2.0, 3.0], name="b"))
     assert single.mean.difference.interval is None
     assert single.improvement.interval is None
-    assert performance_sentence(single) == (
-        "Neither is shown to be better on average "
-        "(a − b: -1.5; a run of a beats one of b with probability 0.00)."
-    )
+    assert performance_sentence(single) == "Neither is shown to be better on average (a − b: -1.5)."
     flat = judge(arm([1.0, 1, 1]), arm([1.0, 1, 1], name="b"))
     assert flat.worst.difference.interval is None
 

@@ -28,7 +28,7 @@ from seedspread.training.checkpoint import Checkpoint
 from seedspread.training.position import Position
 from seedspread.training.run import train_many
 
-from .tiny import files, tiny
+from .tiny import files, needs_native, tiny
 
 # Both stages take a while, and a checkpoint is written after every batch: kills hit all of them.
 CONFIG = tiny(training__epochs=8, probe__epochs=8, probe__repeats=2)
@@ -61,6 +61,7 @@ class CrashAt(Callback):
         {"objective__margin_type": "subtract", "objective__stability": "direct"},
         {"runtime__precision": "bf16"},
         {"runtime__implementation": "plain"},
+        pytest.param({"runtime__implementation": "native"}, marks=needs_native),
     ],
     ids=lambda changes: "-".join(map(str, changes.values())),
 )
@@ -83,7 +84,7 @@ def test_a_run_keeps_its_thread_count_through_a_resume(tmp_path: Path) -> None:
     assert json.loads((folder / "provenance.json").read_text())["threads"] == 1
 
 
-@pytest.mark.parametrize("implementation", ["fast", "plain"])
+@pytest.mark.parametrize("implementation", ["fast", "plain", pytest.param("native", marks=needs_native)])
 def test_a_checkpoint_that_only_a_stop_has_written_is_whole(
     implementation: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,6 +1,6 @@
 """The stacked losses against the definition, run by run."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 import torch
@@ -12,9 +12,10 @@ from seedspread.diagnostics import pair_statistics
 from seedspread.objective import MARGIN_TYPES, LossSpec, SupConLoss
 from seedspread.objective.margins import margin_named
 from seedspread.training.fast import loss as module
-from seedspread.training.fast.loss import StackedPairs, stacked_loss
+from seedspread.training.fast.loss import LossRules, StackedLoss, StackedPairs, stacked_loss
 from tests.objective.batches import batches, random_batch
 
+CPU = torch.device("cpu")
 SPECS = st.builds(
     LossSpec,
     temperature=st.just(0.15),
@@ -39,6 +40,13 @@ def plain(features: Tensor, labels: Tensor, spec: LossSpec) -> tuple[Tensor, Ten
     return loss.detach(), torch.autograd.grad(loss, features)[0]
 
 
+def of_batches(each: Sequence[tuple[Tensor, Tensor]], specs: Sequence[LossSpec]) -> StackedLoss:
+    """Every run's loss on its own features and labels."""
+    features = torch.stack([x for x, _ in each])
+    rules = LossRules.of(specs, features.dtype, features.device)
+    return stacked_loss(features, StackedPairs.of(torch.stack([y for _, y in each]), rules), rules)
+
+
 @settings(deadline=None)
 @given(
     batches(), st.lists(SPECS, min_size=1, max_size=3), st.sampled_from(["detach", "direct"]), st.booleans()
@@ -54,8 +62,9 @@ def test_each_runs_loss_gradient_and_counts(
     ]
     # Every run has its own features and its own labels.
     each = [(features + run, labels.roll(run)) for run in range(len(specs))]
-    pairs = StackedPairs.of(torch.stack([y for _, y in each]), torch.float64)
-    stacked = stacked_loss(torch.stack([x for x, _ in each]), pairs, specs)
+    rules = LossRules.of(specs, torch.float64, CPU)
+    pairs = StackedPairs.of(torch.stack([y for _, y in each]), rules)
+    stacked = of_batches(each, specs)
     for run, ((x, y), spec) in enumerate(zip(each, specs, strict=True)):
         loss, gradient = plain(x, y, spec)
         torch.testing.assert_close(stacked.loss[run], loss)
@@ -69,10 +78,9 @@ def test_each_runs_loss_gradient_and_counts(
 def test_blocks_of_anchors_make_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
     x, y = random_batch(50, 8, 5, seed=1)
     spec = LossSpec(margin=0.3, margin_type="clamp", stability="direct")
-    pairs = StackedPairs.of(y[None], torch.float64)
-    whole = stacked_loss(x[None], pairs, [spec])
+    whole = of_batches([(x, y)], [spec])
     monkeypatch.setattr(module, "_TILE_SIZE", 7 * 50)
-    parts = stacked_loss(x[None], StackedPairs.of(y[None], torch.float64), [spec])
+    parts = of_batches([(x, y)], [spec])
     torch.testing.assert_close(parts.loss, whole.loss)
     torch.testing.assert_close(parts.gradient, whole.gradient)
     assert torch.equal(parts.histogram, whole.histogram)
@@ -81,28 +89,27 @@ def test_blocks_of_anchors_make_no_difference(monkeypatch: pytest.MonkeyPatch) -
 def test_a_zero_row_gets_no_gradient() -> None:
     x, y = random_batch(12, 4, 2, seed=0)
     x[3] = 0
-    stacked = stacked_loss(x[None], StackedPairs.of(y[None], torch.float64), [LossSpec()])
+    stacked = of_batches([(x, y)], [LossSpec()])
     assert stacked.gradient.isfinite().all()
     assert stacked.gradient[0, 3].abs().sum() == 0
 
 
 def test_huge_and_tiny_features() -> None:
     x, y = random_batch(12, 4, 2, seed=0, dtype=torch.float32)
-    pairs = StackedPairs.of(y[None], torch.float32)
-    usual = stacked_loss(x[None], pairs, [LossSpec()])
+    usual = of_batches([(x, y)], [LossSpec()])
     for scale in (1e30, 1e-30):
-        scaled = stacked_loss(scale * x[None], pairs, [LossSpec()])
+        scaled = of_batches([(scale * x, y)], [LossSpec()])
         torch.testing.assert_close(scaled.loss, usual.loss)
         torch.testing.assert_close(scaled.gradient * scale, usual.gradient)
 
 
 def test_a_number_that_is_none_stays_with_its_run() -> None:
     x, y = random_batch(12, 4, 2, seed=0, dtype=torch.float32)
-    both = torch.stack([x, x])
-    both[0, 0, 0] = torch.nan
-    stacked = stacked_loss(both, StackedPairs.of(torch.stack([y, y]), torch.float32), [LossSpec()] * 2)
+    broken = x.clone()
+    broken[0, 0] = torch.nan
+    stacked = of_batches([(broken, y), (x, y)], [LossSpec()] * 2)
     assert stacked.loss[0].isnan()
-    alone = stacked_loss(x[None], StackedPairs.of(y[None], torch.float32), [LossSpec()])
+    alone = of_batches([(x, y)], [LossSpec()])
     assert torch.equal(stacked.gradient[1], alone.gradient[0])
 
 
@@ -114,11 +121,8 @@ def test_a_number_that_is_none_stays_with_its_run() -> None:
     ],
 )
 def test_what_cannot_be_stacked_is_said(specs: list[LossSpec], words: str) -> None:
-    x, y = random_batch(12, 4, 2, seed=0)
-    features = torch.stack([x] * len(specs))
-    pairs = StackedPairs.of(torch.stack([y] * len(specs)), torch.float64)
     with pytest.raises(ValueError, match=words):
-        stacked_loss(features, pairs, specs)
+        LossRules.of(specs, torch.float64, CPU)
 
 
 @pytest.fixture
@@ -136,9 +140,8 @@ def test_a_runs_numbers_do_not_depend_on_those_beside_it(margin_type: str, n: in
     """To the bit, though a vector of all runs ends elsewhere than a vector of one."""
     each = [random_batch(n, 6, 3, seed=seed, dtype=torch.float32) for seed in range(3)]
     specs = [LossSpec(margin=0.1 + 0.2 * k, margin_type=margin_type, stability="direct") for k in range(3)]
-    pairs = StackedPairs.of(torch.stack([y for _, y in each]), torch.float32)
-    together = stacked_loss(torch.stack([x for x, _ in each]), pairs, specs)
-    for run, ((x, y), spec) in enumerate(zip(each, specs, strict=True)):
-        alone = stacked_loss(x[None], StackedPairs.of(y[None], torch.float32), [spec])
+    together = of_batches(each, specs)
+    for run, (one, spec) in enumerate(zip(each, specs, strict=True)):
+        alone = of_batches([one], [spec])
         assert torch.equal(together.loss[run], alone.loss[0])
         assert torch.equal(together.gradient[run], alone.gradient[0])

@@ -3,8 +3,13 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from seedspread.config import RunConfig
 from seedspread.presets import check
+from seedspread.training.native.build import why_not
+
+needs_native = pytest.mark.skipif(why_not() is not None, reason=f"no native kernel here: {why_not()}")
 
 TINY: dict[str, dict[str, Any]] = {
     "data": {"limit_per_class": 12, "test_limit_per_class": 10},

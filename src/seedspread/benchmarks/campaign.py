@@ -1,10 +1,11 @@
 """A campaign of small runs: runs per hour by ways of training them, and where the time goes."""
 
+import resource
+import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,20 +17,21 @@ from seedspread.benchmarks.timing import in_own_process, interleaved, show, tabl
 from seedspread.campaign.local import LocalExecutor
 from seedspread.campaign.loop import run_campaign
 from seedspread.campaign.plan import Plan
-from seedspread.campaign.study import StudyCell, StudySpec
-from seedspread.campaign.study_file import CampaignSpec
-from seedspread.runners.cff import seeded
+from seedspread.campaign.study import StudySpec
+from seedspread.runners.cff import CffRunner, seeded
 from seedspread.runs.request import RunRequest
 from seedspread.stopping import StopRequest
 from seedspread.training import loop
+from seedspread.training.native.build import why_not
 from seedspread.training.run import train_many
 from seedspread.training.state import TrainingRun
 
-SEEDS = 4
+# Implementation, and how many runs are trained as one program.
 WAYS: dict[str, tuple[str, int]] = {
     "plain, one run a process": ("plain", 1),
     "fast, one run a process": ("fast", 1),
-    "fast, stacked": ("fast", SEEDS),
+    "fast, stacked": ("fast", 4),
+    "native, one run a process": ("native", 1),
 }
 
 _START = """
@@ -40,7 +42,7 @@ from seedspread.training.trainer import trainer_of
 imported = time.perf_counter()
 from seedspread.data.dataset import load
 from seedspread.presets import read_config
-config = read_config("quickstart")
+config = read_config("quickstart", ["runtime.implementation={implementation}"])
 dataset = load(config.data)
 loaded = time.perf_counter()
 from seedspread.benchmarks.train import random_batch, step_of
@@ -49,31 +51,39 @@ print((imported - begin, loaded - imported, time.perf_counter() - loaded))
 """
 
 
-def study_of(implementation: str, stack: int) -> StudySpec:
-    """`quickstart` with a few seeds, trained in one way."""
-    study = StudySpec.from_file("quickstart")
+def study_of(preset: str, seeds: int, implementation: str, stack: int) -> StudySpec:
+    """Clamp and subtract with a few seeds, trained in one way."""
+    values = {
+        "title": preset,
+        "preset": preset,
+        "factors": {"margin_type": ["clamp", "subtract"]},
+        "seeds": seeds,
+        "settings": {"implementation": implementation},
+        "campaign": {"stack": stack},
+    }
+    return StudySpec.from_values(preset, values, CffRunner())
 
-    def changed(cell: StudyCell) -> StudyCell:
-        runtime = cell.parameters.runtime.model_copy(update={"implementation": implementation})
-        return replace(cell, parameters=cell.parameters.model_copy(update={"runtime": runtime}))
 
-    seeds = tuple(seed for seed in study.seeds if seed <= SEEDS)
-    how = CampaignSpec(stack=stack)
-    return replace(study, cells=tuple(map(changed, study.cells)), seeds=seeds, campaign=how)
-
-
-def campaign(implementation: str, stack: int, workers: int) -> None:
-    """Trains it in a store of its own."""
+def campaign(study: StudySpec, workers: int, cpu_seconds: list[float]) -> None:
+    """Trains it in a store of its own; adds what its processes took."""
+    before = _of_children()
     with tempfile.TemporaryDirectory() as folder:
-        plan = Plan.make(study_of(implementation, stack), folder)
+        plan = Plan.make(study, folder)
         progress = run_campaign(plan, LocalExecutor(workers=workers))
         if progress.left or progress.failed:
             raise RuntimeError(f"{len(progress.failed)} runs failed, {progress.left} were left")
+    cpu_seconds.append(_of_children() - before)
 
 
-def start_up() -> dict[str, float]:
+def _of_children() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def start_up(implementation: str) -> dict[str, float]:
     """Seconds of a fresh process until its first step is done."""
-    return dict(zip(("imports", "data", "first step"), in_own_process(_START), strict=True))
+    seconds = in_own_process(_START.format(implementation=implementation))
+    return dict(zip(("imports", "data", "first step"), seconds, strict=True))
 
 
 @contextmanager
@@ -92,10 +102,11 @@ def _timed(seconds: dict[str, float], name: str, owner: Any, attribute: str) -> 
         yield
 
 
-def phases(runs: int) -> dict[str, float]:
-    """Seconds that a run of a stack spends in each part, in this process."""
+def phases(preset: str, way: tuple[str, int]) -> dict[str, float]:
+    """Seconds that a run spends in each part, in this process."""
     seconds: dict[str, float] = {}
-    study = study_of("fast", runs)
+    runs = way[1]
+    study = study_of(preset, runs, *way)
     named = [(cell.parameters, seed) for cell in study.cells for seed in study.seeds]
     configs = [seeded(config, seed) for config, seed in named[:runs]]
     begin = time.perf_counter()
@@ -114,14 +125,19 @@ def phases(runs: int) -> dict[str, float]:
     return {name: value / runs for name, value in seconds.items()}
 
 
-def run(rounds: int, workers: int, as_json: bool) -> None:
+def run(preset: str, seeds: int, rounds: int, workers: int, as_json: bool) -> None:
     """Measures and prints, as a table or as JSON."""
-    jobs = {name: partial(campaign, *way, workers) for name, way in WAYS.items()}
+    ways = {name: way for name, way in WAYS.items() if way[0] != "native" or why_not() is None}
+    cpu: dict[str, list[float]] = {name: [] for name in ways}
+    jobs = {
+        name: partial(campaign, study_of(preset, seeds, *way), workers, cpu[name])
+        for name, way in ways.items()
+    }
     times = interleaved(jobs, rounds, "campaigns")
-    first_study = study_of("fast", 1)
-    runs = len(first_study.cells) * len(first_study.seeds)
-    first = times[next(iter(WAYS))].median
+    runs, (first_way, *_) = 2 * seeds, ways
+    first, first_cpu = times[first_way].median, statistics.median(cpu[first_way])
     result = {
+        "preset": preset,
         "rounds": rounds,
         "workers": workers,
         "runs": runs,
@@ -131,29 +147,34 @@ def run(rounds: int, workers: int, as_json: bool) -> None:
                 "runs_per_hour": 3600 * runs / timing.median,
                 "quartiles": [3600 * runs / timing.upper, 3600 * runs / timing.lower],
                 "against_first": first / timing.median,
+                "cpu_seconds_a_run": statistics.median(cpu[name]) / runs,
+                "cpu_against_first": first_cpu / statistics.median(cpu[name]),
             }
             for name, timing in times.items()
         ],
-        "start_up": start_up(),
-        "phases": phases(SEEDS),
+        "start_up": {kind: start_up(kind) for kind in dict.fromkeys(kind for kind, _ in ways.values())},
+        "phases": {name: phases(preset, way) for name, way in ways.items() if name != first_way},
     }
     show(result, as_json, _lines)
 
 
 def _lines(result: dict[str, Any]) -> Iterator[str | Table]:
     yield table(
-        f"{result['runs']} runs of quickstart, {result['workers']} workers",
-        ("", "runs an hour", "quartiles", "against the first"),
+        f"{result['runs']} runs of {result['preset']}, {result['workers']} workers",
+        ("", "runs an hour", "quartiles", "against the first", "CPU s a run", "against the first"),
         [
             (
                 row["way"],
                 f"{row['runs_per_hour']:,.0f}",
                 f"{row['quartiles'][0]:,.0f} to {row['quartiles'][1]:,.0f}",
                 f"{row['against_first']:.2f}",
+                f"{row['cpu_seconds_a_run']:.1f}",
+                f"{row['cpu_against_first']:.2f}",
             )
             for row in result["ways"]
         ],
     )
-    for title, key in (("A worker's start", "start_up"), ("A run in a stack", "phases")):
-        parts = ", ".join(f"{name} {value:.2f} s" for name, value in result[key].items())
-        yield f"{title}: {parts}."
+    parts = {f"A worker's start, {kind}": seconds for kind, seconds in result["start_up"].items()}
+    parts |= {f"A run, {name}": seconds for name, seconds in result["phases"].items()}
+    for title, of in parts.items():
+        yield f"{title}: {', '.join(f'{name} {value:.2f} s' for name, value in of.items())}."

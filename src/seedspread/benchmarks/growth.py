@@ -17,8 +17,9 @@ from seedspread.config import ModelConfig
 from seedspread.data.loader import Batch
 from seedspread.errors import SeedspreadError
 from seedspread.render.chart import COLOURS, Axis, Chart, Mark, Panel, floats, log_ticks
+from seedspread.render.pictures import FORMATS
 from seedspread.render.terminal import Terminal
-from seedspread.render.with_matplotlib import FORMATS, save_chart
+from seedspread.render.with_matplotlib import save_chart
 
 # What is varied, over which values; all else is the paper's, but for the depth, which only multiplies.
 AXES: dict[str, tuple[int, ...]] = {

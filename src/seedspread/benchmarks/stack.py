@@ -12,6 +12,7 @@ from seedspread.config import RunConfig
 from seedspread.presets import check, preset_values
 from seedspread.stacking import worthwhile
 from seedspread.training.allocator import keep_freed_memory
+from seedspread.training.native.build import why_not
 
 RUNS = 8
 STACKS = {"alone": 1, "by two": 2, "by four": 4, "by eight": 8}
@@ -63,6 +64,7 @@ def run(rounds: int, as_json: bool) -> None:
             {
                 "plain": steps(shaped(changes, "plain"), RUNS, 1),
                 **{name: steps(fast, RUNS, together) for name, together in STACKS.items()},
+                **({} if why_not() else {"native": steps(shaped(changes, "native"), RUNS, 1)}),
             },
             rounds,
             name,
@@ -76,15 +78,16 @@ def run(rounds: int, as_json: bool) -> None:
 def _lines(result: dict[str, Any]) -> Iterator[str | Table]:
     yield table(
         f"A stage-1 step of {result['runs']} runs on one core: speed against plain",
-        ("shape (3 layers)", "plain, a run", *STACKS, "auto"),
+        ("shape (3 layers)", "plain, a run", *STACKS, "auto", "native, alone"),
         [
             (
                 row["shape"],
                 f"{row['plain_ms']:.1f} ms",
                 *(f"{row[name]:.2f}" for name in STACKS),
                 str(row["auto"]),
+                f"{row['native']:.2f}" if "native" in row else "–",
             )
             for row in result["shapes"]
         ],
     )
-    yield "auto: runs that a worker stacks."
+    yield "alone to by eight: fast, so many runs as one program; auto: runs that a worker stacks."

@@ -9,10 +9,12 @@ from rich.table import Table
 from seedspread.benchmarks.timing import in_own_process, interleaved, megabytes, show, table
 from seedspread.config import ModelConfig, RunConfig, TrainingConfig
 from seedspread.data.loader import Batch
+from seedspread.identity import is_native
 from seedspread.model import ViT
 from seedspread.training.autograd import AutogradTrainer
 from seedspread.training.layerwise import LayerwiseModel
 from seedspread.training.records import EpochSums
+from seedspread.training.run import cpu_threads
 from seedspread.training.trainer import trainer_of
 
 DEPTHS = (2, 4, 8, 16)
@@ -40,10 +42,16 @@ def random_batch(images: int) -> Batch:
 def step_of(config: RunConfig, runs: int = 1) -> Callable[[Batch], None]:
     """A step of so many runs as one program, all on one batch, with every diagnostic."""
     torch.manual_seed(0)
-    models = [LayerwiseModel(config, ViT.from_config(config.model)) for _ in range(runs)]
+    threads = torch.get_num_threads()
+    models = [LayerwiseModel(config, ViT.from_config(config.model), threads) for _ in range(runs)]
     trainer = trainer_of(models)
     sums = [EpochSums.empty(config.model.depth, torch.device("cpu")) for _ in models]
-    return lambda batch: trainer.step([batch] * runs, 0, sums)
+
+    def step(batch: Batch) -> None:
+        with cpu_threads(1 if is_native(config) else threads):
+            trainer.step([batch] * runs, 0, sums)
+
+    return step
 
 
 def autograd_trainer(depth: int, rule: str = "layer_local") -> tuple[AutogradTrainer, EpochSums]:

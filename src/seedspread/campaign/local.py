@@ -61,6 +61,11 @@ class LocalExecutor:
 
     def submit(self, items: Sequence[WorkItem], max_failures: int | None) -> Job:
         """Starts the workers, each with its GPUs; no more of them than GPUs allow."""
+        for runner, parameters in {
+            id(item.parameters): (item.runner, item.parameters) for item in items
+        }.values():
+            if why := runner.why_not_here(parameters):
+                raise SeedspreadError(why)
         count = self.worker_count(len(items), max(item.threads for item in items))
         slots = self._gpu_slots(items)
         if slots is None:

@@ -11,12 +11,14 @@ from types import FrameType
 from typing import Literal
 
 from seedspread.campaign.executor import CampaignProgress, Executor, Job, ProgressCallback
+from seedspread.campaign.implementation import check_unchanged
 from seedspread.campaign.overview import Overview
 from seedspread.campaign.plan import Plan, PlannedRun
 from seedspread.campaign.study import StudySpec
 from seedspread.campaign.worker import WorkItem
 from seedspread.errors import SeedspreadError
 from seedspread.runs.lease import LEASE_SECONDS
+from seedspread.runs.levels import counted_runs
 from seedspread.runs.store import FINISHED, Store
 from seedspread.runs.studies import recorded_study, save_study
 
@@ -25,6 +27,21 @@ class CampaignStoppedError(SeedspreadError):
     """The campaign was stopped, or stopped itself; everything can be resumed."""
 
     exit_code = 130
+
+
+def raise_if_unfinished(progress: CampaignProgress, *, waited: bool) -> None:
+    """In one line: what stopped a campaign, or how many of its runs failed; nothing of jobs that go on."""
+    if progress.stopped == "interrupted":
+        raise CampaignStoppedError("interrupted; rerun the same command to resume")
+    if progress.stopped and waited:
+        raise SeedspreadError(progress.stopped)
+    if progress.failed:
+        key, message = next(iter(progress.failed.items()))
+        failed = f"{counted_runs(len(progress.failed))} failed; try again with --retry-failed"
+        from_python = "(from Python: retry_failed=True; Study.runs has the others)"
+        raise SeedspreadError(f"{failed} {from_python}; the first, {progress.title(key)}: {message}")
+    if progress.left and waited:
+        raise SeedspreadError(f"{counted_runs(progress.left)} did not end; rerun the same command to resume")
 
 
 def run_campaign(
@@ -46,10 +63,12 @@ def run_campaign(
         max_failures: stop early once so many runs have failed; None never does.
         retry_failed: try again what has failed before.
         lease_seconds: after how long a silent lease may be taken over.
-        force: run with another number of threads than the study was begun with.
+        force: run with other threads or another implementation than the study was begun with.
     """
     plan.check()
     plan.store.check()
+    if not force:
+        check_unchanged(plan.study, plan.store)
     threads = _threads_of(plan, executor.threads, force)
     for study in plan.recorded():
         save_study(plan.store, replace(study, threads=threads[study.name]))

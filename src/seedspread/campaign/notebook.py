@@ -1,15 +1,15 @@
 """A study's runs as a DataFrame, and as a notebook shows them."""
 
-from collections import Counter
 from collections.abc import Sequence
 
 import pandas as pd
 
 from seedspread.campaign.plan import Plan
-from seedspread.render.table import head_of
+from seedspread.campaign.study import StudySpec
+from seedspread.render.table import Column, Table, head_of
 from seedspread.render.web import for_notebook
-from seedspread.runs.levels import level_name
-from seedspread.runs.store import STATES
+from seedspread.runs.levels import arm_name, level_name
+from seedspread.runs.studies import AuditSpec
 from seedspread.runs.table import RunFields, read_fields
 from seedspread.runs.tidy import tidy_table
 
@@ -28,13 +28,45 @@ def study_table(plan: Plan, metrics: Sequence[str] = ()) -> pd.DataFrame:
 
 def study_html(plan: Plan, metrics: Sequence[str]) -> str:
     """How many runs are where, and each cell's mean and sd."""
-    states = Counter(state.state for state in plan.states().values())
-    counts = ", ".join(f"{states[state]} {state}" for state in STATES if states[state])
-    lines = [plan.study.title or plan.study.name, f"{states.total()} distinct runs: {counts}."]
+    lines = [plan.study.title or plan.study.name, plan.counts(plan.states())]
     cells = _cells(plan, metrics)
     tables = [head_of(cells, "mean ± sd over seeds", _CELLS_SHOWN)] if len(cells) else []
     rest = ".audit() compares them, .table has every field, .report(page) writes a page."
     return for_notebook(lines, tables, [rest])
+
+
+def spec_html(study: StudySpec) -> str:
+    """What a study compares: its factors with their levels, its seeds, its question; or its studies."""
+    if study.included:
+        parts = tuple(
+            (part.name, size_of(part), _question(part.audit)) for part in study.parts[:_CELLS_SHOWN]
+        )
+        table = Table("", "", (Column("study"), Column("size"), Column("audit")), parts)
+    else:
+        levels: dict[str, list[str]] = {}
+        for factor, level in (pair for cell in study.cells for pair in cell.levels):
+            levels.setdefault(factor, []).append(level_name(level))
+        rows = [(factor, ", ".join(dict.fromkeys(names))) for factor, names in levels.items()]
+        table = Table("", "", (Column("factor"), Column("levels")), tuple(rows))
+    lines = [study.title or study.name, f"{size_of(study)}. {_question(study.audit)}"]
+    rest = ".run(store) runs it, .plan(store) shows what there is to do."
+    return for_notebook(lines, [table], [study.note, rest] if study.note else [rest])
+
+
+def size_of(study: StudySpec) -> str:
+    """`12 cells x 8 seeds`; of a collection how many studies."""
+    if study.included:
+        return f"{len(study.parts)} studies"
+    cells, seeds = len(study.cells), len(study.seeds)
+    return f"{cells} cell{'s' * (cells != 1)} x {seeds} seed{'s' * (seeds != 1)}"
+
+
+def _question(audit: AuditSpec | None) -> str:
+    if audit is None:
+        return ""
+    by = f", apart by {', '.join(audit.strata)}" if audit.strata else ""
+    arm = arm_name(audit.group, audit.reference)
+    return f"{', '.join(audit.values)} by {audit.group}, against {arm}{by}."
 
 
 def _cells(plan: Plan, metrics: Sequence[str]) -> pd.DataFrame:

@@ -1,6 +1,7 @@
 """A plan: which runs a study names, which are distinct, which the store already has."""
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -8,16 +9,23 @@ from typing import Any
 
 import pandas as pd
 
+from seedspread.campaign.growing import growth
+from seedspread.campaign.implementation import implemented
 from seedspread.campaign.study import StudySpec
 from seedspread.errors import reason
+from seedspread.render.table import Column, Table
+from seedspread.render.web import for_notebook
 from seedspread.runners.contract import Level, Runner
-from seedspread.runs.levels import setting_name
-from seedspread.runs.store import FINISHED, RunState, Store, StoreError
+from seedspread.runs.levels import level_name, setting_name
+from seedspread.runs.sequential import SequentialRecord
+from seedspread.runs.store import FINISHED, STATES, RunState, Store, StoreError, by_state
 from seedspread.runs.studies import RecordedCell, RecordedStudy, recorded_study
 from seedspread.runs.table import as_table, read_row
 
 # A study's name, and the levels of its factors.
 CellId = tuple[str, tuple[tuple[str, Level], ...]]
+# Of cells, in a notebook.
+_CELLS_SHOWN = 20
 
 
 @dataclass(frozen=True)
@@ -46,6 +54,9 @@ class PlannedRun:
         """`margin_type = clamp, depth = 2, seed 3`."""
         return f"{self.cell_name}, seed {self.seed}"
 
+    def __repr__(self) -> str:
+        return f"<PlannedRun {self.key}: {self.title}>"
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -58,6 +69,8 @@ class Plan:
         runs: every run that the study names, in order; a run that two cells or studies share appears twice.
         accepted: runs that are kept although they were made with other inputs, by what was planned instead.
         stale: runs to do, by key, and what the store has of them from other inputs.
+        growing: the looks at studies that grow, by name; their runs are those of the next look, or the last.
+        later: runs of theirs beyond that look.
     """
 
     study: StudySpec
@@ -66,6 +79,8 @@ class Plan:
     runs: tuple[PlannedRun, ...]
     accepted: Mapping[str, str] = field(default_factory=dict)
     stale: Mapping[str, str] = field(default_factory=dict)
+    growing: Mapping[str, SequentialRecord] = field(default_factory=dict)
+    later: tuple[PlannedRun, ...] = ()
 
     @classmethod
     def make(
@@ -75,6 +90,7 @@ class Plan:
         data_dir: "Path | str | None" = None,
         *,
         accept_changed: bool = False,
+        implementation: str | None = None,
     ) -> "Plan":
         """Names every run by its key.
 
@@ -83,8 +99,11 @@ class Plan:
             store: where its results are, and go.
             data_dir: the data folder.
             accept_changed: keep runs whose inputs have changed since they were made.
+            implementation: how its runs are computed; by default as the store or the study says.
         """
         data_dir = None if data_dir is None else Path(data_dir)
+        store = store if isinstance(store, Store) else Store(store)
+        study = implemented(study, store, implementation)
         runs: list[PlannedRun] = []
         bases: list[str | None] = []
         for part in study.parts:
@@ -95,8 +114,24 @@ class Plan:
                 for (cell, seed), key in zip(named, part.runner.keys(pairs, data_dir), strict=True)
             ]
             bases += part.runner.base_keys(pairs)
-        plan = cls(study, store if isinstance(store, Store) else Store(store), data_dir, tuple(runs))
-        return plan._with_changed(bases, accept_changed) if any(bases) else plan
+        plan = cls(study, store, data_dir, tuple(runs))
+        plan = plan._with_changed(bases, accept_changed) if any(bases) else plan
+        return plan.grown(growth(study, store))
+
+    def grown(self, growing: Mapping[str, SequentialRecord]) -> "Plan":
+        """With the runs of studies that grow up to the look that is to come."""
+        if not growing:
+            return self
+        seeds = {part.name: part.seeds for part in self.study.parts}
+        now = {name: frozenset(seeds[name][: record.seeds]) for name, record in growing.items()}
+        every = (*self.runs, *self.later)
+        is_now = [run.study not in now or run.seed in now[run.study] for run in every]
+        return replace(
+            self,
+            runs=tuple(run for run, now in zip(every, is_now, strict=True) if now),
+            later=tuple(run for run, now in zip(every, is_now, strict=True) if not now),
+            growing=growing,
+        )
 
     def _with_changed(self, bases: list[str | None], accept: bool) -> "Plan":
         """Looks for runs of the store that differ from planned ones in their inputs only."""
@@ -145,6 +180,40 @@ class Plan:
         for run in self.runs:
             named.setdefault(run.key, []).append(run)
         return {key: runs for key, runs in named.items() if len(runs) > 1}
+
+    def counts(self, states: Mapping[str, RunState]) -> str:
+        """How many runs are where: `96 distinct runs: 93 done, 3 failed.`."""
+        return f"{len(states)} distinct run{'s' * (len(states) != 1)}: {by_state(states)}."
+
+    def overview(self, states: Mapping[str, RunState], most: int) -> Table:
+        """One row per study and cell, the first few: its levels, its runs, and how many of them are where."""
+        factors = list(dict.fromkeys(factor for run in self.runs for factor, _ in run.cell))
+        shown = [s for s in STATES if any(state.state == s for state in states.values())] or ["waiting"]
+        several = len(self.study.parts) > 1
+        cells: dict[CellId, Counter[str]] = {}
+        for run in self.runs:
+            cells.setdefault(run.cell_id, Counter())[states[run.key].state] += 1
+        rows = tuple(
+            (
+                *((study,) if several else ()),
+                *(level_name(dict(cell).get(factor)) for factor in factors),
+                str(counts.total()),
+                *(str(counts[s]) if counts[s] else "-" for s in shown),
+            )
+            for (study, cell), counts in list(cells.items())[:most]
+        )
+        headings = (*(("study",) if several else ()), *factors, "runs", *shown)
+        more = f"{len(cells) - most:,} more cells" if len(cells) > most else ""
+        return Table("", self.study.title, tuple(map(Column, headings)), rows, note=more)
+
+    def __repr__(self) -> str:
+        return f"<Plan of {self.study.name}: {self.counts(self.states()).rstrip('.')}>"
+
+    def _repr_html_(self) -> str:
+        states = self.states()
+        head = f"{self.study.name}, in {self.store.path}"
+        rest = "Study.run(store) runs what is left."
+        return for_notebook([head, self.counts(states)], [self.overview(states, _CELLS_SHOWN)], [rest])
 
     def states(self) -> dict[str, RunState]:
         """Where each distinct run is."""
@@ -228,6 +297,10 @@ class Plan:
                         if any(kept in cell.runs.values() for cell in cells)
                     },
                     origin=part.origin,
+                    implementation=part.implementation,
+                    sequential=self.growing.get(part.name),
+                    question=part.question,
+                    prediction=part.prediction,
                 )
             )
         return studies

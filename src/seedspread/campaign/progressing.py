@@ -7,10 +7,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.text import Text
 
 from seedspread.campaign.executor import CampaignProgress, CellProgress
-from seedspread.campaign.show import duration
 from seedspread.errors import abridged
 from seedspread.render.live import LiveDisplay
 from seedspread.render.terminal import Terminal
+from seedspread.runs.time_left import duration
 
 _SECONDS_BETWEEN_LINES = 10.0
 _CELLS_SHOWN, _CELLS_IN_A_LINE = 12, 4
@@ -35,6 +35,7 @@ class Progressing:
         self._live = LiveDisplay(self._progress, console=console, transient=True)
         self._line, self._line_at = "", 0.0
         self._reported: set[str] = set()
+        self._tenths = 0
 
     def __enter__(self) -> "Progressing":
         if self._has_bar:
@@ -56,6 +57,16 @@ class Progressing:
             self._draw(progress)
         else:
             self._print(progress)
+
+    def say(self, line: str) -> None:
+        """A line that stays."""
+        self._console.print(Text(line), soft_wrap=True)
+
+    def say_share(self, done: float) -> None:
+        """How much of the simulation of a look's levels is done: a line for every tenth."""
+        if int(10 * done) > self._tenths:
+            self._tenths = int(10 * done)
+            self.say(f"simulating the levels of the looks, once for their numbers: {self._tenths}0%")
 
     def _draw(self, progress: CampaignProgress) -> None:
         ended, planned = progress.before + progress.ended, progress.before + progress.total
@@ -88,7 +99,7 @@ def _as_line(progress: CampaignProgress) -> str:
     if not progress.left:
         return ", ".join(parts)
     at_work = [cell for cell in progress.cells if cell.seeds]
-    shown = [f"{cell.name} {cell.ended}/{cell.planned}{_where(cell)}" for cell in at_work[:_CELLS_IN_A_LINE]]
+    shown = [f"{cell.name}: {cell.ended}/{cell.planned}{_where(cell)}" for cell in at_work[:_CELLS_IN_A_LINE]]
     more = len(at_work) - _CELLS_IN_A_LINE
     return "; ".join([", ".join(parts), *shown, *([f"{more} more cells"] if more > 0 else [])])
 

@@ -3,19 +3,19 @@
 from collections import Counter
 from collections.abc import Mapping
 
-from rich import box
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from seedspread.campaign.estimate import Estimate
 from seedspread.campaign.local import cores_here
 from seedspread.campaign.overview import images_per_second
-from seedspread.campaign.plan import CellId, Plan
+from seedspread.campaign.plan import Plan
 from seedspread.errors import abridged
-from seedspread.runs.levels import level_name
+from seedspread.render.text import FittedTable, to_rich
+from seedspread.runs.levels import counted_runs
 from seedspread.runs.run_files import Heartbeat
-from seedspread.runs.store import STATES, RunState
+from seedspread.runs.store import FINISHED, RunState, by_state
+from seedspread.runs.time_left import duration
 
 _FAILURES_SHOWN = 8
 _RUNNING_SHOWN = 8
@@ -23,35 +23,15 @@ _LINE_WIDTH = 100
 _CELLS_SHOWN = 500
 
 
-def duration(seconds: float) -> str:
-    """`45 s`, `12 min`, `3.5 h`, `20 days`."""
-    for limit, size, unit in ((90, 1, "s"), (5400, 60, "min"), (172_800, 3600, "h")):
-        if seconds < limit:
-            amount = seconds / size
-            return f"{amount:.1f} {unit}" if unit == "h" and amount < 10 else f"{amount:.0f} {unit}"
-    return f"{seconds / 86400:.0f} days"
-
-
-def plan_table(plan: Plan, states: dict[str, RunState]) -> Table:
+def plan_table(plan: Plan, states: dict[str, RunState]) -> FittedTable:
     """One row per study and cell: its levels by factor, its runs, and how many of them are where."""
-    table = Table(title=Text(plan.study.title), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-    factors = list(dict.fromkeys(factor for run in plan.runs for factor, _ in run.cell))
-    for heading in ("study", *factors):
-        table.add_column(Text(heading))
-    table.add_column("runs", justify="right")
-    shown = [s for s in STATES if any(state.state == s for state in states.values())] or ["waiting"]
-    for heading in shown:
-        table.add_column(heading, justify="right")
-    cells: dict[CellId, Counter[str]] = {}
-    for run in plan.runs:
-        cells.setdefault(run.cell_id, Counter())[states[run.key].state] += 1
-    for (study, cell), counts in list(cells.items())[:_CELLS_SHOWN]:
-        numbers = (str(counts[s]) if counts[s] else "·" for s in shown)
-        levels = (Text(level_name(dict(cell).get(factor))) for factor in factors)
-        table.add_row(Text(study), *levels, str(counts.total()), *numbers)
-    if len(cells) > _CELLS_SHOWN:
-        table.add_row(f"... and {len(cells) - _CELLS_SHOWN:,} more, which --json lists")
-    return table
+    return to_rich(plan.overview(states, _CELLS_SHOWN))
+
+
+def more_cells(plan: Plan) -> list[str]:
+    """A line on the cells that the table does not have."""
+    more = len({run.cell_id for run in plan.runs}) - _CELLS_SHOWN
+    return [f"... and {more:,} more cells, which --json lists"] if more > 0 else []
 
 
 def sharing(plan: Plan) -> list[str]:
@@ -71,16 +51,18 @@ def sharing(plan: Plan) -> list[str]:
 
 def time_needed(plan: Plan, seconds: float | None, source: str) -> str:
     """How many runs are to do, and how long they will take; `source` says how that is known, or why not."""
-    missing = len(plan.missing())
+    states = [state.state for state in plan.states().values()]
+    failed = states.count("failed")
+    missing = len(states) - failed - sum(states.count(state) for state in FINISHED)
+    again = f" {counted_runs(failed)} failed, to be tried again with --retry-failed." if failed else ""
     if not missing:
-        return "Everything is there."
-    runs = "1 run" if missing == 1 else f"{missing} runs"
+        return "Nothing is left to do." + again if failed else "Everything is there."
     if seconds is None:
-        return f"{runs} to do. How long they will take: {source}."
-    line = f"{runs} to do: about {duration(seconds)} on one core of this machine's CPU"
+        return f"{counted_runs(missing)} to do. How long they will take: {source}.{again}"
+    line = f"{counted_runs(missing)} to do: about {duration(seconds)} on one core of this machine's CPU"
     cores = min(cores_here(), missing)
     several = f", {duration(seconds / cores)} on {cores}" if cores > 1 else ""
-    return f"{line}{several} ({source})."
+    return f"{line}{several} ({source}).{again}"
 
 
 def superseded(plan: Plan) -> list[str]:
@@ -131,11 +113,10 @@ def failures(plan: Plan, states: Mapping[str, RunState]) -> list[str]:
 
 def status_view(plan: Plan, states: dict[str, RunState], estimate: Estimate) -> RenderableType:
     """The state of a study, as `campaign status` shows it."""
-    parts: list[RenderableType] = [plan_table(plan, states)]
+    parts: list[RenderableType] = [plan_table(plan, states), *map(Text, more_cells(plan))]
     counts = Counter(s.state for s in states.values())
-    by_state = ", ".join(f"{counts[s]} {s}" for s in STATES if counts[s])
     speed, left = images_per_second(states), estimate.seconds_left(states)
-    facts = [f"{len(states)} distinct runs: {by_state}"]
+    facts = [f"{len(states)} distinct runs: {by_state(states)}"]
     facts += [f"{speed:,.0f} images/s"] if speed else []
     idle = not counts["running"] and counts["waiting"] + counts["interrupted"]
     work = estimate.work_left(states, measure=False) if idle else None

@@ -1,45 +1,34 @@
 """A study as data: what is run, factors, seeds, and the comparison that is to be audited. Needs no torch."""
 
 import math
-from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from importlib.resources import files
-from itertools import product
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from seedspread.campaign.study_file import SEED_LIMIT, CampaignSpec, Cell, RunSpec, StudyFile, explain
-from seedspread.errors import SeedspreadError, did_you_mean, there_are
+from seedspread.campaign.study_cells import StudyCell, StudyError, study_cells
+from seedspread.campaign.study_file import CampaignSpec, RunSpec, StudyFile, explain
+from seedspread.errors import did_you_mean, there_are
 from seedspread.metrics import Metric
 from seedspread.runners.cff import CffRunner
 from seedspread.runners.command import COLUMNS, Command
-from seedspread.runners.contract import AmbiguousNameError, Level, Runner, RunnerError
+from seedspread.runners.contract import AmbiguousNameError, Runner, RunnerError
 from seedspread.runners.function import FunctionRunner
 from seedspread.runners.program import ProgramRunner
 from seedspread.runs.levels import level_name
+from seedspread.runs.sequential import SequentialSpec
 from seedspread.runs.studies import AuditSpec
+from seedspread.studies import study_names, study_text
 from seedspread.toml_text import MAX_BYTES, TomlError, TooLargeError, parse_toml, read_toml
+
+__all__ = ["MAX_RUNS", "StudyCell", "StudyError", "StudySpec"]
 
 # Runs that a study may name unless more are asked for.
 MAX_RUNS = 20_000
 _RAISES = "--max-runs, or max_runs from Python, raises"
 _BYTES_PER_RUN = 50
 _INCLUDE_DEPTH = 16
-
-
-class StudyError(SeedspreadError):
-    """A study that cannot be: the message names the file and the field."""
-
-
-@dataclass(frozen=True)
-class StudyCell:
-    """A cell of a study: the levels of its factors, and the parameters that its runs share."""
-
-    levels: tuple[tuple[str, Level], ...]
-    parameters: Any
 
 
 @dataclass(frozen=True)
@@ -51,26 +40,34 @@ class StudySpec:
         title: what it is about.
         runner: what runs it.
         cells: what is compared; none in a collection.
-        seeds: with which every cell is run.
+        seeds: with which every cell is run; of a growing study, at most.
         audit: the comparison that it is about.
         note: what to know about it.
+        question: what it is to answer.
+        prediction: what was expected of it before it ran.
         included: the studies of a collection, each with its own comparison; none in a single study.
         campaign: how its runs are run.
         metrics: those that it declares.
         origin: the file or function that it is of, if it runs one's own code.
+        implementation: how its runs are computed, where a command has said so.
+        sequential: when it is looked at while it grows, and what ends it.
     """
 
     name: str
     title: str
-    runner: Runner
-    cells: tuple[StudyCell, ...]
-    seeds: tuple[int, ...]
-    audit: AuditSpec | None
-    note: str = ""
+    runner: Runner = field(repr=False)
+    cells: tuple[StudyCell, ...] = field(repr=False)
+    seeds: tuple[int, ...] = field(repr=False)
+    audit: AuditSpec | None = field(repr=False)
+    note: str = field(default="", repr=False)
+    question: str = field(default="", repr=False)
+    prediction: str = field(default="", repr=False)
     included: tuple["StudySpec", ...] = ()
-    campaign: CampaignSpec = field(default_factory=CampaignSpec)
-    metrics: tuple[Metric, ...] = ()
+    campaign: CampaignSpec = field(default_factory=CampaignSpec, repr=False)
+    metrics: tuple[Metric, ...] = field(default=(), repr=False)
     origin: str = ""
+    implementation: str | None = None
+    sequential: SequentialSpec | None = field(default=None, repr=False)
 
     @classmethod
     def from_file(cls, name: "str | Path", max_runs: int = MAX_RUNS) -> "StudySpec":
@@ -96,14 +93,6 @@ class StudySpec:
     def parts(self) -> tuple["StudySpec", ...]:
         """The single studies in it: itself, or all that a collection includes."""
         return tuple(p for study in self.included for p in study.parts) or (self,)
-
-
-def study_names() -> list[str]:
-    """All shipped studies, sorted."""
-    root = files("seedspread.studies")
-    names = [file.name for file in root.iterdir()]
-    names += [f"{d.name}/{f.name}" for d in root.iterdir() if d.is_dir() for f in d.iterdir()]
-    return sorted(name.removesuffix(".toml") for name in names if name.endswith(".toml"))
 
 
 class _StudyFiles:
@@ -168,16 +157,17 @@ def _shipped(name: str) -> str:
     names = study_names()
     if name not in names:
         raise StudyError(f"no study is named {name!r}; {there_are(name, names)}; or give a .toml file")
-    return (files("seedspread.studies") / f"{name}.toml").read_text()
+    return study_text(name)
 
 
 def _check_parts(name: str, file: StudyFile) -> None:
     """A study has parts of its own, or includes others."""
-    own = (file.preset, file.runner, file.run, file.factors, file.cells, file.seeds, file.vary, file.metrics)
+    own = (file.preset, file.runner, file.run, file.factors, file.cells, file.seeds, file.vary, file.metrics,
+           file.sequential)  # fmt: skip
     if file.include and (any(own) or "campaign" in file.model_fields_set):
         raise StudyError(
             f"{name}: a study that includes others runs nothing itself: it has no preset, run, runner, "
-            "factors, cells, seeds, vary, metrics or campaign"
+            "factors, cells, seeds, vary, metrics, sequential or campaign"
         )
     if file.factors and file.cells:
         raise StudyError(f"{name}: give factors (crossed) or cells (a list), not both")
@@ -189,7 +179,7 @@ def _build(name: str, file: StudyFile, included: tuple[StudySpec, ...], runner: 
         runner = runner or _runner(name, file)
         if file.vary:
             runner = _driving(runner, file.vary)
-        cells = () if included else _study_cells(name, file, runner)
+        cells = () if included else study_cells(name, file, runner)
         audit = _named_as_cells(file.audit, runner)
     except RunnerError as error:
         raise StudyError(f"{name}: {error}") from None
@@ -201,12 +191,16 @@ def _build(name: str, file: StudyFile, included: tuple[StudySpec, ...], runner: 
         seeds=file.seed_list,
         audit=audit,
         note=file.note,
+        question=file.question,
+        prediction=file.prediction,
         included=included,
         campaign=file.campaign,
         metrics=tuple(spec.metric(metric) for metric, spec in file.metrics.items()),
         origin=runner.origin,
+        sequential=file.sequential,
     )
     _check_audit(name, study)
+    _check_growing(name, study)
     return study
 
 
@@ -221,7 +215,8 @@ def _runner(name: str, file: StudyFile) -> Runner:
     for metric in file.promised:
         if metric.name in (*COLUMNS, "dataset"):
             raise RunnerError(f"metrics.{metric.name} has a meaning of its own; call the metric otherwise")
-    run, folder = file.run or RunSpec(), Path(name).absolute().parent
+    run, path = file.run or RunSpec(), Path(name).absolute()
+    folder = (path.resolve() if ".." in path.parts else path).parent  # the same from wherever it is named
     if file.runner is not None:
         if run.timeout is not None:
             raise RunnerError("run.timeout is for a program; a function has none")
@@ -236,65 +231,6 @@ def _driving(runner: Runner, streams: tuple[str, ...]) -> Runner:
             there = f"there are {', '.join(runner.streams)}" if runner.streams else "its runs have one seed"
             raise RunnerError(f"vary: no stream is called {stream!r}; {there}")
     return runner.driving(streams)
-
-
-def _study_cells(name: str, file: StudyFile, runner: Runner) -> tuple[StudyCell, ...]:
-    if not file.seeds:
-        raise StudyError(f"{name}: seeds is missing; say how many, such as seeds = 10, or list them")
-    wrong = [seed for seed in file.seed_list if not 0 <= seed < SEED_LIMIT]
-    if wrong:
-        raise StudyError(f"{name}: seeds must lie between 0 and 2^63; got {wrong[0]}")
-    _refuse_repeats(f"{name}: seeds", file.seed_list)
-    cells = _cells(name, file)
-    _check_fields(name, file, cells, runner)
-    settings = {runner.full_name(field): level for field, level in file.settings.items()}
-    out = []
-    for cell in cells:
-        full = {runner.full_name(factor): level for factor, level in cell.items()}
-        levels = tuple((runner.short_name(field), level) for field, level in full.items())
-        out.append(StudyCell(levels, runner.parameters(file.preset, settings | full)))
-    return tuple(out)
-
-
-def _cells(name: str, file: StudyFile) -> list[Cell]:
-    if not file.factors and not file.cells:
-        raise StudyError(f"{name}: there is nothing to compare; give factors or cells")
-    for factor, levels in file.factors.items():
-        if not levels:
-            raise StudyError(f"{name}: factors.{factor} has no levels")
-        _refuse_repeats(f"{name}: factors.{factor}", levels)
-    crossed = [dict(zip(file.factors, levels, strict=True)) for levels in product(*file.factors.values())]
-    cells = list(file.cells) or crossed
-    named = [frozenset((field, level_name(level)) for field, level in cell.items()) for cell in cells]
-    times = Counter(named)
-    repeated = [cell for cell, levels in zip(cells, named, strict=True) if times[levels] > 1]
-    if repeated:
-        raise StudyError(f"{name}: cells has {repeated[0]} twice")
-    for factor, level in (pair for cell in cells for pair in cell.items()):
-        if not level_name(level):
-            raise StudyError(f"{name}: {factor} has {level!r}, which no table tells from a missing value")
-    if len({tuple(sorted(cell)) for cell in cells}) > 1:
-        raise StudyError(f"{name}: every cell must set the same fields")
-    return cells
-
-
-def _refuse_repeats(where: str, values: Sequence[Level]) -> None:
-    """By their names: 1 and 1.0, or 1 and "1", could not be told apart in a table."""
-    times = Counter(map(level_name, values))
-    repeated = [value for value in values if times[level_name(value)] > 1]
-    if repeated:
-        raise StudyError(f"{where} has {repeated[0]!r} twice")
-
-
-def _check_fields(name: str, file: StudyFile, cells: list[Cell], runner: Runner) -> None:
-    """Each parameter has one role: not two names for one factor, not a factor and a setting."""
-    factors = [runner.full_name(field) for field in (cells[0] if cells else {})]
-    full = factors + [runner.full_name(field) for field in file.settings]
-    twice = [field for field, times in Counter(full).items() if times > 1]
-    if twice:
-        raise StudyError(f"{name}: {twice[0]} is given twice, among factors, cells and settings")
-    if not factors:
-        raise StudyError(f"{name}: there is nothing to compare; cells set no field")
 
 
 def _named_as_cells(audit: AuditSpec | None, runner: Runner) -> AuditSpec | None:
@@ -345,3 +281,13 @@ def _check_audit(name: str, study: StudySpec) -> None:
     if audit.reference not in compared:
         hint = did_you_mean(audit.reference, compared)
         raise StudyError(f"{name}: audit.reference {audit.reference!r} is no level of {audit.group}{hint}")
+
+
+def _check_growing(name: str, study: StudySpec) -> None:
+    """Studies that grow end each by itself, and then have different seeds."""
+    growing = [part.name for part in study.parts if part.sequential is not None]
+    if study.included and study.audit is not None and growing:
+        raise StudyError(
+            f"{name}: audit would compare studies with different seeds, since {growing[0]} is sequential and "
+            "ends by itself: make them levels of a factor in one study, or leave out this [audit]"
+        )

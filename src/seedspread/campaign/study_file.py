@@ -19,6 +19,7 @@ from seedspread.errors import did_you_mean, short
 from seedspread.frozen import FrozenConfig
 from seedspread.metrics import Metric, metric_of
 from seedspread.runners.contract import Level
+from seedspread.runs.sequential import SequentialSpec
 from seedspread.runs.studies import AuditSpec
 
 Cell = dict[str, Level]
@@ -125,7 +126,7 @@ class StudyFile(FrozenConfig):
     """What stands in a study's file.
 
     A single study has something to run (`preset`, `run.command` or `runner`), `factors` or `cells`, and
-    `seeds`; a collection has `include`.
+    `seeds`; a collection has `include`. `question` and `prediction` are for who reads the answer.
     """
 
     title: str = ""
@@ -141,7 +142,10 @@ class StudyFile(FrozenConfig):
     include: tuple[str, ...] = ()
     audit: AuditSpec | None = None
     campaign: CampaignSpec = CampaignSpec()
+    sequential: SequentialSpec | None = None
     note: str = ""
+    question: str = ""
+    prediction: str = ""
 
     @model_validator(mode="after")
     def _one_thing_to_run(self) -> "StudyFile":
@@ -156,15 +160,34 @@ class StudyFile(FrozenConfig):
             raise ValueError('run.command is missing, such as command = "python train.py --seed {seed}"')
         return self
 
+    @model_validator(mode="after")
+    def _looks_at_something(self) -> "StudyFile":
+        if self.sequential is None:
+            return self
+        if self.audit is None:
+            raise ValueError("sequential: nothing is compared, so nothing can be decided; give it an [audit]")
+        if self.seeds and self._named < self.sequential.limit:
+            raise ValueError(
+                f"sequential.limit is {self.sequential.limit}, and seeds names {self._named}: leave seeds "
+                "out, or name as many"
+            )
+        return self
+
+    @property
+    def _named(self) -> int:
+        return self.seeds if isinstance(self.seeds, int) else len(self.seeds)
+
     @property
     def seed_count(self) -> int:
-        """How many seeds each cell has."""
-        return self.seeds if isinstance(self.seeds, int) else len(self.seeds)
+        """How many seeds each cell has, at most."""
+        return self._named if self.sequential is None else self.sequential.limit
 
     @property
     def seed_list(self) -> tuple[int, ...]:
         """The seeds: a number of them stands for 1, 2, ... up to it."""
-        return tuple(range(1, self.seeds + 1)) if isinstance(self.seeds, int) else self.seeds
+        if isinstance(self.seeds, int) or (self.sequential is not None and not self.seeds):
+            return tuple(range(1, self.seed_count + 1))
+        return self.seeds[: self.seed_count]
 
     @property
     def promised(self) -> tuple[Metric, ...]:
@@ -193,5 +216,6 @@ def explain(error: ValidationError) -> str:
 def _fields_at(location: list[str]) -> Any:
     parts: dict[str, type[BaseModel]] = {
         "audit": AuditSpec, "campaign": CampaignSpec, "run": RunSpec, "metrics": MetricSpec,
+        "sequential": SequentialSpec,
     }  # fmt: skip
     return parts.get(location[0] if location else "", StudyFile).model_fields

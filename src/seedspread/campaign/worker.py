@@ -188,6 +188,8 @@ def _claim(
     store = Store(item.store)
     if store.is_done(item.key):
         return AttemptResult(item.key, "done")
+    if why := item.runner.why_not_here(item.parameters):
+        return AttemptResult(item.key, "failed", why)  # in this worker's eyes: another may take it
     try:
         lease = store.claim(item.key, tracker)
         if lease is not None:

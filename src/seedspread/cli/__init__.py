@@ -10,11 +10,13 @@ import typer
 from typer.core import TyperGroup
 
 from seedspread.cli import audit as auditing
-from seedspread.cli import bench, campaign, data
+from seedspread.cli import bench, campaign, data, evidence
 from seedspread.cli import collect as collecting
+from seedspread.cli import compare as comparing
 from seedspread.cli import components as splitting
 from seedspread.cli import report as reporting
 from seedspread.cli import train as training
+from seedspread.cli.docs import docs
 from seedspread.cli.help import explain, without_type
 from seedspread.cli.output import say
 from seedspread.cli.quickstart import quickstart
@@ -60,6 +62,7 @@ app = typer.Typer(
 app.command()(training.train)
 app.command()(training.diagnose)
 app.command()(auditing.audit)
+app.command()(comparing.compare)
 app.command()(auditing.seeds)
 app.command()(splitting.components)
 app.command()(collecting.collect)
@@ -67,8 +70,10 @@ app.command()(verify_paper)
 app.command()(reporting.report)
 app.command()(reporting.serve)
 app.command()(quickstart)
+app.command()(docs)
 app.add_typer(campaign.app, name="campaign", cls=_Commands)
 app.add_typer(data.app, name="data", cls=_Commands)
+app.add_typer(evidence.app, name="evidence", cls=_Commands)
 app.add_typer(bench.app, name="bench", cls=_Commands)
 explain(app)
 

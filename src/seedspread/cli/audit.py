@@ -1,6 +1,6 @@
 """`seedspread audit` and `seedspread seeds`."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,8 +13,11 @@ from seedspread.cli.output import say, say_json, say_prose
 from seedspread.errors import SeedspreadError
 
 if TYPE_CHECKING:
+    from seedspread.recorded import RecordedQuestion
     from seedspread.runs.studies import AuditSpec
     from seedspread.stats.audited import AuditResult
+    from seedspread.stats.result import Looks
+    from seedspread.stats.sequential.table import Look
 
 # The group, its reference, the blocks, the strata.
 _Compared = tuple[str | None, str | None, list[str] | None, list[str] | None]
@@ -24,6 +27,13 @@ _Study = Annotated[
     typer.Option(help="Of a store: the study to audit, by name or .toml; the only one by default."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+_Equivalence = Annotated[
+    float, typer.Option(help="Variances that differ by no more than this factor count as alike.")
+]
+_Look = Annotated[int | None, typer.Option(help="Of a table that grows: which look this is; with --of.")]
+_Step = Annotated[
+    int | None, typer.Option(help="Seeds that a look adds to each arm; by default looks are evenly spaced.")
+]
 
 
 def audit(
@@ -50,34 +60,33 @@ def audit(
     random_seed: Annotated[int, typer.Option(min=0, help="For the resamples.")] = 0,
     chance: Annotated[float | None, typer.Option(help="What a run that learnt nothing scores.")] = None,
     test_size: Annotated[int | None, typer.Option(help="Test examples, for the sampling floor.")] = None,
-    equivalence: Annotated[
-        float, typer.Option(help="Variances that differ by no more than this factor count as alike.")
-    ] = 2.0,
+    equivalence: _Equivalence = 2.0,
+    look: _Look = None,
+    of: Annotated[int | None, typer.Option(help="How many looks there are at most.")] = None,
+    step: _Step = None,
     details: Annotated[bool, typer.Option("--details", help="Every comparison and test.")] = False,
     explain: Annotated[bool, typer.Option("--explain", help="Why each test, and what it assumes.")] = False,
     plot: Annotated[Path | None, typer.Option(help="Draw the spread: .png, .pdf or .svg.")] = None,
     form: Annotated[str, typer.Option("--format", help="text, markdown or latex.")] = "text",
     json: Json = False,
 ) -> None:
-    """Did a change alter the spread over seeds? From any table of per-seed results.
-
-    Example: seedspread audit results.csv --value accuracy --group method --reference baseline --by dataset
-    """
-    from seedspread.cli.recorded import recorded_question
+    """Did a change alter the spread over seeds? From any table of per-seed results."""
     from seedspread.render.terminal import Terminal
     from seedspread.stats.audit import audit as run_audit
 
-    _check(form, no_seed, seed, value, plot)
-    with Terminal(stderr=True).status("auditing ..."):
-        recorded = recorded_question(table, study, value, group, [*(block or ()), *(by or ())])
+    check_forms(form, no_seed, seed, plot, value)
+    with Terminal(stderr=True).status("auditing ...") as shown:
+        table = asked.located(table)
+        recorded = _recorded(table, study, value, group, [*(block or ()), *(by or ())])
         spec, runs = (recorded.spec, recorded.table) if recorded else (None, table)
         values, compared = _comparison(table, spec, value, group, reference, block, by)
+        looked = _looked(look, of, step, recorded, shown.update)
         results = [
             run_audit(
                 runs, one, *compared[:3], None if no_seed else seed, compared[3],
                 level=level, resamples=resamples, random_seed=random_seed, chance=chance, test_size=test_size,
-                equivalence=equivalence, better=asked_direction(higher, lower), at=at, where=where, last=last,
-                best=best, wide=wide, metric_column=metric_column, sheet=sheet,
+                equivalence=equivalence, look=looked, better=asked_direction(higher, lower), at=at,
+                where=where, last=last, best=best, wide=wide, metric_column=metric_column, sheet=sheet,
             )
             for one in values
         ]  # fmt: skip
@@ -88,14 +97,49 @@ def audit(
         _draw(results[0], plot)
 
 
-def _check(form: str, no_seed: bool, seed: str, values: list[str] | None, plot: Path | None) -> None:
+def _recorded(
+    source: str, study: str | None, values: list[str] | None, group: str | None, others: list[str]
+) -> "RecordedQuestion | None":
+    """What a store's study asks. A file has none, and is spared what reading studies takes."""
+    if study is None and not Path(source).is_dir():
+        return None
+    from seedspread.recorded import recorded_question
+
+    return recorded_question(source, study, values, group, others)
+
+
+def _looked(
+    look: int | None,
+    of: int | None,
+    step: int | None,
+    recorded: "RecordedQuestion | None",
+    tell: Callable[[str], None],
+) -> "Looks | Look | None":
+    """The look that is asked for; else those that the study of a store has had."""
+    from seedspread.stats.sequential.table import Look
+
+    if recorded is not None and recorded.looks is not None:
+        if (look, of, step) != (None, None, None):
+            raise SeedspreadError("the store knows its looks itself; leave out --look, --of and --step")
+        return recorded.looks
+    if look is None or of is None:
+        if (look, of, step) != (None, None, None):
+            raise SeedspreadError("a look takes its number and how many there are: --look 3 --of 9")
+        return None
+    return Look(look, of, step, lambda done: tell(f"simulating the levels of the looks: {done:.0%} ..."))
+
+
+def check_forms(
+    form: str, no_seed: bool, seed: str, plot: Path | None, values: Sequence[str] | None = None
+) -> None:
+    """Refuses what cannot be printed or drawn, before the work."""
     forms = ("text", "markdown", "latex")
     if form not in forms:
         raise SeedspreadError(f"--format must be one of {', '.join(forms)}; got {form!r}")
     if no_seed and seed != "seed":
         raise SeedspreadError("give --seed or --no-seed, not both")
     if plot:
-        from seedspread.render.with_matplotlib import check_picture
+        from seedspread.render.pictures import check_picture
 
         check_picture(plot)
     if plot and values and len(values) > 1:
@@ -173,10 +217,7 @@ def seeds(
     twins: Annotated[float, typer.Option(help="How a seed's runs correlate over the blocks.")] = 0.0,
     json: Json = False,
 ) -> None:
-    """How many seeds: for a standard error (--sd --se), for a ratio (--ratio), or what --n can detect.
-
-    Example: seedspread seeds --ratio 2
-    """
+    """How many seeds: for a standard error (--sd --se), for a ratio (--ratio), or what --n can detect."""
     from seedspread.stats.budget import Design, seed_budget
 
     design = Design(blocks, pairs, twins, alpha, shape)

@@ -1,7 +1,7 @@
 """`seedspread bench`: ratios measured within one process, interleaved."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -51,13 +51,23 @@ def step(
     bf16: Annotated[
         bool, typer.Option("--bf16", help="Also in bf16: very slow without hardware for it.")
     ] = False,
+    busy: Annotated[int, typer.Option(min=0, help="Beside so many processes that keep a core busy.")] = 0,
+    device: Annotated[
+        Literal["cpu", "cuda"],
+        typer.Option(help="cuda: on a GPU instead, by settings, with all that one would send back."),
+    ] = "cpu",
     json: JsonOption = False,
 ) -> None:
     """A stage-1 step at the paper's size, against the public code and against the machine."""
     require_extra("train", "seedspread bench step")
+    if device == "cuda":
+        from seedspread.benchmarks import gpu
+
+        gpu.run(rounds=rounds, as_json=json)
+        return
     from seedspread.benchmarks import step as benchmark
 
-    benchmark.run(rounds=rounds, as_json=json, reference=reference, bf16=bf16)
+    benchmark.run(rounds=rounds, as_json=json, reference=reference, bf16=bf16, busy=busy)
 
 
 @app.command()
@@ -73,12 +83,14 @@ def stack(rounds: Rounds = 5, json: JsonOption = False) -> None:
 def campaign(
     rounds: Annotated[int, typer.Option(min=2, help="Rounds of interleaved campaigns.")] = 3,
     workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 2,
+    preset: Annotated[str, typer.Option(help="What is trained.")] = "quickstart",
+    seeds: Annotated[int, typer.Option(min=1, help="Seeds, each with both margins.")] = 4,
     programs: Annotated[
         int | None, typer.Option(min=1, help="Instead: so many runs of a program that does nothing.")
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Runs per hour of the quickstart study, by ways of training them; where the time goes (minutes)."""
+    """Runs per hour of a small study, by ways of training them; where the time goes (minutes)."""
     if programs is not None:
         from seedspread.benchmarks import programs as of_programs
 
@@ -87,7 +99,7 @@ def campaign(
     require_extra("train", "seedspread bench campaign")
     from seedspread.benchmarks import campaign as benchmark
 
-    benchmark.run(rounds=rounds, workers=workers, as_json=json)
+    benchmark.run(preset, seeds, rounds=rounds, workers=workers, as_json=json)
 
 
 @app.command()
@@ -149,6 +161,21 @@ def planning(
     from seedspread.benchmarks import planning as benchmark
 
     benchmark.run(draws=draws, write=write, workers=workers)
+
+
+@app.command()
+def sequential(
+    draws: Annotated[int, typer.Option(min=100, help="Simulated studies per condition.")] = 1000,
+    levels: Annotated[
+        bool, typer.Option("--levels", help="Simulate the table of levels anew instead, and replace it.")
+    ] = False,
+    workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 2,
+    json: JsonOption = False,
+) -> None:
+    """Type-I error, coverage and seeds of studies that are looked at while they grow (minutes)."""
+    from seedspread.benchmarks import sequential as benchmark
+
+    benchmark.run(draws=draws, levels=levels, as_json=json, workers=workers)
 
 
 @app.command()

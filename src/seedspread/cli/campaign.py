@@ -9,9 +9,11 @@ import typer
 
 from seedspread.cli import engine_options as engine
 from seedspread.cli.output import say, say_json
-from seedspread.errors import MissingExtraError, SeedspreadError
+from seedspread.errors import MissingExtraError, SeedspreadError, require_extra
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from seedspread.campaign.executor import CampaignProgress
     from seedspread.campaign.plan import Plan
 
@@ -27,17 +29,26 @@ MaxRuns = Annotated[int, typer.Option(min=1, help="Refuse a study that names mor
 AcceptChanged = Annotated[
     bool, typer.Option("--accept-changed", help="Keep runs whose input files have changed since.")
 ]
+Afresh = Annotated[
+    bool, typer.Option("--afresh", help="All engines: of the evidence, run what is published too.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
 def _plan(
-    study: str, store: Path, data_dir: Path | None, max_runs: int, *, accept_changed: bool = False
+    study: str,
+    store: Path,
+    data_dir: Path | None,
+    max_runs: int,
+    *,
+    accept_changed: bool = False,
+    implementation: str | None = None,
 ) -> "Plan":
     from seedspread.campaign.plan import Plan
     from seedspread.campaign.study import StudySpec
 
     spec = StudySpec.from_file(study, max_runs)
-    return Plan.make(spec, store, data_dir, accept_changed=accept_changed)
+    return Plan.make(spec, store, data_dir, accept_changed=accept_changed, implementation=implementation)
 
 
 @app.command()
@@ -47,34 +58,74 @@ def plan(
     data_dir: DataDir = None,
     max_runs: MaxRuns = 20_000,
     accept_changed: AcceptChanged = False,
+    implementation: engine.Implementation = None,
     json: Json = False,
 ) -> None:
     """Show which runs a study names, which are there already, and how long the rest will take."""
+    from seedspread.campaign import show
     from seedspread.campaign.estimate import Estimate
-    from seedspread.campaign.show import changed_inputs, lacking, plan_table, sharing, superseded, time_needed
     from seedspread.render.terminal import Terminal
+    from seedspread.stats.look_tables import expectation
 
-    made = _plan(study, store, data_dir, max_runs, accept_changed=accept_changed)
+    made = _plan(
+        study, store, data_dir, max_runs, accept_changed=accept_changed, implementation=implementation
+    )
     estimate, seconds, why = Estimate(made), None, "unknown until a run has ended"
     with Terminal(stderr=True).status("estimating the time ..."):
         try:
-            seconds = estimate.work_left(made.states())
+            states = made.states()
+            # What has failed is not tried again unless that is asked for.
+            seconds = estimate.work_left({key: s for key, s in states.items() if s.state != "failed"})
         except MissingExtraError as error:
             why = str(error)
+    growing = _growing(made)
     if json:
-        say_json(_plan_values(made, seconds))
+        say_json(_plan_values(made, seconds) | {"sequential": growing})
         return
     console = Terminal()
-    console.print(plan_table(made, made.states()))
+    console.print(show.plan_table(made, states))
     notes = [*([made.study.note] if made.study.note else []), *made.notes()]
-    changes = [*superseded(made), *changed_inputs(made), *lacking(made)]
+    changes = [*show.superseded(made), *show.changed_inputs(made), *show.lacking(made)]
     for line in [
-        *sharing(made),
+        *_question(made),
+        *show.more_cells(made),
+        *show.sharing(made),
         *notes,
-        time_needed(made, seconds, why if seconds is None else estimate.source),
+        *(expectation(facts) for facts in growing.values()),
+        show.time_needed(made, seconds, why if seconds is None else estimate.source),
         *changes,
     ]:
         console.print(line)
+
+
+def _growing(made: "Plan") -> "dict[str, dict[str, Any]]":
+    """What is known and expected of the studies that grow, by name; a rule that is never met is refused."""
+    from seedspread.campaign.looking import comparisons_of
+    from seedspread.recorded import Looking
+    from seedspread.render.terminal import Terminal
+    from seedspread.stats.look_tables import sequential_facts
+
+    cells = {part.name: len(part.cells) for part in made.study.parts}
+    out = {}
+    with Terminal(stderr=True).status("simulating the levels of the looks ...") as shown:
+        judge = Looking(lambda done: shown.update(f"simulating the levels of the looks: {done:.0%} ..."))
+        for name, record in made.growing.items():
+            comparisons = comparisons_of(made, name)
+            judge.factor(record.spec, comparisons)
+            out[name] = sequential_facts(record, comparisons, cells[name])
+    return out
+
+
+def _question(made: "Plan") -> list[str]:
+    """What the study is to answer, what was expected, and what of it is published, where that is known."""
+    lines = [line for study in made.recorded() for line in study.asked] if not made.study.included else []
+    if made.study.name.startswith("evidence/"):
+        from seedspread.evidence.tables import published_runs
+
+        count = sum(key in published_runs().index for key in made.missing())
+        told = f"{count} of the runs to do are published: campaign run takes them from there."
+        lines += [told] if count else []
+    return lines
 
 
 def _plan_values(made: "Plan", seconds: float | None) -> dict[str, Any]:
@@ -124,14 +175,18 @@ def run(
     force: engine.Force = False,
     max_runs: MaxRuns = 20_000,
     accept_changed: AcceptChanged = False,
+    implementation: engine.Implementation = None,
+    afresh: Afresh = False,
     json: Json = False,
 ) -> None:
     """Run what a study is missing; safe to kill and to start again, here or elsewhere at once."""
-    from seedspread.api import raise_if_unfinished
     from seedspread.campaign.executors import executor_named
-    from seedspread.campaign.loop import run_campaign
+    from seedspread.campaign.looking import run_looking
+    from seedspread.campaign.loop import raise_if_unfinished
     from seedspread.campaign.progressing import Progressing
+    from seedspread.recorded import Looking
     from seedspread.render.terminal import Terminal
+    from seedspread.stats.look_tables import last_look
 
     executor = executor_named(
         backend,
@@ -140,17 +195,16 @@ def run(
             "gpus_per_run": gpus_per_run, "partition": partition, "minutes": minutes, "wait": wait,
         },
     )  # fmt: skip
-    made = _plan(study, store, data_dir, max_runs, accept_changed=accept_changed)
+    made = _plan(
+        study, store, data_dir, max_runs, accept_changed=accept_changed, implementation=implementation
+    )
+    if not afresh and (taken := _take_published(made)):
+        say(f"{taken} runs are published and were taken from there; --afresh computes them too", err=True)
     with Progressing(Terminal(stderr=True)) as shown:
-        progress = run_campaign(
-            made,
-            executor,
-            shown.tell,
-            max_failures=max_failures,
-            retry_failed=retry_failed,
-            lease_seconds=lease_seconds,
-            force=force,
-        )
+        made, progress = run_looking(
+            made, executor, Looking(shown.say_share), shown.tell, lambda _, it: shown.say(last_look(it)),
+            max_failures=max_failures, retry_failed=retry_failed, lease_seconds=lease_seconds, force=force,
+        )  # fmt: skip
     if json:
         say_json(_progress_values(made, progress))
     else:
@@ -160,7 +214,19 @@ def run(
     raise_if_unfinished(progress, waited=executor.wait)
 
 
+def _take_published(made: "Plan") -> int:
+    """Puts the published runs of a study of the evidence into the store, as done; returns how many."""
+    if not made.study.name.startswith("evidence/"):
+        return 0
+    require_extra("parquet", "reading the published runs")
+    from seedspread.evidence.restore import restore
+
+    return restore(made.store, made.missing())
+
+
 def _progress_values(made: "Plan", progress: "CampaignProgress") -> dict[str, Any]:
+    from seedspread.runs.sequential import sequential_values
+
     return {
         "study": made.study.name,
         "to_do": progress.total,
@@ -171,6 +237,7 @@ def _progress_values(made: "Plan", progress: "CampaignProgress") -> dict[str, An
             for key, message in progress.failed.items()
         ],
         "stopped": progress.stopped,
+        "sequential": {name: sequential_values(record) for name, record in made.growing.items()},
     }
 
 
@@ -181,10 +248,20 @@ def _summary(made: "Plan", progress: "CampaignProgress", store: Path, study: str
     failed = f", {len(progress.failed)} failed" if progress.failed else ""
     lines = [f"{there} of {total} runs are done ({len(progress.done)} of them now){failed}, in {store}"]
     lines += lacking(made)
-    if there == len(made.distinct) and made.study.audit and len(lines) == 1:
+    if _has_ended(made) and made.study.audit and len(lines) == 1:
         words = ["seedspread", "audit", str(store), "--study", _known_as(made, study)]
         lines.append(f"audit them with: {shlex.join(words)}")
     return "\n".join(lines)
+
+
+def _has_ended(made: "Plan") -> bool:
+    """Whether nothing is left to do, and every cell has a result to compare."""
+    from seedspread.runs.store import FINISHED
+
+    states = made.states()
+    finished = {run.cell_id for run in made.runs if states[run.key].state in FINISHED}
+    ended = all(state.state in (*FINISHED, "failed") for state in states.values())
+    return ended and finished == {run.cell_id for run in made.runs}
 
 
 def _known_as(made: "Plan", asked: str) -> str:
@@ -205,9 +282,11 @@ def status(
     json: Json = False,
 ) -> None:
     """Show what is done, running, failed, collapsed and waiting, and the last line of each failure."""
+    from rich.console import Group
     from rich.live import Live
 
     from seedspread.campaign.estimate import Estimate
+    from seedspread.campaign.growing import growth
     from seedspread.campaign.overview import images_per_second
     from seedspread.campaign.show import status_view
     from seedspread.render.terminal import Terminal
@@ -216,24 +295,43 @@ def status(
     if not store.is_dir():
         if store.exists():
             raise SeedspreadError(f"the store {store} is not a folder; name another with --store")
-        begin = shlex.join(["seedspread", "campaign", "run", study, "--store", str(store)])
+        data = ["--data-dir", str(data_dir)] if data_dir else []
+        begin = shlex.join(["seedspread", "campaign", "run", study, "--store", str(store), *data])
         raise SeedspreadError(
-            f"the store {store} is not there; name another with --store, or begin it: {begin}"
+            f"there is no store {str(store)!r}; name another with --store, or begin it: {begin}"
         )
     estimate = Estimate(made)
     states = made.states()
     if json:
         speed, left = images_per_second(states), estimate.seconds_left(states)
-        say_json(_plan_values(made, None) | {"seconds_left": left, "images_per_second": speed or None})
+        known = {"seconds_left": left, "images_per_second": speed or None, "sequential": _growing(made)}
+        say_json(_plan_values(made, None) | known)
         return
     console = Terminal()
     if not watch:
-        console.print(status_view(made, states, estimate))
+        console.print(status_view(made, states, estimate), *_looks(made), sep="\n")
         return
     with Live(console=console, refresh_per_second=2) as live:
         while True:
+            made = made.grown(growth(made.study, made.store))
             states = made.states()
-            live.update(status_view(made, states, estimate), refresh=True)
-            if all(s.state in ("done", "collapsed", "failed") for s in states.values()):
+            live.update(Group(status_view(made, states, estimate), *_looks(made)), refresh=True)
+            ended = all(s.state in ("done", "collapsed", "failed") for s in states.values())
+            if ended and all(record.stopped for record in made.growing.values()):
                 return
             time.sleep(2)
+
+
+def _looks(made: "Plan") -> "list[RenderableType]":
+    """The looks at each study that grows, and how it stands."""
+    from rich.text import Text
+
+    from seedspread.render.text import to_rich
+    from seedspread.stats.look_tables import looks_table, standing
+
+    out: list[RenderableType] = []
+    for name, record in made.growing.items():
+        if record.looks:
+            out.append(to_rich(looks_table(record, f"Looks at {name}")))
+        out.append(Text(standing(record)))
+    return out

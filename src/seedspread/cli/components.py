@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from seedspread.cli.output import say
+from seedspread.cli.table_options import located
 
 Several = list[str] | None
 
@@ -36,10 +37,7 @@ def components(
     form: Annotated[str, typer.Option("--format", help="text, markdown or latex.")] = "text",
     json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
-    """Does the variance sit between seeds, in one of their streams, or in same-seed noise? Per arm.
-
-    Example: seedspread components results.csv --value accuracy --group method --seed seed --block mode
-    """
+    """Does the variance sit between seeds, in one of their streams, or in same-seed noise? Per arm."""
     from seedspread.render.terminal import Terminal
     from seedspread.runs.store import Store
     from seedspread.runs.studies import recorded_audit
@@ -49,6 +47,7 @@ def components(
     forms = ("text", "markdown", "latex")
     if form not in forms:
         raise TableError(f"--format must be one of {', '.join(forms)}; got {form!r}")
+    table = located(table)
     spec = recorded_audit(Store(table)) if group is None and Path(table).is_dir() else None
     if spec is not None:  # what the study of a store is about
         group, reference, value = spec.group, reference or spec.reference, value or spec.values[0]

@@ -23,11 +23,6 @@ Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 AllowPartial = Annotated[bool, typer.Option(help="Accept a dataset of which only a part is there.")]
 
 
-@app.callback()
-def _group() -> None:
-    require_extra("train", "seedspread data")
-
-
 @app.command("list")
 def list_datasets(data_dir: DataDir = None, json: Json = False) -> None:
     """Show which datasets are present, where, and how large they are."""
@@ -39,7 +34,7 @@ def list_datasets(data_dir: DataDir = None, json: Json = False) -> None:
         say_json([asdict(one) for one in datasets])
         return
     for one in datasets:
-        say(_presence_line(one))
+        say(_presence_line(one, data_dir))
 
 
 @app.command()
@@ -48,6 +43,7 @@ def fetch(
     data_dir: DataDir = None,
 ) -> None:
     """Download a dataset from its official address; checked, and written whole or not at all."""
+    require_extra("train", "seedspread data fetch", "pooch", "requests")
     from seedspread.data.fetch import download_progress, is_complete
     from seedspread.data.fetch import fetch as download
     from seedspread.data.files import data_folder
@@ -70,6 +66,7 @@ def check(
     json: Json = False,
 ) -> None:
     """Compare content with the official one; exit 1 unless all of it is right."""
+    require_extra("train", "seedspread data check", "torch")
     from seedspread.data.presence import presence
     from seedspread.data.verify import verify
     from seedspread.datasets import DATASETS, dataset_info
@@ -99,6 +96,7 @@ def show(
     allow_partial: AllowPartial = False,
 ) -> None:
     """Draw a contact sheet: an image of each class beside its augmented views."""
+    require_extra("train", "seedspread data show", "torch", "matplotlib")
     from seedspread.config import DataConfig
     from seedspread.data.dataset import load
     from seedspread.data.show import contact_sheet
@@ -116,9 +114,12 @@ def show(
     say(f"{dataset.title}: contact sheet written to {out}")
 
 
-def _presence_line(one: "Presence") -> str:
+def _presence_line(one: "Presence", data_dir: Path | None) -> str:
+    from seedspread.data.files import fetch_command
+
     if not one.found:
-        how = "inside the package" if one.name.endswith("sample") else f"seedspread data fetch {one.name}"
+        is_sample = one.name.endswith("sample")
+        how = "inside the package" if is_sample else fetch_command(one.name, data_dir)
         return f"{one.name:<21} absent        {how}"
     state = "present" if one.found == one.expected else f"{one.found} of {one.expected} files"
     if one.short:

@@ -1,6 +1,6 @@
 """The options of `seedspread campaign run`, each with the engines that it is for."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -8,6 +8,13 @@ Backend = Annotated[str, typer.Option(help="Where: local, ray or slurm.")]
 Workers = Annotated[
     int | None,
     typer.Option(min=1, help="local, slurm: so many at once; on local as many as cores by default."),
+]
+Implementation = Annotated[
+    Literal["fast", "plain", "native"] | None,
+    typer.Option(
+        help="All engines: how the paper's training is computed, part of a run's identity; native takes a "
+        "C++ compiler. By default as the store's record says, or the study."
+    ),
 ]
 Threads = Annotated[int | None, typer.Option(min=1, help="local: CPU threads of a run; the study's, or 1.")]
 CpusPerRun = Annotated[
@@ -30,5 +37,8 @@ LeaseSeconds = Annotated[
 ]
 Force = Annotated[
     bool,
-    typer.Option("--force", help="All engines: run with other threads than the study was begun with."),
+    typer.Option(
+        "--force",
+        help="All engines: with other threads or another implementation than the study was begun with.",
+    ),
 ]

@@ -5,11 +5,14 @@ from typing import Any
 import typer
 from typer.core import TyperCommand
 
+from seedspread.errors import SeedspreadError
+
 # A command line for each command, as one would type it.
 EXAMPLES = {
     "train": "seedspread train quickstart --seed 3 --out run3",
     "diagnose": "seedspread diagnose run3",
-    "audit": "seedspread audit results.csv --group optimizer --reference adam --value accuracy",
+    "audit": "seedspread audit results.csv --value accuracy --group optimizer --reference adam --by dataset",
+    "compare": "seedspread compare old.csv new.csv --value accuracy --group optimizer --reference adam",
     "seeds": "seedspread seeds --ratio 4",
     "collect": "seedspread collect mlruns --metric accuracy --out results.csv",
     "components": "seedspread components results.csv --value accuracy",
@@ -17,15 +20,20 @@ EXAMPLES = {
     "report": "seedspread report store --out report.html",
     "serve": "seedspread serve store --port 0",
     "quickstart": "seedspread quickstart --store quickstart",
+    "docs": "seedspread docs statistics",
     "campaign plan": "seedspread campaign plan mini/cifar10-factorial --store runs",
     "campaign run": "seedspread campaign run mini/cifar10-factorial --store runs --workers 2",
     "campaign status": "seedspread campaign status mini/cifar10-factorial --store runs --watch",
+    "evidence check": "seedspread evidence check 532bc889e551cef7d98f",
     "data list": "seedspread data list",
     "data fetch": "seedspread data fetch cifar10",
     "data check": "seedspread data check cifar10",
     "data show": "seedspread data show cifar10 --out sheet.png",
     "bench step": "seedspread bench step --rounds 5",
 }
+
+# What an option means where no word follows it.
+_ALONE = {"--wide": "auto"}
 
 
 class Command(TyperCommand):
@@ -34,6 +42,32 @@ class Command(TyperCommand):
     def get_params(self, ctx: Any) -> Any:
         """All of them, `--help` included."""
         return without_type(super().get_params(ctx))
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Refuses an option with one value that is given twice: the first would be lost without a word."""
+        args = with_words(args)
+        _, _, given = self.make_parser(ctx).parse_args(args=list(args))
+        once = [
+            p
+            for p in given
+            if p.param_type_name == "option" and not p.multiple and not getattr(p, "is_flag", False)
+        ]
+        twice = next((p for k, p in enumerate(once) if p in once[:k]), None)
+        if twice is not None:
+            raise SeedspreadError(
+                f"{twice.opts[0]} is given twice, and takes one value; leave out one of them"
+            )
+        return super().parse_args(ctx, args)
+
+
+def with_words(args: list[str]) -> list[str]:
+    """Arguments with the word that an option stands for where none follows it: `--wide` is `--wide auto`."""
+    out = []
+    for place, word in enumerate(args):
+        out.append(word)
+        if word in _ALONE and (place + 1 == len(args) or args[place + 1].startswith("--")):
+            out.append(_ALONE[word])
+    return out
 
 
 def without_type(params: Any) -> Any:

@@ -1,11 +1,13 @@
 """`seedspread quickstart`."""
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from seedspread.cli.output import say
+from seedspread.errors import require_extra
 
 if TYPE_CHECKING:
     from seedspread.stats.audited import AuditResult
@@ -22,15 +24,37 @@ def quickstart(
     from seedspread.campaign.study import StudySpec
     from seedspread.render.terminal import Terminal
 
-    study = StudySpec.from_file("quickstart")
-    missing = len(Plan.make(study, store).missing())
-    say(f"{study.title}. {missing} runs to do, in {store}/")
+    require_extra("train", "seedspread quickstart")
+    require_extra("report", "its report")
+    implementation, how = _implementation(store)
+    plan = Plan.make(StudySpec.from_file("quickstart"), store, implementation=implementation)
+    say(f"{plan.study.title}. {len(plan.missing())} runs to do, in {store}/")
+    say(how)
     with Progressing(Terminal(stderr=True)) as progress:
-        result = run_quickstart(store, workers, progress.tell)
+        result = run_quickstart(store, workers, progress.tell, implementation)
     say(result.to_text(width=min(Terminal().width, 110)))
     for line in _what_it_shows(result):
         say(line)
+    say(f"Every test, and the reasons: {shlex.join(['seedspread', 'audit', str(store), '--explain'])}")
     say(f"Report: {store / 'report.html'}")
+
+
+def _implementation(store: Path) -> tuple[str | None, str]:
+    """In a new store the fastest there is here, in an old one what it was begun with; and what to say."""
+    from seedspread.render.terminal import Terminal
+    from seedspread.runs.store import Store
+    from seedspread.runs.studies import recorded_study
+    from seedspread.training.native.build import why_not
+
+    recorded = recorded_study(Store(store), "quickstart")
+    if recorded is not None or Store(store).keys():  # the oldest stores have runs and no record
+        begun = None if recorded is None else recorded.implementation
+        return begun, f"Implementation: {begun or 'fast'}, as it was begun."
+    with Terminal(stderr=True).status("compiling the native kernel ..."):
+        why = why_not()
+    if why is None:
+        return "native", "Implementation: native, a kernel compiled for this CPU."
+    return None, f"Implementation: fast. The native one is not to be had here: {why.partition(': ')[0]}."
 
 
 def _what_it_shows(result: "AuditResult") -> list[str]:

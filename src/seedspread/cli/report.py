@@ -1,18 +1,24 @@
 """`seedspread report` and `seedspread serve`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from seedspread.cli import table_options as asked
+from seedspread.cli.collect import asked_direction
 from seedspread.cli.output import say, say_json, say_prose
-from seedspread.errors import SeedspreadError
+from seedspread.errors import SeedspreadError, require_extra
 
 if TYPE_CHECKING:
     from rich.status import Status
 
+    from seedspread.metrics import Better
+    from seedspread.report.material.settings import ReportData
     from seedspread.report.page.report import Report
+    from seedspread.runs.studies import RecordedStudy
+    from seedspread.stats.tables.question import Question
 
 Source = Annotated[
     str | None,
@@ -54,39 +60,40 @@ def report(
     everything: Everything = False,
     data_dir: DataDir = None,
     value: Value = None,
-    group: Annotated[str | None, typer.Option(help="Of a table: the column that is compared.")] = None,
-    reference: Annotated[
-        str | None, typer.Option(help="Of a table: the level to compare with; else as in `audit`.")
-    ] = None,
-    block: Annotated[list[str] | None, typer.Option(help="Of a table: tells a seed's runs apart.")] = None,
-    seed: Annotated[str, typer.Option(help="Of a table: the column with the seed.")] = "seed",
-    by: Annotated[str | None, typer.Option(help="Of a table: a column to report apart.")] = None,
-    at: Annotated[str, typer.Option(help="Of runs logged by step: last, best or step=N.")] = "last",
+    group: asked.Group = None,
+    reference: asked.Reference = None,
+    block: asked.Block = None,
+    seed: asked.Seed = "seed",
+    no_seed: asked.NoSeed = False,
+    by: asked.By = None,
+    where: asked.Where = None,
+    last: asked.Last = None,
+    best: asked.Best = None,
+    wide: asked.Wide = None,
+    metric_column: asked.MetricColumn = None,
+    sheet: asked.Sheet = None,
+    at: asked.At = "last",
+    higher: Annotated[bool, typer.Option("--higher-is-better", help="Of a table's value.")] = False,
+    lower: Annotated[bool, typer.Option("--lower-is-better", help="By default its name tells.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
 ) -> None:
-    """Write a page with the answer, every table and every figure: one file that opens offline.
-
-    Example: seedspread report runs --out report.html --figures figures --tables tables
-    """
-    from seedspread.api import store_material
+    """Write a page with the answer, every table and every figure: one file that opens offline."""
+    require_extra("report", "seedspread report")
     from seedspread.render.terminal import Terminal
-    from seedspread.report.material.from_published import from_published
-    from seedspread.report.material.from_table import from_table
     from seedspread.report.page.export import check_page, write_figures, write_page, write_tables
     from seedspread.report.page.report import Report
-    from seedspread.stats.tables.read import is_table
+    from seedspread.stats.tables.question import Question
 
     _check(source, published, value, everything, bool(figures or tables))
     page = out or (None if figures or tables else Path("report.html"))
     check_page(page)
+    question = Question(
+        value, group, reference, tuple(block or ()), None if no_seed else seed, tuple(by or ()),
+        tuple(where or ()), last, best, wide, metric_column, sheet, at,
+    )  # fmt: skip
     with Terminal(stderr=True).status("reading ...") as status:
         tell = _teller(status)
-        if source is None:
-            material = from_published()
-        elif is_table(source):
-            material = from_table(source, value, group, reference, block, seed, by, at)
-        else:
-            material = store_material(source, study or (), value=value, data_dir=data_dir, tell=tell)
+        material = _material(source, question, asked_direction(higher, lower), study or (), data_dir, tell)
         tell("making the page")
         made = Report(material)
         if page:
@@ -95,12 +102,46 @@ def report(
         written = write_tables(made, tables, everything) if tables else []
     if json:
         say_json(_values(made, page, drawn, written))
-        return
+    else:
+        _say(made, page, [("figures", drawn, figures), ("tables", written, tables)], everything)
+
+
+def _material(
+    source: str | None,
+    question: "Question",
+    better: "Better | None",
+    study: Sequence[str],
+    data_dir: Path | None,
+    tell: Callable[[str], None],
+) -> "ReportData":
+    """What is reported on: the paper's numbers, a table, or a store."""
+    from seedspread.api import store_material
+    from seedspread.report.material.from_published import from_published
+    from seedspread.report.material.from_table import from_table
+    from seedspread.stats.tables.read import is_table
+
+    q = question
+    if source is not None and is_table(source):
+        return from_table(
+            source, q.value, q.group, q.reference, q.block, q.seed, q.by, better, where=q.where, last=q.last,
+            best=q.best, wide=q.wide, metric_column=q.metric_column, sheet=q.sheet, at=q.at,
+        )  # fmt: skip
+    for option, _ in (one for one in q.asked() if one[0] != "value"):
+        name = "no-seed" if q.seed is None and option == "seed" else option.replace("_", "-")
+        raise SeedspreadError(f"--{name} is for a table; a store's studies say what is compared")
+    if source is None:
+        return from_published()
+    return store_material(asked.located(source), study, value=q.value, data_dir=data_dir, tell=tell)
+
+
+def _say(
+    made: "Report", page: Path | None, files: list[tuple[str, list[Path], Path | None]], everything: bool
+) -> None:
     say_prose(made.answer.short)
     if page:
         say(f"page: {page}")
     more = "" if everything else " (--all writes every one)"
-    for what, paths, folder in (("figures", drawn, figures), ("tables", written, tables)):
+    for what, paths, folder in files:
         if folder:
             say(f"{what}: {len(paths)} files in {folder}{more}")
 
@@ -135,8 +176,17 @@ def _values(made: "Report", page: Path | None, drawn: list[Path], written: list[
     }
 
 
+def _asked(names: list[str] | None, store: Path, data_dir: Path | None) -> "list[RecordedStudy]":
+    """The studies that were named, as a store would remember them."""
+    from seedspread.campaign.plan import Plan
+    from seedspread.campaign.study import StudySpec
+
+    plans = [Plan.make(StudySpec.from_file(name), store, data_dir) for name in names or ()]
+    return [study for plan in plans for study in plan.recorded()]
+
+
 def serve(
-    store: Annotated[Path, typer.Argument(help="A store of runs.")],
+    store: Annotated[str, typer.Argument(help="A store of runs.")],
     host: Annotated[
         str, typer.Option(help="The address to listen on; this machine only by default.")
     ] = "127.0.0.1",
@@ -145,21 +195,22 @@ def serve(
     value: Value = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Show the report of a store while a campaign runs: new runs appear by themselves.
-
-    Example: seedspread serve runs --port 8000
-    """
+    """Show the report of a store while a campaign runs: new runs appear by themselves."""
+    require_extra("report", "seedspread serve")
     from seedspread.api import store_material
     from seedspread.render.terminal import Terminal
     from seedspread.report.page.report import Report
     from seedspread.report.page.server import LiveReport, make_server, signature
     from seedspread.report.page.under_way import UnderWay
 
-    def make() -> Report:
-        return Report(store_material(store, study or (), value=value, data_dir=data_dir))
-
     with Terminal(stderr=True).status("making the page ..."):
-        live = LiveReport(make, lambda: signature(store), UnderWay(store).html)
+        place = Path(asked.located(store))
+
+        def make() -> Report:
+            return Report(store_material(place, study or (), value=value, data_dir=data_dir))
+
+        under_way = UnderWay(place, _asked(study, place, data_dir))
+        live = LiveReport(make, lambda: signature(place), under_way.html)
     server = make_server(live, host, port)
     live.start()
     say(f"{server.url}  (Ctrl-C stops it)")

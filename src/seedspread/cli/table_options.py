@@ -4,11 +4,13 @@ from typing import Annotated
 
 import typer
 
+from seedspread.errors import require_extra
+
 Source = Annotated[
     str,
     typer.Argument(
-        help="A .csv, .tsv, .txt, .json, .jsonl, .xlsx or .parquet file, a folder of runs, or what "
-        "`collect` reads."
+        help="A .csv, .tsv, .txt, .json, .jsonl, .xlsx or .parquet file, a folder of runs, what `collect` "
+        "reads, or evidence: for the published runs."
     ),
 ]
 Values = Annotated[
@@ -35,9 +37,21 @@ Last = Annotated[
     str | None, typer.Option(help="Of each run the row where this column, the step, is largest.")
 ]
 Best = Annotated[str | None, typer.Option(help="Of each run the row where this column is best.")]
-Wide = Annotated[str | None, typer.Option(help="The columns that hold a seed each: 'seed_*', or auto.")]
+Wide = Annotated[
+    str | None, typer.Option(help="The columns that hold a seed each: 'seed_*'; alone it finds them.")
+]
 MetricColumn = Annotated[
     str | None, typer.Option(help="The column that names the metric, of which --value is one.")
 ]
 Sheet = Annotated[str | None, typer.Option(help="Of an Excel file; the first by default.")]
 At = Annotated[str, typer.Option(help="Of runs that another tool logged by step: last, best or step=N.")]
+
+
+def located(source: str) -> str:
+    """A source by the place it is found at: `evidence:` stands for the published runs, as a store."""
+    if source != "evidence:":
+        return source
+    require_extra("parquet", "reading the published runs")
+    from seedspread.evidence.restore import evidence_store
+
+    return str(evidence_store().path)

@@ -2,7 +2,7 @@
 
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -29,6 +29,10 @@ def train(
         bool, typer.Option("--resume", help="Resume from the last checkpoint, if there is one.")
     ] = False,
     data_dir: Annotated[Path | None, typer.Option(help="The data folder.")] = None,
+    implementation: Annotated[
+        Literal["fast", "plain", "native"] | None,
+        typer.Option(help="How it is computed; native takes a C++ compiler. Short for --set."),
+    ] = None,
     tensorboard: Annotated[Path | None, typer.Option(help="Write curves for TensorBoard here.")] = None,
     json: Json = False,
 ) -> None:
@@ -43,6 +47,7 @@ def train(
     from seedspread.training.run import train as train_run
 
     chosen = [*(settings or []), *([f"seeds.run={seed}"] if seed is not None else [])]
+    chosen += [f"runtime.implementation={implementation}"] if implementation else []
     run = read_config(config, chosen)
     keep_freed_memory()
     with ExitStack() as stack:
@@ -59,7 +64,6 @@ def diagnose(
     run_dir: Annotated[Path, typer.Argument(help="The folder of a finished run.")], json: Json = False
 ) -> None:
     """Show a run's layers (margin, rate, gradient norm) and the paper's advice."""
-    require_extra("train", "seedspread diagnose")
     from seedspread.training.diagnose import diagnose as diagnose_run
 
     diagnosis = diagnose_run(run_dir)

@@ -21,10 +21,7 @@ def verify_paper(
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
-    """Recompute every number of the paper from its own per-seed values, and say which hold.
-
-    Example: seedspread verify-paper --only differs
-    """
+    """Recompute every number of the paper from its own per-seed values, and say which hold."""
     from seedspread.atomic import replacing
     from seedspread.errors import SeedspreadError, reason
     from seedspread.published.check import VERDICTS, as_values, check_paper

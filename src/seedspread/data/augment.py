@@ -22,7 +22,8 @@ _AUGMENT_STREAM = 0xA6
 # torchvision draws a rectangle up to ten times until it fits into the image.
 _ERASE_TRIES = 10
 
-_SLOTS = {
+# Numbers that a step draws for an image.
+WIDTHS = {
     RandomCrop: 2,
     HorizontalFlip: 1,
     RandomRotation: 1,
@@ -33,7 +34,7 @@ _SLOTS = {
 
 def draws(steps: Sequence[Step], seed: int, epoch: int, view: int, images: int) -> Tensor:
     """Uniform numbers in [0, 1), `(images, slots)` float32: all that an epoch's augmentation draws."""
-    slots = sum(_SLOTS[type(step)] for step in steps)
+    slots = sum(WIDTHS[type(step)] for step in steps)
     rng = stream(_AUGMENT_STREAM, seed, epoch, view)
     return torch.from_numpy(rng.random((images, slots), dtype=np.float32))
 
@@ -42,7 +43,7 @@ def augment(images: Tensor, steps: Sequence[Step], uniform: Tensor) -> Tensor:
     """Applies the steps, in order, to `(B, 3, H, W)` uint8 images with their draws, `(B, slots)`."""
     at = 0
     for step in steps:
-        width = _SLOTS[type(step)]
+        width = WIDTHS[type(step)]
         images = apply(step, images, uniform[:, at : at + width])
         at += width
     return images
@@ -56,7 +57,7 @@ def apply(step: Step, images: Tensor, uniform: Tensor) -> Tensor:
 
 @apply.register
 def _(step: RandomCrop, images: Tensor, uniform: Tensor) -> Tensor:
-    top, left = _whole(uniform, 2 * step.padding + 1).unbind(1)
+    top, left = whole(uniform, 2 * step.padding + 1).unbind(1)
     return pixels.crop(images, top.to(images.device), left.to(images.device), step.padding)
 
 
@@ -78,6 +79,11 @@ def _(step: RandomErasing, images: Tensor, uniform: Tensor) -> Tensor:
 
 @apply.register
 def _(step: ColorJitter, images: Tensor, uniform: Tensor) -> Tensor:
+    return jitter(images, *jitter_factors(step, uniform))
+
+
+def jitter_factors(step: ColorJitter, uniform: Tensor) -> tuple[Tensor, Tensor, list[bool]]:
+    """Of brightness, contrast, saturation and hue: `(B, 4)` factors, their `(B, 4)` order, which are made."""
     reach = torch.tensor([step.brightness, step.contrast, step.saturation, step.hue])
     # Factors are even over [max(0, 1 - x), 1 + x]; hue is not a factor but a shift, even over [-x, x].
     low = (1 - reach).clamp(min=0)
@@ -85,8 +91,7 @@ def _(step: ColorJitter, images: Tensor, uniform: Tensor) -> Tensor:
     high = 1 + reach
     high[3] -= 1
     factors = low + (high - low) * uniform[:, :4]
-    order = uniform[:, 4:].argsort(dim=1)
-    return jitter(images, factors, order, (reach > 0).tolist())
+    return factors, uniform[:, 4:].argsort(dim=1), (reach > 0).tolist()
 
 
 def jitter(images: Tensor, factors: Tensor, order: Tensor, active: list[bool]) -> Tensor:
@@ -137,6 +142,6 @@ def erasing_rectangle(
     return top, left, tall, wide
 
 
-def _whole(uniform: Tensor, count: int) -> Tensor:
+def whole(uniform: Tensor, count: int) -> Tensor:
     """Uniform whole numbers from 0 to count - 1."""
     return (uniform * count).to(torch.int64).clamp_(max=count - 1)

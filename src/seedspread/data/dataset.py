@@ -13,6 +13,7 @@ from seedspread.data.files import (
     LocalFile,
     check_not_swapped,
     data_folder,
+    fetch_command,
     official_fingerprint,
     partial_fingerprint,
     read_file,
@@ -92,7 +93,7 @@ def load(config: DataConfig, data_dir: Path | str | None = None) -> Dataset:
     if official.missing and not config.allow_partial:
         raise DataError(
             f"{info.name} is partial in {data_folder(data_dir)}: {'; '.join(official.missing)}. Fetch it "
-            f"whole with: seedspread data fetch {info.name}, or use what is there with allow_partial"
+            f"whole with: {fetch_command(info.name, data_dir)}, or use what is there with allow_partial"
         )
     rng = np.random.default_rng([config.split_seed, 0])
     chosen = _limit(official.train, config.limit_per_class, rng)
@@ -121,16 +122,16 @@ class Official:
 
 def read_official(info: DatasetInfo, labels: str = "fine", data_dir: Path | None = None) -> Official:
     """Reads all files of a dataset and checks their content; says what is missing of partial content."""
-    folder = data_folder(data_dir)
+    folder, command = data_folder(data_dir), fetch_command(info.name, data_dir)
     files = [read_file(info, file, folder) for file in info.files]
     if all(file.path is None for file in files):
         raise DataError(
-            f"{info.name} is not in {folder}; get it with: seedspread data fetch {info.name} "
+            f"{info.name} is not in {folder}; get it with: {command} "
             "(or name another folder with --data-dir or SEEDSPREAD_DATA)"
         )
-    check_not_swapped(files, info)
-    train, train_note = _read_split(info, files[: len(info.train)], labels)
-    test, test_note = _read_split(info, files[len(info.train) :], labels)
+    check_not_swapped(files, info, command)
+    train, train_note = _read_split(info, files[: len(info.train)], labels, command)
+    test, test_note = _read_split(info, files[len(info.train) :], labels, command)
     missing = tuple(note for note in (train_note, test_note) if note)
     fingerprint = official_fingerprint(info)
     if missing:
@@ -139,7 +140,7 @@ def read_official(info: DatasetInfo, labels: str = "fine", data_dir: Path | None
     return Official(train, test, fingerprint, missing)
 
 
-def _read_split(info: DatasetInfo, files: list[LocalFile], labels: str) -> tuple[Split, str]:
+def _read_split(info: DatasetInfo, files: list[LocalFile], labels: str, command: str) -> tuple[Split, str]:
     """The images of some files, and a note of what is missing; empty if nothing is."""
     images, targets, ids, notes, absent = [], [], [], [], []
     for place, group in enumerate(_groups(info, files)):
@@ -147,19 +148,19 @@ def _read_split(info: DatasetInfo, files: list[LocalFile], labels: str) -> tuple
         if lacking:
             absent += lacking
             continue
-        pixels, classes = _read_group(info, group, labels)
+        pixels, classes = _read_group(info, group, labels, command)
         expected = group[0].expected
         if len(pixels) < expected.images:
             notes.append(f"{expected.name} has {len(pixels):,} of {expected.images:,} images")
         elif not all(file.is_official for file in group):
-            raise DataError(_damaged(group[0], info, "its content differs from the official file's"))
+            raise DataError(_damaged(group[0], command, "its content differs from the official file's"))
         images.append(pixels)
         targets.append(classes)
         ids.append(np.arange(len(pixels)) + place * expected.images)
     if absent:
         notes.append(f"absent: {', '.join(absent)}")
     if not images:
-        raise DataError(f"{info.name}: {'; '.join(notes)}; get it with: seedspread data fetch {info.name}")
+        raise DataError(f"{info.name}: {'; '.join(notes)}; get it with: {command}")
     arrays = (np.concatenate(column) for column in (images, targets, ids))
     return Split(*map(torch.from_numpy, arrays)), "; ".join(notes)
 
@@ -169,17 +170,17 @@ def _groups(info: DatasetInfo, files: list[LocalFile]) -> list[list[LocalFile]]:
     return [files] if READERS[info.reader].together else [[file] for file in files]
 
 
-def _read_group(info: DatasetInfo, group: list[LocalFile], labels: str) -> tuple[Images, Labels]:
+def _read_group(
+    info: DatasetInfo, group: list[LocalFile], labels: str, command: str
+) -> tuple[Images, Labels]:
     try:
         return READERS[info.reader].read([file.content for file in group], info, labels)
     except FormatError as error:
-        raise DataError(_damaged(group[error.place], info, str(error))) from error
+        raise DataError(_damaged(group[error.place], command, str(error))) from error
 
 
-def _damaged(file: LocalFile, info: DatasetInfo, why: str) -> str:
-    return (
-        f"{file.path} is damaged: {why}; delete it and fetch it anew with: seedspread data fetch {info.name}"
-    )
+def _damaged(file: LocalFile, command: str, why: str) -> str:
+    return f"{file.path} is damaged: {why}; delete it and fetch it anew with: {command}"
 
 
 def _limit(split: Split, per_class: int | None, rng: np.random.Generator) -> Split:

@@ -13,7 +13,7 @@ import pooch
 import requests
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-from seedspread.data.files import MAX_BYTES, data_folder, md5, read_file, read_unpacked
+from seedspread.data.files import MAX_BYTES, data_folder, fetch_command, md5, read_file, read_unpacked
 from seedspread.datasets import DataFile, DatasetInfo, Download
 from seedspread.errors import DataError, reason
 from seedspread.render.terminal import Terminal
@@ -47,7 +47,9 @@ def fetch(info: DatasetInfo, data_dir: Path | None = None, progress: Progress | 
         # Inside the target, which may be a link to another disk: a move must stay on one.
         with tempfile.TemporaryDirectory(prefix=".fetch-", dir=target) as staging:
             ready = [
-                path for download in info.downloads for path in _get(download, info, Path(staging), progress)
+                path
+                for download in info.downloads
+                for path in _get(download, info, Path(staging), progress, fetch_command(info.name, data_dir))
             ]
             for path in ready:
                 path.chmod(0o644)
@@ -71,7 +73,9 @@ def download_progress() -> Progress:
     )
 
 
-def _get(download: Download, info: DatasetInfo, staging: Path, progress: Progress | None) -> list[Path]:
+def _get(
+    download: Download, info: DatasetInfo, staging: Path, progress: Progress | None, command: str
+) -> list[Path]:
     """Downloads one file into `staging`; returns the dataset's files that came of it."""
     name = download.url.rsplit("/", 1)[-1]
     downloader = pooch.HTTPDownloader(
@@ -82,12 +86,12 @@ def _get(download: Download, info: DatasetInfo, staging: Path, progress: Progres
     except requests.RequestException as error:
         raise DataError(
             f"{download.url} could not be downloaded ({type(error).__name__}); nothing was kept: check the "
-            f"connection and run it again: seedspread data fetch {info.name}"
+            f"connection and run it again: {command}"
         ) from error
     except ValueError as error:  # pooch's word for a wrong checksum
         raise DataError(
             f"{download.url} came with another checksum than the official one ({download.md5}); nothing was "
-            f"kept: run it again: seedspread data fetch {info.name}"
+            f"kept: run it again: {command}"
         ) from error
     path = staging / name
     if name.endswith(".tar.gz"):

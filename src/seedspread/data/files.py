@@ -3,6 +3,7 @@
 import gzip
 import hashlib
 import os
+import shlex
 import zlib
 from dataclasses import dataclass
 from functools import cache
@@ -27,6 +28,12 @@ def data_folder(data_dir: Path | None = None) -> Path:
         except RuntimeError as error:
             raise DataError(f"data folder {str(chosen)!r}: {error}") from error
     return platformdirs.user_cache_path("seedspread") / "data"
+
+
+def fetch_command(name: str, data_dir: Path | None) -> str:
+    """What to type to get a dataset into the folder that was asked for."""
+    into = ["--data-dir", str(data_dir)] if data_dir else []
+    return shlex.join(["seedspread", "data", "fetch", name, *into])
 
 
 def find_file(info: DatasetInfo, file: DataFile, folder: Path) -> Path | None:
@@ -90,15 +97,21 @@ def read_file(info: DatasetInfo, file: DataFile, folder: Path) -> LocalFile:
     return LocalFile(file, path, content, md5(content))
 
 
-def check_not_swapped(files: list[LocalFile], info: DatasetInfo) -> None:
-    """Raises `DataError` if a file has another's content, official or as it is here."""
+def check_not_swapped(files: list[LocalFile], info: DatasetInfo, command: str) -> None:
+    """Raises `DataError` if a file has another's content, official or as it is here.
+
+    Args:
+        files: as they are here.
+        info: what they should be.
+        command: that fetches them.
+    """
     present = [file for file in files if file.path is not None]
     for file in present:
         for official in info.files:
             if file.md5 == official.md5 and official is not file.expected:
                 raise DataError(
                     f"{file.path} holds the content of {official.name}: the files were swapped; "
-                    f"rename them, or fetch them anew with: seedspread data fetch {info.name}"
+                    f"rename them, or fetch them anew with: {command}"
                 )
     for file, other in combinations(present, 2):
         if file.md5 == other.md5:

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from seedspread.data import pixels
+from seedspread.data import fused, pixels
 from seedspread.data.augment import augment, draws
 from seedspread.data.dataset import Split
 from seedspread.errors import one_of
@@ -49,6 +49,7 @@ class Loader:
         order: `shuffled`, `balanced` (see `epoch_order`) or `given`, as the split has them.
         order_seed: decides the order.
         augment_seed: decides the augmentation.
+        labels: `(N,)`, those of the batches; None for the split's own, which decide the order in any case.
     """
 
     split: Split
@@ -60,6 +61,7 @@ class Loader:
     order: str = "shuffled"
     order_seed: int = 0
     augment_seed: int = 0
+    labels: Tensor | None = None
 
     def __len__(self) -> int:
         return math.ceil(len(self.split) / self.batch_size)
@@ -74,17 +76,43 @@ class Loader:
         """The batches of one epoch, from number `start` on."""
         ids = self.split.ids.cpu()
         rows = int(ids.max()) + 1
-        by_view = [draws(self.steps, self.augment_seed, epoch, view, rows) for view in range(self.views)]
-        for index in self.indices(epoch, start):
-            yield self._batch(index, [uniform[ids[index]] for uniform in by_view])
+        by_view = [draws(self.steps, self.augment_seed, epoch, view, rows)[ids] for view in range(self.views)]
+        indices = self.indices(epoch, start)
+        if self.split.images.device.type == "cuda":
+            yield from self.fused_batches(indices, by_view)
+            return
+        for index in indices:
+            yield self._batch(index, [uniform[index] for uniform in by_view])
 
     def _batch(self, index: Tensor, uniforms: list[Tensor]) -> Batch:
         index = index.to(self.split.images.device)
         originals = self.split.images.index_select(0, index)
         views = torch.cat([augment(originals, self.steps, uniform) for uniform in uniforms])
+        return self._labelled(views, index)
+
+    def fused_batches(self, indices: Sequence[Tensor], by_view: Sequence[Tensor]) -> Iterator[Batch]:
+        """The same batches in few operations; what they need is sent to the device once for all of them.
+
+        Args:
+            indices: of the batches' images.
+            by_view: the draws of all images, `(N, slots)` for each view.
+        """
+        device, size = self.split.images.device, self.split.images.shape[-2:]
+        chosen = torch.stack([fused.parameters(self.steps, uniform, *size) for uniform in by_view]).to(device)
+        for index in torch.split(torch.cat(list(indices)).to(device), self.batch_size):
+            yield self.fused_batch(index, chosen)
+
+    def fused_batch(self, index: Tensor, chosen: Tensor) -> Batch:
+        """A batch of images by their places, with the parameters of all, `(views, N, P, 1, 1)`."""
+        originals = self.split.images.index_select(0, index.repeat(self.views))
+        own = chosen.index_select(1, index).flatten(0, 1)
+        return self._labelled(fused.transform(originals, self.steps, own), index)
+
+    def _labelled(self, views: Tensor, index: Tensor) -> Batch:
+        labels = self.split.labels if self.labels is None else self.labels
         return Batch(
             images=pixels.normalize(views, self.mean, self.std),
-            labels=self.split.labels[index].repeat(self.views),
+            labels=labels[index].repeat(self.views),
             index=index,
         )
 

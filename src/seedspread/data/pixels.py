@@ -75,9 +75,18 @@ def hue(images: Tensor, turn: Tensor) -> Tensor:
 
 def normalize(images: Tensor, mean: tuple[float, ...], std: tuple[float, ...]) -> Tensor:
     """uint8 to float32: (pixel / 255 - mean) / std, per channel."""
-    scale = torch.tensor([1 / (255 * s) for s in std], device=images.device)[:, None, None]
-    offset = torch.tensor([-m / s for m, s in zip(mean, std, strict=True)], device=images.device)
-    return images.to(torch.float32).mul_(scale).add_(offset[:, None, None])
+    scale, offset = _scale_and_offset(mean, std, images.device)
+    return images.to(torch.float32).mul_(scale).add_(offset)
+
+
+@cache
+def _scale_and_offset(
+    mean: tuple[float, ...], std: tuple[float, ...], device: torch.device
+) -> tuple[Tensor, Tensor]:
+    """`(C, 1, 1)` each."""
+    scale = torch.tensor([1 / (255 * s) for s in std])
+    offset = torch.tensor([-m / s for m, s in zip(mean, std, strict=True)])
+    return scale.to(device)[:, None, None], offset.to(device)[:, None, None]
 
 
 def _grid(images: Tensor) -> tuple[Tensor, Tensor]:
@@ -144,6 +153,24 @@ def _hsv_tables(device: torch.device) -> tuple[Tensor, Tensor]:
     share = chroma / torch.arange(256, dtype=torch.float32).clamp(min=1)
     saturations = share.to(torch.float64).mul_(255).floor_().div_(255).to(torch.float32)
     return hues.flatten().to(device), saturations.flatten().to(device)
+
+
+def difference_tables() -> tuple[Tensor, Tensor, Tensor]:
+    """The same by other numbers, with which `fused.py` asks for them.
+
+    Returns:
+        hues by 511 (red - green) + (green - blue), from the lowest such number on, plus 128; saturation times
+        value by 256 chroma + value; how far red, green and blue fall at each hue plus 128, `(3, 512)`.
+    """
+    red_green, green_blue = torch.meshgrid(torch.arange(-255, 256), torch.arange(-255, 256), indexing="ij")
+    channels = torch.stack([red_green + green_blue, green_blue, torch.zeros_like(green_blue)])
+    possible = (channels.amax(0) - channels.amin(0)) <= 255
+    colours = ((channels - channels.amin(0)) * possible).to(torch.uint8)[None]
+    hues, _, _ = _to_hsv(colours)
+    _, saturations = _hsv_tables(torch.device("cpu"))
+    drops = saturations.view(256, 256) * torch.arange(256, dtype=torch.float32)
+    falls = _fall_table(torch.device("cpu"))[:, (torch.arange(512) - 128) % 256]
+    return hues.flatten().to(torch.int64) + 128, drops.flatten(), falls
 
 
 def _from_hsv(h: Tensor, s: Tensor, v: Tensor) -> Tensor:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypedDict
 from seedspread.diagnostics.counts import Tally
 from seedspread.errors import printable
 from seedspread.render.chart import COLOURS, SYMBOLS, Axis, Chart, Mark, Panel
+from seedspread.render.pictures import PlotError, write_picture
 from seedspread.render.table import Column, Table
 from seedspread.render.terminal import Terminal
 from seedspread.render.text import to_rich
@@ -90,11 +91,7 @@ def _cells(name: str, rows: list[Row]) -> tuple[str, ...]:
 
 def as_figure(rows: list[Row], path: Path | None) -> "Figure":
     """Rates over time, written to `path` if there is one."""
-    from seedspread.render.with_matplotlib import (  # noqa: PLC0415 - slow, and only a picture needs it
-        PlotError,
-        draw,
-        write_picture,
-    )
+    from seedspread.render.with_matplotlib import draw  # noqa: PLC0415 - slow, and not in the base
 
     if not rows:
         raise PlotError(NOTHING)

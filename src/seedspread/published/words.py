@@ -2,11 +2,11 @@
 
 import numpy as np
 from scipy import stats
-from statsmodels.stats.multitest import multipletests
 
 from seedspread.published.answer import paper_ratios
 from seedspread.published.methods import METHODS, bootstrap_ends
 from seedspread.published.values import CheckResult, published_runs, values
+from seedspread.stats.forest import holm
 from seedspread.stats.verdict import between, number, p_value
 
 _OTHERS = ("cifar100", "svhn", "fashion-mnist")
@@ -192,7 +192,7 @@ def indistinguishable_low() -> CheckResult:
 
 def holm_adjusted() -> CheckResult:
     p = [METHODS["f_p"](values(f"{d}/clamp"), values(f"{d}/subtract")) for d in ("cifar10", *_OTHERS)]
-    adjusted = multipletests(p, method="holm")[1]
+    adjusted = holm(p)
     found, _ = paper_ratios()["fashion-mnist"]
     comment = (
         "by itself and by the F test, as the paper says it; not after Holm's adjustment over the four "

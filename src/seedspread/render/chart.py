@@ -1,10 +1,13 @@
 """The chart model: what a figure shows, drawn by plotly and by matplotlib."""
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
+
+from seedspread.errors import printable
 
 Kind = Literal["dots", "line", "band", "interval", "rule"]
 
@@ -128,3 +131,31 @@ def log_ticks(low: float, high: float) -> tuple[tuple[float, str], ...]:
         if len(ticks) <= 7:
             break
     return tuple((t, f"{t:g}") for t in ticks)
+
+
+def even_ticks(low: float, high: float, most: int) -> tuple[tuple[float, str], ...]:
+    """Round numbers at even steps of 1, 2 or 5 between two; about `most` and at least two."""
+    if not low < high:
+        return ((low, f"{low:.6g}"),)
+    finest = (high - low) / most
+    exponent = math.floor(math.log10(finest))
+    steps = [s * 10.0**k for k in (exponent - 1, exponent, exponent + 1) for s in (1, 2, 5)]
+    wide_enough = [step for step in steps if step >= finest * (1 - 1e-10)]
+    finer = [step for step in reversed(steps) if step < wide_enough[0]]
+    ticks: list[float] = []
+    for step in (wide_enough[0], *finer):
+        ticks = [k * step for k in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
+        if len(ticks) >= 2:
+            break
+    return tuple((t, f"{t:.6g}") for t in ticks)
+
+
+def caption_of(chart: Chart) -> str:
+    """What to write under a picture: what it shows, how to read it, where its numbers come from."""
+    parts = (chart.title, chart.caption, f"Data: {chart.scale}" if chart.scale else "")
+    return plain(" ".join(f"{part.rstrip('.')}." for part in parts if part))
+
+
+def plain(text: str) -> str:
+    """No font has control characters, and SVG forbids them."""
+    return printable(text).replace("\t", " ")

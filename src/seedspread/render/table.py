@@ -1,5 +1,6 @@
 """The table model; each output format has a module of its own."""
 
+import math
 import re
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -70,7 +71,7 @@ def head_of(frame: pd.DataFrame, title: str = "", most: int = 10) -> Table:
 
 def _text(value: object) -> str:
     if isinstance(value, float):
-        return f"{value:.4g}" if value == value else "-"  # noqa: PLR0124 - NaN is not equal to itself
+        return "-" if math.isnan(value) else f"{value:.4g}"
     return "-" if value is None else str(value)
 
 

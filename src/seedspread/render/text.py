@@ -1,7 +1,8 @@
 """Tables, and values on a line, for a terminal."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from textwrap import wrap
 from types import MappingProxyType
 
 import numpy as np
@@ -16,6 +17,8 @@ _STRIP = 100
 _BETWEEN = 3  # characters between two columns
 # A column of words is not made narrower than this: one word below the other is not read.
 _NARROWEST = 14
+# A longer heading is broken, though there is room.
+_LONG_HEADING = 24
 
 
 @dataclass(frozen=True)
@@ -26,13 +29,14 @@ class FittedTable:
     styles: Mapping[str, str]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
-        """A table; where there is no room for one, a paragraph for each row."""
-        widths = _widths(self.table, options.max_width - 2)
-        yield (
-            _in_columns(self.table, widths, self.styles)
-            if widths
-            else _stacked(self.table, options.max_width)
-        )
+        """In columns; with names above their numbers where there is no room beside; else as a list."""
+        room = options.max_width - 2
+        if widths := _widths(self.table, room):
+            yield _in_columns(self.table, widths, self.styles)
+        elif widths := _below_names(self.table, room):
+            yield _with_names_above(self.table, widths)
+        else:
+            yield _listed(self.table, options.max_width)
 
 
 def to_rich(table: Table, styles: Mapping[str, str] = MappingProxyType({})) -> FittedTable:
@@ -47,7 +51,8 @@ def _widths(table: Table, room: int) -> list[int] | None:
     headings = [column.whole for column in table.columns]
     words = [max(map(len, heading.split()), default=0) for heading in headings]
     room -= _BETWEEN * (len(cells) - 1)
-    for least in (map(len, headings), words):
+    usual = [max(word, min(len(head), _LONG_HEADING)) for word, head in zip(words, headings, strict=True)]
+    for least in (usual, words):
         widths = [max(cell, heading) for cell, heading in zip(cells, least, strict=True)]
         if sum(widths) <= room:
             return widths
@@ -71,20 +76,49 @@ def _in_columns(table: Table, widths: Sequence[int], styles: Mapping[str, str]) 
     return out
 
 
-def _stacked(table: Table, width: int) -> Text:
-    """Each row as its name and what stands in its columns; a line ends between two of these."""
+def _below_names(table: Table, room: int) -> list[int] | None:
+    """Of each column but the first, with every cell whole; None if there is no room."""
+    columns = list(zip(*table.rows, strict=True))[1:]
+    if not columns:
+        return None
+    words = [max(map(len, column.whole.split()), default=0) for column in table.columns[1:]]
+    widths = [max(word, *map(len, column)) for word, column in zip(words, columns, strict=True)]
+    return widths if sum(widths) + _BETWEEN * (len(widths) - 1) <= room else None
+
+
+def _with_names_above(table: Table, widths: Sequence[int]) -> Text:
+    numeric = numeric_columns(table)[1:]
+
+    def line(cells: Iterable[str]) -> str:
+        placed = zip(cells, widths, numeric, strict=True)
+        return "  " + (" " * _BETWEEN).join(f"{c:>{w}}" if n else f"{c:<{w}}" for c, w, n in placed)
+
+    heads = [wrap(column.whole, width) for column, width in zip(table.columns[1:], widths, strict=True)]
+    tallest = max(map(len, heads))
+    padded = [[""] * (tallest - len(head)) + head for head in heads]
+    lines = [(f"{table.title}\n", "italic"), *((line(row), "bold") for row in zip(*padded, strict=True))]
+    lines.append((f"  {'─' * (sum(widths) + _BETWEEN * (len(widths) - 1))}", ""))
+    names = [row[0] for row in table.rows]
+    for before, (name, *cells) in zip(["", *names], table.rows, strict=False):
+        lines += [(name, "bold")] if name != before else []
+        lines.append((line(cells), ""))
+    return _joined(lines)
+
+
+def _listed(table: Table, width: int) -> Text:
+    """Each row as its name, and below it what stands in its columns, a line each."""
     lines = [(f"{table.title}\n", "italic")]
     for name, *cells in table.rows:
         pairs = zip(table.columns[1:], cells, strict=True)
-        line = "  "
         lines.append((name, "bold"))
-        for item in [f"{column.whole} {cell}, " for column, cell in pairs if cell not in ("", "-")]:
-            if line.strip() and len(line) + len(item) - 1 > width:
-                lines.append((line, ""))
-                line = "  "
-            line += item
-        lines.append((line.rstrip(", "), ""))
-    return Text("\n").join(Text(line.rstrip(), style=style) for line, style in lines) + Text("\n")
+        for item in [f"{column.whole}: {cell}" for column, cell in pairs if cell not in ("", "-")]:
+            wrapped = wrap(item, width, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
+            lines += [(line, "") for line in wrapped]
+    return _joined(lines)
+
+
+def _joined(lines: Iterable[tuple[str, str]]) -> Text:
+    return Text("\n").join(Text(line.rstrip(" "), style=style) for line, style in lines) + Text("\n")
 
 
 def strip_lines(strips: Sequence[tuple[str, Sequence[float]]], room: int = 80) -> list[str]:

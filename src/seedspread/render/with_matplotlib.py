@@ -7,21 +7,25 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from seedspread.atomic import replacing
-from seedspread.errors import SeedspreadError, printable, reason
-from seedspread.render.chart import Axis, Chart, Mark, Panel
+from seedspread.errors import require_extra
+from seedspread.render.chart import Axis, Chart, Mark, Panel, caption_of, plain
+
+try:
+    import matplotlib as mpl
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+except ImportError:
+    require_extra("report", "a picture", "matplotlib")
+    raise
 
 _MARKERS = "osD^vP"
 # Each format, and what it calls the words that go with a picture.
 _WORDS = {"pdf": "Subject", "svg": "Description", "png": "Description"}
 _NO_DATE: dict[str, dict[str, str | None]] = {"pdf": {"CreationDate": None}, "svg": {"Date": None}, "png": {}}
-FORMATS = tuple(_WORDS)
 # Widths of one and of both columns of a usual two-column paper, in inches.
 _COLUMN, _PAGE = 3.4, 7.0
 _SCREEN = 8.0
@@ -53,33 +57,7 @@ class Picture(Figure):
         return out.getvalue()
 
 
-class PlotError(SeedspreadError):
-    """A picture cannot be drawn or written as requested."""
-
-
-def write_picture(chart: Chart, path: Path) -> None:
-    """Writes one picture where a user asked for it; its format follows from the file's name."""
-    check_picture(path)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        save_chart(chart, path)
-    except OSError as error:
-        raise PlotError(f"{path} cannot be written: {reason(error)}") from None
-
-
-def check_picture(path: Path) -> None:
-    """Checks the file's name before anything is computed."""
-    if path.suffix[1:].lower() not in FORMATS:
-        raise PlotError(f"{path} must end in {', '.join(f'.{form}' for form in FORMATS)}")
-
-
-def caption_of(chart: Chart) -> str:
-    """What to write under a picture: what it shows, how to read it, where its numbers come from."""
-    parts = (chart.title, chart.caption, f"Data: {chart.scale}" if chart.scale else "")
-    return _text(" ".join(f"{part.rstrip('.')}." for part in parts if part))
-
-
-def write_chart(chart: Chart, folder: Path, formats: Sequence[str] = FORMATS) -> list[Path]:
+def write_chart(chart: Chart, folder: Path, formats: Sequence[str]) -> list[Path]:
     """Writes `ID.pdf` and so on."""
     paths = [folder / f"{chart.id}.{form}" for form in formats]
     save_chart(chart, *paths)
@@ -132,16 +110,11 @@ def draw(chart: Chart, width: float | None = None) -> Picture:
     return figure
 
 
-def _text(text: str) -> str:
-    """No font has control characters, and SVG forbids them."""
-    return printable(text).replace("\t", " ")
-
-
 def _broken(text: str, letters: int) -> str:
     """In lines of about so many letters; words are left whole."""
     return "\n".join(
         part
-        for line in _text(text).split("\n")
+        for line in plain(text).split("\n")
         for part in textwrap.wrap(line, max(letters, 8), break_long_words=False)
     )
 
@@ -150,7 +123,7 @@ def _entry(mark: Mark) -> Line2D:
     marker = _MARKERS[mark.symbol % len(_MARKERS)] if mark.has_markers else ""
     return Line2D(
         [], [], color=mark.colour, markersize=4, marker=marker, linestyle="-" if mark.kind == "line" else "",
-        label=_text(mark.name),
+        label=plain(mark.name),
     )  # fmt: skip
 
 

@@ -6,10 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup, escape
-from matplotlib.ticker import MaxNLocator
 
 from seedspread.errors import printable
-from seedspread.render.chart import PANEL_HEIGHT, Axis, Mark, Panel, log_ticks
+from seedspread.render.chart import PANEL_HEIGHT, Axis, Mark, Panel, even_ticks, log_ticks
 
 _LETTER, _LINE = 6.4, 14.0  # a letter's width and a line's height, at 12 pixels
 _SLACK = 6.0  # marks at the edge are drawn whole
@@ -55,13 +54,19 @@ def panel_svg(panel: Panel, height: float = 1.0, width: int = 440) -> Markup:
         *(_text(x(t), foot + _LINE, lines) for (t, _), lines in zip(x_ticks, x_labels, strict=True)),
         *(_text(left - 6, y(t) + 4 - (len(lines) - 1) * _LINE / 2, lines, "end")
           for (t, _), lines in zip(y_ticks, y_labels, strict=True)),
-        _text((left + right) / 2, bottom - 6, [panel.x.title]),
+        _text(_inside((left + right) / 2, panel.x.title, width), bottom - 6, [panel.x.title]),
         _text(_LINE, (top + foot) / 2, [panel.y.title], more=turned),
         _text(left, 16, [panel.title], "start", ' font-weight="600"'),
         *(shape for mark in panel.marks for shape in _mark(mark, x, y)),
     ]  # fmt: skip
     size = f'viewBox="0 0 {width} {bottom}" font-size="12" fill="currentColor"'
     return Markup(f"<svg {size}>{''.join(parts)}</svg>")  # noqa: S704 - numbers, and text that is escaped
+
+
+def _inside(middle: float, text: str, width: int) -> float:
+    """Where a line of text is centred so that it does not leave the picture."""
+    half = _LETTER * len(text) / 2
+    return max(min(middle, width - half), min(half, width / 2))
 
 
 def _wrapped(name: str, letters: int) -> list[str]:
@@ -108,8 +113,7 @@ def _ticks(axis: Axis, ends: tuple[float, float], most: int) -> Sequence[tuple[f
         return [(t, name) for t, name in axis.ticks if low <= t <= high]
     if axis.log:
         return log_ticks(low, high)
-    places = MaxNLocator(most, steps=[1, 2, 5, 10]).tick_values(low, high)
-    return [(float(t), f"{t:.6g}") for t in places if low <= t <= high]
+    return even_ticks(low, high, most)
 
 
 def _mark(mark: Mark, x: _Scale, y: _Scale) -> list[str]:

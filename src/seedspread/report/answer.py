@@ -9,6 +9,7 @@ from seedspread.report.material.questions import Row, where
 from seedspread.report.material.scale import CHANGED
 from seedspread.report.material.settings import ReportData, Setting
 from seedspread.stats.comparison import Comparison
+from seedspread.stats.look_tables import standing
 from seedspread.stats.power import BudgetError, seeds_for_standard_error
 from seedspread.stats.result import Word
 from seedspread.stats.scale.planning import seeds_for
@@ -16,6 +17,8 @@ from seedspread.stats.verdict import between, number
 
 _ENDED = ("done", "collapsed")
 _FEWEST_SEEDS = 3
+# Open comparisons that the answer names; of more it says how many.
+_MOST_NAMED = 8
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,8 @@ def answer(material: ReportData) -> Answer:
         question = f"Does {arm} instead of {reference}{about} change how much {subject} over seeds?"
     elif len({reference for _, reference in groups}) == 1 and len(factors) == 1:
         question = f"Does {factors.pop()}, against {groups[0][1]}, change how much {subject} over seeds?"
+    elif len(factors) == 1:
+        question = f"Does {factors.pop()} change how much {subject} over seeds?"
     return Answer(
         question=question,
         short=_short(pairs),
@@ -97,7 +102,9 @@ def _short(pairs: list[Row]) -> str:
 
 def _open(pairs: list[Row], all_pairs: list[Row]) -> str:
     """What is not known, and what so few seeds could have shown."""
-    what = f"Open for {where(pairs, all_pairs)}" if all_pairs else "Open"
+    many = f"{len(pairs)} of {len(all_pairs)} comparisons"
+    named = many if len(pairs) > _MOST_NAMED else where(pairs, all_pairs)
+    what = f"Open for {named}" if all_pairs else "Open"
     seen = sorted({(c.detectable, min(c.seeds)) for _, c in pairs if c.detectable})
     if not seen:
         return f"{what}: these data do not tell."
@@ -120,7 +127,8 @@ def _difference(s: Setting, c: Comparison, name: bool) -> str:
     on = f"on {s.name} " if name else ""
     ends = between(c.headline.shown_interval)
     arms = f"{c.arm_name} spreads {more} than {c.reference_name}"
-    return f"{on}{arms}, variance ratio {number(ratio)} {ends}"
+    looks = f" ({c.headline.looks.title} counted)" if c.headline.looks else ""
+    return f"{on}{arms}, variance ratio {number(ratio)} {ends}{looks}"
 
 
 def _advice(material: ReportData, pairs: list[Row]) -> list[str]:
@@ -205,15 +213,30 @@ def _caveats(material: ReportData) -> list[str]:
                 f"{s.title}: {open_} of {sum(counts.values())} runs are not finished ({_by_arm(s)} are); "
                 "numbers will change."
             )
-        if counts["failed"]:
-            out.append(
-                f"{s.title}: {counts['failed']} of {sum(counts.values())} runs ended with an error and are "
-                f"left out ({_by_arm(s)} finished). If that has to do with the arm, the rest is a biased "
-                "sample."
-            )
+        if s.growing is not None and not s.growing.stopped:
+            out.append(f"{s.title}: {standing(s.growing)}")
+        out += _failed(s)
     return [*out, *material.problems]
+
+
+def _failed(s: Setting) -> list[str]:
+    """What failed by itself counts in the rates; what was ended or refused is left out."""
+    total, crashed = sum(s.counts.values()), len(s.crashed)
+    others = s.counts["failed"] - crashed
+    out = []
+    if crashed:
+        out.append(
+            f"{s.title}: {crashed} of {total} runs ended with an error and count as failed; spread and means "
+            f"are of the others ({_by_arm(s)})."
+        )
+    if others > 0:
+        out.append(
+            f"{s.title}: {others} of {total} runs were ended or refused, which says nothing of them, and are "
+            f"left out ({_by_arm(s)} finished)."
+        )
+    return out
 
 
 def _by_arm(s: Setting) -> str:
     finished = Counter(r.arm for r in s.runs)
-    return ", ".join(f"{arm} {finished[arm]}" for arm in s.arms)
+    return ", ".join(f"{s.arm_title(arm)}: {finished[arm]}" for arm in s.arms)

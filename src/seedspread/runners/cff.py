@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from seedspread.config import DataConfig, RunConfig, SeedConfig
-from seedspread.data.files import official_fingerprint
+from seedspread.data.files import fetch_command, official_fingerprint
 from seedspread.data.presence import presence
 from seedspread.datasets import dataset_info
 from seedspread.errors import DataError, require_extra
-from seedspread.identity import RUNNER, former_key, run_key
+from seedspread.identity import RUNNER, former_key, is_native, run_key
 from seedspread.metrics import SCORED
 from seedspread.presets import ConfigError, check, preset_values
 from seedspread.presets.names import AmbiguousFieldError, NoSuchFieldError, full_name, short_name
@@ -19,6 +19,7 @@ from seedspread.runners.contract import AmbiguousNameError, Level, RunnerError
 from seedspread.runs.request import RunRequest
 from seedspread.stacking import stack_of, worthwhile
 from seedspread.stopping import StopRequest
+from seedspread.training.native.build import why_not
 
 # Fields that say how or with which seed a run is run, not what it is.
 _NOT_FACTORS = ("seeds.run", "runtime.threads", "runtime.device", "runtime.checkpoint_seconds")
@@ -83,6 +84,15 @@ class CffRunner:
         """The config as it stands in files."""
         return parameters.model_dump(mode="json")
 
+    def implemented(self, parameters: RunConfig, implementation: str) -> RunConfig:
+        """Another `runtime.implementation`."""
+        values = parameters.model_dump(mode="json")
+        values["runtime"]["implementation"] = implementation
+        try:
+            return check(values)
+        except ConfigError as error:
+            raise RunnerError(str(error)) from None
+
     def keys(self, runs: Sequence[tuple[RunConfig, int]], data_dir: Path | None) -> list[str]:
         """By the data that are there; without data, by those of the whole official dataset."""
         return [run_key(self.seeded(c, seed), fingerprint(_dataset(c.data), data_dir)) for c, seed in runs]
@@ -124,9 +134,14 @@ class CffRunner:
             there = presence(dataset_info(data.name), data_dir)
             if there.found == 0:
                 raise DataError(
-                    f"{data.name} is not in {there.folder}; get it with: seedspread data fetch "
-                    f"{data.name} (or name another folder with --data-dir or SEEDSPREAD_DATA)"
+                    f"{data.name} is not in {there.folder}; get it with: "
+                    f"{fetch_command(data.name, data_dir)} (or name another folder with --data-dir or "
+                    "SEEDSPREAD_DATA)"
                 )
+
+    def why_not_here(self, parameters: RunConfig) -> str | None:
+        """The native kernel needs a compiler."""
+        return why_not() if is_native(parameters) else None
 
     def seconds(self, parameters: Sequence[RunConfig]) -> float | None:
         """From a step that is measured here."""
@@ -137,7 +152,7 @@ class CffRunner:
 
     def may_use_gpu(self, parameters: RunConfig) -> bool:
         """Unless it is told to train elsewhere."""
-        return parameters.runtime.device in ("auto", "cuda")
+        return parameters.runtime.device in ("auto", "cuda") and not is_native(parameters)
 
     def group(self, parameters: RunConfig, threads: int) -> str | None:
         """Runs of one shape, on one thread."""

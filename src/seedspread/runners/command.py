@@ -53,7 +53,10 @@ class Command:
         matches = [match for word in self.template for match in _PLACEHOLDER.finditer(word)]
         for match in matches:
             if match[0] in ("{", "}"):
-                raise RunnerError(f"run.command has a single {match[0]} in {match.string!r}: write it twice")
+                raise RunnerError(
+                    f"run.command has a single {match[0]} in {match.string!r}: write it twice, or put a "
+                    "placeholder that has a blank in quotes"
+                )
         return [match[1] for match in matches if match[1] is not None]
 
     def words(self, parameters: Parameters, seed: int, folder: str) -> list[str]:

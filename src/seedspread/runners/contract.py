@@ -53,6 +53,9 @@ class Runner(Protocol):
     def values(self, parameters: Any) -> dict[str, Any]:
         """Parameters as plain values, as a store keeps them."""
 
+    def implemented(self, parameters: Any, implementation: str) -> Any:
+        """The parameters with another way to compute the same; `RunnerError` if there is no such way."""
+
     def keys(self, runs: Sequence[tuple[Any, int]], data_dir: Path | None) -> list[str]:
         """The identity of each run, from its parameters and seed."""
 
@@ -80,6 +83,9 @@ class Runner(Protocol):
 
     def check(self, parameters: Iterable[Any], data_dir: Path | None) -> None:
         """Raises at once, in one line, if an extra or data that these runs need are not there."""
+
+    def why_not_here(self, parameters: Any) -> str | None:
+        """Why a worker on this machine cannot run it and should leave it to others; None if it can."""
 
     def seconds(self, parameters: Sequence[Any]) -> float | None:
         """How long these runs will take on one core of this machine; None if that cannot be told.

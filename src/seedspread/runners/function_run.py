@@ -114,7 +114,7 @@ class FunctionRun(OwnRun):
             if self._stop.number is not None or isinstance(error, Interruption):
                 return None
             message = f"{type(error).__name__}: {error}".removesuffix(": ")
-            raise RunFailedError(f"it raised {message}") from error
+            raise RunFailedError(f"it raised {message}", raised=type(error).__name__) from error
         finally:
             self._stop.interrupts = False
 

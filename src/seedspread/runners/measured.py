@@ -6,14 +6,13 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 from safetensors import SafetensorError
 from safetensors.numpy import load
 
-from seedspread.errors import reason
+from seedspread.errors import is_installed, reason
 from seedspread.metrics import Metric
 from seedspread.recording import PREDICTIONS, VALUES, open_regular
 from seedspread.runners.command import COLUMNS
@@ -21,6 +20,9 @@ from seedspread.runs.files import FORMAT, UNREADABLE, read_file
 from seedspread.runs.folder import RunFolder
 from seedspread.runs.record import RunFailedError
 from seedspread.runs.run_files import RunFolderError, thinned
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _LIMIT = 2**30
 _LOOK_BYTES, _MOST_POINTS = 2**22, 2**14
@@ -158,8 +160,10 @@ def check_metrics(values: Mapping[str, Any], promised: Iterable[Metric]) -> dict
             reported = f"it reported {', '.join(map(repr, values))}" if values else "it reported nothing"
             raise RunFailedError(f"metric {metric.name!r} is missing: {reported}", metric=metric.name)
         value = values[metric.name]
-        what = "NaN or infinite" if value is None or isinstance(value, float) else f"no number: {value!r:.80}"
-        raise RunFailedError(f"metric {metric.name!r} is {what}", metric=metric.name)
+        if value is None or isinstance(value, float):
+            what = "NaN or infinite"
+            raise RunFailedError(f"metric {metric.name!r} is {what}", metric=metric.name, what=what)
+        raise RunFailedError(f"metric {metric.name!r} is no number: {value!r:.80}", metric=metric.name)
     return numbers
 
 
@@ -191,7 +195,7 @@ def file_run(
     known = {*COLUMNS, "dataset", *provenance["config"]}
     metrics = check_metrics({n: v for n, v in reported.values.items() if n not in known}, promised)
     chance = {metric.name: metric.chance for metric in promised if metric.chance is not None}
-    if reported.curve:
+    if reported.curve and is_installed("pyarrow"):  # without it the curve is only where it was logged
         folder.keep_history(_curve_table(reported.curve))
     if reported.arrays is not None:
         arrays = dict(reported.arrays)
@@ -214,8 +218,10 @@ def _is_no_better(metric: Metric, value: float) -> bool:
     return value <= metric.chance if metric.better == "higher" else value >= metric.chance
 
 
-def _curve_table(curve: Iterable[Mapping[str, Any]]) -> pa.Table:
+def _curve_table(curve: Iterable[Mapping[str, Any]]) -> "pa.Table":
     """`(calls, names)` a row per call of `log`; what a call did not report is empty."""
+    import pyarrow as pa  # noqa: PLC0415 - not in the base
+
     rows = [{name: float(v) for name, v in row.items() if _is_finite(v)} for row in curve]
     names = dict.fromkeys(name for row in rows for name in row)
     return pa.table({name: pa.array([row.get(name) for row in rows], pa.float64()) for name in names})

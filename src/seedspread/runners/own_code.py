@@ -10,7 +10,7 @@ from typing import Any, Self
 from seedspread.metrics import Metric
 from seedspread.recording import FOLDER as LOG_FOLDER
 from seedspread.runners.command import Parameters
-from seedspread.runners.contract import Level
+from seedspread.runners.contract import Level, RunnerError
 from seedspread.runners.inputs import check_unchanged, digests_of
 from seedspread.runners.measured import (
     CurvesSoFar,
@@ -86,6 +86,14 @@ class OwnCode:
 
     def seconds(self, parameters: Sequence[Parameters]) -> float | None:
         """Nobody knows."""
+        return None
+
+    def implemented(self, parameters: Parameters, implementation: str) -> Parameters:
+        """It is computed as it is written."""
+        raise RunnerError("one's own code has one implementation; leave --implementation out")
+
+    def why_not_here(self, parameters: Parameters) -> str | None:
+        """It can be tried anywhere."""
         return None
 
     def may_use_gpu(self, parameters: Parameters) -> bool:

@@ -9,11 +9,9 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from safetensors.numpy import save
 
@@ -34,6 +32,9 @@ from seedspread.runs.run_files import (
     RunFiles,
     RunFolderError,
 )
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _log = logging.getLogger(__name__)
 
@@ -105,14 +106,15 @@ class RunFolder(RunFiles):
             self._beat = now
             self.write(HEARTBEAT, _json(asdict(heartbeat())))
 
-    def keep_history(self, table: pa.Table) -> None:
+    def keep_history(self, table: "pa.Table") -> None:
         """Writes what was recorded over training."""
+        from pyarrow import parquet  # noqa: PLC0415 - not in the base
 
-        def parquet() -> None:
+        def whole() -> None:
             with replacing(self.path / HISTORY, self.guard) as temporary:
-                pq.write_table(table, temporary)
+                parquet.write_table(table, temporary)
 
-        self.writing(parquet)
+        self.writing(whole)
 
     def keep_predictions(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Writes arrays by name."""

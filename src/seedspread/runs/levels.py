@@ -1,6 +1,7 @@
-"""Levels of factors as text, the same wherever they are compared or shown."""
+"""Levels of factors, and runs counted, as text: the same wherever they are compared or shown."""
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 
 # Factors whose levels are names already: "CIFAR-10" says that it is a dataset.
@@ -27,12 +28,22 @@ def setting_name(levels: Iterable[tuple[str, object]]) -> str:
 
 
 def _is_a_name(factor: str, level: object) -> bool:
-    return factor.lower() in _NAMES and as_number(level) is None
+    return re.sub(r"[\s_-]", "", factor.lower()) in _NAMES and as_number(level) is None
+
+
+def joined_levels(levels: Sequence[str]) -> str:
+    """`a, b`; the blank after a level's own comma does not break, which tells the levels apart again."""
+    return ", ".join(level if len(levels) == 1 else level.replace(", ", ",\u00a0") for level in levels)
+
+
+def split_levels(text: str, factors: int) -> list[str]:
+    """The levels of so many factors that `joined_levels` has joined."""
+    return text.split(", ") if factors > 1 else [text]
 
 
 def stratum_name(factors: Sequence[str], stratum: str) -> str:
-    """The same of levels that are joined by commas; as they are, if a level has a comma itself."""
-    levels = stratum.split(", ")
+    """The same of levels that are joined by commas."""
+    levels = split_levels(stratum, len(factors))
     return setting_name(zip(factors, levels, strict=True)) if len(levels) == len(factors) else stratum
 
 
@@ -42,6 +53,12 @@ def arm_name(factor: str, level: str) -> str:
     return level if speaks or not factor else f"{factor} = {level}"
 
 
+def block_name(factors: Sequence[str], block: str) -> str:
+    """The same of levels that are joined by commas: `detach`, `batch = 32`."""
+    levels = split_levels(block, len(factors))
+    return ", ".join(map(arm_name, factors, levels)) if block and len(levels) == len(factors) else block
+
+
 def as_number(level: object) -> float | None:
     """The number that a level is, if it is one; truth values are none."""
     try:
@@ -49,3 +66,8 @@ def as_number(level: object) -> float | None:
     except ValueError:
         return None
     return number if math.isfinite(number) else None
+
+
+def counted_runs(count: int) -> str:
+    """`1 run`, `3 runs`."""
+    return "1 run" if count == 1 else f"{count} runs"

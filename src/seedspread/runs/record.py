@@ -6,6 +6,7 @@ version of the format; records from before there was one are read as well.
 
 import math
 import os
+import signal
 import tomllib
 import traceback
 from collections.abc import Mapping
@@ -23,6 +24,10 @@ RENAMED = {
     "data": {"validation_share": "validation_fraction"},
     "runtime": {"slice_images": "micro_batch_size", "recompute": "activation_checkpointing"},
 }
+
+# What a failure's details have if the run itself came to grief, and signals by which programs die themselves.
+_OWN = ("exit_status", "what", "raised")
+_OWN_SIGNALS = (signal.SIGABRT, signal.SIGFPE, signal.SIGILL, signal.SIGSEGV)
 
 RESULT, PROVENANCE, CONFIG, FAILURE = "result.json", "provenance.json", "config.toml", "failure.json"
 
@@ -55,13 +60,24 @@ class Failure:
         message = str(error) or type(error).__name__
         if not isinstance(error, SeedspreadError):
             message = f"{type(error).__name__}: {message}"
-        details = error.details if isinstance(error, RunFailedError) else {}
+            details: Mapping[str, Any] = {"raised": type(error).__name__}
+        else:
+            details = error.details if isinstance(error, RunFailedError) else {}
         return cls(message, "".join(traceback.format_exception(error)), details)
 
     @property
     def last_line(self) -> str:
         """What fits a list of failures."""
         return (self.message.strip().splitlines() or ["no reason was given"])[-1]
+
+    @property
+    def is_own(self) -> bool:
+        """Whether the run itself ended with an error: it counts as a failed one.
+
+        Not what it was refused for, such as changed inputs, nor what ended it from outside: a worker that
+        died, a timeout, SIGKILL.
+        """
+        return any(name in self.details for name in _OWN) or self.details.get("signal") in _OWN_SIGNALS
 
     def values(self) -> dict[str, Any]:
         """As plain values, for JSON."""

@@ -12,14 +12,13 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
+import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
-from seedspread.errors import SeedspreadError
+from seedspread.errors import SeedspreadError, require_extra
 from seedspread.runs.files import (
     UNREADABLE,
     RecordError,
@@ -29,6 +28,9 @@ from seedspread.runs.files import (
     read_json,
 )
 from seedspread.runs.record import CONFIG, FAILURE, PROVENANCE, RESULT, Failure
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 BEGUN, HEARTBEAT, PROCESS, LOG = "run.json", "heartbeat.json", "process.json", "log.txt"
 FAILED_ATTEMPT = "attempt.json"
@@ -237,10 +239,13 @@ class RunFiles:
         except UNREADABLE:
             return None
 
-    def history(self, columns: Sequence[str] | None = None) -> pa.Table:
+    def history(self, columns: Sequence[str] | None = None) -> "pa.Table":
         """What was recorded over training, a row per epoch and layer; all columns, or some."""
         with open_file(self.path / HISTORY) as file:
-            return pq.read_table(file, columns=None if columns is None else list(columns))
+            require_extra("parquet", f"reading {self.path / HISTORY}")
+            from pyarrow import parquet  # noqa: PLC0415 - not in the base
+
+            return parquet.read_table(file, columns=None if columns is None else list(columns))
 
     def predictions(self, *names: str) -> dict[str, NDArray[Any]]:
         """Stored arrays by name: logits `(repeats, N, classes)`, labels and ids `(N,)`, a runner's own."""
@@ -250,6 +255,18 @@ class RunFiles:
                 return {name: file.get_tensor(name) for name in names}
         except (OSError, SafetensorError) as error:
             raise RecordError(f"{path} cannot be read ({error}): run it again") from error
+
+    def correct(self) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+        """The test examples' ids and which of them the first repeat got right, `(N,)` each.
+
+        From the logits; or from packed bits, which published runs have in their place.
+        """
+        try:
+            stored = self.predictions("logits", "labels", "ids")
+        except RecordError:
+            bits = self.predictions("correct", "ids")
+            return bits["ids"], np.unpackbits(bits["correct"], count=len(bits["ids"])).astype(bool)
+        return stored["ids"], stored["logits"][0].argmax(axis=1) == stored["labels"]
 
     def checkpoints(self) -> list[Path]:
         """All checkpoints, oldest first: `checkpoint-NUMBER-CHECKSUM.safetensors`."""

@@ -4,7 +4,7 @@ import os
 import secrets
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -47,6 +47,12 @@ class RunState:
     name: str = ""
 
 
+def by_state(states: Mapping[str, RunState]) -> str:
+    """`93 done, 3 failed`."""
+    counts = Counter(state.state for state in states.values())
+    return ", ".join(f"{counts[state]} {state}" for state in STATES if counts[state])
+
+
 class StoreError(SeedspreadError):
     """A store that cannot be used."""
 
@@ -78,6 +84,11 @@ class Store:
         """Whether a run has failed, and nobody is trying it again."""
         run = self.run(key)
         return run.has_failed and not run.is_done and _at_work(run.path) is None
+
+    def has_crashed(self, key: str) -> bool:
+        """Whether a run has ended with an error of its own, and nobody is trying it again."""
+        failure = self.run(key).failure() if self.has_failed(key) else None
+        return failure is not None and failure.is_own
 
     def damage(self, key: str) -> str:
         """What is wrong with a run's result; empty if nothing is, or if there is none.

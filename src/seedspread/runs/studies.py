@@ -21,6 +21,7 @@ from seedspread.runs.folder import RunFolder
 from seedspread.runs.identity import checked_key
 from seedspread.runs.levels import level_name, setting_name
 from seedspread.runs.record import FIRST_RUNNER
+from seedspread.runs.sequential import SequentialRecord, read_sequential, sequential_values
 from seedspread.runs.store import RunState, Store, StoreError
 
 STUDIES = ".studies"
@@ -117,6 +118,10 @@ class RecordedStudy:
         metrics: those that it declares.
         accepted: runs that are kept although they were made with other inputs, by what was planned instead.
         origin: whose code it runs; studies that differ in it are two, whatever their name.
+        implementation: how its runs are computed, where a command has said so.
+        sequential: its rule and its looks, if it grows.
+        question: what it is to answer.
+        prediction: what was expected of it before it ran.
     """
 
     name: str
@@ -129,6 +134,16 @@ class RecordedStudy:
     metrics: tuple[Metric, ...] = ()
     accepted: Mapping[str, str] = field(default_factory=dict)
     origin: str = ""
+    implementation: str | None = None
+    sequential: SequentialRecord | None = None
+    question: str = ""
+    prediction: str = ""
+
+    @property
+    def asked(self) -> list[str]:
+        """Its question and its prediction, in words, where it has them."""
+        both = {"Question": self.question, "Prediction": self.prediction}
+        return [f"{name}: {text}" for name, text in both.items() if text]
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -168,11 +183,15 @@ def _values(study: RecordedStudy) -> dict[str, Any]:
         "name": study.name,
         "title": study.title,
         "note": study.note,
+        "question": study.question,
+        "prediction": study.prediction,
         "runner": study.runner,
         "threads": study.threads,
         "metrics": [asdict(metric) for metric in study.metrics],
         "accepted": dict(study.accepted),
         "origin": study.origin,
+        "implementation": study.implementation,
+        "sequential": None if study.sequential is None else sequential_values(study.sequential),
         "audit": None if study.audit is None else study.audit.model_dump(mode="json"),
         "cells": [
             {
@@ -231,7 +250,8 @@ def _read(path: Path) -> RecordedStudy:
     factors = {factor for cell in cells for factor in cell.levels}
     if audit is not None and not set(audit.factors) <= factors:
         raise ValueError("its audit names what is no factor")
-    threads = values.get("threads")
+    threads, implementation = values.get("threads"), values.get("implementation")
+    growing = values.get("sequential")
     return RecordedStudy(
         name=str(values["name"]),
         title=str(values["title"]),
@@ -243,6 +263,10 @@ def _read(path: Path) -> RecordedStudy:
         metrics=tuple(Metric(**metric) for metric in values.get("metrics", ())),
         accepted={checked_key(a): checked_key(b) for a, b in dict(values.get("accepted", {})).items()},
         origin=str(values.get("origin", "")),
+        implementation=None if implementation is None else str(implementation),
+        sequential=None if growing is None else read_sequential(growing),
+        question=str(values.get("question", "")),
+        prediction=str(values.get("prediction", "")),
     )
 
 
@@ -266,4 +290,5 @@ def store_marks(store: Path) -> tuple[list[str], bool]:
 
 
 def _paths(store: Path) -> list[Path]:
-    return sorted((store / STUDIES).glob("*.json"))
+    """Hidden ones are what a campaign was writing when it was killed."""
+    return sorted(path for path in (store / STUDIES).glob("*.json") if not path.name.startswith("."))

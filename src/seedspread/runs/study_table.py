@@ -1,18 +1,20 @@
 """The runs of a recorded study as a table: a run that serves several cells stands in each of them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
-from seedspread.runs.levels import level_name, setting_name
+from seedspread.runs.levels import counted_runs, level_name, setting_name
 from seedspread.runs.store import Store
 from seedspread.runs.studies import RecordedCell, RecordedStudy
-from seedspread.runs.table import RunsError, as_table, read_row
+from seedspread.runs.table import RunsError, as_table, parameter_columns, read_row
 
 
 def study_table(store: Store, studies: Sequence[RecordedStudy], metrics: Sequence[str]) -> pd.DataFrame:
-    """One row per cell and finished seed: metrics, parameters, and the cell's own levels; `study` names it.
+    """One row per cell and seed that has ended: metrics, parameters, the cell's own levels, and the study.
+
+    A run that ended with an error of its own has no metric, and counts as collapsed.
 
     Args:
         store: where the runs lie.
@@ -29,7 +31,24 @@ def study_table(store: Store, studies: Sequence[RecordedStudy], metrics: Sequenc
                 for seed, key in cell.runs.items()
                 if key in read
             ]
+        rows += crashed_rows(store, study)
     return as_table(rows, store.path)
+
+
+def crashed_rows(store: Store, study: RecordedStudy) -> list[dict[str, Any]]:
+    """One row per cell and seed whose run ended with an error of its own: no metric, counted as collapsed.
+
+    It has the run's parameters too, where they are plain values.
+    """
+    crashed = {key for key in study.keys if store.has_crashed(key)}
+    return [
+        (parameter_columns(cell.parameters) if isinstance(cell.parameters, Mapping) else {})
+        | {factor: level_name(level) for factor, level in cell.levels.items()}
+        | {"study": study.name, "seed": seed, "key": key, "collapsed": True}
+        for cell in study.cells
+        for seed, key in cell.runs.items()
+        if key in crashed
+    ]
 
 
 def _row(store: Store, key: str, metrics: Sequence[str]) -> dict[str, Any]:
@@ -60,12 +79,11 @@ def _shared(cells: list[RecordedCell], count: int) -> str:
               for factor in cells[0].levels}  # fmt: skip
     common = setting_name((factor, names[0]) for factor, names in levels.items() if len(names) == 1)
     differ = "; ".join(f"{f} = {_listed(names)}" for f, names in levels.items() if len(names) > 1)
-    runs = "1 run" if count == 1 else f"{count} runs"
     of = f" of {common}" if common else ""
     verb = "serves" if count == 1 else "serve"
     return (
-        f"{runs}{of} {verb} {differ} alike: that makes no difference to them, so each is computed once and "
-        "stands in every one of these comparisons."
+        f"{counted_runs(count)}{of} {verb} {differ} alike: that makes no difference to them, so each is "
+        "computed once and stands in every one of these comparisons."
     )
 
 

@@ -62,12 +62,10 @@ class RunFields:
 
     def row(self) -> dict[str, Any]:
         """Parameters under their full names and, where clear in this run, the last part alone as well."""
-        short = {name: self.parameters[whole] for name, whole in _short_names(tuple(self.parameters))}
         return (
             {"dataset": self.dataset}  # unless it is a parameter
             | dict(self.metrics)
-            | dict(self.parameters)
-            | short
+            | _with_short_names(self.parameters)
             | dict(self.metrics)
             | dict(self.chance)
             | dict(self.about)
@@ -180,6 +178,15 @@ def _full_names(parameters: Any) -> dict[str, Any]:
     return {name: v if isinstance(v, _PLAIN) else json.dumps(v) for name, v in full.items()}
 
 
+def parameter_columns(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """A run's parameters as the columns that a table of runs has for them."""
+    return _with_short_names(_full_names(parameters))
+
+
+def _with_short_names(full: Mapping[str, Any]) -> dict[str, Any]:
+    return dict(full) | {name: full[whole] for name, whole in _short_names(tuple(full))}
+
+
 @cache
 def _short_names(full: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
     """The last part of each name that no other shares, and the whole name; the same for most runs."""
@@ -192,11 +199,11 @@ def correct_predictions(folders: list[str]) -> NDArray[np.bool_] | None:
     found, ids = [], None
     for folder in folders:
         try:
-            stored = RunFolder(Path(folder)).predictions("logits", "labels", "ids")
-            if ids is not None and not np.array_equal(ids, stored["ids"]):
+            own, correct = RunFolder(Path(folder)).correct()
+            if ids is not None and not np.array_equal(ids, own):
                 return None
-            ids = stored["ids"]
-            found.append(stored["logits"][0].argmax(axis=1) == stored["labels"])
+            ids = own
+            found.append(correct)
         except (RecordError, IndexError, ValueError):
             return None  # none, or damaged: no floor can be had from these runs
     return np.stack(found) if found else None

@@ -7,8 +7,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
 from seedspread.runs.files import UNREADABLE
 from seedspread.runs.folder import RunFolder
 from seedspread.runs.record import Record
@@ -137,7 +135,7 @@ def _curves(folder: RunFolder) -> Iterator[tuple[str, float, int]]:
     """What was recorded by epoch, as (name, value, epoch); of layers, each has its own name."""
     try:
         table = folder.history()
-    except (OSError, pa.ArrowInvalid):
+    except (OSError, ValueError):  # pyarrow's own are both
         return  # a runner need not keep any
     rows = table.to_pylist() if "epoch" in table.column_names else []
     for row in rows:

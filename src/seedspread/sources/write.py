@@ -5,6 +5,7 @@ from pathlib import Path
 import pandas as pd
 
 from seedspread.atomic import replacing
+from seedspread.errors import require_extra
 from seedspread.sources.run import SourceError
 
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
@@ -14,6 +15,8 @@ def check_ending(path: Path) -> None:
     """Refuses what cannot be written, before anything is read."""
     if path.suffix not in (*_SEPARATORS, ".parquet"):
         raise SourceError(f"the table must end in .csv, .tsv or .parquet; got {path}")
+    if path.suffix == ".parquet":
+        require_extra("parquet", f"writing {path}")
 
 
 def write_table(table: pd.DataFrame, path: Path) -> None:

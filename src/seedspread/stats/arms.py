@@ -6,6 +6,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from seedspread.runs.levels import arm_name
+
 Floats = NDArray[np.float64]
 Ints = NDArray[np.intp]
 
@@ -24,6 +26,7 @@ class Arm:
         folders: (n,) where the runs lie, if they come from a store.
         chance: what a run that learnt nothing scores, if the runs know it.
         crashed: the codes of seeds that have a run without a value; such runs are not among the others.
+        factor: what `name` is a level of.
     """
 
     name: str
@@ -35,6 +38,12 @@ class Arm:
     folders: tuple[str, ...] = ()
     chance: float | None = None
     crashed: Ints = field(default_factory=lambda: np.empty(0, np.intp))
+    factor: str = ""
+
+    @property
+    def title(self) -> str:
+        """In a sentence: `clamp`, `depth = 2`."""
+        return arm_name(self.factor, self.name)
 
     def without(self, seeds: Ints) -> "Arm":
         """The arm without the runs of some seeds."""

@@ -17,6 +17,8 @@ from seedspread.stats.comparison import Comparison
 from seedspread.stats.forest import forests
 from seedspread.stats.headline import MOST_MODELLED, headlines, is_large
 from seedspread.stats.judgement import judge
+from seedspread.stats.result import Looks
+from seedspread.stats.sequential.table import Look
 from seedspread.stats.tables.check import check_table
 from seedspread.stats.tables.errors import TableError
 from seedspread.stats.tables.question import Question, Rows
@@ -47,6 +49,7 @@ def audit(
     metric: Metric | None = None,
     better: Better | None = None,
     equivalence: float = 2.0,
+    look: Looks | Look | None = None,
     **rows: Unpack[Rows],
 ) -> AuditResult:
     """Did the group change how much the values spread over seeds?
@@ -69,19 +72,27 @@ def audit(
             values tell.
         better: which direction is better; by default as the metric says, or the column's name.
         equivalence: variances that differ by no more than this factor count as alike.
+        look: which of how many, where the table grows and is judged again and again.
         rows: where, last, best, wide, metric_column, sheet, at: how one row per run is had; see `Rows`.
     """
-    _check_options(level, resamples, chance, test_size, equivalence)
+    check_options(level, resamples, chance, test_size, equivalence)
     question = Question.of(value, group, reference, block, seed, by, **rows)
     runs = check_table(table, question, better or (metric.better if metric else None))
-    resamples = min(resamples, max(_FEWEST_RESAMPLES, _DRAWS // len(runs.frame)))
-    metric, told = _metric(runs, metric, better, accuracies=test_size is not None)
+    resamples = affordable(resamples, len(runs.frame))
+    metric, told = metric_of_runs(runs, metric, better, accuracies=test_size is not None)
     runs = replace(runs, notes=(*runs.notes, *told))
-    return _audited(runs, Comparer(metric, level, resamples, random_seed, chance, test_size), equivalence)
+    comparer = Comparer(metric, level, resamples, random_seed, chance, test_size)
+    return audit_runs(runs, comparer, equivalence, look.on(runs) if isinstance(look, Look) else look)
 
 
-def _audited(runs: Runs, comparer: Comparer, equivalence: float) -> AuditResult:
-    comparisons, notes = _comparisons(runs, comparer, equivalence)
+def affordable(resamples: int, rows: int) -> int:
+    """As many resamples, or fewer where the table is very large."""
+    return min(resamples, max(_FEWEST_RESAMPLES, _DRAWS // rows))
+
+
+def audit_runs(runs: Runs, comparer: Comparer, equivalence: float, looks: Looks | None = None) -> AuditResult:
+    """The audit of runs that were checked."""
+    comparisons, notes = _comparisons(runs, comparer, equivalence, looks)
     over_strata = forests(comparisons, comparer.level)
     columns = runs.columns
     return AuditResult(
@@ -102,10 +113,11 @@ def _audited(runs: Runs, comparer: Comparer, equivalence: float) -> AuditResult:
         notes=(*runs.notes, *notes),
         values=runs.strips(),
         metric=comparer.metric,
+        looks=looks,
     )
 
 
-def _metric(
+def metric_of_runs(
     runs: Runs, metric: Metric | None, better: Better | None, *, accuracies: bool
 ) -> tuple[Metric, list[str]]:
     """The metric, and a note if its direction was told from its name."""
@@ -119,9 +131,10 @@ def _metric(
     return replace(metric, better=better or metric.better), [note] if note else []
 
 
-def _check_options(
+def check_options(
     level: float, resamples: int, chance: float | None, test_size: int | None, equivalence: float
 ) -> None:
+    """Refuses what cannot be meant."""
     if not 1 < equivalence < np.inf:
         raise TableError(f"equivalence must be a factor above 1, such as 2; got {equivalence:g}")
     if not 0.5 <= level < 1:
@@ -134,22 +147,33 @@ def _check_options(
         raise TableError(f"test_size must be at least 2; got {test_size}")
 
 
-def _comparisons(runs: Runs, comparer: Comparer, equivalence: float) -> tuple[list[Comparison], list[str]]:
+def _comparisons(
+    runs: Runs, comparer: Comparer, equivalence: float, looks: Looks | None
+) -> tuple[list[Comparison], list[str]]:
     """Every comparison, judged together, and a line on each stratum that has none."""
     pairs, notes = _pairs(runs)
-    comparer = replace(comparer, deep=len(pairs) <= _MOST_DEEP)
-    brief = len(pairs) > MOST_MODELLED or any(is_large(pair.arm, pair.reference) for pair in pairs)
-    if brief:
+    comparer = replace(comparer, deep=len(pairs) <= _MOST_DEEP and not comparer.brief)
+    if len(pairs) > MOST_MODELLED or any(is_large(pair.arm, pair.reference) for pair in pairs):
         comparer = replace(comparer, brief=True, deep=False)
         notes.append(
             f"{len(pairs):,} comparisons of {len(runs.frame):,} runs: the seed jackknife stands in for the "
             "headline's model, and the other tests are left out."
         )
-    found = headlines([(pair.arm, pair.reference) for pair in pairs], comparer.level, equivalence)
+    if looks is not None:
+        notes.append(_on_looks(looks))
+    found = headlines([(pair.arm, pair.reference) for pair in pairs], comparer.level, equivalence, looks)
     comparisons = [comparer.compare(pair, h) for pair, (h, _) in zip(pairs, found, strict=True)]
     judged = judge(comparisons, [estimate for _, estimate in found], comparer.level)
     named = [replace(c, factor=runs.columns.group, by=runs.columns.by) for c in judged]
     return [replace(c, verdict=verdict(c, len(named))) for c in named], notes
+
+
+def _on_looks(looks: Looks) -> str:
+    seen = ", ".join(map(str, looks.sizes[: looks.number]))
+    return (
+        f"{looks.title.capitalize()}, at {seen} of at most {looks.sizes[-1]} seeds per arm: the headline's "
+        "p, interval and bounds count the looks; the other tests do not."
+    )
 
 
 def _pairs(runs: Runs) -> tuple[list[Pair], list[str]]:

@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from seedspread.errors import MissingExtraError
+from seedspread.render.pictures import PlotError
+from seedspread.stats.charts import audit_chart, plot_audit
 from seedspread.stats.comparison import AuditValues, Comparison
 from seedspread.stats.show import as_html, as_latex, as_markdown, as_text, comparison_as_html
 
@@ -18,6 +21,9 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class ComparisonResult(Comparison):
     """One arm against its reference, as a notebook shows it."""
+
+    def __repr__(self) -> str:
+        return f"<Comparison {self.title}: {self.word or 'not tested'}>"
 
     def _repr_pretty_(self, printer: Any, _: bool) -> None:
         printer.text(f"{self.title}: {self.verdict}")
@@ -32,7 +38,7 @@ class AuditResult(AuditValues):
 
     def to_json(self) -> str:
         """Everything; a number that is not finite is null."""
-        return json.dumps(_plain(asdict(self)), indent=2, allow_nan=False)
+        return json.dumps(plain(asdict(self)), indent=2, allow_nan=False)
 
     def to_text(self, width: int = 110, explain: bool = False, details: bool = False) -> str:
         """For a terminal; with `details` every test, with `explain` why it was used and what it assumes."""
@@ -52,23 +58,24 @@ class AuditResult(AuditValues):
 
     def plot(self, ax: "Axes | None" = None) -> "Figure":
         """A figure of the runs and ratios; on `ax` the forest alone, or of one comparison its runs."""
-        from seedspread.stats.charts import plot_audit  # noqa: PLC0415 - matplotlib takes its time
-
         return plot_audit(self, ax)
 
     def _repr_html_(self) -> str:
-        from seedspread.render.with_matplotlib import PlotError, static_svg  # noqa: PLC0415 - as above
-        from seedspread.stats.charts import audit_chart  # noqa: PLC0415 - as above
-
         try:
+            from seedspread.render.with_matplotlib import static_svg  # noqa: PLC0415 - slow
+
             picture = static_svg(audit_chart(self))
-        except PlotError:  # too many to draw
+        except (PlotError, MissingExtraError):  # too many to draw, or nothing to draw them with
             picture = ""
         return as_html(self, picture)
 
     def _repr_pretty_(self, printer: Any, _: bool) -> None:
         """IPython's text, also beside the HTML."""
         printer.text(self.to_text())
+
+    def __repr__(self) -> str:
+        many = f"{len(self.comparisons)} comparison{'s' * (len(self.comparisons) != 1)}"
+        return f"<AuditResult of {self.source}: {self.value} by {self.group}, {many}>"
 
     def __str__(self) -> str:
         return self.to_text()
@@ -106,12 +113,13 @@ def _row(c: Comparison) -> dict[str, Any]:
 _FORMER = {"assumptions_met": "holds", "std_error": "error"}
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """As JSON can have it: a number that is not finite is none."""
     if isinstance(value, dict):
-        plain = {key: _plain(item) for key, item in value.items()}
-        return plain | {old: plain[new] for new, old in _FORMER.items() if new in plain}
+        items = {key: plain(item) for key, item in value.items()}
+        return items | {old: items[new] for new, old in _FORMER.items() if new in items}
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value

@@ -24,6 +24,9 @@ class SeedBudget:
     def __str__(self) -> str:
         return self.text
 
+    def __repr__(self) -> str:
+        return f"<SeedBudget: {self.text}>"
+
 
 @dataclass(frozen=True)
 class Design:

@@ -69,7 +69,7 @@ def _span(arm: Arm) -> str:
         return ""
     codes = list(cells)
     ends = [f"{_number(_variance(cells[codes[k]]))} ({arm.block_names[codes[k]]})" for k in (low, high)]
-    return f"the variance of {arm.name} goes from {ends[0]} to {ends[1]}"
+    return f"the variance of {arm.title} goes from {ends[0]} to {ends[1]}"
 
 
 def bartlett_p(variances: Floats, df: Floats) -> float:

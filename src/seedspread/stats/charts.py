@@ -5,16 +5,20 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import cycle
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from seedspread.render.chart import COLOURS, GREY, SYMBOLS, Axis, Chart, Mark, Panel, floats, log_ticks
-from seedspread.render.with_matplotlib import PlotError, draw, draw_panel, write_picture
+from seedspread.render.pictures import PlotError, write_picture
+from seedspread.runs.levels import arm_name, block_name
 from seedspread.stats.comparison import AuditValues, Comparison, Strip
 from seedspread.stats.result import Interval
 from seedspread.stats.verdict import between, number, p_value
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 # The headline has a colour that no arm has.
 QUOTED = COLOURS[2]
@@ -23,7 +27,9 @@ _SEED_UNIT = (HEADLINE, "seed_jackknife", "seed_bootstrap", "pitman_morgan")
 _SHOWN = (*_SEED_UNIT, "f", "bonett", "bootstrap", "bootstrap_bca")
 _WIDEST = 1e4  # ratios beyond this are drawn at the edge
 # Comparisons of which every run is drawn, and lines of a forest, that can be read in one picture.
-_MOST_DRAWN, _MOST_LINES = 6, 80
+_MOST_DRAWN, MOST_LINES = 6, 80
+# Letters of a name that stand in one line beside a forest.
+_NAME_LINE = 55
 
 
 @dataclass(frozen=True)
@@ -40,9 +46,15 @@ def draw_audit(audit: AuditValues, path: "Path | str") -> None:
     write_picture(audit_chart(audit), Path(path))
 
 
-def plot_audit(audit: AuditValues, ax: Axes | None = None) -> Figure:
+def plot_audit(audit: AuditValues, ax: "Axes | None" = None) -> "Figure":
     """The picture as a figure; on `ax` the forest alone, or of one comparison its runs."""
-    chart = audit_chart(audit)
+    return on_axes(audit_chart(audit), ax)
+
+
+def on_axes(chart: Chart, ax: "Axes | None") -> "Figure":
+    """A chart as a figure of its own, or its first panel on axes that there are."""
+    from seedspread.render.with_matplotlib import draw, draw_panel  # noqa: PLC0415 - not in the base
+
     if ax is None:
         return draw(chart)
     draw_panel(ax, chart.panels[0])
@@ -53,9 +65,9 @@ def plot_audit(audit: AuditValues, ax: Axes | None = None) -> Figure:
 
 def audit_chart(audit: AuditValues) -> Chart:
     """One comparison: its runs and its ratio by every method. Several: a forest, and the runs of a few."""
-    if len(audit.comparisons) > _MOST_LINES:
+    if len(audit.comparisons) > MOST_LINES:
         raise PlotError(
-            f"a picture of {len(audit.comparisons)} comparisons is not legible; take at most {_MOST_LINES}"
+            f"a picture of {len(audit.comparisons)} comparisons is not legible; take at most {MOST_LINES}"
         )
     drawn = audit.comparisons if len(audit.comparisons) <= _MOST_DRAWN else ()
     if len(audit.comparisons) == 1:
@@ -63,7 +75,8 @@ def audit_chart(audit: AuditValues) -> Chart:
     else:
         panels = [_forest_panel(audit), *(_runs_panel(audit, c) for c in drawn)]
     source = f"{audit.rows:,} runs from {Path(audit.source).name}"
-    height = 1.15 if len(panels) > 1 else 0.5 + 0.05 * len(audit.comparisons)
+    lines = sum(-(-len(name) // _NAME_LINE) for _, name in panels[0].y.ticks)  # long names are broken
+    height = 1.15 if len(panels) > 1 else 0.5 + 0.05 * lines
     return Chart("audit", "", "", "", tuple(panels), source, height=height)
 
 
@@ -71,8 +84,9 @@ def _forest_panel(audit: AuditValues) -> Panel:
     """Every ratio with the interval that Holm's adjustment leaves it, and the means over strata."""
     lines = [Line(c.title, c.headline.ratio, c.headline.shown_interval) for c in audit.comparisons]
     means = [
-        Line(f"together: {f.group} against {f.reference}", f.pooled, f.interval, COLOURS[3])
+        Line(f"together: {' against '.join(pair)}", f.pooled, f.interval, COLOURS[3])
         for f in audit.forests
+        for pair in [[arm_name(audit.group, arm) for arm in (f.group, f.reference)]]
     ]
     return lines_panel([*lines, *means], f"variance ratio, {audit.level:.0%} intervals (Holm)", "")
 
@@ -108,14 +122,17 @@ def lines_panel(lines: Sequence[Line], axis_title: str, title: str) -> Panel:
 def _runs_panel(audit: AuditValues, c: Comparison) -> Panel:
     strips = audit.strips(c)
     blocks = list(dict.fromkeys(b for s in strips for b in s.blocks))
-    arms = dict.fromkeys((audit.reference, *(other.group for other in audit.comparisons)))
+    arms = dict.fromkeys(arm for other in audit.comparisons for arm in (other.reference, other.group))
     colours = dict(zip(arms, cycle(COLOURS), strict=False))
+    names = [arm_name(audit.group, strip.group) for strip in strips]
     marks = [
         mark
-        for i, strip in enumerate(strips)
-        for mark in arm_marks(strip.group, i, colours[strip.group], *_spread(strip), _dots(strip, blocks))
+        for i, (name, strip) in enumerate(zip(names, strips, strict=True))
+        for mark in arm_marks(
+            name, i, colours[strip.group], *_spread(strip), _dots(strip, blocks, audit.blocks)
+        )
     ]
-    return Panel(c.title, arms_axis([s.group for s in strips]), Axis(audit.value), tuple(marks))
+    return Panel(c.title, arms_axis(names), Axis(audit.value), tuple(marks))
 
 
 def _spread(strip: Strip) -> tuple[float, float | None]:
@@ -123,9 +140,12 @@ def _spread(strip: Strip) -> tuple[float, float | None]:
     return float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else None
 
 
-def _dots(strip: Strip, blocks: list[str]) -> list[Dots]:
+def _dots(strip: Strip, blocks: list[str], factors: Sequence[str]) -> list[Dots]:
     pairs = list(zip(strip.values, strip.blocks, strict=True))
-    return [Dots(block, [value for value, label in pairs if label == block]) for block in blocks]
+    return [
+        Dots(block_name(factors, block), [value for value, label in pairs if label == block])
+        for block in blocks
+    ]
 
 
 def _ratios_panel(c: Comparison, audit: AuditValues) -> Panel:

@@ -222,7 +222,7 @@ def shapiro(arm: Arm) -> TestResult:
     """Shapiro and Wilk's test of the pooled values of one arm."""
     blank = TestResult(
         key=f"shapiro_{arm.name}",
-        name=f"Shapiro-Wilk, {arm.name}",
+        name=f"Shapiro-Wilk, {arm.title}",
         about="shape",
         why="the F test rests on normality; a large p is weak evidence for it at small n",
         assumes="independent runs",

@@ -91,15 +91,15 @@ def _failed(arm: Arm, metric: Metric, chance: float | None, best: float, reasons
     """Seeds with a run that is flagged, has no value, or is no better than chance."""
     bad = np.zeros(len(arm.values), dtype=bool) if arm.failed is None else arm.failed.copy()
     if bad.any():
-        reasons.append(f"{int(bad.sum())} of {len(bad)} {arm.name} runs are flagged as collapsed")
+        reasons.append(f"{int(bad.sum())} of {len(bad)} {arm.title} runs are flagged as collapsed")
     if len(arm.crashed):
         have = "seed has" if len(arm.crashed) == 1 else "seeds have"
-        reasons.append(f"{len(arm.crashed)} {arm.name} {have} a run without a value")
+        reasons.append(f"{len(arm.crashed)} {arm.title} {have} a run without a value")
     if chance is not None:
         near = metric.is_no_better(arm.values, chance, best)
         if near.any():
             reasons.append(
-                f"{int(near.sum())} of {len(near)} {arm.name} runs score no better than "
+                f"{int(near.sum())} of {len(near)} {arm.title} runs score no better than "
                 f"{chance:.4g}, which takes no learning, or hardly better"
             )
         bad |= near
@@ -120,7 +120,7 @@ def _cut(arm: Arm, sign: float, reasons: list[str]) -> float | None:
     low, high = values[values < cut], values[values > cut]
     below, above = (len(low), len(high)) if sign > 0 else (len(high), len(low))
     reasons.append(
-        f"{arm.name} falls into two clusters, {below} seeds below {sign * cut:.4g} and {above} above "
+        f"{arm.title} falls into two clusters, {below} seeds below {sign * cut:.4g} and {above} above "
         f"(gap test p = {p:.3g})"
     )
     return float(low.max())

@@ -25,6 +25,7 @@ from seedspread.stats.performance import performance
 from seedspread.stats.power import BudgetError
 from seedspread.stats.result import Floor, Headline, Summary, TestResult, Twins
 from seedspread.stats.scale import planning
+from seedspread.stats.sequential.looks import nominal
 from seedspread.stats.verdict import warnings
 
 
@@ -82,7 +83,7 @@ class Comparer:
             paired_correlation=_paired_correlation(arm, reference),
             collapse=detect_collapse(arm, reference, self.metric, self._chance_of(reference), self.level),
             floors=() if self.brief else self._floors(arms),
-            detectable=_detectable(arm, reference, headline.pairs, twins, 1 - self.level),
+            detectable=_detectable(arm, reference, headline.pairs, twins, self._alpha(headline)),
             p_holm=None,
             warnings=(),
             verdict="",
@@ -94,6 +95,11 @@ class Comparer:
         unlike = None if self.brief else unlike_cells(arm, reference)
         also = (unlike.sentence,) if unlike else ()
         return replace(comparison, warnings=warnings(comparison, arm, reference) + also)
+
+    def _alpha(self, headline: Headline) -> float:
+        """Of the headline's test by itself."""
+        alpha = 1 - self.level
+        return alpha if headline.looks is None else nominal(headline.looks, alpha)
 
     def _tests(self, pair: Pair, headline: Headline, independent: bool | None) -> tuple[TestResult, ...]:
         arm, reference, level = pair.arm, pair.reference, self.level

@@ -10,6 +10,7 @@ from seedspread.stats.result import (
     Floor,
     Headline,
     Interval,
+    Looks,
     Rung,
     Summary,
     TestResult,
@@ -151,6 +152,7 @@ class AuditValues:
         forest: that of the first, if there is one only.
         notes: what was left out of the table and why.
         values: what was compared.
+        looks: those that the headlines count; None where the table is judged once.
     """
 
     source: str
@@ -170,6 +172,7 @@ class AuditValues:
     forests: tuple[Forest, ...] = ()
     notes: tuple[str, ...] = ()
     values: tuple["Strip", ...] = field(default=(), repr=False)
+    looks: Looks | None = None
 
     def strips(self, c: Comparison) -> list["Strip"]:
         """The values of a comparison: the reference's, then the arm's."""

@@ -6,6 +6,7 @@ import numpy as np
 from scipy import stats
 
 from seedspread.stats.arms import Arm
+from seedspread.stats.collapse import exact_interval
 from seedspread.stats.result import Interval
 from seedspread.stats.robust import log_variance_error
 
@@ -15,8 +16,8 @@ class ArmSummary:
     """The seed is the unit throughout; an interval is None where there are too few seeds for it.
 
     Attributes:
-        seeds: how many.
-        mean: over seeds, blocks weighing alike.
+        seeds: how many, those without a value too.
+        mean: over seeds, blocks weighing alike; None if every seed failed without a value.
         mean_interval: Student's.
         sd: over seeds, within blocks; None of a single seed.
         sd_interval: by the seed jackknife.
@@ -26,7 +27,7 @@ class ArmSummary:
     """
 
     seeds: int
-    mean: float
+    mean: float | None
     mean_interval: Interval | None
     sd: float | None
     sd_interval: Interval | None
@@ -35,27 +36,34 @@ class ArmSummary:
     rate_interval: Interval
 
 
-def summarise(arm: Arm, failed: int, level: float = 0.95) -> ArmSummary:
+def summarise(arm: Arm, failed: int, seeds: int, level: float = 0.95) -> ArmSummary:
     """An arm by itself.
 
     Args:
-        arm: its runs.
+        arm: its runs that have a value, or none.
         failed: how many of its seeds failed.
+        seeds: how many it has, those without a value too.
         level: of the intervals.
     """
-    k, means = len(arm.seed_codes), arm.seed_means
-    mean, sd = float(means.mean()), float(np.sqrt(arm.within_variance)) if arm.df else None
-    exact = stats.binomtest(failed, k).proportion_ci(level, method="exact")
+    mean, of_mean = _mean(arm, level)
     return ArmSummary(
-        seeds=k,
+        seeds=seeds,
         mean=mean,
-        mean_interval=_around(mean, float(means.std(ddof=1)) / k**0.5, k - 1, level) if k > 1 else None,
-        sd=sd,
+        mean_interval=of_mean,
+        sd=float(np.sqrt(arm.within_variance)) if arm.df else None,
         sd_interval=_of_sd(arm, level),
         failed=failed,
-        rate=failed / k,
-        rate_interval=Interval(float(exact.low), float(exact.high), level),
+        rate=failed / seeds,
+        rate_interval=exact_interval(failed, seeds, level),
     )
+
+
+def _mean(arm: Arm, level: float) -> tuple[float | None, Interval | None]:
+    if not len(arm.values):
+        return None, None
+    means = arm.seed_means
+    mean, k = float(means.mean()), len(means)
+    return mean, _around(mean, float(means.std(ddof=1)) / k**0.5, k - 1, level) if k > 1 else None
 
 
 def _around(centre: float, error: float, df: int, level: float) -> Interval:

@@ -1,79 +1,23 @@
 """The headline of a comparison: which estimate it is, and all that it says."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from math import exp, inf, log
-from typing import Protocol
-
-from scipy.special import stdtr, stdtrit
+from dataclasses import replace
+from math import log
 
 from seedspread.stats.arms import Arm
-from seedspread.stats.result import Headline, Interval, TestResult
+from seedspread.stats.estimate import Estimate, FromJackknife, FromPosterior, interval_of, ratio_at
+from seedspread.stats.result import Headline, Looks, TestResult
 from seedspread.stats.robust import seed_jackknife
-from seedspread.stats.scale.posterior import Posterior
 from seedspread.stats.scale.ratio import MOST_SEEDS, ScaleRatio, scale_ratios
+from seedspread.stats.sequential.looks import AtLook, nominal
 
 # The model takes milliseconds a comparison; with more of them the seed jackknife stands in.
 MOST_MODELLED = 500
 MODEL = "scale ratio (Student t)"
-_BEYOND = 700.0  # exp overflows above it
-
-
-class Estimate(Protocol):
-    """What is known of a log ratio of variances."""
-
-    def above(self, log_ratio: float) -> float:
-        """The probability, or confidence, of a larger one."""
-
-    def below(self, log_ratio: float) -> float:
-        """Of a smaller one: not 1 less the other, which would lose the digits of a small one."""
-
-    def quantile(self, probability: float) -> float:
-        """The log ratio below which so much of it lies."""
-
-
-@dataclass(frozen=True)
-class FromPosterior:
-    """By the model."""
-
-    posterior: Posterior
-
-    def above(self, log_ratio: float) -> float:
-        """The probability of a larger one."""
-        return float(self.posterior.above(log_ratio)[0])
-
-    def below(self, log_ratio: float) -> float:
-        """The probability of a smaller one."""
-        return float(self.posterior.below(log_ratio)[0])
-
-    def quantile(self, probability: float) -> float:
-        """The log ratio below which so much of it lies."""
-        return float(self.posterior.quantile(probability)[0])
-
-
-@dataclass(frozen=True)
-class FromJackknife:
-    """By a t statistic: its confidence in place of a probability."""
-
-    log_ratio: float
-    std_error: float
-    df: float
-
-    def above(self, log_ratio: float) -> float:
-        """The confidence in a larger one."""
-        return float(stdtr(self.df, (self.log_ratio - log_ratio) / self.std_error))
-
-    def below(self, log_ratio: float) -> float:
-        """The confidence in a smaller one."""
-        return float(stdtr(self.df, (log_ratio - self.log_ratio) / self.std_error))
-
-    def quantile(self, probability: float) -> float:
-        """The log ratio below which so much of it lies."""
-        return self.log_ratio + self.std_error * float(stdtrit(self.df, probability))
 
 
 def headlines(
-    pairs: Sequence[tuple[Arm, Arm]], level: float, equivalence: float
+    pairs: Sequence[tuple[Arm, Arm]], level: float, equivalence: float, looks: Looks | None = None
 ) -> list[tuple[Headline, Estimate | None]]:
     """Of each arm and its reference; the estimate behind it is None where there is no ratio.
 
@@ -81,17 +25,41 @@ def headlines(
         pairs: arms with their references.
         level: of the intervals.
         equivalence: by which factor variances may differ and count as alike.
+        looks: to count, where the arms grow and are judged again and again.
     """
     if len(pairs) > MOST_MODELLED:
-        return [_by_jackknife(arm, reference, level, equivalence) for arm, reference in pairs]
+        found = [_by_jackknife(arm, reference, level, equivalence) for arm, reference in pairs]
+        return [_counting(looks, *each, level) for each in found]
     small = [pair for pair in pairs if not is_large(*pair)]
-    found = iter(scale_ratios(small, level))
-    return [
+    modelled = iter(scale_ratios(small, level if looks is None else 1 - nominal(looks, 1 - level)))
+    found = [
         _by_jackknife(*pair, level, equivalence)
         if is_large(*pair)
-        else _by_model(next(found), *pair, level, equivalence)
+        else _by_model(next(modelled), *pair, level, equivalence)
         for pair in pairs
     ]
+    return [_counting(looks, *each, level) for each in found]
+
+
+def _counting(
+    looks: Looks | None, headline: Headline, estimate: Estimate | None, level: float
+) -> tuple[Headline, Estimate | None]:
+    """With p, interval and bounds that count the looks; probabilities are the model's, whoever looks."""
+    if looks is None:
+        return headline, estimate
+    if estimate is None:
+        return replace(headline, looks=looks), None
+    at = AtLook(estimate, looks)
+    counted = replace(
+        headline,
+        interval=interval_of(at, level),
+        p=two_sided_p(at),
+        at_least=ratio_at(at, 1 - level),
+        at_most=ratio_at(at, level),
+        why=f"{headline.why}; p, interval and bounds count the looks",
+        looks=looks,
+    )
+    return counted, at
 
 
 def is_large(arm: Arm, reference: Arm) -> bool:
@@ -104,10 +72,11 @@ def _by_model(
 ) -> tuple[Headline, Estimate | None]:
     plain = _plain_ratio(arm, reference)
     if found.posterior is None:
-        return _without(MODEL, found.note, plain), None
+        return without_estimate(MODEL, found.note, plain), None
     estimate = FromPosterior(found.posterior)
-    headline = _headline(estimate, MODEL, why_model(found), level, equivalence, plain)
-    return replace(headline, pairs=found.pairs, unpaired=found.unpaired, tails=found.nu), estimate
+    headline = headline_from(estimate, MODEL, why_model(found), level, equivalence, plain)
+    unpaired = None if found.unpaired is None else replace(found.unpaired, level=level)
+    return replace(headline, pairs=found.pairs, unpaired=unpaired, tails=found.nu), estimate
 
 
 def _by_jackknife(
@@ -115,27 +84,28 @@ def _by_jackknife(
 ) -> tuple[Headline, Estimate | None]:
     test = seed_jackknife(arm, reference, level)
     if test.estimate is None or test.std_error is None:
-        return _without(test.name, test.note, _plain_ratio(arm, reference)), None
+        return without_estimate(test.name, test.note, _plain_ratio(arm, reference)), None
     estimate = FromJackknife(log(test.estimate), test.std_error, test.df[0])
     why = "it stands in for the model, which is for fewer comparisons or seeds; pairs are not used"
-    return _headline(estimate, test.name, why, level, equivalence, test.estimate), estimate
+    return headline_from(estimate, test.name, why, level, equivalence, test.estimate), estimate
 
 
-def _without(method: str, note: str, plain: float | None) -> Headline:
+def without_estimate(method: str, note: str, plain: float | None) -> Headline:
     """There may be a ratio where nothing can be said of its error."""
     return Headline(plain, None if plain is None else plain**0.5, None, None, method, note, plain_ratio=plain)
 
 
-def _headline(
+def headline_from(
     estimate: Estimate, method: str, why: str, level: float, equivalence: float, plain: float | None
 ) -> Headline:
+    """All that is said of an estimate; `plain` is the ratio of the plain variances."""
     ratio, above_1 = ratio_at(estimate, 0.5), estimate.above(0.0)
     beyond = estimate.below(-log(equivalence)) + estimate.above(log(equivalence))
     return Headline(
         ratio=ratio,
         sd_ratio=ratio**0.5,
         interval=interval_of(estimate, level),
-        p=min(2 * min(above_1, estimate.below(0.0)), 1.0),
+        p=two_sided_p(estimate),
         method=method,
         why=why,
         above_1=above_1,
@@ -149,15 +119,9 @@ def _headline(
     )
 
 
-def ratio_at(estimate: Estimate, probability: float) -> float:
-    """The ratio below which so much of an estimate lies."""
-    at = estimate.quantile(probability)
-    return inf if at > _BEYOND else exp(at)
-
-
-def interval_of(estimate: Estimate, level: float) -> Interval:
-    """The central interval of the ratio."""
-    return Interval(ratio_at(estimate, (1 - level) / 2), ratio_at(estimate, (1 + level) / 2), level)
+def two_sided_p(estimate: Estimate) -> float:
+    """Twice the smaller tail about a ratio of 1."""
+    return min(2 * min(estimate.above(0.0), estimate.below(0.0)), 1.0)
 
 
 def _plain_ratio(arm: Arm, reference: Arm) -> float | None:
@@ -168,7 +132,7 @@ def _plain_ratio(arm: Arm, reference: Arm) -> float | None:
 
 def why_model(found: ScaleRatio) -> str:
     """Why the model is the headline, and what it made of the design."""
-    why = "tails are modelled, the seed is the unit, and its error rates are known (docs/statistics.md)"
+    why = "tails are modelled, the seed is the unit, error rates are known (seedspread docs statistics)"
     if found.pairs:
         why += f"; the {found.pairs} seeds that both arms have are used as pairs"
     elif found.note:

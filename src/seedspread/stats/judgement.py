@@ -10,12 +10,12 @@ tables and pictures cannot disagree.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import log
 
 from seedspread.stats.comparison import Comparison
+from seedspread.stats.estimate import Estimate, interval_of
 from seedspread.stats.forest import holm, holm_factors
-from seedspread.stats.headline import Estimate, interval_of
 from seedspread.stats.result import Headline, Word
 
 # How many times the level a p value may be to suggest something.
@@ -26,17 +26,30 @@ def judge(
     comparisons: Sequence[Comparison], estimates: Sequence[Estimate | None], level: float
 ) -> list[Comparison]:
     """The comparisons with their adjusted p values and intervals, and a word each."""
-    p_values = [c.headline.p for c in comparisons]
-    small = [_too_large(e, c.headline.equivalence) for c, e in zip(comparisons, estimates, strict=True)]
-    rows = zip(comparisons, estimates, holm(p_values), holm(small), holm_factors(p_values), strict=True)
+    found = judged([c.headline for c in comparisons], estimates, level)
     return [
-        replace(
-            c,
-            p_holm=p,
-            headline=_widened(c.headline, estimate, factor, level),
-            word=word(p, p_small, 1 - level),
-        )
-        for c, estimate, p, p_small, factor in rows
+        replace(c, headline=j.headline, p_holm=j.p_holm, word=j.word)
+        for c, j in zip(comparisons, found, strict=True)
+    ]
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A headline with its adjusted interval, its adjusted p value, and the word."""
+
+    headline: Headline
+    p_holm: float | None
+    word: Word | None
+
+
+def judged(headlines: Sequence[Headline], estimates: Sequence[Estimate | None], level: float) -> list[Judged]:
+    """What may be said of headlines that are asked for together, and what they rest on."""
+    p_values = [h.p for h in headlines]
+    small = [_too_large(e, h.equivalence) for h, e in zip(headlines, estimates, strict=True)]
+    rows = zip(headlines, estimates, holm(p_values), holm(small), holm_factors(p_values), strict=True)
+    return [
+        Judged(_widened(h, estimate, factor, level), p, word(p, p_small, 1 - level))
+        for h, estimate, p, p_small, factor in rows
     ]
 
 

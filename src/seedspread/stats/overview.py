@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from seedspread.render.table import Column, Table
+from seedspread.runs.levels import arm_name, stratum_name
 from seedspread.stats.comparison import AuditValues, Comparison, Forest
 from seedspread.stats.result import Interval, Summary
 from seedspread.stats.verdict import between, number, p_phrase, p_value
@@ -18,21 +19,24 @@ _WIDEST = 100.0
 # The columns of the table with bars that a narrow terminal can do without, and what a name needs.
 _MEANS, _INTERVAL, _BARS = (1, 2), (4,), (7,)
 _NAME = 20
+# What is wrong with arms whose spread cannot be judged, and how that is said after a number.
+_UNSOUND = {"runs fail": "where runs fail", "two clusters": "with two clusters"}
 
 
 def summary(audit: AuditValues) -> str:
     """How many comparisons have which word, and the ratios over strata together."""
-    counts: Counter[str] = Counter(c.word or "not tested" for c in audit.comparisons)
-    words = ("shown", "shown to be small", "suggested", "open", "not tested")
-    listed = ", ".join(f"{counts[word]} {word}" for word in words if counts[word])
+    counts: Counter[str] = Counter(map(_word, audit.comparisons))
+    words = ("shown", "shown to be small", "suggested", "open", *_UNSOUND, "not tested")
+    listed = ", ".join(f"{counts[word]} {_UNSOUND.get(word, word)}" for word in words if counts[word])
     first = f"{len(audit.comparisons):,} comparisons, adjusted together (Holm): {listed}."
     means = audit.forests if len(audit.forests) <= _MOST_MEANS else ()  # they are in the table as well
-    return " ".join([first, *map(together, means)])
+    return " ".join([first, *(together(forest, audit.group) for forest in means)])
 
 
-def together(forest: Forest) -> str:
+def together(forest: Forest, factor: str) -> str:
     """The mean ratio over strata in a sentence."""
-    a, b, ratio, ends = forest.group, forest.reference, forest.pooled, forest.interval
+    a, b = _arms(forest, factor)
+    ratio, ends = forest.pooled, forest.interval
     if ratio < 1:
         a, b, ratio, ends = b, a, 1 / ratio, Interval(1 / ends.high, 1 / ends.low, ends.level)
     return (
@@ -56,14 +60,14 @@ def overview_table(audit: AuditValues, most: int | None = MOST_ROWS, bars: bool 
     axis = _axis(shown, audit.forests) if bars else None
     alone = len({(c.group, c.reference) for c in audit.comparisons}) == 1
     rows = [_row(c, alone, axis) for c in shown]
-    rows += [_mean_row(forest, alone, axis) for forest in audit.forests]
+    rows += [_mean_row(forest, audit.group, alone, axis) for forest in audit.forests]
     several = len(audit.comparisons) > 1
     first = audit.comparisons[0]
-    arms = (first.group, first.reference) if alone else ("arm", "reference")
+    arms = (first.arm_name, first.reference_name) if alone else ("arm", "reference")
     headings = [audit.by or audit.group if alone else "comparison", *arms]
     headings += ["ratio", f"{audit.level:.0%} interval", "p (Holm)" if several else "p", "difference"]
     headings += [axis.heading] if axis else []
-    over = f", {first.group} over {first.reference}" if alone else ""
+    over = f", {first.arm_name} over {first.reference_name}" if alone else ""
     title = f"{audit.value}: mean ± sd, and the ratio of variances{over}"
     return Table("overview", title, tuple(Column(heading) for heading in headings), tuple(rows))
 
@@ -72,8 +76,8 @@ def fitted(table: Table, width: int) -> Table:
     """The overview for a terminal: without bars, means or intervals where there is no room for them."""
     for without in ((), _BARS, _BARS + _MEANS, _BARS + _MEANS + _INTERVAL):
         kept = [i for i, column in enumerate(table.columns) if i not in without]
-        lines = [[column.whole for column in table.columns], *table.rows]
-        widths = [max(len(line[i]) for line in lines) for i in kept]
+        words = [max(map(len, column.whole.split()), default=0) for column in table.columns]
+        widths = [max(words[i], *(len(row[i]) for row in table.rows)) for i in kept]
         if min(widths[0], _NAME) + sum(widths[1:]) + 3 * len(kept) <= width:
             break
     title = table.title if 1 in kept else table.title.replace("mean ± sd, and the ratio", "the ratio")
@@ -88,18 +92,26 @@ def fitted(table: Table, width: int) -> Table:
 def _row(c: Comparison, alone: bool, axis: "_Axis | None") -> tuple[str, ...]:
     interval, ratio = c.headline.shown_interval, c.headline.ratio
     bar = (axis.bar(ratio, interval),) if axis else ()
-    name = (c.stratum or c.group) if alone else c.title
+    stratum = stratum_name(c.by, c.stratum) if c.stratum else ""
+    name = (stratum or c.arm_name) if alone else c.title
     arms = (mean_and_sd(s) for s in c.pooled)
+    return (name, *arms, number(ratio), between(interval), p_value(c.p_holm), _word(c), *bar)
+
+
+def _word(c: Comparison) -> str:
     unsound = "runs fail" if c.collapse.failed else "two clusters"
-    word = unsound if c.collapse.found else c.word or "not tested"
-    return (name, *arms, number(ratio), between(interval), p_value(c.p_holm), word, *bar)
+    return unsound if c.collapse.found else c.word or "not tested"
 
 
-def _mean_row(forest: Forest, alone: bool, axis: "_Axis | None") -> tuple[str, ...]:
+def _mean_row(forest: Forest, factor: str, alone: bool, axis: "_Axis | None") -> tuple[str, ...]:
     bar = (axis.bar(forest.pooled, forest.interval),) if axis else ()
-    name = "together" if alone else f"together: {forest.group} against {forest.reference}"
+    name = "together" if alone else f"together: {' against '.join(_arms(forest, factor))}"
     ends = between(forest.interval)
     return (name, "", "", number(forest.pooled), ends, p_value(forest.pooled_p), "", *bar)
+
+
+def _arms(forest: Forest, factor: str) -> tuple[str, str]:
+    return arm_name(factor, forest.group), arm_name(factor, forest.reference)
 
 
 def mean_and_sd(s: Summary) -> str:
@@ -122,7 +134,7 @@ class _Axis:
 
     @property
     def heading(self) -> str:
-        left, right = f"{self._low:.2g}", f"{self._high:.2g}"
+        left, right = f"{self._low:.2g}", f"{self._high:.3g}"
         return left + f"{right:>{_BAR - len(left)}}"
 
     def _place(self, ratio: float) -> int:

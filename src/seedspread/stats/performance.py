@@ -270,7 +270,8 @@ def performance_sentence(p: Performance) -> str:
         parts = [f"{arm} is {mean[0]} on average by {mean[1]} ({chance})"]
     else:
         size = f"{arm} − {reference}: {number(p.mean.difference.value)}{_wide(p.mean.difference)}"
-        parts = [f"Neither is shown to be better on average ({size}; {chance})"]
+        told = f"{size}; {chance}" if p.improvement.interval else size  # of single runs it would be 0 or 1
+        parts = [f"Neither is shown to be better on average ({told})"]
     if middle and (mean is None or middle[0] != mean[0]):
         parts.append(f"the middle half of the runs of {arm} is {middle[0]} by {middle[1]}")
     if worst:

@@ -164,6 +164,26 @@ class Floor:
 
 
 @dataclass(frozen=True)
+class Looks:
+    """At which numbers of seeds a growing study is judged, and which of these looks this is.
+
+    Attributes:
+        sizes: seeds per arm at each look, the last the most that there may be.
+        number: of this look, from 1 on.
+        factor: by how much the headline's boundaries are wider than those of normal theory.
+    """
+
+    sizes: tuple[int, ...]
+    number: int
+    factor: float
+
+    @property
+    def title(self) -> str:
+        """`look 3 of at most 9`."""
+        return f"look {self.number} of at most {len(self.sizes)}"
+
+
+@dataclass(frozen=True)
 class Headline:
     """The ratio of variances to report, how sure it is, and why this one.
 
@@ -186,6 +206,7 @@ class Headline:
         tails: degrees of freedom of the Student t; infinite if the values look normal, 3 very heavy tails.
         adjusted_interval: as wide as Holm's adjustment makes it: it leaves out 1 exactly if `p_holm` is
             below 1 - level.
+        looks: those that p, intervals and bounds count; None of a study that is judged once.
     """
 
     ratio: float | None
@@ -206,6 +227,7 @@ class Headline:
     unpaired: Interval | None = None
     tails: float | None = None
     adjusted_interval: Interval | None = None
+    looks: Looks | None = None
 
     @property
     def shown_interval(self) -> Interval | None:

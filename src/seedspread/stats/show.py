@@ -1,5 +1,6 @@
 """An audit as text, Markdown and LaTeX: the same tables three ways."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from io import StringIO
 
@@ -12,6 +13,7 @@ from seedspread.render.table import Column, Table
 from seedspread.render.terminal import Terminal
 from seedspread.render.text import strip_lines, to_rich
 from seedspread.render.web import for_notebook
+from seedspread.runs.levels import arm_name, block_name
 from seedspread.stats.comparison import AuditValues, Comparison
 from seedspread.stats.components.show import tables as components_tables
 from seedspread.stats.ladder_table import ladder_table
@@ -31,7 +33,7 @@ def test_tables(c: Comparison, full: bool) -> list[Table]:
     out = [_tests_table(title, c, about, estimate, full) for title, about, estimate in subjects]
     if c.collapse.test is not None:
         out.append(_failures_table(c))
-    out += [_performance_table(c.performance)] if c.performance else []
+    out += [_performance_table(c.performance, (c.arm_name, c.reference_name))] if c.performance else []
     out += [ladder_table(c.ladder, full)] if c.ladder else []
     out += components_tables(c.components) if c.components else []
     return [table for table in out if table.rows]
@@ -45,8 +47,8 @@ def _cells_table(audit: AuditValues, c: Comparison) -> Table:
     blocks = ", ".join(audit.blocks)
     rows = tuple(
         (
-            s.group,
-            *((s.block or "all",) if blocks else ()),
+            arm_name(audit.group, s.group),
+            *((block_name(audit.blocks, s.block) or "all",) if blocks else ()),
             str(s.n),
             *map(_digits, (s.mean, s.sd, s.variance)),
         )
@@ -104,7 +106,7 @@ def _folded(tests: list[TestResult]) -> list[TestResult]:
     return [t for t in tests if not t.key.startswith("two_way") or t.key.endswith("_group")]
 
 
-def _performance_table(p: Performance) -> Table:
+def _performance_table(p: Performance, names: tuple[str, str]) -> Table:
     """Which arm's runs are better: on average, in their middle half, at their worst."""
     worst = "worst run" if p.worst_of <= 10 else "worst tenth"
     contrasts = (("mean", p.mean), ("interquartile mean", p.iqm), (worst, p.worst))
@@ -121,12 +123,13 @@ def _performance_table(p: Performance) -> Table:
         between(p.improvement.interval),
     )
     title = f"Which is better ({p.better} is)"
-    return _table(title, ("", *p.groups, "difference", "interval"), (*rows, chance))
+    return _table(title, ("", *names, "difference", "interval"), (*rows, chance))
 
 
 def _failures_table(c: Comparison) -> Table:
     rows = tuple(
-        (a.group, f"{a.failed}/{a.seeds}", f"{a.rate:.0%}", between(a.interval)) for a in c.collapse.arms
+        (arm_name(c.factor, a.group), f"{a.failed}/{a.seeds}", f"{a.rate:.0%}", between(a.interval))
+        for a in c.collapse.arms
     )
     p = p_value(c.collapse.test.p) if c.collapse.test else "-"
     title = f"Failed seeds (Fisher's exact test: p {p})"
@@ -135,21 +138,38 @@ def _failures_table(c: Comparison) -> Table:
 
 def as_text(audit: AuditValues, width: int, details: bool, explain: bool) -> str:
     """For a terminal of `width` columns: the answer first, tests behind `details`, reasons on `explain`."""
-    console = Terminal(file=StringIO(), width=width, color_system=None, legacy_windows=False)
-    several = len(audit.comparisons) > 1
-    if several:
-        _print_overview(console, audit, width)
-    for c in audit.comparisons if details or explain or not several else ():
-        _print_comparison(console, audit, c, several, details, explain)
+    page = TextPage(width)
+    if len(audit.comparisons) > 1:
+        page.console.print(Text(summary(audit), style="bold"))
+        print_overview(page.console, audit, width)
+    print_comparisons(page.console, audit, details, explain)
     hint = "" if details or explain else f" {_hint(audit)}"
-    for note in (*audit.notes, _foot(audit) + hint):
-        console.print(Text(note, style="dim"))
-    assert isinstance(console.file, StringIO)  # noqa: S101 - for the type checker
-    return "\n".join(line.rstrip() for line in console.file.getvalue().splitlines())
+    return page.text((*audit.notes, foot(audit) + hint))
 
 
-def _print_overview(console: Terminal, audit: AuditValues, width: int) -> None:
-    console.print(Text(summary(audit), style="bold"))
+class TextPage:
+    """What is printed on it as plain text of a width."""
+
+    def __init__(self, width: int) -> None:
+        self._file = StringIO()
+        self.console = Terminal(file=self._file, width=width, color_system=None, legacy_windows=False)
+
+    def text(self, notes: Sequence[str]) -> str:
+        """All of it, with notes at its end."""
+        for note in notes:
+            self.console.print(Text(note, style="dim"))
+        return "\n".join(line.rstrip() for line in self._file.getvalue().splitlines())
+
+
+def print_comparisons(console: Terminal, audit: AuditValues, details: bool, explain: bool) -> None:
+    """The only comparison of an audit, or on request each of them."""
+    if len(audit.comparisons) == 1 or details or explain:
+        for c in audit.comparisons:
+            _print_comparison(console, audit, c, details, explain)
+
+
+def print_overview(console: Terminal, audit: AuditValues, width: int) -> None:
+    """The table of all comparisons, and how many it leaves out."""
     console.print(to_rich(fitted(overview_table(audit, bars=True), width)))
     if len(audit.comparisons) > MOST_ROWS:
         left = len(audit.comparisons) - MOST_ROWS
@@ -157,21 +177,26 @@ def _print_overview(console: Terminal, audit: AuditValues, width: int) -> None:
 
 
 def _print_comparison(
-    console: Terminal, audit: AuditValues, c: Comparison, several: bool, details: bool, explain: bool
+    console: Terminal, audit: AuditValues, c: Comparison, details: bool, explain: bool
 ) -> None:
     console.rule(Text(c.title))
     answer, *rest = sentences(c, len(audit.comparisons))
     console.print(Text(answer, style="bold"))
     console.print(Text(" ".join(rest)))
-    for line in strip_lines([(s.group, s.values) for s in reversed(audit.strips(c))], console.width):
+    for line in _strip_lines(audit, c, console.width):
         console.print(Text(line), soft_wrap=True)
     full = details or explain
     for table in _tables(audit, c, explain) if full else [_cells_table(audit, c)]:
         console.print(to_rich(table))
-    for line in [*(explanations(c) if explain else []), *_remarks(c)]:
+    for line in [*(explanations(c) if explain else []), *remarks(c)]:
         console.print(Text(line))
     if full:
         console.print(Text(f"* the headline: {c.headline.why}.", style="dim"))
+
+
+def _strip_lines(audit: AuditValues, c: Comparison, width: int) -> list[str]:
+    strips = reversed(audit.strips(c))
+    return strip_lines([(arm_name(c.factor, strip.group), strip.values) for strip in strips], width)
 
 
 def _hint(audit: AuditValues) -> str:
@@ -184,16 +209,17 @@ def as_html(audit: AuditValues, picture: str) -> str:
     several = len(audit.comparisons) > 1
     first = audit.comparisons[0]
     lines = [summary(audit)] if several else sentences(first, 1)
-    remarks = [] if several else _remarks(first)
-    return for_notebook(lines, [overview_table(audit)], [*remarks, *audit.notes, _foot(audit)], picture)
+    said = [] if several else remarks(first)
+    return for_notebook(lines, [overview_table(audit)], [*said, *audit.notes, foot(audit)], picture)
 
 
 def comparison_as_html(c: Comparison) -> str:
     """One comparison for a notebook: its sentences, every test, what to know of it."""
-    return for_notebook([c.title, c.verdict], test_tables(c, full=False), _remarks(c))
+    return for_notebook([c.title, c.verdict], test_tables(c, full=False), remarks(c))
 
 
-def _remarks(c: Comparison) -> list[str]:
+def remarks(c: Comparison) -> list[str]:
+    """What is to be known of a comparison."""
     lines = [f"! {warning}" for warning in c.warnings]
     if c.collapse.found:
         lines.append(f"! {c.collapse.sentence}")
@@ -201,11 +227,14 @@ def _remarks(c: Comparison) -> list[str]:
         lines.append(f"The arms' seed means correlate by {c.paired_correlation:.2f} over the shared seeds.")
     if c.components is not None:
         lines += [found.sentence for found in c.components.comparisons]
-    lines += [f"Sampling floor: {floor.sentence}." for floor in c.floors]
+    for floor in c.floors:
+        name = arm_name(c.factor, floor.group)
+        lines.append(f"Sampling floor: {name}{floor.sentence.removeprefix(floor.group)}.")
     return lines
 
 
-def _foot(audit: AuditValues) -> str:
+def foot(audit: AuditValues) -> str:
+    """How many runs from where, and what was drawn."""
     return (
         f"{audit.rows:,} runs from {audit.source}; {audit.level:.0%} intervals; {audit.resamples:,} "
         f"resamples, random seed {audit.random_seed}."
@@ -217,11 +246,11 @@ def as_markdown(audit: AuditValues) -> str:
     out = _markdown_overview(audit)
     for c in audit.comparisons:
         out += [f"## {markdown_text(c.title)}", "", markdown_text(c.verdict), ""]
-        out += [f"- {markdown_text(line.removeprefix('! '))}" for line in _remarks(c)]
+        out += [f"- {markdown_text(line.removeprefix('! '))}" for line in remarks(c)]
         for table in _tables(audit, c, full=True):
             out += ["", *to_markdown(table).splitlines()]
         out += ["", *(f"- {markdown_text(line)}" for line in explanations(c)), ""]
-    out += [markdown_text(note) for note in (*audit.notes, _foot(audit))]
+    out += [markdown_text(note) for note in (*audit.notes, foot(audit))]
     return "\n".join(out) + "\n"
 
 
@@ -242,7 +271,7 @@ def as_latex(audit: AuditValues) -> str:
         out += [to_latex(replace(t, title=f"{c.title}. {t.title}")) for t in _tables(audit, c, full=True)]
     for c in audit.comparisons:
         out += [_tex_comment(line) for line in explanations(c)]
-    out.append(_tex_comment(_foot(audit)))
+    out.append(_tex_comment(foot(audit)))
     return "\n".join(out) + "\n"
 
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from seedspread.runs.levels import arm_name
 from seedspread.stats.result import Floor, Interval
 
 
@@ -48,6 +49,7 @@ class ArmComponents:
         floor: what a finite test set makes of it.
         note: what the design does not tell, and why.
         sentence: all that in words.
+        factor: what `group` is a level of.
     """
 
     group: str
@@ -59,6 +61,12 @@ class ArmComponents:
     floor: Floor | None = None
     note: str = ""
     sentence: str = ""
+    factor: str = ""
+
+    @property
+    def title(self) -> str:
+        """In a sentence: `clamp`, `depth = 2`."""
+        return arm_name(self.factor, self.group)
 
     def component(self, key: str) -> Component | None:
         """The component called `key`."""
@@ -97,15 +105,22 @@ class ArmsCompared:
     reference: str
     components: tuple[ComponentContrast, ...]
     sentence: str
+    factor: str = ""
+
+    @property
+    def title(self) -> str:
+        """`clamp against subtract`, `depth = 2 against depth = 4`."""
+        return f"{arm_name(self.factor, self.group)} against {arm_name(self.factor, self.reference)}"
 
 
 @dataclass(frozen=True)
 class Components:
-    """The arms of one stratum and their comparisons."""
+    """The arms of one stratum and their comparisons; `title` is the stratum with what it is a level of."""
 
     stratum: str
     arms: tuple[ArmComponents, ...]
     comparisons: tuple[ArmsCompared, ...]
+    title: str = ""
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 
+from seedspread.runs.levels import arm_name
 from seedspread.stats.arms import Arm
 from seedspread.stats.comparison import Comparison
 from seedspread.stats.dependence import are_dependent
@@ -31,17 +32,18 @@ def warnings(c: Comparison, arm: Arm, reference: Arm) -> tuple[str, ...]:
     out = []
     alike = [t for t in c.twins if are_dependent(t)]
     for t in alike:
+        name = arm_name(c.factor, t.group)
         if t.identical == t.seeds:
             out.append(
-                f"All {t.seeds} seeds of {t.group} have equal values in all blocks: copies, not further runs."
+                f"All {t.seeds} seeds of {name} have equal values in all blocks: copies, not further runs."
             )
             continue
         if 2 * t.identical >= t.seeds:
-            share = f"{t.identical} of {t.seeds} seeds of {t.group}"
+            share = f"{t.identical} of {t.seeds} seeds of {name}"
             out.append(f"{share} have exactly equal values in all blocks: copies.")
         if t.correlation is not None and t.p is not None:
             out.append(
-                f"Runs of one seed in different blocks of {t.group} correlate by {t.correlation:.2f} "
+                f"Runs of one seed in different blocks of {name} correlate by {t.correlation:.2f} "
                 f"({p_phrase(t.p)}): its {t.naive_df + 1} runs are worth {t.effective_df:.0f} degrees of "
                 f"freedom, not {t.naive_df}."
             )
@@ -52,7 +54,7 @@ def warnings(c: Comparison, arm: Arm, reference: Arm) -> tuple[str, ...]:
     for side in (arm, reference):
         sizes = [len(v) for v in side.cells.values()]
         if min(sizes) == 1 and len(sizes) > 1:
-            out.append(f"{side.name} has a block with a single run: it counts for the means only.")
+            out.append(f"{side.title} has a block with a single run: it counts for the means only.")
     for name, p in ((t.name, t.p) for t in c.tests if t.about == "shape"):
         if p is not None and p < _ALPHA:
             out.append(f"{name} rejects normality ({p_phrase(p)}): do not rely on F.")
@@ -100,7 +102,8 @@ def _spread(c: Comparison, comparisons: int) -> str:
         return f"In this sample {sentence} ({sd}); whether that is more than chance cannot be told: {h.why}."
     ends = interval if _is_larger(c) else Interval(1 / interval.high, _inverse(interval.low), interval.level)
     adjusted = f", adjusted over {comparisons} comparisons (Holm)" if comparisons > 1 else ""
-    sentence += f" ({sd}; {interval.level:.0%} interval {between(ends)}, {p_phrase(p)}{adjusted})"
+    looks = f", {h.looks.title} counted" if h.looks else ""
+    sentence += f" ({sd}; {interval.level:.0%} interval {between(ends)}, {p_phrase(p)}{looks}{adjusted})"
     if c.word == "shown to be small":
         return (
             f"Shown to be small: neither variance is more than {h.equivalence:g} times the other; {sentence}."
@@ -143,8 +146,9 @@ def _pairs(c: Comparison) -> list[str]:
     if not h.pairs or h.interval is None or h.unpaired is None:
         return []
     with_pairs, without = (i.high / i.low if i.low > 0 else math.inf for i in (h.interval, h.unpaired))
+    before = "" if h.shown_interval == h.interval else ", before it is adjusted,"
     return [
-        f"The {h.pairs} seeds that both arms have were used as pairs: the interval is "
+        f"The {h.pairs} seeds that both arms have were used as pairs: the interval{before} is "
         f"{number(with_pairs)}-fold, without them {number(without)}-fold."
     ]
 
@@ -154,7 +158,7 @@ def _inverse(value: float) -> float:
 
 
 def _no_ratio(c: Comparison) -> str:
-    flat = [s.group for s in c.pooled if s.variance == 0]
+    flat = [arm_name(c.factor, s.group) for s in c.pooled if s.variance == 0]
     single = [name for name, n in zip((c.arm_name, c.reference_name), c.seeds, strict=True) if n < 2]
     if single:
         return f"No variance over seeds can be had from the single seed of {' and '.join(single)}."

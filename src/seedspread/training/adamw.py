@@ -5,6 +5,7 @@ loading torch itself and would be paid for by every worker and every short run.
 """
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import torch
 from torch import Tensor, nn
@@ -32,14 +33,29 @@ class AdamW:
     ) -> None:
         self.parameters = parameters
         self.learning_rate, self.weight_decay, self.betas = learning_rate, weight_decay, betas
-        self._means = [torch.zeros_like(p) for p in parameters]
-        self._squares = [torch.zeros_like(p) for p in parameters]
-        self._steps = [torch.zeros((), dtype=torch.float32, device=p.device) for p in parameters]
+
+    # Made when they are first needed: who only looks at gradients takes no step.
+
+    @cached_property
+    def _means(self) -> list[Tensor]:
+        return [torch.zeros_like(p) for p in self.parameters]
+
+    @cached_property
+    def _squares(self) -> list[Tensor]:
+        return [torch.zeros_like(p) for p in self.parameters]
+
+    @cached_property
+    def _steps(self) -> list[Tensor]:
+        return [torch.zeros((), dtype=torch.float32, device=p.device) for p in self.parameters]
 
     def zero_grad(self) -> None:
         """Forgets the gradients."""
         for parameter in self.parameters:
             parameter.grad = None
+
+    def gradients(self) -> list[Tensor]:
+        """Those that there are."""
+        return [gradient for p in self.parameters if (gradient := p.grad) is not None]
 
     @torch.no_grad()
     def step(self) -> None:
@@ -47,7 +63,7 @@ class AdamW:
         indices = [i for i, parameter in enumerate(self.parameters) if parameter.grad is not None]
         adamw(
             [self.parameters[i] for i in indices],
-            [gradient for p in self.parameters if (gradient := p.grad) is not None],
+            self.gradients(),
             [self._means[i] for i in indices],
             [self._squares[i] for i in indices],
             [],

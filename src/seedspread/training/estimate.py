@@ -14,7 +14,7 @@ from seedspread.model import ViT
 from seedspread.stacking import stack_of, worthwhile
 from seedspread.training.layerwise import LayerwiseModel
 from seedspread.training.records import EpochSums
-from seedspread.training.run import choose_device, cpu_threads
+from seedspread.training.run import cpu_threads, device_of
 from seedspread.training.trainer import trainer_of
 from seedspread.training.work import Work
 
@@ -67,7 +67,7 @@ def _seconds_per_image(config: RunConfig, threads: int) -> float:
 
     On a CPU the seconds are those of a core, whatever else the machine does meanwhile.
     """
-    device = choose_device(config.runtime.device)
+    device = device_of(config)
     together = stack_of(config, threads, device.type) is not None
     runs = worthwhile(config) if together else 1
     images = config.training.batch_size if runs > 1 else min(_IMAGES, config.training.batch_size)

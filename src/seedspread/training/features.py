@@ -5,9 +5,12 @@ from torch import Tensor
 
 from seedspread.data.dataset import Dataset, Split
 from seedspread.data.loader import Batch, Loader
-from seedspread.identity import is_fast
+from seedspread.diagnostics import pair_statistics
+from seedspread.identity import is_fast, is_native
+from seedspread.objective import PairStatistics
 from seedspread.training import fast
 from seedspread.training.layerwise import LayerwiseModel
+from seedspread.training.native import trainer as native
 
 # Images per forward pass where nothing is trained.
 _EVALUATION_BATCH = 500
@@ -16,10 +19,21 @@ _EVALUATION_BATCH = 500
 @torch.no_grad()
 def features(model: LayerwiseModel, images: Tensor) -> list[Tensor]:
     """The representation of every layer, each `(B, d)` float32."""
+    if is_native(model.config):
+        return native.features(model, images)
     if is_fast(model.config):
         return fast.features(model.vit, images, model.config, model.precision)
     with model.autocast():
         return [layer.float() for layer in model.vit.features(images)]
+
+
+@torch.no_grad()
+def layer_statistics(model: LayerwiseModel, batch: Batch) -> list[PairStatistics]:
+    """What each layer's loss would see of a batch's positive pairs."""
+    both = zip(features(model, batch.images), model.margins, strict=True)
+    if is_native(model.config):
+        return [native.pair_statistics(x, batch.labels, margin, model.threads) for x, margin in both]
+    return [pair_statistics(x, batch.labels, margin) for x, margin in both]
 
 
 @torch.no_grad()

@@ -21,11 +21,13 @@ class LayerwiseModel:
         vit: the Vision Transformer.
         losses: of each layer.
         margins: of each layer.
+        threads: of the native kernel, beside which torch has one.
     """
 
-    def __init__(self, config: RunConfig, vit: ViT) -> None:
+    def __init__(self, config: RunConfig, vit: ViT, threads: int = 1) -> None:
         self.config = config
         self.vit = vit
+        self.threads = threads
         objective = config.objective
         self.margins = layer_margins(config)
         # Subtraction moves the loss by a constant and no gradient (Proposition 4.1): it is trained as `none`,

@@ -10,8 +10,9 @@ from seedspread.stacking import stack_of
 from seedspread.stopping import StoppedError, StopRequest
 from seedspread.training.callbacks import Callback
 from seedspread.training.position import Position
-from seedspread.training.result import RunResult, final_diagnostics
+from seedspread.training.result import RunResult
 from seedspread.training.state import TrainingRun
+from seedspread.training.summary import final_diagnostics
 from seedspread.training.trainer import Trainer, trainer_of
 
 Outcomes = Iterator[tuple[TrainingRun, RunResult | Exception]]

@@ -56,15 +56,25 @@ class EpochSums:
         )
 
     def add_layer(
-        self, layer: int, batch: int, loss: Tensor, norm: Tensor, rate: Tensor, histogram: Tensor
+        self, layer: int | slice, batch: int, loss: Tensor, norm: Tensor, rate: Tensor, histogram: Tensor
     ) -> None:
-        """Adds a layer's part of a batch: scalars, and positive pairs in `(2000,)` bins of similarity."""
-        self.loss[layer] += loss
-        self.gradient_norm[layer] += norm
-        self.rate[layer] += rate
-        self.histogram[layer] += histogram.view(HISTORY_BINS, -1).sum(dim=1)
-        bad = ~(loss.isfinite() & norm.isfinite()) & (self.first_bad[layer] < 0)
-        self.first_bad[layer] = torch.where(bad, batch, self.first_bad[layer])
+        """Adds a layer's part of a batch, or that of several, whose values have a first axis then.
+
+        Args:
+            layer: its number, or a slice of several.
+            batch: the batch's number.
+            loss: `()`, or `(L,)` of several; likewise the next two.
+            norm: of the gradient.
+            rate: of saturated pairs.
+            histogram: `(2000,)` or `(L, 2000)`, positive pairs by similarity.
+        """
+        self.loss[layer].add_(loss)
+        self.gradient_norm[layer].add_(norm)
+        self.rate[layer].add_(rate)
+        self.histogram[layer].add_(histogram.view(*histogram.shape[:-1], HISTORY_BINS, -1).sum(dim=-1))
+        first_bad = self.first_bad[layer]
+        bad = ~(loss.isfinite() & norm.isfinite()) & (first_bad < 0)
+        first_bad.masked_fill_(bad, batch)
 
     def end_batch(self, positive_pairs: Tensor | int, anchors: int) -> None:
         """Counts a batch, after its layers; they all saw the same pairs."""

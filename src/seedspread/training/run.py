@@ -9,7 +9,7 @@ import torch
 from seedspread.config import RunConfig
 from seedspread.data.dataset import Dataset, load
 from seedspread.datasets import dataset_info
-from seedspread.identity import run_key
+from seedspread.identity import is_native, run_key
 from seedspread.presets import ConfigError, to_toml
 from seedspread.runs.folder import RunFolder
 from seedspread.runs.request import RunRequest
@@ -77,7 +77,7 @@ def train_many(
     if len(shared) > 1:
         raise ValueError("runs that are trained together must share their data and their device")
     dataset_info(config.data.name).check_shape(config.model.image_shape)
-    device = choose_device(config.runtime.device)
+    device = device_of(config)
     dataset = load(config.data, data_dir).to(device)
     runs: dict[TrainingRun, int] = {}
     for number, request in enumerate(requests):
@@ -87,15 +87,20 @@ def train_many(
         else:
             yield number, opened
     try:
-        for threads in {run.threads for run in runs}:
-            with cpu_threads(threads):
-                group = [run for run in runs if run.threads == threads]
+        for threads, tf32 in {_arithmetic(run) for run in runs}:
+            with cpu_threads(threads), float32_products(tf32):
+                group = [run for run in runs if _arithmetic(run) == (threads, tf32)]
                 for run, outcome in run_to_completion(group, stop, callback or Callback()):
                     yield runs[run], outcome
     except Exception as error:
         if stop.number is not None:
             raise StoppedError(f"stopped, while the run failed: {error}", stop.number) from error
         raise
+
+
+def _arithmetic(run: TrainingRun) -> tuple[int, bool]:
+    """What is set for the whole process while a run is trained: torch's threads, and TF32."""
+    return run.torch_threads, run.config.runtime.tf32
 
 
 def _open(request: RunRequest, dataset: Dataset, *, resume: bool) -> TrainingRun | RunResult | Exception:
@@ -127,9 +132,25 @@ def cpu_threads(count: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
+@contextmanager
+def float32_products(tf32: bool) -> Iterator[None]:
+    """While it is open, products of float32 numbers may be rounded to TF32, or may not."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high" if tf32 else "highest")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
 def default_folder(key: str) -> Path:
     """Where a run goes if no folder is given."""
     return Path("runs") / key
+
+
+def device_of(config: RunConfig) -> torch.device:
+    """Where a run is trained; the native kernel is for the CPU."""
+    return choose_device("cpu" if is_native(config) else config.runtime.device)
 
 
 def choose_device(wanted: str) -> torch.device:

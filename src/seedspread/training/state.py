@@ -12,7 +12,7 @@ from seedspread.config import RunConfig
 from seedspread.data.dataset import Dataset, Split
 from seedspread.data.loader import Loader
 from seedspread.errors import SeedspreadError
-from seedspread.identity import RUNNER, margin_is_inert, saturates
+from seedspread.identity import RUNNER, is_native, margin_is_inert, saturates
 from seedspread.model import ViT
 from seedspread.runs.checkpoints import CheckpointError
 from seedspread.runs.files import UNREADABLE
@@ -23,12 +23,14 @@ from seedspread.training import checkpoint
 from seedspread.training.checkpoint import Checkpoint, below, load_module, module_tensors
 from seedspread.training.features import Features, validation_loss
 from seedspread.training.layerwise import LayerwiseModel
+from seedspread.training.native.build import build
 from seedspread.training.pace import Pace
 from seedspread.training.position import Position
 from seedspread.training.probe import Probe
 from seedspread.training.randomness import drawn_from, init_seed
 from seedspread.training.records import EpochSums, History
-from seedspread.training.result import Diagnostics, RunResult, summarise
+from seedspread.training.result import RunResult
+from seedspread.training.summary import Diagnostics, summarise
 
 
 class TrainingRun:
@@ -59,7 +61,7 @@ class TrainingRun:
             init_seed(config.seeds.stream("init")),
             lambda: ViT.from_config(config.model, len(dataset.classes)),
         )
-        self.model = LayerwiseModel(config, vit.to(device))
+        self.model = LayerwiseModel(config, vit.to(device), self.threads)
         self.sums = EpochSums.empty(config.model.depth, device)
         self.position = Position()
         self._history = History()
@@ -70,6 +72,11 @@ class TrainingRun:
         self._finished_probes: dict[str, Tensor] = {}
         self._written = time.monotonic()
         self.pace = Pace()
+
+    @property
+    def torch_threads(self) -> int:
+        """What torch computes with: the native kernel has threads of its own, whose number alters no bit."""
+        return 1 if is_native(self.config) else self.threads
 
     def heartbeat(self) -> Heartbeat:
         """How far it is, how fast, and its curves so far."""
@@ -106,8 +113,18 @@ class TrainingRun:
             self.dataset.info.std,
             self.config.training.batch_size,
             augment_seed=self.config.seeds.stream("augment"),
+            labels=self._positives(split),
             **options,
         )
+
+    def _positives(self, split: Split) -> Tensor | None:
+        """`(N,)`, equal for the images that are positives of each other; None where the labels say it."""
+        by_class = self.config.objective.positives == "class"
+        if by_class or self.config.training.rule == "cross_entropy":
+            return None
+        kinds = self.dataset.info.superclasses
+        codes = [sorted(set(kinds)).index(kind) for kind in kinds]
+        return torch.tensor(codes, device=split.labels.device)[split.labels]
 
     def end_epoch(self) -> dict[str, list[float]]:
         """After an epoch's last batch; returns the epoch's values by layer."""
@@ -203,9 +220,11 @@ class TrainingRun:
             "runner": RUNNER,
             "seed": self.seed,
             "config": self.config.model_dump(mode="json"),
-            "threads": torch.get_num_threads(),
+            "threads": self.threads,
             "worker_seconds": self.pace.seconds,
         }
+        if is_native(self.config):
+            facts["native"] = build().facts()
         self.folder.finish(result.values(), facts, ("torch", "numpy"))
         return result
 

@@ -6,10 +6,11 @@ from typing import Protocol
 from torch import Tensor
 
 from seedspread.data.loader import Batch
-from seedspread.identity import is_fast
+from seedspread.identity import is_fast, is_native
 from seedspread.training.autograd import AutogradTrainer
 from seedspread.training.fast import StackedTrainer
 from seedspread.training.layerwise import LayerwiseModel
+from seedspread.training.native.trainer import NativeTrainer
 from seedspread.training.records import EpochSums
 
 
@@ -30,4 +31,6 @@ class Trainer(Protocol):
 
 def trainer_of(models: Sequence[LayerwiseModel]) -> Trainer:
     """What trains these, of which there may be several if they are to be trained the fast way."""
+    if is_native(models[0].config):
+        return NativeTrainer(models[0])
     return StackedTrainer(models) if is_fast(models[0].config) else AutogradTrainer(models[0])

@@ -216,7 +216,7 @@ def test_excel(tmp_path: Path) -> None:
 def test_excel_without_its_library_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("seedspread.errors._installed", lambda module: module != "openpyxl")
+    monkeypatch.setattr("seedspread.errors.is_installed", lambda module: module != "openpyxl")
     path = tmp_path / "runs.xlsx"
     path.write_bytes(b"")
     done = seedspread_here("audit", str(path), "--value", "v", "--group", "g")

@@ -125,6 +125,11 @@ def test_tasks_do_not_pass_for_steps() -> None:
         assert "by='task'" in said
 
 
+def test_a_name_with_a_blank_can_be_typed_as_it_is_told() -> None:
+    said = refused(curves().rename(columns={"task": "the task"}), "reward", "method", last="step")
+    assert "use --by 'the task' (audited apart) or --block 'the task'" in said
+
+
 def test_steps_do_not_pass_for_seeds() -> None:
     table = curves().drop(columns="seed").query("task == 'walk'")
     assert "rows are steps of runs; name the column" in refused(table, "reward", "method")

@@ -20,7 +20,7 @@ def chart(curve: DoseCurve) -> Chart:
     """Four panels on one axis of levels."""
     metric = curve.settings[0].metric
     intervals = [d.interval for d in curve.doses if d.interval is not None]
-    over = f"over {curve.reference}" if curve.lines != ("",) else f"over {curve.factor} = {curve.reference}"
+    over = f"over {curve.reference_title}"
     ratio = ratio_axis(intervals, "variance ratio")
     panels = (
         _panel(curve, f"variance ratio {over}", ratio, lambda d: (d.ratio, d.interval), at=1.0),
@@ -30,7 +30,9 @@ def chart(curve: DoseCurve) -> Chart:
                lambda d: (d.summary.rate, d.summary.rate_interval)),
         _panel(curve, "mean", Axis(metric.label), lambda d: (d.summary.mean, d.summary.mean_interval)),
     )  # fmt: skip
-    ratios = "; ".join(_ratio_words(d) for d in curve.doses if d.ratio is not None and d.interval is not None)
+    ratios = "; ".join(
+        _ratio_words(curve, d) for d in curve.doses if d.ratio is not None and d.interval is not None
+    )
     about = f": {curve.name}" if curve.name else ""
     return Chart(
         curve.id,
@@ -39,14 +41,14 @@ def chart(curve: DoseCurve) -> Chart:
         "of the sd by the seed jackknife, of the failure rate exact, of the mean Student's. Failed runs are "
         "part of the sd and of the mean.",
         f"Against {curve.factor}: the variance ratio {over}, the sd, the failure rate and the mean of "
-        f"{', '.join(curve.lines) if curve.lines != ('',) else metric.label}. {ratios or 'No ratio'}.",
+        f"{', '.join(map(curve.title_of, curve.lines)) or metric.label}. {ratios or 'No ratio'}.",
         panels,
         origins(list(curve.settings)),
     )
 
 
-def _ratio_words(d: Dose) -> str:
-    return f"{d.arm or 'at'} {d.level:g}: {number(d.ratio)} {between(d.interval)}"
+def _ratio_words(curve: DoseCurve, d: Dose) -> str:
+    return f"{curve.title_of(d.arm) or 'at'} {d.level:g}: {number(d.ratio)} {between(d.interval)}"
 
 
 def _panel(curve: DoseCurve, title: str, y: Axis, value: _Value, at: float | None = None) -> Panel:
@@ -65,10 +67,10 @@ def _line(curve: DoseCurve, arm: str, value: _Value, y: Axis) -> list[Mark]:
         return []
     colour = arm_colour(curve.settings[0], arm) if arm else COLOURS[0]
     labels = tuple(_label(curve, d, v, i) for d, v, i in points)
-    out = [_band(points, arm, colour, y)] if len(points) > 1 else []
+    out = [_band(points, curve.title_of(arm), colour, y)] if len(points) > 1 else []
     xs, ys = floats([d.level for d, *_ in points]), floats([v for _, v, _ in points])
     kind: Kind = "line" if len(points) > 2 else "dots"  # of two points a line shows no markers
-    return [*out, Mark(kind, arm, xs, ys, labels=labels, colour=colour, legend=bool(arm))]
+    return [*out, Mark(kind, curve.title_of(arm), xs, ys, labels=labels, colour=colour, legend=bool(arm))]
 
 
 def _band(points: Sequence[tuple[Dose, float, Interval | None]], arm: str, colour: str, y: Axis) -> Mark:
@@ -82,7 +84,9 @@ def _band(points: Sequence[tuple[Dose, float, Interval | None]], arm: str, colou
 
 
 def _label(curve: DoseCurve, d: Dose, v: float, i: Interval | None) -> str:
-    head = f"{d.arm}, {curve.factor} = {d.level:g}" if d.arm else f"{curve.factor} = {d.level:g}"
+    head = (
+        f"{curve.title_of(d.arm)}, {curve.factor} = {d.level:g}" if d.arm else f"{curve.factor} = {d.level:g}"
+    )
     return f"{head}\n{number(v)} {between(i) if i else ''}\n{d.summary.seeds} seeds"
 
 

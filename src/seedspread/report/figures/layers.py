@@ -23,7 +23,7 @@ def profile_chart(material: ReportData, s: Setting) -> Chart | None:
     rates, norms = s.profiles.get("rate", {}), s.profiles.get("gradient", {})
     low = material.paper("cifar10-low") if s.paper == "cifar10" else None
     lines = [
-        _profile_marks(_rate_name(arm, p), p, arm_colour(s, arm), i + 3 * p.would_be, _PER_CENT)
+        _profile_marks(_rate_name(s.arm_title(arm), p), p, arm_colour(s, arm), i + 3 * p.would_be, _PER_CENT)
         for i, (arm, p) in enumerate(rates.items())
     ]
     if low is not None and "clamp" in low.profiles.get("rate", {}):
@@ -40,7 +40,7 @@ def profile_chart(material: ReportData, s: Setting) -> Chart | None:
         marks = tuple(
             m
             for i, (arm, p) in enumerate(norms.items())
-            for m in _profile_marks(arm, p, arm_colour(s, arm), i, 1)
+            for m in _profile_marks(s.arm_title(arm), p, arm_colour(s, arm), i, 1)
         )
         panels.append(Panel("(b) gradient norms", _layers_axis(norms), _norm_axis(marks), marks))
     if not panels:
@@ -115,7 +115,9 @@ def curve_chart(s: Setting, quantity: str) -> Chart | None:
     panels = []
     for arm, c in curves.items():
         marks = _curve_marks(c, _PER_CENT if rate else 1)
-        panels.append(Panel(_rate_name(arm, c) if rate else arm, Axis("epoch"), Axis(), marks))
+        panels.append(
+            Panel(_rate_name(s.arm_title(arm), c) if rate else s.arm_title(arm), Axis("epoch"), Axis(), marks)
+        )
     # One scale for all panels, so that they can be compared by eye.
     marks = tuple(mark for panel in panels for mark in panel.marks)
     axis = Axis(_RATE, range=(0, 102)) if rate else _norm_axis(marks)
@@ -162,8 +164,8 @@ def rate_accuracy_chart(s: Setting) -> Chart | None:
         if not runs:
             continue
         rates = [_PER_CENT * r.layers.rate[0] for r in runs if r.layers is not None]
-        name = arm if all(r.clamps for r in runs) else f"{arm} (would-be)"
-        labels = tuple(f"{r.label}\nrate {x:.1f}%" for r, x in zip(runs, rates, strict=True))
+        name = s.arm_title(arm) + ("" if all(r.clamps for r in runs) else " (would-be)")
+        labels = tuple(f"{s.label(r)}\nrate {x:.1f}%" for r, x in zip(runs, rates, strict=True))
         marks.append(
             Mark("dots", name, floats(rates), floats([r.value for r in runs]), labels=labels,
                  colour=arm_colour(s, arm), symbol=i, legend=True)
@@ -201,17 +203,24 @@ def accuracy_chart(s: Setting) -> Chart | None:
         band = profile(
             [r.seed for r in runs], [factor * np.array([a for _, a in p]) for p in probes], would_be=False
         )
-        mean, colour = band.mean, arm_colour(s, arm)
+        name, mean, colour = s.arm_title(arm), band.mean, arm_colour(s, arm)
         if band.sd is not None:
-            marks.append(_band(arm, floats(layers), mean, band.sd, colour, False))
-        labels = tuple(f"{arm}, layer {k}\n{m:.4g}%" for k, m in zip(layers, mean, strict=True))
+            marks.append(_band(name, floats(layers), mean, band.sd, colour, False))
+        labels = tuple(f"{name}, layer {k}\n{m:.4g}%" for k, m in zip(layers, mean, strict=True))
         marks.append(
             Mark(
-                "line", arm, floats(layers), floats(mean), labels=labels, colour=colour, symbol=i, legend=True
+                "line",
+                name,
+                floats(layers),
+                floats(mean),
+                labels=labels,
+                colour=colour,
+                symbol=i,
+                legend=True,
             )
         )
         phrases.append(
-            f"{arm} from {mean[0]:.1f}% at layer {layers[0]} to {mean[-1]:.1f}% at layer {layers[-1]}"
+            f"{name} from {mean[0]:.1f}% at layer {layers[0]} to {mean[-1]:.1f}% at layer {layers[-1]}"
         )
     if not marks:
         return None

@@ -19,9 +19,16 @@ def spread_chart(s: Setting) -> Chart | None:
     if not s.runs:
         return None
     marks = tuple(mark for i, arm in enumerate(s.arms) for mark in _arm_marks(s, arm, i))
-    panels = [Panel("every run", replace(arms_axis(s.arms), title=s.group), Axis(s.value), marks)]
+    panels = [
+        Panel(
+            "every run",
+            replace(arms_axis([s.arm_title(arm) for arm in s.arms]), title=s.group),
+            Axis(s.value),
+            marks,
+        )
+    ]
     for c in s.comparisons:
-        title = "ratio by method" if len(s.comparisons) == 1 else f"{c.group}: ratio by method"
+        title = "ratio by method" if len(s.comparisons) == 1 else f"{c.arm_name}: ratio by method"
         panels += [panel for panel in [methods_panel(c, title)] if panel is not None]
     means = "; ".join(_arm_words(s, arm) for arm in s.arms if s.of(arm))
     return Chart(
@@ -40,7 +47,7 @@ def spread_chart(s: Setting) -> Chart | None:
 def _arm_words(s: Setting, arm: str) -> str:
     values = [r.value for r in s.of(arm)]
     spread = f", from {min(values):.4g} to {max(values):.4g}" if len(values) > 1 else ""
-    return f"{arm}: {len(values)} runs, mean {np.mean(values):.4g}{spread}"
+    return f"{s.arm_title(arm)}: {len(values)} runs, mean {np.mean(values):.4g}{spread}"
 
 
 def _arm_marks(s: Setting, arm: str, position: int) -> list[Mark]:
@@ -50,8 +57,8 @@ def _arm_marks(s: Setting, arm: str, position: int) -> list[Mark]:
     summary = next((p for c in s.comparisons for p in c.pooled if p.group == arm), None)
     mean, sd = (summary.mean, summary.sd) if summary else (float(np.mean([r.value for r in runs])), None)
     blocks = [
-        Dots(block, [r.value for r in in_block], tuple(r.label for r in in_block))
+        Dots(s.block_title(block), [r.value for r in in_block], tuple(map(s.label, in_block)))
         for block in s.blocks
         for in_block in [[r for r in runs if r.block == block]]
     ]
-    return arm_marks(arm, position, arm_colour(s, arm), mean, sd, blocks)
+    return arm_marks(s.arm_title(arm), position, arm_colour(s, arm), mean, sd, blocks)

@@ -87,17 +87,17 @@ def _floor_panel(s: Setting) -> Panel:
     for position, arm in enumerate(reversed(arms)):
         f, y = floors[arm], float(position)
         bound = " (at most)" if f.is_bound else ""
-        label = f"{arm}: variance over seeds {number(f.observed)}"
+        label = f"{s.arm_title(arm)}: variance over seeds {number(f.observed)}"
         marks.append(Mark("dots", "over seeds", (f.observed,), (y + 0.2,), labels=(label,), colour=COLOURS[0],
             legend=True))  # fmt: skip
         marks.append(Mark("dots", "variance of the test set alone", (f.floor,), (y,), labels=(
-            f"{arm}: the test set's own{bound} {number(f.floor)}",), colour=COLOURS[4], symbol=1,
+            f"{s.arm_title(arm)}: the test set's own{bound} {number(f.floor)}",), colour=COLOURS[4], symbol=1,
             legend=True))  # fmt: skip
         if f.remaining is not None and f.interval is not None:
             marks.append(Mark("interval", "variance that remains, 95% interval", (f.remaining,), (y - 0.2,),
-                (f.interval.low,), (f.interval.high,), (f"{arm}: {f.sentence}",), COLOURS[2], 2,
+                (f.interval.low,), (f.interval.high,), (f"{s.arm_title(arm)}: {f.sentence}",), COLOURS[2], 2,
                 legend=True))  # fmt: skip
-    ticks = tuple((float(i), arm) for i, arm in enumerate(reversed(arms)))
+    ticks = tuple((float(i), s.arm_title(arm)) for i, arm in enumerate(reversed(arms)))
     y_axis = Axis(ticks=ticks, range=(-0.6, len(arms) - 0.4))
     return Panel(s.name, Axis(s.metric.variance_label), y_axis, tuple(marks))
 
@@ -112,7 +112,7 @@ def twins_chart(material: ReportData) -> Chart | None:
         for t in {t.group: t for c in s.comparisons for t in c.twins}.values():
             alike = "not known" if t.correlation is None else f"{t.correlation:.2f}"
             copies = f", {t.identical} of {t.seeds} seeds equal to the digit" if t.identical else ""
-            correlations.append(f"{s.name}, {t.group}: {alike}{copies}")
+            correlations.append(f"{s.name}, {s.arm_title(t.group)}: {alike}{copies}")
     return Chart(
         "twins",
         "How alike the twins of one seed are",
@@ -126,6 +126,7 @@ def twins_chart(material: ReportData) -> Chart | None:
 
 def _twins_panel(s: Setting) -> Panel:
     first, second = s.blocks[:2]
+    modes = [s.block_title(block) for block in (first, second)]
     marks, drawn = [], []
     for arm in s.arms:
         left, right = ({r.seed: r for r in s.of(arm, b)} for b in (first, second))
@@ -133,15 +134,18 @@ def _twins_panel(s: Setting) -> Panel:
         if not seeds:
             continue
         drawn += [r.value for x in seeds for r in (left[x], right[x])]
+        name = s.arm_title(arm)
         labels = tuple(
-            f"{arm}, seed {x}\n{first} {left[x].value:.4g}, {second} {right[x].value:.4g}" for x in seeds
+            f"{name}, seed {x}\n{modes[0]} {left[x].value:.4g}, {modes[1]} {right[x].value:.4g}"
+            for x in seeds
         )
         marks.append(
-            Mark("dots", arm, floats([left[x].value for x in seeds]), floats([right[x].value for x in seeds]),
-                 labels=labels, colour=arm_colour(s, arm), symbol=s.arms.index(arm), legend=True)
+            Mark("dots", name, floats([left[x].value for x in seeds]),
+                 floats([right[x].value for x in seeds]), labels=labels, colour=arm_colour(s, arm),
+                 symbol=s.arms.index(arm), legend=True)
         )  # fmt: skip
     low, high = (min(drawn), max(drawn)) if drawn else (0.0, 1.0)
     pad = 0.06 * (high - low) or 1.0
     limits = (low - pad, high + pad)
-    x, y = (Axis(f"{block}: {s.value}", range=limits) for block in (first, second))
+    x, y = (Axis(f"{mode}: {s.value}", range=limits) for mode in modes)
     return Panel(s.name, x, y, (rule(limits, limits), *marks))

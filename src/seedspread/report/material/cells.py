@@ -5,7 +5,7 @@ from seedspread.datasets import dataset_info
 from seedspread.identity import margin_is_inert
 from seedspread.report.material.scale import is_papers_level, paper_setting
 from seedspread.report.material.studies import config_of
-from seedspread.runs.levels import level_name
+from seedspread.runs.levels import joined_levels, level_name
 from seedspread.runs.studies import AuditSpec, RecordedCell
 
 
@@ -16,7 +16,12 @@ def strata(spec: AuditSpec | None) -> tuple[str, ...]:
 
 def stratum(cell: RecordedCell, spec: AuditSpec | None) -> str:
     """The levels of those factors, as an audit joins them."""
-    return ", ".join(level_name(cell.levels[name]) for name in strata(spec))
+    return joined_levels([level_name(cell.levels[name]) for name in strata(spec)])
+
+
+def block(cell: RecordedCell, spec: AuditSpec | None) -> str:
+    """The levels that tell the runs of one seed apart, joined likewise."""
+    return joined_levels([level_name(cell.levels[name]) for name in spec.blocks]) if spec else ""
 
 
 def levels(cell: RecordedCell, spec: AuditSpec | None) -> tuple[tuple[str, str], ...]:

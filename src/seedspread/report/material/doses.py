@@ -61,6 +61,16 @@ class DoseCurve:
         """Every level once, from low to high."""
         return tuple(sorted({dose.level for dose in self.doses}))
 
+    def title_of(self, arm: str) -> str:
+        """Of one of its lines; empty if the factor is what is compared."""
+        return self.settings[0].arm_title(arm) if arm else ""
+
+    @property
+    def reference_title(self) -> str:
+        """An arm, or a level of the factor."""
+        several = self.lines != ("",)
+        return self.title_of(self.reference) if several else f"{self.factor} = {self.reference}"
+
     def line(self, arm: str) -> list[Dose]:
         """The doses of an arm, from low to high."""
         return sorted((d for d in self.doses if d.arm == arm), key=lambda d: d.level)
@@ -95,14 +105,14 @@ def _at(s: Setting, level: float) -> Iterator[Dose]:
     """Every arm of a setting, at its level of the factor."""
     for arm in s.arms:
         c = _comparison(s, arm)
-        if s.of(arm):
+        if s.of(arm) or s.crashed_seeds(arm):
             ratio, interval = _ratio(c) if c is not None and c.group == arm else (None, None)
             yield Dose(level, arm, _summary(s, arm, c), ratio, interval)
 
 
 def _by_group(s: Setting) -> Iterator[DoseCurve]:
     """The factor that is compared: a level is an arm, and its ratio is over the reference level."""
-    levels = {arm: as_number(arm) for arm in s.arms if s.of(arm)}
+    levels = {arm: as_number(arm) for arm in s.arms if s.of(arm) or s.crashed_seeds(arm)}
     if not s.group or None in levels.values() or len(levels) < _FEWEST_LEVELS:
         return
     doses = []
@@ -136,6 +146,8 @@ def _summary(s: Setting, arm: str, c: Comparison | None) -> ArmSummary:
         seeds=np.array([seeds.index(r.seed) for r in runs], dtype=np.intp),
         block_names=tuple(blocks),
     )
-    counted = next((a.failed for a in c.collapse.arms if a.group == arm), None) if c is not None else None
-    flagged = len({r.seed for r in runs if r.collapsed})
-    return summarise(values, min(flagged if counted is None else counted, len(seeds)))
+    counted = next((a for a in c.collapse.arms if a.group == arm), None) if c is not None else None
+    if counted is not None:
+        return summarise(values, counted.failed, counted.seeds)
+    crashed = s.crashed_seeds(arm)
+    return summarise(values, len({r.seed for r in runs if r.collapsed} | crashed), len({*seeds, *crashed}))

@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from seedspread.config import RunConfig
-from seedspread.errors import did_you_mean
+from seedspread.errors import did_you_mean, require_extra
 from seedspread.identity import saturates
 from seedspread.metrics import SCORED, Metric, metric_of
 from seedspread.objective.schedule import layer_margins
@@ -32,14 +32,15 @@ from seedspread.report.material.settings import (
     try_audit,
 )
 from seedspread.report.material.studies import ReportError, config_of, studies_of
-from seedspread.runs.levels import level_name, setting_name
+from seedspread.runs.levels import joined_levels, level_name, setting_name
 from seedspread.runs.store import FINISHED, RunState, Store
 from seedspread.runs.studies import RecordedCell, RecordedStudy
-from seedspread.runs.study_table import shared_runs
+from seedspread.runs.study_table import crashed_rows, shared_runs
 from seedspread.runs.table import as_table, read_row
 from seedspread.stats.audit import audit
 from seedspread.stats.audited import AuditResult
 from seedspread.stats.comparison import Comparison
+from seedspread.stats.growing import looks_of
 from seedspread.stats.tables.errors import TableError
 from seedspread.stats.verdict import verdict
 
@@ -60,6 +61,7 @@ def from_store(
         value: the metric; by default each study's own.
         tell: called with a line of status.
     """
+    require_extra("report", "a report")
     if not path.is_dir():
         command = shlex.join(["seedspread", "campaign", "run", "STUDY", "--store", str(path)])
         raise ReportError(f"{path} is not a folder of runs; make one with: {command}")
@@ -90,7 +92,7 @@ def from_store(
 
 
 def _notes(study: RecordedStudy) -> list[str]:
-    return [*([study.note] if study.note else []), *shared_runs(study)]
+    return [*study.asked, *([study.note] if study.note else []), *shared_runs(study)]
 
 
 def _once(settings: list[Setting]) -> list[Setting]:
@@ -135,6 +137,7 @@ class _Reading:
         self._stored = value
         self._metric, self._factor = self._declared(None).for_display
         self._read: dict[str, dict[str, Any] | str] = {}
+        self._crashed: list[dict[str, Any]] = []
         self.lacking = ""
 
     def _declared(self, values: "NDArray[np.float64] | None") -> Metric:
@@ -158,8 +161,9 @@ class _Reading:
         self._tell(f"reading {self._study.name}")
         self._read_values(states)
         rows = {level: self._rows(cells, states) for level, cells in levels.items()}
-        frame = as_table((row for pairs in rows.values() for row, _ in pairs), self._store.path)
-        result = self._audit(frame)
+        finished = [row for pairs in rows.values() for row, _ in pairs]
+        self._crashed = crashed_rows(self._store, self._study)
+        result = self._audit(as_table([*finished, *self._crashed] if finished else [], self._store.path))
         return [self._setting(level, levels[level], rows[level], states, result) for level in levels]
 
     def _read_values(self, states: dict[str, RunState]) -> None:
@@ -179,7 +183,8 @@ class _Reading:
             return "the study names no comparison, so there is no audit"
         if frame.empty:
             return self.lacking or "no run is finished yet"
-        return try_audit(frame, self._metric, self._spec, cells_of.strata(self._spec), self._tell)
+        strata, looks = cells_of.strata(self._spec), looks_of(self._study.sequential)
+        return try_audit(frame, self._metric, self._spec, strata, self._tell, looks)
 
     def _rows(
         self, cells: list[RecordedCell], states: dict[str, RunState]
@@ -209,7 +214,7 @@ class _Reading:
         config = config_of(cell)
         run = Run(
             arm=level_name(cell.levels[self._spec.group]) if self._spec else cell.title,
-            block=", ".join(level_name(cell.levels[b]) for b in self._spec.blocks) if self._spec else "",
+            block=cells_of.block(cell, self._spec),
             seed=str(seed),
             value=value,
             key=key,
@@ -269,7 +274,19 @@ class _Reading:
             curves=arm_curves(runs, arms),
             states={key: state for cell in cells for key, state in cell.named(states).items()},
             levels=levels,
+            crashed=self._crashed_in(level),
+            # the looks are at the first metric
+            growing=study.sequential if spec and self._stored == spec.values[0] else None,
         )
+
+    def _crashed_in(self, level: str) -> tuple[tuple[str, str], ...]:
+        """Arm and seed of the runs of a setting that ended with an error of their own."""
+        spec = self._spec
+        if spec is None:
+            return ()
+        strata = cells_of.strata(spec)
+        inside = [r for r in self._crashed if joined_levels([r[name] for name in strata]) == level]
+        return tuple((row[spec.group], str(row["seed"])) for row in inside)
 
 
 def _why(result: "AuditResult | str", comparisons: tuple[Comparison, ...], same: bool) -> str:
@@ -288,10 +305,12 @@ def _across(settings: tuple[Setting, ...], tell: StatusCallback) -> tuple[AuditR
     """The paper's comparison on its datasets, adjusted together; and which setting is which stratum, by id.
 
     Each dataset once, all of one size, and none in which runs fail: there is no ratio to adjust or to pool.
+    Studies that grow have levels of their own.
     """
     sizes: dict[str, dict[str, Setting]] = {}
     for s in settings:
-        sound = len(s.comparisons) == 1 and not s.comparisons[0].collapse.found
+        one = s.comparisons[0] if len(s.comparisons) == 1 else None
+        sound = one is not None and not one.collapse.found and one.headline.looks is None
         if s.is_the_papers and s.paper in _DATASETS and sound:
             sizes.setdefault(s.scale.size, {}).setdefault(str(s.paper), s)
     chosen = list(max(sizes.values(), key=len, default={}).values())

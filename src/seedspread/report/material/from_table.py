@@ -2,13 +2,18 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Unpack
 
+from seedspread.metrics import Better
 from seedspread.report.material.scale import Scale
 from seedspread.report.material.settings import ReportData, Run, Setting, ordered, relative, slug
-from seedspread.runs.levels import stratum_name
+from seedspread.runs.levels import split_levels, stratum_name
 from seedspread.stats.audit import audit
 from seedspread.stats.audited import AuditResult
 from seedspread.stats.comparison import Strip
+from seedspread.stats.tables.errors import TableError
+from seedspread.stats.tables.question import Rows
+from seedspread.stats.tables.runs import MOST_PAIRS
 from seedspread.version import __version__
 
 
@@ -18,12 +23,19 @@ def from_table(
     group: str | None,
     reference: str | None,
     block: Sequence[str] | None,
-    seed: str,
+    seed: str | None,
     by: "str | Sequence[str] | None",
-    at: str = "last",
+    better: Better | None = None,
+    **rows: Unpack[Rows],
 ) -> ReportData:
     """A setting for each level of `by`; what a table does not hold, the report does not have."""
-    result = audit(source, value, group, reference, list(block or ()) or None, seed, by, at=at)
+    rows["command"] = "report"
+    result = audit(source, value, group, reference, block, seed, by, better=better, **rows)
+    if len(result.comparisons) > MOST_PAIRS:
+        raise TableError(
+            f"{len(result.comparisons):,} comparisons; a page shows up to {MOST_PAIRS:,}: choose some with "
+            "--where, or use seedspread audit"
+        )
     path = Path(source)
     strata = list(dict.fromkeys(strip.stratum for strip in result.values))
     return ReportData(
@@ -44,7 +56,8 @@ def _setting(result: AuditResult, stratum: str, path: Path) -> Setting:
     arms = tuple(s.group for s in strips if s.group != result.reference)
     arms = (*arms, result.reference) if result.reference else arms
     comparisons = tuple(c for c in result.comparisons if c.stratum == stratum)
-    factors, levels = (result.by or "").split(", "), stratum.split(", ")
+    factors = (result.by or "").split(", ")
+    levels = split_levels(stratum, len(factors))
     name = stratum_name(factors, stratum) if stratum else path.stem
     return Setting(
         id=slug(name),

@@ -12,11 +12,14 @@ from seedspread.metrics import Metric
 from seedspread.published.check import Finding
 from seedspread.report.material.layers import Profile, RunLayers, TrainingCurve, profile, training_curve
 from seedspread.report.material.scale import CHANGED, REFERENCE, TITLES, UNKNOWN, Scale
+from seedspread.runs.levels import arm_name, block_name
+from seedspread.runs.sequential import SequentialRecord
 from seedspread.runs.store import RunState, State
 from seedspread.runs.studies import AuditSpec
 from seedspread.stats.audit import audit
 from seedspread.stats.audited import AuditResult
 from seedspread.stats.comparison import Comparison
+from seedspread.stats.result import Looks
 from seedspread.stats.tables.errors import TableError
 
 
@@ -35,17 +38,6 @@ class Run:
     collapsed: bool = False
     clamps: bool = True
     layers: RunLayers | None = None
-
-    @property
-    def label(self) -> str:
-        """Hover text."""
-        condition = ", ".join(part for part in (self.arm, self.block) if part)
-        lines = [f"{condition}, seed {self.seed}", f"{self.value:.4g}"]
-        if self.key:
-            lines.append(f"run {self.key}")
-        if self.collapsed:
-            lines.append("collapsed")
-        return "\n".join(lines)
 
 
 @dataclass(frozen=True)
@@ -73,6 +65,8 @@ class Setting:
         profiles: `rate` and `gradient` by arm, with the final weights.
         curves: the same over training.
         states: of its planned runs, by key.
+        crashed: arm and seed of runs that ended with an error of their own.
+        growing: the rule and the looks of its study, if that grows until its answer is in.
     """
 
     id: str
@@ -95,6 +89,31 @@ class Setting:
     curves: dict[str, dict[str, TrainingCurve]] = field(default_factory=dict)
     states: dict[str, RunState] = field(default_factory=dict)
     levels: tuple[tuple[str, str], ...] = ()
+    crashed: tuple[tuple[str, str], ...] = ()
+    growing: SequentialRecord | None = None
+
+    def arm_title(self, arm: str) -> str:
+        """`clamp`, `depth = 2`."""
+        return arm_name(self.group, arm)
+
+    def block_title(self, block: str) -> str:
+        """`detach`, `batch = 32`."""
+        return block_name(self.block.split(", "), block)
+
+    def condition(self, arm: str, block: str) -> str:
+        """`clamp, detach`."""
+        return ", ".join(part for part in (self.arm_title(arm), self.block_title(block)) if part)
+
+    def label(self, run: Run) -> str:
+        """Hover text of a run."""
+        lines = [f"{self.condition(run.arm, run.block)}, seed {run.seed}", f"{run.value:.4g}"]
+        lines += [f"run {run.key}"] if run.key else []
+        lines += ["collapsed"] if run.collapsed else []
+        return "\n".join(lines)
+
+    def crashed_seeds(self, arm: str) -> set[str]:
+        """Seeds of an arm that have a run which ended with an error."""
+        return {seed for of, seed in self.crashed if of == arm}
 
     @property
     def value(self) -> str:
@@ -203,13 +222,18 @@ def _unique(names: list[str], reserved: tuple[str, ...] = ()) -> list[str]:
 
 
 def try_audit(
-    frame: pd.DataFrame, metric: Metric, spec: AuditSpec, by: tuple[str, ...], tell: Callable[[str], None]
+    frame: pd.DataFrame,
+    metric: Metric,
+    spec: AuditSpec,
+    by: tuple[str, ...],
+    tell: Callable[[str], None],
+    looks: Looks | None = None,
 ) -> AuditResult | str:
     """An audit of a metric, or why there cannot be one."""
     try:
         tell("auditing")
         block = list(spec.blocks) or None
-        return audit(frame, metric.name, spec.group, spec.reference, block, by=by, metric=metric)
+        return audit(frame, metric.name, spec.group, spec.reference, block, by=by, metric=metric, look=looks)
     except TableError as error:
         return str(error)
 

@@ -6,11 +6,12 @@ from pathlib import Path
 
 from seedspread.atomic import replacing
 from seedspread.errors import reason
+from seedspread.render.chart import caption_of
 from seedspread.render.latex import to_latex
 from seedspread.render.markdown import markdown_text, to_markdown
+from seedspread.render.pictures import FORMATS
 from seedspread.render.sheet import to_csv
 from seedspread.render.table import Table
-from seedspread.render.with_matplotlib import FORMATS, caption_of, write_chart
 from seedspread.report.material.studies import ReportError
 from seedspread.report.page.report import Report
 
@@ -46,6 +47,8 @@ def write_figures(
     report: Report, folder: Path, tell: Callable[[str], None], everything: bool = False
 ) -> list[Path]:
     """The figures that a paper takes as PDF and PNG, or every one and SVG too; and their captions."""
+    from seedspread.render.with_matplotlib import write_chart  # noqa: PLC0415 - slow, and not in the base
+
     _make(folder)
     charts = report.charts if everything else report.for_a_paper[0]
     out: list[Path] = []

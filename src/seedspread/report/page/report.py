@@ -15,7 +15,6 @@ from seedspread.render.latex import to_latex
 from seedspread.render.sheet import to_csv
 from seedspread.render.table import Table
 from seedspread.render.web import environment, for_notebook
-from seedspread.render.with_matplotlib import static_svg
 from seedspread.render.with_plotly import chart_values
 from seedspread.report.answer import answer
 from seedspread.report.figures.ratios import answer_charts
@@ -93,6 +92,8 @@ class Report:
         more = len(self.answer.details) - _VERDICTS
         rest = f"The page has {len(self.tables)} tables and {len(self.charts)} figures."
         notes = [*([f"{more} more verdicts are on the page."] if more > 0 else []), rest]
+        from seedspread.render.with_matplotlib import static_svg  # noqa: PLC0415 - slow, for notebooks only
+
         svg = static_svg(self.pictures[0]) if self.pictures else ""
         return for_notebook([self.answer.question, self.answer.short, *verdicts], [], notes, svg)
 

@@ -5,11 +5,12 @@ from dataclasses import dataclass, replace
 
 from seedspread.render.chart import Chart
 from seedspread.render.table import Column, Table, without_empty
-from seedspread.report.figures import dose, layers, ratios, spread, trust
+from seedspread.report.figures import dose, layers, looks, ratios, spread, trust
 from seedspread.report.material.doses import dose_curves
 from seedspread.report.material.settings import ReportData, Setting
 from seedspread.report.tables import across, setting, setup
 from seedspread.report.tables.dose import dose_table
+from seedspread.stats.look_tables import looks_table, standing
 from seedspread.stats.show import explanations, test_tables
 
 # What a page shows: a table or a figure.
@@ -85,8 +86,12 @@ def _setting(material: ReportData, s: Setting) -> Section:
     words += [f"The headline is the {c.headline.method}: {c.headline.why}." for c in s.comparisons[:1]]
     words += [c.collapse.sentence for c in s.comparisons if c.collapse.found]
     words += [found.sentence for c in s.comparisons if c.components for found in c.components.comparisons]
+    words += [standing(s.growing)] if s.growing is not None else []
+    seen = looks.looks_of(s)
     exhibits = (
         spread.spread_chart(s),
+        looks.looks_chart(s),
+        None if seen is None else replace(looks_table(seen, f"Looks: {s.name}"), id=f"{s.id}-looks-table"),
         setting.factorial(material, s),
         setting.pooled(material, s),
         setting.variance_tests(material, s),

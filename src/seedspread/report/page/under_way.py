@@ -8,8 +8,9 @@ from pathlib import Path
 
 from seedspread.errors import abridged
 from seedspread.render.web import environment
-from seedspread.runs.store import RunState, Store
-from seedspread.runs.studies import load_studies
+from seedspread.runs.store import FINISHED, RunState, Store
+from seedspread.runs.studies import RecordedStudy, load_studies
+from seedspread.runs.time_left import TimeLeft, duration
 
 _SHOWN = 24
 _LOOK_SECONDS = 1.0
@@ -63,42 +64,60 @@ class UnderWay:
 
     Args:
         store: where the runs are.
+        studies: whose time left is told; by default those of which a run is under way.
     """
 
-    def __init__(self, store: Path) -> None:
-        self._store, self._lock = Store(store), threading.Lock()
+    def __init__(self, store: Path, studies: Sequence[RecordedStudy] = ()) -> None:
+        self._store, self._studies, self._lock = Store(store), tuple(studies), threading.Lock()
         self._html, self._next = "", 0.0
+        self._finished: dict[str, RunState] = {}
+        self._time: tuple[tuple[RecordedStudy, ...], TimeLeft] | None = None
 
     def html(self) -> str:
         """The runs as a part of the page; nothing if none is under way."""
         with self._lock:
             start = time.monotonic()
             if start >= self._next:
-                self._html = render(self._store)
+                self._html = self._render()
                 # A large store is not looked at all the time.
                 self._next = start + max(_LOOK_SECONDS, 10 * (time.monotonic() - start))
             return self._html
 
+    def _render(self) -> str:
+        running = self._store.running()
+        states = [state for state in running if state.heartbeat is not None]
+        if not states:
+            return ""
+        studies = load_studies(self._store)[0]
+        names, rows = _rows(states, _names(studies))
+        left = self._seconds_left(self._studies or _under_way(studies, running))
+        template = environment("seedspread.report.page").get_template("under_way.html")
+        return template.render(
+            rows=rows[:_SHOWN], more=max(len(rows) - _SHOWN, 0), count=len(rows), names=names, width=WIDTH,
+            height=HEIGHT, speed=sum(row.speed or 0.0 for row in rows),
+            told=any(row.done is not None for row in rows), left="" if left is None else duration(left),
+        )  # fmt: skip
 
-def render(store: Store) -> str:
-    """The runs of a store that are under way, as HTML."""
-    states = [state for state in store.running() if state.heartbeat is not None]
-    if not states:
-        return ""
-    names, rows = _rows(states, _names(store))
-    speed = sum(row.speed or 0.0 for row in rows)
-    template = environment("seedspread.report.page").get_template("under_way.html")
-    return template.render(
-        rows=rows[:_SHOWN], more=max(len(rows) - _SHOWN, 0), count=len(rows), speed=speed, names=names,
-        width=WIDTH, height=HEIGHT, told=any(row.done is not None for row in rows),
-    )  # fmt: skip
+    def _seconds_left(self, studies: tuple[RecordedStudy, ...]) -> float | None:
+        """As `campaign status` estimates it; a run that is done stays so."""
+        if self._time is None or self._time[0] != studies:
+            self._time = studies, TimeLeft.of(self._store, studies)
+        keys = dict.fromkeys(key for study in studies for key in study.keys)
+        states = {key: self._finished.get(key) or self._store.state(key) for key in keys}
+        self._finished |= {key: state for key, state in states.items() if state.state in FINISHED}
+        return self._time[1].seconds(states)
 
 
-def _names(store: Store) -> dict[str, str]:
+def _under_way(studies: Sequence[RecordedStudy], running: Sequence[RunState]) -> tuple[RecordedStudy, ...]:
+    keys = {state.key for state in running}
+    return tuple(study for study in studies if keys & set(study.keys))
+
+
+def _names(studies: Sequence[RecordedStudy]) -> dict[str, str]:
     """Cell and seed of every run that a study of the store names, in the studies' order."""
     return {
         key: f"{cell.name}, seed {seed}"
-        for study in load_studies(store)[0]
+        for study in studies
         for cell in study.cells
         for seed, key in cell.runs.items()
     }

@@ -140,7 +140,9 @@ def normality(material: ReportData) -> Table | None:
             methods = ("size", "shapiro_w", "shapiro_p") if papers else ()
             printed = paper_columns.values(23, methods, arm)
             t = tests[arm]
-            rows.append((f"{arm}: {s.name}", sizes[arm], digits(t.statistic, 4), p_value(t.p), *printed))
+            rows.append(
+                (f"{s.arm_title(arm)}: {s.name}", sizes[arm], digits(t.statistic, 4), p_value(t.p), *printed)
+            )
     if not rows:
         return None
     own_group = ("" if not papers else "computed" if material.is_published else "these runs",)

@@ -10,14 +10,14 @@ from seedspread.stats.verdict import between, number
 def dose_table(curve: DoseCurve) -> Table:
     """A row for each level and arm, with 95% intervals."""
     metric, several = curve.settings[0].metric, curve.lines != ("",)
-    over = curve.reference if several else f"{curve.factor} = {curve.reference}"
+    over = curve.reference_title
     unit = metric.unit_suffix
     headings = (
         curve.factor, *(("arm",) if several else ()), "seeds", f"mean{unit}", "interval", f"sd{unit}",
         "interval", "failed", "interval", f"ratio over {over}", "interval",
     )  # fmt: skip
     rows = [
-        (f"{d.level:g}", *((d.arm,) if several else ()), *_numbers(d))
+        (f"{curve.factor} = {d.level:g}", *((curve.title_of(d.arm),) if several else ()), *_numbers(d))
         for level in curve.levels
         for arm in curve.lines
         for d in curve.line(arm)

@@ -35,11 +35,11 @@ def _table(settings: Sequence[Setting], number: int) -> Table:
     arms = list(dict.fromkeys(arm for s in settings for arm in s.arms))
     cells = _by_block(s, arms) if len(settings) == 1 else _by_setting(settings, arms)
     if len(cells) > max(_MOST_COLUMNS, len(arms)):
-        heads = [s.block if len(settings) == 1 else "setting", *arms]
+        heads = [s.block if len(settings) == 1 else "setting", *map(s.arm_title, arms)]
         rows = [(name, *map(_mean, by_arm)) for name, by_arm in cells]
     else:
         heads = [s.group or "condition", *(name for name, _ in cells)]
-        rows = [(arm, *(_mean(by_arm[i]) for _, by_arm in cells)) for i, arm in enumerate(arms)]
+        rows = [(s.arm_title(arm), *(_mean(by_arm[i]) for _, by_arm in cells)) for i, arm in enumerate(arms)]
     return Table(
         "means" if number == 1 else f"means-{number}", f"{s.value}, mean ± sd over runs",
         tuple(map(Column, heads)), tuple(rows), note=_note(settings, cells), scale=origins(list(settings)),
@@ -51,7 +51,7 @@ def _by_setting(settings: Sequence[Setting], arms: list[str]) -> _Cells:
 
 
 def _by_block(s: Setting, arms: list[str]) -> _Cells:
-    return [(block or s.value, [s.of(arm, block) for arm in arms]) for block in s.blocks]
+    return [(s.block_title(block) or s.value, [s.of(arm, block) for arm in arms]) for block in s.blocks]
 
 
 def _mean(runs: Sequence[Run]) -> str:
@@ -69,7 +69,10 @@ def _note(settings: Sequence[Setting], cells: _Cells) -> str:
     over = f", all levels of {s.block} together" if pooled else ""
     note = f"{runs} runs per mean{over}; {s.metric.better} is better"
     failed = any(r.collapsed for s in settings for r in s.runs)
-    return f"{note}. † with runs that failed to train" if failed else note
+    note += ". † with runs that failed to train" if failed else ""
+    crashed = sum(len(s.crashed) for s in settings)
+    runs = "1 run is" if crashed == 1 else f"{crashed} runs are"
+    return f"{note}. {runs} in no mean: ended with an error" if crashed else note
 
 
 def _difference(c: Comparison) -> str:
@@ -83,15 +86,17 @@ def ratios_table(material: ReportData) -> Table | None:
     pairs = [(s, c) for s in material.settings for c in s.comparisons]
     if not pairs:
         return None
+    one = len({s.id for s, _ in pairs}) == 1  # a column of one name says nothing
     rows = tuple(
-        (s.name, f"{c.group} / {c.reference}", " and ".join(dict.fromkeys(map(str, c.seeds))),
-         number(c.headline.ratio), between(c.headline.shown_interval), p_value(c.p_holm),
-         _difference(c))
+        (*(() if one else (s.name,)), f"{c.arm_name} / {c.reference_name}",
+         " and ".join(dict.fromkeys(map(str, c.seeds))), number(c.headline.ratio),
+         between(c.headline.shown_interval), p_value(c.p_holm), _difference(c))
         for s, c in pairs
     )  # fmt: skip
     several = len(pairs) > 1
     level = next((s.audit.level for s, _ in pairs if s.audit is not None), 0.95)
-    heads = ("setting", "variances", "seeds", "ratio", f"{level:.0%} interval", "p", "difference")
+    heads = ["variances", "seeds", "ratio", f"{level:.0%} interval", "p", "difference"]
+    heads = heads if one else ["setting", *heads]
     note = "Each seed counted once" + (
         "; p and interval adjusted (Holm) where several are judged together" if several else ""
     )

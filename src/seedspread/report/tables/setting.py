@@ -39,7 +39,7 @@ def factorial(material: ReportData, s: Setting) -> Table | None:
     paper_columns, number = PaperColumns(material, s), _number(s, {"cifar10": 3})
     rows = tuple(
         paper_columns.row(
-            (c.group, c.block),
+            (s.arm_title(c.group), s.block_title(c.block)),
             _summary(s, c),
             paper_columns.values(number, _SUMMARY, f"{c.group}/{c.block}"),
         )
@@ -56,7 +56,9 @@ def pooled(material: ReportData, s: Setting) -> Table | None:
         return None
     paper_columns, number = PaperColumns(material, s), _number(s, _POOLED)
     rows = tuple(
-        paper_columns.row((arm,), _summary(s, summaries[arm]), paper_columns.values(number, _SUMMARY, arm))
+        paper_columns.row(
+            (s.arm_title(arm),), _summary(s, summaries[arm]), paper_columns.values(number, _SUMMARY, arm)
+        )
         for arm in s.arms
         if arm in summaries
     )
@@ -80,7 +82,7 @@ def variance_tests(material: ReportData, s: Setting) -> Table | None:
             if keys[0] not in tests:
                 continue
             methods = [f"two_way_{centre}s_{effect}" for effect in ("margin", "stability", "interaction")]
-            head = (name if len(s.comparisons) == 1 else f"{c.group}: {name}",)
+            head = (name if len(s.comparisons) == 1 else f"{c.arm_name}: {name}",)
             p_values = [p_value(tests[k].p) if k in tests else "-" for k in keys]
             rows.append(paper_columns.row(head, p_values, paper_columns.values(number, methods, *four)))
     if not rows:
@@ -107,7 +109,7 @@ def per_seed(material: ReportData, s: Setting) -> Table | None:
             runs = {r.seed: r for r in s.of(arm, block)}
             if not runs:
                 continue
-            name = ", ".join(part for part in (arm, block) if part)
+            name = s.condition(arm, block)
             rows.append((name, *(_shown(s, runs.get(x)) for x in seeds), *["-"] * max(extra, 0)))
             paper_runs = paper.get((arm, block)) or (paper.get((arm, "")) if not block else None)
             if paper_runs:

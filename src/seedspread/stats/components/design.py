@@ -19,6 +19,7 @@ class Sample:
 
     Args:
         name: the arm.
+        factor: what that is a level of.
         values: (n,) one per run.
         cells: (n,) codes of what is taken out as fixed: the blocks.
         factors: by name, (n,) codes of a random factor's levels: the seed, or its streams.
@@ -28,11 +29,12 @@ class Sample:
     values: Floats
     cells: Ints
     factors: Mapping[str, Ints]
+    factor: str = ""
 
     @classmethod
     def of(cls, arm: Arm) -> "Sample":
         """An arm of an audit: its seeds, within its blocks."""
-        return cls(arm.name, arm.values, arm.blocks, {SEED: arm.seeds})
+        return cls(arm.name, arm.values, arm.blocks, {SEED: arm.seeds}, arm.factor)
 
 
 @dataclass(frozen=True)

@@ -32,8 +32,8 @@ class ComponentsResult(ComponentsValues):
         """For a terminal."""
         console = Terminal(file=StringIO(), width=width, color_system=None, legacy_windows=False)
         for stratum in self.strata:
-            if stratum.stratum:
-                console.rule(Text(stratum.stratum))
+            if stratum.title:
+                console.rule(Text(stratum.title))
             for line in sentences(stratum):
                 console.print(Text(line, style="bold"))
             for table in tables(stratum):
@@ -47,7 +47,7 @@ class ComponentsResult(ComponentsValues):
         """Tables for a README or an issue."""
         out = []
         for stratum in self.strata:
-            out += [f"## {markdown_text(stratum.stratum)}", ""] if stratum.stratum else []
+            out += [f"## {markdown_text(stratum.title)}", ""] if stratum.title else []
             out += [f"- {markdown_text(line)}" for line in sentences(stratum)]
             for table in tables(stratum):
                 out += ["", *to_markdown(table).splitlines()]
@@ -59,9 +59,13 @@ class ComponentsResult(ComponentsValues):
         out = ["% needs \\usepackage{booktabs}"]
         for stratum in self.strata:
             out += [f"{tex_text(line)}\n" for line in sentences(stratum)]
-            before = f"{stratum.stratum}. " if stratum.stratum else ""
+            before = f"{stratum.title}. " if stratum.title else ""
             out += [to_latex(replace(table, title=before + table.title)) for table in tables(stratum)]
         return "\n".join([*out, *(f"{tex_text(note)}\n" for note in self._remarks())])
+
+    def __repr__(self) -> str:
+        arms = len({arm.group for stratum in self.strata for arm in stratum.arms})
+        return f"<ComponentsResult of {self.source}: {self.value}, {arms} arm{'s' * (arms != 1)}>"
 
     def __str__(self) -> str:
         return self.to_text()
@@ -73,7 +77,7 @@ class ComponentsResult(ComponentsValues):
     def _repr_html_(self) -> str:
         lines, shown = [], []
         for stratum in self.strata:
-            before = f"{stratum.stratum}: " if stratum.stratum else ""
+            before = f"{stratum.title}: " if stratum.title else ""
             lines += [before + line for line in sentences(stratum)]
             shown += [replace(table, title=before + table.title) for table in tables(stratum)]
         return for_notebook(lines, shown, self._remarks())
@@ -111,7 +115,7 @@ def _arms_table(stratum: Components) -> Table:
 def _arm_rows(arm: ArmComponents) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = [
         (
-            f"{arm.group}: {c.name}",
+            f"{arm.title}: {c.name}",
             number(c.variance),
             between(c.interval),
             f"{c.share:.0%}",
@@ -120,9 +124,9 @@ def _arm_rows(arm: ArmComponents) -> list[tuple[str, ...]]:
         )
         for c in arm.components
     ]
-    rows.append((f"{arm.group}: total", number(arm.total), between(arm.interval), "-", "-", "-"))
+    rows.append((f"{arm.title}: total", number(arm.total), between(arm.interval), "-", "-", "-"))
     if arm.floor is not None:
-        name = f"{arm.group}: test set{', at most' if arm.floor.is_bound else ''}"
+        name = f"{arm.title}: test set{', at most' if arm.floor.is_bound else ''}"
         share = f"{arm.floor.floor / arm.total:.0%}" if arm.total > 0 else "-"
         rows.append((name, number(arm.floor.floor), "-", share, "-", "-"))
     return rows
@@ -141,7 +145,7 @@ def _comparison_table(found: ArmsCompared) -> Table:
         )
         for c in found.components
     )
-    return Table("", f"{found.group} against {found.reference}", tuple(map(Column, headings)), rows)
+    return Table("", found.title, tuple(map(Column, headings)), rows)
 
 
 def _plain(value: Any) -> Any:

@@ -52,18 +52,25 @@ def _floor(sample: Sample, floors: Sequence[Floor]) -> Floor | None:
 
 
 def together(
-    stratum: str, splits: Sequence[Split], pairs: Sequence[tuple[int, int]] | None, level: float
+    stratum: str,
+    splits: Sequence[Split],
+    pairs: Sequence[tuple[int, int]] | None,
+    level: float,
+    title: str = "",
 ) -> Components:
     """The arms of a stratum, each of these pairs compared; all pairs where none are given."""
     chosen = list(combinations(range(len(splits)), 2)) if pairs is None else pairs
-    found = [compare(stratum, splits[i], splits[j], level) for i, j in chosen]
-    return Components(stratum, tuple(s.arm for s in splits), tuple(c for c in found if c is not None))
+    found = [compare(title, splits[i], splits[j], level) for i, j in chosen]
+    compared = tuple(c for c in found if c is not None)
+    return Components(stratum, tuple(s.arm for s in splits), compared, title)
 
 
 def split(sample: Sample, level: float, floor: Floor | None = None) -> Split:
     """The components of a sample, or what can be said of it instead."""
     made = design(sample)
-    blank = ArmComponents(sample.name, len(sample.values), number_of_seeds(sample), (), 0.0, floor=floor)
+    blank = ArmComponents(
+        sample.name, len(sample.values), number_of_seeds(sample), (), 0.0, floor=floor, factor=sample.factor
+    )
     if made is None:
         return _told(replace(blank, note="no two runs of one block differ, so there is no variance to split"))
     if NOISE not in made.names and not made.copies and len(made.names) < 2:
@@ -146,6 +153,7 @@ def compare(stratum: str, first: Split, second: Split, level: float) -> ArmsComp
         second.arm.group,
         contrasts,
         comparison_sentence(stratum, pair, contrasts),
+        first.arm.factor,
     )
 
 

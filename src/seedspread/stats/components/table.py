@@ -8,7 +8,7 @@ import pandas as pd
 
 from seedspread.errors import did_you_mean
 from seedspread.metrics import Metric, metric_of
-from seedspread.runs.levels import level_name
+from seedspread.runs.levels import level_name, stratum_name
 from seedspread.runs.table import correct_predictions
 from seedspread.stats.arms import Arm
 from seedspread.stats.components.design import SEED, Sample
@@ -20,7 +20,7 @@ from seedspread.stats.tables.check import check_table
 from seedspread.stats.tables.errors import TableError
 from seedspread.stats.tables.question import Question
 from seedspread.stats.tables.read import read_table
-from seedspread.stats.tables.runs import Runs
+from seedspread.stats.tables.runs import MOST_PAIRS, Runs
 from seedspread.stats.variance_components import Components
 
 # Columns of a store's runs: the seed of the whole run, and those of its streams that were set apart.
@@ -109,7 +109,9 @@ def _split(
         ]
         last = len(kept) - 1
         is_there = reference is not None and kept[last].name == level_name(reference)
-        out.append(together(name, splits, [(i, last) for i in range(last)] if is_there else None, level))
+        pairs = [(i, last) for i in range(last)] if is_there else None
+        title = stratum_name(runs.columns.by, name) if name else ""
+        out.append(together(name, splits, pairs, level, title))
     return tuple(out)
 
 
@@ -175,16 +177,28 @@ def _checked(
         frame = pd.concat([frame.assign(**{_GROUP: _EVERY}), spare], ignore_index=True)
         group, reference = _GROUP, _EVERY
     elif reference is None and group in frame.columns:
+        _check_number(frame[group])
         reference = next((level for level in frame[group].map(level_name) if level), "")
     if store is not None:
         frame.attrs["store"] = store
     return check_table(frame, Question(value, group, reference or "", blocks, _RUN, by), pool=True)
 
 
+def _check_number(column: "pd.Series[str]") -> None:
+    """Refuses more pairs of arms than anyone can read, before any work."""
+    levels = column.map(level_name).nunique()
+    pairs = levels * (levels - 1) // 2
+    if pairs > MOST_PAIRS:
+        raise TableError(
+            f"{column.name} has {levels:,} levels, {pairs:,} comparisons of all with all, and at most "
+            f"{MOST_PAIRS:,} are made; name the level to compare with: --reference {column.iloc[0]}"
+        )
+
+
 def _sample(arm: Arm, runs: Runs, factors: "dict[str, pd.Series[str]]", patterns: "pd.Series[str]") -> Sample:
     if len(arm.values) > MOST_RUNS:
         raise TableError(
-            f"{arm.name} has {len(arm.values):,} runs; components are estimated for {MOST_RUNS:,} at most: "
+            f"{arm.title} has {len(arm.values):,} runs; components are estimated for {MOST_RUNS:,} at most: "
             "split them with --by"
         )
     places = dict(zip(runs.frame["seed"], runs.frame["seed_name"].astype(int), strict=True))
@@ -193,10 +207,10 @@ def _sample(arm: Arm, runs: Runs, factors: "dict[str, pd.Series[str]]", patterns
     for name, labels in factors.items():
         chosen = labels.iloc[rows]
         if (chosen == "").any():
-            raise TableError(f"a run of {arm.name} has no {name}; fill it in, or drop the row")
+            raise TableError(f"a run of {arm.title} has no {name}; fill it in, or drop the row")
         codes[name] = pd.factorize(chosen)[0].astype(np.intp)
     cells = pd.factorize(pd.Series(arm.blocks).astype(str) + "/" + patterns.iloc[rows].to_numpy())[0]
-    return Sample(arm.name, arm.values, cells.astype(np.intp), codes)
+    return Sample(arm.name, arm.values, cells.astype(np.intp), codes, arm.factor)
 
 
 def _floor(arm: Arm, sample: Sample, metric: Metric, level: float, test_size: int | None) -> Floor | None:

@@ -40,7 +40,7 @@ def arm_sentence(arm: ArmComponents) -> str:
     """What an arm's variance is made of."""
     if not arm.components:
         only = f"; the total is {number(arm.total)} {between(arm.interval)}" if arm.interval else ""
-        return f"{arm.group}: {arm.note}{only}.{_floor(arm)}"
+        return f"{arm.title}: {arm.note}{only}.{_floor(arm)}"
     ordered = sorted(arm.components, key=lambda c: -c.variance)
     first = ordered[0]
     if first.share >= _MOST:
@@ -49,7 +49,7 @@ def arm_sentence(arm: ArmComponents) -> str:
         head = " and ".join(place(c) for c in ordered if c.share >= _WORTH_NAMING)
     parts = "; ".join(f"{c.name} {_part(c)}" for c in ordered)
     note = f" {arm.note[0].upper()}{arm.note[1:]}." if arm.note else ""
-    return f"{arm.group}: the variance {number(arm.total)} sits {head}: {parts}.{note}{_floor(arm)}"
+    return f"{arm.title}: the variance {number(arm.total)} sits {head}: {parts}.{note}{_floor(arm)}"
 
 
 def _part(c: Component) -> str:
@@ -80,7 +80,7 @@ def comparison_sentence(
         a, b = figures[c.key]
         return f"{place(c)} ({amount(a)} against {amount(b)}, {p_phrase(c.p)})"
 
-    title = f"{arms[0].group} against {arms[1].group}"
+    title = f"{arms[0].title} against {arms[1].title}"
     where = f"{stratum}: {title}" if stratum else title
     shown = [c for c in contrasts if c.p < _ALPHA]
     rest = [c for c in contrasts if c.p >= _ALPHA]

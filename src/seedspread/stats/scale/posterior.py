@@ -6,7 +6,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 from scipy.interpolate import CubicSpline
-from scipy.special import logsumexp
+from scipy.special import logsumexp, stdtr, stdtrit
 
 from seedspread.stats.arms import Floats
 from seedspread.stats.scale.algebra import solve
@@ -23,6 +23,8 @@ FLOOR = 1e-6
 BATCH = 32
 # Points where the model is fitted and where it is interpolated: to 18 deviations, dense in the middle.
 _FITTED, _INTERPOLATED, _WIDTH, _BEND = 19, 801, 18.0, 3.6
+# The probability that may lie beyond the grid on either side.
+_BEYOND = 1e-5
 
 
 def _nodes(count: int) -> tuple[Floats, Floats]:
@@ -32,6 +34,7 @@ def _nodes(count: int) -> tuple[Floats, Floats]:
 
 _NODES, _STEP = _nodes(_FITTED)
 _FINE, _FINE_STEP = _nodes(_INTERPOLATED)
+_EDGES = (_FINE[1:] + _FINE[:-1]) / 2  # between its points
 _INTERPOLATE = CubicSpline(np.linspace(-1, 1, _FITTED), np.eye(_FITTED))(np.linspace(-1, 1, _INTERPOLATED))
 
 
@@ -79,6 +82,27 @@ class Posterior:
         """Of one experiment of the batch."""
         one = slice(place, place + 1)
         return Posterior(self.center[one], self.scale[one], self.mass[one], self.tails[one])
+
+    def minus(self, other: "Posterior") -> "Posterior":
+        """Of the difference from another one of as many experiments, the two being independent."""
+        center, scale = self.center - other.center, np.hypot(self.scale, other.scale)
+        ends = center[:, None] + scale[:, None] * _EDGES
+        below = np.empty_like(ends)
+        for k, end in enumerate(ends):
+            points = other.center[k] + other.scale[k] * _FINE
+            at = (end[:, None] + points - self.center[k]) / self.scale[k]
+            below[k] = np.interp(at, _FINE, self.cumulative[k]) @ other.mass[k]
+        mass = np.diff(below, axis=1, prepend=0.0, append=1.0)
+        return Posterior(center, scale, mass, np.maximum(self.tails, other.tails))
+
+    @staticmethod
+    def of_t(log_ratio: float, std_error: float, df: float) -> "Posterior":
+        """What a t statistic is sure of, as one experiment."""
+        # The grid ends at 18 scales, and the tails of few degrees of freedom lie beyond 18 standard errors.
+        scale = std_error * max(1.0, -float(stdtrit(df, _BEYOND)) / _WIDTH)
+        below = stdtr(df, _EDGES * scale / std_error)
+        mass = np.diff(below, prepend=0.0, append=1.0)[None]
+        return Posterior(np.array([log_ratio]), np.array([scale]), mass, np.zeros(1))
 
     @property
     def p(self) -> Floats:

@@ -8,7 +8,7 @@ import pandas as pd
 
 from seedspread.errors import did_you_mean
 from seedspread.metrics import Better
-from seedspread.runs.levels import level_name
+from seedspread.runs.levels import arm_name, level_name, stratum_name
 from seedspread.stats.crashed import part_crashed
 from seedspread.stats.tables.columns import Columns, is_step, pooled, reference_of
 from seedspread.stats.tables.curves import one_row_per_run
@@ -16,11 +16,14 @@ from seedspread.stats.tables.errors import TableError, listed, row_numbers
 from seedspread.stats.tables.labels import coded, combined, joined, labels
 from seedspread.stats.tables.numbers import is_empty, numbers_in
 from seedspread.stats.tables.propose import added, told_apart, typed
-from seedspread.stats.tables.question import Question
+from seedspread.stats.tables.question import SET, Question
 from seedspread.stats.tables.read import Table, read_table
 from seedspread.stats.tables.roles import columns_of
 from seedspread.stats.tables.runs import MOST_PAIRS, Runs
 from seedspread.stats.tables.shape import shaped
+
+# Runs of a store that a note names.
+_NAMED = 3
 
 
 def check_table(
@@ -37,7 +40,12 @@ def check_table(
         better: which direction of the value is the best one; by default what its name tells.
         pool: whether runs at all levels of other columns may count as one sample.
     """
-    table, question = shaped(read_table(source, question, better), question)
+    return with_reference(check_runs(read_table(source, question, better), question, better, pool), question)
+
+
+def check_runs(table: Table, question: Question, better: Better | None = None, pool: bool = False) -> Runs:
+    """The runs of a table that was read, before it is known with which level the others are compared."""
+    table, question = shaped(table, question)
     columns, found = columns_of(table, question)
     if table.store is not None:  # runs of other studies, which have other parameters, may lie beside
         table = replace(table, frame=table.frame.dropna(subset=[columns.group, *columns.by]))
@@ -54,8 +62,7 @@ def check_table(
     _check_labels(tidy, columns)
     _check_repeats(tidy, table, question, columns)
     told = [] if pool else _check_pooled(table, question, columns)
-    columns, compared = _with_reference(tidy, table, question, columns)
-    notes = (*table.notes, *found, *taken, *numbers.notes, *dropped, *told, *compared)
+    notes = (*table.notes, *found, *taken, *numbers.notes, *dropped, *told)
     return Runs(tidy, columns, table.name, notes, table.store, numbers.per_cent, table.better, crashed)
 
 
@@ -98,13 +105,31 @@ def _without_value(tidy: pd.DataFrame, table: Table, columns: Columns) -> tuple[
     cells = table.frame.loc[tidy["value"].isna().to_numpy(), [*columns.run]]
     blank = cells.index[cells.map(is_empty).all(axis=1)]
     _, crashed, others = part_crashed(tidy.loc[~tidy["row"].isin(blank)], table.store is not None)
-    said = ((crashed, "counts as failed", "count as failed"), (others, "was left out", "were left out"))
+    ended = "that ended with an error" if table.store else "without a value"
+    said = (
+        (crashed, f"{ended} counts as failed", f"{ended} count as failed"),
+        (others, "without a value was left out", "without a value were left out"),
+    )
     return crashed, [
-        f"{len(rows):,} run{'s' * many} without a value {(one, several)[many]} ({row_numbers(rows['row'])})."
+        f"{len(rows):,} run{'s' * many} {(one, several)[many]} ({_named(rows, table, columns)})."
         for rows, one, several in said
         for many in [len(rows) > 1]
         if len(rows)
     ]
+
+
+def _named(rows: pd.DataFrame, table: Table, columns: Columns) -> str:
+    """By their numbers; of a store, whose rows nobody has seen, by cell and seed."""
+    if table.store is None:
+        return row_numbers(rows["row"])
+    few = rows.head(_NAMED).to_dict("records")
+    parts = [
+        (stratum_name(columns.by, r["stratum"]), arm_name(columns.group, r["group"]), r["block"]) for r in few
+    ]
+    names = (
+        f"{', '.join(filter(None, part))}, seed {r['seed_name']}" for part, r in zip(parts, few, strict=True)
+    )
+    return "; ".join([*names, *["..."] * (len(rows) > _NAMED)])
 
 
 def _check_labels(tidy: pd.DataFrame, columns: Columns) -> None:
@@ -159,18 +184,18 @@ def _check_pooled(table: Table, question: Question, columns: Columns) -> list[st
         raise TableError(
             f"{levels}: rows are steps of runs; name the column that tells runs apart with --seed"
         )
-    after = replace(question, by=(*question.by, name))
+    is_arm = question.group == SET
+    after = replace(question, **({"group": name} if is_arm else {"by": (*question.by, name)}))
     raise TableError(
-        f"{levels}, which would be pooled as if they were seeds; use --by {name} (audited apart) or "
-        f"--block {name} (twins of a seed): {after.typed(table.path)}"
+        f"{levels}, which would be pooled as if they were seeds; use --{'group' if is_arm else 'by'} {name} "
+        f"(audited apart) or --block {name} (twins of a seed): {after.typed(table.path)}"
     )
 
 
-def _with_reference(
-    tidy: pd.DataFrame, table: Table, question: Question, columns: Columns
-) -> tuple[Columns, list[str]]:
+def with_reference(runs: Runs, question: Question) -> Runs:
     """The reference: as named, one of two levels, or none: then all levels are compared with each other."""
-    groups = [str(name) for name in coded(tidy["group"])[1]]
+    columns = runs.columns
+    groups = [str(name) for name in coded(runs.frame["group"])[1]]
     if question.reference is not None:
         reference = level_name(question.reference)
         if reference not in groups:
@@ -180,19 +205,20 @@ def _with_reference(
                 f"({columns.group} has {levels})"
             )
     if len(groups) < 2:
-        only = f"every run has {columns.group} = {groups[0]!r}" if groups else f"{table.name} has no rows"
+        only = f"every run has {columns.group} = {groups[0]!r}" if groups else f"{runs.source} has no rows"
         raise TableError(f"{only}; a comparison needs two levels")
     if question.reference is not None:
-        return replace(columns, reference=reference), []
+        return replace(runs, columns=replace(columns, reference=reference))
     if len(groups) == 2:
         reference, other = sorted(groups, key=lambda name: name != reference_of(groups))
-        return replace(columns, reference=reference), [
-            f"The reference is {reference}; --reference {other} turns it round."
-        ]
-    return columns, [
-        f"No reference is named: all {len(groups)} levels of {columns.group} are compared with each other, "
-        "later ones in the table over earlier ones."
-    ]
+        note = f"The reference is {reference}; --reference {other} turns it round."
+        columns = replace(columns, reference=reference)
+    else:
+        note = (
+            f"No reference is named: all {len(groups)} levels of {columns.group} are compared with each "
+            "other, later ones in the table over earlier ones."
+        )
+    return replace(runs, columns=columns, notes=(*runs.notes, note))
 
 
 def _check_number(table: Table, question: Question, columns: Columns) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from seedspread.runs.levels import level_name
+from seedspread.runs.levels import joined_levels, level_name
 
 Codes = NDArray[np.intp]
 Names = NDArray[np.object_]
@@ -47,5 +47,5 @@ def joined(frame: pd.DataFrame, names: Sequence[str]) -> "pd.Series[Any]":
     codes = combined(frame, names)
     first = frame.loc[~pd.Series(codes).duplicated().to_numpy(), list(names)]
     parts = zip(*(labels(first[name]) for name in names), strict=True) if names else [()]
-    texts = np.array([", ".join(part) for part in parts], dtype=object)
+    texts = np.array([joined_levels(part) for part in parts], dtype=object)
     return pd.Series(texts[codes], index=frame.index, dtype=object)

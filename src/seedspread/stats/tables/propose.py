@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from shlex import quote
 
 import pandas as pd
 
@@ -18,7 +19,7 @@ from seedspread.stats.tables.columns import (
 )
 from seedspread.stats.tables.errors import listed
 from seedspread.stats.tables.labels import coded
-from seedspread.stats.tables.question import Question
+from seedspread.stats.tables.question import SET, Question
 from seedspread.stats.tables.read import Table
 from seedspread.stats.tables.shape import is_metric_column, metric_columns, wide_stems
 
@@ -89,12 +90,12 @@ def _group(frame: pd.DataFrame, names: Sequence[str]) -> str | None:
         and 2 <= frame[name].nunique() <= _MOST_LEVELS
         and (is_factor(frame[name]) or (len(frame) < 2 * _MOST_LEVELS and not is_numeric(frame[name])))
     ]
+    return min(fit, key=lambda name: _rank_as_group(frame, name), default=None)
 
-    def rank(name: str) -> tuple[bool, bool, bool, int]:
-        plain = plain_name(name)
-        return plain not in _GROUPS, is_numeric(frame[name]), plain in _STRATA, frame[name].nunique()
 
-    return min(fit, key=rank, default=None)
+def _rank_as_group(frame: pd.DataFrame, name: str) -> tuple[bool, bool, bool, int]:
+    plain = plain_name(name)
+    return plain not in _GROUPS, is_numeric(frame[name]), plain in _STRATA, frame[name].nunique()
 
 
 def without_value(table: Table, question: Question) -> str | None:
@@ -129,24 +130,45 @@ def told_apart(table: Table, question: Question, columns: Columns) -> Question:
             question = replace(question, block=(*question.block, name))
         else:
             question = replace(question, by=(*question.by, name))
-    return question
+    return _with_arms(frame, question, columns) if question.group == SET else question
+
+
+def _with_arms(frame: pd.DataFrame, question: Question, columns: Columns) -> Question:
+    """Where sets of runs are compared, one of the columns that tell runs apart names the arms."""
+    new = [name for name in question.by if name not in columns.by]
+    if not new:
+        return question
+    group = min(new, key=lambda name: _rank_as_group(frame, name))
+    return replace(question, group=group, by=tuple(name for name in question.by if name != group))
 
 
 def added(before: Question, after: Question, frame: pd.DataFrame) -> str:
     """What a question has that another lacks, in a sentence: `Dataset has 8 levels; use --by Dataset`."""
     parts = []
+    if after.group != before.group:
+        parts.append(f"{_levels(frame, str(after.group))}; use {_option('--group', after.group)}")
     for name in (n for n in after.by if n not in before.by):
-        levels = f"{name} has {frame[name].nunique():,} levels"
-        parts.append(f"{levels}; use --by {name} (audited apart) or --block {name} (twins of a seed)")
+        by, block = _option("--by", name), _option("--block", name)
+        parts.append(f"{_levels(frame, name)}; use {by} (audited apart) or {block} (twins of a seed)")
     for name in (n for n in after.block if n not in before.block):
-        parts.append(f"{name} has {frame[name].nunique():,} levels; use --block {name} (twins of a seed)")
+        parts.append(f"{_levels(frame, name)}; use {_option('--block', name)} (twins of a seed)")
     if after.last != before.last:
-        parts.append(f"{after.last} counts steps; use --last {after.last}, --best or --where")
+        parts.append(f"{after.last} counts steps; use {_option('--last', after.last)}, --best or --where")
     if after.metric_column != before.metric_column:
-        parts.append(f"{after.metric_column} names metrics; use --metric-column {after.metric_column}")
+        option = _option("--metric-column", after.metric_column)
+        parts.append(f"{after.metric_column} names metrics; use {option}")
     if after.seed != before.seed:
-        parts.append(f"{after.seed} may be the seed; use --seed {after.seed}")
+        parts.append(f"{after.seed} may be the seed; use {_option('--seed', after.seed)}")
     return "; ".join(parts)
+
+
+def _levels(frame: pd.DataFrame, name: str) -> str:
+    return f"{name} has {frame[name].nunique():,} levels"
+
+
+def _option(option: str, name: str | None) -> str:
+    """As it is typed."""
+    return f"{option} {quote(str(name))}"
 
 
 def typed(table: Table, before: Question, after: Question) -> str:

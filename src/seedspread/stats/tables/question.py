@@ -6,6 +6,9 @@ from dataclasses import dataclass, fields
 from typing import Any, TypedDict, Unpack
 
 Names = str | Sequence[str] | None
+# What stands for a group where whole sets of runs are compared: no table has such a column.
+SET = "set of runs"
+_NOT_ASKED = ("command", "sources")
 
 
 class Rows(TypedDict, total=False):
@@ -19,6 +22,7 @@ class Rows(TypedDict, total=False):
         wide: which columns hold a seed each, as in `seed_*`; `auto` finds them.
         metric_column: the column of a long table that names the metric: `value` is one of its levels.
         sheet: of an Excel file; the first by default.
+        command: which command asks, for the line that says what to type.
     """
 
     at: str
@@ -28,6 +32,7 @@ class Rows(TypedDict, total=False):
     wide: str | None
     metric_column: str | None
     sheet: str | None
+    command: str
 
 
 @dataclass(frozen=True)
@@ -42,6 +47,8 @@ class Question:
         seed: the column with the seed; `seed` finds it by its usual names. None: each row is a run.
         by: columns, such as the dataset, whose levels are audited apart and adjusted together.
         where, last, best, wide, metric_column, sheet, at: see `Rows`.
+        command: which command asks it.
+        sources: what stands after the command, where that is more than the table.
     """
 
     value: str | None = None
@@ -57,6 +64,8 @@ class Question:
     metric_column: str | None = None
     sheet: str | None = None
     at: str = "last"
+    command: str = "audit"
+    sources: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -84,16 +93,17 @@ class Question:
         found = []
         for field in fields(self):
             value = getattr(self, field.name)
-            if value == field.default:
+            if value in (field.default, SET) or field.name in _NOT_ASKED:
                 continue
             found += [(field.name, one) for one in (value if isinstance(value, tuple) else (value,))]
         return found
 
     def typed(self, source: str | None) -> str:
         """As a command for the table in the file `source`; as a call in Python where there is no file."""
-        if source is None:
-            return f"audit(table{''.join(f', {k}={v}' for k, v in self._arguments().items())})"
-        words = ["seedspread", "audit", source]
+        if source is None and not self.sources:
+            tables = {"compare": "a, b"}.get(self.command, "table")
+            return f"{self.command}({tables}{''.join(f', {k}={v}' for k, v in self._arguments().items())})"
+        words = ["seedspread", self.command, *(self.sources or (str(source),))]
         for name, value in self.asked():
             words += ["--no-seed"] if value is None else [f"--{name.replace('_', '-')}", value]
         return shlex.join(words)

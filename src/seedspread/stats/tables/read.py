@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 
+from seedspread.errors import require_extra
 from seedspread.metrics import Better
 from seedspread.runs.store import Store
-from seedspread.runs.studies import stale_runs
+from seedspread.runs.studies import load_studies, stale_runs
+from seedspread.runs.study_table import crashed_rows
 from seedspread.runs.table import is_store, runs_table
 from seedspread.sources.collecting import collect, find_reader, is_source
 from seedspread.sources.files import UNREADABLE, read_json, read_json_lines
@@ -132,7 +132,14 @@ def _of_store(path: Path, value: str | None) -> Table:
     table, stale = runs_table(path, [value] if value else []), stale_runs(Store(path))
     is_stale = table["folder"].map(lambda folder: Path(folder).name in stale)
     notes = (f"{is_stale.sum()} runs from before their inputs changed were left out.",) if stale else ()
-    return Table(_numbered(table.loc[~is_stale], 2), str(path), notes, str(path), str(path))
+    table = pd.concat([table.loc[~is_stale], *_crashed(Store(path))])
+    return Table(_numbered(table, 2), str(path), notes, str(path), str(path))
+
+
+def _crashed(store: Store) -> list[pd.DataFrame]:
+    """The runs that ended with an error of their own, each once; no table if there is none."""
+    rows = {row["key"]: row for study in load_studies(store)[0] for row in crashed_rows(store, study)}
+    return [pd.DataFrame(rows.values()).drop(columns=["study", "key"])] if rows else []
 
 
 def _check_nested(path: Path) -> None:
@@ -159,7 +166,6 @@ def _of_file(path: Path, question: Question) -> Table:
         EOFError,
         BadGzipFile,
         zlib.error,
-        pa.ArrowException,
     ) as error:
         why = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise TableError(f"{path} cannot be read as a table: {why}") from None
@@ -167,13 +173,19 @@ def _of_file(path: Path, question: Question) -> Table:
 
 def _parquet(path: Path) -> pd.DataFrame:
     """Its own figures tell how large it becomes: a small file may hold any number of equal rows."""
-    about = pq.read_metadata(path)
-    if about.num_rows * about.num_columns > _MOST_CELLS:
-        raise TableError(
-            f"{path} has {about.num_rows:,} rows of {about.num_columns:,} columns; up to {_MOST_CELLS:,} "
-            "cells are read: keep what the audit needs"
-        )
-    return pd.read_parquet(path)
+    require_extra("parquet", f"reading {path}")
+    from pyarrow import ArrowException, parquet  # noqa: PLC0415 - not in the base
+
+    try:
+        about = parquet.read_metadata(path)
+        if about.num_rows * about.num_columns > _MOST_CELLS:
+            raise TableError(
+                f"{path} has {about.num_rows:,} rows of {about.num_columns:,} columns; up to {_MOST_CELLS:,} "
+                "cells are read: keep what the audit needs"
+            )
+        return pd.read_parquet(path)
+    except ArrowException as error:
+        raise ValueError(str(error)) from None
 
 
 def _records(path: Path, question: Question) -> pd.DataFrame | None:

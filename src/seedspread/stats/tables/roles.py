@@ -4,7 +4,7 @@ from seedspread.errors import did_you_mean
 from seedspread.stats.tables.columns import FOLDS, Columns, find_seed, is_shared, plain_name, seed_names
 from seedspread.stats.tables.errors import TableError, listed
 from seedspread.stats.tables.propose import unnamed, without_value
-from seedspread.stats.tables.question import Question
+from seedspread.stats.tables.question import SET, Question
 from seedspread.stats.tables.read import Table
 
 
@@ -67,7 +67,8 @@ def _seed(table: Table, question: Question) -> tuple[str | None, list[str]]:
         return seed, []  # a store's seed is its own; what else it has is a program's
     more = f" ({listed(others, 3)} could be it too: --seed {others[0]})" if others else ""
     notes = [f"The seed is {seed}{more}."]
-    if plain_name(seed) not in ("seed", "seeds") and not is_shared(frame, seed, str(question.group)):
+    is_plain = plain_name(seed) in ("seed", "seeds") or question.group == SET
+    if not is_plain and not is_shared(frame, seed, str(question.group)):
         notes = [f"{seed} names each run by itself: no seed is shared between levels of {question.group}."]
     return seed, notes + _folds(seed)
 

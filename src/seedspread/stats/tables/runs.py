@@ -49,7 +49,10 @@ class Runs:
             of_stratum.setdefault(stratum, []).append((group, rows))
         arrays = _Arrays.of(self.frame)
         crashed = self.crashed.groupby(["stratum", "group"])["seed"].unique().to_dict()
-        found = [(name, arrays.arms(name, groups, crashed)) for name, groups in of_stratum.items()]
+        found = [
+            (name, arrays.arms(name, groups, crashed, self.columns.group))
+            for name, groups in of_stratum.items()
+        ]
         return [(name, sorted(arms, key=self._order)) for name, arms in found]
 
     def pairs(self) -> Iterator[tuple[tuple[int, int], str, Arm, Arm]]:
@@ -124,7 +127,7 @@ class _Arrays:
         )
 
     def arms(
-        self, stratum: str, groups: list[tuple[str, Codes]], crashed: Mapping[Hashable, Codes]
+        self, stratum: str, groups: list[tuple[str, Codes]], crashed: Mapping[Hashable, Codes], factor: str
     ) -> list[Arm]:
         """The arms of one stratum from the rows of its groups; blocks are coded anew in each stratum."""
         rows = np.sort(np.concatenate([rows for _, rows in groups]))
@@ -144,6 +147,7 @@ class _Arrays:
                 folders=() if self.folders is None else tuple(self.folders[rows]),
                 chance=chance,
                 crashed=np.asarray(crashed.get((stratum, group), ()), np.intp),
+                factor=factor,
             )
             for group, rows in groups
         ]

@@ -6,19 +6,59 @@ pass gives its share of the loss and of the gradient, in memory that grows with 
 on the host or indexed by a mask, which would stop a GPU's queue.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from seedspread.objective.loss import unit_vectors
 from seedspread.objective.margins import Margin
 from seedspread.objective.pairs import HISTOGRAM_BINS
 from seedspread.objective.spec import LossSpec
 
 # Similarities of one run in a tile: 4 MB.
 _TILE_SIZE = 2**20
+# As in torch.nn.functional.normalize.
+_SHORTEST = 1e-12
+
+
+@dataclass(frozen=True)
+class LossRules:
+    """What the specs of a layer's losses come to, one spec per run; made once, it stays on the device.
+
+    Attributes:
+        margin: `(R, 1, 1)`.
+        of_positives: what each run's margin does.
+        temperature: tau, of all runs.
+        direct: whether the gradient flows through the row maximum.
+        summed: over an anchor's positives, instead of their mean.
+    """
+
+    margin: Tensor
+    of_positives: tuple[Margin, ...]
+    temperature: float
+    direct: bool
+    summed: bool
+
+    @classmethod
+    def of(cls, specs: Sequence[LossSpec], dtype: torch.dtype, device: torch.device) -> "LossRules":
+        """Refuses specs that cannot be stacked."""
+        shared = {(spec.temperature, spec.stability, spec.reduction) for spec in specs}
+        if len(shared) > 1:
+            raise ValueError("stacked runs must share temperature, stability and reduction")
+        if any(spec.of_positives.constant for spec in specs):
+            raise ValueError("a margin that only adds a constant is trained as none: give margin_type 'none'")
+        (temperature, stability, reduction) = shared.pop()
+        margins = torch.tensor([spec.margin for spec in specs], dtype=dtype, device=device)
+        return cls(
+            margin=margins[:, None, None],
+            of_positives=tuple(spec.of_positives for spec in specs),
+            temperature=temperature,
+            direct=stability == "direct",
+            summed=reduction == "sum",
+        )
 
 
 @dataclass(frozen=True)
@@ -27,34 +67,76 @@ class StackedPairs:
 
     Attributes:
         labels: `(R, N)`.
-        positives: `(R, N)` float, |P_u|.
-        anchors: `(R,)` float, how many have a positive.
+        positives: `(R, N, 1)` float, |P_u|, but at least 1.
+        weights: `(R, N, 1)` float, what an anchor counts for in its run's loss; 0 without a positive.
+        anchors: `(R,)` float, how many have one.
+        divisor: `(R, 1, 1)` float, n tau.
+        pairs: `(R, 1)` int64, ordered positive pairs.
     """
 
     labels: Tensor
     positives: Tensor
+    weights: Tensor
     anchors: Tensor
+    divisor: Tensor
+    pairs: Tensor
 
     @classmethod
-    def of(cls, labels: Tensor, dtype: torch.dtype) -> "StackedPairs":
+    def of(cls, labels: Tensor, rules: LossRules) -> "StackedPairs":
         """Counts `(R, N)` labels."""
         same = [
-            (labels[:, rows, None] == labels[:, None]).sum(dim=2, dtype=torch.int32)
+            (labels[:, rows, None] == labels[:, None]).sum(dim=2, dtype=torch.int32, keepdim=True)
             for rows in _tile_rows(labels.shape[1])
         ]
-        positives = (torch.cat(same, dim=1) - 1).to(dtype)
-        return cls(labels, positives, (positives > 0).to(dtype).sum(dim=1))
+        count = torch.cat(same, dim=1) - 1
+        positives = count.to(rules.margin.dtype)
+        has_positive = (positives > 0).to(positives.dtype)
+        anchors = has_positive.sum(dim=(1, 2))
+        return cls(
+            labels=labels,
+            positives=positives.clamp(min=1),
+            weights=positives if rules.summed else has_positive,
+            anchors=anchors,
+            divisor=(anchors * rules.temperature)[:, None, None],
+            pairs=count.sum(dim=1),
+        )
 
-    @property
-    def pairs(self) -> Tensor:
-        """`(R,)` int64, ordered positive pairs."""
-        return self.positives.to(torch.int64).sum(dim=1)
+    def tiles(self) -> "Iterable[_Tile]":
+        """All pairs. A single tile is kept for the next layer, several are made anew."""
+        rows = _tile_rows(self.labels.shape[1])
+        return [self._whole] if len(rows) == 1 else map(self._tile, rows)
 
-    def mask(self, rows: slice) -> Tensor:
-        """`(R, r, N)`, True for a positive pair."""
+    @cached_property
+    def _whole(self) -> "_Tile":
+        return self._tile(slice(0, self.labels.shape[1]))
+
+    def _tile(self, rows: slice) -> "_Tile":
         mask = self.labels[:, rows, None] == self.labels[:, None]
         mask.diagonal(offset=rows.start, dim1=1, dim2=2).fill_(False)
-        return mask
+        positives, weights = self.positives[:, rows], self.weights[:, rows]
+        return _Tile(
+            rows,
+            by_run=list(zip(mask.unbind(), (~mask).unbind(), strict=True)),
+            positive=mask,
+            pulls=mask.to(weights.dtype),
+            counts=mask.to(torch.int64).flatten(1),
+            weights=weights,
+            positives=positives,
+            pull_weights=weights / positives,
+        )
+
+
+class _Tile(NamedTuple):
+    """Some anchors, r of them, against all."""
+
+    rows: slice
+    by_run: list[tuple[Tensor, Tensor]]  # (r, N) each, True for a positive pair, and for all else
+    positive: Tensor  # (R, r, N), True for a positive pair
+    pulls: Tensor  # (R, r, N) float, 1 for a positive pair
+    counts: Tensor  # (R, r N) int64, likewise
+    weights: Tensor  # (R, r, 1), as in `StackedPairs`
+    positives: Tensor  # (R, r, 1), likewise
+    pull_weights: Tensor  # (R, r, 1), the one divided by the other
 
 
 @dataclass(frozen=True)
@@ -75,61 +157,27 @@ class StackedLoss:
 
 
 @torch.no_grad()
-def stacked_loss(features: Tensor, pairs: StackedPairs, specs: Sequence[LossSpec]) -> StackedLoss:
-    """The losses of `(R, N, d)` float32 features, one spec per run.
+def stacked_loss(features: Tensor, pairs: StackedPairs, rules: LossRules) -> StackedLoss:
+    """The losses of `(R, N, d)` float32 features.
 
     An anchor without a positive is left out; where no anchor has one, the loss is not a number.
     """
-    runs, n, _ = features.shape
-    z = unit_vectors(features.flatten(0, 1)).view(features.shape)
-    rules = _Rules.of(specs, z)
-    grad_z = torch.zeros_like(z)
+    rows = _Rows.of(features)
+    z, grad_z = rows.z, torch.zeros_like(rows.z)
     per_anchor = []
-    saturated = torch.zeros(runs, dtype=torch.int64, device=z.device)
-    # The last bin takes what is no positive pair.
-    histogram = torch.zeros(runs, HISTOGRAM_BINS + 1, dtype=torch.int64, device=z.device)
-    for rows in _tile_rows(n):
-        s = torch.bmm(z[:, rows], z.transpose(1, 2))
-        positive = pairs.mask(rows)
-        saturated += _count(s, positive, rules.margin, histogram)
-        loss, grad_s = _loss_of_tile(s, positive, pairs.positives[:, rows], rules, rows.start)
+    saturated = torch.zeros(len(z), dtype=torch.int64, device=z.device)
+    histogram = torch.zeros(len(z), HISTOGRAM_BINS, dtype=torch.int64, device=z.device)
+    for tile in pairs.tiles():
+        own = z[:, tile.rows]
+        s = torch.bmm(own, z.mT)
+        saturated += _count(s, tile, rules.margin, histogram)
+        loss, grad_s = _loss_of_tile(s, tile, rules)
         per_anchor.append(loss)
-        grad_s /= (pairs.anchors * rules.temperature)[:, None, None]
-        grad_z[:, rows] += torch.bmm(grad_s, z)
-        grad_z += torch.bmm(grad_s.transpose(1, 2), z[:, rows])
-    total = torch.cat(per_anchor, dim=1).sum(dim=1) / pairs.anchors
-    return StackedLoss(total, _through_norm(grad_z, z, features), saturated, histogram[:, :-1])
-
-
-@dataclass(frozen=True)
-class _Rules:
-    """What the runs' specs come to: margins `(R,)`, what each does, and what all share."""
-
-    margin: Tensor
-    of_positives: tuple[Margin, ...]
-    temperature: float
-    direct: bool
-    summed: bool
-
-    @classmethod
-    def of(cls, specs: Sequence[LossSpec], like: Tensor) -> "_Rules":
-        shared = {(spec.temperature, spec.stability, spec.reduction) for spec in specs}
-        if len(shared) > 1:
-            raise ValueError("stacked runs must share temperature, stability and reduction")
-        if any(spec.of_positives.constant for spec in specs):
-            raise ValueError("a margin that only adds a constant is trained as none: give margin_type 'none'")
-        (temperature, stability, reduction) = shared.pop()
-
-        def numbers(values: list[float]) -> Tensor:
-            return torch.tensor(values, dtype=like.dtype).to(like.device, non_blocking=True)
-
-        return cls(
-            margin=numbers([spec.margin for spec in specs]),
-            of_positives=tuple(spec.of_positives for spec in specs),
-            temperature=temperature,
-            direct=stability == "direct",
-            summed=reduction == "sum",
-        )
+        grad_s /= pairs.divisor
+        grad_z[:, tile.rows].add_(torch.bmm(grad_s, z))
+        grad_z.add_(torch.bmm(grad_s.mT, own))
+    loss = torch.cat(per_anchor, dim=1).sum(dim=(1, 2)).neg_().div_(pairs.anchors)
+    return StackedLoss(loss, rows.gradient(grad_z), saturated, histogram)
 
 
 def _tile_rows(n: int) -> list[slice]:
@@ -138,45 +186,38 @@ def _tile_rows(n: int) -> list[slice]:
     return [slice(begin, min(begin + size, n)) for begin in range(0, n, size)]
 
 
-def _count(s: Tensor, positive: Tensor, margin: Tensor, histogram: Tensor) -> Tensor:
+def _count(s: Tensor, tile: _Tile, margin: Tensor, histogram: Tensor) -> Tensor:
     """Adds a tile's positive pairs to the histogram; returns how many a clamp cuts, `(R,)`."""
-    inside = torch.where(positive, s.clamp(max=1), -torch.inf)  # rounding can exceed 1
-    cut = torch.count_nonzero(inside + margin[:, None, None] > 1, dim=(1, 2))
+    inside = s.clamp(max=1)  # rounding can exceed 1
+    cut = (inside + margin > 1).logical_and_(tile.positive).sum(dim=(1, 2))
     bins = inside.add_(1).mul_(HISTOGRAM_BINS / 2).to(torch.int64).clamp_(0, HISTOGRAM_BINS - 1)
-    bins.masked_fill_(~positive, HISTOGRAM_BINS)
-    ones = torch.ones((), dtype=torch.int64, device=s.device).expand(bins.flatten(1).shape)
-    histogram.scatter_add_(1, bins.flatten(1), ones)
+    histogram.scatter_add_(1, bins.flatten(1), tile.counts)
     return cut
 
 
-def _loss_of_tile(
-    s: Tensor, positive: Tensor, positives: Tensor, rules: _Rules, start: int
-) -> tuple[Tensor, Tensor]:
-    """A tile's weighted loss per anchor `(R, r)`, and n tau times its derivative by the similarities.
+def _loss_of_tile(s: Tensor, tile: _Tile, rules: LossRules) -> tuple[Tensor, Tensor]:
+    """What a tile's anchors take off the loss, `(R, r, 1)`, and n tau times its derivative by s.
 
     Uses `s` up.
     """
-    pulls = positive.to(s.dtype)
-    slopes = _apply(rules.of_positives, s, positive)
+    slopes = _apply(rules.of_positives, s, tile)
     logits = s.div_(rules.temperature)
     # exp of it is 0, as of -inf, but 0 times it is 0.
-    logits.diagonal(offset=start, dim1=1, dim2=2).fill_(torch.finfo(s.dtype).min / 2)
+    logits.diagonal(offset=tile.rows.start, dim1=1, dim2=2).fill_(torch.finfo(s.dtype).min / 2)
     log_p = logits.log_softmax(dim=2)
-    counts = positives.clamp(min=1)
-    weight = positives if rules.summed else (positives > 0).to(s.dtype)
-    pulled = (log_p * pulls).sum(dim=2) / counts
+    pulled = (log_p * tile.pulls).sum(dim=2, keepdim=True) / tile.positives
     p = log_p.exp_()
-    residual = 1 - p.sum(dim=2) if rules.direct else None
-    grad_s = p.mul_(weight[:, :, None])
+    residual = 1 - p.sum(dim=2, keepdim=True) if rules.direct else None
+    grad_s = p.mul_(tile.weights)
     if residual is not None:
-        _through_maximum(grad_s, logits, weight * residual)
-    grad_s.addcmul_(pulls, (weight / counts)[:, :, None], value=-1)
+        _through_maximum(grad_s, logits, tile.weights * residual)
+    grad_s.addcmul_(tile.pulls, tile.pull_weights, value=-1)
     for run, slope in slopes.items():
         grad_s[run].mul_(slope)
-    return -weight * pulled, grad_s
+    return tile.weights * pulled, grad_s
 
 
-def _apply(margins: Sequence[Margin], s: Tensor, positive: Tensor) -> dict[int, Tensor]:
+def _apply(margins: Sequence[Margin], s: Tensor, tile: _Tile) -> dict[int, Tensor]:
     """Applies each run's margin to its positives in `s`; returns the slopes that are not 1 throughout.
 
     Run by run: functions such as exp may round otherwise at the end of a vector than inside, and where a
@@ -185,23 +226,38 @@ def _apply(margins: Sequence[Margin], s: Tensor, positive: Tensor) -> dict[int, 
     slopes = {}
     for run, margin in enumerate(margins):
         if margin.moves:
-            own, mask = s[run], positive[run]
+            own, (positive, others) = s[run], tile.by_run[run]
             slope = margin.slope(own)
             if slope is not None:
-                slopes[run] = slope.masked_fill_(~mask, 1)
-            own.copy_(torch.where(mask, margin.modified(own), own))
+                slopes[run] = slope.masked_fill_(others, 1)
+            torch.where(positive, margin.modified(own), own, out=own)
     return slopes
 
 
 def _through_maximum(grad_s: Tensor, logits: Tensor, residual: Tensor) -> None:
     """Sends what rounding leaves of w (1 - sum p) to the row's maximum; a saturated one takes nothing."""
-    grad_s.scatter_add_(2, logits.argmax(dim=2, keepdim=True), residual[:, :, None])
+    grad_s.scatter_add_(2, logits.argmax(dim=2, keepdim=True), residual)
 
 
-def _through_norm(grad_z: Tensor, z: Tensor, features: Tensor) -> Tensor:
-    """From the derivative by z = f / |f| to that by f; a zero row has none."""
-    largest = features.abs().amax(dim=2, keepdim=True)
-    safe = largest.masked_fill(largest == 0, 1)
-    length = (features / safe).square().sum(dim=2, keepdim=True).sqrt() * safe
-    across = grad_z - z * (z * grad_z).sum(dim=2, keepdim=True)
-    return torch.where(largest == 0, 0, across / length.masked_fill(largest == 0, 1))
+class _Rows(NamedTuple):
+    """Features scaled to length 1, as `objective.loss.unit_vectors` does it; a zero row stays zero."""
+
+    z: Tensor  # (R, N, d)
+    zero: Tensor  # (R, N, 1), whether a row is
+    largest: Tensor  # (R, N, 1), its largest entry; 1 of a zero row
+    scaled: Tensor  # (R, N, d), the features divided by it
+
+    @classmethod
+    def of(cls, features: Tensor) -> "_Rows":
+        largest = features.abs().amax(dim=2, keepdim=True)
+        zero = largest == 0
+        largest = largest.masked_fill_(zero, 1)
+        scaled = (features / largest).masked_fill_(zero, 0)
+        z = scaled / torch.linalg.vector_norm(scaled, dim=2, keepdim=True).clamp_min_(_SHORTEST)
+        return cls(z, zero, largest, scaled)
+
+    def gradient(self, grad_z: Tensor) -> Tensor:
+        """From the derivative by z = f / |f| to that by f; a zero row has none."""
+        length = self.scaled.square().sum(dim=2, keepdim=True).sqrt() * self.largest
+        across = grad_z - self.z * (self.z * grad_z).sum(dim=2, keepdim=True)
+        return (across / length).masked_fill_(self.zero, 0)

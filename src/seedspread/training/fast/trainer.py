@@ -8,8 +8,9 @@ On a CPU with one thread a run's numbers are the same, to the bit, whichever run
 it is alone; elsewhere runs are not stacked (`stacking.py`).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -19,12 +20,18 @@ from seedspread.training.fast.block import (
     BlockWeights,
     EmbeddingWeights,
     embed,
+    embedding_gradients,
+    embedding_weights,
     encode,
     folded_weights,
     layer_parameters,
+    parts,
+    query_scale,
     slices,
+    stacked_parameters,
+    unfolded_gradients,
 )
-from seedspread.training.fast.loss import StackedPairs, stacked_loss
+from seedspread.training.fast.loss import LossRules, StackedLoss, StackedPairs, stacked_loss
 from seedspread.training.layerwise import LayerwiseModel, optimiser_of
 from seedspread.training.records import EpochSums
 
@@ -37,18 +44,25 @@ class StackedTrainer:
 
     Attributes:
         models: of the runs, which differ in seeds and margins only.
-        layers: each layer's parameters, `(R, ...)`, in the order of the model's own.
     """
 
     def __init__(self, models: Sequence[LayerwiseModel]) -> None:
         self.models = models
         self._config = models[0].config
+        self._embedding, self._blocks = stacked_parameters([model.vit for model in models])
         # By layer and run.
         self._own = list(zip(*(layer_parameters(model.vit) for model in models), strict=True))
-        self.layers = [_stacked(runs) for runs in self._own]
+        for parameter, data in self._views(self._embedding, self._blocks):
+            parameter.data = data
         # Over each run's own parameters: an element's place in a vector register then does not depend on R.
-        self._optimisers = [
-            optimiser_of(self._config, [parameter for run in runs for parameter in run]) for runs in self._own
+        self._optimiser = optimiser_of(
+            self._config, [parameter for runs in self._own for run in runs for parameter in run]
+        )
+        first = self._blocks[0]
+        self._scale = query_scale(self._config.model, first)
+        self._rules = [
+            LossRules.of([loss.spec for loss in losses], first.dtype, first.device)
+            for losses in zip(*(model.losses for model in models), strict=True)
         ]
 
     def step(
@@ -56,65 +70,92 @@ class StackedTrainer:
     ) -> None:
         """Trains every run on its batch and adds to its epoch's sums; without `update` it only looks."""
         tokens = torch.stack([batch.images for batch in batches])
-        pairs = StackedPairs.of(torch.stack([batch.labels for batch in batches]), torch.float32)
-        positive_pairs = pairs.pairs
-        for layer, optimiser in enumerate(self._optimisers):
-            for parameter in self.layers[layer]:
-                parameter.grad = None
-            passes = self._forward(layer, tokens)
-            specs = [model.losses[layer].spec for model in self.models]
-            losses = stacked_loss(torch.cat([part.pooled() for part in passes]), pairs, specs)
-            # What is handed on is computed before the step.
-            if layer + 1 < len(self.layers):
-                tokens = torch.cat([part.next_tokens() for part in passes])
-            gradients = torch.split(losses.gradient, len(passes[0].tokens))
-            for part, gradient in zip(passes, gradients, strict=True):
-                part.backward(gradient)
-            norms = _norms(self.layers[layer])
-            rates = losses.saturated / positive_pairs
-            for run, own in enumerate(sums):
-                own.add_layer(layer, number, losses.loss[run], norms[run], rates[run], losses.histogram[run])
-            if update:
-                self._hand_out(layer)
-                optimiser.step()
-        for run, own in enumerate(sums):
-            own.end_batch(positive_pairs[run], tokens.shape[1])
+        pairs = StackedPairs.of(torch.stack([batch.labels for batch in batches]), self._rules[0])
+        weights = folded_weights(self._blocks, self._scale)
+        losses, gradients = [], []
+        for layer, (block, rules) in enumerate(zip(weights, self._rules, strict=True)):
+            embedding = embedding_weights(self._embedding) if layer == 0 else ()
+            passes = self._forward([*embedding, *block], tokens, return_tokens=layer + 1 < len(weights))
+            losses.append(stacked_loss(_joined([part.pooled() for part in passes]), pairs, rules))
+            if layer + 1 < len(weights):
+                tokens = _joined([part.next_tokens() for part in passes])
+            grad_pooled = parts(losses[-1].gradient, len(passes[0].tokens))
+            by_pass = [one.backward(part) for one, part in zip(passes, grad_pooled, strict=True)]
+            gradients.append([_joined(of_runs) for of_runs in zip(*by_pass, strict=True)])
+        self._hand_out(gradients)
+        self._record(number, sums, pairs, losses)
+        if update:
+            self._optimiser.step()
 
-    def _forward(self, layer: int, tokens: Tensor) -> "list[_Pass]":
+    def _record(
+        self, number: int, sums: Sequence[EpochSums], pairs: StackedPairs, losses: Sequence[StackedLoss]
+    ) -> None:
+        """Adds a batch to the runs' sums."""
+        loss = torch.stack([one.loss for one in losses], dim=1)  # (R, L), as are the next two
+        rates = torch.stack([one.saturated for one in losses], dim=1) / pairs.pairs
+        norms = self._norms()
+        histograms = torch.stack([one.histogram for one in losses], dim=1)
+        for run, own in enumerate(sums):
+            every = slice(len(losses))
+            own.add_layer(every, number, loss[run], norms[run], rates[run], histograms[run])
+            own.end_batch(pairs.pairs[run, 0], pairs.labels.shape[1])
+
+    def _forward(self, weights: Sequence[Tensor], tokens: Tensor, *, return_tokens: bool) -> "list[_Pass]":
+        """A layer's passes, of a few runs each, so that attention's matrices stay small."""
         model, size = self._config.model, min(self._config.runtime.micro_batch_size, tokens.shape[1])
         together = max(1, _AT_ONCE // (size * model.heads * model.tokens**2))
-        last = layer + 1 == len(self.layers)
         return [
-            _Pass(self.models[0], runs, part, return_tokens=not last)
-            for runs, part in zip(
-                _parts(self.layers[layer], together), torch.split(tokens, together), strict=True
-            )
+            _Pass(self.models[0], leaves, part, return_tokens=return_tokens)
+            for leaves, part in zip(_leaves(weights, together), parts(tokens, together), strict=True)
         ]
 
-    def _hand_out(self, layer: int) -> None:
-        """Gives each run's parameters their part of the gradients, as views."""
-        stacked = [parameter.grad for parameter in self.layers[layer]]
-        for run, own in enumerate(self._own[layer]):
-            for parameter, gradient in zip(own, stacked, strict=True):
-                parameter.grad = None if gradient is None else gradient[run]
+    def _hand_out(self, gradients: Sequence[Sequence[Tensor]]) -> None:
+        """Gives each run's parameters their gradients, from those by each layer's weights."""
+        of_blocks = [BlockWeights(*of_layer[-len(BlockWeights._fields) :]) for of_layer in gradients]
+        embedding = EmbeddingWeights(*gradients[0][: -len(BlockWeights._fields)])
+        blocks = unfolded_gradients(self._blocks, of_blocks, self._scale)
+        for parameter, gradient in self._views(embedding_gradients(embedding), blocks):
+            parameter.grad = gradient
+
+    def _views(
+        self, embedding: Sequence[Tensor], blocks: Sequence[Tensor]
+    ) -> Iterator[tuple[nn.Parameter, Tensor]]:
+        """Each run's own parameters beside their part of what is stacked: `(R, ...)`, and `(L, R, ...)`."""
+        runs = len(self.models)
+        for place, stacked in enumerate(embedding):
+            for run, part in enumerate(stacked.unbind()):
+                yield self._own[0][run][place], part
+        for place, stacked in enumerate(blocks, -len(blocks)):
+            for number, part in enumerate(stacked.flatten(0, 1).unbind()):
+                yield self._own[number // runs][number % runs][place], part
+
+    def _norms(self) -> Tensor:
+        """`(R, L)`, the gradient norm of each layer (Eq. grad_norm) in each run, left on the device."""
+        runs = len(self.models)
+        each = torch.stack(torch._foreach_norm(self._optimiser.gradients()))
+        by_layer = torch.split(each, [runs * len(own[0]) for own in self._own])
+        return torch.stack([torch.linalg.vector_norm(one.view(runs, -1), dim=1) for one in by_layer], dim=1)
 
     def _of_run(self, layer: int, run: int) -> slice:
-        """A run's parameters among those of a layer's optimiser."""
-        count = len(self.layers[layer])
-        return slice(run * count, (run + 1) * count)
+        """A run's parameters among those of the optimiser."""
+        before = len(self.models) * sum(len(own[0]) for own in self._own[:layer])
+        count = len(self._own[layer][0])
+        return slice(before + run * count, before + (run + 1) * count)
 
     def state_dict(self, run: int) -> dict[str, Tensor]:
-        """What a run's checkpoint needs of the optimisers, named as if it were alone."""
+        """What a run's checkpoint needs of the optimiser, named as if it were alone, an optimiser a layer."""
         return {
             name: tensor
-            for layer, optimiser in enumerate(self._optimisers)
-            for name, tensor in optimiser.state_dict(f"optimiser.{layer}", self._of_run(layer, run)).items()
+            for layer in range(len(self._own))
+            for name, tensor in self._optimiser.state_dict(
+                f"optimiser.{layer}", self._of_run(layer, run)
+            ).items()
         }
 
     def load_state_dict(self, run: int, state: dict[str, Tensor]) -> None:
-        """Puts a run's part of the optimisers back."""
-        for layer, optimiser in enumerate(self._optimisers):
-            optimiser.load_state_dict(f"optimiser.{layer}", state, self._of_run(layer, run))
+        """Puts a run's part of the optimiser back."""
+        for layer in range(len(self._own)):
+            self._optimiser.load_state_dict(f"optimiser.{layer}", state, self._of_run(layer, run))
 
 
 @cache
@@ -123,34 +164,23 @@ def _encode(compiled: bool) -> Callable[..., tuple[Tensor, Tensor | None]]:
     return torch.compile(encode, dynamic=False) if compiled else encode
 
 
-def _stacked(runs: Sequence[Sequence[nn.Parameter]]) -> list[nn.Parameter]:
-    """One layer's parameters of all runs; the runs' own become views of them."""
-    stacked = []
-    for own in zip(*runs, strict=True):
-        together = nn.Parameter(torch.stack([parameter.detach() for parameter in own]))
-        for run, parameter in enumerate(own):
-            parameter.data = together.data[run]
-        stacked.append(together)
-    return stacked
+def _leaves(weights: Sequence[Tensor], size: int) -> list[tuple[Tensor, ...]]:
+    """The weights of `size` runs at a time."""
+    split = zip(*(parts(weight, size) for weight in weights), strict=True)
+    return [tuple(leaf.requires_grad_() for leaf in of_runs) for of_runs in split]
 
 
-def _parts(parameters: Sequence[nn.Parameter], size: int) -> list[tuple[Tensor, ...]]:
-    """The parameters of `size` runs at a time."""
-    return list(zip(*(torch.split(parameter, size) for parameter in parameters), strict=True))
+def _joined(parts: Sequence[Tensor], dim: int = 0) -> Tensor:
+    """Put together again; a single one as it is."""
+    return parts[0] if len(parts) == 1 else torch.cat(list(parts), dim)
 
 
-def _norms(parameters: Sequence[nn.Parameter]) -> Tensor:
-    """`(R,)`, the gradient norm of a layer (Eq. grad_norm) in each run, left on the device."""
-    each = [torch.linalg.vector_norm(p.grad.flatten(1), dim=1) for p in parameters if p.grad is not None]
-    norms: Tensor = torch.linalg.vector_norm(torch.stack(each, dim=1), dim=1)
-    return norms
-
-
-def _send_back(outputs: Sequence[Tensor], gradients: Sequence[Tensor]) -> None:
-    """`torch.autograd.backward(outputs, gradients)`, which would load sympy to compare shapes."""
-    both = zip(outputs, gradients, strict=True)
-    scalar = torch.stack([(output * gradient).sum() for output, gradient in both]).sum()
-    scalar.backward()  # type: ignore[no-untyped-call]
+def _gradients(output: Tensor, inputs: Sequence[Tensor], gradient: Tensor) -> tuple[Tensor, ...]:
+    """`torch.autograd.grad(output, inputs, gradient)`, which would load sympy to compare shapes."""
+    engine: Any = torch.autograd.Variable._execution_engine
+    return engine.run_backward(  # type: ignore[no-any-return]
+        (output,), (gradient,), False, False, tuple(inputs), allow_unreachable=False, accumulate_grad=False
+    )
 
 
 class _Pass:
@@ -161,45 +191,48 @@ class _Pass:
     """
 
     def __init__(
-        self, model: LayerwiseModel, parameters: Sequence[Tensor], tokens: Tensor, *, return_tokens: bool
+        self, model: LayerwiseModel, leaves: Sequence[Tensor], tokens: Tensor, *, return_tokens: bool
     ) -> None:
         self.tokens = tokens
         self._config = config = model.config
         self._precision = model.precision
-        embedding, block = folded_weights(parameters, config.model.heads)
-        self._folded = [*(embedding or ()), *block]
-        # The graph of a slice ends here; what reaches these is sent on to the parameters once.
-        self._leaves = [weight.detach().requires_grad_() for weight in self._folded]
+        self._leaves = leaves
         self._slices = slices(config, tokens, dim=1)
         with torch.set_grad_enabled(not config.runtime.activation_checkpointing):
             self._outputs = [self._forward(part, return_tokens=return_tokens) for part in self._slices]
 
     def _forward(self, part: Tensor, *, return_tokens: bool) -> tuple[Tensor, Tensor | None]:
-        model = self._config.model
+        model, runtime = self._config.model, self._config.runtime
         block = BlockWeights(*self._leaves[-len(BlockWeights._fields) :])
         if len(self._leaves) > len(block):
             part = embed(
                 part, EmbeddingWeights(*self._leaves[: -len(block)]), model.patch_size, self._precision
             )
-        return _encode(self._config.runtime.compile)(
-            part, block, model.heads, self._precision, return_tokens=return_tokens
+        return _encode(runtime.compile)(
+            part,
+            block,
+            model.heads,
+            self._precision,
+            fused_attention=runtime.fused_attention,
+            return_tokens=return_tokens,
         )
 
     def pooled(self) -> Tensor:
         """`(C, N, d)`, what the loss sees; no graph."""
-        return torch.cat([pooled.detach() for pooled, _ in self._outputs], dim=1)
+        return _joined([pooled.detach() for pooled, _ in self._outputs], dim=1)
 
     def next_tokens(self) -> Tensor:
         """`(C, N, T, d)`, the next layer's input; no graph."""
-        return torch.cat([output for _, output in self._outputs if output is not None], dim=1)
+        return _joined([output for _, output in self._outputs if output is not None], dim=1)
 
-    def backward(self, gradient: Tensor) -> None:
-        """Adds to the parameters' gradients, from that by the pooled features, `(C, N, d)`."""
-        parts = slices(self._config, gradient, dim=1)
-        for part, grad_pooled in zip(self._slices, parts, strict=True):
+    def backward(self, gradient: Tensor) -> list[Tensor]:
+        """The gradients by the weights, from that by the pooled features, `(C, N, d)`."""
+        summed: list[Tensor] = []
+        for part, grad_pooled in zip(self._slices, slices(self._config, gradient, dim=1), strict=True):
             # Taken out, so that a slice's graph is freed with it.
             pooled, _ = self._outputs.pop(0)
             if self._config.runtime.activation_checkpointing:
                 pooled, _ = self._forward(part, return_tokens=False)
-            _send_back([pooled], [grad_pooled])
-        _send_back(self._folded, [leaf.grad for leaf in self._leaves if leaf.grad is not None])
+            own = _gradients(pooled, self._leaves, grad_pooled)
+            summed = [a.add_(b) for a, b in zip(summed, own, strict=True)] if summed else list(own)
+        return summed

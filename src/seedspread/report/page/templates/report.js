@@ -41,13 +41,22 @@
     const { xaxis, yaxis } = layout;
     const many = (xaxis.ticktext ?? []).join("  ").length * 7 > width - 60;
     const above = width < 430 && longest(yaxis) > 9;
+    /* In lines, if a name fits below its mark so; else names are turned. */
+    const letters = (width - 60) / (xaxis.ticktext?.length ?? 1) / 7;
+    const broken = (text) => text.split(" ").reduce((lines, word) => {
+      if (lines.length && `${lines.at(-1)} ${word}`.length <= letters) lines.push(`${lines.pop()} ${word}`);
+      else lines.push(word);
+      return lines;
+    }, []);
+    const fits = many && xaxis.ticktext.every((text) => broken(text).every((line) => line.length <= letters + 1));
+    const ticks = fits ? { ticktext: xaxis.ticktext.map((text) => broken(text).join("<br>")), tickangle: 0 } : { tickangle: -60 };
     const name = (text, i) => ({
-      text: text.replaceAll("<br>", ": "), x: 0, xref: "paper", xanchor: "left", y: yaxis.tickvals[i], yanchor: "bottom", yshift: 3, showarrow: false, font: { size: 11 },
+      text: text.length * 6 > width - 50 ? text : text.replaceAll("<br>", ": "), align: "left", x: 0, xref: "paper", xanchor: "left", y: yaxis.tickvals[i], yanchor: "bottom", yshift: 3, showarrow: false, font: { size: 11 },
     });
     return {
       ...layout,
       annotations: above ? yaxis.ticktext.map(name) : [],
-      xaxis: many ? { ...xaxis, tickangle: "auto" } : xaxis,
+      xaxis: many ? { ...xaxis, ...ticks } : xaxis,
       yaxis: { ...yaxis, showticklabels: !above },
     };
   }

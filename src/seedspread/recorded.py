@@ -1,4 +1,4 @@
-"""What a store's studies ask, for `audit`: the comparison, and the runs in every cell that they serve."""
+"""What a store's studies ask: the comparison, and the runs in every cell that they serve."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,11 +6,18 @@ from pathlib import Path
 
 import pandas as pd
 
-from seedspread.campaign.study import StudySpec, study_names
+from seedspread.campaign.plan import Plan
+from seedspread.campaign.study import StudySpec
 from seedspread.errors import SeedspreadError, did_you_mean
+from seedspread.runs.sequential import SequentialSpec, TakenLook
 from seedspread.runs.store import Store
 from seedspread.runs.studies import AuditSpec, RecordedStudy, load_studies
 from seedspread.runs.study_table import shared_runs, study_table
+from seedspread.stats.growing import factor_for, looks_of, take_look
+from seedspread.stats.look_tables import standing
+from seedspread.stats.result import Looks
+from seedspread.stats.sequential.levels import Progress
+from seedspread.studies import study_names
 
 # Failed runs that a note names.
 _FAILED_NAMED = 3
@@ -18,7 +25,7 @@ _FAILED_NAMED = 3
 
 @dataclass(frozen=True)
 class RecordedQuestion:
-    """A study's comparison, its finished runs, and what to know of them.
+    """A study's comparison, its finished runs, what to know of them, and the looks if it grows.
 
     A run that serves several cells has a row in each.
     """
@@ -26,6 +33,7 @@ class RecordedQuestion:
     spec: AuditSpec
     table: pd.DataFrame
     notes: tuple[str, ...]
+    looks: Looks | None = None
 
 
 def recorded_question(
@@ -46,6 +54,9 @@ def recorded_question(
         if len(studies) > 1 and not columns:
             raise SeedspreadError(
                 f"{source} records {len(studies)} studies; name one with --study: {_names(studies)}"
+                if len({study.name for study in studies}) > 1
+                else f"{source} records {len(studies)} studies called {studies[0].name}; give the .toml file "
+                "of one with --study"
             )
         if len(studies) != 1 or not set(columns) <= {factor for c in studies[0].cells for factor in c.levels}:
             return None
@@ -61,28 +72,48 @@ def recorded_question(
             return None
         raise SeedspreadError(f"{name} names no comparison; give --group and --reference without --study")
     store = Store(path)
-    table = study_table(store, chosen, values or spec.values[:1])
-    if table.empty:
+    if not any(store.is_done(key) for study in chosen for key in study.keys):
         raise SeedspreadError(f"no run of {name or chosen[0].name} is finished yet")
+    table = study_table(store, chosen, values or spec.values[:1])
     notes = [line for study in chosen for line in (*_failed_runs(store, study), *shared_runs(study))]
-    return RecordedQuestion(spec, table, tuple(notes))
+    growing = chosen[0].sequential if len(chosen) == 1 else None
+    notes += [standing(growing)] if growing is not None else []
+    return RecordedQuestion(spec, table, tuple(notes), looks_of(growing))
+
+
+@dataclass(frozen=True)
+class Looking:
+    """Takes the looks of a campaign; `progress` hears how far a simulation of their levels is."""
+
+    progress: Progress = lambda _: None
+
+    def factor(self, spec: SequentialSpec, comparisons: int) -> float:
+        """By how much its boundaries are wider than normal theory's; raises if the rule cannot be met."""
+        return factor_for(spec, comparisons, self.progress)
+
+    def look(self, plan: Plan, study: RecordedStudy) -> TakenLook:
+        """The next look at a study whose runs are there."""
+        if study.audit is None or study.sequential is None:
+            raise SeedspreadError(f"{study.name} names no comparison to look at; give it an [audit]")
+        table = study_table(plan.store, [study], study.audit.values[:1])
+        return take_look(table, study.audit, study.sequential, study.metrics)
 
 
 def _failed_runs(store: Store, study: RecordedStudy) -> list[str]:
-    """What a reader must know where runs ended with an error: those that are left may be a biased sample."""
-    states = store.states(study.keys)
+    """What has no value through no error of its own: it does not count as failed, and can be had."""
+    left = {key for key in study.keys if store.has_failed(key) and not store.has_crashed(key)}
     failed = {
-        state.key: state.name
+        key: f"{cell.name}, seed {seed}"
         for cell in study.cells
-        for state in cell.named(states).values()
-        if state.state == "failed"
+        for seed, key in cell.runs.items()
+        if key in left
     }
     if not failed:
         return []
     named = "; ".join([*list(failed.values())[:_FAILED_NAMED], *["..."] * (len(failed) > _FAILED_NAMED)])
     return [
-        f"{len(failed)} of {len(study.keys)} runs ended with an error and have no value ({named}). If that "
-        "has to do with what is compared, the rest is a biased sample."
+        f"{len(failed)} of {len(study.keys)} runs were ended or refused, which says nothing of them, and are "
+        f"left out ({named}): rerun the campaign's command with --retry-failed."
     ]
 
 

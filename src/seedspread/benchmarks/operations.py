@@ -1,0 +1,85 @@
+"""What a GPU is asked to do, in counts: each operation that torch dispatches costs a launch or a look at it.
+
+Counting needs no GPU, and on the device `meta` no values either. There, whatever waits for a value is an
+error, and `elsewhere` names what would be copied between a device and the host.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_iter
+
+from seedspread.config import RunConfig
+from seedspread.data.loader import Batch
+from seedspread.model import ViT
+from seedspread.training.layerwise import LayerwiseModel
+from seedspread.training.records import EpochSums
+from seedspread.training.trainer import trainer_of
+
+# Return new tensors, and compute nothing.
+_ALLOCATE = ("aten::empty", "aten::new_empty", "aten::_unsafe_view", "aten::lift_fresh")
+
+
+class OperationCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Counts while it is entered, forward and backward.
+
+    Attributes:
+        operations: how often each was dispatched, views included.
+        kernels: how many of all compute or copy something.
+        elsewhere: those of which a tensor was on another device.
+    """
+
+    def __init__(self, device: torch.device | str = "cpu") -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._device = torch.device(device).type
+        self.operations: Counter[str] = Counter()
+        self.kernels = 0
+        self.elsewhere: list[str] = []
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Counts, and lets it happen."""
+        out = func(*args, **(kwargs or {}))
+        self.operations[str(func)] += 1
+        self.kernels += not _is_view(func) and not func.name().startswith(_ALLOCATE)
+        if any(tensor.device.type != self._device for tensor in _tensors((args, kwargs, out))):
+            self.elsewhere.append(str(func))
+        return out
+
+
+def _is_view(func: Any) -> bool:
+    """Whether it only looks at its input in another way."""
+    aliases = [returned.alias_info for returned in func._schema.returns]
+    return any(alias is not None and not alias.is_write for alias in aliases)
+
+
+def _tensors(values: Any) -> Iterator[Tensor]:
+    return (value for value in tree_iter(values) if isinstance(value, Tensor))
+
+
+def count_step(config: RunConfig, device: torch.device | str = "meta") -> OperationCounter:
+    """The operations of a stage-1 step of one run, on a whole batch, with every diagnostic."""
+    step = random_step(config, device)
+    step()  # what is made once
+    counter = OperationCounter(device)
+    with counter:
+        step()
+    return counter
+
+
+def random_step(config: RunConfig, device: torch.device | str) -> Callable[[], None]:
+    """A step on random images and labels."""
+    device = torch.device(device)
+    with device:
+        model = LayerwiseModel(config, ViT.from_config(config.model))
+        views = model.views * config.training.batch_size
+        images, labels = torch.randn(views, *config.model.image_shape), torch.randint(0, 10, (views,))
+    trainer = trainer_of([model])
+    sums = EpochSums.empty(config.model.depth, device)
+    batch = Batch(images, labels, labels[: config.training.batch_size])
+    return lambda: trainer.step([batch], 0, [sums])

@@ -1,0 +1,173 @@
+"""Do looks at a growing study keep their promises, and what do they save? By the headline itself."""
+
+import json
+import os
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.progress import track
+
+from seedspread.atomic import replacing
+from seedspread.benchmarks.conditions import (
+    COMMON,
+    IDLE_PAIRS,
+    INDEPENDENT,
+    PAIRS,
+    TWINS,
+    Design,
+    alike,
+    draw,
+)
+from seedspread.render.terminal import Terminal
+from seedspread.runs.sequential import SequentialSpec
+from seedspread.stats.arms import Floats
+from seedspread.stats.result import Looks
+from seedspread.stats.scale.planning import LEVELS, seeds_for
+from seedspread.stats.scale.planning import SHAPES as PLANNED
+from seedspread.stats.sequential.levels import TABLE, factor_from, factor_of, key
+from seedspread.stats.sequential.looks import nominal
+from seedspread.stats.sequential.simulation import SHAPES, drawn, p_paths, posteriors
+
+ALPHA = 0.05
+# Of the table of levels: every number of seeds at which one of its designs looks.
+GRID = tuple(sorted({*range(6, 61, 2), *range(5, 61, 5)}))
+_STARTS, _STEPS, _MOST_LOOKS, _BATCH = (5, 6, 8, 10, 12, 16, 20), (2, 4, 5, 8, 10), 15, 200
+# What is measured: the rule of the docs, under what the other tests are tried under.
+RULE = SequentialSpec(start=8, step=4, limit=40)
+CONDITIONS: tuple[tuple[Design, str], ...] = (
+    *((IDLE_PAIRS, shape) for shape in (*SHAPES, "skewed")),
+    *((PAIRS, shape) for shape in SHAPES),
+    (COMMON, "contaminated"),
+    *((INDEPENDENT, shape) for shape in SHAPES),
+    (TWINS, "normal"),
+)
+# In units of log 2, from the true ratio: 1 and the bounds of equivalence, where the true one is 1 or 4.
+_AT = (-3, -2, -1, 0, 1)
+
+
+def designs() -> Iterator[tuple[int, ...]]:
+    """The looks of the table of levels."""
+    for start in _STARTS:
+        for step in _STEPS:
+            for limit in range(start + step, GRID[-1] + 1, step):
+                sizes = SequentialSpec(start=start, step=step, limit=limit).sizes
+                if set(sizes) <= set(GRID) and len(sizes) <= _MOST_LOOKS:
+                    yield sizes
+
+
+def paths(task: tuple[str, int]) -> Floats:
+    """(draws, grid) p values of studies without a difference; a batch of them."""
+    shape, batch = task
+    rng = np.random.default_rng([SHAPES.index(shape), batch, 21])
+    return p_paths(drawn(shape, _BATCH, GRID[-1], rng), GRID)
+
+
+def level_table(of_shapes: dict[str, Floats]) -> str:
+    """The table of factors, as JSON."""
+    places = {n: k for k, n in enumerate(GRID)}
+    factors = {
+        key(sizes): factor_from(sizes, [p[:, [places[n] for n in sizes]] for p in of_shapes.values()])
+        for sizes in designs()
+    }
+    draws = {shape: len(p) for shape, p in of_shapes.items()}
+    lines = ",\n".join(f"  {json.dumps(name)}: {factor}" for name, factor in factors.items())
+    return f'{{"draws": {json.dumps(draws)}, "factors": {{\n{lines}\n}}}}\n'
+
+
+def tails(design: Design, shape: str, draws: int, rng: np.random.Generator) -> Floats:
+    """(looks, 2, places, draws) of the posterior below and above each place of `_AT`."""
+    values, _ = draw(design, alike(shape), RULE.limit, 1.0, draws, rng)
+    places = np.log(2) * np.array(_AT)
+    return np.stack(
+        [
+            np.stack([[found.below(x) for x in places], [found.above(x) for x in places]])
+            for found in posteriors(values, RULE.sizes, design.shared)
+        ]
+    )
+
+
+def measured(found: Floats, sizes: tuple[int, ...], factor: float) -> dict[str, float]:
+    """Error, coverage at the stop, seeds and power, of (looks, 2, places, draws) tails."""
+    looks = [Looks(sizes, k + 1, factor) for k in range(len(sizes))]
+    level = np.array([nominal(look, ALPHA) for look in looks])[:, None]
+    one_sided = 0.5 * np.array([nominal(look, 2 * ALPHA) for look in looks])[:, None]
+    at = {place: k for k, place in enumerate(_AT)}
+    wrong = 2 * found[:, :, at[0]].min(axis=1) < level  # the interval leaves out the true ratio
+    out = {
+        "fixed": float(np.mean(2 * found[-1, :, at[0]].min(axis=0) < ALPHA)),
+        "type_1": float(np.mean(wrong.any(axis=0))),
+    }
+    for ratio, shift in ((1, 0), (4, -2)):
+        shown = 2 * found[:, :, at[shift]].min(axis=1) < level
+        beyond = np.maximum(found[:, 0, at[shift - 1]], found[:, 1, at[shift + 1]])
+        ended = shown | (beyond < one_sided)
+        last = np.where(ended.any(axis=0), ended.argmax(axis=0), len(sizes) - 1)
+        at_stop = last, np.arange(found.shape[-1])
+        out |= {
+            f"coverage_{ratio}": float(1 - np.mean(wrong[at_stop])),
+            f"seeds_{ratio}": float(np.mean(np.array(sizes)[last])),
+            f"shown_{ratio}": float(np.mean(shown[at_stop])),
+        }
+    return out
+
+
+def measure(place: int, draws: int) -> dict[str, Any]:
+    """One condition."""
+    design, shape = CONDITIONS[place]
+    found = tails(design, shape, draws, np.random.default_rng([place, draws, 22]))
+    return {"design": design.title, "shape": shape} | measured(found, RULE.sizes, factor_of(RULE.sizes))
+
+
+def fixed_seeds(row: dict[str, Any]) -> str:
+    """Of a study that is judged once and sees a ratio of 4 as often, where that is planned for."""
+    design = next(design for design, _ in CONDITIONS if design.title == row["design"])
+    if row["shape"] not in PLANNED or design.blocks > 1 or design.common:
+        return "-"
+    pairs, power = design.pairs if design.shared else None, min(row["shown_4"], LEVELS[-1])
+    return str(seeds_for(4.0, power, pairs=pairs, shape=row["shape"])[0])
+
+
+def table(done: list[dict[str, Any]], draws: int) -> str:
+    """Markdown."""
+    lines = [
+        f"{RULE.title.capitalize()}; {draws:,} simulated studies each. Type-I error over all looks, beside "
+        f"that of one look at {RULE.limit} seeds; coverage of the interval at the stop, without a difference "
+        "and at a ratio of 4; seeds per arm on average; how often a ratio of 4 is shown, and the seeds with "
+        "which one look shows it as often.",
+        "",
+        "| | type-I, % | one look, % | coverage, % | coverage at 4, % | seeds | seeds at 4 | shown at 4, % "
+        "| one look as often |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for row in done:
+        rates = [f"{100 * row[name]:.1f}" for name in ("type_1", "fixed", "coverage_1", "coverage_4")]
+        seeds = [f"{row[name]:.1f}" for name in ("seeds_1", "seeds_4")]
+        shown = f"{100 * row['shown_4']:.0f}"
+        cells = [f"{row['design']}; {row['shape']}", *rates, *seeds, shown, fixed_seeds(row)]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def run(draws: int, levels: bool, as_json: bool, workers: int) -> None:
+    """Measures every condition; or simulates the table of levels anew, and replaces it."""
+    os.environ["OMP_NUM_THREADS"] = "1"  # the workers are the threads
+    console = Terminal(stderr=True)
+    with ProcessPoolExecutor(workers) as pool:
+        if levels:
+            tasks = [(shape, batch) for shape in SHAPES for batch in range(-(-draws // _BATCH))]
+            found = list(track(pool.map(paths, tasks), "levels", len(tasks), console=console))
+            by_shape = {
+                shape: np.concatenate([p for (of, _), p in zip(tasks, found, strict=True) if of == shape])
+                for shape in SHAPES
+            }
+            with replacing(Path(TABLE)) as part:
+                part.write_text(level_table(by_shape))
+            return
+        count = len(CONDITIONS)
+        work = pool.map(partial(measure, draws=draws), range(count))
+        done = list(track(work, "looking", count, console=console))
+    print(json.dumps(done, indent=2) if as_json else table(done, draws))

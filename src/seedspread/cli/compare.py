@@ -1,0 +1,92 @@
+"""`seedspread compare`."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from seedspread.cli import table_options as asked
+from seedspread.cli.audit import Json, check_forms
+from seedspread.cli.collect import asked_direction
+from seedspread.cli.output import say
+
+if TYPE_CHECKING:
+    from seedspread.stats.sets.compared import CompareResult
+
+_Sources = Annotated[
+    list[str],
+    typer.Argument(
+        help="Two sets of runs or more, compared with the first: stores, tables, what `collect` reads."
+    ),
+]
+_Studies = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--study", help="The study of each store: once for all, or once for each; of one store two."
+    ),
+]
+_Value = Annotated[str | None, typer.Option(help="The column with one number per run.")]
+_Group = Annotated[str | None, typer.Option(help="The column whose levels are a set's arms.")]
+_Equivalence = Annotated[
+    float, typer.Option(help="Variances, or ratios, that differ by no more than this factor count as alike.")
+]
+
+
+def compare(
+    sources: _Sources,
+    studies: _Studies = None,
+    value: _Value = None,
+    group: _Group = None,
+    reference: asked.Reference = None,
+    block: asked.Block = None,
+    seed: asked.Seed = "seed",
+    no_seed: asked.NoSeed = False,
+    by: asked.By = None,
+    where: asked.Where = None,
+    last: asked.Last = None,
+    best: asked.Best = None,
+    wide: asked.Wide = None,
+    metric_column: asked.MetricColumn = None,
+    sheet: asked.Sheet = None,
+    at: asked.At = "last",
+    higher: Annotated[bool, typer.Option("--higher-is-better", help="Of the value.")] = False,
+    lower: Annotated[bool, typer.Option("--lower-is-better", help="By default its name tells.")] = False,
+    level: Annotated[float, typer.Option(help="The level of the intervals.")] = 0.95,
+    equivalence: _Equivalence = 2.0,
+    details: Annotated[bool, typer.Option("--details", help="Every test of the spread.")] = False,
+    plot: Annotated[Path | None, typer.Option(help="Draw the ratios: .png, .pdf or .svg.")] = None,
+    form: Annotated[str, typer.Option("--format", help="text, markdown or latex.")] = "text",
+    json: Json = False,
+) -> None:
+    """The same question of two sets of runs: did the spread change, and do their answers agree?"""
+    from seedspread.comparing import compare_sources
+    from seedspread.render.terminal import Terminal
+    from seedspread.stats.tables.question import Question
+
+    check_forms(form, no_seed, seed, plot)
+    typed = (*sources, *(word for name in studies or () for word in ("--study", name)))
+    question = Question(
+        value, group, reference, tuple(block or ()), None if no_seed else seed, tuple(by or ()),
+        tuple(where or ()), last, best, wide, metric_column, sheet, at, "compare", typed,
+    )  # fmt: skip
+    with Terminal(stderr=True).status("comparing ..."):
+        better = asked_direction(higher, lower)
+        places = [asked.located(source) for source in sources]
+        result = compare_sources(places, studies or (), question, level, equivalence, better)
+    _say(result, form, details, json)
+    if plot:
+        from seedspread.stats.sets.charts import draw_sets
+
+        draw_sets(result, plot)
+        Terminal(stderr=True).print(f"picture in {plot}", soft_wrap=True)
+
+
+def _say(result: "CompareResult", form: str, details: bool, json: bool) -> None:
+    from seedspread.render.terminal import Terminal
+
+    if json:
+        say(result.to_json())
+    elif form == "text":
+        say(result.to_text(width=Terminal().width, details=details))
+    else:
+        say(result.to_markdown() if form == "markdown" else result.to_latex(), end="")

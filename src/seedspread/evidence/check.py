@@ -1,0 +1,114 @@
+"""A published run repeated, and compared with what is published."""
+
+import json
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from seedspread.config import RunConfig
+from seedspread.errors import SeedspreadError
+from seedspread.evidence.tables import FOLDER, RECORDS, RUNS_CSV, published_runs
+from seedspread.presets import check
+from seedspread.runs.record import CONFIG, PROVENANCE, RESULT, under_todays_names
+from seedspread.toml_text import parse_toml
+from seedspread.training.callbacks import Callback
+from seedspread.training.run import train
+
+# Repeated elsewhere, a run is another draw of rounding: within so many standard deviations over seeds.
+_MOST = 4.0
+# What makes the arithmetic of a native run; and what is beside it.
+_NATIVE, _VERSIONS = ("compiler", "cpu", "flags"), ("torch", "numpy")
+
+
+@dataclass(frozen=True)
+class Check:
+    """How a repeated run compares.
+
+    Attributes:
+        key: of the run.
+        differs: of what the bits depend on, what differs here: empty on an equal machine.
+        same_bits: whether the result is the same, byte by byte.
+        accuracy: of both, published first.
+        sd: of the accuracies of the runs that differ from this one in their seed alone.
+    """
+
+    key: str
+    differs: tuple[str, ...]
+    same_bits: bool
+    accuracy: tuple[float, float]
+    sd: float
+
+    @property
+    def holds(self) -> bool:
+        """The same bits where they are promised; elsewhere a value that rounding can explain."""
+        first, second = self.accuracy
+        return self.same_bits or (bool(self.differs) and abs(first - second) <= _MOST * self.sd)
+
+
+def published_record(key: str, folder: Path = FOLDER) -> dict[str, str]:
+    """A run's files as they are published, by its key or the key's beginning."""
+    found = [one for one in published_runs(folder).index if one.startswith(key)] if key else []
+    if len(found) != 1:
+        raise SeedspreadError(
+            f"{len(found)} published runs begin with {key!r}: give a whole key"
+            if found
+            else f"no published run is {key!r}; all keys are in {folder / RUNS_CSV}"
+        )
+    table = pq.read_table(folder / RECORDS)
+    return dict(table.filter(pc.equal(table["key"], found[0])).to_pylist()[0])
+
+
+def config_of(record: dict[str, str]) -> RunConfig:
+    """What the run was."""
+    return check(under_todays_names(parse_toml(record[CONFIG], record["key"])))
+
+
+def check_run(
+    record: dict[str, str],
+    data_dir: Path | None = None,
+    callback: Callback | None = None,
+    folder: Path = FOLDER,
+) -> Check:
+    """Trains a published run again.
+
+    Args:
+        record: the run's.
+        data_dir: the data folder.
+        callback: is told of its progress.
+        folder: of the tables.
+    """
+    with tempfile.TemporaryDirectory(prefix="seedspread-") as scratch:
+        out = Path(scratch) / "run"
+        train(config_of(record), out, data_dir=data_dir, callback=callback)
+        result, provenance = (out / RESULT).read_text(), json.loads((out / PROVENANCE).read_text())
+    before, now = json.loads(record[RESULT]), json.loads(result)
+    if before["key"] != now["key"]:
+        raise SeedspreadError(
+            f"here this config is run {now['key']}, not {before['key']}: the data are not the official ones"
+        )
+    return Check(
+        key=before["key"],
+        differs=tuple(_differs(json.loads(record[PROVENANCE]), provenance)),
+        same_bits=result == record[RESULT],
+        accuracy=(before["test_accuracy"], now["test_accuracy"]),
+        sd=_sd(before["key"], folder),
+    )
+
+
+def _differs(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
+    pairs = [(name, before["versions"].get(name), now["versions"].get(name)) for name in _VERSIONS]
+    pairs += [(name, before.get("native", {}).get(name), now.get("native", {}).get(name)) for name in _NATIVE]
+    return [f"{name}: {old} there, {new} here" for name, old, new in pairs if old != new]
+
+
+def _sd(key: str, folder: Path) -> float:
+    """Over the published runs that have all parameters in common but their seeds."""
+    runs = published_runs(folder)
+    parts = tuple(f"{part}." for part in RunConfig.model_fields if part != "seeds")
+    own = [name for name in runs.columns if name.startswith(parts)]
+    alike = (runs[own].fillna("") == runs.loc[key, own].fillna("")).all(axis=1)
+    return float(runs.loc[alike, "accuracy"].std())

@@ -1,0 +1,124 @@
+"""What the published runs say to each study's question."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import pandas as pd
+
+from seedspread.campaign.plan import PlannedRun
+from seedspread.campaign.study import StudySpec
+from seedspread.evidence.studies import evidence_plan
+from seedspread.evidence.tables import FOLDER, published_runs
+from seedspread.runs.levels import level_name
+from seedspread.runs.store import Store
+from seedspread.stats.audit import audit
+from seedspread.stats.audited import AuditResult
+from seedspread.stats.correlation import Correlation, seed_correlation
+
+_RATE, _MEAN_RATE = "clamp_activation_rate.0", "mean_clamp_activation_rate.0"
+# Margins whose rate is their own; of others it is what a clamp would cut.
+CLAMPED = ("clamp", "soft_clamp")
+# Fewer runs in an arm are no evidence of its spread.
+_FEWEST = 4
+_FEWEST_CORRELATED = 10
+# What tells the arms of all studies apart.
+_ARM = (
+    "objective.margin_type", "objective.margin_first", "objective.positives", "objective.stability",
+    "training.rule",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A study and its answer.
+
+    Attributes:
+        study: as it was written before it ran.
+        runs: those that are published, a row for each cell and seed: the cell's levels and all that
+            `published_runs` has.
+        planned: how many the study names.
+        audit: of accuracies in per cent; None while an arm has too few runs.
+    """
+
+    study: StudySpec
+    runs: pd.DataFrame
+    planned: int
+    audit: AuditResult | None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every run that it names is published."""
+        return len(self.runs) == self.planned
+
+
+@cache
+def findings() -> tuple[Finding, ...]:
+    """Every study of the evidence, in order."""
+    plan = evidence_plan(Store(FOLDER))
+    named: dict[str, list[PlannedRun]] = {}
+    for run in plan.runs:
+        named.setdefault(run.study, []).append(run)
+    return tuple(_finding(part, named[part.name]) for part in plan.study.parts)
+
+
+def _finding(study: StudySpec, named: list[PlannedRun]) -> Finding:
+    published: Mapping[Any, Mapping[Any, Any]] = published_runs().to_dict("index")
+    rows = [
+        {**published[run.key], "majority": published[run.key]["majority_share"], "key": run.key}
+        | {factor: level_name(level) for factor, level in run.cell}
+        | {"seed": run.seed}
+        for run in named
+        if run.key in published
+    ]
+    table = pd.DataFrame(rows)
+    counts = [sum(run.cell == cell.levels and run.key in published for run in named) for cell in study.cells]
+    spec = study.audit
+    if spec is None or min(counts) < _FEWEST:
+        return Finding(study, table, len(named), None)
+    columns = ["accuracy", "seed", "collapsed", "majority", *(factor for factor, _ in study.cells[0].levels)]
+    in_percent = table[columns].assign(accuracy=100 * table["accuracy"], majority=100 * table["majority"])
+    found = audit(
+        in_percent, "accuracy", spec.group, spec.reference, spec.blocks or None, by=spec.strata or None
+    )
+    return Finding(study, table, len(named), found)
+
+
+@dataclass(frozen=True)
+class RateAndOutcome:
+    """In one arm, whether the seeds at which the clamp cuts more come out better or worse.
+
+    Attributes:
+        dataset: of the runs.
+        arm: its margin.
+        rate: mean of the clamp activation rate of layer 0 with the final weights.
+        correlation: of accuracy with the mean rate over training, seed by seed.
+    """
+
+    dataset: str
+    arm: str
+    rate: float
+    correlation: Correlation
+
+
+def rates_and_outcomes() -> list[RateAndOutcome]:
+    """Each arm that clamps, has ten seeds or more, and draws all of its streams from the seed."""
+    runs = published_runs()
+    own = [name for name in runs.columns if name.startswith("seeds.") and name != "seeds.run"]
+    clamped = runs["objective.margin_type"].isin(CLAMPED)
+    whole = runs[clamped & runs[own].isna().all(axis=1)]
+    cells = ["dataset", *_ARM]
+    out = []
+    for levels, arm in whole.groupby(cells, sort=False):
+        found = seed_correlation([*map(str, arm["seed"])], [*arm[_MEAN_RATE]], [*arm["accuracy"]])
+        if found is not None and found.seeds >= _FEWEST_CORRELATED:
+            dataset, *rest = map(level_name, levels)
+            out.append(RateAndOutcome(dataset, ", ".join(_special(rest)), float(arm[_RATE].mean()), found))
+    return out
+
+
+def _special(levels: list[str]) -> list[str]:
+    """The levels of an arm that are not as usual, and its margin."""
+    usual = ("", "", "class", "detach", "layer_local")
+    return [level for level, default in zip(levels, usual, strict=True) if level != default]

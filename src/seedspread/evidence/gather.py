@@ -1,0 +1,138 @@
+"""From a store of runs to the published tables."""
+
+import math
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from seedspread.atomic import replacing
+from seedspread.errors import SeedspreadError
+from seedspread.evidence.tables import LAYERS, PREDICTIONS, RECORDS, RUNS, RUNS_CSV
+from seedspread.runs.files import read_json
+from seedspread.runs.folder import RunFolder
+from seedspread.runs.record import CONFIG, PROVENANCE, RESULT
+from seedspread.runs.store import Store
+from seedspread.runs.table import read_fields
+
+# Of a result, beside its metrics and layers.
+_RESULT = ("validation_accuracy", "majority_share", "feature_similarity", "positive_pairs", "pair_share")
+_VERSIONS = ("seedspread", "torch", "numpy")
+
+
+def gather(store: Store, keys: Collection[str], folder: Path) -> int:
+    """Adds the finished runs of a store to the tables in a folder; returns how many are new.
+
+    Args:
+        store: where they are.
+        keys: those that are wanted.
+        folder: of the tables, which are made if they are not there.
+    """
+    there = _published(folder)
+    wanted = {*keys} & {*store.keys()}
+    found = [key for key in sorted(wanted) if store.is_done(key)]
+    for key in found:
+        if key in there and there[key] != _text(store.folder(key), RESULT):
+            raise SeedspreadError(f"{key} is published with another result than {store.path} has")
+    new = [RunFolder(store.folder(key), key) for key in found if key not in there]
+    rows: dict[str, list[Any]] = {
+        RUNS: [_row(run) for run in new],
+        LAYERS: [_layers(run) for run in new],
+        PREDICTIONS: [_predictions(run) for run in new],
+        RECORDS: [_record(run) for run in new],
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, added in rows.items():
+        tables = [one if isinstance(one, pa.Table) else pa.Table.from_pylist([one]) for one in added]
+        before = [pq.read_table(folder / name)] if (folder / name).exists() else []
+        _write(folder / name, before + tables)
+    with replacing(folder / RUNS_CSV) as part:
+        pd.read_parquet(folder / RUNS).to_csv(part, index=False)
+    return len(new)
+
+
+def _published(folder: Path) -> dict[str, str]:
+    """The results that are in the tables, by key."""
+    if not (folder / RECORDS).exists():
+        return {}
+    table = pq.read_table(folder / RECORDS, columns=["key", RESULT])
+    return dict(zip(table["key"].to_pylist(), table[RESULT].to_pylist(), strict=True))
+
+
+def _write(path: Path, tables: list[pa.Table]) -> None:
+    """Sorted, so that the same runs give the same file, in whichever order they came."""
+    if not tables:
+        return
+    whole = pa.concat_tables(tables, promote_options="default")
+    order = [name for name in ("key", "epoch", "layer") if name in whole.column_names]
+    with replacing(path) as part:
+        pq.write_table(
+            whole.sort_by([(name, "ascending") for name in order]),
+            part,
+            compression="zstd",
+            compression_level=19,
+        )
+
+
+def _record(run: RunFolder) -> dict[str, str]:
+    return {"key": run.key} | {name: _text(run.path, name) for name in (CONFIG, PROVENANCE, RESULT)}
+
+
+def _text(folder: Path, name: str) -> str:
+    return (folder / name).read_text()
+
+
+def _row(run: RunFolder) -> dict[str, Any]:
+    fields = read_fields(run.path)
+    if isinstance(fields, str):
+        raise SeedspreadError(fields)
+    result, provenance = run.result(), read_json(str(run.path), PROVENANCE)
+    native: Mapping[str, str] = provenance.get("native", {})
+    layers = {
+        f"{name}.{layer['layer']}": math.nan if layer[name] is None else layer[name]
+        for name in ("clamp_activation_rate", "gradient_norm")
+        for layer in result["layers"]
+    }
+    over_training = run.history(["layer", "clamp_activation_rate"]).to_pandas()
+    means = over_training.groupby("layer")["clamp_activation_rate"].mean()
+    return {
+        "key": run.key,
+        "dataset": fields.dataset,
+        "seed": fields.about["seed"],
+        **fields.metrics,
+        "collapsed": fields.about["collapsed"],
+        **{name: result[name] for name in _RESULT},
+        **layers,
+        **{f"mean_clamp_activation_rate.{layer}": float(mean) for layer, mean in means.items()},
+        **fields.parameters,
+        **{name: provenance["versions"].get(name) for name in _VERSIONS},
+        "python": provenance["python"],
+        "platform": provenance["platform"],
+        "cpu": native.get("cpu"),
+        "compiler": native.get("compiler"),
+        "flags": native.get("flags"),
+        "seconds": run.seconds(alone=True),
+    }
+
+
+def _layers(run: RunFolder) -> pa.Table:
+    history = run.history()
+    return history.add_column(0, "key", pa.array([run.key] * history.num_rows))
+
+
+def _predictions(run: RunFolder) -> dict[str, Any]:
+    """Which of the test images it got right, in their official order."""
+    ids, correct = run.correct()
+    if not np.array_equal(ids, np.arange(len(ids))):
+        raise SeedspreadError(f"{run.path} was not tested on a whole test set")
+    histogram = run.predictions("similarity_histogram")["similarity_histogram"]
+    return {
+        "key": run.key,
+        "examples": len(ids),
+        "correct": np.packbits(correct).tobytes(),
+        "similarity_histogram": histogram.tolist(),
+    }

@@ -1,0 +1,179 @@
+"""`docs/evidence.md`, made from the published runs: prose from `page.md`, every number from the tables."""
+
+import math
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from jinja2 import Environment, StrictUndefined
+
+from seedspread.atomic import replacing
+from seedspread.evidence.findings import CLAMPED, Finding, findings, rates_and_outcomes
+from seedspread.evidence.tables import FOLDER, published_runs
+from seedspread.evidence.verdicts import SCALE, compared, short_name, verdict_table
+from seedspread.render.markdown import markdown_text, to_markdown
+from seedspread.render.table import Column, Table
+from seedspread.stats.charts import draw_audit
+from seedspread.stats.numbers import number
+from seedspread.toml_text import parse_toml
+
+# The folder of the pictures, beside the page.
+_PICTURES = "evidence"
+
+
+def page() -> str:
+    """The whole page in Markdown."""
+    return _filled(
+        _text("page.md"),
+        scale=SCALE,
+        verdicts=to_markdown(verdict_table()),
+        scales=to_markdown(_scales()),
+        studies=[_section(found) for found in findings()],
+        rates=to_markdown(_rates()),
+        **_amounts(),
+    )
+
+
+def _filled(template: str, **values: Any) -> str:
+    """A text with its numbers; one that is not there is an error."""
+    environment = Environment(undefined=StrictUndefined, keep_trailing_newline=True, trim_blocks=True)  # noqa: S701 - Markdown
+    return environment.from_string(template).render(values)
+
+
+def _text(name: str) -> str:
+    return files("seedspread.evidence").joinpath(name).read_text()
+
+
+def write_page(path: Path) -> list[Path]:
+    """Writes the page, and beside it in `evidence/` a picture of each study; returns all files."""
+    pictures = []
+    for found in findings():
+        if found.audit is not None:
+            picture = path.parent / _PICTURES / f"{short_name(found)}.png"
+            picture.parent.mkdir(parents=True, exist_ok=True)
+            draw_audit(found.audit, picture)
+            pictures.append(picture)
+    with replacing(path) as part:
+        part.write_text(page())
+    return [path, *pictures]
+
+
+def _amounts() -> dict[str, Any]:
+    """How much was run, and what is left."""
+    runs, every = published_runs(), findings()
+    return {
+        "count": len(runs),
+        "hours": f"{runs['seconds'].sum() / 3600:.1f}",
+        "lacking": {short_name(f): f.planned - len(f.runs) for f in every if not f.is_whole},
+        "versions": sorted({f"torch {t}, numpy {n}, Python {p}" for t, n, p in
+                            zip(runs["torch"], runs["numpy"], runs["python"], strict=True)}),
+        "cpus": sorted(set(runs["cpu"].dropna())),
+        "compilers": sorted(set(runs["compiler"].dropna())),
+    }  # fmt: skip
+
+
+def _section(found: Finding) -> dict[str, Any]:
+    """What the page says of one study, but for the prose."""
+    comparisons = found.audit.comparisons if found.audit else ()
+    section = {
+        "name": found.study.name,
+        "short": short_name(found),
+        "title": found.study.title,
+        "question": found.study.question,
+        "prediction": found.study.prediction,
+        "note": found.study.note,
+        "seeds": len(found.study.seeds),
+        "runs": len(found.runs),
+        "planned": found.planned,
+        "is_whole": found.is_whole,
+        "arms": to_markdown(_arms(found)) if len(found.runs) else "",
+        "picture": f"{_PICTURES}/{short_name(found)}.png" if comparisons else "",
+        "verdicts": [f"{markdown_text(c.title)}: {markdown_text(c.verdict)}" for c in comparisons],
+        **_numbers(found),
+    }
+    prose = parse_toml(_text("prose.toml"), "prose.toml").get(short_name(found), {}) if comparisons else {}
+    return section | {name: _filled(prose.get(name, ""), **section) for name in ("means", "limits")}
+
+
+def _numbers(found: Finding) -> dict[str, dict[str, str]]:
+    """What prose may quote: by comparison (`clamp`, `clamp, 0.8`), and by cell (likewise)."""
+    comparisons = found.audit.comparisons if found.audit else ()
+    out = {
+        "ratio": {compared(c): number(c.headline.ratio) for c in comparisons},
+        "inverse": {compared(c): number(1 / (c.headline.ratio or math.nan)) for c in comparisons},
+    }
+    for end in ("low", "high"):
+        ends = {compared(c): getattr(c.headline.shown_interval, end, math.nan) for c in comparisons}
+        out[end] = {name: number(value) for name, value in ends.items()}
+    out["mean"], out["rate"] = {}, {}
+    factors = [name for name, _ in reversed(found.study.cells[0].levels)]
+    for key, runs in found.runs.groupby(factors) if len(found.runs) else ():
+        name = ", ".join(map(str, key if isinstance(key, tuple) else (key,)))
+        out["mean"][name] = f"{100 * runs['accuracy'].mean():.1f}"
+        out["rate"][name] = _share(runs["clamp_activation_rate.0"].mean())
+    return out
+
+
+def _arms(found: Finding) -> Table:
+    """Mean and spread of each arm, and how much its clamp cut, if it has one."""
+    factors = [name for name, _ in found.study.cells[0].levels]
+    rows = []
+    for levels, runs in found.runs.groupby(factors, sort=False):
+        accuracy = runs["accuracy"]
+        names = levels if isinstance(levels, tuple) else (levels,)
+        clamped = runs[runs["objective.margin_type"].isin(CLAMPED)]
+        rows.append(
+            (
+                *map(str, names),
+                str(len(runs)),
+                f"{100 * accuracy.mean():.2f}",
+                f"{100 * accuracy.std():.2f}" if len(runs) > 1 else "-",
+                f"{100 * accuracy.min():.2f} to {100 * accuracy.max():.2f}",
+                _share(clamped["clamp_activation_rate.0"].mean()),
+            )
+        )
+    heads = (*factors, "seeds", "mean, %", "sd, points", "range, %", "rate at layer 0")
+    title = f"Test accuracy on {found.runs['dataset'].iloc[0]}"
+    return Table("", title, tuple(map(Column, heads)), tuple(rows))
+
+
+def _share(value: float) -> str:
+    return "-" if pd.isna(value) else f"{value:.0%}"
+
+
+def _rates() -> Table:
+    """Rate and outcome, seed by seed."""
+    rows = tuple(
+        (
+            one.dataset,
+            one.arm,
+            str(one.correlation.seeds),
+            _share(one.rate),
+            f"{one.correlation.r:+.2f}",
+            "" if (i := one.correlation.interval) is None else f"{i.low:+.2f} to {i.high:+.2f}",
+        )
+        for one in rates_and_outcomes()
+    )
+    heads = ("dataset", "arm", "seeds", "rate at layer 0", "correlation", "95% interval")
+    title = "A seed's clamp activation rate over training, and its accuracy"
+    return Table("", title, tuple(map(Column, heads)), rows)
+
+
+def _scales() -> Table:
+    """The measurements by which the level was chosen."""
+    table = pd.read_csv(FOLDER / "scales.csv")
+    rows = tuple(
+        (
+            *(str(int(row[name])) for name in ("patch_size", "dim", "depth", "batch_size", "epochs")),
+            f"{row['margin_first']:g}",
+            f"{row['accuracy']:.1%}",
+            f"{row['clamp_activation_rate']:.0%}",
+            f"{row['cpu_seconds']:.0f}",
+        )
+        for row in table.to_dict("records")
+    )
+    setting = ("patch", "width", "layers", "batch", "epochs", "first margin")
+    heads = (*setting, "accuracy", "rate at layer 0", "CPU seconds")
+    title = "One run each: CIFAR-10 whole, clamp, seed 1, native, one thread"
+    return Table("", title, tuple(map(Column, heads)), rows)

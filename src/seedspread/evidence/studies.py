@@ -1,0 +1,14 @@
+"""Which shipped studies the evidence is made of, and their runs by key."""
+
+from seedspread.campaign.plan import Plan
+from seedspread.campaign.study import StudySpec
+from seedspread.evidence.tables import FOLDER
+from seedspread.runs.store import Store
+
+PREFIX = "evidence/"
+ALL = "evidence/all"
+
+
+def evidence_plan(store: Store) -> Plan:
+    """Every run of every study, by the keys that runs on the official datasets have."""
+    return Plan.make(StudySpec.from_file(ALL), store, FOLDER)  # where no data are: none are looked at

@@ -1,0 +1,96 @@
+"""The documentation as it is installed: its pages, tutorials and examples, as text.
+
+A checkout has them in `docs/`, `examples/` and `README.md`; a wheel has copies inside the package.
+"""
+
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from seedspread.errors import SeedspreadError, did_you_mean, reason
+
+_PACKAGE = Path(__file__).parent
+
+
+class PageError(SeedspreadError):
+    """There is no such page, or it cannot be written where it was asked for."""
+
+
+def pages() -> dict[str, Path]:
+    """Files by the name of their page: `start`, `statistics`, `tutorials/...`, `examples/...`."""
+    docs, _, readme = _folders()
+    found = {"start": readme}
+    found |= {path.stem: path for path in sorted(docs.glob("*.md")) if path != readme}
+    found |= {f"tutorials/{path.stem}": path for path in sorted(docs.glob("tutorials/*.ipynb"))}
+    return found | {f"examples/{name}": path for name, path in examples().items()}
+
+
+def examples() -> dict[str, Path]:
+    """Files of the examples by their name below the folder of examples."""
+    folder = _folders()[1]
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file() and path.suffix != ".pyc")
+    return {path.relative_to(folder).as_posix(): path for path in files}
+
+
+def page_named(name: str) -> Path:
+    """The file of a page, which may also be named as a checkout has it: `docs/statistics.md`."""
+    there = pages()
+    wanted = name.removeprefix("docs/")
+    for ending in ("", ".md", ".ipynb"):
+        if (page := wanted.removesuffix(ending)) in there:
+            return there[page]
+    hint = did_you_mean(wanted, there)
+    raise PageError(f"there is no page {name!r}{hint or '; see which there are: seedspread docs'}")
+
+
+def title(path: Path) -> str:
+    """A page's first heading; of an example in Python the first line of its docstring."""
+    if path.suffix in (".md", ".ipynb"):
+        return text(path).partition("\n")[0].lstrip("# ")
+    return path.read_text(encoding="utf-8").partition("\n")[0].strip('"') if path.suffix == ".py" else ""
+
+
+def text(path: Path) -> str:
+    """A page as text: Markdown as it is written, a notebook as Markdown, an example as its source."""
+    content = path.read_text(encoding="utf-8")
+    if path.suffix != ".ipynb":
+        return content
+    return "\n\n".join(_cell(cell) for cell in json.loads(content)["cells"]) + "\n"
+
+
+def copy_examples(out: Path) -> None:
+    """Writes the examples into a new folder, which appears with all of them or not at all."""
+    if os.path.lexists(out):
+        raise PageError(f"{out} is there already; name a folder that is not")
+    try:
+        with tempfile.TemporaryDirectory(prefix=f".{out.name}-", dir=out.parent) as beside:
+            made = Path(beside) / "examples"
+            for name, path in examples().items():
+                (made / name).parent.mkdir(parents=True, exist_ok=True)
+                (made / name).write_bytes(path.read_bytes())
+            made.rename(out)
+    except OSError as error:
+        raise PageError(f"{out} cannot be written: {reason(error)}") from None
+
+
+def _folders() -> tuple[Path, Path, Path]:
+    """Where the pages lie, where the examples, and the README, which is the page to start with."""
+    docs = _PACKAGE / "docs"
+    if docs.is_dir():
+        return docs, _PACKAGE / "examples", docs / "README.md"
+    checkout = _PACKAGE.parents[1]
+    return checkout / "docs", checkout / "examples", checkout / "README.md"
+
+
+def _cell(cell: dict[str, Any]) -> str:
+    """A notebook's cell as Markdown, with what it shows as text."""
+    source = "".join(cell["source"])
+    if cell["cell_type"] != "code":
+        return source
+    shown = [f"```python\n{source}\n```"]
+    for output in cell["outputs"]:
+        printed = "".join(output.get("text") or output.get("data", {}).get("text/plain", ""))
+        shown.append(f"```text\n{printed.rstrip()}\n```")
+    return "\n\n".join(shown)

@@ -1,0 +1,207 @@
+"""The kernel's shared library: compiled by the system's compiler when it is first needed, and kept.
+
+It lies in the user's cache under a name that stands for the sources, the compiler, the flags and the CPU: a
+library that is there was compiled for a CPU of this kind by this compiler, and gives the same bits. Needs no
+torch.
+"""
+
+import hashlib
+import json
+import os
+import platform
+import shutil
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+
+from seedspread.atomic import replacing
+from seedspread.errors import SeedspreadError
+
+if sys.platform != "win32":
+    import fcntl
+
+# For the CPU at hand; on ARM compilers call that otherwise.
+_THIS_CPU = "-mcpu=native" if platform.machine() in ("aarch64", "arm64") else "-march=native"
+FLAGS = (
+    "-std=c++17", "-O3", _THIS_CPU, "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math",
+    "-fPIC", "-shared", "-pthread",
+)  # fmt: skip
+_COMPILERS = ("c++", "g++", "clang++")
+_SOURCES = ("products.cpp", "layer.cpp", "loss.cpp")
+_HEADERS = ("products.h",)
+_SECONDS = 600
+
+
+class NativeError(SeedspreadError):
+    """The kernel cannot be built here; the message says what to do."""
+
+
+@dataclass(frozen=True)
+class Built:
+    """A compiled kernel.
+
+    Attributes:
+        path: of the shared library.
+        compiler: what it says of itself.
+        flags: with which it was called.
+        cpu: for which it was compiled.
+    """
+
+    path: Path
+    compiler: str
+    flags: str
+    cpu: str
+
+    def facts(self) -> dict[str, str]:
+        """What a run's provenance tells of it: equal ones give equal bits."""
+        return {"compiler": self.compiler, "flags": self.flags, "cpu": self.cpu}
+
+
+@cache
+def build() -> Built:
+    """The kernel for this machine, compiled unless that has been done before."""
+    compiler = _compiler()
+    folder = _folder()
+    path = folder / f"{_name(compiler)}.so"
+    found = _read(path)
+    if found is not None:
+        return found
+    with _alone(path.with_suffix(".lock")):
+        return _read(path) or _compile(compiler, path)
+
+
+def why_not() -> str | None:
+    """Why the kernel cannot be built here, or None if it can; it is built then."""
+    try:
+        build()
+    except NativeError as error:
+        return str(error)
+    return None
+
+
+def _compiler() -> Path:
+    if sys.platform == "win32":
+        raise NativeError("the native kernel is for Linux and macOS: train with implementation = fast")
+    asked = os.environ.get("CXX")
+    for name in (asked,) if asked else _COMPILERS:
+        if found := shutil.which(name):
+            return Path(found).resolve()
+    missing = f"CXX names {asked}, which is not there" if asked else "there is no C++ compiler"
+    raise NativeError(f"{missing}: install g++ or clang, or train with implementation = fast")
+
+
+def _name(compiler: Path) -> str:
+    """Stands for all that the bits depend on; to ask the compiler itself would take time at every start."""
+    about = compiler.stat()
+    parts = [_source(name) for name in (*_SOURCES, *_HEADERS)]
+    parts += [" ".join(FLAGS).encode(), _cpu().encode()]
+    parts += [f"{compiler} {about.st_size} {about.st_mtime_ns}".encode()]
+    return hashlib.sha256(b"\0".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()[:24]
+
+
+def _source(name: str) -> bytes:
+    return (Path(__file__).parent / name).read_bytes()
+
+
+@cache
+def _cpu() -> str:
+    """What `-march=native` sees, as far as the system tells."""
+    told = Path("/proc/cpuinfo")
+    if not told.exists():
+        return f"{platform.machine()} {platform.processor()}"
+    wanted = ("vendor_id", "model name", "flags", "CPU implementer", "CPU part", "Features")
+    lines = told.read_text(errors="replace").split("\n\n")[0].splitlines()
+    pairs = [line.partition(":") for line in lines]
+    facts = [value.strip() for name, _, value in pairs if name.strip() in wanted]
+    digest = hashlib.sha256(" ".join(facts).encode()).hexdigest()[:8]
+    name = next((value.strip() for name, _, value in pairs if name.strip() == "model name"), "")
+    return f"{platform.machine()} {name} ({digest})"
+
+
+def _folder() -> Path:
+    """The user's cache; others may not write there, since what lies in it is executed."""
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    folder = Path(home) / "seedspread" / "native"
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        about = folder.lstat()
+    except OSError as error:
+        raise NativeError(
+            f"{folder} cannot be made ({error.strerror}): name a folder of yours in XDG_CACHE_HOME"
+        ) from None
+    if not _is_mine(about, stat.S_ISDIR):
+        raise NativeError(
+            f"{folder} is a link, or others may write there: remove it, or name a folder of yours in "
+            "XDG_CACHE_HOME"
+        )
+    return folder
+
+
+def _is_mine(about: os.stat_result, is_kind: object) -> bool:
+    return bool(
+        callable(is_kind)
+        and is_kind(about.st_mode)
+        and about.st_uid == os.getuid()
+        and not about.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    )
+
+
+def _read(path: Path) -> Built | None:
+    """A library that is there whole, with what is known of it."""
+    note = path.with_suffix(".json")
+    try:
+        if not (_is_mine(path.lstat(), stat.S_ISREG) and _is_mine(note.lstat(), stat.S_ISREG)):
+            return None
+        known = json.loads(note.read_text())
+        whole = known.pop("sha256") == hashlib.sha256(path.read_bytes()).hexdigest()
+        return Built(path, **known) if whole else None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def _compile(compiler: Path, path: Path) -> Built:
+    here = Path(__file__).parent
+    built = Built(path, _ask(compiler, "--version").splitlines()[0], " ".join(FLAGS), _cpu())
+    with replacing(path) as part:
+        _ask(compiler, *FLAGS, "-o", str(part), *(str(here / name) for name in _SOURCES))
+        part.chmod(0o700)
+        digest = hashlib.sha256(part.read_bytes()).hexdigest()
+    known = asdict(built) | {"sha256": digest}
+    del known["path"]
+    with replacing(path.with_suffix(".json")) as part:
+        part.touch(mode=0o600)
+        part.write_text(json.dumps(known, indent=1) + "\n")
+    return built
+
+
+def _ask(compiler: Path, *arguments: str) -> str:
+    try:
+        done = subprocess.run(  # noqa: S603 - the user's own compiler, on our own sources
+            [str(compiler), *arguments], capture_output=True, text=True, timeout=_SECONDS, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise NativeError(f"{compiler} cannot be run ({error}): train with implementation = fast") from None
+    if done.returncode:
+        said = (done.stderr.strip().splitlines() or ["no message"])[0]
+        raise NativeError(
+            f"{compiler} cannot compile the kernel ({said}): name another compiler in CXX, or train with "
+            "implementation = fast"
+        )
+    return done.stdout
+
+
+@contextmanager
+def _alone(lock: Path) -> Iterator[None]:
+    """One process at a time: workers that start together compile once."""
+    flags = os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(lock, flags, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

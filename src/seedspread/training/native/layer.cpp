@@ -1,0 +1,532 @@
+// A layer of the Vision Transformer on a CPU, forward and backward, for training layer by layer.
+//
+// The same functions as ../fast/block.py, which says how they follow from ../../model.py: layer norms folded
+// into the map behind them, the last map differentiated on the mean over tokens, no gradient brought back to
+// a layer's input. What is gained here is memory: a few images at a time go through the whole layer and stay
+// in cache, nothing is permuted, and attention's P is made again for the way back.
+//
+// Per image T tokens of width d; a group of images has N = images * T rows. Images are dealt out in chunks that
+// follow from their number alone; each chunk has gradients of its own, and they are added in order: the bits do
+// not depend on the number of threads.
+
+#include "products.h"
+
+using namespace seedspread;
+
+namespace {
+
+// x Phi(x) and its derivative Phi(x) + x phi(x), by one exponential: Phi(-|x|) is e^(-x^2/2) times a
+// polynomial in 1 / (1 + c |x|), fitted to 1e-7 of it.
+struct Gelu {
+    Vector value, slope;
+};
+
+Gelu gelu(Vector x) {
+    Vector size = x < 0.0f ? -x : x;
+    Vector t = 1.0f / (1.0f + 0.305f * size);
+    Vector p = t * 0.0366993336f - 0.15298891f;
+    p = p * t + 0.185717927f;
+    p = p * t - 0.0379777574f;
+    p = p * t + 0.121022155f;
+    p = p * t + 0.10342073f;
+    p = p * t + 0.122466837f;
+    p = p * t + 0.121639732f;
+    Vector bell = exponential(-0.5f * (x * x));
+    Vector tail = bell * (p * t);
+    Vector share = x < 0.0f ? tail : 1.0f - tail;
+    return {x * share, share + x * bell * 0.398942280f};
+}
+
+struct Shape {
+    Index images, tokens, dim, heads, channels, side, patch, embeds;  // embeds: whether images come in
+
+    Index hidden() const { return 2 * dim; }
+    Index width() const { return dim / heads; }
+    Index pixels() const { return channels * patch * patch; }
+    Index input() const { return embeds ? channels * side * side : tokens * dim; }
+    Index saved() const { return tokens * (7 * dim + 1) + hidden(); }
+};
+
+// In the order of a layer's parameters.
+template <class Float>
+struct Parameters {
+    Float *position = nullptr, *patch = nullptr, *patch_bias = nullptr;
+    Float *scale1, *shift1, *qkv, *qkv_bias, *proj, *proj_bias, *scale2, *shift2, *up, *up_bias, *down, *down_bias;
+
+    Parameters(Float* const* at, bool embeds) {
+        if (embeds) position = *at++, patch = *at++, patch_bias = *at++;
+        for (Float** one : {&scale1, &shift1, &qkv, &qkv_bias, &proj, &proj_bias, &scale2, &shift2, &up, &up_bias,
+                            &down, &down_bias})
+            *one = *at++;
+    }
+};
+
+// What a group's way back needs of its way there; a part per image of the memory that the caller keeps.
+struct Saved {
+    float *qkv, *mixed, *normed, *slope, *deviation, *means;
+
+    Saved(const Shape& s, float* at, Index images) {
+        Index rows = images * s.tokens;
+        qkv = at;                               // (N, 3d)
+        mixed = qkv + rows * 3 * s.dim;         // (N, d), attention's output
+        normed = mixed + rows * s.dim;          // (N, d), in front of the perceptron
+        slope = normed + rows * s.dim;          // (N, 2d), of GELU
+        deviation = slope + rows * s.hidden();  // (N), 1 / standard deviation
+        means = deviation + rows;               // (images, 2d), of the perceptron's hidden units
+    }
+};
+
+// W (g x + b) + c = (W g) x + (W b + c); rows up to `scaled` are scaled as well.
+struct Folded {
+    std::vector<float> weight, bias;
+
+    Folded(const float* w, const float* c, const float* g, const float* b, Index out, Index in, Index scaled,
+           float scale)
+        : weight(out * in), bias(out + PANEL) {
+        for (Index o = 0; o < out; o++) {
+            float by = o < scaled ? scale : 1.0f, shift = c[o];
+            for (Index i = 0; i < in; i++) {
+                weight[o * in + i] = by * (w[o * in + i] * g[i]);
+                shift += w[o * in + i] * b[i];
+            }
+            bias[o] = by * shift;
+        }
+    }
+};
+
+struct Layer {
+    Shape shape;
+    Parameters<const float> own;
+    Folded qkv, up;
+    Packed patch_there, qkv_there, proj_there, up_there, down_there;  // (in, out)
+    Packed qkv_back, proj_back, up_back, down_back;                   // (out, in)
+
+    Layer(const Shape& s, const float* const* parameters, bool forward, bool backward)
+        : shape(s), own(parameters, s.embeds),
+          qkv(own.qkv, own.qkv_bias, own.scale1, own.shift1, 3 * s.dim, s.dim, s.dim,
+              1.0f / std::sqrt(float(s.width()))),
+          up(own.up, own.up_bias, own.scale2, own.shift2, s.hidden(), s.dim, 0, 1.0f) {
+        Index d = s.dim, h = s.hidden();
+        if (s.embeds) patch_there = {own.patch, s.pixels(), d, 1, s.pixels()};
+        if (forward) {
+            qkv_there = {qkv.weight.data(), d, 3 * d, 1, d};
+            proj_there = {own.proj, d, d, 1, d};
+            up_there = {up.weight.data(), d, h, 1, d};
+            down_there = {own.down, h, d, 1, h};
+        }
+        if (backward) {
+            if (s.embeds) qkv_back = {qkv.weight.data(), 3 * d, d, d, 1};
+            proj_back = {own.proj, d, d, d, 1};
+            up_back = {up.weight.data(), h, d, d, 1};
+            down_back = {own.down, d, h, h, 1};
+        }
+    }
+};
+
+// Memory of one thread, for a group of images.
+struct Scratch {
+    std::vector<float> patches, embedded, tokens, normed, attended, hidden, pooled, deviation;
+    std::vector<float> values, turned, along, p, grad_p, wide, thin, grad_tokens;
+    std::vector<float> saved;
+
+    Scratch(const Shape& s, Index images, bool saves) {
+        Index n = images * s.tokens, length = round_up(s.tokens, WIDTH), w = round_up(s.width(), WIDTH);
+        auto make = [](std::vector<float>& one, Index size) { one.resize(size + PANEL); };
+        if (s.embeds) make(patches, n * s.pixels()), make(embedded, n * s.dim), make(grad_tokens, n * s.dim);
+        for (auto* one : {&tokens, &normed, &attended, &thin}) make(*one, n * s.dim);
+        make(hidden, n * s.hidden());
+        make(pooled, images * s.hidden());
+        make(deviation, n);
+        for (auto* one : {&values, &turned}) make(*one, length * w);
+        make(along, length);
+        for (auto* one : {&p, &grad_p}) make(*one, s.tokens * length);
+        make(wide, n * 3 * s.dim);
+        if (saves) make(saved, images * s.saved());
+    }
+};
+
+// -------------------------------------------------------------------------------------- row by row
+
+template <class F>
+float total(Index n, F of) {
+    Vector sum{};
+    Index j = 0;
+    for (; j + WIDTH <= n; j += WIDTH) sum += of([j](const float* at) { return load<Vector>(at + j); });
+    float all = sum_of(sum);
+    for (; j < n; j++) all += of([j](const float* at) { return at[j]; });
+    return all;
+}
+
+// (n, dim) -> mean 0 and variance 1; says 1 / standard deviation where that is asked for.
+void layer_norm(Index rows, Index dim, const float* x, float* normed, float* deviation) {
+    for (Index row = 0; row < rows; row++, x += dim, normed += dim) {
+        float mean = total(dim, [&](auto at) { return at(x); }) / dim;
+        float variance = total(dim, [&](auto at) { auto c = at(x) - mean; return c * c; }) / dim;
+        float scale = 1.0f / std::sqrt(variance + 1e-5f);
+        if (deviation) deviation[row] = scale;
+        for (Index j = 0; j < dim; j += WIDTH) {
+            int lanes = int(dim - j);
+            store(normed + j, (load<Vector>(x + j, lanes) - mean) * scale, lanes);
+        }
+    }
+}
+
+// grad (n, dim) by the normalised rows -> by the rows before; adds `more`, (n, dim) or one row per `every`.
+void layer_norm_back(Index rows, Index dim, const float* normed, const float* deviation, const float* grad,
+                     const float* more, Index every, float* out) {
+    for (Index row = 0; row < rows; row++, normed += dim, grad += dim, out += dim) {
+        float mean = total(dim, [&](auto at) { return at(grad); }) / dim;
+        float along = total(dim, [&](auto at) { return at(grad) * at(normed); }) / dim;
+        const float* added = more + row / every * dim;
+        for (Index j = 0; j < dim; j += WIDTH) {
+            int lanes = int(dim - j);
+            Vector own = load<Vector>(grad + j, lanes) - mean - load<Vector>(normed + j, lanes) * along;
+            store(out + j, load<Vector>(added + j, lanes) + own * deviation[row], lanes);
+        }
+    }
+}
+
+// Adds up the rows of (n, columns).
+void add_rows(Index rows, Index columns, const float* x, float* sum) {
+    for (Index j = 0; j < columns; j += WIDTH) {
+        int lanes = int(columns - j);
+        Vector all{};
+        for (Index row = 0; row < rows; row++) all += load<Vector>(x + row * columns + j, lanes);
+        store(sum + j, load<Vector>(sum + j, lanes) + all, lanes);
+    }
+}
+
+// Each column of n rows, `columns` of them, a multiple of a vector.
+void softmax(Index n, Index columns, float* s) {
+    for (Index j = 0; j < columns; j += WIDTH) {
+        Vector top = load<Vector>(s + j), sum{};
+        for (Index i = 1; i < n; i++) top = maximum(top, load<Vector>(s + i * columns + j));
+        for (Index i = 0; i < n; i++) {
+            Vector e = exponential(load<Vector>(s + i * columns + j) - top);
+            store(s + i * columns + j, e);
+            sum += e;
+        }
+        Vector share = 1.0f / sum;
+        for (Index i = 0; i < n; i++) store(s + i * columns + j, load<Vector>(s + i * columns + j) * share);
+    }
+}
+
+// (n, columns), `row` apart -> (columns, n), `to_row` apart.
+void transpose(Index n, Index columns, const float* from, Index row, float* to, Index to_row) {
+    Index i = 0, whole = columns / 4 * 4;
+    for (; i + 4 <= n; i += 4)
+        for (Index j = 0; j < whole; j += 4) {
+            const float* at = from + i * row + j;
+            Four a = load<Four>(at), b = load<Four>(at + row), c = load<Four>(at + 2 * row), d = load<Four>(at + 3 * row);
+            Four ac0 = __builtin_shufflevector(a, c, 0, 4, 1, 5), ac2 = __builtin_shufflevector(a, c, 2, 6, 3, 7);
+            Four bd0 = __builtin_shufflevector(b, d, 0, 4, 1, 5), bd2 = __builtin_shufflevector(b, d, 2, 6, 3, 7);
+            float* out = to + j * to_row + i;
+            store(out, __builtin_shufflevector(ac0, bd0, 0, 4, 1, 5));
+            store(out + to_row, __builtin_shufflevector(ac0, bd0, 2, 6, 3, 7));
+            store(out + 2 * to_row, __builtin_shufflevector(ac2, bd2, 0, 4, 1, 5));
+            store(out + 3 * to_row, __builtin_shufflevector(ac2, bd2, 2, 6, 3, 7));
+        }
+    for (Index k = 0; k < n; k++)
+        for (Index j = k < i ? whole : 0; j < columns; j++) to[j * to_row + k] = from[k * row + j];
+}
+
+void copy(Index n, Index columns, const float* from, Index row, float* to, Index to_row) {
+    for (Index i = 0; i < n; i++) std::memcpy(to + i * to_row, from + i * row, columns * sizeof(float));
+}
+
+// -------------------------------------------------------------------------------------- the way there
+
+// Images (C, H, W) -> (T, C p p), patches row by row.
+void cut(const Shape& s, const float* image, float* patches) {
+    Index across = s.side / s.patch;
+    for (Index t = 0; t < s.tokens; t++)
+        for (Index c = 0; c < s.channels; c++)
+            for (Index y = 0; y < s.patch; y++, patches += s.patch) {
+                Index line = (c * s.side + t / across * s.patch + y) * s.side + t % across * s.patch;
+                std::memcpy(patches, image + line, s.patch * sizeof(float));
+            }
+}
+
+// Images -> tokens = relu(embedded) + position; both kept in `scratch`.
+void embed(const Layer& layer, const float* images, Index count, Scratch& scratch) {
+    const Shape& s = layer.shape;
+    Index n = count * s.tokens, pixels = s.pixels(), size = s.tokens * s.dim;
+    for (Index i = 0; i < count; i++) cut(s, images + i * s.input(), &scratch.patches[i * s.tokens * pixels]);
+    product(n, s.dim, pixels, {scratch.patches.data(), pixels, 1}, layer.patch_there.right(),
+            {nullptr, 0, layer.own.patch_bias}, {scratch.embedded.data(), s.dim});
+    for (Index i = 0; i < count; i++)
+        for (Index j = 0; j < size; j++)
+            scratch.tokens[i * size + j] = std::max(scratch.embedded[i * size + j], 0.0f) + layer.own.position[j];
+}
+
+// P^T (keys, queries) of one head of one image, from (T, 3d) queries, keys and values.
+void attend(const Shape& s, const float* q, const float* k, Scratch& scratch) {
+    Index length = round_up(s.tokens, WIDTH), row = 3 * s.dim;
+    transpose(s.tokens, s.width(), q, row, scratch.turned.data(), length);
+    product(s.tokens, length, s.width(), {k, row, 1}, plain(scratch.turned.data(), length), {},
+            {scratch.p.data(), length});
+    softmax(s.tokens, length, scratch.p.data());
+}
+
+void attention(const Shape& s, const float* qkv, float* mixed, Scratch& scratch) {
+    Index w = s.width(), padded = round_up(w, WIDTH / 2), length = round_up(s.tokens, WIDTH);
+    for (Index h = 0; h < s.heads; h++) {
+        const float *q = qkv + h * w, *k = q + s.dim, *v = k + s.dim;
+        attend(s, q, k, scratch);
+        copy(s.tokens, w, v, 3 * s.dim, scratch.values.data(), padded);
+        product(s.tokens, w, s.tokens, {scratch.p.data(), 1, length}, plain(scratch.values.data(), padded), {},
+                {mixed + h * w, s.dim});
+    }
+}
+
+// GELU of (images * T, 2d) in place; its slopes, and its means over tokens.
+void activate(const Shape& s, Index images, float* hidden, const Saved& saved) {
+    Index columns = s.hidden(), size = s.tokens * columns;
+    float share = 1.0f / s.tokens;
+    for (Index i = 0; i < images; i++)
+        for (Index j = 0; j < columns; j += WIDTH) {
+            int lanes = int(columns - j);
+            Vector sum{};
+            for (Index at = i * size + j; at < (i + 1) * size; at += columns) {
+                Gelu g = gelu(load<Vector>(hidden + at, lanes));
+                store(hidden + at, g.value, lanes);
+                store(saved.slope + at, g.slope, lanes);
+                sum += g.value;
+            }
+            store(saved.means + i * columns + j, sum * share, lanes);
+        }
+}
+
+// A group of images or tokens -> pooled (images, d) and, unless null, tokens (N, d).
+void forward(const Layer& layer, const float* input, Index images, const Saved& saved, Scratch& scratch,
+             float* pooled, float* output) {
+    const Shape& s = layer.shape;
+    Index n = images * s.tokens, d = s.dim, h = s.hidden();
+    float *normed = scratch.normed.data(), *attended = scratch.attended.data(), *hidden = scratch.hidden.data();
+    if (s.embeds) embed(layer, input, images, scratch);
+    const float* x = s.embeds ? scratch.tokens.data() : input;
+    layer_norm(n, d, x, normed, nullptr);
+    product(n, 3 * d, d, {normed, d, 1}, layer.qkv_there.right(), {nullptr, 0, layer.qkv.bias.data()},
+            {saved.qkv, 3 * d});
+    for (Index i = 0; i < images; i++)
+        attention(s, saved.qkv + i * s.tokens * 3 * d, saved.mixed + i * s.tokens * d, scratch);
+    product(n, d, d, {saved.mixed, d, 1}, layer.proj_there.right(), {x, d, layer.own.proj_bias}, {attended, d});
+    layer_norm(n, d, attended, saved.normed, saved.deviation);
+    product(n, h, d, {saved.normed, d, 1}, layer.up_there.right(), {nullptr, 0, layer.up.bias.data()}, {hidden, h});
+    activate(s, images, hidden, saved);
+    float* mean = scratch.pooled.data();
+    std::fill(mean, mean + images * d, 0.0f);
+    for (Index i = 0; i < images; i++) add_rows(s.tokens, d, attended + i * s.tokens * d, mean + i * d);
+    for (Index j = 0; j < images * d; j++) mean[j] *= 1.0f / s.tokens;
+    product(images, d, h, {saved.means, h, 1}, layer.down_there.right(), {mean, d, layer.own.down_bias}, {pooled, d});
+    if (output)
+        product(n, d, h, {hidden, h, 1}, layer.down_there.right(), {attended, d, layer.own.down_bias}, {output, d});
+}
+
+// ---------------------------------------------------------------------------------------- the way back
+
+// Gradients by the folded weights, (in, out) each, in one piece of memory.
+struct Gradients {
+    float *qkv, *qkv_bias, *proj, *proj_bias, *up, *up_bias, *down, *down_bias;
+    float *position = nullptr, *patch = nullptr, *patch_bias = nullptr;
+
+    static Index size(const Shape& s) {
+        Index block = s.dim * (8 * s.dim + 7), embedding = s.dim * (s.tokens + s.pixels() + 1);
+        return block + (s.embeds ? embedding : 0);
+    }
+    Gradients(const Shape& s, float* at) {
+        Index d = s.dim, h = s.hidden();
+        auto take = [&](Index count) { return std::exchange(at, at + count); };
+        qkv = take(3 * d * d), qkv_bias = take(3 * d), proj = take(d * d), proj_bias = take(d);
+        up = take(d * h), up_bias = take(h), down = take(h * d), down_bias = take(d);
+        if (s.embeds) position = take(s.tokens * d), patch = take(s.pixels() * d), patch_bias = take(d);
+    }
+};
+
+// weight (in, out) += x^T grad and bias += grad, summed over n rows; x (n, in), grad (n, out).
+void add_gradient(Index n, Index in, Index out, const float* x, const float* grad, float* weight, float* bias) {
+    product(in, out, n, {x, 1, in}, plain(grad, out), {weight, out, nullptr}, {weight, out});
+    add_rows(n, out, grad, bias);
+}
+
+// With P the softmax of S = Q K^T and O = P V: dV = P^T dO, and dS = P * (dO V^T - D), D the row sum of dO * O.
+void attention_back(const Shape& s, const float* qkv, const float* mixed, const float* grad, float* out,
+                    Scratch& scratch) {
+    Index w = s.width(), padded = round_up(w, WIDTH / 2), length = round_up(s.tokens, WIDTH), n = s.tokens, d = s.dim;
+    float *p = scratch.p.data(), *grad_p = scratch.grad_p.data(), *turned = scratch.turned.data();
+    float *along = scratch.along.data(), *values = scratch.values.data();
+    for (Index h = 0; h < s.heads; h++) {
+        const float *q = qkv + h * w, *k = q + d, *v = k + d, *grad_o = grad + h * w, *o = mixed + h * w;
+        float *grad_q = out + h * w, *grad_k = grad_q + d, *grad_v = grad_k + d;
+        attend(s, q, k, scratch);
+        copy(n, w, grad_o, d, values, padded);
+        product(n, w, n, {p, length, 1}, plain(values, padded), {}, {grad_v, 3 * d});
+        transpose(n, w, grad_o, d, turned, length);
+        product(n, length, w, {v, 3 * d, 1}, plain(turned, length), {}, {grad_p, length});
+        for (Index t = 0; t < n; t++)
+            along[t] = total(w, [&](auto at) { return at(grad_o + t * d) * at(o + t * d); });
+        for (Index t = 0; t < n; t++)
+            for (Index j = 0; j < length; j += WIDTH) {
+                Vector change = load<Vector>(grad_p + t * length + j) - load<Vector>(along + j);
+                store(grad_p + t * length + j, change * load<Vector>(p + t * length + j));
+            }
+        copy(n, w, k, 3 * d, values, padded);
+        product(n, w, n, {grad_p, 1, length}, plain(values, padded), {}, {grad_q, 3 * d});
+        copy(n, w, q, 3 * d, values, padded);
+        product(n, w, n, {grad_p, length, 1}, plain(values, padded), {}, {grad_k, 3 * d});
+    }
+}
+
+// From the gradient by the tokens (N, d) to those of the embedding; uses the former up.
+void embed_back(const Shape& s, Index images, Scratch& scratch, Gradients& sums) {
+    Index n = images * s.tokens, size = s.tokens * s.dim;
+    float* grad = scratch.grad_tokens.data();
+    for (Index i = 0; i < images; i++)
+        for (Index j = 0; j < size; j++) sums.position[j] += grad[i * size + j];
+    for (Index j = 0; j < n * s.dim; j++) grad[j] = scratch.embedded[j] > 0.0f ? grad[j] : 0.0f;
+    add_gradient(n, s.pixels(), s.dim, scratch.patches.data(), grad, sums.patch, sums.patch_bias);
+}
+
+// A group's gradients, from that by its pooled features (images, d).
+void backward(const Layer& layer, const float* input, Index images, const Saved& saved, const float* grad_pooled,
+              Scratch& scratch, Gradients& sums) {
+    const Shape& s = layer.shape;
+    Index n = images * s.tokens, d = s.dim, h = s.hidden(), t = s.tokens;
+    float *hidden = scratch.hidden.data(), *thin = scratch.thin.data(), *wide = scratch.wide.data();
+    float *attended = scratch.attended.data(), *means = scratch.pooled.data();
+    std::vector<float> share(images * d + PANEL);
+    std::copy_n(grad_pooled, images * d, share.data());
+    add_gradient(images, h, d, saved.means, share.data(), sums.down, sums.down_bias);
+    for (float& one : share) one /= t;  // the mean over tokens gives each the same
+    product(images, h, d, {share.data(), d, 1}, layer.down_back.right(), {}, {means, h});
+    for (Index row = 0; row < n; row++)
+        for (Index j = 0; j < h; j++) hidden[row * h + j] = saved.slope[row * h + j] * means[row / t * h + j];
+    add_gradient(n, d, h, saved.normed, hidden, sums.up, sums.up_bias);
+    product(n, d, h, {hidden, h, 1}, layer.up_back.right(), {}, {thin, d});
+    layer_norm_back(n, d, saved.normed, saved.deviation, thin, share.data(), t, attended);
+    add_gradient(n, d, d, saved.mixed, attended, sums.proj, sums.proj_bias);
+    product(n, d, d, {attended, d, 1}, layer.proj_back.right(), {}, {thin, d});
+    for (Index i = 0; i < images; i++) {
+        Index at = i * t * d;
+        attention_back(s, saved.qkv + 3 * at, saved.mixed + at, thin + at, wide + 3 * at, scratch);
+    }
+    if (s.embeds) embed(layer, input, images, scratch);
+    layer_norm(n, d, s.embeds ? scratch.tokens.data() : input, scratch.normed.data(), scratch.deviation.data());
+    add_gradient(n, d, 3 * d, scratch.normed.data(), wide, sums.qkv, sums.qkv_bias);
+    if (!s.embeds) return;
+    product(n, d, 3 * d, {wide, 3 * d, 1}, layer.qkv_back.right(), {}, {thin, d});
+    layer_norm_back(n, d, scratch.normed.data(), scratch.deviation.data(), thin, attended, 1,
+                    scratch.grad_tokens.data());
+    embed_back(s, images, scratch, sums);
+}
+
+// From the gradients by a folded map to those by the map and by the norm in front of it.
+void unfold(Index out, Index in, Index scaled, float scale, const float* by_weight, const float* by_bias,
+            const float* w, const float* g, const float* b, float* grad_w, float* grad_c, float* grad_g,
+            float* grad_b) {
+    std::fill(grad_g, grad_g + in, 0.0f);
+    std::fill(grad_b, grad_b + in, 0.0f);
+    for (Index o = 0; o < out; o++) {
+        float by = o < scaled ? scale : 1.0f;
+        grad_c[o] = by * by_bias[o];
+        for (Index i = 0; i < in; i++) {
+            float own = by * by_weight[i * out + o];
+            grad_w[o * in + i] = own * g[i] + grad_c[o] * b[i];
+            grad_g[i] += own * w[o * in + i];
+            grad_b[i] += grad_c[o] * w[o * in + i];
+        }
+    }
+}
+
+void unfold_all(const Layer& layer, const Gradients& sums, const Parameters<float>& out) {
+    const Shape& s = layer.shape;
+    const auto& own = layer.own;
+    Index d = s.dim, h = s.hidden();
+    unfold(3 * d, d, d, 1.0f / std::sqrt(float(s.width())), sums.qkv, sums.qkv_bias, own.qkv, own.scale1, own.shift1,
+           out.qkv, out.qkv_bias, out.scale1, out.shift1);
+    unfold(h, d, 0, 1.0f, sums.up, sums.up_bias, own.up, own.scale2, own.shift2, out.up, out.up_bias, out.scale2,
+           out.shift2);
+    transpose(d, d, sums.proj, d, out.proj, d);
+    transpose(h, d, sums.down, d, out.down, h);
+    std::copy_n(sums.proj_bias, d, out.proj_bias);
+    std::copy_n(sums.down_bias, d, out.down_bias);
+    if (!s.embeds) return;
+    std::copy_n(sums.position, s.tokens * d, out.position);
+    transpose(s.pixels(), d, sums.patch, d, out.patch, s.pixels());
+    std::copy_n(sums.patch_bias, d, out.patch_bias);
+}
+
+// ----------------------------------------------------------------------------------------- in parallel
+
+constexpr Index CHUNKS = 16;       // parts of a batch, whatever the number of threads
+constexpr Index GROUP_ROWS = 128;  // about so many tokens go through a layer at a time
+
+Index chunks(const Shape& s) { return std::min(CHUNKS, s.images); }
+Index group_images(const Shape& s) { return std::max<Index>(1, GROUP_ROWS / s.tokens); }
+
+// act(first image, images) for every group of a chunk.
+template <class Act>
+void each_group(const Shape& s, Index chunk, Act act) {
+    Index begin = chunk * s.images / chunks(s), end = (chunk + 1) * s.images / chunks(s), most = group_images(s);
+    for (Index first = begin; first < end; first += most) act(first, std::min(most, end - first));
+}
+
+}  // namespace
+
+// -------------------------------------------------------------------------------------------- interface
+
+extern "C" {
+
+// Numbers that a backward pass needs of each image.
+Index seedspread_saved(const Shape* shape) { return shape->saved(); }
+
+// input (images, C, H, W) or (images, T, d) -> pooled (images, d), output (images, T, d) unless null, and
+// saved (images, seedspread_saved) unless null. Returns 0, or 1 if memory or threads ran out.
+int seedspread_forward(const Shape* shape, const float* const* parameters, const float* input, float* pooled,
+                       float* output, float* saved, int threads) try {
+    const Shape& s = *shape;
+    Layer layer(s, parameters, true, false);
+    in_parallel(threads, chunks(s), [&](auto next) {
+        Scratch scratch(s, group_images(s), !saved);
+        for (Index chunk = next(); chunk < chunks(s); chunk = next())
+            each_group(s, chunk, [&](Index first, Index images) {
+                Saved kept(s, saved ? saved + first * s.saved() : scratch.saved.data(), images);
+                forward(layer, input + first * s.input(), images, kept, scratch, pooled + first * s.dim,
+                        output ? output + first * s.tokens * s.dim : nullptr);
+            });
+    });
+    return 0;
+} catch (const std::exception&) {
+    return 1;
+}
+
+// From grad_pooled (images, d) to the gradients of the parameters, which are overwritten. Where `saved` is null
+// the way there is gone again.
+int seedspread_backward(const Shape* shape, const float* const* parameters, const float* input, float* saved,
+                        const float* grad_pooled, float* const* gradients, int threads) try {
+    const Shape& s = *shape;
+    Layer layer(s, parameters, !saved, true);
+    Index size = Gradients::size(s);
+    std::vector<float> sums(chunks(s) * size);
+    in_parallel(threads, chunks(s), [&](auto next) {
+        Scratch scratch(s, group_images(s), !saved);
+        std::vector<float> pooled(saved ? 0 : group_images(s) * s.dim);
+        for (Index chunk = next(); chunk < chunks(s); chunk = next()) {
+            Gradients own(s, &sums[chunk * size]);
+            each_group(s, chunk, [&](Index first, Index images) {
+                const float* part = input + first * s.input();
+                Saved kept(s, saved ? saved + first * s.saved() : scratch.saved.data(), images);
+                if (!saved) forward(layer, part, images, kept, scratch, pooled.data(), nullptr);
+                backward(layer, part, images, kept, grad_pooled + first * s.dim, scratch, own);
+            });
+        }
+    });
+    for (Index chunk = 1; chunk < chunks(s); chunk++)
+        for (Index j = 0; j < size; j++) sums[j] += sums[chunk * size + j];
+    unfold_all(layer, Gradients(s, sums.data()), Parameters<float>(gradients, s.embeds));
+    return 0;
+} catch (const std::exception&) {
+    return 1;
+}
+
+}  // extern "C"

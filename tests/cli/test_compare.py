@@ -1,0 +1,122 @@
+"""`seedspread compare`: stores, studies and tables beside each other, in every form, and what is refused."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from seedspread import Store, compare
+from seedspread.benchmarks.report import fill
+from seedspread.campaign.plan import Plan
+from seedspread.campaign.study import StudySpec
+from seedspread.recorded import recorded_question
+from tests.cli.test_audit import without_torch
+from tests.cli.test_cli import seedspread_here
+from tests.report.test_labels import AUDIT, MARGINS, written
+from tests.stats.sets.made import NEW, OLD
+
+ARMS = ("--value", "score", "--group", "arm", "--reference", "a")
+
+
+@pytest.fixture
+def tables(tmp_path: Path) -> list[str]:
+    for name, table in (("old", OLD), ("new", NEW)):
+        table.to_csv(tmp_path / f"{name}.csv", index=False)
+    return [str(tmp_path / "old.csv"), str(tmp_path / "new.csv")]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    study = written(tmp_path, "margins", MARGINS, AUDIT + 'by = "margin_first"\n')
+    fill(Plan.make(StudySpec.from_file(study), tmp_path / "runs"))
+    return tmp_path / "runs"
+
+
+def refused(*arguments: str) -> str:
+    done = seedspread_here("compare", *arguments)
+    assert done.returncode == 1
+    assert len(done.stderr.strip().splitlines()) == 1
+    return done.stderr
+
+
+def test_both_answers_come_first(tables: list[str], tmp_path: Path) -> None:
+    plot = tmp_path / "a.png"
+    done = without_torch("compare", *tables, *ARMS, "--plot", str(plot))
+    assert done.returncode == 0, done.stderr
+    text = " ".join(done.stdout.split())
+    assert text.startswith("Did the spread change from old to new? 2 comparisons, adjusted together (Holm): ")
+    assert "Do they agree on b against a?" in text
+    assert "as if they were independent" in text
+    assert len(done.stdout.splitlines()) < 40
+    assert plot.read_bytes().startswith(b"\x89PNG")
+
+
+def test_other_forms(tables: list[str]) -> None:
+    found = json.loads(seedspread_here("compare", *tables, *ARMS, "--json").stdout)
+    assert found["answer"].startswith("Did the spread change")
+    assert found["names"] == ["old", "new"]
+    assert found["agreements"][0]["answers"][0]["source"] == "old"
+    assert found["spread"]["reference"] == "old"
+    assert seedspread_here("compare", *tables, *ARMS, "--format", "latex").stdout.count("toprule") == 2
+    assert "| b against a |" in seedspread_here("compare", *tables, *ARMS, "--format", "markdown").stdout
+
+
+def test_a_store_beside_a_published_table(store: Path, tmp_path: Path) -> None:
+    """The store's study says what is asked; its shares and the table's per cent are brought together."""
+    recorded = recorded_question(str(store), None, None, None, ())
+    assert recorded is not None
+    rows = recorded.table[["margin_type", "margin_first", "seed", "accuracy"]]
+    table = tmp_path / "published.csv"
+    rows.assign(accuracy=100 * rows["accuracy"] + 1).to_csv(table, index=False)
+    found = json.loads(seedspread_here("compare", str(store), str(table), "--json").stdout)
+    assert found["names"] == ["runs", "published"]
+    assert (found["group"], found["reference"]) == ("margin_type", "subtract")
+    ratios = [c["headline"]["plain_ratio"] for c in found["spread"]["comparisons"]]
+    assert ratios == pytest.approx([1.0] * 9)
+    assert any("shares were multiplied by 100" in note for note in found["notes"])
+    assert len(found["agreements"]) == 6
+    same = compare(Store(store), table).agreements[0]
+    assert same.headline.ratio == found["agreements"][0]["headline"]["ratio"]
+
+
+def test_a_table_without_what_the_study_is_compared_by(store: Path, tables: list[str]) -> None:
+    said = refused(str(store), tables[0])
+    assert (
+        "old.csv has no column 'margin_type', which the store's study names (it has arm, seed, score)" in said
+    )
+    assert "say what to compare with --group" in said
+
+
+def test_the_sets_must_be_two(tables: list[str], store: Path) -> None:
+    assert "give two sets of runs to compare" in refused(tables[0])
+    assert "the same set of runs twice" in refused(tables[0], tables[0], *ARMS)
+    dotted = str(Path(tables[0]).parent / "." / ".." / Path(tables[0]).parent.name / "old.csv")
+    assert "the same set of runs twice" in refused(tables[0], dotted, *ARMS)
+    assert "nothere.csv does not exist" in refused(tables[0], "nothere.csv", *ARMS)
+    assert "--study is given 2 times for 1 stores" in refused(
+        str(store), tables[0], "--study", "margins", "--study", "x"
+    )
+    assert "--study is for a store of runs" in refused(*tables, *ARMS, "--study", "margins")
+
+
+def test_studies_that_ask_different_questions_are_not_compared(store: Path, tmp_path: Path) -> None:
+    other = written(tmp_path, "nll", MARGINS, AUDIT.replace("accuracy", "nll") + 'value = "nll"\n')
+    fill(Plan.make(StudySpec.from_file(other), tmp_path / "other"))
+    said = refused(str(store), str(tmp_path / "other"))
+    assert "the studies ask different questions: accuracy by margin_type (reference subtract) in" in said
+
+
+def test_files_of_one_name_are_told_apart_by_their_folders(tables: list[str], tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    NEW.to_csv(tmp_path / "sub" / "old.csv", index=False)
+    found = compare(tables[0], tmp_path / "sub" / "old.csv", value="score", group="arm")
+    assert found.names == (f"{tmp_path.name}/old.csv", "sub/old.csv")
+    assert compare(OLD, tables[1], value="score", group="arm").names == ("A", "new")
+
+
+def test_directions_and_units_that_differ_are_named(tables: list[str], tmp_path: Path) -> None:
+    old, new = OLD.copy(), NEW.copy()
+    old.attrs["better"], new.attrs["better"] = "lower", "higher"
+    with pytest.raises(Exception, match="score is better when lower in A and higher in B; say which with"):
+        compare(old, new, value="score", group="arm")
+    compare(old, new, value="score", group="arm", better="lower")

@@ -1,0 +1,117 @@
+"""A run that ended with an error of its own counts as failed, wherever failure rates are told."""
+
+import json
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from seedspread.api import StudyRuns, store_material
+from seedspread.campaign.plan import Plan
+from seedspread.campaign.study import StudySpec
+from seedspread.errors import SeedspreadError
+from seedspread.report.material.doses import dose_curves
+from seedspread.runs.record import Failure, RunFailedError
+from seedspread.runs.store import Store
+from seedspread.stats.audit import audit
+from tests.cli.test_printed_commands import said
+
+PROGRAM = """
+import json, os, random, sys
+rate, seed = float(sys.argv[1]), int(sys.argv[2])
+if (rate, seed) in {(0.3, 1), (0.3, 4)} or rate > 0.5:
+    sys.exit("loss is NaN")
+if (rate, seed) == (0.1, 2):
+    os.kill(os.getpid(), 9)
+print(json.dumps({"accuracy": 0.8 + random.Random(sys.argv[1] + sys.argv[2]).gauss(0, 0.02)}))
+"""
+STUDY = """
+seeds = 5
+[run]
+command = "{python} train.py {rate} {seed}"
+[factors]
+rate = [0.0, 0.1, 0.3, 0.9]
+[audit]
+group = "rate"
+reference = 0.0
+"""
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of rate 0.3 two of five runs end with an error, of 0.9 all; of 0.1 one is killed."""
+    folder = tmp_path_factory.mktemp("failing")
+    (folder / "train.py").write_text(PROGRAM)
+    (folder / "rates.toml").write_text(STUDY)
+    message = said("campaign", "run", folder / "rates.toml", "--store", folder / "store", fails=True)
+    assert message.startswith("8 runs failed")
+    return folder
+
+
+def rates(audit: dict[str, Any]) -> dict[str, list[tuple[int, int]]]:
+    """By arm: (failed, seeds) of it and of the reference."""
+    return {
+        c["group"]: [(arm["failed"], arm["seeds"]) for arm in c["collapse"]["arms"]]
+        for c in audit["comparisons"]
+    }
+
+
+EXPECTED = {"0.1": [], "0.3": [(2, 5), (0, 5)]}
+
+
+def test_the_audit_of_a_store_counts_them_however_it_is_asked(study: Path) -> None:
+    store = study / "store"
+    found = json.loads(said("audit", store, "--json"))
+    assert rates(found) == EXPECTED
+    assert rates(json.loads(audit(store, "accuracy", "rate", "0").to_json())) == EXPECTED
+    plan = Plan.make(StudySpec.from_file(study / "rates.toml"), store)
+    assert rates(json.loads(StudyRuns(plan).audit().to_json())) == EXPECTED
+
+
+def test_what_was_killed_is_left_out_and_named(study: Path) -> None:
+    notes = " ".join(json.loads(said("audit", study / "store", "--json"))["notes"])
+    assert "7 runs that ended with an error count as failed (rate = 0.3, seed 1; rate = 0.3, seed 4;" in notes
+    assert "1 of 20 runs were ended or refused" in notes
+    assert "(rate = 0.1, seed 2)" in notes
+
+
+def test_the_report_and_its_dose_curve_agree_with_the_audit(study: Path) -> None:
+    material = store_material(study / "store")
+    (setting,) = material.settings
+    counted = {c.group: [(a.failed, a.seeds) for a in c.collapse.arms] for c in setting.comparisons}
+    assert counted == EXPECTED
+    (curve,) = dose_curves(material)
+    doses = [(d.level, d.summary.failed, d.summary.seeds) for d in curve.line("")]
+    assert doses == [(0.0, 0, 5), (0.1, 0, 4), (0.3, 2, 5), (0.9, 5, 5)]
+    assert curve.line("")[-1].summary.mean is None  # there is no value to take it of
+    said("report", study / "store", "--out", study / "r.html")  # and that can be drawn
+    assert "7 runs are in no mean: ended with an error" in (study / "r.html").read_text()
+
+
+def test_a_store_in_which_every_run_failed_has_nothing_to_audit(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("import sys\nsys.exit(1)")
+    (tmp_path / "rates.toml").write_text(STUDY)
+    said("campaign", "run", tmp_path / "rates.toml", "--store", tmp_path / "store", fails=True)
+    assert said("audit", tmp_path / "store", fails=True) == "no run of rates is finished yet"
+
+
+@pytest.mark.parametrize(
+    ("error", "is_own"),
+    [
+        (ValueError("no luck"), True),
+        (RunFailedError("exit status 1", exit_status=1), True),
+        (RunFailedError("loss not finite", what="loss", epoch=1), True),
+        (RunFailedError("segmentation fault", signal=int(signal.SIGSEGV)), True),
+        (RunFailedError("out of memory, perhaps", signal=int(signal.SIGKILL)), False),
+        (RunFailedError("it took too long", timeout=5), False),
+        (RunFailedError("its input x has changed", input="x"), False),
+        (RunFailedError("metric 'x' is missing", metric="x"), False),
+        (SeedspreadError("no data"), False),
+    ],
+)
+def test_which_errors_are_a_runs_own(tmp_path: Path, error: Exception, is_own: bool) -> None:
+    run = Store(tmp_path).run("k")
+    run.path.mkdir()
+    run.fail(Failure.of(error))
+    assert Store(tmp_path).has_crashed("k") == is_own

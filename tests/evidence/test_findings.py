@@ -1,0 +1,89 @@
+"""What follows from the published runs, held to the runs themselves."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from seedspread.advice import advise
+from seedspread.campaign.plan import Plan
+from seedspread.campaign.study import StudySpec
+from seedspread.cli import campaign as cli_campaign
+from seedspread.evidence.findings import Finding, findings, rates_and_outcomes
+from seedspread.evidence.tables import published_runs
+from seedspread.studies import study_names
+
+FOUND = [found for found in findings() if found.audit is not None]
+
+
+def test_every_study_is_there_with_its_question_and_its_prediction() -> None:
+    shipped = {name for name in study_names() if name.startswith("evidence/")} - {"evidence/all"}
+    assert {found.study.name for found in findings()} == shipped
+    for found in findings():
+        assert found.study.question.endswith((".", "?"))
+        assert found.study.prediction.endswith(".")
+
+
+@pytest.mark.parametrize("found", FOUND, ids=lambda found: found.study.name)
+def test_ratios_are_those_of_the_runs(found: Finding) -> None:
+    """The plain ratio and the spreads, by hand."""
+    spec = found.study.audit
+    assert spec is not None
+    assert found.audit is not None
+    for c in found.audit.comparisons:
+        runs = found.runs
+        for name, level in zip(spec.strata, [c.stratum] if c.stratum else [], strict=True):
+            runs = runs[runs[name] == level]
+        arm, reference = (runs.loc[runs[spec.group] == level, "accuracy"] for level in (c.group, c.reference))
+        assert c.pooled[0].sd == pytest.approx(100 * np.std(arm, ddof=1))
+        assert c.pooled[1].sd == pytest.approx(100 * np.std(reference, ddof=1))
+        if not spec.blocks:
+            assert c.headline.plain_ratio == pytest.approx(np.var(arm, ddof=1) / np.var(reference, ddof=1))
+        assert c.headline.interval is not None
+        assert c.headline.ratio is not None
+        assert c.headline.interval.low < c.headline.ratio < c.headline.interval.high
+
+
+def test_rate_and_outcome_is_pearsons_correlation() -> None:
+    runs = published_runs()
+    for one in rates_and_outcomes():
+        margin, first = one.arm.split(", ")[:2]
+        same = (runs["dataset"] == one.dataset) & (runs["objective.margin_type"] == margin)
+        arm = runs[same & (runs["objective.margin_first"] == float(first))]
+        plain = arm[(arm["objective.positives"] == "class") & (arm["training.rule"] == "layer_local")]
+        plain = plain[plain["objective.stability"] == "detach"]
+        if len(one.arm.split(", ")) == 2 and "seeds.init" not in plain:
+            expected = stats.pearsonr(plain["mean_clamp_activation_rate.0"], plain["accuracy"]).statistic
+            assert one.correlation.r == pytest.approx(expected)
+
+
+def test_published_runs_count_as_done_in_a_new_store(tmp_path: Path) -> None:
+    plan = Plan.make(StudySpec.from_file("evidence/margin"), tmp_path / "store", tmp_path)
+    published = sum(key in published_runs().index for key in plan.distinct)
+    assert published > 0
+    assert cli_campaign._take_published(plan) == published
+    assert len(plan.missing()) == len(plan.distinct) - published
+    assert cli_campaign._take_published(plan) == 0
+
+
+def test_other_studies_take_nothing(tmp_path: Path) -> None:
+    plan = Plan.make(StudySpec.from_file("quickstart"), tmp_path / "store", tmp_path)
+    assert cli_campaign._take_published(plan) == 0
+
+
+def test_readme_and_advice_quote_the_runs() -> None:
+    """Ratio and upper bound of clamp against subtract, and the rate, wherever people read of them first."""
+    found = next(one for one in findings() if one.study.name == "evidence/margin")
+    assert found.is_whole
+    assert found.audit is not None
+    c = next(one for one in found.audit.comparisons if one.group == "clamp")
+    interval = c.headline.shown_interval
+    assert interval is not None
+    rate = found.runs.loc[found.runs["margin_type"] == "clamp", "clamp_activation_rate.0"].mean()
+    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    quoted = f"{c.headline.ratio:.2f} times that", f"more than {interval.high:.2f} times is excluded"
+    advice = [str(advise(rate, clamp=True, accuracy=0.8)) for rate in (0.2, 0.6)]
+    for text in (" ".join(readme.split()), *advice):
+        assert all(part in text for part in quoted)
+        assert f"{rate:.0%}" in text.replace(" %", "%")

@@ -1,0 +1,143 @@
+"""What is published: it is whole, it fits together, and runs come out of it as they went in."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+
+from seedspread import train
+from seedspread.errors import SeedspreadError
+from seedspread.evidence.check import check_run, config_of, published_record
+from seedspread.evidence.gather import gather
+from seedspread.evidence.restore import restore
+from seedspread.evidence.studies import evidence_plan
+from seedspread.evidence.tables import FOLDER, LAYERS, PREDICTIONS, RECORDS, RUNS, published_runs
+from seedspread.identity import run_key
+from seedspread.runs.record import PROVENANCE, RESULT
+from seedspread.runs.store import Store
+from seedspread.runs.table import correct_predictions
+
+from ..training.tiny import tiny
+
+# Published
+
+
+def test_every_table_has_every_run() -> None:
+    keys = set(published_runs().index)
+    assert len(keys) == len(published_runs()) > 0
+    for name in (RUNS, LAYERS, PREDICTIONS, RECORDS):
+        assert set(pq.read_table(FOLDER / name, columns=["key"])["key"].to_pylist()) == keys
+
+
+def test_the_csv_is_the_parquet() -> None:
+    whole = pd.read_parquet(FOLDER / RUNS).set_index("key")
+    pd.testing.assert_frame_equal(published_runs(), whole, check_dtype=False)
+
+
+def test_every_run_is_one_of_a_study_and_its_config_is_its_key() -> None:
+    named = evidence_plan(Store(FOLDER)).distinct
+    for key in published_runs().index:
+        assert key in named
+        assert run_key(config_of(published_record(key))) == key
+
+
+def test_accuracies_are_those_of_the_records_and_of_the_bits() -> None:
+    runs = published_runs()
+    records = pq.read_table(FOLDER / RECORDS, columns=["key", RESULT]).to_pylist()
+    bits = pq.read_table(FOLDER / PREDICTIONS, columns=["key", "examples", "correct"]).to_pylist()
+    for record, row in zip(records, bits, strict=True):
+        accuracy = json.loads(record[RESULT])["test_accuracy"]
+        correct = np.unpackbits(np.frombuffer(row["correct"], np.uint8), count=row["examples"])
+        assert correct.mean() == accuracy == runs.loc[record["key"], "accuracy"]
+
+
+def test_no_run_collapsed_and_none_is_of_cut_short_data() -> None:
+    runs = published_runs()
+    assert not runs["collapsed"].any()
+    assert not runs["data.allow_partial"].any()
+
+
+# There and back
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    """Two small runs, one of which has a rate of its own."""
+    store = Store(tmp_path / "store")
+    for margin in ("clamp", "subtract"):
+        config = tiny(objective__margin_type=margin, training__epochs=1, data__test_limit_per_class=None)
+        train(config, store.folder(run_key(config)))
+    return store
+
+
+def test_runs_come_back_as_they_went_in(store: Store, tmp_path: Path) -> None:
+    tables, keys = tmp_path / "tables", store.keys()
+    assert gather(store, keys, tables) == 2
+    again = Store(tmp_path / "again")
+    assert restore(again, keys, tables) == 2
+    pd.testing.assert_frame_equal(again.table().drop(columns="folder"), store.table().drop(columns="folder"))
+    pd.testing.assert_frame_equal(
+        again.layers().drop(columns="folder"), store.layers().drop(columns="folder")
+    )
+    for name in ("config.toml", PROVENANCE, RESULT):
+        for key in keys:
+            assert (again.folder(key) / name).read_bytes() == (store.folder(key) / name).read_bytes()
+    before, after = (correct_predictions([str(s.folder(key)) for key in keys]) for s in (store, again))
+    assert before is not None
+    assert after is not None
+    assert np.array_equal(before, after)
+    assert restore(again, keys, tables) == 0  # what is there stays
+
+
+def test_tables_grow_and_do_not_depend_on_the_order(store: Store, tmp_path: Path) -> None:
+    first, second = store.keys()
+    at_once, one_by_one = tmp_path / "a", tmp_path / "b"
+    assert gather(store, [first, second], at_once) == 2
+    assert [gather(store, [key], one_by_one) for key in (second, first, second)] == [1, 1, 0]
+    for name in (RUNS, LAYERS, PREDICTIONS, RECORDS):
+        pd.testing.assert_frame_equal(pd.read_parquet(at_once / name), pd.read_parquet(one_by_one / name))
+
+
+def test_another_result_of_a_published_run_is_refused(store: Store, tmp_path: Path) -> None:
+    key = store.keys()[0]
+    gather(store, [key], tmp_path / "tables")
+    path = store.folder(key) / RESULT
+    path.write_text(path.read_text().replace('"majority_share": 0.1', '"majority_share": 0.2'))
+    with pytest.raises(SeedspreadError, match="published with another result"):
+        gather(store, [key], tmp_path / "tables")
+
+
+# Repeated
+
+
+def test_a_run_repeated_here_has_the_same_bits(store: Store, tmp_path: Path) -> None:
+    tables, key = tmp_path / "tables", store.keys()[0]
+    gather(store, store.keys(), tables)
+    record = published_record(key[:12], tables)
+    found = check_run(record, folder=tables)
+    assert found.same_bits
+    assert found.holds
+    assert not found.differs
+
+
+def test_other_values_hold_only_where_the_machine_differs(store: Store, tmp_path: Path) -> None:
+    tables, key = tmp_path / "tables", store.keys()[0]
+    gather(store, store.keys(), tables)
+    record = published_record(key, tables)
+    result = json.loads(record[RESULT])
+    record |= {RESULT: json.dumps(result | {"test_accuracy": result["test_accuracy"] + 0.5})}
+    assert not check_run(record, folder=tables).holds
+    provenance = json.loads(record[PROVENANCE])
+    provenance["versions"]["torch"] = "1.0"
+    found = check_run(record | {PROVENANCE: json.dumps(provenance)}, folder=tables)
+    assert len(found.differs) == 1
+    assert not found.holds  # half of all images more is no rounding
+
+
+@pytest.mark.parametrize("key", ["", "zz"])
+def test_an_unknown_key_is_one_line(key: str) -> None:
+    with pytest.raises(SeedspreadError, match=r"no published run is|published runs begin with"):
+        published_record(key)

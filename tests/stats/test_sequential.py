@@ -1,0 +1,197 @@
+"""Looks at what grows: the boundaries of normal theory, the headline's levels, and what is expected."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.special import ndtr, ndtri
+
+from seedspread import Look, audit
+from seedspread.errors import SeedspreadError
+from seedspread.runs.sequential import SequentialSpec
+from seedspread.stats.growing import factor_for
+from seedspread.stats.result import Looks
+from seedspread.stats.sequential import levels
+from seedspread.stats.sequential.boundary import crossing, shape
+from seedspread.stats.sequential.expected import SoFar, expected
+from seedspread.stats.sequential.looks import counted, nominal
+from seedspread.stats.sequential.simulation import drawn, p_paths
+from seedspread.stats.tables.errors import TableError
+from tests.cli.test_cli import seedspread_here
+
+RULE = SequentialSpec(start=8, step=4, limit=40)
+SIZES = RULE.sizes
+
+
+@pytest.mark.parametrize(
+    ("looks", "delta", "constant"),
+    # Pocock 1977; O'Brien and Fleming 1979; Wang and Tsiatis 1987: two-sided, 5 %.
+    [(2, 0.5, 2.178), (5, 0.5, 2.413), (10, 0.5, 2.555), (5, 0.0, 2.040), (2, 0.25, 2.038), (5, 0.25, 2.136)],
+)
+def test_published_boundaries_are_crossed_in_one_of_twenty(looks: int, delta: float, constant: float) -> None:
+    evenly = tuple(range(1, looks + 1))
+    assert crossing(constant, evenly, delta) == pytest.approx(0.05, abs=1e-4)
+
+
+def test_one_look_is_an_ordinary_test() -> None:
+    once = Looks((20,), 1, 1.0)
+    assert nominal(once, 0.05) == pytest.approx(0.05, rel=0.001)
+    assert counted(once, 0.003) == pytest.approx(0.003, rel=0.01)
+
+
+@given(st.floats(1e-9, 1.0), st.integers(1, len(SIZES)))
+def test_what_a_look_allows_is_what_it_counts(alpha: float, number: int) -> None:
+    looks = Looks(SIZES, number, 1.02)
+    assert counted(looks, nominal(looks, alpha)) == pytest.approx(alpha, rel=1e-6)
+    assert nominal(looks, alpha) <= alpha * (1 + 1e-9)
+
+
+def test_earlier_looks_ask_for_more() -> None:
+    each = [nominal(Looks(SIZES, k + 1, 1.0), 0.05) for k in range(len(SIZES))]
+    assert each == sorted(each)
+    assert sum(each) > 0.05  # looks see much of the same runs
+
+
+def test_looks_at_the_headline_err_no_more_often_than_one_and_peeking_does() -> None:
+    sizes = (6, 12, 18)
+    factor = levels.known_factor(sizes) or levels.known_factor((6, 12)) or 1.03
+    p = p_paths(drawn("contaminated", 400, 18, np.random.default_rng(5)), sizes)
+    allowed = [nominal(Looks(sizes, k + 1, factor), 0.05) for k in range(3)]
+    counting, peeking = (np.mean((p < level).any(axis=1)) for level in (allowed, 0.05))
+    once = np.mean(p[:, -1] < 0.05)
+    assert counting <= once + 0.015
+    assert peeking > once + 0.03
+
+
+def test_normal_sums_need_no_wider_boundaries() -> None:
+    steps = np.random.default_rng(1).standard_normal((20_000, SIZES[-1]))
+    z = np.cumsum(steps, axis=1)[:, np.array(SIZES) - 1] / np.sqrt(SIZES)
+    assert levels.factor_from(SIZES, [2 * ndtr(-np.abs(z))]) == pytest.approx(1.0, abs=0.03)
+
+
+def test_levels_are_simulated_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(levels, "_DRAWS", 100)
+    heard: list[float] = []
+    first = levels.factor_of((3, 4), heard.append)
+    assert heard[-1] == 1
+    assert 1 <= first < 1.5
+    assert levels.factor_of((3, 4), lambda _: pytest.fail("simulated again")) == first
+    (kept,) = (tmp_path / "seedspread" / "looks").iterdir()
+    kept.write_text('{"factor": 99}')
+    assert levels.known_factor((3, 4)) is None
+
+
+def test_the_table_has_the_rule_of_the_docs() -> None:
+    factor = levels.known_factor(SIZES)
+    assert factor is not None
+    assert 1 <= factor < 1.1
+
+
+def test_a_large_effect_ends_at_once_and_none_goes_to_the_limit() -> None:
+    factor = 1.03
+    assert expected(RULE, factor, 1e6).seeds == 8
+    assert expected(RULE, factor, 1.0).seeds > 36
+    four = expected(RULE, factor, 4.0)
+    assert 18 < four.seeds < 26
+    assert four.met > 0.95
+    nearly = expected(RULE, factor, 4.0, so_far=SoFar(20, 4.0, 0.0))
+    assert 24 <= nearly.seeds < 28
+    assert expected(RULE, factor, 4.0, comparisons=3).seeds > four.seeds
+
+
+def test_a_precision_may_stand_in_stop() -> None:
+    rule = {"start": 8, "step": 4, "limit": 60}
+    said = SequentialSpec.model_validate(rule | {"stop": "precision = 4"})
+    assert said == SequentialSpec.model_validate(rule | {"precision": 4})
+    with pytest.raises(ValueError, match="given twice"):
+        SequentialSpec.model_validate(rule | {"stop": "precision = 4", "precision": 4})
+    with pytest.raises(ValueError, match="greater than 1"):
+        SequentialSpec.model_validate(rule | {"stop": "precision = 1"})
+
+
+def test_precision_is_met_when_the_interval_is_narrow() -> None:
+    """An interval of n uncorrelated pairs is at least exp(4 z / sqrt(n)) wide, and little more."""
+    rule = SequentialSpec(start=8, step=4, limit=60, precision=4)
+    seeds = expected(rule, 1.0, 1.0).seeds
+    z = -ndtri(nominal(Looks(rule.sizes, rule.sizes.index(20) + 1, 1.0), 0.05) / 2)
+    fewest = (2 * z / np.log(4)) ** 2
+    assert fewest < seeds < fewest + 8  # a whole step, and Student's t for z
+    with pytest.raises(SeedspreadError, match=r"precision = 1\.05 is never met with 60 seeds"):
+        factor_for(SequentialSpec(start=8, step=4, limit=60, precision=1.05), 1, lambda _: None)
+
+
+def grown(seeds: int, ratio: float = 1.0) -> pd.DataFrame:
+    rng = np.random.default_rng(3)
+    rows = [
+        {"arm": arm, "seed": seed, "score": sd * rng.standard_normal()}
+        for seed in range(seeds)
+        for arm, sd in (("a", 1.0), ("b", ratio**0.5))
+    ]
+    return pd.DataFrame(rows)
+
+
+def test_one_look_at_a_table_counts_the_looks() -> None:
+    table = grown(16, 30.0)
+    once = audit(table, "score", "arm", "a", resamples=100)
+    look = audit(table, "score", "arm", "a", resamples=100, look=Look(3, of=9, step=4))
+    assert look.looks is not None
+    assert look.looks.sizes == SIZES
+    one, counting = once.comparisons[0].headline, look.comparisons[0].headline
+    assert one.ratio == counting.ratio
+    assert one.interval is not None
+    assert counting.interval is not None
+    assert counting.interval.low < one.interval.low < one.interval.high < counting.interval.high
+    assert counting.p is not None
+    assert one.p is not None
+    assert counting.p > one.p
+    assert (1.0 in counting.interval) == (counting.p >= 0.05)
+    assert "look 3 of at most 9 counted" in look.comparisons[0].verdict
+    assert '"looks"' in look.to_json()
+
+
+def test_looks_at_a_table_are_evenly_spaced_unless_told() -> None:
+    assert Look(2, of=3)._sizes(12) == (6, 12, 18)
+    assert Look(1, of=3, step=5)._sizes(5) == (5, 10, 15)
+
+
+@pytest.mark.parametrize(
+    ("look", "words"),
+    [
+        (Look(4, of=3), "such as --look 3 --of 9; got 4 of 3"),
+        (Look(3, of=9, step=0), "must be 1 seed or more; got 0"),
+        (Look(6, of=9), "would make the first one at 2"),
+        (Look(3, of=9, step=7), "would make the first one at -2"),
+    ],
+)
+def test_looks_that_cannot_be(look: Look, words: str) -> None:
+    with pytest.raises(TableError, match=words):
+        audit(grown(12), "score", "arm", "a", resamples=100, look=look)
+
+
+def test_arms_with_different_seeds_are_not_looked_at() -> None:
+    table = grown(12)
+    table = table[~((table["arm"] == "b") & (table["seed"] == 3))]
+    with pytest.raises(TableError, match="same seeds; a has 12 and b 11, not all the same: add the missing"):
+        audit(table, "score", "arm", "a", resamples=100, look=Look(2, of=3))
+
+
+def test_a_look_from_the_command_line(tmp_path: Path) -> None:
+    path = tmp_path / "table.csv"
+    grown(16, 30.0).to_csv(path, index=False)
+    asked = ["audit", str(path), "--value", "score", "--group", "arm", "--reference", "a"]
+    found = seedspread_here(*asked, "--look", "3", "--of", "9", "--step", "4", "--resamples", "100")
+    said = " ".join(found.stdout.split())
+    assert "look 3 of at most 9 counted" in said
+    assert "Look 3 of at most 9, at 8, 12, 16 of at most 40 seeds per arm: the headline's p" in said
+    for half in (["--look", "3"], ["--of", "9"], ["--step", "4"]):
+        refused = seedspread_here(*asked, *half)
+        assert refused.returncode == 1
+        assert "a look takes its number and how many there are: --look 3 --of 9" in refused.stderr
+
+
+def test_boundaries_narrow_with_the_seeds() -> None:
+    assert list(shape((10, 40))) == pytest.approx([4**0.25, 1.0])

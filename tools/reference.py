@@ -1,0 +1,121 @@
+"""The reference pages of the site: commands, Python and examples, each from the thing itself."""
+
+import importlib
+import re
+from pathlib import Path
+from typing import Any
+
+# The names of the package by what they are for; `tests/test_site.py` holds it to `seedspread.__all__`.
+API = {
+    "Results that are there": [
+        "audit",
+        "Look",
+        "compare",
+        "components",
+        "collect",
+        "seed_budget",
+        "write_report",
+    ],
+    "Studies": ["Study", "run_study", "Store", "evidence_store"],
+    "Inside a run": ["log", "log_predictions", "seed_everything"],
+    "The paper's training": ["train", "RunConfig", "ViT", "SupConLoss", "margin_schedule"],
+    "What saturates": ["ClampMonitor", "clamp_activation_rate"],
+}
+# What these return.
+RETURNED = {
+    "Results that are there": [
+        "seedspread.stats.audited.AuditResult",
+        "seedspread.sources.collecting.Collected",
+    ],
+    "Studies": ["seedspread.api.StudyRuns"],
+}
+MEMBERS = {"Store": ["table", "layers"]}
+_LANGUAGES = {".py": "python", ".toml": "toml", ".csv": "text"}
+
+
+def api_page() -> str:
+    """Every public name, for mkdocstrings to fill in."""
+    lines = [
+        "# Python",
+        "",
+        "All of these can be imported from `seedspread`; each is loaded when it is first used.",
+    ]
+    for section, names in API.items():
+        lines += ["", f"## {section}", ""]
+        for path in [*map(_home, names), *RETURNED.get(section, [])]:
+            lines += [f"::: {path}", *_members(path), ""]
+    return "\n".join(lines)
+
+
+def _members(path: str) -> list[str]:
+    """What of a class is meant for users, where that is not all."""
+    names = MEMBERS.get(path.rpartition(".")[2])
+    return ["    options:", f"      members: [{', '.join(names)}]"] if names else []
+
+
+def _home(name: str) -> str:
+    """Where a public name is defined."""
+    thing = getattr(importlib.import_module("seedspread"), name)
+    return f"{thing.__module__}.{thing.__qualname__}"
+
+
+def commands_page() -> str:
+    """Every command with its arguments and options."""
+    import typer.main  # noqa: PLC0415
+
+    from seedspread.cli import app  # noqa: PLC0415
+
+    root = typer.main.get_command(app)
+    intro = "`seedspread COMMAND --help` shows the same in a terminal."
+    return "\n".join(["# Commands", "", intro, *_command("seedspread", root)]) + "\n"
+
+
+def _command(name: str, command: Any) -> list[str]:
+    """A section, and one for each command within a group."""
+    inner = getattr(command, "commands", {})
+    lines = [] if name == "seedspread" else ["", f"## {name}", "", _prose(command.help)]
+    if not inner or command.invoke_without_command:
+        lines += _usage(name, command)
+    return lines + [line for word, one in inner.items() for line in _command(f"{name} {word}", one)]
+
+
+def _usage(name: str, command: Any) -> list[str]:
+    """An example, and a table of arguments and options."""
+    example = (command.epilog or "").removeprefix("Example: ")
+    context = command.make_context(name, [], resilient_parsing=True)
+    rows = [record for p in command.get_params(context) if (record := p.get_help_record(context))]
+    table = [f"| `{_word(word)}` | {_prose(text)} |" for word, text in rows if "--help" not in word]
+    shown = ["", f"```\n{example}\n```"] if example else []
+    return shown + (["", "| | |", "| --- | --- |", *table] if table else [])
+
+
+def _word(word: str) -> str:
+    """An argument or option with what follows it, as one types it: `<list[str]>` is as many times `<str>`."""
+    return re.sub(r"<list\[(.*?)\]>", r"<\1>", " ".join(word.split()))
+
+
+def _prose(text: str | None) -> str:
+    """Help as Markdown on one line: options as code, nothing taken for markup."""
+    line = " ".join((text or "").split()).replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*")
+    return re.sub(r"(?<![\w`-])(--[a-z][\w-]*)", r"`\1`", line)
+
+
+def example_anchor(name: str) -> str:
+    """The place of an example on the page: the first part of its name, without an ending."""
+    return Path(name).parts[0].partition(".")[0]
+
+
+def examples_page(folder: Path) -> str:
+    """Every example, whole."""
+    lines = [
+        "# Examples",
+        "",
+        "`seedspread docs --examples examples` writes them into a new folder, ready to run.",
+    ]
+    for entry in sorted(path for path in folder.iterdir() if path.name != "__pycache__"):
+        lines += ["", f"## {entry.name} {{#{example_anchor(entry.name)}}}"]
+        files = sorted(entry.rglob("*.*")) if entry.is_dir() else [entry]
+        for path in (path for path in files if path.suffix in _LANGUAGES):
+            name = [] if path == entry else ["", f"`{path.relative_to(folder)}`"]
+            lines += [*name, "", f"```{_LANGUAGES[path.suffix]}", path.read_text().rstrip(), "```"]
+    return "\n".join(lines) + "\n"
