@@ -229,6 +229,20 @@ def test_a_study_whose_runs_are_to_be_alone_stays_alone_in_a_collection(tmp_path
     assert {item.group_size for item in found if item.seed < 10} == {4}
 
 
+def test_studies_that_vary_other_streams_are_not_stacked_together(tmp_path: Path) -> None:
+    """Their runners differ: the seed of one drives the weights, that of the other the order."""
+    parts = []
+    for stream in ("init", "order"):
+        path = study_file(tmp_path / stream, seeds=2)
+        path.write_text(f'vary = ["{stream}"]\n' + path.read_text())
+        parts.append(replace(StudySpec.from_file(path), name=stream))
+    both = replace(parts[0], name="both", cells=(), seeds=(), included=tuple(parts))
+    plan = Plan.make(both, tmp_path / "store")
+    report = run_campaign(plan, LocalExecutor(workers=1))
+    assert not report.failed
+    assert len(report.done) == len(plan.distinct) == 6  # with seed 0, as the others have, they are one run
+
+
 def test_runs_that_spell_the_same_augmentation_differently_are_trained_together(tmp_path: Path) -> None:
     silent, spelt = tiny(), tiny(seeds__run=1, data__augment="fashion-mnist")
     assert stack_of(silent, 1) == stack_of(spelt, 1)

@@ -17,6 +17,7 @@ from seedspread.campaign.plan import Plan, PlannedRun
 from seedspread.campaign.study import StudySpec
 from seedspread.campaign.worker import WorkItem
 from seedspread.errors import SeedspreadError
+from seedspread.runners.contract import Runner
 from seedspread.runs.lease import LEASE_SECONDS
 from seedspread.runs.levels import counted_runs
 from seedspread.runs.store import FINISHED, Store
@@ -209,6 +210,7 @@ def work_items(
     store = str(plan.store.path.absolute())
     data_dir = None if plan.data_dir is None else plan.data_dir.absolute()
     groups: dict[int, str | None] = {}  # the runs of a cell share their parameters
+    runners: dict[Runner, int] = {}  # one runner runs a group: those whose seed drives one stream are another
     items = []
     for run in todo:
         if id(run.parameters) not in groups:
@@ -225,7 +227,7 @@ def work_items(
                 data_dir=data_dir,
                 threads=threads[run.study],
                 lease_seconds=lease_seconds,
-                group=run.key if size == 1 else f"{run.runner.name} {group}",
+                group=run.key if size == 1 else f"{runners.setdefault(run.runner, len(runners))} {group}",
                 group_size=size,
                 may_use_gpu=run.runner.may_use_gpu(run.parameters),
             )
