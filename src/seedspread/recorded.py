@@ -37,7 +37,13 @@ class RecordedQuestion:
 
 
 def recorded_question(
-    source: str, name: str | None, values: Sequence[str] | None, group: str | None, others: Sequence[str]
+    source: str,
+    name: str | None,
+    values: Sequence[str] | None,
+    group: str | None,
+    others: Sequence[str],
+    *,
+    together: bool = False,
 ) -> RecordedQuestion | None:
     """The study to audit: the one that is named, or the only one of a store; None if it is all of a table.
 
@@ -47,10 +53,13 @@ def recorded_question(
         values: the metrics; by default the study's own.
         group: the factor to compare, if another than the study's.
         others: further columns that are asked for by name.
+        together: whether studies that ask the same are taken together, where none is named.
     """
     path, columns = Path(source), [*([group] if group else []), *others]
     studies = load_studies(Store(path))[0] if path.is_dir() else []
-    if name is None:
+    if name is None and together and len({study.audit for study in studies}) == 1:
+        chosen, spec = studies, studies[0].audit
+    elif name is None:
         if len(studies) > 1 and not columns:
             raise SeedspreadError(
                 f"{source} records {len(studies)} studies; name one with --study: {_names(studies)}"

@@ -3,8 +3,12 @@
 import json
 from pathlib import Path
 
+from seedspread.benchmarks.report import fill
+from seedspread.campaign.plan import Plan
+from seedspread.campaign.study import StudySpec
 from tests.cli.test_audit import paper_csv, without_torch
 from tests.cli.test_cli import seedspread_here
+from tests.report.test_labels import AUDIT, depth, written
 
 OPTIONS = ("--value", "accuracy", "--group", "margin_type", "--block", "stability", "--reference", "subtract")
 
@@ -30,8 +34,28 @@ def test_other_forms_and_mistakes(tmp_path: Path) -> None:
         ((path, "--value", "acc"), "did you mean 'accuracy'"),
         ((path, "--value", "accuracy", "--format", "word"), "--format must be one of"),
         ((str(tmp_path / "no.csv"), "--value", "x"), "does not exist"),
+        ((str(tmp_path / "no"),), "does not exist"),
+        ((path, "--study", "x"), "--study is for a store"),
     ):
         done = seedspread_here("components", *arguments)
         assert done.returncode == 1
         assert said in done.stderr
         assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_study_of_a_store_alone(tmp_path: Path) -> None:
+    """And a run that several studies of a collection name counts once."""
+    factors = '[factors]\nmargin_type = ["clamp", "subtract"]\nstability = ["detach", "direct"]\n'
+    twins = [written(tmp_path, name, factors, AUDIT + 'block = "stability"\n') for name in ("one", "two")]
+    both = tmp_path / "both.toml"
+    both.write_text(f'title = "both"\ninclude = ["{twins[0]}", "{twins[1]}"]\n{AUDIT}block = "stability"\n')
+    store = tmp_path / "store"
+    for study in (depth(tmp_path), both):
+        fill(Plan.make(StudySpec.from_file(study), store))
+    done = seedspread_here("components", str(store))
+    assert "records 3 studies; name one with --study" in done.stderr
+    for name in (str(twins[0]), str(both)):
+        done = seedspread_here("components", str(store), "--study", name, "--json")
+        assert json.loads(done.stdout)["rows"] == 16, done.stderr
+    text = seedspread_here("components", str(store), "--study", "multi3").stdout
+    assert "depth = 8" in text

@@ -1,16 +1,21 @@
 """What follows from the published runs, held to the runs themselves."""
 
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy import stats
+from typer.testing import CliRunner
 
 from seedspread.advice import advise
 from seedspread.campaign.plan import Plan
 from seedspread.campaign.study import StudySpec
+from seedspread.cli import app
 from seedspread.cli import campaign as cli_campaign
 from seedspread.evidence.findings import Finding, findings, rates_and_outcomes
+from seedspread.evidence.sources import sources
+from seedspread.evidence.studies import ALL, SOURCES
 from seedspread.evidence.tables import published_runs
 from seedspread.studies import study_names
 
@@ -18,7 +23,7 @@ FOUND = [found for found in findings() if found.audit is not None]
 
 
 def test_every_study_is_there_with_its_question_and_its_prediction() -> None:
-    shipped = {name for name in study_names() if name.startswith("evidence/")} - {"evidence/all"}
+    shipped = {name for name in study_names() if name.startswith("evidence/")} - {ALL, SOURCES}
     assert {found.study.name for found in findings()} == shipped
     for found in findings():
         assert found.study.question.endswith((".", "?"))
@@ -56,6 +61,20 @@ def test_rate_and_outcome_is_pearsons_correlation() -> None:
         if len(one.arm.split(", ")) == 2 and "seeds.init" not in plain:
             expected = stats.pearsonr(plain["mean_clamp_activation_rate.0"], plain["accuracy"]).statistic
             assert one.correlation.r == pytest.approx(expected)
+
+
+def test_sources_are_split_as_the_command_splits_them() -> None:
+    """The page's components, from its table, and the command's, from the store."""
+    split = sources()
+    if split is None:
+        pytest.skip("not every run of evidence/sources is published")
+    words = ["components", "evidence:", "--study", SOURCES, "--json"]
+    told = json.loads(CliRunner().invoke(app, words, catch_exceptions=False).stdout)
+    for ours, theirs in zip(split.strata[0].arms, told["strata"][0]["arms"], strict=True):
+        assert ours.group == theirs["group"]
+        for part, other in zip(ours.components, theirs["components"], strict=True):
+            assert part.name == other["name"]
+            assert part.variance == pytest.approx(100**2 * other["variance"], rel=1e-3, abs=1e-6)
 
 
 def test_published_runs_count_as_done_in_a_new_store(tmp_path: Path) -> None:

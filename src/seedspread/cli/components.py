@@ -1,12 +1,17 @@
 """`seedspread components`."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from seedspread.cli.output import say
 from seedspread.cli.table_options import located
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from seedspread.recorded import RecordedQuestion
 
 Several = list[str] | None
 
@@ -33,14 +38,16 @@ def components(
     ] = None,
     test_size: Annotated[int | None, typer.Option(help="Test examples, for the test set's floor.")] = None,
     level: Annotated[float, typer.Option(help="The level of the intervals.")] = 0.95,
+    study: Annotated[
+        str | None,
+        typer.Option(help="Of a store: the study, or the collection of studies, by name or .toml."),
+    ] = None,
     at: Annotated[str, typer.Option(help="Of runs logged by step: last, best or step=N.")] = "last",
     form: Annotated[str, typer.Option("--format", help="text, markdown or latex.")] = "text",
     json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Does the variance sit between seeds, in one of their streams, or in same-seed noise? Per arm."""
     from seedspread.render.terminal import Terminal
-    from seedspread.runs.store import Store
-    from seedspread.runs.studies import recorded_audit
     from seedspread.stats.components.table import components as split
     from seedspread.stats.tables.errors import TableError
 
@@ -48,14 +55,16 @@ def components(
     if form not in forms:
         raise TableError(f"--format must be one of {', '.join(forms)}; got {form!r}")
     table = located(table)
-    spec = recorded_audit(Store(table)) if group is None and Path(table).is_dir() else None
-    if spec is not None:  # what the study of a store is about
+    recorded = _recorded(table, study, value, group)
+    runs: str | pd.DataFrame = table
+    if recorded is not None:  # what the study of a store is about
+        spec = recorded.spec
         group, reference, value = spec.group, reference or spec.reference, value or spec.values[0]
         block, by = block or list(spec.blocks), by or [name for name in spec.strata if name != "study"]
-    if value is None:
-        raise TableError(f"which column of {table} has the results? Name it with --value")
+        # A run that several studies name is one run of its arm.
+        runs = recorded.table.drop_duplicates(["key", group, *block, *by])
     result = split(
-        table, value, group, block, seed, stream, by,
+        runs, value or _default_value(table), group, block, seed, stream, by,
         reference=reference, test_size=test_size, level=level, at=at,
     )  # fmt: skip
     if json:
@@ -64,3 +73,25 @@ def components(
         say(result.to_text(width=Terminal().width))
     else:
         say(result.to_markdown() if form == "markdown" else result.to_latex(), end="")
+
+
+def _recorded(
+    source: str, study: str | None, value: str | None, group: str | None
+) -> "RecordedQuestion | None":
+    """What the studies of a store are about: the one that is named, or all that ask the same."""
+    if study is None and (group is not None or not Path(source).is_dir()):
+        return None
+    from seedspread.recorded import recorded_question
+
+    return recorded_question(source, study, None if value is None else [value], group, [], together=True)
+
+
+def _default_value(table: str) -> str:
+    """Of a store the accuracy; what is not there is found out by whoever reads it."""
+    from seedspread.runs.table import is_store
+    from seedspread.stats.tables.errors import TableError
+
+    path = Path(table)
+    if is_store(path) or not (path.exists() or ":" in table):
+        return "accuracy"
+    raise TableError(f"which column of {table} has the results? Name it with --value")

@@ -9,12 +9,17 @@ import pandas as pd
 from jinja2 import Environment, StrictUndefined
 
 from seedspread.atomic import replacing
+from seedspread.campaign.study import StudySpec
 from seedspread.evidence.findings import CLAMPED, Finding, findings, rates_and_outcomes
+from seedspread.evidence.sources import is_source, sources, sources_chart, sources_table
+from seedspread.evidence.studies import ALL, SOURCES
 from seedspread.evidence.tables import FOLDER, published_runs
 from seedspread.evidence.verdicts import SCALE, compared, short_name, verdict_table
 from seedspread.render.markdown import markdown_text, to_markdown
+from seedspread.render.pictures import write_picture
 from seedspread.render.table import Column, Table
 from seedspread.stats.charts import draw_audit
+from seedspread.stats.components.show import sentences
 from seedspread.stats.numbers import number
 from seedspread.toml_text import parse_toml
 
@@ -29,7 +34,7 @@ def page() -> str:
         scale=SCALE,
         verdicts=to_markdown(verdict_table()),
         scales=to_markdown(_scales()),
-        studies=[_section(found) for found in findings()],
+        studies=_sections(),
         rates=to_markdown(_rates()),
         **_amounts(),
     )
@@ -46,14 +51,15 @@ def _text(name: str) -> str:
 
 
 def write_page(path: Path) -> list[Path]:
-    """Writes the page, and beside it in `evidence/` a picture of each study; returns all files."""
+    """Writes the page, and beside it in `evidence/` a picture of each section; returns all files."""
     pictures = []
     for found in findings():
-        if found.audit is not None:
-            picture = path.parent / _PICTURES / f"{short_name(found)}.png"
-            picture.parent.mkdir(parents=True, exist_ok=True)
-            draw_audit(found.audit, picture)
-            pictures.append(picture)
+        if found.audit is not None and not is_source(found.study):
+            pictures.append(path.parent / _picture(found.study.name))
+            draw_audit(found.audit, pictures[-1])
+    if (split := sources()) is not None:
+        pictures.append(path.parent / _picture(SOURCES))
+        write_picture(sources_chart(split), pictures[-1])
     with replacing(path) as part:
         part.write_text(page())
     return [path, *pictures]
@@ -73,27 +79,66 @@ def _amounts() -> dict[str, Any]:
     }  # fmt: skip
 
 
+def _sections() -> list[dict[str, Any]]:
+    """One for each study; a collection is one, in which its parts are answered together."""
+    by_name = {found.study.name: found for found in findings()}
+    studies = StudySpec.from_file(ALL).included
+    return [_together(s, by_name) if s.included else _section(by_name[s.name]) for s in studies]
+
+
+def _together(study: StudySpec, by_name: dict[str, Finding]) -> dict[str, Any]:
+    """What the page says of the sources of variance."""
+    parts, split = [by_name[part.name] for part in study.parts], sources()
+    section = _about(study) | {
+        "seeds": len(study.parts[0].seeds),
+        "runs": sum(len(part.runs) for part in parts),
+        "planned": sum(part.planned for part in parts),
+        "parts": [{"name": part.study.name, "title": part.study.title} for part in parts],
+        "verdicts": [markdown_text(line) for line in sentences(split.strata[0])] if split else [],
+        "arms": to_markdown(sources_table(split)) if split else "",
+        "ratios": to_markdown(verdict_table(among=parts)) if split else "",
+    }
+    return section | _prose(section, bool(split))
+
+
+def _about(study: StudySpec) -> dict[str, Any]:
+    """As it was written before it ran."""
+    return {
+        "name": study.name,
+        "title": study.title,
+        "question": study.question,
+        "prediction": study.prediction,
+        "note": study.note,
+        "picture": _picture(study.name),
+        "parts": (),
+    }
+
+
+def _picture(name: str) -> str:
+    """Seen from the page."""
+    return f"{_PICTURES}/{name.rpartition('/')[2]}.png"
+
+
+def _prose(section: dict[str, Any], is_answered: bool) -> dict[str, str]:
+    """What it means and what it cannot say, with the section's numbers."""
+    name = section["name"].rpartition("/")[2]
+    prose = parse_toml(_text("prose.toml"), "prose.toml").get(name, {}) if is_answered else {}
+    return {part: _filled(prose.get(part, ""), **section) for part in ("means", "limits")}
+
+
 def _section(found: Finding) -> dict[str, Any]:
     """What the page says of one study, but for the prose."""
     comparisons = found.audit.comparisons if found.audit else ()
-    section = {
-        "name": found.study.name,
-        "short": short_name(found),
-        "title": found.study.title,
-        "question": found.study.question,
-        "prediction": found.study.prediction,
-        "note": found.study.note,
+    section = _about(found.study) | {
         "seeds": len(found.study.seeds),
         "runs": len(found.runs),
         "planned": found.planned,
         "is_whole": found.is_whole,
         "arms": to_markdown(_arms(found)) if len(found.runs) else "",
-        "picture": f"{_PICTURES}/{short_name(found)}.png" if comparisons else "",
         "verdicts": [f"{markdown_text(c.title)}: {markdown_text(c.verdict)}" for c in comparisons],
         **_numbers(found),
     }
-    prose = parse_toml(_text("prose.toml"), "prose.toml").get(short_name(found), {}) if comparisons else {}
-    return section | {name: _filled(prose.get(name, ""), **section) for name in ("means", "limits")}
+    return section | _prose(section, bool(comparisons))
 
 
 def _numbers(found: Finding) -> dict[str, dict[str, str]]:

@@ -7,6 +7,8 @@ from seedspread.runs.store import Store
 
 PREFIX = "evidence/"
 ALL = "evidence/all"
+# Its parts vary one source of randomness each, and are answered together.
+SOURCES = "evidence/sources"
 
 
 def evidence_plan(store: Store) -> Plan:

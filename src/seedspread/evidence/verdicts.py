@@ -1,6 +1,7 @@
 """The answers in one screen: a row for each comparison that each study is about."""
 
 import math
+from collections.abc import Sequence
 
 import pandas as pd
 
@@ -17,13 +18,15 @@ _WIDE = 100
 _LEFT_OUT = ("seeds", "sd, points")
 
 
-def verdict_table(width: int | None = None) -> Table:
+def verdict_table(width: int | None = None, among: Sequence[Finding] | None = None) -> Table:
     """A row for each comparison: how many seeds, both spreads, the ratio of variances, and the word.
 
     Args:
         width: of a terminal; columns that it has no room for are left out.
+        among: the findings that are wanted; all by default.
     """
-    rows = [_row(found, c) for found in findings() if found.audit for c in found.audit.comparisons]
+    wanted = findings() if among is None else among
+    rows = [_row(found, c) for found in wanted if found.audit for c in found.audit.comparisons]
     headings = ("study", "compared", "seeds", "sd, points", "ratio", "95% interval", "difference")
     kept = [k for k, name in enumerate(headings) if width is None or width >= _WIDE or name not in _LEFT_OUT]
     return Table(

@@ -216,12 +216,6 @@ def load_studies(store: Store) -> tuple[list[RecordedStudy], list[str]]:
     return sorted(studies, key=lambda study: study.name), problems
 
 
-def recorded_audit(store: Store) -> AuditSpec | None:
-    """The comparison that all studies of a store are about; None if there is none, or more than one."""
-    audits = {study.audit for study in load_studies(store)[0] if study.audit is not None}
-    return next(iter(audits)) if len(audits) == 1 else None
-
-
 def stale_runs(store: Store) -> set[str]:
     """Finished runs that no study names any more, beside one that differs in its input files only."""
     named = {key for study in load_studies(store)[0] for key in study.keys}

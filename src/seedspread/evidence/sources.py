@@ -1,0 +1,96 @@
+"""Where the variance comes from: runs that vary one stream at a time, and twins that differ in rounding."""
+
+import math
+from functools import cache
+
+import pandas as pd
+
+from seedspread.campaign.study import StudySpec
+from seedspread.evidence.findings import findings
+from seedspread.evidence.studies import SOURCES
+from seedspread.render.chart import COLOURS, Axis, Chart, Mark, Panel
+from seedspread.render.table import Column, Table
+from seedspread.stats.components.show import ComponentsResult
+from seedspread.stats.components.table import components
+from seedspread.stats.numbers import between, number, p_value
+from seedspread.stats.result import Interval
+from seedspread.stats.variance_components import ArmComponents, Component
+
+# Test images of CIFAR-10, for the floor.
+_TEST_SIZE = 10_000
+
+
+def is_source(study: StudySpec) -> bool:
+    """Whether it is a part of the study of sources."""
+    return study.name in {part.name for part in StudySpec.from_file(SOURCES).parts}
+
+
+@cache
+def sources() -> ComponentsResult | None:
+    """The variance components of accuracies in per cent, by arm; None until every run is published."""
+    found = [one for one in findings() if is_source(one.study)]
+    if not all(one.is_whole for one in found):
+        return None
+    runs = pd.concat([one.runs for one in found], ignore_index=True)
+    runs = runs.assign(accuracy=100 * runs["accuracy"], stability=runs["objective.stability"])
+    return components(
+        runs, "accuracy", "margin_type", "stability", reference="subtract", test_size=_TEST_SIZE
+    )
+
+
+def sources_table(found: ComponentsResult) -> Table:
+    """A row for each source: the sd that it makes in either arm, and the ratio of its variances."""
+    arms, compared = found.strata[0].arms, found.strata[0].comparisons[0]
+    rows = []
+    for contrast in compared.components:
+        parts = [arm.component(contrast.key) for arm in arms]
+        ends = contrast.ratio_interval
+        rows.append(
+            (contrast.name, *map(_sd, parts), number(contrast.ratio), between(ends), p_value(contrast.p))
+        )
+    rows.append(("total", *(f"{math.sqrt(arm.total):.2f}" for arm in arms), "-", "-", "-"))
+    heads = (
+        "source",
+        *(f"{arm.title}: sd, points" for arm in arms),
+        "ratio of variances",
+        "95% interval",
+        "p",
+    )
+    return Table("", "Standard deviation by source", tuple(map(Column, heads)), tuple(rows))
+
+
+def sources_chart(found: ComponentsResult) -> Chart:
+    """The same as a picture, in variances' roots: the scale of accuracies."""
+    arms = found.strata[0].arms
+    names = list(dict.fromkeys(part.name for arm in arms for part in arm.components))
+    marks = tuple(
+        mark
+        for arm, colour, shift in zip(arms, COLOURS[1::-1], (0.14, -0.14), strict=False)
+        for mark in _marks(arm, names, colour, shift)
+    )
+    ticks = tuple((float(-place), name) for place, name in enumerate(names))
+    sides = (-len(names) + 0.4, 0.6)
+    panel = Panel("", Axis("sd of accuracy, points, 95% intervals"), Axis(ticks=ticks, range=sides), marks)
+    return Chart("sources", "", "", "", (panel,), height=0.8)
+
+
+def _marks(arm: ArmComponents, names: list[str], colour: str, shift: float) -> list[Mark]:
+    return [
+        Mark("interval", arm.title, (math.sqrt(part.variance),), (shift - names.index(part.name),),
+             (ends.low,), (ends.high,), (f"{arm.title}, {part.name}",), colour, legend=True)
+        for part in arm.components
+        if (ends := _ends(part)) is not None
+    ]  # fmt: skip
+
+
+def _sd(part: Component | None) -> str:
+    if part is None:
+        return "-"
+    ends = _ends(part)
+    return f"{math.sqrt(part.variance):.2f}" + (f" [{ends.low:.2f}, {ends.high:.2f}]" if ends else "")
+
+
+def _ends(part: Component) -> Interval | None:
+    """Of the sd."""
+    i = part.interval
+    return None if i is None else Interval(math.sqrt(max(i.low, 0.0)), math.sqrt(i.high), i.level)
