@@ -108,7 +108,8 @@ def test_every_question_has_a_figure_of_its_own_whose_rows_name_the_reference(tm
 
 
 def test_each_arm_has_its_forest(tmp_path: Path) -> None:
-    study = written(tmp_path, "margins", MARGINS, AUDIT + 'by = "margin_first"\n')
+    factors = '[factors]\nmargin_type = ["clamp", "soft_clamp", "subtract"]\ndepth = [2, 4]\n'
+    study = written(tmp_path, "margins", factors, AUDIT + 'by = "depth"\n')
     report = Report(made(tmp_path, study))
     forests = [c for c in report.charts if c.id.startswith("forest")]
     assert {c.panels[0].x.title for c in forests} == {

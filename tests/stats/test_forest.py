@@ -232,3 +232,25 @@ def test_three_seeds_of_which_all_lie_on_a_line_show_nothing() -> None:
     rows = [("a", k, 5.0 * k) for k in range(3)] + [("b", k, 2.0 * k) for k in range(3)]
     table = pd.DataFrame(rows, columns=["arm", "seed", "score"])
     assert audit(table, "score", "arm", "b", resamples=100).comparisons[0].word == "open"
+
+
+def test_a_stratum_with_the_runs_of_another_is_not_a_second_witness() -> None:
+    """Runs that a factor makes no difference to stand in both of its levels: their ratios are dependent."""
+    rng = np.random.default_rng(0)
+    rows = [
+        {"arm": arm, "margin": margin, "seed": seed, "score": score}
+        for arm in ("a", "b")
+        for margin in (1, 2, 3)
+        for seed, score in enumerate(rng.normal(size=6))
+    ]
+    apart = pd.DataFrame(rows)
+    assert audit(apart, "score", "arm", "a", by="margin").forests[0].titles == (
+        "margin = 1: b against a", "margin = 2: b against a", "margin = 3: b against a",
+    )  # fmt: skip
+    first = apart[(apart["arm"] == "a") & (apart["margin"] == 1)]
+    shared = pd.concat([apart[(apart["arm"] == "b") | (apart["margin"] != 2)], first.assign(margin=2)])
+    found = audit(shared, "score", "arm", "a", by="margin")
+    assert found.forests[0].titles == ("margin = 1: b against a", "margin = 3: b against a")
+    assert any(note.startswith("margin = 2 has the runs of a that margin = 1 has: ") for note in found.notes)
+    both = audit(shared[shared["margin"] < 3], "score", "arm", "a", by="margin")
+    assert both.forests == ()

@@ -9,17 +9,19 @@ import numpy as np
 import pandas as pd
 
 from seedspread.metrics import Better, Metric, direction_note, metric_of
+from seedspread.runs.levels import arm_name, stratum_name
 from seedspread.runs.store import Store
 from seedspread.runs.studies import declared_metric
 from seedspread.stats.audited import AuditResult
 from seedspread.stats.compare import Comparer, Pair
-from seedspread.stats.comparison import Comparison
-from seedspread.stats.forest import forests
+from seedspread.stats.comparison import Comparison, Strip
+from seedspread.stats.forest import forests, repeated_runs
 from seedspread.stats.headline import MOST_MODELLED, headlines, is_large
 from seedspread.stats.judgement import judge
 from seedspread.stats.result import Looks
 from seedspread.stats.sequential.table import Look
 from seedspread.stats.tables.check import check_table
+from seedspread.stats.tables.columns import Columns
 from seedspread.stats.tables.errors import TableError
 from seedspread.stats.tables.question import Question, Rows
 from seedspread.stats.tables.runs import Runs
@@ -93,8 +95,8 @@ def affordable(resamples: int, rows: int) -> int:
 def audit_runs(runs: Runs, comparer: Comparer, equivalence: float, looks: Looks | None = None) -> AuditResult:
     """The audit of runs that were checked."""
     comparisons, notes = _comparisons(runs, comparer, equivalence, looks)
-    over_strata = forests(comparisons, comparer.level)
-    columns = runs.columns
+    strips, columns = runs.strips(), runs.columns
+    over_strata = forests(comparisons, comparer.level, strips)
     return AuditResult(
         source=runs.source,
         value=columns.value,
@@ -110,8 +112,8 @@ def audit_runs(runs: Runs, comparer: Comparer, equivalence: float, looks: Looks 
         comparisons=tuple(comparisons),
         forest=over_strata[0] if len(over_strata) == 1 else None,
         forests=over_strata,
-        notes=(*runs.notes, *notes),
-        values=runs.strips(),
+        notes=(*runs.notes, *notes, *_on_repeated(strips, columns)),
+        values=strips,
         metric=comparer.metric,
         looks=looks,
     )
@@ -166,6 +168,20 @@ def _comparisons(
     judged = judge(comparisons, [estimate for _, estimate in found], comparer.level)
     named = [replace(c, factor=runs.columns.group, by=runs.columns.by) for c in judged]
     return [replace(c, verdict=verdict(c, len(named))) for c in named], notes
+
+
+def _on_repeated(strips: Sequence[Strip], columns: Columns) -> list[str]:
+    """Why a mean over strata has fewer of them, or is not there."""
+    repeated = repeated_runs(strips)
+    if not repeated:
+        return []
+    (stratum, group), earlier = next(iter(repeated.items()))
+    more = f" (and {len(repeated) - 1} more such)" if len(repeated) > 1 else ""
+    return [
+        f"{stratum_name(columns.by, stratum)} has the runs of {arm_name(columns.group, group)} that "
+        f"{stratum_name(columns.by, earlier)} has{more}: the two ratios are not independent, and a mean over "
+        "strata takes the first."
+    ]
 
 
 def _on_looks(looks: Looks) -> str:

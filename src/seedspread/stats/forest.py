@@ -7,7 +7,7 @@ import numpy as np
 from scipy import optimize, stats
 
 from seedspread.stats.arms import Floats
-from seedspread.stats.comparison import Comparison, Forest
+from seedspread.stats.comparison import Comparison, Forest, Strip
 from seedspread.stats.result import Interval
 
 
@@ -29,13 +29,38 @@ def holm_factors(p_values: Sequence[float | None]) -> list[float]:
     return [1.0 if p is None else float(next(found)) for p in p_values]
 
 
-def forests(comparisons: Sequence[Comparison], level: float) -> tuple[Forest, ...]:
-    """One for each arm and its reference that meet in several strata: within one, comparisons share runs."""
+def forests(
+    comparisons: Sequence[Comparison], level: float, strips: Sequence[Strip] = ()
+) -> tuple[Forest, ...]:
+    """One for each arm and its reference that meet in several strata: within one, comparisons share runs.
+
+    Args:
+        comparisons: of all strata.
+        level: of the intervals.
+        strips: the runs; a stratum that repeats those of an earlier one is left out.
+    """
+    repeated = repeated_runs(strips)
     pairs: dict[tuple[str, str], list[Comparison]] = {}
     for c in comparisons:
-        pairs.setdefault((c.group, c.reference), []).append(c)
+        if not {(c.stratum, c.group), (c.stratum, c.reference)} & repeated.keys():
+            pairs.setdefault((c.group, c.reference), []).append(c)
     found = [_forest(strata, level) for strata in pairs.values()]
     return tuple(forest for forest in found if forest is not None)
+
+
+def repeated_runs(strips: Sequence[Strip]) -> dict[tuple[str, str], str]:
+    """Strata and groups whose runs are those of an earlier stratum, and which that is.
+
+    Runs that a factor makes no difference to stand in each of its levels: their ratios are not independent.
+    """
+    first: dict[tuple[object, ...], str] = {}
+    repeated = {}
+    for strip in strips:
+        runs = tuple(sorted(zip(strip.seeds, strip.blocks, strip.values, strict=True)))
+        earlier = first.setdefault((strip.group, runs), strip.stratum)
+        if earlier != strip.stratum and len(set(strip.values)) > 1:
+            repeated[strip.stratum, strip.group] = earlier
+    return repeated
 
 
 def _forest(comparisons: list[Comparison], level: float) -> Forest | None:
