@@ -15,6 +15,7 @@ from seedspread.cli import app
 from seedspread.cli import campaign as cli_campaign
 from seedspread.evidence.findings import Finding, findings, rates_and_outcomes
 from seedspread.evidence.sources import sources
+from seedspread.evidence.strata import change
 from seedspread.evidence.studies import ALL, SOURCES
 from seedspread.evidence.tables import published_runs
 from seedspread.studies import study_names
@@ -61,6 +62,22 @@ def test_rate_and_outcome_is_pearsons_correlation() -> None:
         if len(one.arm.split(", ")) == 2 and "seeds.init" not in plain:
             expected = stats.pearsonr(plain["mean_clamp_activation_rate.0"], plain["accuracy"]).statistic
             assert one.correlation.r == pytest.approx(expected)
+
+
+def test_how_ratios_change_is_what_the_audits_say() -> None:
+    """Of independent strata Cochran's Q is its square; with a shared reference it is the arm's own ratio."""
+    changed = {found.study.name: (found, one) for found in FOUND if (one := change(found)) is not None}
+    found, one = changed["evidence/dose"]
+    assert found.audit is not None
+    assert not found.audit.forests  # subtraction has one set of runs for both margins
+    runs = found.runs[found.runs["margin_type"] == "clamp"].groupby("margin_first")["accuracy"]
+    assert one.ratio == pytest.approx(runs.var()["0.8"] / runs.var()["0.4"], rel=0.15)  # plain variances
+    for found, one in changed.values():
+        assert found.audit is not None
+        if found.audit.forests:
+            ratios = [c.headline.ratio or np.nan for c in found.audit.comparisons]
+            assert one.ratio == pytest.approx(ratios[1] / ratios[0])
+            assert one.p == pytest.approx(found.audit.forests[0].p)
 
 
 def test_sources_are_split_as_the_command_splits_them() -> None:

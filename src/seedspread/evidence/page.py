@@ -12,6 +12,7 @@ from seedspread.atomic import replacing
 from seedspread.campaign.study import StudySpec
 from seedspread.evidence.findings import CLAMPED, Finding, findings, rates_and_outcomes
 from seedspread.evidence.sources import is_source, sources, sources_chart, sources_table
+from seedspread.evidence.strata import change
 from seedspread.evidence.studies import ALL, SOURCES
 from seedspread.evidence.tables import FOLDER, published_runs
 from seedspread.evidence.verdicts import SCALE, compared, short_name, verdict_table
@@ -129,13 +130,16 @@ def _prose(section: dict[str, Any], is_answered: bool) -> dict[str, str]:
 def _section(found: Finding) -> dict[str, Any]:
     """What the page says of one study, but for the prose."""
     comparisons = found.audit.comparisons if found.audit else ()
+    changed = change(found)
+    told = [f"{markdown_text(c.title)}: {markdown_text(c.verdict)}" for c in comparisons]
     section = _about(found.study) | {
         "seeds": len(found.study.seeds),
         "runs": len(found.runs),
         "planned": found.planned,
         "is_whole": found.is_whole,
         "arms": to_markdown(_arms(found)) if len(found.runs) else "",
-        "verdicts": [f"{markdown_text(c.title)}: {markdown_text(c.verdict)}" for c in comparisons],
+        "verdicts": told + ([markdown_text(str(changed))] if changed else []),
+        "change": changed.values if changed else {},
         **_numbers(found),
     }
     return section | _prose(section, bool(comparisons))

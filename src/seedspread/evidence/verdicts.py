@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from seedspread.evidence.findings import Finding, findings, rates_and_outcomes
+from seedspread.evidence.strata import change
 from seedspread.render.table import Column, Table
 from seedspread.stats.comparison import Comparison
 from seedspread.stats.numbers import between, number
@@ -63,13 +64,15 @@ def short_name(found: Finding) -> str:
 
 
 def remarks() -> list[str]:
-    """What is not in the table: the rates, rate and outcome, and what has not been run."""
+    """What is not in the table: rate and outcome, how ratios change, and what has not been run."""
     lines = [
         f"{one.dataset}, {one.arm}: the clamp cuts {one.rate:.0%} of the pairs at layer 0; a seed's rate "
         f"over training and its accuracy correlate by {one.correlation.r:+.2f} "
         f"({_ends(one.correlation.interval)}; {one.correlation.seeds} seeds)."
         for one in rates_and_outcomes()
     ]
+    changes = ((short_name(found), change(found)) for found in findings())
+    lines += [f"{name}: {changed}" for name, changed in changes if changed]
     missing = {short_name(found): found.planned - len(found.runs) for found in findings()}
     left = [f"{name} ({count})" for name, count in missing.items() if count]
     return lines + ([f"Not run yet, with the runs they lack: {', '.join(left)}."] if left else [])

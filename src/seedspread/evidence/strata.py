@@ -1,0 +1,82 @@
+"""How much a ratio of variances changes from one stratum of a study to the other: the ratio of ratios."""
+
+import math
+from dataclasses import dataclass
+
+import pandas as pd
+from scipy import stats
+
+from seedspread.evidence.findings import Finding
+from seedspread.runs.levels import setting_name
+from seedspread.stats.audit import audit
+from seedspread.stats.comparison import Forest
+from seedspread.stats.numbers import between, number, p_phrase
+from seedspread.stats.result import Interval
+
+
+@dataclass(frozen=True)
+class Change:
+    """Of a ratio of variances, from one stratum to another.
+
+    Attributes:
+        group: the arm.
+        first, second: the strata, by name.
+        ratio: of the second stratum's ratio over the first's.
+        interval: of that.
+        p: of no change.
+    """
+
+    group: str
+    first: str
+    second: str
+    ratio: float
+    interval: Interval
+    p: float
+
+    @property
+    def values(self) -> dict[str, str]:
+        """Its numbers, for prose."""
+        ends = {"low": number(self.interval.low), "high": number(self.interval.high)}
+        return {"ratio": number(self.ratio), **ends, "p": p_phrase(self.p)}
+
+    def __str__(self) -> str:
+        return (
+            f"From {self.first} to {self.second} the ratio of {self.group} changes by a factor of "
+            f"{number(self.ratio)} ({self.interval.level:.0%} interval {between(self.interval)}, "
+            f"{p_phrase(self.p)})."
+        )
+
+
+def change(found: Finding) -> Change | None:
+    """From the first stratum to the second, of a study with two of them and two arms; None of others.
+
+    Where both strata have the runs of one reference, it is the ratio of the arm's own variances, which the
+    headline compares; elsewhere the two log ratios are taken as independent and normal.
+    """
+    spec = found.study.audit
+    if found.audit is None or spec is None or len(spec.strata) != 1 or len(found.audit.comparisons) != 2:
+        return None
+    first, second = (c.stratum for c in found.audit.comparisons)
+    group, factor = found.audit.comparisons[0].group, spec.strata[0]
+    if found.audit.forests:
+        ratio, interval, p = _of_forest(found.audit.forests[0])
+    else:
+        ratio, interval, p = _of_arm(found.runs[found.runs[spec.group] == group], factor, first)
+    names = [setting_name([(factor, level)]) for level in (first, second)]
+    return Change(group, names[0], names[1], ratio, interval, p)
+
+
+def _of_forest(forest: Forest) -> tuple[float, Interval, float]:
+    step = forest.log_ratios[1] - forest.log_ratios[0]
+    error = math.hypot(*forest.standard_errors)
+    half = error * float(stats.norm.ppf((1 + forest.interval.level) / 2))
+    ends = Interval(math.exp(step - half), math.exp(step + half), forest.interval.level)
+    return math.exp(step), ends, 2 * float(stats.norm.sf(abs(step) / error))
+
+
+def _of_arm(runs: pd.DataFrame, factor: str, first: str) -> tuple[float, Interval, float]:
+    columns = runs[[factor, "seed", "accuracy"]].assign(accuracy=100 * runs["accuracy"])
+    headline = audit(columns, "accuracy", factor, first).comparisons[0].headline
+    if headline.ratio is None or headline.interval is None or headline.p is None:
+        raise ValueError(f"{factor} has no ratio")
+    return headline.ratio, headline.interval, headline.p
