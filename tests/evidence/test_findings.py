@@ -18,6 +18,7 @@ from seedspread.evidence.sources import sources
 from seedspread.evidence.strata import change
 from seedspread.evidence.studies import ALL, SOURCES
 from seedspread.evidence.tables import published_runs
+from seedspread.evidence.verdicts import compared
 from seedspread.studies import study_names
 
 FOUND = [found for found in findings() if found.audit is not None]
@@ -108,18 +109,25 @@ def test_other_studies_take_nothing(tmp_path: Path) -> None:
     assert cli_campaign._take_published(plan) == 0
 
 
-def test_readme_and_advice_quote_the_runs() -> None:
-    """Ratio and upper bound of clamp against subtract, and the rate, wherever people read of them first."""
-    found = next(one for one in findings() if one.study.name == "evidence/margin")
+def quoted(name: str, compared_as: str = "clamp") -> tuple[str, ...]:
+    """Ratio, upper bound and rate of clamp against subtract in a study, as prose has them."""
+    found = next(one for one in findings() if one.study.name == f"evidence/{name}")
     assert found.is_whole
     assert found.audit is not None
-    c = next(one for one in found.audit.comparisons if one.group == "clamp")
+    c = next(one for one in found.audit.comparisons if compared(one) == compared_as)
     interval = c.headline.shown_interval
     assert interval is not None
-    rate = found.runs.loc[found.runs["margin_type"] == "clamp", "clamp_activation_rate.0"].mean()
+    runs = found.runs[found.runs["margin_type"] == "clamp"]
+    if c.stratum:
+        runs = runs[runs["margin_first"] == c.stratum]
+    rate = runs["clamp_activation_rate.0"].mean()
+    return f"{c.headline.ratio:.2f} times", f"{interval.high:.2f} times is excluded", f"{rate:.0%}"
+
+
+def test_readme_and_advice_quote_the_runs() -> None:
+    low, high, easy = quoted("margin"), quoted("dose", "clamp, 0.8"), quoted("fashion-mnist")
     readme = (Path(__file__).parents[2] / "README.md").read_text()
-    quoted = f"{c.headline.ratio:.2f} times that", f"more than {interval.high:.2f} times is excluded"
-    advice = [str(advise(rate, clamp=True, accuracy=0.8)) for rate in (0.2, 0.6)]
-    for text in (" ".join(readme.split()), *advice):
-        assert all(part in text for part in quoted)
-        assert f"{rate:.0%}" in text.replace(" %", "%")
+    below, above = (str(advise(rate, clamp=True, accuracy=0.8)) for rate in (0.2, 0.6))
+    for text, studies in ((readme, (low, high)), (below, (low,)), (above, (low, high, easy))):
+        words = " ".join(text.split()).replace(" %", "%")
+        assert all(part in words for study in studies for part in study)
