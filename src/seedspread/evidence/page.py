@@ -171,7 +171,6 @@ def _arms(found: Finding) -> Table:
     for levels, runs in found.runs.groupby(factors, sort=False):
         accuracy = runs["accuracy"]
         names = levels if isinstance(levels, tuple) else (levels,)
-        clamped = runs[runs["objective.margin_type"].isin(CLAMPED)]
         rows.append(
             (
                 *map(str, names),
@@ -179,12 +178,20 @@ def _arms(found: Finding) -> Table:
                 f"{100 * accuracy.mean():.2f}",
                 f"{100 * accuracy.std():.2f}" if len(runs) > 1 else "-",
                 f"{100 * accuracy.min():.2f} to {100 * accuracy.max():.2f}",
-                _share(clamped["clamp_activation_rate.0"].mean()),
+                _rate(runs),
             )
         )
     heads = (*factors, "seeds", "mean, %", "sd, points", "range, %", "rate at layer 0")
     title = f"Test accuracy on {found.runs['dataset'].iloc[0]}"
     return Table("", title, tuple(map(Column, heads)), tuple(rows))
+
+
+def _rate(runs: pd.DataFrame) -> str:
+    """Share of pairs that the clamp cuts, or would cut; of subtraction none, whose margin is inert."""
+    margin = runs["objective.margin_type"].iloc[0]
+    if margin == "subtract":
+        return "-"
+    return _share(runs["clamp_activation_rate.0"].mean()) + ("" if margin in CLAMPED else " would-be")
 
 
 def _share(value: float) -> str:

@@ -179,8 +179,8 @@ def _on_repeated(strips: Sequence[Strip], columns: Columns) -> list[str]:
     more = f" (and {len(repeated) - 1} more such)" if len(repeated) > 1 else ""
     return [
         f"{stratum_name(columns.by, stratum)} has the runs of {arm_name(columns.group, group)} that "
-        f"{stratum_name(columns.by, earlier)} has{more}: the two ratios are not independent, and a mean over "
-        "strata takes the first."
+        f"{stratum_name(columns.by, earlier)} has{more}: the ratios are not independent, and no mean over "
+        "strata counts both."
     ]
 
 
