@@ -80,7 +80,7 @@ def test_the_store_has_every_run_and_every_study_that_has_begun() -> None:
 def test_a_link_in_its_place_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = seedspread.evidence_store().path
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    elsewhere = tmp_path / "seedspread" / "evidence" / place.name
+    elsewhere = tmp_path / "seedspread" / "evidence" / place.parent.name / place.name
     elsewhere.parent.mkdir(parents=True)
     os.symlink(place, elsewhere)
     with pytest.raises(SeedspreadError, match="is a link"):
