@@ -27,7 +27,8 @@ def evidence_store() -> Store:
 
     Its runs have what theirs had but for the logits: of these there is which images were classified rightly.
     """
-    place = platformdirs.user_cache_path("seedspread") / "evidence" / digest() / "evidence"  # as pages name it
+    # The last name is how pages and sentences call it.
+    place = platformdirs.user_cache_path("seedspread") / "evidence" / digest() / "evidence"
     if place.is_symlink():
         raise SeedspreadError(f"{place} is a link: remove it")
     if not place.is_dir():
