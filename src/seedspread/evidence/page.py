@@ -26,6 +26,15 @@ from seedspread.toml_text import parse_toml
 
 # The folder of the pictures, beside the page.
 _PICTURES = "evidence"
+# How the picture of a study with one comparison is read, and that of one with several.
+_ALONE = (
+    "Left: every run, the mean and one standard deviation around it; right: the ratio by each method, the "
+    "headline's with a star."
+)
+_SEVERAL = (
+    "The first panel: each ratio with its interval; the others: every run, the mean and one standard "
+    "deviation around it."
+)
 
 
 def page() -> str:
@@ -37,6 +46,7 @@ def page() -> str:
         scales=to_markdown(_scales()),
         studies=_sections(),
         rates=to_markdown(_rates()),
+        rates_mean=_filled(_prose_of("rates")["means"], r=_correlations()),
         **_amounts(),
     )
 
@@ -123,8 +133,12 @@ def _picture(name: str) -> str:
 def _prose(section: dict[str, Any], is_answered: bool) -> dict[str, str]:
     """What it means and what it cannot say, with the section's numbers."""
     name = section["name"].rpartition("/")[2]
-    prose = parse_toml(_text("prose.toml"), "prose.toml").get(name, {}) if is_answered else {}
+    prose = _prose_of(name) if is_answered else {}
     return {part: _filled(prose.get(part, ""), **section) for part in ("means", "limits")}
+
+
+def _prose_of(name: str) -> dict[str, str]:
+    return dict(parse_toml(_text("prose.toml"), "prose.toml").get(name, {}))
 
 
 def _section(found: Finding) -> dict[str, Any]:
@@ -138,6 +152,7 @@ def _section(found: Finding) -> dict[str, Any]:
         "planned": found.planned,
         "is_whole": found.is_whole,
         "arms": to_markdown(_arms(found)) if len(found.runs) else "",
+        "reading": _SEVERAL if len(comparisons) > 1 else _ALONE,
         "verdicts": told + ([markdown_text(str(changed))] if changed else []),
         "change": changed.values if changed else {},
         **_numbers(found),
@@ -214,6 +229,10 @@ def _rates() -> Table:
     heads = ("dataset", "arm", "seeds", "rate at layer 0", "correlation", "95% interval")
     title = "A seed's clamp activation rate over training, and its accuracy"
     return Table("", title, tuple(map(Column, heads)), rows)
+
+
+def _correlations() -> dict[str, str]:
+    return {f"{one.dataset}, {one.arm}": f"{one.correlation.r:+.2f}" for one in rates_and_outcomes()}
 
 
 def _scales() -> Table:
