@@ -214,11 +214,57 @@ def test_rows_of_zeros_and_of_any_scale_have_their_gradients() -> None:
 
 
 @pytest.mark.parametrize("bad", [torch.nan, torch.inf])
-def test_what_is_not_finite_gives_a_loss_that_is_not_either(bad: float) -> None:
+@pytest.mark.parametrize("label", [1, 2])
+def test_what_is_not_finite_gives_a_loss_that_is_not_either(bad: float, label: int) -> None:
+    """With a positive, and without: all others are measured against it."""
     x = torch.randn(8, 6)
     x[3, 2] = bad
-    found = NativeLoss.of(x, torch.tensor([0, 0, 1, 1, 0, 0, 1, 1]), LossSpec(), 1)
+    found = NativeLoss.of(x, torch.tensor([0, 0, 1, label, 0, 0, 1, 1]), LossSpec(), 1)
     assert not found.loss.isfinite()
+
+
+def single_layer() -> tuple[Layer, torch.nn.Module]:
+    """Another layer than the first, and its module."""
+    config = ModelConfig(image_size=8, patch_size=4, dim=12, depth=2, heads=3)
+    torch.manual_seed(0)
+    module = ViT.from_config(config).layers[1]
+    return Layer([p.data for p in module.parameters()], config, False, 1), module
+
+
+def test_attention_that_overflows_is_not_a_number_as_in_the_plain_way() -> None:
+    layer, module = single_layer()
+    layer.parameters[2][:24] *= 1e20  # queries and keys are finite, their products are not
+    x = torch.randn(3, 4, 12)
+    assert not module(x).isfinite().any()
+    passed = layer.forward(x, output=True, save=True)
+    assert passed.output is not None
+    assert not passed.output.isfinite().any()
+
+
+def test_no_images_have_no_gradient() -> None:
+    layer, _ = single_layer()
+    gradients = [torch.full_like(p, torch.nan) for p in layer.parameters]
+    layer.backward(
+        layer.forward(torch.empty(0, 4, 12), output=True, save=True), torch.empty(0, 12), gradients
+    )
+    assert not any(gradient.any() for gradient in gradients)
+
+
+def test_torchs_defaults_are_not_the_kernels() -> None:
+    layer, module = single_layer()
+    x, labels = torch.randn(8, 4, 12), torch.tensor([0, 0, 1, 1, 0, 0, 1, 1])
+    before = layer.forward(x, output=False, save=True).pooled
+    loss = NativeLoss.of(before, labels, LossSpec(), 1).loss
+    torch.set_default_dtype(torch.float64)
+    try:
+        after = layer.forward(x, output=False, save=True).pooled
+        assert torch.equal(before, after)
+        assert torch.equal(NativeLoss.of(after, labels, LossSpec(), 1).loss, loss)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    module.double()
+    with pytest.raises(TypeError, match=r"takes contiguous float32 .* not torch\.float64"):
+        Layer([p.data for p in module.parameters()], layer.model, False, 1)
 
 
 # Runs

@@ -43,7 +43,7 @@ def _library() -> ctypes.CDLL:
 
 def _call(name: str, *arguments: Any) -> None:
     if getattr(_library(), name)(*arguments):
-        raise MemoryError("the native kernel ran out of memory or of threads")
+        raise MemoryError("the native kernel ran out of memory")
 
 
 def _pointer(tensor: Tensor | None) -> c_void_p:
@@ -55,7 +55,12 @@ def _pointers(tensors: Sequence[Tensor]) -> Any:
 
 
 def _contiguous(tensor: Tensor) -> Tensor:
-    return tensor.detach().to(torch.float32).contiguous()
+    return tensor.detach().to("cpu", torch.float32).contiguous()
+
+
+def _empty(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+    """Whatever torch's defaults are in the program around."""
+    return torch.empty(shape, dtype=dtype, device="cpu")
 
 
 @dataclass(frozen=True)
@@ -74,6 +79,15 @@ class Layer:
     embeds: bool
     threads: int
 
+    def __post_init__(self) -> None:
+        """The kernel sees addresses only."""
+        for tensor in self.parameters:
+            if tensor.dtype != torch.float32 or tensor.device.type != "cpu" or not tensor.is_contiguous():
+                raise TypeError(
+                    f"the native kernel takes contiguous float32 parameters on the CPU, not {tensor.dtype} "
+                    f"on {tensor.device}"
+                )
+
     def forward(self, x: Tensor, *, output: bool, save: bool) -> "Passed":
         """Images `(B, C, H, W)` or tokens `(B, T, d)` through the layer.
 
@@ -87,9 +101,9 @@ class Layer:
         shape = self._shape(count)
         passed = Passed(
             input=x,
-            pooled=torch.empty(count, dim),
-            output=torch.empty(count, tokens, dim) if output else None,
-            saved=torch.empty(count, _library().seedspread_saved(ctypes.byref(shape))) if save else None,
+            pooled=_empty(count, dim),
+            output=_empty(count, tokens, dim) if output else None,
+            saved=_empty(count, _library().seedspread_saved(ctypes.byref(shape))) if save else None,
         )
         _call(
             "seedspread_forward",
@@ -152,16 +166,16 @@ class NativeLoss:
         cls, features: Tensor, labels: Tensor, spec: LossSpec, threads: int, *, gradient: bool = True
     ) -> Self:
         """Of `(N, d)` features."""
-        features, labels = _contiguous(features), labels.to(torch.int64).contiguous()
+        features, labels = _contiguous(features), labels.to("cpu", torch.int64).contiguous()
         n, dim = features.shape
         kind = _MARGINS[spec.margin_type]
         direct, summed = spec.stability == "direct", spec.reduction == "sum"
         own = _Spec(n, dim, kind, direct, summed, spec.margin, spec.margin_sharpness, spec.temperature)
         found = cls(
-            loss=torch.empty(()),
-            gradient=torch.empty(n, dim) if gradient else None,
-            saturated=torch.empty((), dtype=torch.int64),
-            histogram=torch.empty(HISTOGRAM_BINS, dtype=torch.int64),
+            loss=_empty(),
+            gradient=_empty(n, dim) if gradient else None,
+            saturated=_empty(dtype=torch.int64),
+            histogram=_empty(HISTOGRAM_BINS, dtype=torch.int64),
         )
         _call(
             "seedspread_loss",

@@ -218,13 +218,13 @@ void transpose(Index n, Index columns, const float* from, Index row, float* to, 
         for (Index j = 0; j < whole; j += 4) {
             const float* at = from + i * row + j;
             Four a = load<Four>(at), b = load<Four>(at + row), c = load<Four>(at + 2 * row), d = load<Four>(at + 3 * row);
-            Four ac0 = __builtin_shufflevector(a, c, 0, 4, 1, 5), ac2 = __builtin_shufflevector(a, c, 2, 6, 3, 7);
-            Four bd0 = __builtin_shufflevector(b, d, 0, 4, 1, 5), bd2 = __builtin_shufflevector(b, d, 2, 6, 3, 7);
+            Four ac0 = shuffled<0, 4, 1, 5>(a, c), ac2 = shuffled<2, 6, 3, 7>(a, c);
+            Four bd0 = shuffled<0, 4, 1, 5>(b, d), bd2 = shuffled<2, 6, 3, 7>(b, d);
             float* out = to + j * to_row + i;
-            store(out, __builtin_shufflevector(ac0, bd0, 0, 4, 1, 5));
-            store(out + to_row, __builtin_shufflevector(ac0, bd0, 2, 6, 3, 7));
-            store(out + 2 * to_row, __builtin_shufflevector(ac2, bd2, 0, 4, 1, 5));
-            store(out + 3 * to_row, __builtin_shufflevector(ac2, bd2, 2, 6, 3, 7));
+            store(out, shuffled<0, 4, 1, 5>(ac0, bd0));
+            store(out + to_row, shuffled<2, 6, 3, 7>(ac0, bd0));
+            store(out + 2 * to_row, shuffled<0, 4, 1, 5>(ac2, bd2));
+            store(out + 3 * to_row, shuffled<2, 6, 3, 7>(ac2, bd2));
         }
     for (Index k = 0; k < n; k++)
         for (Index j = k < i ? whole : 0; j < columns; j++) to[j * to_row + k] = from[k * row + j];
@@ -481,7 +481,7 @@ extern "C" {
 Index seedspread_saved(const Shape* shape) { return shape->saved(); }
 
 // input (images, C, H, W) or (images, T, d) -> pooled (images, d), output (images, T, d) unless null, and
-// saved (images, seedspread_saved) unless null. Returns 0, or 1 if memory or threads ran out.
+// saved (images, seedspread_saved) unless null. Returns 0, or 1 if memory ran out.
 int seedspread_forward(const Shape* shape, const float* const* parameters, const float* input, float* pooled,
                        float* output, float* saved, int threads) try {
     const Shape& s = *shape;
@@ -507,7 +507,7 @@ int seedspread_backward(const Shape* shape, const float* const* parameters, cons
     const Shape& s = *shape;
     Layer layer(s, parameters, !saved, true);
     Index size = Gradients::size(s);
-    std::vector<float> sums(chunks(s) * size);
+    std::vector<float> sums(std::max<Index>(1, chunks(s)) * size);  // without images they are 0
     in_parallel(threads, chunks(s), [&](auto next) {
         Scratch scratch(s, group_images(s), !saved);
         std::vector<float> pooled(saved ? 0 : group_images(s) * s.dim);

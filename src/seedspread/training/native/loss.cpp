@@ -189,7 +189,7 @@ extern "C" {
 
 // features (n, d), labels (n) -> the loss, its gradient (n, d) unless null, how many ordered positive pairs have
 // s + m > 1, and all of them by similarity (2000). Where no anchor has a positive the loss is not a number.
-// Returns 0, or 1 if memory or threads ran out.
+// Returns 0, or 1 if memory ran out.
 int seedspread_loss(const Spec* spec, const float* features, const std::int64_t* labels, float* loss,
                     float* gradient, std::int64_t* saturated, std::int64_t* histogram, int threads) try {
     const Batch batch(*spec, features, labels);

@@ -63,12 +63,24 @@ void store(float* at, V v, int lanes) {
 
 inline Index round_up(Index n, Index to) { return (n + to - 1) / to * to; }
 
+// The larger one; b where one of them is not a number.
 inline Vector maximum(Vector a, Vector b) { return a > b ? a : b; }
+
+// Lanes of a and of b, numbered through both.
+template <int... I, class V>
+V shuffled(V a, V b) {
+#if defined(__clang__) || __GNUC__ >= 12
+    return __builtin_shufflevector(a, b, I...);
+#else  // what g++ had before
+    decltype(a < b) lanes = {I...};
+    return __builtin_shuffle(a, b, lanes);
+#endif
+}
 
 // Lanes from `BY` on, then those before.
 template <int BY, int... I>
 Vector rotate(Vector v, std::integer_sequence<int, I...>) {
-    return __builtin_shufflevector(v, v, ((I + BY) % WIDTH)...);
+    return shuffled<((I + BY) % WIDTH)...>(v, v);
 }
 
 template <int BY = WIDTH / 2>
@@ -78,9 +90,10 @@ float sum_of(Vector v) {
     else return sum_of<BY / 2>(v);
 }
 
-// e^x to a unit or two in the last place; x is raised to where the result is still a normal number.
+// e^x to a unit or two in the last place; x is raised to where the result is still a normal number, and stays what
+// it is if it is none.
 inline Vector exponential(Vector x) {
-    x = maximum(x, Vector{} - 87.3f);
+    x = maximum(Vector{} - 87.3f, x);
     constexpr float shift = 12582912.0f;  // adding it rounds to an integer, kept in the low bits
     Vector shifted = x * 1.44269504f + shift, n = shifted - shift;
     Vector r = x - n * 0.693359375f - n * -2.12194440e-4f;
