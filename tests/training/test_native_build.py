@@ -1,6 +1,7 @@
 """The kernel's library: compiled once, whole or not at all, and only from where nobody else can write."""
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -127,9 +128,62 @@ def test_a_compiler_that_fails_is_quoted_and_leaves_nothing(
 ) -> None:
     quick(monkeypatch, tmp_path)
     (tmp_path / "small.cpp").write_text("this is no C++\n")
-    with pytest.raises(NativeError, match=r"cannot compile the kernel .*small\.cpp"):
+    with pytest.raises(
+        NativeError, match=r"cannot compile the kernel \(.*small\.cpp.* error: .*\): name another"
+    ):
         build()
     assert [path.suffix for path in fresh.iterdir()] == [".lock"]
+
+
+def script(path: Path, text: str) -> Path:
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return path
+
+
+# What it does, and what is said of it.
+BAD_COMPILERS = {
+    "says and writes nothing": ("exit 0", r"\(it wrote nothing\): name another compiler in CXX"),
+    "is killed": ("kill -9 $$", r"\(ended by signal 9\): name another compiler"),
+    "fails without a word": ("exit 3", r"\(no message\): name another compiler"),
+    "writes no library": (
+        'while [ $# -gt 1 ]; do [ "$1" = -o ] && echo no > "$2"; shift; done',
+        r"cannot be loaded \(.*\): name another folder in XDG_CACHE_HOME or another compiler in CXX",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", BAD_COMPILERS)
+def test_a_compiler_that_is_none_is_told_of_in_a_line_and_leaves_nothing(
+    kind: str, fresh: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    does, message = BAD_COMPILERS[kind]
+    monkeypatch.setenv("CXX", str(script(tmp_path / "my-c++", does)))
+    with pytest.raises(NativeError, match=message) as raised:
+        build()
+    assert "\n" not in str(raised.value)
+    assert [path.suffix for path in fresh.iterdir()] == [".lock"]
+
+
+@needs_native
+def test_a_compiler_with_several_names_is_called_by_the_one_that_was_found(
+    fresh: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As clang is, which links C++ only where it is called clang++, and whatever ccache stands in for."""
+    quick(monkeypatch, tmp_path)
+    real = shutil.which(os.environ.get("CXX", "c++")) or shutil.which("g++") or shutil.which("clang++")
+    script(tmp_path / "clang", f'case "$0" in *++) exec {real} "$@";; *) exit 1;; esac')
+    (tmp_path / "clang++").symlink_to("clang")
+    monkeypatch.setenv("CXX", str(tmp_path / "clang++"))
+    assert build().path.parent == fresh
+
+
+@needs_native
+def test_a_cache_that_cannot_be_written_is_told_of_in_a_line(fresh: Path) -> None:
+    fresh.mkdir(parents=True, mode=0o700)
+    (fresh / f"{building._name(building._compiler())}.lock").mkdir()  # stops root as well
+    with pytest.raises(NativeError, match=r"cannot be written \(.*\): name a folder of yours in XDG_CACHE"):
+        build()
 
 
 @needs_native

@@ -54,7 +54,7 @@ def _implementation(store: Path) -> tuple[str | None, str]:
         why = why_not()
     if why is None:
         return "native", "Implementation: native, a kernel compiled for this CPU."
-    return None, f"Implementation: fast. The native one is not to be had here: {why.partition(': ')[0]}."
+    return None, f"Implementation: fast. The native one is not to be had here: {why.rpartition(': ')[0]}."
 
 
 def _what_it_shows(result: "AuditResult") -> list[str]:

@@ -5,6 +5,7 @@ library that is there was compiled for a CPU of this kind by this compiler, and 
 torch.
 """
 
+import ctypes
 import hashlib
 import json
 import os
@@ -13,8 +14,8 @@ import shutil
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -34,7 +35,7 @@ FLAGS = (
 _COMPILERS = ("c++", "g++", "clang++")
 _SOURCES = ("products.cpp", "layer.cpp", "loss.cpp")
 _HEADERS = ("products.h",)
-_SECONDS = 600
+_SECONDS = 3600  # six on a quiet machine
 
 
 class NativeError(SeedspreadError):
@@ -69,10 +70,16 @@ def build() -> Built:
     folder = _folder()
     path = folder / f"{_name(compiler)}.so"
     found = _read(path)
-    if found is not None:
-        return found
-    with _alone(path.with_suffix(".lock")):
-        return _read(path) or _compile(compiler, path)
+    if found is None:
+        try:
+            with _alone(path.with_suffix(".lock")):
+                found = _read(path) or _compile(compiler, path)
+        except OSError as error:
+            raise NativeError(
+                f"{folder} cannot be written ({error.strerror}): name a folder of yours in XDG_CACHE_HOME"
+            ) from None
+    _check_that_it_loads(path)
+    return found
 
 
 def why_not() -> str | None:
@@ -90,7 +97,9 @@ def _compiler() -> Path:
     asked = os.environ.get("CXX")
     for name in (asked,) if asked else _COMPILERS:
         if found := shutil.which(name):
-            return Path(found).resolve()
+            # Some are one program under several names (clang, ccache), and do what they are called by.
+            called, itself = Path(found).absolute(), Path(found).resolve()
+            return itself if "++" in itself.name else called
     missing = f"CXX names {asked}, which is not there" if asked else "there is no C++ compiler"
     raise NativeError(f"{missing}: install g++ or clang, or train with implementation = fast")
 
@@ -125,8 +134,11 @@ def _cpu() -> str:
 
 def _folder() -> Path:
     """The user's cache; others may not write there, since what lies in it is executed."""
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    folder = Path(home) / "seedspread" / "native"
+    try:
+        home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    except RuntimeError:  # a user without a home, as in some containers
+        raise NativeError("there is no home folder: name a folder of yours in XDG_CACHE_HOME") from None
+    folder = home.absolute() / "seedspread" / "native"
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         about = folder.lstat()
@@ -142,13 +154,9 @@ def _folder() -> Path:
     return folder
 
 
-def _is_mine(about: os.stat_result, is_kind: object) -> bool:
-    return bool(
-        callable(is_kind)
-        and is_kind(about.st_mode)
-        and about.st_uid == os.getuid()
-        and not about.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-    )
+def _is_mine(about: os.stat_result, is_kind: Callable[[int], bool]) -> bool:
+    open_to_others = about.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    return is_kind(about.st_mode) and about.st_uid == os.getuid() and not open_to_others
 
 
 def _read(path: Path) -> Built | None:
@@ -166,10 +174,14 @@ def _read(path: Path) -> Built | None:
 
 def _compile(compiler: Path, path: Path) -> Built:
     here = Path(__file__).parent
-    built = Built(path, _ask(compiler, "--version").splitlines()[0], " ".join(FLAGS), _cpu())
+    version = (_ask(compiler, "--version").splitlines() or [compiler.name])[0]
+    built = Built(path, version, " ".join(FLAGS), _cpu())
     with replacing(path) as part:
         _ask(compiler, *FLAGS, "-o", str(part), *(str(here / name) for name in _SOURCES))
+        if not part.exists():
+            raise _cannot_compile(compiler, "it wrote nothing")
         part.chmod(0o700)
+        _check_that_it_loads(part)
         digest = hashlib.sha256(part.read_bytes()).hexdigest()
     known = asdict(built) | {"sha256": digest}
     del known["path"]
@@ -182,17 +194,42 @@ def _compile(compiler: Path, path: Path) -> Built:
 def _ask(compiler: Path, *arguments: str) -> str:
     try:
         done = subprocess.run(  # noqa: S603 - the user's own compiler, on our own sources
-            [str(compiler), *arguments], capture_output=True, text=True, timeout=_SECONDS, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise NativeError(f"{compiler} cannot be run ({error}): train with implementation = fast") from None
+            [str(compiler), *arguments], capture_output=True, text=True, errors="replace", timeout=_SECONDS,
+            check=False,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        raise _cannot_compile(compiler, f"not in {_SECONDS} s") from None
+    except OSError as error:
+        raise _cannot_compile(compiler, str(error.strerror)) from None
+    if done.returncode < 0:
+        raise _cannot_compile(compiler, f"ended by signal {-done.returncode}")
     if done.returncode:
-        said = (done.stderr.strip().splitlines() or ["no message"])[0]
-        raise NativeError(
-            f"{compiler} cannot compile the kernel ({said}): name another compiler in CXX, or train with "
-            "implementation = fast"
-        )
+        raise _cannot_compile(compiler, _first_error(done.stderr))
     return done.stdout
+
+
+def _first_error(said: str) -> str:
+    """Of what a compiler says; what it is about may stand in front of it."""
+    lines = said.strip().splitlines() or ["no message"]
+    return next((line for line in lines if "error" in line), lines[0]).strip()
+
+
+def _cannot_compile(compiler: Path, why: str) -> NativeError:
+    return NativeError(
+        f"{compiler} cannot compile the kernel ({why}): name another compiler in CXX, or train with "
+        "implementation = fast"
+    )
+
+
+def _check_that_it_loads(path: Path) -> None:
+    """It need not: nothing may be executed on some file systems, and compilers can be incomplete."""
+    try:
+        ctypes.CDLL(str(path))
+    except OSError as error:
+        raise NativeError(
+            f"the kernel was compiled and cannot be loaded ({error}): name another folder in XDG_CACHE_HOME "
+            "or another compiler in CXX, or train with implementation = fast"
+        ) from None
 
 
 @contextmanager
@@ -201,7 +238,8 @@ def _alone(lock: Path) -> Iterator[None]:
     flags = os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(lock, flags, 0o600)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        with suppress(OSError):  # where there are no locks each compiles for itself
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:
         os.close(descriptor)
