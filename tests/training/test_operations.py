@@ -75,6 +75,9 @@ def test_the_counter_sees_a_copy_and_tells_views_from_kernels() -> None:
     with OperationCounter("meta") as counter:
         torch.ones(3).to("meta")
     assert counter.elsewhere
+    with OperationCounter("meta") as counter:
+        torch.tensor([0.4, 0.1], device="meta")  # nothing is dispatched
+    assert counter.elsewhere == ["tensor"]
     with OperationCounter() as counter:
         torch.ones(4, 4).t().view(-1, 1, 4).unsqueeze(0)
     assert counter.operations.total() == 4

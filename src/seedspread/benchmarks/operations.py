@@ -1,15 +1,17 @@
 """What a GPU is asked to do, in counts: each operation that torch dispatches costs a launch or a look at it.
 
 Counting needs no GPU, and on the device `meta` no values either. There, whatever waits for a value is an
-error, and `elsewhere` names what would be copied between a device and the host.
+error, and `elsewhere` names what would be copied between a device and the host. Nothing is dispatched where a
+tensor is made of Python's numbers, which is such a copy too: these calls are looked for by name.
 """
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_iter
 
@@ -22,6 +24,24 @@ from seedspread.training.trainer import trainer_of
 
 # Return new tensors, and compute nothing.
 _ALLOCATE = ("aten::empty", "aten::new_empty", "aten::_unsafe_view", "aten::lift_fresh")
+# Make a tensor of what the host has.
+_FROM_HOST = (torch.tensor, torch.as_tensor, torch.asarray, torch.Tensor.new_tensor)
+
+
+class _FromHost(TorchFunctionMode):  # type: ignore[no-untyped-call]
+    """Names the calls that send what the host has to a device."""
+
+    def __init__(self, seen: list[str]) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._seen = seen
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        out = func(*args, **(kwargs or {}))
+        if func in _FROM_HOST and out.device.type != "cpu":
+            self._seen.append(func.__name__)
+        return out
 
 
 class OperationCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -30,7 +50,7 @@ class OperationCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]
     Attributes:
         operations: how often each was dispatched, views included.
         kernels: how many of all compute or copy something.
-        elsewhere: those of which a tensor was on another device.
+        elsewhere: those of which a tensor was on another device, and calls that send values to one.
     """
 
     def __init__(self, device: torch.device | str = "cpu") -> None:
@@ -39,6 +59,15 @@ class OperationCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.operations: Counter[str] = Counter()
         self.kernels = 0
         self.elsewhere: list[str] = []
+        self._from_host = _FromHost(self.elsewhere)
+
+    def __enter__(self) -> Self:
+        self._from_host.__enter__()  # type: ignore[no-untyped-call]
+        return super().__enter__()  # type: ignore[no-any-return, no-untyped-call]
+
+    def __exit__(self, *why: Any) -> None:
+        super().__exit__(*why)  # type: ignore[no-untyped-call]
+        self._from_host.__exit__(*why)  # type: ignore[no-untyped-call]
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
