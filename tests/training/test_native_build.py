@@ -11,8 +11,9 @@ import pytest
 
 from seedspread.training.native import build as building
 from seedspread.training.native.build import NativeError, build
+from seedspread.training.run import train
 
-from .tiny import needs_native
+from .tiny import needs_native, tiny
 
 # Starts when all do; prints the library and when it was made.
 _WORKER = """
@@ -120,6 +121,15 @@ def test_without_a_compiler_it_says_what_to_do(fresh: Path, monkeypatch: pytest.
     monkeypatch.setenv("CXX", "nothere")
     with pytest.raises(NativeError, match="CXX names nothere, which is not there"):
         build()
+
+
+def test_a_run_without_a_compiler_leaves_no_folder(
+    fresh: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("CXX", "nothere")
+    with pytest.raises(NativeError, match="install g"):
+        train(tiny(runtime__implementation="native"), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 @needs_native

@@ -17,6 +17,7 @@ from seedspread.runs.run_files import RunFolderError
 from seedspread.stopping import StoppedError, StopRequest, stop_requests
 from seedspread.training.callbacks import Callback
 from seedspread.training.loop import run_to_completion
+from seedspread.training.native.build import build
 from seedspread.training.result import RunResult
 from seedspread.training.state import TrainingRun
 
@@ -113,6 +114,8 @@ def _open(request: RunRequest, dataset: Dataset, *, resume: bool) -> TrainingRun
             "plan again"
         )
     try:
+        if is_native(config):
+            build()  # where it cannot be, no folder is left behind
         folder = RunFolder(request.folder or default_folder(key), key, request.guard)
         if folder.open(to_toml(config), resume=resume):
             return RunResult.read(folder.path)
