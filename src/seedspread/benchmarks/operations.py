@@ -28,11 +28,11 @@ _ALLOCATE = ("aten::empty", "aten::new_empty", "aten::_unsafe_view", "aten::lift
 _FROM_HOST = (torch.tensor, torch.as_tensor, torch.asarray, torch.Tensor.new_tensor)
 
 
-class _FromHost(TorchFunctionMode):  # type: ignore[no-untyped-call]
+class _FromHost(TorchFunctionMode):
     """Names the calls that send what the host has to a device."""
 
     def __init__(self, seen: list[str]) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self._seen = seen
 
     def __torch_function__(
