@@ -187,6 +187,15 @@ def test_a_terminal_gets_numbers_to_the_right_and_no_empty_column() -> None:
     assert [line for line in lines if line[:1] in ("a", "b")] == ["arm    n", "a      7", "b     10"]
 
 
+def test_a_title_is_broken_at_the_terminals_width_and_not_the_tables() -> None:
+    title = "Does the learning rate change the spread?"
+    table = Table("t", title, (Column("lr"), Column("runs")), (("0.1", "5"),))
+    console = Console(file=io.StringIO(), width=60, color_system=None)
+    console.print(to_rich(table))
+    assert isinstance(console.file, io.StringIO)
+    assert console.file.getvalue().splitlines()[0].rstrip() == title
+
+
 WORDS = ("shown", "open", "shown to be small")
 AUDITED = Table(
     "t",

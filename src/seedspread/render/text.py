@@ -32,6 +32,8 @@ class FittedTable:
         """In columns; with names above their numbers where there is no room beside; else as a list."""
         room = options.max_width - 2
         if widths := _widths(self.table, room):
+            if self.table.title:  # not rich's own, which is broken at the table's width
+                yield Text(self.table.title, style="italic")
             yield _in_columns(self.table, widths, self.styles)
         elif widths := _below_names(self.table, room):
             yield _with_names_above(self.table, widths)
@@ -68,7 +70,7 @@ def _widths(table: Table, room: int) -> list[int] | None:
 
 
 def _in_columns(table: Table, widths: Sequence[int], styles: Mapping[str, str]) -> RichTable:
-    out = RichTable(title=Text(table.title), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    out = RichTable(box=box.SIMPLE_HEAD, pad_edge=False)
     for column, numeric, width in zip(table.columns, numeric_columns(table), widths, strict=True):
         out.add_column(Text(column.whole), justify="right" if numeric else "left", width=width)
     for row in table.rows:
