@@ -16,7 +16,7 @@ from seedspread.render.chart import Chart
 from seedspread.report.material.from_store import from_store
 from seedspread.report.material.from_table import from_table
 from seedspread.report.material.scale import paper_setting
-from seedspread.report.material.settings import ReportData
+from seedspread.report.material.settings import ReportData, origins
 from seedspread.report.page.report import Report
 from seedspread.runs.levels import arm_name, setting_name, stratum_name
 from seedspread.stats.audit import audit
@@ -69,6 +69,8 @@ def test_the_papers_values_stand_beside_its_own_labels_and_depth_only(tmp_path: 
     fine, coarse = made(other, labels).settings
     assert (fine.name, fine.paper) == ("labels = fine", "cifar100")
     assert (coarse.name, coarse.paper) == ("labels = coarse", None)
+    assert origins([fine, coarse]) == origins([fine])  # the same data and size: told once
+    assert origins([coarse]).endswith("not a setting of the paper)")
     tables = {t.title: t for t in Report(from_store(other / "store")).tables}
     assert not any("paper" in c.group for c in tables["Each arm: labels = coarse"].columns)
     assert any("paper" in c.group for c in tables["Each arm: labels = fine"].columns)

@@ -11,6 +11,9 @@ from seedspread.presets import read_config
 
 # The paper's comparison: what it changes, and what it compares with.
 CHANGED, REFERENCE = "clamp", "subtract"
+# How a run stands to the paper's.
+SAME_SCALE, OTHER_SCALE = "the paper's scale", "not the paper's scale"
+NOT_A_SETTING = "not a setting of the paper"
 # The paper's settings, in its order, and what they are called here.
 TITLES = {
     "cifar10": "CIFAR-10",
@@ -118,9 +121,9 @@ def scale_of(config: RunConfig, setting: str | None, partial: bool) -> Scale:
     data = f"{dataset_info(config.data.name).title}, {images}{' of partial data' if partial else ''}"
     size = f"ViT d={config.model.dim}, L={config.model.depth}, {epochs} epoch{'s' if epochs > 1 else ''}"
     if setting is None:
-        return Scale(False, data, f"{size}; not a setting of the paper")
+        return Scale(False, data, f"{size}; {NOT_A_SETTING}")
     same = not partial and _canonical(config) == _canonical(paper_config(setting))
-    return Scale(same, data, f"{size}; {'the' if same else 'not the'} paper's scale")
+    return Scale(same, data, f"{size}; {SAME_SCALE if same else OTHER_SCALE}")
 
 
 def _canonical(config: RunConfig) -> dict[str, Any]:

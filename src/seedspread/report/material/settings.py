@@ -11,7 +11,15 @@ from seedspread.config import RunConfig
 from seedspread.metrics import Metric
 from seedspread.published.check import Finding
 from seedspread.report.material.layers import Profile, RunLayers, TrainingCurve, profile, training_curve
-from seedspread.report.material.scale import CHANGED, REFERENCE, TITLES, UNKNOWN, Scale
+from seedspread.report.material.scale import (
+    CHANGED,
+    NOT_A_SETTING,
+    OTHER_SCALE,
+    REFERENCE,
+    TITLES,
+    UNKNOWN,
+    Scale,
+)
 from seedspread.runs.levels import arm_name, block_name
 from seedspread.runs.sequential import SequentialRecord
 from seedspread.runs.store import RunState, State
@@ -184,9 +192,12 @@ class ReportData:
 def origins(settings: list[Setting]) -> str:
     """Where the numbers of several settings come from: data and, once for all that share it, size."""
     sizes: dict[str, list[str]] = {}
+    every = {s.scale.size for s in settings}
     for s in settings:
         if s.scale.data:
-            sizes.setdefault(s.scale.size, []).append(s.scale.data)
+            # Beside runs of this size in one of its settings, that they are not at its scale says enough.
+            shared = s.scale.size.replace(NOT_A_SETTING, OTHER_SCALE)
+            sizes.setdefault(shared if shared in every else s.scale.size, []).append(s.scale.data)
     parts = ("; ".join(dict.fromkeys(data)) + (f" ({size})" if size else "") for size, data in sizes.items())
     return ". ".join(parts)
 
