@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from seedspread import audit
 from seedspread.published.page import published_table
 from seedspread.render.pictures import PlotError
-from seedspread.stats.audited import AuditResult
+from seedspread.stats.audited import AuditResult, ComparisonResult
 from seedspread.stats.charts import Dots, arm_marks, audit_chart, draw_audit
 from seedspread.stats.tables.errors import TableError
 
@@ -315,12 +315,16 @@ def test_in_a_notebook_it_shows_itself_and_text_stays_text(monkeypatch: pytest.M
     monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
     one = two([1.0, 2, 4, 9], [1.0, 2, 2, 3])
     assert "the variance under new" in str(one)
-    assert "--details" in one.to_text()
+    assert "--details" not in one.to_text()  # an option of the command only
     html = one._repr_html_()
     assert "<strong>" in html
     assert "<svg" in html
     assert "color:inherit" in html  # light and dark
-    assert "F test, pooled" in one.comparisons[0]._repr_html_()  # type: ignore[attr-defined]
+    comparison = one.comparisons[0]
+    assert isinstance(comparison, ComparisonResult)
+    assert "F test, pooled" in comparison._repr_html_()
+    assert "F test, pooled" in str(comparison)
+    assert comparison.to_text(width=60, explain=True).count("Assumes") == len(comparison.tests)
     named = audit(table({"<b>new": [1.0, 2, 4], "old": [1.0, 2, 2]}), "value", "group", "old")
     assert "<b>new" not in named._repr_html_()
 
@@ -343,6 +347,20 @@ def test_comparisons_as_a_frame_and_a_figure() -> None:
     own = Figure().subplots()
     assert result.plot(own) is own.figure
     assert [label.get_text() for label in own.get_yticklabels()] == ["a against ref", "b against ref"]
+    assert "of value" in own.get_xlabel()  # a forest alone has no panel that names it
+
+
+def test_a_comparison_alone_is_a_row_and_a_figure_of_its_ratios() -> None:
+    one = two([1.0, 2, 4, 9], [1.0, 2, 2, 3])
+    comparison = one.comparisons[0]
+    assert isinstance(comparison, ComparisonResult)
+    assert comparison.to_frame().equals(one.to_frame())
+    own = Figure().subplots()
+    assert comparison.plot(own) is own.figure
+    assert own.get_title("left") + own.get_title() == comparison.title
+    names = [label.get_text() for label in own.get_yticklabels()]
+    assert f"* {comparison.headline.method}" in names
+    assert len(comparison.plot().axes) == 1
 
 
 def test_three_arms_without_a_reference_are_drawn_in_three_colours() -> None:

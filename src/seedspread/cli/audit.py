@@ -160,6 +160,9 @@ def _say(results: "list[AuditResult]", form: str, explain: bool, details: bool, 
             if several:
                 say(f"\n{result.value}\n")
             say(result.to_text(width=Terminal().width, explain=explain, details=details))
+            if not (explain or details):
+                more = "comparison and test" if len(result.comparisons) > 1 else "test"
+                say(f"--details shows every {more}, --explain the reasons.")
         else:
             say(result.to_markdown() if form == "markdown" else result.to_latex(), end="")
     if several:

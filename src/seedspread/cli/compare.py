@@ -88,5 +88,7 @@ def _say(result: "CompareResult", form: str, details: bool, json: bool) -> None:
         say(result.to_json())
     elif form == "text":
         say(result.to_text(width=Terminal().width, details=details))
+        if not details:
+            say("--details shows every test.")
     else:
         say(result.to_markdown() if form == "markdown" else result.to_latex(), end="")

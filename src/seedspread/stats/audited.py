@@ -9,9 +9,16 @@ import pandas as pd
 
 from seedspread.errors import MissingExtraError
 from seedspread.render.pictures import PlotError
-from seedspread.stats.charts import audit_chart, plot_audit
+from seedspread.stats.charts import audit_chart, plot_audit, plot_comparison
 from seedspread.stats.comparison import AuditValues, Comparison
-from seedspread.stats.show import as_html, as_latex, as_markdown, as_text, comparison_as_html
+from seedspread.stats.show import (
+    as_html,
+    as_latex,
+    as_markdown,
+    as_text,
+    comparison_as_html,
+    comparison_as_text,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,10 +27,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ComparisonResult(Comparison):
-    """One arm against its reference, as a notebook shows it."""
+    """One arm against its reference, with its forms."""
+
+    def to_text(self, width: int = 110, explain: bool = False) -> str:
+        """For a terminal: the answer and every test; with `explain` the reasons and what each assumes."""
+        return comparison_as_text(self, width, explain)
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row: what the overview shows, as numbers."""
+        return pd.DataFrame([_row(self)])
+
+    def plot(self, ax: "Axes | None" = None) -> "Figure":
+        """A figure of its ratio by every method that has an interval."""
+        return plot_comparison(self, ax)
 
     def __repr__(self) -> str:
         return f"<Comparison {self.title}: {self.word or 'not tested'}>"
+
+    def __str__(self) -> str:
+        return self.to_text()
 
     def _repr_pretty_(self, printer: Any, _: bool) -> None:
         printer.text(f"{self.title}: {self.verdict}")

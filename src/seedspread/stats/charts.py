@@ -51,6 +51,12 @@ def plot_audit(audit: AuditValues, ax: "Axes | None" = None) -> "Figure":
     return on_axes(audit_chart(audit), ax)
 
 
+def plot_comparison(c: Comparison, ax: "Axes | None" = None) -> "Figure":
+    """The ratio of one comparison by every method, as a figure or on `ax`."""
+    panel = _ratios_panel(c, c.title)
+    return on_axes(Chart("comparison", "", "", "", (panel,), c.title, height=0.7), ax)
+
+
 def on_axes(chart: Chart, ax: "Axes | None") -> "Figure":
     """A chart as a figure of its own, or its first panel on axes that there are."""
     from seedspread.render.with_matplotlib import draw, draw_panel  # noqa: PLC0415 - not in the base
@@ -71,7 +77,10 @@ def audit_chart(audit: AuditValues) -> Chart:
         )
     drawn = audit.comparisons if len(audit.comparisons) <= _MOST_DRAWN else ()
     if len(audit.comparisons) == 1:
-        panels = [_runs_panel(audit, drawn[0]), _ratios_panel(drawn[0], audit)]
+        panels = [
+            _runs_panel(audit, drawn[0]),
+            _ratios_panel(drawn[0], f"variance ratio by method, {audit.level:.0%} intervals"),
+        ]
     else:
         panels = [_forest_panel(audit), *(_runs_panel(audit, c) for c in drawn)]
     source = f"{audit.rows:,} runs from {Path(audit.source).name}"
@@ -88,7 +97,8 @@ def _forest_panel(audit: AuditValues) -> Panel:
         for f in audit.forests
         for pair in [[arm_name(audit.group, arm) for arm in (f.group, f.reference)]]
     ]
-    return lines_panel([*lines, *means], f"variance ratio, {audit.level:.0%} intervals (Holm)", "")
+    title = f"variance ratio of {audit.value}, {audit.level:.0%} intervals (Holm)"
+    return lines_panel([*lines, *means], title, "")
 
 
 @dataclass(frozen=True)
@@ -148,9 +158,9 @@ def _dots(strip: Strip, blocks: list[str], factors: Sequence[str]) -> list[Dots]
     ]
 
 
-def _ratios_panel(c: Comparison, audit: AuditValues) -> Panel:
+def _ratios_panel(c: Comparison, title: str) -> Panel:
     """A picture has no caption: its legend says which ratios to trust, and a star which is the headline."""
-    panel = methods_panel(c, f"variance ratio by method, {audit.level:.0%} intervals")
+    panel = methods_panel(c, title)
     if panel is None:
         return Panel("no ratio with an interval", Axis(), Axis(), ())
     names = {

@@ -143,8 +143,7 @@ def as_text(audit: AuditValues, width: int, details: bool, explain: bool) -> str
         page.console.print(Text(summary(audit), style="bold"))
         print_overview(page.console, audit, width)
     print_comparisons(page.console, audit, details, explain)
-    hint = "" if details or explain else f" {_hint(audit)}"
-    return page.text((*audit.notes, foot(audit) + hint))
+    return page.text((*audit.notes, foot(audit)))
 
 
 class TextPage:
@@ -199,11 +198,6 @@ def _strip_lines(audit: AuditValues, c: Comparison, width: int) -> list[str]:
     return strip_lines([(arm_name(c.factor, strip.group), strip.values) for strip in strips], width)
 
 
-def _hint(audit: AuditValues) -> str:
-    more = "every comparison and test" if len(audit.comparisons) > 1 else "every test"
-    return f"--details shows {more}, --explain the reasons."
-
-
 def as_html(audit: AuditValues, picture: str) -> str:
     """For a notebook: the answer, the overview, a picture."""
     several = len(audit.comparisons) > 1
@@ -216,6 +210,15 @@ def as_html(audit: AuditValues, picture: str) -> str:
 def comparison_as_html(c: Comparison) -> str:
     """One comparison for a notebook: its sentences, every test, what to know of it."""
     return for_notebook([c.title, c.verdict], test_tables(c, full=False), remarks(c))
+
+
+def comparison_as_text(c: Comparison, width: int, explain: bool) -> str:
+    """The same for a terminal; with `explain` why each test was used and what it assumes."""
+    page = TextPage(width)
+    page.console.print(Text(f"{c.title}: {c.verdict}", style="bold"))
+    for table in test_tables(c, explain):
+        page.console.print(to_rich(table))
+    return page.text([*(explanations(c) if explain else []), *remarks(c)])
 
 
 def remarks(c: Comparison) -> list[str]:

@@ -126,8 +126,7 @@ def as_text(result: CompareValues, width: int, details: bool) -> str:
             left = len(result.agreements) - _MOST_ROWS
             page.console.print(Text(f"{left:,} more, with larger p values, are not in this table."))
     print_comparisons(page.console, spread, details, explain=False)
-    hint = "" if details else " --details shows every test."
-    return page.text((*result.notes, foot(spread) + hint))
+    return page.text((*result.notes, foot(spread)))
 
 
 def as_html(result: CompareValues, picture: str) -> str:
