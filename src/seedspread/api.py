@@ -24,7 +24,7 @@ from seedspread.campaign.study import MAX_RUNS, StudyError, StudySpec
 from seedspread.campaign.study_file import StudyFile, explain
 from seedspread.campaign.study_values import by_name, plain
 from seedspread.errors import SeedspreadError
-from seedspread.recorded import Looking
+from seedspread.recorded import Looking, studies_asked
 from seedspread.render.terminal import Terminal
 from seedspread.report.material.from_store import from_store
 from seedspread.report.material.settings import ReportData
@@ -34,7 +34,6 @@ from seedspread.runners.contract import Level, RunnerError
 from seedspread.runners.function import FunctionRunner
 from seedspread.runs.lease import LEASE_SECONDS
 from seedspread.runs.levels import counted_runs
-from seedspread.runs.store import Store
 from seedspread.runs.study_table import study_table as study_runs
 from seedspread.stats.audit import audit
 from seedspread.stats.audited import AuditResult
@@ -305,14 +304,14 @@ def store_material(
 
     Args:
         store: the folder of results.
-        studies: names or .toml files; by default all that the store remembers.
+        studies: by the store's names, shipped names or .toml files; by default all that the store remembers.
         plans: the same, where they are made already.
         value: the metric; by default each study's own.
         data_dir: the data folder, for studies on partial data.
         tell: hears what is being done.
     """
-    found = [*plans, *(Plan.make(StudySpec.from_file(name), Store(store), data_dir) for name in studies)]
-    recorded = [study for plan in found for study in plan.recorded()]
+    recorded = [study for plan in plans for study in plan.recorded()]
+    recorded += studies_asked(store, studies, data_dir)
     return from_store(Path(store), recorded, value, tell)
 
 

@@ -1,6 +1,6 @@
 """What a store's studies ask: the comparison, and the runs in every cell that they serve."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -90,6 +90,20 @@ def recorded_question(
     return RecordedQuestion(spec, table, tuple(notes), looks_of(growing))
 
 
+def studies_asked(
+    store: "Path | str", names: Iterable[str], data_dir: "Path | str | None" = None
+) -> list[RecordedStudy]:
+    """The studies to report on, by the names that the store has for them, shipped names or .toml files."""
+    recorded, out = load_studies(Store(store))[0], []
+    for name in names:
+        shipped = name.endswith(".toml") or name in study_names()
+        found = [] if shipped else [study for study in recorded if study.name == name]
+        if recorded and not (shipped or found):
+            raise _unknown(str(store), name, recorded)
+        out += found or Plan.make(StudySpec.from_file(name), store, data_dir).recorded()
+    return out
+
+
 @dataclass(frozen=True)
 class Looking:
     """Takes the looks of a campaign; `progress` hears how far a simulation of their levels is."""
@@ -130,6 +144,11 @@ def _names(studies: Sequence[RecordedStudy]) -> str:
     return ", ".join(dict.fromkeys(study.name for study in studies))
 
 
+def _unknown(source: str, name: str, studies: Sequence[RecordedStudy]) -> SeedspreadError:
+    hint = did_you_mean(name, [study.name for study in studies])
+    return SeedspreadError(f"{source} records no study {name!r}{hint} (it has {_names(studies)})")
+
+
 def _named(
     source: str, name: str, studies: Sequence[RecordedStudy]
 ) -> tuple[list[RecordedStudy], AuditSpec | None]:
@@ -142,8 +161,7 @@ def _named(
             f"{source} records {len(found)} studies called {name}; give the study's .toml file"
         )
     if not name.endswith(".toml") and name not in study_names():
-        hint = did_you_mean(name, [study.name for study in studies])
-        raise SeedspreadError(f"{source} records no study {name!r}{hint} (it has {_names(studies)})")
+        raise _unknown(source, name, studies)
     spec = StudySpec.from_file(name)
     wanted = {(part.name, part.origin) for part in spec.parts}
     found = [study for study in studies if (study.name, study.origin) in wanted]

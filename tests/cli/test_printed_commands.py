@@ -112,6 +112,9 @@ def test_the_audit_of_shared_runs_has_every_level_also_beside_another_study(tmp_
     assert refused.endswith("name one with --study: margins, other")
     for name in ("margins", "other"):
         assert answered(["audit", str(store), "--study", name])["by"] == "margin_first"
+    page = said("report", store, "--study", "margins", "--out", tmp_path / "page.html", "--json")
+    levels = {detail["setting"].partition(":")[0] for detail in json.loads(page)["details"]}
+    assert levels == {"margin_first = 0.2", "margin_first = 0.4", "margin_first = 0.8"}
 
 
 def test_what_is_asked_of_one_study_by_its_factors_is_asked_of_all_its_cells(tmp_path: Path) -> None:
@@ -160,6 +163,9 @@ def test_a_study_that_the_store_does_not_have_is_an_error_with_those_that_it_has
     fill(Plan.make(StudySpec.from_file(written(tmp_path, "margins", MARGINS, AUDIT)), tmp_path / "store"))
     assert said("audit", tmp_path / "store", "--study", "margin", fails=True) == (
         f"{tmp_path / 'store'} records no study 'margin'; did you mean 'margins'? (it has margins)"
+    )
+    assert "did you mean 'margins'? (it has margins)" in said(
+        "report", tmp_path / "store", "--study", "margin", fails=True
     )
     assert "records no run of quickstart" in said(
         "audit", tmp_path / "store", "--study", "quickstart", fails=True

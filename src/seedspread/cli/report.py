@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from seedspread.metrics import Better
     from seedspread.report.material.settings import ReportData
     from seedspread.report.page.report import Report
-    from seedspread.runs.studies import RecordedStudy
     from seedspread.stats.tables.question import Question
 
 Source = Annotated[
@@ -29,7 +28,9 @@ Source = Annotated[
 Studies = Annotated[
     list[str] | None,
     typer.Option(
-        "--study", help="Report on this study; may be repeated. By default all that the store records."
+        "--study",
+        help="Report on this study, by name or .toml; may be repeated. By default all that the "
+        "store records.",
     ),
 ]
 Value = Annotated[
@@ -176,15 +177,6 @@ def _values(made: "Report", page: Path | None, drawn: list[Path], written: list[
     }
 
 
-def _asked(names: list[str] | None, store: Path, data_dir: Path | None) -> "list[RecordedStudy]":
-    """The studies that were named, as a store would remember them."""
-    from seedspread.campaign.plan import Plan
-    from seedspread.campaign.study import StudySpec
-
-    plans = [Plan.make(StudySpec.from_file(name), store, data_dir) for name in names or ()]
-    return [study for plan in plans for study in plan.recorded()]
-
-
 def serve(
     store: Annotated[str, typer.Argument(help="A store of runs.")],
     host: Annotated[
@@ -198,6 +190,7 @@ def serve(
     """Show the report of a store while a campaign runs: new runs appear by themselves."""
     require_extra("report", "seedspread serve")
     from seedspread.api import store_material
+    from seedspread.recorded import studies_asked
     from seedspread.render.terminal import Terminal
     from seedspread.report.page.report import Report
     from seedspread.report.page.server import LiveReport, make_server, signature
@@ -209,7 +202,7 @@ def serve(
         def make() -> Report:
             return Report(store_material(place, study or (), value=value, data_dir=data_dir))
 
-        under_way = UnderWay(place, _asked(study, place, data_dir))
+        under_way = UnderWay(place, studies_asked(place, study or (), data_dir))
         live = LiveReport(make, lambda: signature(place), under_way.html)
     server = make_server(live, host, port)
     live.start()
