@@ -17,7 +17,7 @@ def quickstart(
     store: Annotated[Path, typer.Option(help="The folder of results.")] = Path("quickstart"),
     workers: Annotated[int | None, typer.Option(min=1, help="Runs at once; all cores by default.")] = None,
 ) -> None:
-    """The whole pipeline in miniature on the embedded sample: train, audit, report. A few minutes."""
+    """The whole pipeline in miniature on the embedded sample: train, audit, report. About a minute."""
     from seedspread.api import quickstart as run_quickstart
     from seedspread.campaign.plan import Plan
     from seedspread.campaign.progressing import Progressing
