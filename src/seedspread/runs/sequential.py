@@ -11,6 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field, StrictInt, model_validator
 FEWEST_SEEDS = 3
 # More tell nothing more, and only cost.
 MOST_LOOKS = 100
+# Of an arm: with more of them the headline's model, whose levels these are, is not used.
+MOST_SEEDS = 5000
 _PRECISION = re.compile(r"\s*precision\s*=\s*([0-9]+(?:\.[0-9]+)?)\s*")
 
 
@@ -41,6 +43,8 @@ class SequentialSpec(BaseModel):
         stop = values.get("stop") if isinstance(values, dict) else None
         found = _PRECISION.fullmatch(stop) if isinstance(stop, str) else None
         if found is None:
+            if stop not in (None, "decided"):
+                raise ValueError(f'stop must be "decided" or "precision = 4" (a factor); got {stop!r}')
             return values
         if values.get("precision") is not None:
             raise ValueError("precision is given twice, in stop and by itself")
@@ -54,8 +58,11 @@ class SequentialSpec(BaseModel):
             raise ValueError(f"step must be 1 seed or more; got {self.step}")
         if self.limit < self.start:
             raise ValueError(f"limit must be as large as start, {self.start}, or larger; got {self.limit}")
-        if len(self.sizes) > MOST_LOOKS:
-            raise ValueError(f"step = {self.step} makes {len(self.sizes)} looks; take at most {MOST_LOOKS}")
+        if self.limit > MOST_SEEDS:
+            raise ValueError(f"limit must be {MOST_SEEDS:,} seeds or fewer; got {self.limit:,}")
+        looks = 1 - (self.start - self.limit) // self.step  # before `sizes`, which may not fit into memory
+        if looks > MOST_LOOKS:
+            raise ValueError(f"step = {self.step} makes {looks:,} looks; take at most {MOST_LOOKS}")
         if self.stop and self.precision:
             raise ValueError('give stop = "decided" or precision, not both')
         return self

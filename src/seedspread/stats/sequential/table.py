@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from seedspread.runs.levels import arm_name
-from seedspread.runs.sequential import FEWEST_SEEDS, MOST_LOOKS
+from seedspread.runs.sequential import FEWEST_SEEDS, MOST_LOOKS, MOST_SEEDS
 from seedspread.stats.arms import Arm
 from seedspread.stats.result import Looks
 from seedspread.stats.sequential.levels import Progress, factor_of
@@ -44,12 +44,26 @@ class Look:
             raise TableError(f"the step between looks must be 1 seed or more; got {self.step}")
         else:
             sizes = tuple(seeds + self.step * (k - self.number) for k in range(1, self.of + 1))
-        if sizes[0] < FEWEST_SEEDS or len(set(sizes)) < len(sizes):
+        self._check(seeds, sizes)
+        return sizes
+
+    def _check(self, seeds: int, sizes: tuple[int, ...]) -> None:
+        """Refuses looks at too few seeds, or too many."""
+        if seeds < FEWEST_SEEDS:
+            raise TableError(
+                f"a look takes {FEWEST_SEEDS} seeds per arm or more; there are {seeds}: add some"
+            )
+        if sizes[0] < FEWEST_SEEDS:
+            advice = "say with --step how many seeds each look adds" if self.step is None else "lower --step"
             raise TableError(
                 f"look {self.number} at {seeds} seeds per arm would make the first one at {sizes[0]}, and a "
-                f"look takes {FEWEST_SEEDS} or more: say with --step how many seeds each look adds"
+                f"look takes {FEWEST_SEEDS} or more: {advice}"
             )
-        return sizes
+        if sizes[-1] > MOST_SEEDS:
+            raise TableError(
+                f"the last of {self.of} looks would be at {sizes[-1]:,} seeds per arm, and looks are counted "
+                f"up to {MOST_SEEDS:,}: lower --of or --step"
+            )
 
 
 def _seeds(runs: Runs) -> int:
