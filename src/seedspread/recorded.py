@@ -13,10 +13,11 @@ from seedspread.runs.sequential import SequentialSpec, TakenLook
 from seedspread.runs.store import Store
 from seedspread.runs.studies import AuditSpec, RecordedStudy, load_studies
 from seedspread.runs.study_table import shared_runs, study_table
-from seedspread.stats.growing import factor_for, looks_of, take_look
+from seedspread.stats.growing import factor_for, take_look
 from seedspread.stats.look_tables import standing
 from seedspread.stats.result import Looks
 from seedspread.stats.sequential.levels import Progress
+from seedspread.stats.sequential.stored import looks_of
 from seedspread.studies import study_names
 
 # Failed runs that a note names.
@@ -79,11 +80,14 @@ def recorded_question(
     if spec is None:
         if name is None:
             return None
-        raise SeedspreadError(f"{name} names no comparison; give --group and --reference without --study")
+        compared = [study for study in chosen if study.audit is not None]
+        others = "give --group and --reference without --study"
+        advice = f"name one of its studies with --study: {_names(compared)}" if compared else others
+        raise SeedspreadError(f"{name} names no comparison; {advice}")
     store = Store(path)
     if not any(store.is_done(key) for study in chosen for key in study.keys):
         raise SeedspreadError(f"no run of {name or chosen[0].name} is finished yet")
-    table = study_table(store, chosen, values or spec.values[:1])
+    table = study_table(store, [study.looked_at for study in chosen], values or spec.values[:1])
     notes = [line for study in chosen for line in (*_failed_runs(store, study), *shared_runs(study))]
     growing = chosen[0].sequential if len(chosen) == 1 else None
     notes += [standing(growing)] if growing is not None else []

@@ -91,7 +91,7 @@ def plan(
         *show.more_cells(made),
         *show.sharing(made),
         *notes,
-        *(expectation(facts) for facts in growing.values()),
+        *(_of_study(made, name, expectation(facts)) for name, facts in growing.items()),
         show.time_needed(made, seconds, why if seconds is None else estimate.source),
         *changes,
     ]:
@@ -114,6 +114,11 @@ def _growing(made: "Plan") -> "dict[str, dict[str, Any]]":
             judge.factor(record.spec, comparisons)
             out[name] = sequential_facts(record, comparisons, cells[name])
     return out
+
+
+def _of_study(made: "Plan", name: str, line: str) -> str:
+    """A line on a study, with its name where there are several."""
+    return f"{name}: {line}" if len(made.study.parts) > 1 else line
 
 
 def _question(made: "Plan") -> list[str]:
@@ -202,7 +207,8 @@ def run(
         say(f"{taken} runs are published and were taken from there; --afresh computes them too", err=True)
     with Progressing(Terminal(stderr=True)) as shown:
         made, progress = run_looking(
-            made, executor, Looking(shown.say_share), shown.tell, lambda _, it: shown.say(last_look(it)),
+            made, executor, Looking(shown.say_share), shown.tell,
+            lambda name, it: shown.say(_of_study(made, name, last_look(it))),
             max_failures=max_failures, retry_failed=retry_failed, lease_seconds=lease_seconds, force=force,
         )  # fmt: skip
     if json:

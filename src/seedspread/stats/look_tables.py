@@ -37,8 +37,11 @@ def standing(record: SequentialRecord) -> str:
     """How a study stands, in a sentence."""
     if record.stopped:
         return f"The study stopped at {record.seeds} seeds per arm: {record.stopped}."
-    look = f"what is seen before its next look, at {record.seeds} seeds, decides nothing"
-    return f"The study goes on ({what_next(record)}): {look}."
+    if record.looks:
+        seen = f"this is its last look; the next is at {record.seeds} seeds"
+    else:
+        seen = f"its first look is at {record.seeds} seeds, and what is seen before decides nothing"
+    return f"The study goes on ({what_next(record)}): {seen}."
 
 
 def _most(record: SequentialRecord) -> int:
@@ -51,11 +54,16 @@ def sequential_facts(record: SequentialRecord, comparisons: int, cells: int) -> 
     On average on normal values, of variances that are alike and that differ by a ratio of 4; and at most.
     """
     spec, factor = record.spec, record.factor or factor_of(record.spec.sizes)
-    alike, four = (expected(spec, factor, ratio, comparisons=comparisons).seeds for ratio in (1.0, 4.0))
+    alike, four = (expected(spec, factor, ratio, comparisons=comparisons) for ratio in (1.0, 4.0))
     return sequential_values(record) | {
         "sizes": list(spec.sizes),
         "stopped": record.stopped,
-        "expected_runs": {"ratio_1": alike * cells, "ratio_4": four * cells, "most": spec.limit * cells},
+        "expected_runs": {
+            "ratio_1": alike.seeds * cells,
+            "ratio_4": four.seeds * cells,
+            "most": spec.limit * cells,
+        },
+        "rule_met": {"ratio_1": alike.met, "ratio_4": four.met},
         "seeds_to_come": seeds_to_come(record),
     }
 
@@ -64,10 +72,13 @@ def expectation(facts: dict[str, Any]) -> str:
     """How many runs a growing study will take, from its facts."""
     runs, sizes = facts["expected_runs"], facts["sizes"]
     cells = runs["most"] // sizes[-1]
-    one, four = (f"{runs[name]:.0f} runs ({runs[name] / cells:.0f} seeds)" for name in ("ratio_1", "ratio_4"))
+    one, four = (
+        f"{runs[name]:.0f} runs ({runs[name] / cells:.0f} seeds; the rule is met by {share:.0%})"
+        for name, share in facts["rule_met"].items()
+    )
     return (
-        f"Looks at {', '.join(map(str, sizes))} seeds. Expected in all: {one} if variances "
-        f"are alike, {four} at a ratio of 4, on average; at most {runs['most']} ({sizes[-1]} seeds)."
+        f"Looks at {', '.join(map(str, sizes))} seeds. Expected in all, on average over such studies: {one} "
+        f"if variances are alike, {four} at a ratio of 4; at most {runs['most']} ({sizes[-1]} seeds)."
     )
 
 

@@ -1,7 +1,7 @@
 """How many seeds a growing study will take, on normal values.
 
 Pitman and Morgan's test stands in for the headline, which is the same on normal values but for what it gives
-away to tails, and takes milliseconds where the headline takes minutes.
+away to tails (`_TAILS`), and takes milliseconds where the headline takes minutes.
 """
 
 from dataclasses import dataclass
@@ -17,6 +17,9 @@ from seedspread.stats.result import Looks
 from seedspread.stats.sequential.looks import nominal
 
 _DRAWS = 2000
+# The headline's deviations of normal values over those of Pitman and Morgan's test: 0.90 to 0.95 with 5 to 40
+# seeds, with pairs that correlate and without.
+_TAILS = 0.92
 ALPHA = 0.05
 
 
@@ -79,7 +82,7 @@ def _is_met(
     spec: SequentialSpec, factor: float, look: int, studies: "_Studies", alpha: float, equivalence: float
 ) -> NDArray[np.bool_]:
     """(draws,) whether the rule is met at a look that is still to come."""
-    n, looks = spec.sizes[look], Looks(spec.sizes, look + 1, factor)
+    n, looks = spec.sizes[look], Looks(spec.sizes, look + 1, factor / _TAILS)
     if n <= studies.seen:
         return np.zeros(_DRAWS, bool)
     f, r2 = studies.first(n)
