@@ -37,9 +37,9 @@ from seedspread.runs.levels import counted_runs
 from seedspread.runs.study_table import study_table as study_runs
 from seedspread.stats.audit import audit
 from seedspread.stats.audited import AuditResult
-from seedspread.stats.growing import looks_of
 from seedspread.stats.look_tables import last_look
 from seedspread.stats.sequential.levels import Progress
+from seedspread.stats.sequential.stored import looks_of
 
 
 @dataclass(frozen=True, repr=False)
@@ -77,7 +77,7 @@ class StudyRuns:
         wanted = value or spec.values[0]
         blocks = spec.blocks or None
         studies = self.plan.recorded()
-        table = study_runs(self.plan.store, studies, [wanted])
+        table = study_runs(self.plan.store, [study.looked_at for study in studies], [wanted])
         options = {"look": looks_of(studies[0].sequential)} | options
         return audit(table, wanted, spec.group, spec.reference, blocks, by=spec.strata, **options)
 

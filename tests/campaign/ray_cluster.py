@@ -13,10 +13,11 @@ from pathlib import Path
 import ray
 from ray.cluster_utils import Cluster
 
-from seedspread.campaign.loop import run_campaign
+from seedspread.campaign.looking import run_looking
 from seedspread.campaign.plan import Plan
 from seedspread.campaign.ray_engine import RayExecutor
 from seedspread.campaign.study import StudySpec
+from seedspread.recorded import Looking
 
 
 def main() -> None:
@@ -35,7 +36,7 @@ def main() -> None:
 
     if "--lose-a-node" in sys.argv:
         threading.Thread(target=lose, daemon=True).start()
-    report = run_campaign(Plan.make(study, store), RayExecutor(), lease_seconds=10)
+    _, report = run_looking(Plan.make(study, store), RayExecutor(), Looking(), lease_seconds=10)
     print(json.dumps({"done": len(report.done), "failed": report.failed, "lost": len(lost)}))
     ray.shutdown()
     cluster.shutdown()  # type: ignore[no-untyped-call]

@@ -12,6 +12,7 @@ from seedspread.campaign.loop import run_campaign
 from seedspread.campaign.plan import Plan
 from seedspread.runs.store import Store
 from seedspread.runs.table import runs_table
+from tests.campaign.growing import ALIKE, TWO_LOOKS, looks
 from tests.campaign.test_local import COMMAND
 from tests.campaign.tiny import results, study_file, tiny_study
 from tests.runners import programs
@@ -56,6 +57,12 @@ def test_programs_are_tasks(tmp_path: Path) -> None:
     assert on_the_cluster(tmp_path) == {"done": 4, "failed": {}, "lost": 0}
     table = runs_table(tmp_path / "ray")
     assert sorted(zip(table["x"], table["seed"], strict=True)) == [(0.0, 1), (0.0, 2), (0.5, 1), (0.5, 2)]
+
+
+def test_a_study_grows_look_by_look(tmp_path: Path) -> None:
+    programs.study_file(tmp_path, ALIKE, seeds=10, run='inputs = ["train.py"]', more=TWO_LOOKS)
+    assert on_the_cluster(tmp_path) == {"done": 20, "failed": {}, "lost": 0}
+    assert [look.seeds for look in looks(tmp_path / "ray").looks] == [5, 10]
 
 
 def test_an_unreachable_cluster_is_one_line(tmp_path: Path) -> None:

@@ -7,40 +7,33 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from seedspread import Study
+from seedspread import Study, audit
+from seedspread.api import StudyRuns
 from seedspread.campaign.growing import growth
 from seedspread.campaign.local import LocalExecutor
 from seedspread.campaign.looking import run_looking
 from seedspread.campaign.plan import Plan
 from seedspread.campaign.study import StudyError, StudySpec
 from seedspread.errors import SeedspreadError
-from seedspread.recorded import Looking
+from seedspread.recorded import Looking, recorded_question
 from seedspread.report.material.from_store import from_store
 from seedspread.report.page.report import Report
-from seedspread.runs.sequential import SequentialRecord
 from seedspread.runs.store import Store
 from seedspread.runs.studies import load_studies, save_study
+from seedspread.stats.result import Interval, Looks
+from tests.campaign import tiny
+from tests.campaign.growing import ALIKE, RULE, SPREADS, TWO_LOOKS, looks
 from tests.cli.test_cli import seedspread_here
 from tests.runners import programs
-
-RULE = "[sequential]\nstart = 5\nstep = 5\nlimit = 15\n"
-# Normal values whose spread is ten times as large under 0.5; with 0 for both it never ends by itself.
-SPREADS = "import random; report(random.Random(f'{seed} {x}').gauss(0, 10 if x == '0.5' else 1))"
-ALIKE = "import random; report(random.Random(f'{seed} {x}').gauss(0, 1))"
 
 
 def study(folder: Path, body: str = SPREADS, rule: str = RULE, seeds: object = 15) -> Path:
     return programs.study_file(folder, body, seeds=seeds, run='inputs = ["train.py"]', more=rule)
-
-
-def looks(store: Path) -> SequentialRecord:
-    (recorded,) = load_studies(Store(store))[0]
-    assert recorded.sequential is not None
-    return recorded.sequential
 
 
 def test_it_stops_when_it_is_decided_and_says_so_everywhere(tmp_path: Path) -> None:
@@ -70,6 +63,10 @@ def test_it_stops_when_it_is_decided_and_says_so_everywhere(tmp_path: Path) -> N
     comparison = report.material.settings[0].comparisons[0]
     assert comparison.headline.interval is not None
     assert comparison.headline.interval.low == pytest.approx(last.low)  # in per cent there
+    figures, tables = report.for_a_paper
+    assert "study-looks" in [chart.id for chart in figures]
+    for caption in (figures[0].caption, figures[1].caption, tables[-1].note):
+        assert "count the looks" in caption.replace("counts", "count")
     page = report.page()
     assert "Look by look" in page
     assert f"The study stopped at {record.seeds} seeds per arm: decided." in page
@@ -147,6 +144,10 @@ def test_a_function_and_a_precision(tmp_path: Path) -> None:
         ("start = 2\nstep = 4\nlimit = 8", "start must be 3 seeds or more; got 2"),
         ("start = 8\nstep = 4", "sequential.limit: Field required"),
         ("start = 8\nstep = 1\nlimit = 900", "makes 893 looks; take at most 100"),
+        ("start = 8\nstep = 1\nlimit = 1000000000000", "must be 5,000 seeds or fewer"),
+        ("start = 8\nstep = -4\nlimit = 40", "step must be 1 seed or more; got -4"),
+        ("start = 8\nstep = 4\nlimit = 40\nprecision = nan", "precision: Input should be a finite number"),
+        ('start = 8\nstep = 4\nlimit = 40\nstop = "soon"', 'stop must be "decided" or "precision = 4"'),
         ('start = 8\nstep = 4\nlimit = 40\nstop = "decided"\nprecision = 4', "not both"),
         ("start = 8\nstep = 4\nlimit = 40\nprecision = 1", "precision: Input should be greater than 1"),
         ("start = 8\nstep = 4\nlimit = 40\nstopp = 1", "no such field; did you mean 'stop'?"),
@@ -191,6 +192,23 @@ def test_studies_that_end_by_themselves_are_not_compared(tmp_path: Path) -> None
         StudySpec.from_file(path)
 
 
+def test_a_collection_grows_study_by_study(tmp_path: Path) -> None:
+    study(tmp_path / "a", SPREADS, TWO_LOOKS).rename(tmp_path / "a" / "a.toml")
+    study(tmp_path / "b", ALIKE, TWO_LOOKS).rename(tmp_path / "b" / "b.toml")
+    path, store = tmp_path / "both.toml", str(tmp_path / "store")
+    path.write_text(f'include = ["{tmp_path}/a/a.toml", "{tmp_path}/b/b.toml"]\n')
+    done = seedspread_here("campaign", "run", str(path), "--store", store)
+    assert done.returncode == 0, done.stderr
+    for name, looks_taken in (("a", 1), ("b", 1), ("b", 2)):
+        assert f"{name}: Look {looks_taken} of at most 2, " in done.stderr
+    refused = seedspread_here("audit", store, "--study", str(path))
+    assert refused.stderr.endswith("names no comparison; name one of its studies with --study: a, b\n")
+    status = seedspread_here("campaign", "status", str(path), "--store", store).stdout
+    assert "Looks at a" in status
+    assert "Looks at b" in status
+    assert [s.growing is not None for s in from_store(tmp_path / "store").settings] == [True, True]
+
+
 def test_looks_wait_for_runs_that_were_ended(tmp_path: Path) -> None:
     body = "import signal; os.kill(os.getpid(), signal.SIGKILL) if (seed, x) == (2, '0.5') else report()"
     plan = Plan.make(StudySpec.from_file(study(tmp_path, body)), tmp_path / "store")
@@ -198,6 +216,58 @@ def test_looks_wait_for_runs_that_were_ended(tmp_path: Path) -> None:
     (failed,) = progress.failed
     assert not plan.store.has_crashed(failed)
     assert not looks(tmp_path / "store").looks
+
+
+def test_an_arm_that_only_fails_is_mended_before_a_look(tmp_path: Path) -> None:
+    path = study(tmp_path, f"sys.exit('boom') if x == '0.5' else None; {ALIKE}")
+    said = seedspread_here("campaign", "run", str(path), "--store", str(tmp_path / "store"))
+    assert said.returncode == 1
+    assert said.stderr.splitlines()[-1].startswith("error: 5 runs failed; try again with --retry-failed")
+    assert not looks(tmp_path / "store").looks
+
+
+def test_between_looks_the_last_one_is_the_headline(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    plan = Plan.make(StudySpec.from_file(study(tmp_path, ALIKE, TWO_LOOKS)), store)
+    plan, _ = run_looking(plan, LocalExecutor(2), Looking())
+    (whole,) = plan.recorded()
+    assert whole.sequential is not None
+    first = replace(whole.sequential, looks=whole.sequential.looks[:1])
+    save_study(plan.store, replace(whole, sequential=first))  # as a killed campaign leaves it
+    (seen,) = first.looks[0].comparisons
+    question = recorded_question(str(store), None, None, None, ())
+    assert question is not None
+    assert len(question.table) == 10
+    assert "its last look; the next is at 10 seeds" in question.notes[-1]
+    by_path = audit(store, "accuracy", "x", "0", resamples=100)
+    by_study = StudyRuns(Plan.make(plan.study, store)).audit(resamples=100)
+    (setting,) = from_store(store).settings
+    assert len(setting.states) == 20
+    assert by_path.looks == by_study.looks == Looks((5, 10), 1, first.factor or 0)
+    assert by_study.comparisons[0].headline.interval == Interval(seen.low, seen.high, 0.95)
+    assert setting.comparisons[0].headline.p == pytest.approx(seen.p)
+
+
+def test_all_runs_of_a_store_with_several_studies_do_not_count_looks_and_say_so(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    for name, rule in (("grows", TWO_LOOKS), ("fixed", "")):
+        path = study(tmp_path / name, SPREADS, rule, seeds=10)
+        path = path.rename(path.with_name(f"{name}.toml"))
+        run_looking(Plan.make(StudySpec.from_file(path), store), LocalExecutor(2), Looking())
+    found = audit(store, "accuracy", "x", "0", seed=None, resamples=100)
+    assert found.looks is None
+    assert any("grows is looked at while it grows" in note for note in found.notes)
+
+
+def test_the_papers_training(tmp_path: Path) -> None:
+    path = tiny.study_file(tmp_path, seeds=8)
+    path.write_text(f"{path.read_text()}[sequential]\nstart = 6\nstep = 2\nlimit = 8\nprecision = 1.9\n")
+    grows = StudySpec.from_file(path)
+    _, progress = run_looking(Plan.make(grows, tmp_path / "store"), LocalExecutor(2), Looking())
+    assert not progress.failed
+    assert [look.seeds for look in looks(tmp_path / "store").looks] == [6, 8]
+    fixed = Plan.make(tiny.tiny_study(tmp_path, seeds=8), tmp_path / "other")
+    assert set(tiny.results(tmp_path / "store")) == set(fixed.distinct)
 
 
 def test_a_damaged_record_of_looks_is_none(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from seedspread.campaign.loop import run_campaign
 from seedspread.campaign.plan import Plan
 from seedspread.campaign.slurm_engine import SlurmError, SlurmExecutor
 from seedspread.runs.table import runs_table
+from tests.campaign.growing import ALIKE, TWO_LOOKS, looks
 from tests.campaign.test_local import wait_for
 from tests.campaign.tiny import results, study_file, tiny_study, undisturbed
 from tests.runners import programs
@@ -113,6 +114,33 @@ def test_a_program_is_a_job_that_reports(slurm: dict[str, str], tmp_path: Path) 
         runs_table(store).sort_values("x")["accuracy"] for store in (tmp_path / "slurm", local.store.path)
     ]
     assert list(values[0]) == list(values[1])
+
+
+def test_a_study_grows_look_by_look_whether_one_waits_or_not(slurm: dict[str, str], tmp_path: Path) -> None:
+    path = programs.study_file(tmp_path, ALIKE, seeds=10, run='inputs = ["train.py"]', more=TWO_LOOKS)
+    store = tmp_path / "store"
+    main = [sys.executable, "-c", "from seedspread.cli import main; main()"]
+    command = [*main, "campaign", "run", str(path), "--store", str(store), "--backend", "slurm"]
+
+    def again(*options: str) -> str:
+        done = subprocess.run(
+            [*command, *options],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
+            env=os.environ | slurm,
+        )
+        assert done.returncode == 0, done.stderr[-3000:]
+        return done.stderr
+
+    assert "submitted 10 jobs" in again("--no-wait")
+    assert not looks(store).looks
+    wait_for(lambda: len(list(store.glob("*/result.json"))) == 10, 120)
+    assert "submitted 10 jobs" in again("--no-wait")  # the look, and the runs of the next
+    assert [look.seeds for look in looks(store).looks] == [5]
+    assert "Look 2 of at most 2, 10 seeds" in again("--wait")
+    assert looks(store).stopped == "limit of 10 seeds reached"
 
 
 def test_a_requeued_job_goes_on_from_its_checkpoint(slurm: dict[str, str], tmp_path: Path) -> None:

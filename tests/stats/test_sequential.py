@@ -8,15 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import ndtr, ndtri
+from scipy.stats import pearsonr
 
 from seedspread import Look, audit
 from seedspread.errors import SeedspreadError
 from seedspread.runs.sequential import SequentialSpec
+from seedspread.stats.arms import Floats
 from seedspread.stats.growing import factor_for
 from seedspread.stats.result import Looks
 from seedspread.stats.sequential import levels
 from seedspread.stats.sequential.boundary import crossing, shape
-from seedspread.stats.sequential.expected import SoFar, expected
+from seedspread.stats.sequential.expected import _TAILS, SoFar, expected
 from seedspread.stats.sequential.looks import counted, nominal
 from seedspread.stats.sequential.simulation import drawn, p_paths
 from seedspread.stats.tables.errors import TableError
@@ -103,6 +105,19 @@ def test_a_large_effect_ends_at_once_and_none_goes_to_the_limit() -> None:
     assert expected(RULE, factor, 4.0, comparisons=3).seeds > four.seeds
 
 
+def test_what_stands_in_for_the_headline_gives_away_as_much_to_tails() -> None:
+    values = drawn("normal", 80, 12, np.random.default_rng(7))
+    headline = -ndtri(0.5 * p_paths(values, (12,))[:, 0])
+    r = [pitman(x, y) for x, y in zip(values[:, :, 0, 0], values[:, :, 1, 0], strict=True)]
+    ratios = headline / -ndtri(0.5 * np.array(r))
+    assert np.median(ratios[headline > 0.7]) == pytest.approx(_TAILS, abs=0.03)
+
+
+def pitman(x: Floats, y: Floats) -> float:
+    """The p value of Pitman and Morgan's test: sums and differences do not correlate."""
+    return float(pearsonr(x + y, x - y).pvalue)
+
+
 def test_a_precision_may_stand_in_stop() -> None:
     rule = {"start": 8, "step": 4, "limit": 60}
     said = SequentialSpec.model_validate(rule | {"stop": "precision = 4"})
@@ -164,12 +179,19 @@ def test_looks_at_a_table_are_evenly_spaced_unless_told() -> None:
         (Look(4, of=3), "such as --look 3 --of 9; got 4 of 3"),
         (Look(3, of=9, step=0), "must be 1 seed or more; got 0"),
         (Look(6, of=9), "would make the first one at 2"),
-        (Look(3, of=9, step=7), "would make the first one at -2"),
+        (Look(3, of=9, step=7), "would make the first one at -2, and a look takes 3 or more: lower --step"),
+        (Look(0, of=3), "got 0 of 3"),
+        (Look(1, of=9, step=10**20), "looks are counted up to 5,000: lower --of or --step"),
     ],
 )
 def test_looks_that_cannot_be(look: Look, words: str) -> None:
     with pytest.raises(TableError, match=words):
         audit(grown(12), "score", "arm", "a", resamples=100, look=look)
+
+
+def test_two_seeds_are_too_few_for_a_look() -> None:
+    with pytest.raises(TableError, match="takes 3 seeds per arm or more; there are 2"):
+        audit(grown(2), "score", "arm", "a", resamples=100, look=Look(1, of=3))
 
 
 def test_arms_with_different_seeds_are_not_looked_at() -> None:

@@ -93,8 +93,14 @@ def _look(plan: Plan, judge: Judge, on_look: LookCallback) -> dict[str, Sequenti
 
 
 def _has_ended(plan: Plan, study: RecordedStudy) -> bool:
-    """Whether every run has a result, or failed by itself: what was ended or refused says nothing yet."""
-    return all(plan.store.state(key).state in FINISHED or plan.store.has_crashed(key) for key in study.keys)
+    """Whether every run has a result, or failed by itself: what was ended or refused says nothing yet.
+
+    A cell without any result waits to be mended: it would take seeds, and leave a comparison out of the look.
+    """
+    done = {key for key in study.keys if plan.store.state(key).state in FINISHED}
+    return all(key in done or plan.store.has_crashed(key) for key in study.keys) and all(
+        done.intersection(cell.runs.values()) for cell in study.cells
+    )
 
 
 def _together(before: CampaignProgress, now: CampaignProgress) -> CampaignProgress:

@@ -9,6 +9,7 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -144,6 +145,15 @@ class RecordedStudy:
         """Its question and its prediction, in words, where it has them."""
         both = {"Question": self.question, "Prediction": self.prediction}
         return [f"{name}: {text}" for name, text in both.items() if text]
+
+    @property
+    def looked_at(self) -> "RecordedStudy":
+        """With the runs of the last look alone, if it has been looked at: later ones wait for the next."""
+        if self.sequential is None or not self.sequential.looks:
+            return self
+        seeds = self.sequential.looks[-1].seeds
+        cells = (replace(cell, runs=dict(islice(cell.runs.items(), seeds))) for cell in self.cells)
+        return replace(self, cells=tuple(cells))
 
     @property
     def keys(self) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ from seedspread.stats.forest import forests, repeated_runs
 from seedspread.stats.headline import MOST_MODELLED, headlines, is_large
 from seedspread.stats.judgement import judge
 from seedspread.stats.result import Looks
+from seedspread.stats.sequential.stored import looks_of_store
 from seedspread.stats.sequential.table import Look
 from seedspread.stats.tables.check import check_table
 from seedspread.stats.tables.columns import Columns
@@ -74,7 +75,8 @@ def audit(
             values tell.
         better: which direction is better; by default as the metric says, or the column's name.
         equivalence: variances that differ by no more than this factor count as alike.
-        look: which of how many, where the table grows and is judged again and again.
+        look: which of how many, where the table grows and is judged again and again; of a store, as its
+            study remembers.
         rows: where, last, best, wide, metric_column, sheet, at: how one row per run is had; see `Rows`.
     """
     check_options(level, resamples, chance, test_size, equivalence)
@@ -84,7 +86,19 @@ def audit(
     metric, told = metric_of_runs(runs, metric, better, accuracies=test_size is not None)
     runs = replace(runs, notes=(*runs.notes, *told))
     comparer = Comparer(metric, level, resamples, random_seed, chance, test_size)
-    return audit_runs(runs, comparer, equivalence, look.on(runs) if isinstance(look, Look) else look)
+    looks, uncounted = _looks(look, runs, table)
+    return audit_runs(replace(runs, notes=(*runs.notes, *uncounted)), comparer, equivalence, looks)
+
+
+def _looks(
+    look: Looks | Look | None, runs: Runs, table: "str | Path | pd.DataFrame"
+) -> tuple[Looks | None, list[str]]:
+    """Those to count: as asked, else as the store remembers them; and a warning if some are not counted."""
+    if isinstance(look, Look):
+        return look.on(runs), []
+    if look is None and runs.store is not None and isinstance(table, str | Path):
+        return looks_of_store(Path(runs.store))
+    return look, []
 
 
 def affordable(resamples: int, rows: int) -> int:
@@ -188,7 +202,7 @@ def _on_looks(looks: Looks) -> str:
     seen = ", ".join(map(str, looks.sizes[: looks.number]))
     return (
         f"{looks.title.capitalize()}, at {seen} of at most {looks.sizes[-1]} seeds per arm: the headline's "
-        "p, interval and bounds count the looks; the other tests do not."
+        "p, interval and bounds count the looks; its probabilities and the other tests do not."
     )
 
 

@@ -97,7 +97,8 @@ def _forest_panel(audit: AuditValues) -> Panel:
         for f in audit.forests
         for pair in [[arm_name(audit.group, arm) for arm in (f.group, f.reference)]]
     ]
-    title = f"variance ratio of {audit.value}, {audit.level:.0%} intervals (Holm)"
+    counted = "Holm; looks counted" if audit.looks else "Holm"
+    title = f"variance ratio of {audit.value}, {audit.level:.0%} intervals ({counted})"
     return lines_panel([*lines, *means], title, "")
 
 
@@ -164,7 +165,7 @@ def _ratios_panel(c: Comparison, title: str) -> Panel:
     if panel is None:
         return Panel("no ratio with an interval", Axis(), Axis(), ())
     names = {
-        QUOTED: "ratio, each seed counted once (* the headline)",
+        QUOTED: f"ratio, each seed counted once (* the headline{', looks counted' if audit.looks else ''})",
         GREY: "ratio, every run as independent",
     }
     marks = (m if m.kind == "rule" else replace(m, name=names[m.colour], legend=True) for m in panel.marks)

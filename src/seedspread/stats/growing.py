@@ -1,6 +1,6 @@
 """Looks at a study that grows: its next one, whether it stops there, and how many seeds are to come."""
 
-from math import isfinite
+from math import isfinite, sqrt
 
 import pandas as pd
 
@@ -21,14 +21,6 @@ from seedspread.stats.tables.question import Question
 EQUIVALENCE = 2.0
 # Arms that hardly ever correlate more: what even they do not meet is never met.
 _MOST_ALIKE, _NEVER = 0.9, 0.01
-
-
-def looks_of(record: SequentialRecord | None) -> Looks | None:
-    """Those that the headlines of a study count now; None of a study that does not grow."""
-    if record is None:
-        return None
-    sizes = record.spec.sizes
-    return Looks(sizes, record.number, record.factor or factor_of(sizes))
 
 
 def factor_for(spec: SequentialSpec, comparisons: int, progress: Progress) -> float:
@@ -78,7 +70,7 @@ def why_stop(spec: SequentialSpec, found: tuple[Comparison, ...], seeds: int) ->
 
 
 def _is_narrow(interval: Interval | None, precision: float) -> bool:
-    return interval is not None and interval.low > 0 and interval.high / interval.low <= precision**2
+    return interval is not None and interval.low > 0 and sqrt(interval.high / interval.low) <= precision
 
 
 def _looked(c: Comparison) -> LookedComparison:

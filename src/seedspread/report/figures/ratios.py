@@ -61,12 +61,17 @@ def _answer_chart(drawn: Sequence[Row], chart_id: str) -> Chart:
         "The variance ratio, and how sure it is",
         f"Right of 1, {_first_arm(drawn)} spreads more than {drawn[0][1].reference_name}; left of 1, less. "
         "An interval that crosses 1 leaves the direction open. Where comparisons are judged together, it is "
-        "adjusted (Holm).",
+        f"adjusted (Holm).{_on_looks(drawn)}",
         f"Variance ratios with 95% intervals. {ratios}.",
         (panel,),
         origins([s for s, _ in drawn]),
         height=0.45 + 0.14 * len(drawn),
     )
+
+
+def _on_looks(drawn: Sequence[Row]) -> str:
+    looked = any(c.headline.looks for _, c in drawn)
+    return " Where a study was looked at while it grew, it counts the looks." if looked else ""
 
 
 def _ends(c: Comparison) -> Interval:

@@ -36,12 +36,17 @@ def spread_chart(s: Setting) -> Chart | None:
         f"Spread over seeds: {s.name}",
         "Each mark is one run; lines are means, bands ±1 standard deviation. Right: the variance ratio by "
         "method; green, each seed counted once (the first is the headline); grey, every run counted "
-        "as independent.",
+        f"as independent.{_on_looks(s)}",
         f"{s.value} of every run by arm. {means}.",
         tuple(panels),
         s.origin,
         1 if s.paper == "cifar10" and s.is_the_papers else None,
     )
+
+
+def _on_looks(s: Setting) -> str:
+    looks = next((c.headline.looks for c in s.comparisons if c.headline.looks), None)
+    return f" The headline counts the looks ({looks.title}); the other methods do not." if looks else ""
 
 
 def _arm_words(s: Setting, arm: str) -> str:

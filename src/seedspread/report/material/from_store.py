@@ -40,7 +40,7 @@ from seedspread.runs.table import as_table, read_row
 from seedspread.stats.audit import audit
 from seedspread.stats.audited import AuditResult
 from seedspread.stats.comparison import Comparison
-from seedspread.stats.growing import looks_of
+from seedspread.stats.sequential.stored import looks_of
 from seedspread.stats.tables.errors import TableError
 from seedspread.stats.verdict import verdict
 
@@ -138,6 +138,7 @@ class _Reading:
         self._metric, self._factor = self._declared(None).for_display
         self._read: dict[str, dict[str, Any] | str] = {}
         self._crashed: list[dict[str, Any]] = []
+        self._judged = frozenset(study.looked_at.keys)
         self.lacking = ""
 
     def _declared(self, values: "NDArray[np.float64] | None") -> Metric:
@@ -162,7 +163,7 @@ class _Reading:
         self._read_values(states)
         rows = {level: self._rows(cells, states) for level, cells in levels.items()}
         finished = [row for pairs in rows.values() for row, _ in pairs]
-        self._crashed = crashed_rows(self._store, self._study)
+        self._crashed = crashed_rows(self._store, self._study.looked_at)
         result = self._audit(as_table([*finished, *self._crashed] if finished else [], self._store.path))
         return [self._setting(level, levels[level], rows[level], states, result) for level in levels]
 
@@ -193,7 +194,9 @@ class _Reading:
             pair
             for cell in cells
             for seed, key in cell.runs.items()
-            if states[key].state in FINISHED and (pair := self._row(cell, seed, key)) is not None
+            if key in self._judged
+            and states[key].state in FINISHED
+            and (pair := self._row(cell, seed, key)) is not None
         ]
 
     def _row(self, cell: RecordedCell, seed: int, key: str) -> tuple[dict[str, Any], Run] | None:

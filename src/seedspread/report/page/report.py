@@ -62,9 +62,9 @@ class Report:
         """The figures and tables that a paper would take; of a setting, where there are few, the runs."""
         across = [b for s in self.sections if s.id == "datasets" for b in s.exhibits]
         few = len(self.material.settings) <= _FEW
-        ids = {f"{s.id}-spread" for s in self.material.settings} if few else set()
-        spreads = [c for c in self.charts if c.id in ids]
-        charts = [*self.pictures, *spreads]
+        names = ("spread", "looks")
+        ids = {f"{s.id}-{name}" for s in self.material.settings for name in names} if few else set()
+        charts = [*self.pictures, *(c for c in self.charts if c.id in ids)]
         charts += [b for b in across if isinstance(b, Chart)]
         return charts, [*self._first_tables, *(b for b in across if isinstance(b, Table))]
 

@@ -100,6 +100,8 @@ def ratios_table(material: ReportData) -> Table | None:
     note = "Each seed counted once" + (
         "; p and interval adjusted (Holm) where several are judged together" if several else ""
     )
+    if any(c.headline.looks for _, c in pairs):
+        note += "; where a study was looked at while it grew, p and interval count the looks"
     return Table(
         "ratios", "Ratios of variances over seeds", tuple(map(Column, heads)), rows, note=note,
         scale=origins([s for s, _ in pairs]),
