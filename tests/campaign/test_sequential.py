@@ -180,6 +180,30 @@ def test_a_rule_is_not_changed_after_a_look(tmp_path: Path) -> None:
         assert "\n" not in str(caught.value)
 
 
+def test_neither_is_its_question_and_looks_at_other_runs_are_not_its_own(tmp_path: Path) -> None:
+    path, store = study(tmp_path, SPREADS), tmp_path / "store"
+    run_looking(Plan.make(StudySpec.from_file(path), store), LocalExecutor(2), Looking())
+    text = path.read_text()
+    for changed in (text.replace("x = [0.0, 0.5]", "x = [0.0, 0.5, 0.7]"), text.replace("= 0.0", "= 0.5")):
+        assert changed != text
+        path.write_text(changed)
+        with pytest.raises(StudyError, match="looked at 1 time with another comparison"):
+            Plan.make(StudySpec.from_file(path), store)
+    path.write_text(text.replace("seeds = 15", f"seeds = {list(range(2, 17))}"))
+    with pytest.raises(StudyError, match="looked at 1 time with other seeds"):
+        Plan.make(StudySpec.from_file(path), store)
+    path.write_text(text.replace("seeds = 15", "seeds = 4").split("[sequential]")[0])
+    with pytest.raises(StudyError, match="looked at 1 time by another rule"):
+        Plan.make(StudySpec.from_file(path), store)
+    path.write_text(text)
+    assert Plan.make(StudySpec.from_file(path), store).growing["study"].stopped == "decided"
+    study(tmp_path, ALIKE)  # another program: other runs, of which nothing has been seen
+    plan = Plan.make(StudySpec.from_file(path), store)
+    assert not plan.growing["study"].looks
+    plan, _ = run_looking(plan, LocalExecutor(2), Looking())
+    assert len(looks(store).looks) == 3
+
+
 def test_studies_that_end_by_themselves_are_not_compared(tmp_path: Path) -> None:
     study(tmp_path / "a")
     study(tmp_path / "b")
@@ -282,7 +306,7 @@ def test_a_damaged_record_of_looks_is_none(tmp_path: Path) -> None:
     values["sequential"]["factor"] = 1.0
     path.write_text(json.dumps(values))
     assert load_studies(plan.store)[0] == []
-    assert growth(plan.study, plan.store)["study"].looks == ()
+    assert growth(plan.study, plan.store, plan.keys)["study"].looks == ()
 
 
 def test_a_look_without_a_comparison_is_refused(tmp_path: Path) -> None:

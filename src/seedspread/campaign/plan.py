@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from seedspread.campaign.growing import growth
+from seedspread.campaign.growing import RunName, growth
 from seedspread.campaign.implementation import implemented
 from seedspread.campaign.study import StudySpec
 from seedspread.errors import reason
@@ -116,7 +116,7 @@ class Plan:
             bases += part.runner.base_keys(pairs)
         plan = cls(study, store, data_dir, tuple(runs))
         plan = plan._with_changed(bases, accept_changed) if any(bases) else plan
-        return plan.grown(growth(study, store))
+        return plan.grown(growth(study, store, plan.keys))
 
     def grown(self, growing: Mapping[str, SequentialRecord]) -> "Plan":
         """With the runs of studies that grow up to the look that is to come."""
@@ -152,6 +152,10 @@ class Plan:
                 runs.append(run)
                 stale[run.key] = other
         return replace(self, runs=tuple(runs), accepted=accepted, stale=stale)
+
+    def keys(self) -> dict[RunName, str]:
+        """Of every run that it names, now or later."""
+        return {(run.study, frozenset(run.cell), run.seed): run.key for run in (*self.runs, *self.later)}
 
     @property
     def distinct(self) -> dict[str, PlannedRun]:

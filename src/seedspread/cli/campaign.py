@@ -319,7 +319,7 @@ def status(
         return
     with Live(console=console, refresh_per_second=2) as live:
         while True:
-            made = made.grown(growth(made.study, made.store))
+            made = made.grown(growth(made.study, made.store, made.keys))
             states = made.states()
             live.update(Group(status_view(made, states, estimate), *_looks(made)), refresh=True)
             ended = all(s.state in ("done", "collapsed", "failed") for s in states.values())
