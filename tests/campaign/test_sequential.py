@@ -268,6 +268,8 @@ def test_between_looks_the_last_one_is_the_headline(tmp_path: Path) -> None:
     (setting,) = from_store(store).settings
     assert len(setting.states) == 20
     assert by_path.looks == by_study.looks == Looks((5, 10), 1, first.factor or 0)
+    assert seen.low is not None
+    assert seen.high is not None
     assert by_study.comparisons[0].headline.interval == Interval(seen.low, seen.high, 0.95)
     assert setting.comparisons[0].headline.p == pytest.approx(seen.p)
 

@@ -20,8 +20,8 @@ def growth(
     Args:
         study: one, or a collection.
         store: that remembers.
-        keys: of all its runs. Where those that were looked at are others now, since their program has changed,
-            say, it begins anew.
+        keys: of all its runs. Where those that were looked at are others now (of a changed program, say),
+            it begins anew.
     """
     out = {}
     for part in study.parts:
