@@ -164,8 +164,9 @@ def _ratios_panel(c: Comparison, title: str) -> Panel:
     panel = methods_panel(c, title)
     if panel is None:
         return Panel("no ratio with an interval", Axis(), Axis(), ())
+    counted = ", looks counted" if c.headline.looks else ""
     names = {
-        QUOTED: f"ratio, each seed counted once (* the headline{', looks counted' if audit.looks else ''})",
+        QUOTED: f"ratio, each seed counted once (* the headline{counted})",
         GREY: "ratio, every run as independent",
     }
     marks = (m if m.kind == "rule" else replace(m, name=names[m.colour], legend=True) for m in panel.marks)
