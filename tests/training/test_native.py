@@ -74,7 +74,7 @@ def test_it_is_nearer_to_the_truth_than_the_plain_way() -> None:
     far = {"plain": 0.0, "native": 0.0}
     large: dict[str, Any] = {"model__patch_size": 4, "model__dim": 64, "model__heads": 4}
     for seed in range(3):
-        changes = {"seed": seed, "objective__margin_type": "subtract"} | large
+        changes: dict[str, Any] = {"seed": seed, "objective__margin_type": "subtract"} | large
         exact, data = model(**changes), batch(seed, images=60)
         exact.vit.double()
         truth, _ = plain_gradients(exact, Batch(data.images.double(), data.labels, data.index))
