@@ -96,6 +96,12 @@ def test_the_site_has_a_page_for_every_link(page: Path) -> None:
             assert folder + target.removeprefix("../") in there, link
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_heading_follows_a_blank_line(page: Path) -> None:
+    """A table would take one that follows it at once for a row of its own."""
+    assert not re.findall(r"^.*\S.*\n#+ .+$", FENCE.sub("", markdown(page)), re.MULTILINE)
+
+
 def test_every_example_has_its_place() -> None:
     text = reference.examples_page(ROOT / "examples")
     for path in (ROOT / "examples").rglob("*.*"):

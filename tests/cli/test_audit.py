@@ -65,11 +65,14 @@ def test_other_forms(tmp_path: Path) -> None:
 
 def test_mistakes_are_one_line(tmp_path: Path) -> None:
     path = paper_csv(tmp_path)
+    (tmp_path / "empty").mkdir()
     for arguments, said in (
         ((path, "--value", "acc", *PAPER[2:]), "did you mean 'accuracy'"),
         ((path, *PAPER[:4]), "--block"),
         ((path, *PAPER, "--format", "word"), "--format must be one of"),
         ((str(tmp_path / "no.csv"),), "does not exist"),
+        ((str(tmp_path / "no.db"), "--value", "x", "--group", "y", "--at", "best"), "does not exist; give"),
+        ((str(tmp_path / "empty"), "--value", "x", "--group", "y"), "holds no finished run; give"),
     ):
         done = seedspread_here("audit", *arguments)
         assert done.returncode == 1

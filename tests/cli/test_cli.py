@@ -53,6 +53,12 @@ def test_version_and_help() -> None:
     assert "bench" in shown.stdout
 
 
+def test_the_list_of_datasets_is_in_columns() -> None:
+    lines = seedspread_here("data", "list").stdout.splitlines()
+    width = max(len(line.split()[0]) for line in lines)
+    assert all(line[width] == " " and line[width + 1] != " " for line in lines)
+
+
 @pytest.mark.parametrize("arguments", [["--versoin"], ["bench", "lost"], ["bench", "loss", "--rounds", "x"]])
 def test_a_mistyped_command_is_explained_without_a_traceback(arguments: list[str]) -> None:
     done = seedspread_command(*arguments)

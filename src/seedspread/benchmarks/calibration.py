@@ -122,7 +122,7 @@ def run(draws: int, others: int, as_json: bool, write: Path | None, workers: int
         beside = list(pool.map(beside_the_ratio.measure, beside_the_ratio.tasks(draws)))
     if as_json:
         print(json.dumps(done + beside, indent=2))
-    text = tables(done, draws, others) + beside_the_ratio.tables(beside, draws)
+    text = tables(done, draws, others) + "\n" + beside_the_ratio.tables(beside, draws)
     if write is not None and page is not None:
         before, after = page
         with replacing(write) as part:

@@ -33,8 +33,9 @@ def list_datasets(data_dir: DataDir = None, json: Json = False) -> None:
     if json:
         say_json([asdict(one) for one in datasets])
         return
+    width = max(map(len, DATASETS))
     for one in datasets:
-        say(_presence_line(one, data_dir))
+        say(f"{one.name:<{width}} {_presence(one, data_dir)}")
 
 
 @app.command()
@@ -114,17 +115,17 @@ def show(
     say(f"{dataset.title}: contact sheet written to {out}")
 
 
-def _presence_line(one: "Presence", data_dir: Path | None) -> str:
+def _presence(one: "Presence", data_dir: Path | None) -> str:
     from seedspread.data.files import fetch_command
 
     if not one.found:
-        is_sample = one.name.endswith("sample")
+        is_sample = "-sample" in one.name
         how = "inside the package" if is_sample else fetch_command(one.name, data_dir)
-        return f"{one.name:<21} absent        {how}"
+        return f"absent        {how}"
     state = "present" if one.found == one.expected else f"{one.found} of {one.expected} files"
     if one.short:
         state = "cut short"
-    return f"{one.name:<21} {state:<13} {one.bytes / 1e6:8.1f} MB  {one.folder}"
+    return f"{state:<13} {one.bytes / 1e6:8.1f} MB  {one.folder}"
 
 
 def _verdict_line(verdict: "VerifyResult") -> str:

@@ -101,14 +101,14 @@ def _of_path(source: "str | Path", question: Question, better: Better | None) ->
     if not (path.is_dir() and is_store(path)) and is_source(source):
         _check_nested(path)
         return _of_runs(source, question, better)
-    if question.at != "last":
-        raise TableError(f"--at is for runs that were logged by step; {source} has one value per run")
     if path.suffix == ".toml":
         raise TableError(
             f"{path} is a study, not a table; audit the store of its runs: seedspread audit STORE"
         )
     if not path.exists():
         raise TableError(f"{source} does not exist; give a {_KINDS} file, or a folder of runs")
+    if question.at != "last":
+        raise TableError(f"--at is for runs that were logged by step; {source} has one value per run")
     return _of_store(path, question.value) if path.is_dir() else _of_file(path, question)
 
 
@@ -128,7 +128,7 @@ def _of_runs(source: "str | Path", question: Question, better: Better | None) ->
 def _of_store(path: Path, value: str | None) -> Table:
     if not is_store(path):
         _check_nested(path)
-        raise TableError(f"{path} holds no finished run")
+        raise TableError(f"{path} holds no finished run; give a {_KINDS} file, or a folder of runs")
     table, stale = runs_table(path, [value] if value else []), stale_runs(Store(path))
     is_stale = table["folder"].map(lambda folder: Path(folder).name in stale)
     notes = (f"{is_stale.sum()} runs from before their inputs changed were left out.",) if stale else ()
