@@ -7,7 +7,7 @@ from typing import Any
 
 # The names of the package by what they are for; `tests/test_site.py` holds it to `seedspread.__all__`.
 API = {
-    "Results that are there": [
+    "Existing results": [
         "audit",
         "Look",
         "compare",
@@ -23,7 +23,7 @@ API = {
 }
 # What these return.
 RETURNED = {
-    "Results that are there": [
+    "Existing results": [
         "seedspread.stats.audited.AuditResult",
         "seedspread.sources.collecting.Collected",
     ],

@@ -24,13 +24,13 @@ _Compared = tuple[str | None, str | None, list[str] | None, list[str] | None]
 
 _Study = Annotated[
     str | None,
-    typer.Option(help="Of a store: the study to audit, by name or .toml; the only one by default."),
+    typer.Option(help="For a store: the study to audit, by name or .toml; the only one by default."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 _Equivalence = Annotated[
     float, typer.Option(help="Variances that differ by no more than this factor count as alike.")
 ]
-_Look = Annotated[int | None, typer.Option(help="Of a table that grows: which look this is; with --of.")]
+_Look = Annotated[int | None, typer.Option(help="For a table that grows: which look this is; with --of.")]
 _Step = Annotated[
     int | None, typer.Option(help="Seeds that a look adds to each arm; by default looks are evenly spaced.")
 ]
@@ -53,12 +53,16 @@ def audit(
     metric_column: asked.MetricColumn = None,
     sheet: asked.Sheet = None,
     at: asked.At = "last",
-    higher: Annotated[bool, typer.Option("--higher-is-better", help="Of the value.")] = False,
-    lower: Annotated[bool, typer.Option("--lower-is-better", help="By default its name tells.")] = False,
+    higher: Annotated[
+        bool, typer.Option("--higher-is-better", help="The value is better when higher.")
+    ] = False,
+    lower: Annotated[
+        bool, typer.Option("--lower-is-better", help="Better when lower; by default the name decides.")
+    ] = False,
     level: Annotated[float, typer.Option(help="The level of the intervals.")] = 0.95,
     resamples: Annotated[int, typer.Option(help="Bootstrap resamples.")] = 10_000,
     random_seed: Annotated[int, typer.Option(min=0, help="For the resamples.")] = 0,
-    chance: Annotated[float | None, typer.Option(help="What a run that learnt nothing scores.")] = None,
+    chance: Annotated[float | None, typer.Option(help="The score of a run that has learnt nothing.")] = None,
     test_size: Annotated[int | None, typer.Option(help="Test examples, for the sampling floor.")] = None,
     equivalence: _Equivalence = 2.0,
     look: _Look = None,
@@ -204,20 +208,18 @@ def seeds(
     se: Annotated[float | None, typer.Option(help="The standard error of the mean to reach.")] = None,
     ratio: Annotated[float | None, typer.Option(help="The variance ratio to detect.")] = None,
     n: Annotated[int | None, typer.Option(help="Seeds per arm, or in the first arm.")] = None,
-    n_reference: Annotated[
-        int | None, typer.Option(help="Seeds in the reference arm, if not as many.")
-    ] = None,
+    n_reference: Annotated[int | None, typer.Option(help="Seeds in the reference arm, if different.")] = None,
     power: Annotated[float, typer.Option(help="The chance of seeing the difference.")] = 0.8,
     alpha: Annotated[float, typer.Option(help="The level of the test.")] = 0.05,
     shape: Annotated[
-        str, typer.Option(help="Of the values over seeds: normal, t5, skewed or bimodal.")
+        str, typer.Option(help="How values spread over seeds: normal, t5, skewed or bimodal.")
     ] = "normal",
     blocks: Annotated[int, typer.Option(min=1, help="Runs of each seed in each arm.")] = 1,
     pairs: Annotated[
         float | None,
-        typer.Option(help="The arms share their seeds, and correlate by this; left out: own seeds."),
+        typer.Option(help="The arms share their seeds and correlate by this; omit it if they do not."),
     ] = None,
-    twins: Annotated[float, typer.Option(help="How a seed's runs correlate over the blocks.")] = 0.0,
+    twins: Annotated[float, typer.Option(help="How a seed's runs correlate across blocks.")] = 0.0,
     json: Json = False,
 ) -> None:
     """How many seeds: for a standard error (--sd --se), for a ratio (--ratio), or what --n can detect."""

@@ -51,10 +51,10 @@ def step(
     bf16: Annotated[
         bool, typer.Option("--bf16", help="Also in bf16: very slow without hardware for it.")
     ] = False,
-    busy: Annotated[int, typer.Option(min=0, help="Beside so many processes that keep a core busy.")] = 0,
+    busy: Annotated[int, typer.Option(min=0, help="Beside this many processes that keep a core busy.")] = 0,
     device: Annotated[
         Literal["cpu", "cuda"],
-        typer.Option(help="cuda: on a GPU instead, by settings, with all that one would send back."),
+        typer.Option(help="cuda: on a GPU instead, by settings, with all you would send back."),
     ] = "cpu",
     json: JsonOption = False,
 ) -> None:
@@ -86,7 +86,7 @@ def campaign(
     preset: Annotated[str, typer.Option(help="What is trained.")] = "quickstart",
     seeds: Annotated[int, typer.Option(min=1, help="Seeds, each with both margins.")] = 4,
     programs: Annotated[
-        int | None, typer.Option(min=1, help="Instead: so many runs of a program that does nothing.")
+        int | None, typer.Option(min=1, help="Instead: this many runs of a program that does nothing.")
     ] = None,
     json: JsonOption = False,
 ) -> None:
@@ -167,7 +167,7 @@ def planning(
 def sequential(
     draws: Annotated[int, typer.Option(min=100, help="Simulated studies per condition.")] = 1000,
     levels: Annotated[
-        bool, typer.Option("--levels", help="Simulate the table of levels anew instead, and replace it.")
+        bool, typer.Option("--levels", help="Simulate the table of levels again instead, and replace it.")
     ] = False,
     workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 2,
     json: JsonOption = False,

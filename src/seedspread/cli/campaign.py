@@ -17,20 +17,22 @@ if TYPE_CHECKING:
     from seedspread.campaign.executor import CampaignProgress
     from seedspread.campaign.plan import Plan
 
-app = typer.Typer(help="Many runs: plan them, run them, see how they stand.", no_args_is_help=True)
+app = typer.Typer(help="Many runs: plan them, run them, see their progress.", no_args_is_help=True)
 
 StudyName = Annotated[str, typer.Argument(help="A study, such as mini/cifar10-factorial, or a .toml file.")]
 StoreOption = Annotated[Path, typer.Option(help="The folder of results.")]
 DataDir = Annotated[
     Path | None,
-    typer.Option(help="The data folder. Else SEEDSPREAD_DATA, else your cache folder.", show_default=False),
+    typer.Option(
+        help="The data folder; by default SEEDSPREAD_DATA, or your cache folder.", show_default=False
+    ),
 ]
 MaxRuns = Annotated[int, typer.Option(min=1, help="Refuse a study that names more runs.")]
 AcceptChanged = Annotated[
     bool, typer.Option("--accept-changed", help="Keep runs whose input files have changed since.")
 ]
 Afresh = Annotated[
-    bool, typer.Option("--afresh", help="All engines: of the evidence, run what is published too.")
+    bool, typer.Option("--afresh", help="All engines: for the evidence, also run what is published.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 

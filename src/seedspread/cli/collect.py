@@ -23,15 +23,15 @@ def collect(
         ),
     ],
     metric: Annotated[
-        list[str] | None, typer.Option(help="The metric to take of each run; may be repeated.")
+        list[str] | None, typer.Option(help="The metric to read from each run; may be repeated.")
     ] = None,
     at: Annotated[str, typer.Option(help="last, best or step=N.")] = "last",
     out: Annotated[Path | None, typer.Option(help="The table: .csv, .tsv or .parquet.")] = None,
-    kind: Annotated[str | None, typer.Option(help="What the source is, if that is not clear.")] = None,
+    kind: Annotated[str | None, typer.Option(help="What the source is, if that is ambiguous.")] = None,
     higher: Annotated[bool, typer.Option("--higher-is-better", help="For --at best.")] = False,
     lower: Annotated[bool, typer.Option("--lower-is-better", help="For --at best.")] = False,
     all_parameters: Annotated[
-        bool, typer.Option("--all-parameters", help="Keep those that are the same in every run.")
+        bool, typer.Option("--all-parameters", help="Keep parameters that are the same in every run.")
     ] = False,
     keep_duplicates: Annotated[
         bool, typer.Option("--keep-duplicates", help="Keep runs with the parameters and seed of a later one.")

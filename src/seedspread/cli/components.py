@@ -24,7 +24,7 @@ def components(
     value: Annotated[str | None, typer.Option(help="The column with one number per run.")] = None,
     group: Annotated[str | None, typer.Option(help="The column whose levels are the arms.")] = None,
     reference: Annotated[
-        str | None, typer.Option(help="The level that the others are compared with; else all pairs.")
+        str | None, typer.Option(help="The level to compare the others with; by default every pair.")
     ] = None,
     block: Annotated[
         Several, typer.Option(help="A column that tells runs of one seed apart; may be repeated.")
@@ -34,15 +34,16 @@ def components(
         Several, typer.Option(help="A column with the seed of one stream; may be repeated.")
     ] = None,
     by: Annotated[
-        Several, typer.Option(help="A column, such as dataset, to split apart; may be repeated.")
+        Several,
+        typer.Option(help="A column, such as dataset, whose levels are split separately; may be repeated."),
     ] = None,
     test_size: Annotated[int | None, typer.Option(help="Test examples, for the test set's floor.")] = None,
     level: Annotated[float, typer.Option(help="The level of the intervals.")] = 0.95,
     study: Annotated[
         str | None,
-        typer.Option(help="Of a store: the study, or the collection of studies, by name or .toml."),
+        typer.Option(help="For a store: the study, or the collection of studies, by name or .toml."),
     ] = None,
-    at: Annotated[str, typer.Option(help="Of runs logged by step: last, best or step=N.")] = "last",
+    at: Annotated[str, typer.Option(help="For runs logged by step: last, best or step=N.")] = "last",
     form: Annotated[str, typer.Option("--format", help="text, markdown or latex.")] = "text",
     json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:

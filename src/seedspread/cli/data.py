@@ -17,10 +17,12 @@ app = typer.Typer(help="List, fetch, check and show the datasets.", no_args_is_h
 
 DataDir = Annotated[
     Path | None,
-    typer.Option(help="The data folder. Else SEEDSPREAD_DATA, else your cache folder.", show_default=False),
+    typer.Option(
+        help="The data folder; by default SEEDSPREAD_DATA, or your cache folder.", show_default=False
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
-AllowPartial = Annotated[bool, typer.Option(help="Accept a dataset of which only a part is there.")]
+AllowPartial = Annotated[bool, typer.Option(help="Accept a partial dataset.")]
 
 
 @app.command("list")
@@ -61,12 +63,14 @@ def fetch(
 
 @app.command()
 def check(
-    names: Annotated[list[str] | None, typer.Argument(help="Which; all that are present if none.")] = None,
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Which datasets; by default all that are present.")
+    ] = None,
     data_dir: DataDir = None,
     allow_partial: AllowPartial = False,
     json: Json = False,
 ) -> None:
-    """Compare content with the official one; exit 1 unless all of it is right."""
+    """Compare content with the official data; exit 1 unless all of it is right."""
     require_extra("train", "seedspread data check", "torch")
     from seedspread.data.presence import presence
     from seedspread.data.verify import verify
@@ -89,7 +93,7 @@ def check(
 def show(
     name: Annotated[str, typer.Argument(help="A dataset.")] = "fashion-mnist-sample",
     augment: Annotated[
-        str | None, typer.Option(help="A pipeline's name, such as svhn-hard. Else the dataset's own.")
+        str | None, typer.Option(help="A pipeline's name, such as svhn-hard; by default the dataset's own.")
     ] = None,
     out: Annotated[Path, typer.Option(help="The picture: .png, .pdf or .svg.")] = Path("sheet.png"),
     seed: Annotated[int, typer.Option(min=0, help="The augment seed.")] = 0,

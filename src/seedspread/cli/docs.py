@@ -11,9 +11,7 @@ from seedspread.cli.output import say
 
 
 def docs(
-    page: Annotated[
-        str | None, typer.Argument(help="The page to read; without one, they are listed.")
-    ] = None,
+    page: Annotated[str | None, typer.Argument(help="The page to read; without one, all are listed.")] = None,
     examples: Annotated[
         Path | None, typer.Option(help="Write the examples into this new folder, ready to run.")
     ] = None,

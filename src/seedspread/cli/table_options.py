@@ -19,32 +19,33 @@ Values = Annotated[
 Group = Annotated[str | None, typer.Option(help="The column whose levels are compared.")]
 Reference = Annotated[
     str | None,
-    typer.Option(help="The level to compare with; without it the first of two, or all with all."),
+    typer.Option(help="The level to compare with; by default the first of two, or every pair."),
 ]
 Block = Annotated[
     list[str] | None, typer.Option(help="A column that tells runs of one seed apart; may be repeated.")
 ]
-Seed = Annotated[str, typer.Option(help="The column with the seed, which is found by its usual names too.")]
+Seed = Annotated[str, typer.Option(help="The column with the seed; its usual names are found too.")]
 NoSeed = Annotated[bool, typer.Option("--no-seed", help="Every row is a run of its own.")]
 By = Annotated[
-    list[str] | None, typer.Option(help="A column, such as dataset, to audit apart; may be repeated.")
+    list[str] | None,
+    typer.Option(help="A column, such as dataset, whose levels are audited separately; may be repeated."),
 ]
 Where = Annotated[
     list[str] | None,
     typer.Option(help="Take rows such as 'step == 4000 and task in (a, b)'; may be repeated."),
 ]
 Last = Annotated[
-    str | None, typer.Option(help="Of each run the row where this column, the step, is largest.")
+    str | None, typer.Option(help="Keep of each run the row where this column, the step, is largest.")
 ]
-Best = Annotated[str | None, typer.Option(help="Of each run the row where this column is best.")]
+Best = Annotated[str | None, typer.Option(help="Keep of each run the row where this column is best.")]
 Wide = Annotated[
-    str | None, typer.Option(help="The columns that hold a seed each: 'seed_*'; alone it finds them.")
+    str | None, typer.Option(help="The columns that hold one seed each: 'seed_*'; alone it finds them.")
 ]
 MetricColumn = Annotated[
     str | None, typer.Option(help="The column that names the metric, of which --value is one.")
 ]
-Sheet = Annotated[str | None, typer.Option(help="Of an Excel file; the first by default.")]
-At = Annotated[str, typer.Option(help="Of runs that another tool logged by step: last, best or step=N.")]
+Sheet = Annotated[str | None, typer.Option(help="The sheet of an Excel file; the first by default.")]
+At = Annotated[str, typer.Option(help="For runs that another tool logged by step: last, best or step=N.")]
 
 
 def located(source: str) -> str:

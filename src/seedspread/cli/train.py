@@ -31,7 +31,7 @@ def train(
     data_dir: Annotated[Path | None, typer.Option(help="The data folder.")] = None,
     implementation: Annotated[
         Literal["fast", "plain", "native"] | None,
-        typer.Option(help="How it is computed; native takes a C++ compiler. Short for --set."),
+        typer.Option(help="How the run is computed; native needs a C++ compiler. Short for --set."),
     ] = None,
     tensorboard: Annotated[Path | None, typer.Option(help="Write curves for TensorBoard here.")] = None,
     json: Json = False,
