@@ -53,12 +53,8 @@ def audit(
     metric_column: asked.MetricColumn = None,
     sheet: asked.Sheet = None,
     at: asked.At = "last",
-    higher: Annotated[
-        bool, typer.Option("--higher-is-better", help="The value is better when higher.")
-    ] = False,
-    lower: Annotated[
-        bool, typer.Option("--lower-is-better", help="Better when lower; by default the name decides.")
-    ] = False,
+    higher: asked.Higher = False,
+    lower: asked.Lower = False,
     level: Annotated[float, typer.Option(help="The level of the intervals.")] = 0.95,
     resamples: Annotated[int, typer.Option(help="Bootstrap resamples.")] = 10_000,
     random_seed: Annotated[int, typer.Option(min=0, help="For the resamples.")] = 0,

@@ -49,12 +49,8 @@ def compare(
     metric_column: asked.MetricColumn = None,
     sheet: asked.Sheet = None,
     at: asked.At = "last",
-    higher: Annotated[
-        bool, typer.Option("--higher-is-better", help="The value is better when higher.")
-    ] = False,
-    lower: Annotated[
-        bool, typer.Option("--lower-is-better", help="Better when lower; by default the name decides.")
-    ] = False,
+    higher: asked.Higher = False,
+    lower: asked.Lower = False,
     level: Annotated[float, typer.Option(help="The level of the intervals.")] = 0.95,
     equivalence: _Equivalence = 2.0,
     details: Annotated[bool, typer.Option("--details", help="Every test of the spread.")] = False,

@@ -74,12 +74,8 @@ def report(
     metric_column: asked.MetricColumn = None,
     sheet: asked.Sheet = None,
     at: asked.At = "last",
-    higher: Annotated[
-        bool, typer.Option("--higher-is-better", help="A table's value is better when higher.")
-    ] = False,
-    lower: Annotated[
-        bool, typer.Option("--lower-is-better", help="Better when lower; by default the name decides.")
-    ] = False,
+    higher: asked.Higher = False,
+    lower: asked.Lower = False,
     json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
 ) -> None:
     """Write a page with the answer, every table and every figure: one file that opens offline."""

@@ -46,6 +46,11 @@ MetricColumn = Annotated[
 ]
 Sheet = Annotated[str | None, typer.Option(help="The sheet of an Excel file; the first by default.")]
 At = Annotated[str, typer.Option(help="For runs that another tool logged by step: last, best or step=N.")]
+Higher = Annotated[bool, typer.Option("--higher-is-better", help="The value is better when higher.")]
+Lower = Annotated[
+    bool,
+    typer.Option("--lower-is-better", help="The value is better when lower; by default its name decides."),
+]
 
 
 def located(source: str) -> str:

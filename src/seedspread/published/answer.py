@@ -82,10 +82,10 @@ def _central_claim() -> Point:
         f"On CIFAR-10 the variance over seeds under clamp is {number(found.ratio)} times that under subtract "
         f"({number(found.ratio**0.5)} times the sd; 95 % interval {between(found.interval)}), p = "
         f"{p_value(found.p)}; that it is more than doubled has a probability of {found.above_2:.2f}. That "
-        "is the scale ratio within cells, the seed as the unit, the seven seeds that both margin types have "
-        f"used as pairs. In the audit's words it is {_word(found.p)} if CIFAR-10 was the one question, and "
+        "is the scale ratio within cells, with the seed as the unit and the seven shared seeds as pairs. In "
+        f"the audit's words it is {_word(found.p)} if CIFAR-10 was the only question, and "
         f"{_word(adjusted)} if it was one of four (p = {p_value(adjusted)}, Holm). Every test gives the "
-        f"same direction; of the size little is known: the interval spans a factor of "
+        f"same direction; little is known about the size: the interval spans a factor of "
         f"{found.interval.high / found.interval.low:.0f}."
     )
     return Point("The central claim is weaker than p = 0.003, and not as weak as p = 0.07.", text)
@@ -107,9 +107,9 @@ def _which_assumption() -> Point:
         f"({clamp.effective_df:.1f} and {subtract.effective_df:.1f} degrees of freedom) moves the F test "
         f"within cells from {p['within_f']} to {p['effective_f']}; counting them as copies, to "
         f"{p['copies_f']}. Giving up normal values instead moves it to {p['run_jackknife']}, and leaving out "
-        f"whole seeds to {p['seed_jackknife']}: most of the way is normality given up, for which few seeds "
-        f"pay dearly. Modelling the tails buys much of it back: {p['unpaired']}, with pairs {p['pairs']}. At "
-        "14 values no test of normality decides between them. The factorial analysis as it is described "
+        f"whole seeds to {p['seed_jackknife']}: most of the rise comes from giving up normality, which is "
+        f"costly with few seeds. Modelling the tails undoes much of it: {p['unpaired']}, with pairs "
+        f"{p['pairs']}. With 14 values no test of normality can decide. The factorial analysis as described "
         f"would have been significant ({means:.3f}, {medians:.3f}) where the paper prints 0.061 and 0.058; "
         "it too counts the runs of a seed twice."
     )
@@ -131,7 +131,7 @@ def _between_seeds() -> Point:
         f"same. On CIFAR-100 it is the other way round: {hundred[0][0]:.3f} and {hundred[1][0]:.3f} between "
         "seeds. The paper pools the two components."
     )
-    return Point("The effect sits between seeds, and turns round on CIFAR-100.", text)
+    return Point("The effect is between seeds, and reverses on CIFAR-100.", text)
 
 
 def _dose_response() -> Point:
@@ -150,10 +150,10 @@ def _inversion() -> Point:
     text = (
         f"Its variance ratio of {number(found.ratio)} {between(found.interval)} has p = {p_value(found.p)}, "
         f"and {p_value(adjusted)} adjusted over the four datasets; by the F test {p_value(f_p[-1])} and "
-        f"{p_value(holm(f_p)[-1])}. CIFAR-100's and SVHN's tell nothing by themselves. That the datasets "
+        f"{p_value(holm(f_p)[-1])}. CIFAR-100's and SVHN's say nothing by themselves. That the datasets "
         f"differ from one another is suggested (Cochran's Q of the log scale ratios: p = "
-        f"{p_value(_heterogeneity())}). Equal or lower variance elsewhere is what the samples have, not what "
-        "they show."
+        f"{p_value(_heterogeneity())}). Equal or lower variance elsewhere is seen in the samples, but not "
+        "shown by them."
     )
     return Point("Fashion-MNIST's inversion does not survive adjustment.", text)
 
@@ -200,10 +200,10 @@ def _test_set() -> Point:
     bound = 1e4 * share * (1 - share) / values("test images, cifar10")[0]
     text = (
         f"The variance under subtract within cells, {arm.within_variance:.3f}, is below what 10,000 test "
-        f"images can make of equally good runs ({bound:.3f}); so are CIFAR-100's and Fashion-MNIST's under "
-        "clamp. How much of a ratio is training's cannot be told without the predictions."
+        f"images can cause among equally good runs ({bound:.3f}); so are CIFAR-100's and Fashion-MNIST's "
+        "under clamp. How much of a ratio comes from training cannot be told without the predictions."
     )
-    return Point("Some of the smaller variances may be the test set's.", text)
+    return Point("Some of the smaller variances may come from the test set.", text)
 
 
 _OTHERS = (
@@ -213,12 +213,12 @@ _OTHERS = (
         "accurate.",
     ),
     Point(
-        "Two statements about the loss are wrong, and mending them helps the paper.",
+        "Two statements about the loss are wrong, and correcting them helps the paper.",
         "Subtraction is gradient-neutral under the sum over positives too, and a saturated pair has no "
-        "gradient by any path, so that truncation is complete.",
+        "gradient along any path, so truncation is complete.",
     ),
     Point(
-        "The mechanism's evidence is thinner than its text.",
+        "The evidence for the mechanism is thinner than the text says.",
         "SVHN's rate does not rise to layer 7, halving the margin cuts the rate by a third, and on CIFAR-100 "
         "clamping shrinks the layer-0 gradient as it does on CIFAR-10, only less.",
     ),
