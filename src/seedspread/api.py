@@ -73,7 +73,10 @@ class StudyRuns:
         """
         spec = self.plan.study.audit
         if spec is None:
-            raise SeedspreadError(f"{self.plan.study.name} names no comparison; give it an [audit]")
+            raise SeedspreadError(
+                f"{self.plan.study.name} names no comparison; give the study one, such as audit={{'group': "
+                "'lr', 'reference': 0.1, 'value': 'accuracy'}, or its file an [audit]"
+            )
         wanted = value or spec.values[0]
         blocks = spec.blocks or None
         studies = self.plan.recorded()

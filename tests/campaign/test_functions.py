@@ -177,6 +177,8 @@ def module_function(seed: int, width: int) -> float:
         ({"factors": {"widht": [1]}}, "train takes no argument 'widht'; did you mean 'width'"),
         ({"factors": {}}, "nothing to compare"),
         ({"seeds": 0}, "seeds: must be a number from 1 on"),
+        ({"seeds": "ten"}, "seeds: must be a number from 1 on, or a list; got 'ten'"),
+        ({"audit": {"group": "rate"}}, "audit.reference is missing; name the level"),
         ({"seeds": None}, "seeds is missing"),
         ({"audit": {"group": "depth", "reference": 1}}, "audit names 'depth', which is no factor"),
         ({"audit": AUDIT | {"values": "x"}}, "audit.values: no such field; did you mean 'value'"),

@@ -142,7 +142,7 @@ def test_a_function_and_a_precision(tmp_path: Path) -> None:
         ("start = 8\nstep = 0\nlimit = 40", "sequential: step must be 1 seed or more; got 0"),
         ("start = 8\nstep = 4\nlimit = 4", "limit must be as large as start, 8, or larger; got 4"),
         ("start = 2\nstep = 4\nlimit = 8", "start must be 3 seeds or more; got 2"),
-        ("start = 8\nstep = 4", "sequential.limit: Field required"),
+        ("start = 8\nstep = 4", "sequential.limit is missing"),
         ("start = 8\nstep = 1\nlimit = 900", "makes 893 looks; take at most 100"),
         ("start = 8\nstep = 1\nlimit = 1000000000000", "must be 5,000 seeds or fewer"),
         ("start = 8\nstep = -4\nlimit = 40", "step must be 1 seed or more; got -4"),

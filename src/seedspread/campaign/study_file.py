@@ -60,8 +60,8 @@ def _words(value: object) -> object:
 
 def _seeds(value: object) -> object:
     """How many, or a list."""
-    if type(value) is int and value < 1:
-        raise ValueError(f"must be a number from 1 on, or a list; got {value}")
+    if isinstance(value, str | float | bool) or (isinstance(value, int) and value < 1):
+        raise ValueError(f"must be a number from 1 on, or a list; got {short(value)}")
     return value
 
 
@@ -197,6 +197,13 @@ class StudyFile(FrozenConfig):
         return tuple(metric_of(name) for name in (self.audit.values if self.audit else ()))
 
 
+# What to write where a field is missing.
+_MISSING = {
+    "audit.group": "; name the factor whose levels are compared",
+    "audit.reference": "; name the level that the others are compared with",
+}
+
+
 def explain(error: ValidationError) -> str:
     """What is wrong with a study's file, in one line that names the field."""
     # A name that is not known explains a name that is missing.
@@ -208,8 +215,10 @@ def explain(error: ValidationError) -> str:
     where = ".".join(part for part in location if part not in ("str", "int", "float", "bool"))
     if (len(location) > 2 and location[0] in ("factors", "cells")) or location[:1] == ["settings"]:
         return f"{where}: must be a text, a finite number, or true or false; got {short(first['input'])}"
+    if first["type"] == "missing":
+        return f"{where} is missing{_MISSING.get(where, '')}"
     message = first["msg"].removeprefix("Value error, ").replace("tuple", "list")
-    got = "" if first["type"] in ("missing", "value_error") else f"; got {short(first['input'])}"
+    got = "" if first["type"] == "value_error" else f"; got {short(first['input'])}"
     return f"{where}: {message}{got}" if where else message
 
 
