@@ -168,11 +168,13 @@ def test_the_file_comes_before_the_last_line_and_that_before_the_log(tmp_path: P
     assert record_of(plan).metrics == {"accuracy": 0.3, "b": 2, "c": 2, "epoch": 2}
     table = runs_table(tmp_path / "store")
     assert (table["x"][0], table["seed"][0]) == (0.0, 1)  # not what the program said of its parameters
+    pytest.importorskip("pyarrow")
     curve = RunFiles(plan.store.folder(plan.runs[0].key)).history(["epoch", "b", "accuracy"])
     assert curve.to_pydict() == {"epoch": [1, 2], "b": [1, 2], "accuracy": [0.1, None]}
 
 
 def test_processes_that_a_program_forks_log_whole_lines(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
     body = LOG + (
         "seedspread.log(accuracy=0.5)\n"
         "children = []\n"

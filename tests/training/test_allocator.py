@@ -8,6 +8,8 @@ import pytest
 
 from tests.training.tiny import files, tiny
 
+pytest.importorskip("torch")
+
 TRAIN = """
 import sys
 from pathlib import Path
