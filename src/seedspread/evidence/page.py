@@ -39,12 +39,14 @@ _SEVERAL = (
 
 def page() -> str:
     """The whole page in Markdown."""
+    studies = _sections()
     return _filled(
         _text("page.md"),
         scale=SCALE,
+        summary=_filled(_prose_of("summary")["means"], of={_last(s["name"]): s for s in studies}),
         verdicts=to_markdown(verdict_table()),
         scales=to_markdown(_scales()),
-        studies=_sections(),
+        studies=studies,
         rates=to_markdown(_rates()),
         rates_mean=_filled(_prose_of("rates")["means"], r=_correlations()),
         **_amounts(),
@@ -127,13 +129,17 @@ def _about(study: StudySpec) -> dict[str, Any]:
 
 def _picture(name: str) -> str:
     """Seen from the page."""
-    return f"{_PICTURES}/{name.rpartition('/')[2]}.png"
+    return f"{_PICTURES}/{_last(name)}.png"
+
+
+def _last(name: str) -> str:
+    """`margin`, of `evidence/margin`."""
+    return name.rpartition("/")[2]
 
 
 def _prose(section: dict[str, Any], is_answered: bool) -> dict[str, str]:
     """What it means and what it cannot say, with the section's numbers."""
-    name = section["name"].rpartition("/")[2]
-    prose = _prose_of(name) if is_answered else {}
+    prose = _prose_of(_last(section["name"])) if is_answered else {}
     return {part: _filled(prose.get(part, ""), **section) for part in ("means", "limits")}
 
 

@@ -35,7 +35,7 @@ def verdict_table(width: int | None = None, among: Sequence[Finding] | None = No
         "Variance of test accuracy over seeds, against subtract unless another is named",
         tuple(Column(headings[k]) for k in kept),
         tuple(tuple(row[k] for k in kept) for row in rows),
-        scale=SCALE,
+        scale=f"{SCALE[0].upper()}{SCALE[1:]}.",
     )
 
 
