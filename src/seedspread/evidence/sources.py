@@ -27,9 +27,9 @@ def is_source(study: StudySpec) -> bool:
 
 @cache
 def sources() -> ComponentsResult | None:
-    """The variance components of accuracies in per cent, by arm; None until every run is published."""
+    """The variance components of accuracies in per cent, by arm; None while a part has no answer."""
     found = [one for one in findings() if is_source(one.study)]
-    if not all(one.is_whole for one in found):
+    if not all(one.audit for one in found):
         return None
     runs = pd.concat([one.runs for one in found], ignore_index=True)
     runs = runs.assign(accuracy=100 * runs["accuracy"], stability=runs["objective.stability"])
