@@ -27,6 +27,7 @@ STUDIES = {
     "evidence/source-init": "a5429ca35321b34a",
     "evidence/source-order": "b20262348c657b6f",
     "evidence/source-probe": "cf892ea6f4ccb848",
+    "evidence/sources": "b64ec98872082b29",
     "mini/all": "39bc8daa0efa20e7",
     "mini/cifar10-factorial": "8785e41aa083db17",
     "mini/cifar100": "4ed7f18c874fe93b",
