@@ -93,7 +93,7 @@ def _forest_panel(audit: AuditValues) -> Panel:
     """Every ratio with the interval that Holm's adjustment leaves it, and the means over strata."""
     lines = [Line(c.title, c.headline.ratio, c.headline.shown_interval) for c in audit.comparisons]
     means = [
-        Line(f"together: {' against '.join(pair)}", f.pooled, f.interval, COLOURS[3])
+        Line(f"together: {' against '.join(pair)}", f.pooled, f.interval, COLOURS[3], sets_axis=False)
         for f in audit.forests
         for pair in [[arm_name(audit.group, arm) for arm in (f.group, f.reference)]]
     ]
@@ -104,18 +104,19 @@ def _forest_panel(audit: AuditValues) -> Panel:
 
 @dataclass(frozen=True)
 class Line:
-    """A ratio with its interval, as a line of a panel."""
+    """A ratio with its interval, as a line of a panel; one that does not set the axis may run off it."""
 
     name: str
     ratio: float | None
     interval: Interval | None
     colour: str = QUOTED
     label: str = ""
+    sets_axis: bool = True
 
 
 def lines_panel(lines: Sequence[Line], axis_title: str, title: str) -> Panel:
     """Ratios below each other, on a logarithmic axis with a rule at 1."""
-    axis = ratio_axis([line.interval for line in lines if line.interval], axis_title)
+    axis = ratio_axis([line.interval for line in lines if line.interval and line.sets_axis], axis_title)
     sides = (-0.6, len(lines) - 0.4)
     marks: list[Mark] = [rule((1, 1), sides)]
     positions = range(len(lines) - 1, -1, -1)
