@@ -11,7 +11,7 @@ from jinja2 import Environment, StrictUndefined
 from seedspread.atomic import replacing
 from seedspread.campaign.study import StudySpec
 from seedspread.evidence.findings import CLAMPED, Finding, findings, rates_and_outcomes
-from seedspread.evidence.sources import is_source, sources, sources_chart, sources_table
+from seedspread.evidence.sources import is_source, noise_sd, sources, sources_chart, sources_table
 from seedspread.evidence.strata import change
 from seedspread.evidence.studies import ALL, SOURCES
 from seedspread.evidence.tables import FOLDER, published_runs
@@ -110,8 +110,19 @@ def _together(study: StudySpec, by_name: dict[str, Finding]) -> dict[str, Any]:
         "verdicts": [markdown_text(line) for line in sentences(split.strata[0])] if split else [],
         "arms": to_markdown(sources_table(split)) if split else "",
         "ratios": to_markdown(verdict_table(among=parts)) if split else "",
+        "sd": {_last(part.study.name): _spreads(part) for part in parts},
+        "noise": noise_sd(split) if split else {},
     }
     return section | _prose(section, bool(split))
+
+
+def _spreads(found: Finding) -> dict[str, str]:
+    """The plain standard deviation of either arm, in points."""
+    if found.audit is None:
+        return {}
+    c = found.audit.comparisons[0]
+    names = (c.group, c.reference)
+    return {n: "-" if s.sd is None else f"{s.sd:.2f}" for n, s in zip(names, c.pooled, strict=True)}
 
 
 def _about(study: StudySpec) -> dict[str, Any]:

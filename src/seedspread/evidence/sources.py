@@ -10,6 +10,7 @@ from seedspread.evidence.findings import findings
 from seedspread.evidence.studies import SOURCES
 from seedspread.render.chart import COLOURS, Axis, Chart, Mark, Panel
 from seedspread.render.table import Column, Table
+from seedspread.stats.components.design import NOISE
 from seedspread.stats.components.show import ComponentsResult
 from seedspread.stats.components.table import components
 from seedspread.stats.numbers import between, number, p_value
@@ -72,6 +73,12 @@ def sources_chart(found: ComponentsResult) -> Chart:
     sides = (-len(names) + 0.4, 0.6)
     panel = Panel("", Axis("sd of accuracy, points, 95% intervals"), Axis(ticks=ticks, range=sides), marks)
     return Chart("sources", "", "", "", (panel,), height=0.8)
+
+
+def noise_sd(found: ComponentsResult) -> dict[str, str]:
+    """By arm what twins of a seed differ by, in points."""
+    parts = {arm.group: arm.component(NOISE) for arm in found.strata[0].arms}
+    return {group: f"{math.sqrt(part.variance):.2f}" for group, part in parts.items() if part is not None}
 
 
 def _marks(arm: ArmComponents, names: list[str], colour: str, shift: float) -> list[Mark]:
