@@ -48,7 +48,8 @@ def _row(found: Finding, c: Comparison) -> tuple[str, ...]:
         " / ".join("-" if s.sd is None else f"{s.sd:.2f}" for s in c.pooled),
         number(c.headline.ratio),
         between(c.headline.shown_interval),
-        c.word or "not tested",
+        # The seeds were set before the first run: a study is judged when all are there.
+        (c.word or "not tested") if found.is_whole else "not judged yet",
     )
 
 
