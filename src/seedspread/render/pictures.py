@@ -1,8 +1,9 @@
 """Which pictures can be written, and what goes with them: what is known of them before any is drawn."""
 
+from collections.abc import Callable
 from pathlib import Path
 
-from seedspread.errors import SeedspreadError, reason, require_extra
+from seedspread.errors import MissingExtraError, SeedspreadError, reason, require_extra
 from seedspread.render.chart import Chart
 
 FORMATS = ("pdf", "svg", "png")
@@ -29,3 +30,13 @@ def write_picture(chart: Chart, path: Path) -> None:
         save_chart(chart, path)
     except OSError as error:
         raise PlotError(f"{path} cannot be written: {reason(error)}") from None
+
+
+def notebook_svg(make: Callable[[], Chart]) -> str:
+    """A chart for a notebook; nothing where there is too much to draw, or nothing to draw it with."""
+    try:
+        from seedspread.render.with_matplotlib import static_svg  # noqa: PLC0415 - slow, and not in the base
+
+        return static_svg(make())
+    except (PlotError, MissingExtraError):
+        return ""

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from seedspread.errors import MissingExtraError
-from seedspread.render.pictures import PlotError
+from seedspread.render.pictures import notebook_svg
 from seedspread.stats.charts import audit_chart, plot_audit, plot_comparison
 from seedspread.stats.comparison import AuditValues, Comparison
 from seedspread.stats.show import (
@@ -83,13 +82,7 @@ class AuditResult(AuditValues):
         return plot_audit(self, ax)
 
     def _repr_html_(self) -> str:
-        try:
-            from seedspread.render.with_matplotlib import static_svg  # noqa: PLC0415 - slow
-
-            picture = static_svg(audit_chart(self))
-        except (PlotError, MissingExtraError):  # too many to draw, or nothing to draw them with
-            picture = ""
-        return as_html(self, picture)
+        return as_html(self, notebook_svg(lambda: audit_chart(self)))
 
     def _repr_pretty_(self, printer: Any, _: bool) -> None:
         """IPython's text, also beside the HTML."""

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from seedspread.errors import MissingExtraError
-from seedspread.render.pictures import PlotError
+from seedspread.render.pictures import notebook_svg
 from seedspread.stats.audited import AuditResult, plain
 from seedspread.stats.sets.agreement import Agreement
 from seedspread.stats.sets.charts import plot_sets, sets_chart
@@ -60,13 +59,7 @@ class CompareResult(CompareValues):
         return plot_sets(self, ax)
 
     def _repr_html_(self) -> str:
-        try:
-            from seedspread.render.with_matplotlib import static_svg  # noqa: PLC0415 - slow
-
-            picture = static_svg(sets_chart(self))
-        except (PlotError, MissingExtraError):  # too many to draw, or nothing to draw them with
-            picture = ""
-        return as_html(self, picture)
+        return as_html(self, notebook_svg(lambda: sets_chart(self)))
 
     def _repr_pretty_(self, printer: Any, _: bool) -> None:
         """IPython's text, also beside the HTML."""
