@@ -5,6 +5,8 @@ Goldsmith, Statistical Methods in Research and Production (1972), Dyestuff2 from
 Inference in Statistical Analysis (1973).
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -302,3 +304,55 @@ def test_one_stream_at_a_time_has_its_noise_in_each() -> None:
     )
     assert "same-seed noise in it" in found.note
     assert [c.p for c in found.components] == [None, None]
+
+
+def test_runs_that_share_their_training_share_its_noise() -> None:
+    """Twins, and runs that differ in the probe alone: where the likelihood, written out, is highest."""
+    rng = np.random.default_rng(3)
+    seeds, blocks = np.divmod(np.arange(18), 2)
+    init = np.append(seeds + 1, np.zeros(8))
+    probe = np.append(seeds + 1, np.arange(1, 9))
+    effects = rng.normal(0, 0.5, 10)
+    y = (effects + rng.normal(0, 2, 10))[seeds + 1] + rng.normal(size=18)
+    y = np.append(y, effects[1:9])
+    cells, quiet = np.append(blocks, np.full(8, 2)), np.append(np.zeros(18, bool), np.ones(8, bool))
+    data = replace(sample(y, cells, init=init, probe=probe), quiet=quiet)
+    found = told(data)
+    assert [c.key for c in found.components] == ["init", "probe", NOISE]
+    assert "no same-seed noise among them" in found.note
+
+    x = np.stack([cells == k for k in range(3)], axis=1).astype(float)
+    parts = [(codes[:, None] == codes[None, :]).astype(float) for codes in (init, probe)]
+    parts.append(np.diag((~quiet).astype(float)))
+
+    def lacking(roots: Floats) -> float:
+        v = sum(root**2 * part for root, part in zip(roots, parts, strict=True))
+        inside = x.T @ np.linalg.solve(v, x)
+        left = y - x @ np.linalg.solve(inside, x.T @ np.linalg.solve(v, y))
+        whole = np.linalg.slogdet(v)[1] + np.linalg.slogdet(inside)[1]
+        return float(whole + left @ np.linalg.solve(v, left))
+
+    best = optimize.minimize(
+        lacking, [1.0, 1.0, 1.0], method="Nelder-Mead", options={"xatol": 1e-9, "fatol": 1e-12}
+    )
+    assert [c.variance for c in found.components] == pytest.approx(best.x**2, rel=1e-4)
+    twins = y[:18].reshape(9, 2)
+    differences = twins[:, 0] - twins[:, 1]
+    assert found.components[-1].unbiased == pytest.approx(differences.var(ddof=1) / 2)
+    # If noise were taken to be in them, it would have to come out of the probe's variance.
+    assert told(replace(data, quiet=None)).components[1].variance < found.components[1].variance
+
+
+def test_the_probe_alone_is_its_own_runs() -> None:
+    """Where no other run tells of a stream after training, its variance is that of its runs."""
+    rng = np.random.default_rng(5)
+    seeds, blocks = np.divmod(np.arange(14), 2)
+    after, whole = rng.normal(0, 0.1, 6), rng.normal(0, 1, 14)
+    y, cells = np.append(whole, after), np.append(blocks, np.full(6, 2))
+    init, probe = np.append(seeds + 1, np.zeros(6)), np.append(np.zeros(14), np.arange(1, 7))
+    quiet = np.append(np.zeros(14, bool), np.ones(6, bool))
+    found = told(replace(sample(y, cells, init=init, probe=probe), quiet=quiet))
+    split_up = {c.key: c.variance for c in found.components}
+    assert split_up.pop("probe") == pytest.approx(after.var(ddof=1), rel=1e-5)
+    alone = told(sample(whole, blocks, seed=seeds))
+    assert [*split_up.values()] == pytest.approx([c.variance for c in alone.components], rel=1e-5)

@@ -4,10 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import stats
 
 from seedspread.stats.arms import Arm, Floats, Ints
 from seedspread.stats.components.likelihood import Dense, Likelihood, Spectral
+
+Bools = NDArray[np.bool_]
 
 SEED, NOISE, TOGETHER = "seed", "noise", "together"
 _TINY = 1e-9
@@ -23,6 +26,8 @@ class Sample:
         values: (n,) one per run.
         cells: (n,) codes of what is taken out as fixed: the blocks.
         factors: by name, (n,) codes of a random factor's levels: the seed, or its streams.
+        quiet: (n,) runs whose noise, and what their streams do together, is that of all others in their cell:
+            they differ in what comes after it alone. None if there are none.
     """
 
     name: str
@@ -30,6 +35,7 @@ class Sample:
     cells: Ints
     factors: Mapping[str, Ints]
     factor: str = ""
+    quiet: Bools | None = None
 
     @classmethod
     def of(cls, arm: Arm) -> "Sample":
@@ -66,6 +72,7 @@ class Design:
         levels: by factor, how many levels it has.
         repeated: whether any two runs are equal in all factors.
         copies: whether these never differ.
+        quiet: whether some runs have no noise of their own.
     """
 
     names: tuple[str, ...]
@@ -77,30 +84,37 @@ class Design:
     levels: Mapping[str, int]
     repeated: bool
     copies: bool
+    quiet: bool = False
 
 
 def design(sample: Sample) -> Design | None:
     """The design of a sample; None where it has no spread within cells."""
-    basis = _complement(_dummies(sample.cells))
-    contrasts = basis.T @ (sample.values - sample.values.mean())
+    basis, centred = _complement(_dummies(sample.cells)), sample.values - sample.values.mean()
+    contrasts = basis.T @ centred
     size = len(contrasts)
     variance = float(contrasts @ contrasts) / max(size, 1)
     if size == 0 or variance <= 1e-20 * max(float(np.abs(sample.values).max()) ** 2, 1e-300):
         return None
     scale = variance**0.5
-    factors = _distinct(sample.factors)
+    quiet = np.zeros(len(sample.values), dtype=bool) if sample.quiet is None else sample.quiet
+    has_quiet = bool(quiet.any())
+    factors = _distinct(sample.factors, quiet)
     columns = {name: basis.T @ _dummies(codes) for name, codes in factors.items()}
-    names = _separable(columns, size)
-    squares, noise, df = _mean_squares({name: columns[name] for name in names if name in columns}, contrasts)
-    matrices = {name: z @ z.T for name, z in columns.items()} | {NOISE: np.eye(size)}
+    own = np.eye(size) if not has_quiet else basis.T @ (~quiet[:, None] * basis)
+    names = _separable(columns, own)
+    # Noise and what is tested against it: from the runs that have it.
+    noisy = basis if not has_quiet else _complement(_dummies(sample.cells[~quiet]))
+    tested = {name: noisy.T @ _dummies(factors[name][~quiet]) for name in names if name in factors}
+    squares, noise, df = _mean_squares(tested, noisy.T @ centred[~quiet])
+    matrices = {name: z @ z.T for name, z in columns.items()} | {NOISE: own}
     copies = NOISE in names and noise is not None and noise <= 1e-18 * variance
     if copies:
         names = tuple(name for name in names if name != NOISE)
     whole = np.stack([matrices[name] for name in names])
-    likelihood = _likelihood(whole, contrasts / scale, NOISE in names)
+    likelihood = _likelihood(whole, contrasts / scale, NOISE in names and not has_quiet)
     levels = {name: int(codes.max()) + 1 for name, codes in factors.items()}
-    seeds = number_of_seeds(sample)
-    return Design(names, likelihood, scale, squares, noise, df, levels, seeds < len(sample.values), copies)
+    repeated = number_of_seeds(sample) < len(sample.values)
+    return Design(names, likelihood, scale, squares, noise, df, levels, repeated, copies, has_quiet)
 
 
 def number_of_seeds(sample: Sample) -> int:
@@ -119,7 +133,7 @@ def _complement(fixed: Floats) -> Floats:
     return np.asarray(q[:, fixed.shape[1] :])
 
 
-def _distinct(factors: Mapping[str, Ints]) -> dict[str, Ints]:
+def _distinct(factors: Mapping[str, Ints], quiet: Bools) -> dict[str, Ints]:
     """Factors that vary; those that vary together are one; what they do together, where runs repeat it."""
     merged: dict[tuple[int, ...], list[str]] = {}
     for name, codes in factors.items():
@@ -131,9 +145,11 @@ def _distinct(factors: Mapping[str, Ints]) -> dict[str, Ints]:
         for codes, names in merged.items()
     }
     if len(out) > 1:
-        _, together = np.unique(np.stack(list(out.values())), axis=1, return_inverse=True)
-        if together.max() + 1 < len(together.ravel()):
-            out[TOGETHER] = together.ravel().astype(np.intp)
+        _, codes = np.unique(np.stack(list(out.values())), axis=1, return_inverse=True)
+        codes = codes.ravel()
+        if len(np.unique(codes[~quiet])) < np.count_nonzero(~quiet):
+            codes[quiet] = -1
+            out[TOGETHER] = np.unique(codes, return_inverse=True)[1].astype(np.intp)
     return out
 
 
@@ -143,11 +159,11 @@ def _numbered(codes: Ints) -> list[int]:
     return [first.setdefault(int(code), len(first)) for code in codes]
 
 
-def _separable(columns: Mapping[str, Floats], size: int) -> tuple[str, ...]:
+def _separable(columns: Mapping[str, Floats], noise: Floats) -> tuple[str, ...]:
     """The components that these runs can tell apart: all; without what streams do together; without noise."""
     alone = tuple(name for name in columns if name != TOGETHER)
     for names in ((*columns, NOISE), (*alone, NOISE), alone):
-        matrices = [np.eye(size) if name == NOISE else columns[name] @ columns[name].T for name in names]
+        matrices = [noise if name == NOISE else columns[name] @ columns[name].T for name in names]
         if matrices and _are_independent(matrices):
             return names
     return (NOISE,)
@@ -206,7 +222,13 @@ def _residual(columns: Sequence[Floats], contrasts: Floats) -> tuple[float, int]
 
 
 def _likelihood(matrices: Floats, contrasts: Floats, has_noise: bool) -> Likelihood:
-    """Spectral where the matrices commute; else dense on what the factors move."""
+    """Spectral where the matrices commute; else dense on what the factors move.
+
+    Args:
+        matrices: (K, m, m) of the components.
+        contrasts: (m,) what they make.
+        has_noise: whether the last component is noise that every run has.
+    """
     if _commute(matrices):
         # Any weights will do that no two sets of eigenvalues share a sum with.
         weights = np.sqrt(np.arange(2, 2 + len(matrices)))

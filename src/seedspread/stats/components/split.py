@@ -22,6 +22,11 @@ from seedspread.stats.variance_components import (
 
 MOST_RUNS = 1_500
 _QUICKLY = 200  # runs of an arm that are split while an audit waits
+_NOT_REPEATED = (
+    "no seed is run twice, so that seeds and same-seed noise cannot be told apart; run each seed in two "
+    "blocks (--block), or repeat runs"
+)
+_QUIET = "runs that differ only in what comes after training have no same-seed noise among them"
 _NAMES = {SEED: "between seeds", NOISE: "same-seed noise", TOGETHER: "streams together"}
 
 
@@ -75,10 +80,7 @@ def split(sample: Sample, level: float, floor: Floor | None = None) -> Split:
         return _told(replace(blank, note="no two runs of one block differ, so there is no variance to split"))
     if NOISE not in made.names and not made.copies and len(made.names) < 2:
         total, interval = _total(sample, level)
-        note = (
-            "no seed is run twice, so that seeds and same-seed noise cannot be told apart; run each seed in "
-            "two blocks (--block), or repeat runs"
-        )
+        note = _QUIET if made.quiet else _NOT_REPEATED
         return _told(replace(blank, total=total, interval=interval, note=note))
     estimates, top = fit(made.likelihood)
     curves = profiles(made.likelihood, estimates, top)
@@ -112,6 +114,11 @@ def _total(sample: Sample, level: float) -> tuple[float, Interval]:
 
 
 def _note(made: Design) -> str:
+    parts = (_noise_note(made), _QUIET if made.quiet else "")
+    return "; ".join(part for part in parts if part)
+
+
+def _noise_note(made: Design) -> str:
     if made.copies:
         return "runs of equal seeds are equal in all blocks: copies, without noise"
     if NOISE not in made.names:

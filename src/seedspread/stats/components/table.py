@@ -26,6 +26,8 @@ from seedspread.stats.variance_components import Components
 # Columns of a store's runs: the seed of the whole run, and those of its streams that were set apart.
 _RUN_SEED, _STREAM_SEEDS = "seeds.run", "seeds."
 _STREAMS = ("init", "order", "augment", "probe")
+# Its seed is drawn from when the encoder is trained: runs that drive it alone have one encoder, to the bit.
+_AFTER_TRAINING = "probe"
 # Columns that are added while a table is read.
 _RUN, _GROUP, _EVERY, _SPARE = "__run__", "__group__", "all runs", "__spare__"
 
@@ -145,7 +147,7 @@ def _stored_streams(frame: pd.DataFrame) -> "tuple[dict[str, pd.Series[str]], pd
         column = frame.get(f"{_STREAM_SEEDS}{name}", pd.Series(np.nan, index=frame.index))
         out[name] = column.fillna(whole).map(level_name)
         patterns = patterns + np.where(column.notna(), f"{name} ", "")
-    return out, patterns
+    return out, patterns.str.rstrip()
 
 
 def _labels(frame: pd.DataFrame, source: str, column: str) -> "pd.Series[str]":
@@ -209,8 +211,9 @@ def _sample(arm: Arm, runs: Runs, factors: "dict[str, pd.Series[str]]", patterns
         if (chosen == "").any():
             raise TableError(f"a run of {arm.title} has no {name}; fill it in, or drop the row")
         codes[name] = pd.factorize(chosen)[0].astype(np.intp)
-    cells = pd.factorize(pd.Series(arm.blocks).astype(str) + "/" + patterns.iloc[rows].to_numpy())[0]
-    return Sample(arm.name, arm.values, cells.astype(np.intp), codes, arm.factor)
+    driven = patterns.iloc[rows].to_numpy()
+    cells = pd.factorize(pd.Series(arm.blocks).astype(str) + "/" + driven)[0]
+    return Sample(arm.name, arm.values, cells.astype(np.intp), codes, arm.factor, driven == _AFTER_TRAINING)
 
 
 def _floor(arm: Arm, sample: Sample, metric: Metric, level: float, test_size: int | None) -> Floor | None:
