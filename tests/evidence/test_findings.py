@@ -13,15 +13,17 @@ from seedspread.campaign.plan import Plan
 from seedspread.campaign.study import StudySpec
 from seedspread.cli import app
 from seedspread.cli import campaign as cli_campaign
-from seedspread.evidence.findings import Finding, findings, rates_and_outcomes
+from seedspread.evidence.findings import Finding, compared, findings, rates_and_outcomes
+from seedspread.evidence.saturated import saturated
 from seedspread.evidence.sources import sources
 from seedspread.evidence.strata import change
 from seedspread.evidence.studies import ALL, SOURCES
 from seedspread.evidence.tables import published_runs
-from seedspread.evidence.verdicts import compared
+from seedspread.evidence.verdicts import verdict_table
 from seedspread.studies import study_names
 
 FOUND = [found for found in findings() if found.audit is not None]
+COMPARED = [(found, c) for found in findings() if found.audit is not None for c in found.audit.comparisons]
 
 
 def test_every_study_is_there_with_its_question_and_its_prediction() -> None:
@@ -88,6 +90,38 @@ def test_how_ratios_change_is_what_the_audits_say() -> None:
             ratios = [c.headline.ratio or np.nan for c in found.audit.comparisons]
             assert one.ratio == pytest.approx(ratios[1] / ratios[0])
             assert one.p == pytest.approx(found.audit.forests[0].p)
+
+
+def test_high_rates_are_put_together_from_runs_that_are_apart() -> None:
+    """By the paper's rule of thumb, and as inverse variances weigh them where the ratios do not differ."""
+    together = saturated()
+    assert together is not None
+    chosen = {
+        f"{found.short_name}: {compared(c)}": (found, c)
+        for found, c in COMPARED
+        if (c.group, c.reference) == ("clamp", "subtract") and found.is_whole and found.rate(c) >= 0.5
+    }
+    assert together.names == tuple(chosen)
+    assert min(together.rates) >= 0.5
+    keys = [key for found, c in chosen.values() for key in found.keys(c)]
+    assert len(keys) == len(set(keys))
+    forest = together.forest
+    assert forest.tau == 0
+    logs, weights = np.array(forest.log_ratios), 1 / np.array(forest.standard_errors) ** 2
+    assert np.exp(logs) == pytest.approx([c.headline.ratio for _, c in chosen.values()])
+    mean, half = (logs * weights).sum() / weights.sum(), stats.norm.ppf(0.975) / weights.sum() ** 0.5
+    assert forest.pooled == pytest.approx(np.exp(mean))
+    assert (forest.interval.low, forest.interval.high) == pytest.approx(
+        tuple(np.exp([mean - half, mean + half]))
+    )
+
+
+def test_every_comparison_stands_once_among_the_verdicts() -> None:
+    rows = [row[:2] for row in verdict_table().rows]
+    assert ("margin", "clamp") in rows
+    assert ("dose", "clamp, 0.8") in rows
+    assert ("dose", "clamp, 0.4") not in rows  # the runs of the first
+    assert len(rows) == len({found.keys(c) for found, c in COMPARED})
 
 
 def test_sources_are_split_as_the_command_splits_them() -> None:

@@ -12,7 +12,7 @@ import seedspread
 from seedspread.cli import app
 from seedspread.errors import SeedspreadError
 from seedspread.evidence.findings import findings
-from seedspread.evidence.page import page, write_page
+from seedspread.evidence.page import answer, page, write_page
 from seedspread.evidence.sources import is_source, sources
 from seedspread.evidence.tables import published_runs
 from seedspread.runs.studies import load_studies
@@ -62,6 +62,8 @@ def test_the_verdicts_are_the_audits_of_the_store() -> None:
 def test_it_fits_a_screen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     text = said("evidence")
+    assert text.startswith(answer())
+    assert answer() in PAGE.read_text()
     assert "margin" in text
     assert "not the paper's scale" in text
     command = text.splitlines()[-1].removeprefix("Look closer with: ")

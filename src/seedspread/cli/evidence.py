@@ -34,15 +34,17 @@ def evidence(
         _write(write)
         return
     from seedspread.evidence import verdicts
+    from seedspread.evidence.page import answer
     from seedspread.render.terminal import Terminal
     from seedspread.render.text import to_rich
 
     console = Terminal()
     with Terminal(stderr=True).status("auditing ..."):
-        table, remarks = verdicts.verdict_table(console.width), verdicts.remarks()
+        table, remarks, short = verdicts.verdict_table(console.width), verdicts.remarks(), answer()
     if json:
         say_json(verdicts.as_values())
         return
+    say_prose(short)
     console.print(to_rich(table))
     for line in [*remarks, f"Scale: {verdicts.SCALE}.", _CLOSER]:
         say_prose(line)

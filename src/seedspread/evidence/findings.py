@@ -15,6 +15,7 @@ from seedspread.runs.levels import level_name
 from seedspread.runs.store import Store
 from seedspread.stats.audit import audit
 from seedspread.stats.audited import AuditResult
+from seedspread.stats.comparison import Comparison
 from seedspread.stats.correlation import Correlation, seed_correlation
 
 _RATE, _MEAN_RATE = "clamp_activation_rate.0", "mean_clamp_activation_rate.0"
@@ -51,6 +52,34 @@ class Finding:
     def is_whole(self) -> bool:
         """Whether every run that it names is published."""
         return len(self.runs) == self.planned
+
+    @property
+    def short_name(self) -> str:
+        """`margin`, of `evidence/margin`."""
+        return self.study.name.rpartition("/")[2]
+
+    def runs_of(self, c: Comparison, level: str) -> pd.DataFrame:
+        """Those of one arm of a comparison, by its level: the comparison's group or its reference."""
+        if self.study.audit is None:
+            raise ValueError(f"{self.study.name} compares nothing")
+        runs = self.runs[self.runs[self.study.audit.group] == level]
+        for factor in self.study.audit.strata:  # one at most
+            runs = runs[runs[factor] == c.stratum]
+        return runs
+
+    def rate(self, c: Comparison) -> float:
+        """Mean clamp activation rate of layer 0 with the final weights, of a comparison's group."""
+        return float(self.runs_of(c, c.group)[_RATE].mean())
+
+    def keys(self, c: Comparison) -> frozenset[str]:
+        """Of all runs of a comparison."""
+        return frozenset(key for level in (c.group, c.reference) for key in self.runs_of(c, level)["key"])
+
+
+def compared(c: Comparison) -> str:
+    """`clamp`, `clamp, end_to_end`, `soft_clamp / clamp`."""
+    arms = c.group if c.reference == "subtract" else f"{c.group} / {c.reference}"
+    return f"{arms}, {c.stratum}" if c.stratum else arms
 
 
 @cache

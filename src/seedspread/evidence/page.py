@@ -10,12 +10,13 @@ from jinja2 import Environment, StrictUndefined
 
 from seedspread.atomic import replacing
 from seedspread.campaign.study import StudySpec
-from seedspread.evidence.findings import CLAMPED, Finding, findings, rates_and_outcomes
+from seedspread.evidence.findings import Finding, compared, findings, rates_and_outcomes
+from seedspread.evidence.saturated import saturated
 from seedspread.evidence.sources import is_source, noise_sd, sources, sources_chart, sources_table
 from seedspread.evidence.strata import change
 from seedspread.evidence.studies import ALL, SOURCES
 from seedspread.evidence.tables import FOLDER, published_runs
-from seedspread.evidence.verdicts import SCALE, compared, short_name, verdict_table
+from seedspread.evidence.verdicts import SCALE, rate_of, verdict_table
 from seedspread.render.markdown import markdown_text, to_markdown
 from seedspread.render.pictures import write_picture
 from seedspread.render.table import Column, Table
@@ -43,7 +44,9 @@ def page() -> str:
     return _filled(
         _text("page.md"),
         scale=SCALE,
+        answer=answer(),
         summary=_filled(_prose_of("summary")["means"], of={_last(s["name"]): s for s in studies}),
+        saturated=markdown_text(str(saturated() or "")),
         verdicts=to_markdown(verdict_table()),
         scales=to_markdown(_scales()),
         studies=studies,
@@ -51,6 +54,12 @@ def page() -> str:
         rates_mean=_filled(_prose_of("rates")["means"], r=_correlations()),
         **_amounts(),
     )
+
+
+def answer() -> str:
+    """What was found, in a few sentences."""
+    numbers, high = {found.short_name: _numbers(found) for found in findings()}, saturated()
+    return _filled(_prose_of("summary")["answer"], of=numbers, high=high.values if high else {})
 
 
 def _filled(template: str, **values: Any) -> str:
@@ -84,7 +93,7 @@ def _amounts() -> dict[str, Any]:
     return {
         "count": len(runs),
         "hours": f"{runs['seconds'].sum() / 3600:.1f}",
-        "lacking": {short_name(f): f.planned - len(f.runs) for f in every if not f.is_whole},
+        "lacking": {f.short_name: f.planned - len(f.runs) for f in every if not f.is_whole},
         "versions": sorted({f"torch {t}, numpy {n}, Python {p}" for t, n, p in
                             zip(runs["torch"], runs["numpy"], runs["python"], strict=True)}),
         "cpus": sorted(set(runs["cpu"].dropna())),
@@ -220,10 +229,9 @@ def _arms(found: Finding) -> Table:
 
 def _rate(runs: pd.DataFrame) -> str:
     """Share of pairs that the clamp cuts, or would cut; of subtraction none, whose margin is inert."""
-    margin = runs["objective.margin_type"].iloc[0]
-    if margin == "subtract":
-        return "-"
-    return _share(runs["clamp_activation_rate.0"].mean()) + ("" if margin in CLAMPED else " would-be")
+    if runs["objective.margin_type"].iloc[0] == "shift":
+        return f"{_share(runs['clamp_activation_rate.0'].mean())} would-be"
+    return rate_of(runs)
 
 
 def _share(value: float) -> str:

@@ -1,18 +1,17 @@
-"""The answers in one screen: a row for each comparison that each study is about."""
+"""The answers in one screen: a row for each comparison that the studies are about."""
 
-import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import pandas as pd
 
-from seedspread.evidence.findings import Finding, findings, rates_and_outcomes
+from seedspread.evidence.findings import CLAMPED, Finding, compared, findings, rates_and_outcomes
+from seedspread.evidence.saturated import saturated
 from seedspread.evidence.strata import change
 from seedspread.render.table import Column, Table
 from seedspread.stats.comparison import Comparison
 from seedspread.stats.numbers import between, number
 
 SCALE = "a ViT of 4 layers and width 64, 4 epochs: not the paper's scale"
-
 
 # What a narrow terminal does without.
 _WIDE = 100
@@ -26,9 +25,8 @@ def verdict_table(width: int | None = None, among: Sequence[Finding] | None = No
         width: of a terminal; columns that it has no room for are left out.
         among: the findings that are wanted; all by default.
     """
-    wanted = findings() if among is None else among
-    rows = [_row(found, c) for found in wanted if found.audit for c in found.audit.comparisons]
-    headings = ("study", "compared", "seeds", "sd, points", "ratio", "95% interval", "difference")
+    rows = [_row(found, c) for found, c in _comparisons(findings() if among is None else among)]
+    headings = ("study", "compared", "rate", "seeds", "sd, points", "ratio", "95% interval", "difference")
     kept = [k for k, name in enumerate(headings) if width is None or width >= _WIDE or name not in _LEFT_OUT]
     return Table(
         "verdicts",
@@ -39,11 +37,22 @@ def verdict_table(width: int | None = None, among: Sequence[Finding] | None = No
     )
 
 
+def _comparisons(among: Sequence[Finding]) -> Iterator[tuple[Finding, Comparison]]:
+    """Each once, also where several studies name its runs."""
+    seen = set()
+    for found in among:
+        for c in found.audit.comparisons if found.audit else ():
+            if found.keys(c) not in seen:
+                seen.add(found.keys(c))
+                yield found, c
+
+
 def _row(found: Finding, c: Comparison) -> tuple[str, ...]:
     seeds = str(c.seeds[0]) if c.seeds[0] == c.seeds[1] else f"{c.seeds[0]}, {c.seeds[1]}"
     return (
-        short_name(found),
+        found.short_name,
         compared(c),
+        rate_of(found.runs_of(c, c.group)),
         seeds if found.is_whole else f"{seeds} so far",
         " / ".join("-" if s.sd is None else f"{s.sd:.2f}" for s in c.pooled),
         number(c.headline.ratio),
@@ -53,35 +62,24 @@ def _row(found: Finding, c: Comparison) -> tuple[str, ...]:
     )
 
 
-def compared(c: Comparison) -> str:
-    """`clamp`, `clamp, end_to_end`, `soft_clamp / clamp`."""
-    arms = c.group if c.reference == "subtract" else f"{c.group} / {c.reference}"
-    return f"{arms}, {c.stratum}" if c.stratum else arms
-
-
-def short_name(found: Finding) -> str:
-    """`margin`, of `evidence/margin`."""
-    return found.study.name.rpartition("/")[2]
+def rate_of(runs: pd.DataFrame) -> str:
+    """Share of pairs that an arm's clamp cuts at layer 0; `-` of a margin that cuts none."""
+    if runs["objective.margin_type"].iloc[0] not in CLAMPED:
+        return "-"
+    return f"{runs['clamp_activation_rate.0'].mean():.0%}"
 
 
 def remarks() -> list[str]:
-    """What is not in the table: rate and outcome, how ratios change, and what has not been run."""
-    lines = [
-        f"{one.dataset}, {one.arm}: the clamp cuts {one.rate:.0%} of the pairs at layer 0; a seed's rate "
-        f"over training and its accuracy correlate by {one.correlation.r:+.2f} "
-        f"({_ends(one.correlation.interval)}; {one.correlation.seeds} seeds)."
-        for one in rates_and_outcomes()
-    ]
-    changes = ((short_name(found), change(found)) for found in findings())
-    lines += [f"{name}: {changed}" for name, changed in changes if changed]
-    missing = {short_name(found): found.planned - len(found.runs) for found in findings()}
+    """What is not in the table: high rates together, how ratios change, rate and outcome, what is not run."""
+    changes = [(found.short_name, change(found)) for found in findings()]
+    told = [f"{name}: {changed}" for name, changed in changes if changed]
+    if (high := saturated()) is not None:
+        told.insert(0, str(high))
+    outcomes = [f"{one.correlation.r:+.2f} ({one.dataset}, {one.arm})" for one in rates_and_outcomes()]
+    told.append(f"A seed's rate over training and its accuracy correlate by {', '.join(outcomes)}.")
+    missing = {found.short_name: found.planned - len(found.runs) for found in findings()}
     left = [f"{name} ({count})" for name, count in missing.items() if count]
-    return lines + ([f"Not run yet, with the runs they lack: {', '.join(left)}."] if left else [])
-
-
-def _ends(interval: object) -> str:
-    low, high = getattr(interval, "low", math.nan), getattr(interval, "high", math.nan)
-    return f"95% interval {low:+.2f} to {high:+.2f}"
+    return told + ([f"Not run yet, with the runs they lack: {', '.join(left)}."] if left else [])
 
 
 def as_values() -> list[dict[str, object]]:

@@ -1,0 +1,63 @@
+"""Every comparison in which the clamp cuts half of the pairs or more, together: the bound that they set."""
+
+from dataclasses import dataclass
+
+from seedspread.advice import HIGH_RATE
+from seedspread.evidence.findings import compared, findings
+from seedspread.stats.comparison import Forest
+from seedspread.stats.forest import forests
+from seedspread.stats.numbers import between, number, p_phrase
+
+_LEVEL = 0.95
+
+
+@dataclass(frozen=True)
+class Saturated:
+    """The clamp against subtraction where the paper expects harm.
+
+    Attributes:
+        names: study and comparison, of each.
+        rates: the clamp activation rate of layer 0, of each.
+        forest: their mean ratio, on the log scale, and how far they differ.
+    """
+
+    names: tuple[str, ...]
+    rates: tuple[float, ...]
+    forest: Forest
+
+    @property
+    def values(self) -> dict[str, str]:
+        """Its numbers, for prose."""
+        f = self.forest
+        return {
+            "count": str(len(self.names)),
+            "least": f"{min(self.rates):.0%}",
+            "most": f"{max(self.rates):.0%}",
+            "ratio": number(f.pooled),
+            "low": number(f.interval.low),
+            "high": number(f.interval.high),
+        }
+
+    def __str__(self) -> str:
+        f = self.forest
+        return (
+            f"{len(self.names)} comparisons in which the clamp cuts {HIGH_RATE:.0%} of the pairs or more "
+            f"({'; '.join(self.names)}), together: its variance is {number(f.pooled)} times that of subtract "
+            f"({f.interval.level:.0%} interval {between(f.interval)}, {p_phrase(f.pooled_p)}; differences "
+            f"among them: {p_phrase(f.p)})."
+        )
+
+
+def saturated() -> Saturated | None:
+    """Of the studies that are whole; no run is in two comparisons. None of fewer than two comparisons."""
+    chosen, seen = [], set[str]()
+    for found in findings():
+        for c in found.audit.comparisons if found.audit and found.is_whole else ():
+            is_asked = (c.group, c.reference) == ("clamp", "subtract") and found.rate(c) >= HIGH_RATE
+            if is_asked and not seen & found.keys(c):
+                seen |= found.keys(c)
+                chosen.append((f"{found.short_name}: {compared(c)}", found.rate(c), c))
+    together = forests([c for _, _, c in chosen], _LEVEL)
+    if not together:
+        return None
+    return Saturated(tuple(name for name, _, _ in chosen), tuple(rate for _, rate, _ in chosen), together[0])
