@@ -20,6 +20,7 @@ from seedspread.evidence.strata import change
 from seedspread.evidence.studies import ALL, SOURCES
 from seedspread.evidence.tables import published_runs
 from seedspread.evidence.verdicts import verdict_table
+from seedspread.stats.comparison import Comparison
 from seedspread.studies import study_names
 
 FOUND = [found for found in findings() if found.audit is not None]
@@ -152,25 +153,49 @@ def test_other_studies_take_nothing(tmp_path: Path) -> None:
     assert cli_campaign._take_published(plan) == 0
 
 
-def quoted(name: str, compared_as: str = "clamp") -> tuple[str, ...]:
-    """Ratio, upper bound and rate of clamp against subtract in a study, as prose has them."""
-    found = next(one for one in findings() if one.study.name == f"evidence/{name}")
+def one_of(study: str, compared_as: str = "clamp") -> tuple[Finding, Comparison]:
+    """A comparison of a study all of whose runs are there."""
+    found, c = next(
+        (found, c) for found, c in COMPARED if (found.short_name, compared(c)) == (study, compared_as)
+    )
     assert found.is_whole
-    assert found.audit is not None
-    c = next(one for one in found.audit.comparisons if compared(one) == compared_as)
-    interval = c.headline.shown_interval
-    assert interval is not None
-    runs = found.runs[found.runs["margin_type"] == "clamp"]
-    if c.stratum:
-        runs = runs[runs["margin_first"] == c.stratum]
-    rate = runs["clamp_activation_rate.0"].mean()
-    return f"{c.headline.ratio:.2f} times", f"{interval.high:.2f} times is excluded", f"{rate:.0%}"
+    return found, c
 
 
 def test_readme_and_advice_quote_the_runs() -> None:
-    low, high, easy = quoted("margin"), quoted("dose", "clamp, 0.8"), quoted("fashion-mnist")
+    found, c = one_of("margin")
+    assert c.headline.shown_interval is not None
+    high = c.headline.shown_interval.high
+    low_rate = (f"{c.headline.ratio:.2f} times", f"{high:.2f} times is excluded", f"{found.rate(c):.0%}")
+    together = saturated()
+    assert together is not None
+    v = together.values
+    high_rates = (
+        f"{v['ratio']} times",
+        f"{v['high']} times is excluded",
+        f"{v['count']} comparisons",
+        f"{v['least']} to {v['most']}",
+    )
     readme = (Path(__file__).parents[2] / "README.md").read_text()
     below, above = (str(advise(rate, clamp=True, accuracy=0.8)) for rate in (0.2, 0.6))
-    for text, studies in ((readme, (low, high)), (below, (low,)), (above, (low, high, easy))):
+    quoted = ((readme, low_rate + high_rates), (below, low_rate), (above, low_rate + high_rates))
+    for text, parts in quoted:
         words = " ".join(text.split()).replace(" %", "%")
-        assert all(part in words for study in studies for part in study)
+        assert all(part in words for part in parts)
+
+
+def test_the_advice_quotes_the_means() -> None:
+    told = str(advise(0.6, clamp=True, accuracy=0.8))
+    for study, name, text in (
+        ("fashion-mnist", "clamp", "{:.2f} points higher on Fashion-MNIST"),
+        ("pair-density", "clamp, superclass", "{:.2f} on CIFAR-10 in 2 classes"),
+    ):
+        found, c = one_of(study, name)
+        arm, reference = (found.runs_of(c, level)["accuracy"] for level in (c.group, c.reference))
+        difference = 100 * (arm.mean() - reference.mean())
+        assert text.format(difference) in told
+        assert stats.ttest_ind(arm, reference).pvalue < 0.01
+    found, c = one_of("dose", "clamp, 0.8")
+    arm, reference = (found.runs_of(c, level)["accuracy"] for level in (c.group, c.reference))
+    assert stats.ttest_ind(arm, reference).pvalue > 0.05
+    assert "no different on CIFAR-10 with a first margin of 0.8" in told
