@@ -46,7 +46,7 @@ def evidence(
         return
     say_prose(short)
     console.print(to_rich(table))
-    for line in [*remarks, f"Scale: {verdicts.SCALE}.", _CLOSER]:
+    for line in [table.note, *remarks, f"Scale: {verdicts.SCALE}.", _CLOSER]:
         say_prose(line)
 
 

@@ -12,7 +12,7 @@ from seedspread.atomic import replacing
 from seedspread.campaign.study import StudySpec
 from seedspread.evidence.findings import Finding, compared, findings, rates_and_outcomes
 from seedspread.evidence.saturated import saturated
-from seedspread.evidence.sources import is_source, noise_sd, sources, sources_chart, sources_table
+from seedspread.evidence.sources import is_source, sources, sources_chart, sources_table, twin_variances
 from seedspread.evidence.strata import change
 from seedspread.evidence.studies import ALL, SOURCES
 from seedspread.evidence.tables import FOLDER, published_runs
@@ -21,7 +21,7 @@ from seedspread.render.markdown import markdown_text, to_markdown
 from seedspread.render.pictures import write_picture
 from seedspread.render.table import Column, Table
 from seedspread.stats.charts import draw_audit
-from seedspread.stats.components.show import sentences
+from seedspread.stats.components.show import ComponentsResult, sentences
 from seedspread.stats.numbers import number
 from seedspread.toml_text import parse_toml
 
@@ -119,10 +119,31 @@ def _together(study: StudySpec, by_name: dict[str, Finding]) -> dict[str, Any]:
         "verdicts": [markdown_text(line) for line in sentences(split.strata[0])] if split else [],
         "arms": to_markdown(sources_table(split)) if split else "",
         "ratios": to_markdown(verdict_table(among=parts)) if split else "",
-        "sd": {_last(part.study.name): _spreads(part) for part in parts},
-        "noise": noise_sd(split) if split else {},
+        "sd": {part.short_name: _spreads(part) for part in parts},
+        "word": {one.short_name: _word(one) for one in (by_name["evidence/margin"], *parts)},
+        "at_once": _spreads(by_name["evidence/margin"]),
+        **(_twins_and_sums(split, by_name["evidence/margin"]) if split else {}),
     }
     return section | _prose(section, bool(split))
+
+
+def _twins_and_sums(split: ComponentsResult, whole: Finding) -> dict[str, dict[str, str]]:
+    """By arm the sd of twins, its share of the variance in a study of whole seeds, and the sd of the sum."""
+    if whole.audit is None:
+        return {}
+    c, twins = whole.audit.comparisons[0], twin_variances(split)
+    spread = {c.group: c.pooled[0].sd, c.reference: c.pooled[1].sd}
+    return {
+        "noise": {arm: f"{math.sqrt(variance):.2f}" for arm, variance in twins.items()},
+        "noise_share": {
+            arm: f"{variance / (spread[arm] or math.nan) ** 2:.0%}" for arm, variance in twins.items()
+        },
+        "added": {arm.group: f"{math.sqrt(arm.total):.2f}" for arm in split.strata[0].arms},
+    }
+
+
+def _word(found: Finding) -> str | None:
+    return found.audit.comparisons[0].word if found.audit else None
 
 
 def _spreads(found: Finding) -> dict[str, str]:

@@ -75,10 +75,10 @@ def sources_chart(found: ComponentsResult) -> Chart:
     return Chart("sources", "", "", "", (panel,), height=0.8)
 
 
-def noise_sd(found: ComponentsResult) -> dict[str, str]:
-    """By arm what twins of a seed differ by, in points."""
+def twin_variances(found: ComponentsResult) -> dict[str, float]:
+    """By arm the variance between twins of a seed, from their mean squares."""
     parts = {arm.group: arm.component(NOISE) for arm in found.strata[0].arms}
-    return {group: f"{math.sqrt(part.variance):.2f}" for group, part in parts.items() if part is not None}
+    return {group: part.unbiased for group, part in parts.items() if part and part.unbiased is not None}
 
 
 def _marks(arm: ArmComponents, names: list[str], colour: str, shift: float) -> list[Mark]:

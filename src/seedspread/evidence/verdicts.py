@@ -25,7 +25,8 @@ def verdict_table(width: int | None = None, among: Sequence[Finding] | None = No
         width: of a terminal; columns that it has no room for are left out.
         among: the findings that are wanted; all by default.
     """
-    rows = [_row(found, c) for found, c in _comparisons(findings() if among is None else among)]
+    shown = list(_comparisons(findings() if among is None else among))
+    rows = [_row(found, c) for found, c in shown]
     headings = ("study", "compared", "rate", "seeds", "sd, points", "ratio", "95% interval", "difference")
     kept = [k for k, name in enumerate(headings) if width is None or width >= _WIDE or name not in _LEFT_OUT]
     return Table(
@@ -33,6 +34,7 @@ def verdict_table(width: int | None = None, among: Sequence[Finding] | None = No
         "Variance of test accuracy over seeds, against subtract unless another is named",
         tuple(Column(headings[k]) for k in kept),
         tuple(tuple(row[k] for k in kept) for row in rows),
+        note=_no_second_witness(shown),
         scale=f"{SCALE[0].upper()}{SCALE[1:]}.",
     )
 
@@ -45,6 +47,20 @@ def _comparisons(among: Sequence[Finding]) -> Iterator[tuple[Finding, Comparison
             if found.keys(c) not in seen:
                 seen.add(found.keys(c))
                 yield found, c
+
+
+def _no_second_witness(shown: Sequence[tuple[Finding, Comparison]]) -> str:
+    """Which comparisons have runs of an earlier one in both of their arms."""
+    pairs = [
+        f"{found.short_name} has runs of {earlier.short_name} in both arms, and is no second witness."
+        for i, (found, c) in enumerate(shown)
+        for earlier, before in shown[:i]
+        if all(
+            set(found.runs_of(c, arm)["key"]) & set(earlier.runs_of(before, other)["key"])
+            for arm, other in ((c.group, before.group), (c.reference, before.reference))
+        )
+    ]
+    return " ".join(pairs)
 
 
 def _row(found: Finding, c: Comparison) -> tuple[str, ...]:
