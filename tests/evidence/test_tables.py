@@ -134,6 +134,9 @@ def test_other_values_hold_only_where_the_machine_differs(store: Store, tmp_path
     provenance["versions"]["torch"] = "1.0"
     found = check_run(record | {PROVENANCE: json.dumps(provenance)}, folder=tables)
     assert len(found.differs) == 1
+    del provenance["processor"]
+    told = check_run(record | {PROVENANCE: json.dumps(provenance)}, folder=tables).differs
+    assert any(one.startswith("processor: not recorded there, ") for one in told)
     assert not found.holds  # half of all images more is no rounding
 
 

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 
 from seedspread.config import RunConfig
 from seedspread.errors import SeedspreadError
+from seedspread.evidence.gather import processor_of
 from seedspread.evidence.tables import FOLDER, RECORDS, RUNS_CSV, published_runs
 from seedspread.presets import check
 from seedspread.runs.record import CONFIG, PROVENANCE, RESULT, under_todays_names
@@ -20,8 +21,8 @@ from seedspread.training.run import train
 
 # Repeated elsewhere, a run is another draw of rounding: within so many standard deviations over seeds.
 _MOST = 4.0
-# What makes the arithmetic of a native run; and what is beside it.
-_NATIVE, _VERSIONS = ("compiler", "cpu", "flags"), ("torch", "numpy")
+# What makes the arithmetic of a native run, beside the processor; and what makes that of any.
+_NATIVE, _VERSIONS = ("compiler", "flags"), ("torch", "numpy")
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,8 @@ def check_run(
 def _differs(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
     pairs = [(name, before["versions"].get(name), now["versions"].get(name)) for name in _VERSIONS]
     pairs += [(name, before.get("native", {}).get(name), now.get("native", {}).get(name)) for name in _NATIVE]
-    return [f"{name}: {old} there, {new} here" for name, old, new in pairs if old != new]
+    pairs.append(("processor", processor_of(before), processor_of(now)))
+    return [f"{name}: {old or 'not recorded'} there, {new} here" for name, old, new in pairs if old != new]
 
 
 def _sd(key: str, folder: Path) -> float:

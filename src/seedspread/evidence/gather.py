@@ -112,11 +112,17 @@ def _row(run: RunFolder) -> dict[str, Any]:
         **{name: provenance["versions"].get(name) for name in _VERSIONS},
         "python": provenance["python"],
         "platform": provenance["platform"],
-        "cpu": native.get("cpu"),
+        "cpu": processor_of(provenance),
         "compiler": native.get("compiler"),
         "flags": native.get("flags"),
         "seconds": run.seconds(alone=True),
     }
+
+
+def processor_of(provenance: Mapping[str, Any]) -> str | None:
+    """On which a run was made, or for which its native kernel was compiled; None if it was not recorded."""
+    native: Mapping[str, str] = provenance.get("native", {})
+    return native.get("cpu") or provenance.get("processor") or None
 
 
 def _layers(run: RunFolder) -> pa.Table:

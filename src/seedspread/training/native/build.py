@@ -22,6 +22,7 @@ from pathlib import Path
 
 from seedspread.atomic import replacing
 from seedspread.errors import SeedspreadError
+from seedspread.runs.environment import processor
 
 if sys.platform != "win32":
     import fcntl
@@ -108,28 +109,13 @@ def _name(compiler: Path) -> str:
     """Stands for all that the bits depend on; to ask the compiler itself would take time at every start."""
     about = compiler.stat()
     parts = [_source(name) for name in (*_SOURCES, *_HEADERS)]
-    parts += [" ".join(FLAGS).encode(), _cpu().encode()]
+    parts += [" ".join(FLAGS).encode(), processor().encode()]
     parts += [f"{compiler} {about.st_size} {about.st_mtime_ns}".encode()]
     return hashlib.sha256(b"\0".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()[:24]
 
 
 def _source(name: str) -> bytes:
     return (Path(__file__).parent / name).read_bytes()
-
-
-@cache
-def _cpu() -> str:
-    """What `-march=native` sees, as far as the system tells."""
-    told = Path("/proc/cpuinfo")
-    if not told.exists():
-        return f"{platform.machine()} {platform.processor()}"
-    wanted = ("vendor_id", "model name", "flags", "CPU implementer", "CPU part", "Features")
-    lines = told.read_text(errors="replace").split("\n\n")[0].splitlines()
-    pairs = [line.partition(":") for line in lines]
-    facts = [value.strip() for name, _, value in pairs if name.strip() in wanted]
-    digest = hashlib.sha256(" ".join(facts).encode()).hexdigest()[:8]
-    name = next((value.strip() for name, _, value in pairs if name.strip() == "model name"), "")
-    return f"{platform.machine()} {name} ({digest})"
 
 
 def _folder() -> Path:
@@ -175,7 +161,7 @@ def _read(path: Path) -> Built | None:
 def _compile(compiler: Path, path: Path) -> Built:
     here = Path(__file__).parent
     version = (_ask(compiler, "--version").splitlines() or [compiler.name])[0]
-    built = Built(path, version, " ".join(FLAGS), _cpu())
+    built = Built(path, version, " ".join(FLAGS), processor())
     with replacing(path) as part:
         _ask(compiler, *FLAGS, "-o", str(part), *(str(here / name) for name in _SOURCES))
         if not part.exists():
