@@ -59,22 +59,22 @@ def test_rate_and_outcome_is_pearsons_correlation() -> None:
     runs = published_runs()
     streams = [name for name in runs.columns if name.startswith("seeds.") and name != "seeds.run"]
     runs = runs[runs[streams].isna().all(axis=1) & (runs["objective.stability"] == "detach")]
-    checked = 0
-    for one in rates_and_outcomes():
+    usual = {"superclass": "class", "end_to_end": "layer_local"}
+    found = rates_and_outcomes()
+    for one in found:
         margin, first, *special = one.arm.split(", ")
-        if not set(special) <= {"superclass"}:
-            continue
+        positives, rule = (name if name in special else default for name, default in usual.items())
         arm = runs[
             (runs["dataset"] == one.dataset)
             & (runs["objective.margin_type"] == margin)
             & (runs["objective.margin_first"] == float(first))
-            & (runs["objective.positives"] == (special or ["class"])[0])
-            & (runs["training.rule"] == "layer_local")
+            & (runs["objective.positives"] == positives)
+            & (runs["training.rule"] == rule)
         ]
         expected = stats.pearsonr(arm["mean_clamp_activation_rate.0"], arm["accuracy"]).statistic
         assert one.correlation.r == pytest.approx(expected)
-        checked += 1
-    assert checked >= 4
+        assert one.correlation.seeds == len(arm)
+    assert len(found) >= 5
 
 
 def test_how_ratios_change_is_what_the_audits_say() -> None:

@@ -1,6 +1,7 @@
 """`docs/evidence.md`, made from the published runs: prose from `page.md`, every number from the tables."""
 
 import math
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from seedspread.evidence.verdicts import SCALE, rate_of, verdict_table
 from seedspread.render.markdown import markdown_text, to_markdown
 from seedspread.render.pictures import write_picture
 from seedspread.render.table import Column, Table
-from seedspread.stats.charts import draw_audit
+from seedspread.stats.charts import audit_chart
 from seedspread.stats.components.show import ComponentsResult, sentences
 from seedspread.stats.numbers import number
 from seedspread.toml_text import parse_toml
@@ -78,10 +79,10 @@ def write_page(path: Path) -> list[Path]:
     for found in findings():
         if found.audit is not None and not is_source(found.study):
             pictures.append(path.parent / _picture(found.study.name))
-            draw_audit(found.audit, pictures[-1])
+            write_picture(replace(audit_chart(found.audit), scale=found.study.note), pictures[-1])
     if (split := sources()) is not None:
         pictures.append(path.parent / _picture(SOURCES))
-        write_picture(sources_chart(split), pictures[-1])
+        write_picture(replace(sources_chart(split), scale=StudySpec.from_file(SOURCES).note), pictures[-1])
     with replacing(path) as part:
         part.write_text(page())
     return [path, *pictures]
