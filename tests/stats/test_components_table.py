@@ -116,6 +116,40 @@ def test_a_store_with_every_stream_alone_and_together_tells_its_noise() -> None:
     assert "taking their effects as additive" in arm.note
 
 
+def test_runs_that_vary_the_probe_alone_have_no_noise() -> None:
+    """Alone they have a total, which is all the probe's; beside others they add what they have."""
+    rng = np.random.default_rng(7)
+    init, probe = list(rng.normal(0, 3, 8)), list(rng.normal(0, 1, 8))
+    (arm,) = components(stored({"probe": probe}), "score").strata[0].arms
+    assert arm.total == pytest.approx(np.var(probe, ddof=1))
+    assert "no same-seed noise among them" in arm.note
+    (arm,) = components(stored({"init": init, "probe": probe}), "score").strata[0].arms
+    assert {c.key: c.variance for c in arm.components} == pytest.approx(
+        {"init": np.var(init, ddof=1), "probe": np.var(probe, ddof=1)}, rel=1e-5
+    )
+
+
+@pytest.mark.parametrize("stream", ["order", "probe"])
+def test_a_stream_that_makes_no_difference_has_no_variance(stream: str) -> None:
+    rng = np.random.default_rng(7)
+    init, same = list(rng.normal(0, 3, 8)), [1.0, 1.0, 1.0]
+    (arm,) = components(stored({"init": init, stream: same}), "score").strata[0].arms
+    assert arm.total == pytest.approx(np.var(init, ddof=1))
+    assert (arm.runs, arm.seeds) == (11, 11)
+    assert f"runs that vary {stream} alone do not differ" in arm.note
+    augment = list(rng.normal(0, 1, 8))
+    (arm,) = components(stored({"init": init, "augment": augment, stream: same}), "score").strata[0].arms
+    assert {c.key: c.variance for c in arm.components} == pytest.approx(
+        {"init": np.var(init, ddof=1), "augment": np.var(augment, ddof=1), stream: 0.0}, rel=1e-5
+    )
+    assert f"{stream} about 0" in arm.sentence
+    # Beside whole seeds, in which it cannot be told from what the others do together.
+    (arm,) = components(stored({"init": init, stream: same}, [*augment, 0.5]), "score").strata[0].arms
+    assert all(np.isfinite(c.variance) for c in arm.components)
+    (arm,) = components(stored({"init": init, stream: augment}, same), "score").strata[0].arms
+    assert all(np.isfinite(c.variance) for c in arm.components)
+
+
 def test_missing_runs_are_left_out_and_said() -> None:
     table = crossed()
     table.loc[3, "loss"] = np.nan

@@ -1,7 +1,7 @@
 """The design of an arm: which random factors it has, which of them can be told apart, and the exact tests."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -117,6 +117,35 @@ def design(sample: Sample) -> Design | None:
     return Design(names, likelihood, scale, squares, noise, df, levels, repeated, copies, has_quiet)
 
 
+def idle(sample: Sample, made: Design) -> tuple[tuple[str, ...], Sample]:
+    """Factors whose runs never differ though no noise is in them: they make no variance; and the other runs.
+
+    With them the likelihood would grow without bound as their variance goes to zero.
+    """
+    bare = np.ones(len(sample.values), dtype=bool) if NOISE not in made.names else sample.quiet
+    if bare is None:
+        return (), sample
+    cells = [np.flatnonzero(bare & (sample.cells == cell)) for cell in np.unique(sample.cells)]
+    still = [rows for rows in cells if len(rows) > 1 and np.ptp(sample.values[rows]) == 0]
+    if not still:
+        return (), sample
+    moved = [rows for rows in cells if len(rows) and np.ptp(sample.values[rows])]
+    names = tuple(
+        name
+        for name, codes in sample.factors.items()
+        if any(np.ptp(codes[rows]) for rows in still) and not any(np.ptp(codes[rows]) for rows in moved)
+    )
+    kept = ~np.isin(np.arange(len(sample.values)), np.concatenate(still))
+    rest = replace(
+        sample,
+        values=sample.values[kept],
+        cells=sample.cells[kept],
+        factors={name: codes[kept] for name, codes in sample.factors.items() if name not in names},
+        quiet=None if sample.quiet is None else sample.quiet[kept],
+    )
+    return names, rest
+
+
 def number_of_seeds(sample: Sample) -> int:
     """How many combinations of its factors' levels a sample has."""
     return int(np.unique(np.stack(list(sample.factors.values())), axis=1).shape[1])
@@ -183,6 +212,8 @@ def _mean_squares(
     columns: Mapping[str, Floats], contrasts: Floats
 ) -> tuple[dict[str, MeanSquares], float | None, int]:
     """Of each factor, and the noise's with its degrees of freedom."""
+    if not len(contrasts):  # no run has noise of its own
+        return {}, None, 0
     rest, rank = _residual(list(columns.values()), contrasts)
     df = len(contrasts) - rank
     noise = rest / df if df else None

@@ -8,7 +8,16 @@ import numpy as np
 from scipy import stats
 
 from seedspread.stats.arms import Arm
-from seedspread.stats.components.design import NOISE, SEED, TOGETHER, Design, Sample, design, number_of_seeds
+from seedspread.stats.components.design import (
+    NOISE,
+    SEED,
+    TOGETHER,
+    Design,
+    Sample,
+    design,
+    idle,
+    number_of_seeds,
+)
 from seedspread.stats.components.profile import Curve, contrast, fit, intervals, profiles
 from seedspread.stats.components.words import arm_sentence, comparison_sentence
 from seedspread.stats.result import Floor, Interval
@@ -78,6 +87,9 @@ def split(sample: Sample, level: float, floor: Floor | None = None) -> Split:
     )
     if made is None:
         return _told(replace(blank, note="no two runs of one block differ, so there is no variance to split"))
+    names, rest = idle(sample, made)
+    if rest is not sample:
+        return _beside_idle(split(rest, level, floor), names, blank)
     if NOISE not in made.names and not made.copies and len(made.names) < 2:
         total, interval = _total(sample, level)
         note = _QUIET if made.quiet else _NOT_REPEATED
@@ -99,6 +111,16 @@ def split(sample: Sample, level: float, floor: Floor | None = None) -> Split:
         components.append(Component(NOISE, _NAMES[NOISE], None, 0.0, None, 0.0, unbiased=0.0))
     arm = replace(blank, components=tuple(components), total=total * unit, note=_note(made))
     return replace(_told(arm), curves=dict(zip(made.names, curves, strict=True)), unit=unit)
+
+
+def _beside_idle(found: Split, names: tuple[str, ...], blank: ArmComponents) -> Split:
+    """What is known of the other runs, and that these factors make no variance."""
+    still = f"runs that vary {' or '.join(names)} alone do not differ" if names else ""
+    note = "; ".join(part for part in (found.arm.note, still) if part)
+    none = tuple(Component(name, name, None, 0.0, None, 0.0) for name in names)
+    components = (*found.arm.components, *none) if found.arm.components else ()
+    arm = replace(found.arm, runs=blank.runs, seeds=blank.seeds, components=components, note=note)
+    return replace(_told(arm), curves=found.curves, unit=found.unit)
 
 
 def _told(arm: ArmComponents) -> Split:
