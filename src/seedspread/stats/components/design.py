@@ -14,6 +14,8 @@ Bools = NDArray[np.bool_]
 
 SEED, NOISE, TOGETHER = "seed", "noise", "together"
 _TINY = 1e-9
+# A spread that is so small a share of the whole is none.
+_UNSEEN = 1e-4
 
 
 @dataclass(frozen=True)
@@ -99,7 +101,9 @@ def design(sample: Sample) -> Design | None:
     quiet = np.zeros(len(sample.values), dtype=bool) if sample.quiet is None else sample.quiet
     has_quiet = bool(quiet.any())
     factors = _distinct(sample.factors, quiet)
-    columns = {name: basis.T @ _dummies(codes) for name, codes in factors.items()}
+    columns = {
+        name: z for name, codes in factors.items() if np.abs(z := basis.T @ _dummies(codes)).max() > _TINY
+    }
     own = np.eye(size) if not has_quiet else basis.T @ (~quiet[:, None] * basis)
     names = _separable(columns, own)
     # Noise and what is tested against it: from the runs that have it.
@@ -112,7 +116,8 @@ def design(sample: Sample) -> Design | None:
         names = tuple(name for name in names if name != NOISE)
     whole = np.stack([matrices[name] for name in names])
     likelihood = _likelihood(whole, contrasts / scale, NOISE in names and not has_quiet)
-    levels = {name: int(codes.max()) + 1 for name, codes in factors.items()}
+    levels = {name: len(np.unique(codes)) for name, codes in factors.items()}
+    levels[TOGETHER] = len(np.unique(factors.get(TOGETHER, quiet)[~quiet]))
     repeated = number_of_seeds(sample) < len(sample.values)
     return Design(names, likelihood, scale, squares, noise, df, levels, repeated, copies, has_quiet)
 
@@ -126,15 +131,22 @@ def idle(sample: Sample, made: Design) -> tuple[tuple[str, ...], Sample]:
     if bare is None:
         return (), sample
     cells = [np.flatnonzero(bare & (sample.cells == cell)) for cell in np.unique(sample.cells)]
-    still = [rows for rows in cells if len(rows) > 1 and np.ptp(sample.values[rows]) == 0]
+    spreads = [
+        np.ptp(sample.values[rows]) > _UNSEEN * made.scale if len(rows) > 1 else None for rows in cells
+    ]
+
+    def varied(rows: Ints) -> set[str]:
+        return {name for name, codes in sample.factors.items() if np.ptp(codes[rows])}
+
+    moving = {name for rows, moves in zip(cells, spreads, strict=True) if moves for name in varied(rows)}
+    still = [
+        rows
+        for rows, moves in zip(cells, spreads, strict=True)
+        if moves is not None and not moves and not varied(rows) & moving
+    ]
     if not still:
         return (), sample
-    moved = [rows for rows in cells if len(rows) and np.ptp(sample.values[rows])]
-    names = tuple(
-        name
-        for name, codes in sample.factors.items()
-        if any(np.ptp(codes[rows]) for rows in still) and not any(np.ptp(codes[rows]) for rows in moved)
-    )
+    names = tuple(name for name in sample.factors if any(name in varied(rows) for rows in still))
     kept = ~np.isin(np.arange(len(sample.values)), np.concatenate(still))
     rest = replace(
         sample,

@@ -115,7 +115,7 @@ def split(sample: Sample, level: float, floor: Floor | None = None) -> Split:
 
 def _beside_idle(found: Split, names: tuple[str, ...], blank: ArmComponents) -> Split:
     """What is known of the other runs, and that these factors make no variance."""
-    still = f"runs that vary {' or '.join(names)} alone do not differ" if names else ""
+    still = f"runs that vary {' or '.join(names)} alone hardly differ"
     note = "; ".join(part for part in (found.arm.note, still) if part)
     none = tuple(Component(name, name, None, 0.0, None, 0.0) for name in names)
     components = (*found.arm.components, *none) if found.arm.components else ()
@@ -144,7 +144,8 @@ def _noise_note(made: Design) -> str:
     if made.copies:
         return "runs of equal seeds are equal in all blocks: copies, without noise"
     if NOISE not in made.names:
-        return "no run is repeated, so that each stream's variance has the same-seed noise in it"
+        each = "each other stream's" if made.quiet else "each stream's"
+        return f"no run is repeated, so that {each} variance has the same-seed noise in it"
     if not made.repeated and len(made.names) > 3:
         return (
             "no run is repeated: the noise is told from the streams by taking their effects as additive, and "
@@ -160,7 +161,7 @@ def _component(made: Design, name: str, variance: float, share: float, curve: Cu
     if name == NOISE:
         return replace(whole, unbiased=made.noise)
     squares = made.mean_squares.get(name)
-    if squares is not None and not made.copies:
+    if squares is not None and not made.copies and np.isfinite(curve.drops[0]):
         return replace(whole, unbiased=squares.estimate, p=squares.p, test="exact F", df=squares.df)
     if NOISE not in made.names and not made.copies:
         return whole  # it has the noise in it: it cannot be zero

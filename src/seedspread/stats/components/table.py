@@ -10,8 +10,8 @@ from seedspread.errors import did_you_mean
 from seedspread.metrics import Metric, metric_of
 from seedspread.runs.levels import level_name, stratum_name
 from seedspread.runs.table import correct_predictions
-from seedspread.stats.arms import Arm
-from seedspread.stats.components.design import SEED, Sample
+from seedspread.stats.arms import Arm, Ints
+from seedspread.stats.components.design import SEED, Bools, Sample
 from seedspread.stats.components.show import ComponentsResult
 from seedspread.stats.components.split import MOST_RUNS, split, together
 from seedspread.stats.floor import floor_from_accuracies, floor_from_predictions
@@ -213,7 +213,23 @@ def _sample(arm: Arm, runs: Runs, factors: "dict[str, pd.Series[str]]", patterns
         codes[name] = pd.factorize(chosen)[0].astype(np.intp)
     driven = patterns.iloc[rows].to_numpy()
     cells = pd.factorize(pd.Series(arm.blocks).astype(str) + "/" + driven)[0]
-    return Sample(arm.name, arm.values, cells.astype(np.intp), codes, arm.factor, driven == _AFTER_TRAINING)
+    quiet = _of_one_encoder(cells, codes, driven == _AFTER_TRAINING)
+    return Sample(arm.name, arm.values, cells.astype(np.intp), codes, arm.factor, quiet)
+
+
+def _of_one_encoder(cells: Ints, codes: dict[str, Ints], chosen: Bools) -> Bools | None:
+    """The runs of a cell that differ in what comes after training alone; None if there are no such cells.
+
+    Where their seeds recur on a second encoder, what they do there may be another thing: noise stands for it.
+    """
+    if not chosen.any() or len(np.unique(codes[_AFTER_TRAINING][chosen])) < np.count_nonzero(chosen):
+        return None
+    for cell in np.unique(cells[chosen]):
+        rows = cells == cell
+        others = (of_stream[rows] for name, of_stream in codes.items() if name != _AFTER_TRAINING)
+        if np.count_nonzero(rows) < 2 or any(np.ptp(seeds) for seeds in others):
+            chosen = chosen & ~rows
+    return chosen if chosen.any() else None
 
 
 def _floor(arm: Arm, sample: Sample, metric: Metric, level: float, test_size: int | None) -> Floor | None:
