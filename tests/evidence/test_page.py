@@ -15,7 +15,10 @@ from seedspread.evidence.findings import findings
 from seedspread.evidence.page import answer, page, write_page
 from seedspread.evidence.sources import is_source, sources
 from seedspread.evidence.tables import published_runs
+from seedspread.published.answer import paper_ratios
+from seedspread.published.values import published_arm, values
 from seedspread.runs.studies import load_studies
+from seedspread.stats.scale.planning import power
 
 PAGE = Path(__file__).parents[2] / "docs" / "evidence.md"
 WHOLE = [found for found in findings() if found.audit is not None]
@@ -93,3 +96,19 @@ def test_a_report_of_it_is_a_page(tmp_path: Path) -> None:
     out = tmp_path / "report.html"
     said("report", "evidence:", "--out", str(out))
     assert "not the paper&#39;s scale" in out.read_text() or "not the paper's scale" in out.read_text()
+
+
+def test_what_the_prose_quotes_of_the_paper_is_the_papers() -> None:
+    prose = " ".join((Path(seedspread.__file__).parent / "evidence" / "prose.toml").read_text().split())
+    found, _ = paper_ratios()["cifar10"]
+    assert found.interval is not None
+    rate = f"{values('car/cifar10 standard')[0]:.0f}"
+    assert f"the paper has {found.ratio:.1f} at {rate}%" in prose
+    assert f"the paper's CIFAR-10 runs ({rate} %)" in prose
+    low = f"though not the lower end, {found.interval.low:.1f}."
+    assert f"the paper's estimate of {found.ratio:.1f} and most of its interval, {low}" in prose
+    hard, easy = (published_arm(name, "clamp").values.mean() for name in ("cifar10", "fashion-mnist"))
+    assert f"is not {hard:.1f} %" in prose
+    assert f"the paper's {easy:.1f} %" in prose
+    assert power(2, (24, 24)) == pytest.approx(1 / 3, abs=0.03)
+    assert "A ratio of 2 either way is seen with 24 seeds one time in three only" in prose
