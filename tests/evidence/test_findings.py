@@ -181,6 +181,10 @@ def test_readme_and_advice_quote_the_runs() -> None:
     high += (f"{v['ratio']} times", f"{v['high']} times is excluded", f"{v['count']} comparisons")
     high += (f"{v['least']} to {v['most']}",)
     readme = (Path(__file__).parents[2] / "README.md").read_text()
+    grown = change(one_of("dose", "clamp, 0.8")[0])
+    assert grown is not None
+    low_end, high_end = grown.values["low"], grown.values["high"]
+    assert f"a factor of {grown.values['ratio']} ({low_end} to {high_end})" in " ".join(readme.split())
     below, above = (str(advise(rate, clamp=True, accuracy=0.8)) for rate in (0.2, 0.6))
     for text, parts in ((readme, low + high), (below, low), (above, low + high)):
         words = " ".join(text.split()).replace(" %", "%")

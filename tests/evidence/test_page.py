@@ -59,7 +59,9 @@ def test_the_verdicts_are_the_audits_of_the_store() -> None:
     for ours, theirs in zip(study["comparisons"], audited["comparisons"], strict=True):
         assert ours["ratio"] == pytest.approx(theirs["headline"]["ratio"], rel=1e-6)
         assert ours["p"] == pytest.approx(theirs["headline"]["p"], rel=1e-6)
-    assert all(c["floors"] for c in audited["comparisons"])  # from the packed bits
+    shares = [f"{one['floor'] / one['observed']:.0%}" for c in audited["comparisons"] for one in c["floors"]]
+    assert shares  # from the packed bits
+    assert all(f" | {share} | " in PAGE.read_text() for share in shares)
 
 
 def test_it_fits_a_screen(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,15 +102,17 @@ def test_a_report_of_it_is_a_page(tmp_path: Path) -> None:
 
 def test_what_the_prose_quotes_of_the_paper_is_the_papers() -> None:
     prose = " ".join((Path(seedspread.__file__).parent / "evidence" / "prose.toml").read_text().split())
-    found, _ = paper_ratios()["cifar10"]
+    found, adjusted = paper_ratios()["cifar10"]
     assert found.interval is not None
+    assert f"p = {found.p:.3f}; {adjusted:.3f} as one of its four datasets" in page()
     rate = f"{values('car/cifar10 standard')[0]:.0f}"
-    assert f"the paper has {found.ratio:.1f} at {rate}%" in prose
+    whole = f"from {found.interval.low:.1f} to {found.interval.high:.0f}"
+    assert f"the paper's estimate is {found.ratio:.1f}, {whole}, at {rate}%" in prose
     assert f"the paper's CIFAR-10 runs ({rate} %)" in prose
     low = f"though not the lower end, {found.interval.low:.1f}."
     assert f"the paper's estimate of {found.ratio:.1f} and most of its interval, {low}" in prose
     hard, easy = (published_arm(name, "clamp").values.mean() for name in ("cifar10", "fashion-mnist"))
-    assert f"is not {hard:.1f} %" in prose
-    assert f"the paper's {easy:.1f} %" in prose
+    assert f"far below the paper's {hard:.1f} %" in prose
+    assert f"far below the paper's {easy:.1f} %" in prose
     assert power(2, (24, 24)) == pytest.approx(1 / 3, abs=0.03)
-    assert "A ratio of 2 either way is seen with 24 seeds one time in three only" in prose
+    assert "With 24 seeds a true ratio of 2 is detected only one time in three" in prose

@@ -14,7 +14,7 @@ from seedspread.evidence.check import check_run, config_of, published_record
 from seedspread.evidence.gather import gather
 from seedspread.evidence.restore import restore
 from seedspread.evidence.studies import evidence_plan
-from seedspread.evidence.tables import FOLDER, LAYERS, PREDICTIONS, RECORDS, RUNS, published_runs
+from seedspread.evidence.tables import FOLDER, LAYERS, PREDICTIONS, RECORDS, RUNS, correct, published_runs
 from seedspread.identity import run_key
 from seedspread.runs.record import PROVENANCE, RESULT
 from seedspread.runs.store import Store
@@ -47,11 +47,13 @@ def test_every_run_is_one_of_a_study_and_its_config_is_its_key() -> None:
 def test_accuracies_are_those_of_the_records_and_of_the_bits() -> None:
     runs = published_runs()
     records = pq.read_table(FOLDER / RECORDS, columns=["key", RESULT]).to_pylist()
-    bits = pq.read_table(FOLDER / PREDICTIONS, columns=["key", "examples", "correct"]).to_pylist()
-    for record, row in zip(records, bits, strict=True):
+    predictions = pq.read_table(FOLDER / PREDICTIONS, columns=["key", "examples", "correct"]).to_pylist()
+    for record, row in zip(records, predictions, strict=True):
         accuracy = json.loads(record[RESULT])["test_accuracy"]
-        correct = np.unpackbits(np.frombuffer(row["correct"], np.uint8), count=row["examples"])
-        assert correct.mean() == accuracy == runs.loc[record["key"], "accuracy"]
+        bits = np.unpackbits(np.frombuffer(row["correct"], np.uint8), count=row["examples"])
+        assert bits.mean() == accuracy == runs.loc[record["key"], "accuracy"]
+    some = list(runs.index[::40])
+    assert correct(some).mean(axis=1).tolist() == runs.loc[some, "accuracy"].tolist()
 
 
 def test_no_run_collapsed_and_none_is_of_cut_short_data() -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from itertools import combinations
 from typing import Any
 
 import pandas as pd
@@ -107,11 +108,32 @@ def _finding(study: StudySpec, named: list[PlannedRun]) -> Finding:
     if spec is None or min(counts) < _FEWEST:
         return Finding(study, table, len(named), None)
     columns = ["accuracy", "seed", "collapsed", "majority", *(factor for factor, _ in study.cells[0].levels)]
-    in_percent = table[columns].assign(accuracy=100 * table["accuracy"], majority=100 * table["majority"])
     found = audit(
-        in_percent, "accuracy", spec.group, spec.reference, spec.blocks or None, by=spec.strata or None
+        _in_percent(table[columns]),
+        "accuracy",
+        spec.group,
+        spec.reference,
+        spec.blocks or None,
+        by=spec.strata or None,
     )
     return Finding(study, table, len(named), found)
+
+
+def _in_percent(table: pd.DataFrame) -> pd.DataFrame:
+    return table.assign(accuracy=100 * table["accuracy"], majority=100 * table["majority"])
+
+
+def unplanned(found: Finding) -> list[Comparison]:
+    """The arms of a study beside its reference, each against each: it did not plan to compare these."""
+    spec = found.study.audit
+    if found.audit is None or spec is None or spec.strata:
+        return []
+    arms = [c.group for c in found.audit.comparisons]
+    table = _in_percent(found.runs[["accuracy", "seed", "collapsed", "majority", spec.group]])
+    return [
+        audit(table[table[spec.group].isin(pair)], "accuracy", spec.group, pair[1]).comparisons[0]
+        for pair in combinations(arms, 2)
+    ]
 
 
 @dataclass(frozen=True)

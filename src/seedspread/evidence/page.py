@@ -1,6 +1,7 @@
 """`docs/evidence.md`, made from the published runs: prose from `page.md`, every number from the tables."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
@@ -11,18 +12,20 @@ from jinja2 import Environment, StrictUndefined
 
 from seedspread.atomic import replacing
 from seedspread.campaign.study import StudySpec
-from seedspread.evidence.findings import Finding, compared, findings, rates_and_outcomes
+from seedspread.evidence.findings import Finding, compared, findings, rates_and_outcomes, unplanned
 from seedspread.evidence.saturated import saturated
 from seedspread.evidence.sources import is_source, sources, sources_chart, sources_table, twin_variances
 from seedspread.evidence.strata import change
 from seedspread.evidence.studies import ALL, SOURCES
-from seedspread.evidence.tables import FOLDER, published_runs
+from seedspread.evidence.tables import FOLDER, correct, published_runs
 from seedspread.evidence.verdicts import SCALE, rate_of, verdict_table
 from seedspread.render.markdown import markdown_text, to_markdown
 from seedspread.render.pictures import write_picture
 from seedspread.render.table import Column, Table
 from seedspread.stats.charts import audit_chart
+from seedspread.stats.comparison import Comparison
 from seedspread.stats.components.show import ComponentsResult, sentences
+from seedspread.stats.floor import floor_from_predictions
 from seedspread.stats.numbers import number
 from seedspread.toml_text import parse_toml
 
@@ -59,7 +62,10 @@ def page() -> str:
 
 def answer() -> str:
     """What was found, in a few sentences."""
-    numbers, high = {found.short_name: _numbers(found) for found in findings()}, saturated()
+    numbers = {
+        found.short_name: _numbers(found, found.audit.comparisons) for found in findings() if found.audit
+    }
+    high = saturated()
     return _filled(_prose_of("summary")["answer"], of=numbers, high=high.values if high else {})
 
 
@@ -193,7 +199,9 @@ def _section(found: Finding) -> dict[str, Any]:
     """What the page says of one study, but for the prose."""
     comparisons = found.audit.comparisons if found.audit else ()
     changed = change(found)
+    others = unplanned(found)
     told = [f"{markdown_text(c.title)}: {markdown_text(c.verdict)}" for c in comparisons]
+    told += [f"{markdown_text(c.title)} (not planned): {markdown_text(c.verdict)}" for c in others]
     section = _about(found.study) | {
         "seeds": len(found.study.seeds),
         "runs": len(found.runs),
@@ -203,14 +211,14 @@ def _section(found: Finding) -> dict[str, Any]:
         "reading": _SEVERAL if len(comparisons) > 1 else _ALONE,
         "verdicts": told + ([markdown_text(str(changed))] if changed else []),
         "change": changed.values if changed else {},
-        **_numbers(found),
+        "floor": {name: _floor_share(list(runs["key"])) for name, runs in _cells(found)},
+        **_numbers(found, (*comparisons, *others)),
     }
     return section | _prose(section, bool(comparisons))
 
 
-def _numbers(found: Finding) -> dict[str, dict[str, str]]:
+def _numbers(found: Finding, comparisons: Sequence[Comparison]) -> dict[str, dict[str, str]]:
     """What prose may quote: by comparison (`clamp`, `clamp, 0.8`), and by cell (likewise)."""
-    comparisons = found.audit.comparisons if found.audit else ()
     out = {
         "ratio": {compared(c): number(c.headline.ratio) for c in comparisons},
         "inverse": {compared(c): number(1 / (c.headline.ratio or math.nan)) for c in comparisons},
@@ -218,13 +226,18 @@ def _numbers(found: Finding) -> dict[str, dict[str, str]]:
     for end in ("low", "high"):
         ends = {compared(c): getattr(c.headline.shown_interval, end, math.nan) for c in comparisons}
         out[end] = {name: number(value) for name, value in ends.items()}
-    out["mean"], out["rate"] = {}, {}
-    factors = [name for name, _ in reversed(found.study.cells[0].levels)]
-    for key, runs in found.runs.groupby(factors) if len(found.runs) else ():
-        name = ", ".join(map(str, key if isinstance(key, tuple) else (key,)))
-        out["mean"][name] = f"{100 * runs['accuracy'].mean():.1f}"
-        out["rate"][name] = _share(runs["clamp_activation_rate.0"].mean())
+    out["mean"] = {name: f"{100 * runs['accuracy'].mean():.1f}" for name, runs in _cells(found)}
+    out["rate"] = {name: _share(runs["clamp_activation_rate.0"].mean()) for name, runs in _cells(found)}
     return out
+
+
+def _cells(found: Finding) -> list[tuple[str, pd.DataFrame]]:
+    """The runs of each arm, as prose calls it: `clamp`, `clamp, 0.8`."""
+    if found.runs.empty:
+        return []
+    factors = [name for name, _ in reversed(found.study.cells[0].levels)]
+    cells = found.runs.groupby(factors)
+    return [(", ".join(map(str, key if isinstance(key, tuple) else (key,))), runs) for key, runs in cells]
 
 
 def _arms(found: Finding) -> Table:
@@ -241,12 +254,21 @@ def _arms(found: Finding) -> Table:
                 f"{100 * accuracy.mean():.2f}",
                 f"{100 * accuracy.std():.2f}" if len(runs) > 1 else "-",
                 f"{100 * accuracy.min():.2f} to {100 * accuracy.max():.2f}",
+                _floor_share(list(runs["key"])),
                 _rate(runs),
             )
         )
-    heads = (*factors, "seeds", "mean, %", "sd, points", "range, %", "rate at layer 0")
+    heads = (*factors, "seeds", "mean, %", "sd, points", "range, %", "by the test set", "rate at layer 0")
     title = f"Test accuracy on {found.runs['dataset'].iloc[0]}"
     return Table("", title, tuple(map(Column, heads)), tuple(rows))
+
+
+def _floor_share(keys: list[str]) -> str:
+    """Of the variance over seeds, what so many test images make by themselves."""
+    if len(keys) < 2:
+        return "-"
+    floor = floor_from_predictions("", correct(keys))
+    return f"{floor.floor / floor.observed:.0%}"
 
 
 def _rate(runs: pd.DataFrame) -> str:

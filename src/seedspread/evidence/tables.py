@@ -9,10 +9,13 @@ All are Parquet; `runs.csv` holds the first again, and is read where there is no
 """
 
 import hashlib
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 FOLDER = Path(__file__).parent / "data"
 RUNS, LAYERS, PREDICTIONS, RECORDS = (
@@ -25,6 +28,15 @@ RUNS_CSV = "runs.csv"
 def published_runs(folder: Path = FOLDER) -> pd.DataFrame:
     """A row per run, by key."""
     return pd.read_csv(folder / RUNS_CSV, index_col="key")
+
+
+def correct(keys: Sequence[str], folder: Path = FOLDER) -> NDArray[np.bool_]:
+    """(runs, images) which of the test images each of these runs got right."""
+    import pyarrow.parquet as pq  # noqa: PLC0415 - not in the base
+
+    rows = {row["key"]: row for row in pq.read_table(folder / PREDICTIONS).to_pylist()}
+    bits = [np.frombuffer(rows[key]["correct"], dtype=np.uint8) for key in keys]
+    return np.unpackbits(np.stack(bits), axis=1, count=rows[keys[0]]["examples"]).astype(bool)
 
 
 @cache
