@@ -45,6 +45,7 @@ def evidence(
         say_json(verdicts.as_values())
         return
     say_prose(short)
+    say("")
     console.print(to_rich(table))
     for line in [table.note, *remarks, f"Scale: {verdicts.SCALE}.", _CLOSER]:
         say_prose(line)
