@@ -17,7 +17,7 @@ test: $(READY)
 	@# mypy beside the tests, the first of which mostly wait; files in their order: the slow ones come first
 	@$(BIN)/mypy & mypy=$$!; status=0; $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder || status=$$?; wait $$mypy || status=$$?; exit $$status
 
-# Every run of docs/evidence.md once more, into the store `evidence`: about 11 core-hours; killed, it goes on when started again.
+# Every run of docs/evidence.md once more, into the store `evidence`: about 14 core-hours; killed, it goes on when started again.
 evidence: $(READY)
 	$(BIN)/seedspread campaign run evidence/all --store evidence --afresh
 

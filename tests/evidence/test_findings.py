@@ -185,8 +185,9 @@ def test_readme_and_advice_quote_the_runs() -> None:
     assert grown is not None
     low_end, high_end = grown.values["low"], grown.values["high"]
     assert f"a factor of {grown.values['ratio']} ({low_end} to {high_end})" in " ".join(readme.split())
-    below, above = (str(advise(rate, clamp=True, accuracy=0.8)) for rate in (0.2, 0.6))
-    for text, parts in ((readme, low + high), (below, low), (above, low + high)):
+    below, between, above = (str(advise(rate, clamp=True, accuracy=0.8)) for rate in (0.2, 0.4, 0.6))
+    end_to_end = quoted("locality", "clamp, end_to_end")
+    for text, parts in ((readme, low + high), (below, low), (between, end_to_end), (above, low + high)):
         words = " ".join(text.split()).replace(" %", "%")
         assert all(part in words for part in parts)
 
