@@ -32,8 +32,8 @@ _SMALL = (
 )
 # What evidence/locality found end to end.
 _BETWEEN = (
-    "of a small ViT trained end to end on CIFAR-10, 24 seeds an arm, at a rate of 33%, the variance under the "
-    "clamp was 0.83 times that under subtraction, and more than 2.05 times is excluded (95%)"
+    "of a small ViT trained end to end on CIFAR-10, 24 seeds an arm, at a rate of 33%, the variance under "
+    "the clamp was 0.83 times that under subtraction, and more than 2.05 times is excluded (95%)"
 )
 # What evidence/fashion-mnist, evidence/dose and evidence/pair-density found.
 _HIGH = (
