@@ -110,15 +110,7 @@ def advise(
         else "The rate at layer 0 has not been measured."
     )
     if measured and rate < LOW_RATE:
-        return Advice(
-            "leave",
-            "Leave the clamp as it is: the truncation pathway is largely inactive.",
-            (
-                rate_sentence,
-                "CIFAR-100's runs, at 29.0%, spread no more under the clamp than without (5 seeds an arm).",
-                f"Here, {_SMALL}.",
-            ),
-        )
+        return _inactive(rate_sentence)
     if accuracy is not None and accuracy > HIGH_ACCURACY:
         return Advice(
             "leave",
@@ -146,6 +138,18 @@ def advise(
             ),
         )
     return _saturated(rate_sentence, accuracy, pair_share)
+
+
+def _inactive(rate_sentence: str) -> Advice:
+    return Advice(
+        "leave",
+        "Leave the clamp as it is: the truncation pathway is largely inactive.",
+        (
+            rate_sentence,
+            "CIFAR-100's runs, at 29.0%, spread no more under the clamp than without (5 seeds an arm).",
+            f"Here, {_SMALL}.",
+        ),
+    )
 
 
 def _no_clamp(rate: float) -> Advice:
