@@ -9,6 +9,7 @@ from seedspread.evidence.saturated import saturated
 from seedspread.evidence.strata import change
 from seedspread.render.table import Column, Table
 from seedspread.stats.comparison import Comparison
+from seedspread.stats.forest import holm
 from seedspread.stats.numbers import between, number
 
 SCALE = "a ViT of 4 layers and width 64, 4 epochs: not the paper's scale"
@@ -16,6 +17,7 @@ SCALE = "a ViT of 4 layers and width 64, 4 epochs: not the paper's scale"
 # What a narrow terminal does without.
 _WIDE = 100
 _LEFT_OUT = ("seeds", "sd, points")
+_ALPHA = 0.05
 
 
 def verdict_table(width: int | None = None, among: Sequence[Finding] | None = None) -> Table:
@@ -34,7 +36,7 @@ def verdict_table(width: int | None = None, among: Sequence[Finding] | None = No
         "Variance of test accuracy over seeds, against subtract unless another is named",
         tuple(Column(headings[k]) for k in kept),
         tuple(tuple(row[k] for k in kept) for row in rows),
-        note=_no_second_witness(shown),
+        note=" ".join([*_no_second_witness(shown), *([_over_all(shown)] if among is None else [])]),
         scale=f"{SCALE[0].upper()}{SCALE[1:]}.",
     )
 
@@ -49,9 +51,9 @@ def _comparisons(among: Sequence[Finding]) -> Iterator[tuple[Finding, Comparison
                 yield found, c
 
 
-def _no_second_witness(shown: Sequence[tuple[Finding, Comparison]]) -> str:
+def _no_second_witness(shown: Sequence[tuple[Finding, Comparison]]) -> list[str]:
     """Which comparisons have runs of an earlier one in both of their arms."""
-    pairs = [
+    return [
         f"{found.short_name} has runs of {earlier.short_name} in both arms, and is no second witness."
         for i, (found, c) in enumerate(shown)
         for earlier, before in shown[:i]
@@ -60,7 +62,14 @@ def _no_second_witness(shown: Sequence[tuple[Finding, Comparison]]) -> str:
             for arm, other in ((c.group, before.group), (c.reference, before.reference))
         )
     ]
-    return " ".join(pairs)
+
+
+def _over_all(shown: Sequence[tuple[Finding, Comparison]]) -> str:
+    """Holm's adjustment over the whole table, beside that within each study."""
+    adjusted = holm([c.headline.p for _, c in shown])
+    count = sum(p is not None and p < _ALPHA for p in adjusted)
+    differences = "1 difference" if count == 1 else f"{count or 'no'} differences"
+    return f"Adjusted over all rows (Holm), {differences} would be shown."
 
 
 def _row(found: Finding, c: Comparison) -> tuple[str, ...]:
