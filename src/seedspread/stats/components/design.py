@@ -116,8 +116,7 @@ def design(sample: Sample) -> Design | None:
         names = tuple(name for name in names if name != NOISE)
     whole = np.stack([matrices[name] for name in names])
     likelihood = _likelihood(whole, contrasts / scale, NOISE in names and not has_quiet)
-    levels = {name: len(np.unique(codes)) for name, codes in factors.items()}
-    levels[TOGETHER] = len(np.unique(factors.get(TOGETHER, quiet)[~quiet]))
+    levels = {n: len(np.unique(codes[~quiet] if n == TOGETHER else codes)) for n, codes in factors.items()}
     repeated = number_of_seeds(sample) < len(sample.values)
     return Design(names, likelihood, scale, squares, noise, df, levels, repeated, copies, has_quiet)
 
