@@ -11,9 +11,9 @@ from rich.table import Table
 from torch import Tensor
 
 from seedspread import ClampMonitor, SupConLoss, ViT, margin_schedule
-from seedspread.config import DataConfig
-from seedspread.data.dataset import Dataset, Split, load
-from seedspread.data.loader import Loader
+from seedspread.cff.config import DataConfig
+from seedspread.cff.data.dataset import Dataset, Split, load
+from seedspread.cff.data.loader import Loader
 
 EPOCHS, BATCH, DEPTH = 8, 128, 3
 

@@ -35,7 +35,7 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Files as units of `--dist loadfile`, but campaigns one after another.
+    """Files as units of `--dist loadfile`, but studies one after another.
 
     They take every core and kill by the clock: two at once would disturb each other. (The mark for this,
     xdist_group, is passed over by pytest-xdist 3.8 under pytest 9.2.)
@@ -46,7 +46,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     class Files(LoadFileScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
-            return "campaigns" if nodeid.startswith("tests/campaign/") else super()._split_scope(nodeid)
+            return "studies" if nodeid.startswith("tests/study/") else super()._split_scope(nodeid)
 
     return Files(config, log)
 
@@ -68,6 +68,11 @@ def _skipped_for_lack(report: Any, path: Path) -> Any:
     if report.failed and lacks and not is_installed("torch"):
         report.outcome, report.longrepr = "skipped", (str(path), 0, f"Skipped: {lacks[1]}")
     return report
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Studies first: they take longest, and must not be what one process is left with at the end."""
+    items.sort(key=lambda item: not item.nodeid.startswith("tests/study/"))
 
 
 def pytest_collection_finish() -> None:

@@ -19,7 +19,7 @@ from packaging.utils import canonicalize_name
 
 from seedspread import errors
 from seedspread.benchmarks.report import fill, study
-from seedspread.campaign.plan import Plan
+from seedspread.study.plan import Plan
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -239,7 +239,7 @@ from seedspread.cli import main; main()
         (["--help"], {"numpy", "pandas", "scipy", "pydantic", "jinja2", "importlib.metadata", *HEAVY}),
         (["data", "list"], {"pandas", "scipy", *HEAVY}),
         # pandas imports pyarrow where it is there.
-        (["audit", "TABLE"], {"seedspread.campaign.study", *HEAVY} - {"pyarrow"}),
+        (["audit", "TABLE"], {"seedspread.study.spec", *HEAVY} - {"pyarrow"}),
         (["diagnose", "RUN"], {"matplotlib", "plotly", "statsmodels", "torch"}),
     ],
     ids=lambda value: value[0] if isinstance(value, list) else "",

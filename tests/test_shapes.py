@@ -8,24 +8,24 @@ import pytest
 import torch
 from PIL import Image, ImageEnhance
 
-from seedspread.campaign.plan import Plan
-from seedspread.campaign.study import StudyError, StudySpec
-from seedspread.config import DataConfig, ModelConfig, RunConfig
-from seedspread.data import pixels
-from seedspread.data.dataset import load
-from seedspread.datasets import DATASETS
+from seedspread.cff.config import DataConfig, ModelConfig, RunConfig
+from seedspread.cff.data import pixels
+from seedspread.cff.data.dataset import load
+from seedspread.cff.datasets import DATASETS
+from seedspread.cff.identity import run_key
+from seedspread.cff.model import ViT
+from seedspread.cff.presets import check, read_config, to_toml
+from seedspread.cff.runner import seeded
+from seedspread.cff.training.diagnose import diagnose
+from seedspread.cff.training.run import train
 from seedspread.errors import DataError
-from seedspread.identity import run_key
-from seedspread.model import ViT
-from seedspread.presets import check, read_config, to_toml
 from seedspread.report.material.from_store import from_store
 from seedspread.report.page.report import Report
-from seedspread.runners.cff import seeded
 from seedspread.runs.store import Store
 from seedspread.runs.studies import save_study
-from seedspread.training.diagnose import diagnose
-from seedspread.training.run import train
-from tests.training.tiny import TINY, tiny
+from seedspread.study.plan import Plan
+from seedspread.study.spec import StudyError, StudySpec
+from tests.cff.training.tiny import TINY, tiny
 
 GREY = {"data__name": "fashion-mnist-sample-28", "model__image_size": 28, "model__channels": 1}
 

@@ -15,10 +15,10 @@ import typer.main
 import yaml
 
 import seedspread
-from seedspread import datasets
+from seedspread.cff import datasets
+from seedspread.cff.objective import margins
+from seedspread.cff.pipelines import PIPELINES
 from seedspread.cli import app
-from seedspread.objective import margins
-from seedspread.pipelines import PIPELINES
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -114,7 +114,7 @@ def test_every_example_has_its_place() -> None:
 def test_the_reference_has_every_public_name() -> None:
     names = [name for section in reference.API.values() for name in section]
     assert sorted(names) == sorted(seedspread.__all__)
-    assert "::: seedspread.stats.audit.audit\n" in reference.api_page()
+    assert "::: seedspread.analysis.audit.audit\n" in reference.api_page()
 
 
 def test_the_reference_has_every_command_and_option() -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 PER_CLASS = {"train": 300, "t10k": 100}
-TARGET = Path(__file__).parents[1] / "src" / "seedspread" / "data" / "sample"
+TARGET = Path(__file__).parents[1] / "src" / "seedspread" / "cff" / "data" / "sample"
 
 
 def main(folder: Path) -> None:

@@ -3,7 +3,8 @@
     python tools/record_answers.py record FILE --tables FOLDER --store STORE
     python tools/record_answers.py compare FILE --tables FOLDER --store STORE
 
-FILE (.json.gz) contains the answers (before.json.gz: those from before the package was rearranged); FOLDER has the published tables to audit, STORE the runs of the quickstart.
+FILE (.json.gz) contains the answers; before.json.gz those from before the package was rearranged. FOLDER has
+the published tables to audit, STORE the runs of the quickstart.
 A reorganization of the code must leave the answers as they are, but for the names in `RENAMED`.
 """
 
@@ -139,7 +140,7 @@ def answer(command: list[str], out: Path) -> Any:
 
 
 def walk(line: list[str], out: Path) -> tuple[str, dict[str, list[str]]]:
-    """What a Python process prints, and the files of the package that it and its children pass, by process."""
+    """What a Python process prints; and by process, its children too, the files of the package passed."""
     site, noted = (Path(tempfile.mkdtemp(dir=out)) for _ in range(2))
     (site / "sitecustomize.py").write_text(_NOTE_FILES)
     path = os.pathsep.join([str(site), *filter(None, [os.environ.get("PYTHONPATH")])])
@@ -176,7 +177,8 @@ def keys() -> dict[str, str]:
         f"from {renamed('seedspread.campaign.study')} import StudySpec\n"
         f"from {renamed('seedspread.studies')} import study_names\n"
         "nowhere = Path(tempfile.mkdtemp())\n"
-        "plans = {n: Plan.make(StudySpec.from_file(n), nowhere, nowhere / 'no data') for n in study_names()}\n"
+        "specs = {n: StudySpec.from_file(n) for n in study_names()}\n"
+        "plans = {n: Plan.make(spec, nowhere, nowhere / 'no data') for n, spec in specs.items()}\n"
         "text = {n: ' '.join(run.key for run in plan.runs) for n, plan in plans.items()}\n"
         "print(json.dumps({n: hashlib.sha256(t.encode()).hexdigest()[:16] for n, t in text.items()}))\n"
     )

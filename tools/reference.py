@@ -24,10 +24,10 @@ API = {
 # What these return.
 RETURNED = {
     "Existing results": [
-        "seedspread.stats.audited.AuditResult",
-        "seedspread.sources.collecting.Collected",
+        "seedspread.analysis.audited.AuditResult",
+        "seedspread.tables.sources.collecting.Collected",
     ],
-    "Studies": ["seedspread.api.StudyRuns"],
+    "Studies": ["seedspread.study.study.StudyRuns"],
 }
 MEMBERS = {"Store": ["table", "layers"]}
 _LANGUAGES = {".py": "python", ".toml": "toml", ".csv": "text"}

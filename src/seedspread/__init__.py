@@ -11,22 +11,22 @@ from seedspread.errors import require_extra
 from seedspread.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from seedspread.api import Study, run_study, write_report
-    from seedspread.comparing import compare
-    from seedspread.config import RunConfig
-    from seedspread.diagnostics import ClampMonitor, clamp_activation_rate
+    from seedspread.analysis.audit import audit
+    from seedspread.analysis.budget import seed_budget
+    from seedspread.analysis.components.table import components
+    from seedspread.analysis.looks import Look
+    from seedspread.cff.config import RunConfig
+    from seedspread.cff.diagnostics import ClampMonitor, clamp_activation_rate
+    from seedspread.cff.model import ViT
+    from seedspread.cff.objective import SupConLoss, margin_schedule
+    from seedspread.cff.training.run import train
     from seedspread.evidence.restore import evidence_store
-    from seedspread.model import ViT
-    from seedspread.objective import SupConLoss, margin_schedule
-    from seedspread.recording import log, log_predictions
+    from seedspread.runners.recording import log, log_predictions
+    from seedspread.runners.seeding import seed_everything
     from seedspread.runs.store import Store
-    from seedspread.seeding import seed_everything
-    from seedspread.sources.collecting import collect
-    from seedspread.stats.audit import audit
-    from seedspread.stats.budget import seed_budget
-    from seedspread.stats.components.table import components
-    from seedspread.stats.sequential.table import Look
-    from seedspread.training.run import train
+    from seedspread.study.comparing import compare
+    from seedspread.study.study import Study, run_study, write_report
+    from seedspread.tables.sources.collecting import collect
 
 __all__ = [
     "ClampMonitor",
@@ -53,27 +53,27 @@ __all__ = [
 ]
 
 _HOME = {
-    "ClampMonitor": "seedspread.diagnostics",
-    "Look": "seedspread.stats.sequential.table",
-    "RunConfig": "seedspread.config",
+    "ClampMonitor": "seedspread.cff.diagnostics",
+    "Look": "seedspread.analysis.looks",
+    "RunConfig": "seedspread.cff.config",
     "Store": "seedspread.runs.store",
-    "Study": "seedspread.api",
-    "SupConLoss": "seedspread.objective",
-    "ViT": "seedspread.model",
-    "audit": "seedspread.stats.audit",
-    "clamp_activation_rate": "seedspread.diagnostics",
-    "log": "seedspread.recording",
-    "log_predictions": "seedspread.recording",
-    "collect": "seedspread.sources.collecting",
-    "compare": "seedspread.comparing",
-    "components": "seedspread.stats.components.table",
+    "Study": "seedspread.study.study",
+    "SupConLoss": "seedspread.cff.objective",
+    "ViT": "seedspread.cff.model",
+    "audit": "seedspread.analysis.audit",
+    "clamp_activation_rate": "seedspread.cff.diagnostics",
+    "log": "seedspread.runners.recording",
+    "log_predictions": "seedspread.runners.recording",
+    "collect": "seedspread.tables.sources.collecting",
+    "compare": "seedspread.study.comparing",
+    "components": "seedspread.analysis.components.table",
     "evidence_store": "seedspread.evidence.restore",
-    "margin_schedule": "seedspread.objective",
-    "run_study": "seedspread.api",
-    "seed_budget": "seedspread.stats.budget",
-    "seed_everything": "seedspread.seeding",
-    "train": "seedspread.training.run",
-    "write_report": "seedspread.api",
+    "margin_schedule": "seedspread.cff.objective",
+    "run_study": "seedspread.study.study",
+    "seed_budget": "seedspread.analysis.budget",
+    "seed_everything": "seedspread.runners.seeding",
+    "train": "seedspread.cff.training.run",
+    "write_report": "seedspread.study.study",
 }
 
 

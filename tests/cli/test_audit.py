@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from seedspread.published.page import published_table
+from seedspread.paper.page import published_table
 from tests.cli.test_cli import seedspread_command, seedspread_here
 
 PAPER = ("--value", "accuracy", "--group", "margin_type", "--block", "stability")

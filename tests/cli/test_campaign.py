@@ -4,9 +4,9 @@ import json
 import re
 from pathlib import Path
 
-from tests.campaign.tiny import study_file
 from tests.cli.test_audit import without_torch
 from tests.cli.test_cli import seedspread_command, seedspread_here
+from tests.study.tiny import study_file
 
 
 def test_plan_run_status(tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ import pytest
 
 import seedspread
 from seedspread.benchmarks import loss
+from seedspread.cff.objective import MARGIN_TYPES
 from seedspread.cli import main
-from seedspread.objective import MARGIN_TYPES
 
 COMMAND = str(Path(sys.executable).with_name("seedspread"))
 

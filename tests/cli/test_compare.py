@@ -7,13 +7,13 @@ import pytest
 
 from seedspread import Store, compare
 from seedspread.benchmarks.report import fill
-from seedspread.campaign.plan import Plan
-from seedspread.campaign.study import StudySpec
-from seedspread.recorded import recorded_question
+from seedspread.study.plan import Plan
+from seedspread.study.recorded import recorded_question
+from seedspread.study.spec import StudySpec
+from tests.analysis.sets.made import NEW, OLD
 from tests.cli.test_audit import without_torch
 from tests.cli.test_cli import seedspread_here
 from tests.report.test_labels import AUDIT, MARGINS, written
-from tests.stats.sets.made import NEW, OLD
 
 ARMS = ("--value", "score", "--group", "arm", "--reference", "a")
 

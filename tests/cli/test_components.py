@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 
 from seedspread.benchmarks.report import fill
-from seedspread.campaign.plan import Plan
-from seedspread.campaign.study import StudySpec
+from seedspread.study.plan import Plan
+from seedspread.study.spec import StudySpec
 from tests.cli.test_audit import paper_csv, without_torch
 from tests.cli.test_cli import seedspread_here
 from tests.report.test_labels import AUDIT, depth, written

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from seedspread.api import StudyRuns, store_material
-from seedspread.campaign.plan import Plan
-from seedspread.campaign.study import StudySpec
+from seedspread.analysis.audit import audit
 from seedspread.errors import SeedspreadError
 from seedspread.report.material.doses import dose_curves
 from seedspread.runs.record import Failure, RunFailedError
 from seedspread.runs.store import Store
-from seedspread.stats.audit import audit
+from seedspread.study.plan import Plan
+from seedspread.study.spec import StudySpec
+from seedspread.study.study import StudyRuns, store_material
 from tests.cli.test_printed_commands import said
 
 PROGRAM = """

@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer import rich_utils
 
-from seedspread.campaign.plan import Plan
-from seedspread.campaign.study import StudySpec
 from seedspread.errors import SeedspreadError, printable
 from seedspread.render.terminal import Terminal
 from seedspread.runs.record import Failure
-from tests.campaign.tiny import study_file
+from seedspread.study.plan import Plan
+from seedspread.study.spec import StudySpec
 from tests.cli.test_cli import seedspread_here
 from tests.report.made import change, made_store
+from tests.study.tiny import study_file
 
 # Clears the screen, names the window, hides text, opens C1 sequences, turns the line round, overwrites it.
 EVIL = (
@@ -138,7 +138,7 @@ def test_a_bug_shows_its_traceback_without_them(monkeypatch: pytest.MonkeyPatch)
     def fail(*_: object) -> None:
         raise ZeroDivisionError(EVIL)
 
-    monkeypatch.setattr("seedspread.stats.budget.seed_budget", fail)
+    monkeypatch.setattr("seedspread.analysis.budget.seed_budget", fail)
     done = seedspread_here("seeds", "--n", "7")
     assert done.returncode == 1
     assert "ZeroDivisionError" in done.stderr

@@ -14,14 +14,14 @@ import typer.main
 from typer.testing import CliRunner
 
 import seedspread
+from seedspread.analysis.audit import audit
 from seedspread.benchmarks.report import fill
-from seedspread.campaign.plan import Plan
-from seedspread.campaign.study import StudySpec
 from seedspread.cli import app
 from seedspread.cli.quickstart import _what_it_shows
-from seedspread.stats.audit import audit
-from tests.data.test_fetch import Server, serve
-from tests.data.test_fetch import server as server  # noqa: PLC0414 - a fixture
+from seedspread.study.plan import Plan
+from seedspread.study.spec import StudySpec
+from tests.cff.data.test_fetch import Server, serve
+from tests.cff.data.test_fetch import server as server  # noqa: PLC0414 - a fixture
 from tests.report.test_labels import AUDIT, MARGINS, written
 
 SOURCE = Path(seedspread.__file__).parent

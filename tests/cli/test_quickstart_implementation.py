@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from seedspread.campaign.plan import Plan
-from seedspread.campaign.study import StudySpec
+from seedspread.cff.training.native.build import build
 from seedspread.cli.quickstart import _implementation
 from seedspread.runs.studies import save_study
-from seedspread.training.native.build import build
-from tests.training.tiny import needs_native
+from seedspread.study.plan import Plan
+from seedspread.study.spec import StudySpec
+from tests.cff.training.tiny import needs_native
 
 
 @needs_native

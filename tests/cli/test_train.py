@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from seedspread import train
-from seedspread.presets import to_toml
+from seedspread.cff.presets import to_toml
+from seedspread.cff.training.diagnose import diagnose
+from seedspread.cff.training.display import Display, TensorBoard
 from seedspread.render.terminal import Terminal
-from seedspread.training.diagnose import diagnose
-from seedspread.training.display import Display, TensorBoard
+from tests.cff.training.tiny import tiny
 from tests.cli.test_cli import seedspread_command, seedspread_here
-from tests.training.tiny import tiny
 
 
 @pytest.fixture(scope="module")

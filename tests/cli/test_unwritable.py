@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from seedspread.cff.presets import to_toml
 from seedspread.errors import reason
-from seedspread.presets import to_toml
+from tests.cff.training.tiny import tiny
 from tests.cli.test_audit import paper_csv
 from tests.cli.test_cli import seedspread_here
-from tests.training.tiny import tiny
 
 COMMANDS = [
     ("train", "tiny.toml", "--out", "{}/run"),

@@ -8,9 +8,9 @@ import pytest
 from scipy import stats
 from typer.testing import CliRunner
 
-from seedspread.advice import advise
-from seedspread.campaign.plan import Plan
-from seedspread.campaign.study import StudySpec
+from seedspread.analysis.comparison import Comparison
+from seedspread.cff.advice import advise
+from seedspread.cff.studies import study_names
 from seedspread.cli import app
 from seedspread.cli import campaign as cli_campaign
 from seedspread.evidence.findings import Finding, compared, findings, rates_and_outcomes
@@ -20,8 +20,8 @@ from seedspread.evidence.strata import change
 from seedspread.evidence.studies import ALL, SOURCES
 from seedspread.evidence.tables import published_runs
 from seedspread.evidence.verdicts import verdict_table
-from seedspread.stats.comparison import Comparison
-from seedspread.studies import study_names
+from seedspread.study.plan import Plan
+from seedspread.study.spec import StudySpec
 
 FOUND = [found for found in findings() if found.audit is not None]
 COMPARED = [(found, c) for found in findings() if found.audit is not None for c in found.audit.comparisons]

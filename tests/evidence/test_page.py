@@ -15,8 +15,8 @@ from seedspread.evidence.findings import findings
 from seedspread.evidence.page import answer, page, write_page
 from seedspread.evidence.sources import is_source, sources
 from seedspread.evidence.tables import published_runs
-from seedspread.published.answer import paper_ratios
-from seedspread.published.values import published_arm, values
+from seedspread.paper.answer import paper_ratios
+from seedspread.paper.values import published_arm, values
 from seedspread.runs.studies import load_studies
 from seedspread.stats.scale.planning import power
 

@@ -9,18 +9,18 @@ import pyarrow.parquet as pq
 import pytest
 
 from seedspread import train
+from seedspread.cff.identity import run_key
 from seedspread.errors import SeedspreadError
 from seedspread.evidence.check import check_run, config_of, published_record
 from seedspread.evidence.gather import gather
 from seedspread.evidence.restore import restore
 from seedspread.evidence.studies import evidence_plan
 from seedspread.evidence.tables import FOLDER, LAYERS, PREDICTIONS, RECORDS, RUNS, correct, published_runs
-from seedspread.identity import run_key
 from seedspread.runs.record import PROVENANCE, RESULT
 from seedspread.runs.store import Store
 from seedspread.runs.table import correct_predictions
 
-from ..training.tiny import tiny
+from ..cff.training.tiny import tiny
 
 # Published
 

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from seedspread.benchmarks.report import fill, study
-from seedspread.campaign.plan import Plan
-from seedspread.config import RunConfig
+from seedspread.cff.config import RunConfig
 from seedspread.report.material.from_store import from_store
 from seedspread.report.material.settings import ReportData
+from seedspread.study.plan import Plan
 
 ODD = "<script>alert(1)</script>"
 

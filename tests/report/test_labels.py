@@ -8,10 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from seedspread.analysis.audit import audit
+from seedspread.analysis.charts import audit_chart
+from seedspread.analysis.components.table import components
 from seedspread.benchmarks.report import fill
-from seedspread.campaign.plan import Plan
-from seedspread.campaign.study import StudySpec
-from seedspread.presets import read_config
+from seedspread.cff.presets import read_config
 from seedspread.render.chart import Chart
 from seedspread.report.material.from_store import from_store
 from seedspread.report.material.from_table import from_table
@@ -19,9 +20,8 @@ from seedspread.report.material.scale import paper_setting
 from seedspread.report.material.settings import ReportData, origins
 from seedspread.report.page.report import Report
 from seedspread.runs.levels import arm_name, setting_name, stratum_name
-from seedspread.stats.audit import audit
-from seedspread.stats.charts import audit_chart
-from seedspread.stats.components.table import components
+from seedspread.study.plan import Plan
+from seedspread.study.spec import StudySpec
 from tests.report.made import made_store
 
 MARGINS = '[factors]\nmargin_type = ["clamp", "soft_clamp", "subtract"]\nmargin_first = [0.2, 0.4, 0.8]\n'

@@ -8,12 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from seedspread.api import store_material
+from seedspread.analysis.audit import audit
 from seedspread.benchmarks.report import fill
-from seedspread.campaign.loop import run_campaign
-from seedspread.campaign.plan import Plan
-from seedspread.campaign.study import StudySpec
-from seedspread.objective.schedule import layer_margins
+from seedspread.cff.objective.schedule import layer_margins
 from seedspread.report.material.layers import read_layers
 from seedspread.report.material.settings import ReportData
 from seedspread.report.material.studies import ReportError
@@ -23,9 +20,12 @@ from seedspread.report.page.sections import missing
 from seedspread.runs.record import Failure
 from seedspread.runs.store import Store
 from seedspread.runs.studies import AuditSpec, save_study
-from seedspread.stats.audit import audit
-from tests.campaign.tiny import tiny_study
+from seedspread.study.loop import run_campaign
+from seedspread.study.plan import Plan
+from seedspread.study.spec import StudySpec
+from seedspread.study.study import store_material
 from tests.report.made import ODD, change, made_store, material_of, unfinished
+from tests.study.tiny import tiny_study
 
 FOLDER = ".studies"
 
@@ -162,7 +162,7 @@ def test_an_empty_folder_and_a_missing_one_are_one_line_each(tmp_path: Path) -> 
 
 def test_real_runs_have_layers_curves_and_floors(tmp_path: Path) -> None:
     """Trained, not made up: what `train` writes is what the report reads."""
-    from seedspread.campaign.local import LocalExecutor  # noqa: PLC0415 - needs torch
+    from seedspread.study.local import LocalExecutor  # noqa: PLC0415 - needs torch
 
     study = tiny_study(tmp_path, seeds=3, probe__layers="all")
     plan = Plan.make(study, tmp_path / "store")
@@ -192,7 +192,7 @@ def test_real_runs_have_layers_curves_and_floors(tmp_path: Path) -> None:
 
 
 def test_studies_can_be_named(tmp_path: Path) -> None:
-    from tests.campaign.tiny import study_file  # noqa: PLC0415 - with its file
+    from tests.study.tiny import study_file  # noqa: PLC0415 - with its file
 
     path = study_file(tmp_path)
     (tmp_path / "store").mkdir()

@@ -6,11 +6,6 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from seedspread.campaign.estimate import Estimate
-from seedspread.campaign.executor import CampaignProgress
-from seedspread.campaign.plan import Plan
-from seedspread.campaign.show import status_view
-from seedspread.campaign.study import StudySpec
 from seedspread.render.terminal import Terminal
 from seedspread.report.page.report import Report
 from seedspread.report.page.server import LiveReport, signature
@@ -19,10 +14,15 @@ from seedspread.runs.lease import StalenessTracker
 from seedspread.runs.record import Failure
 from seedspread.runs.run_files import Heartbeat
 from seedspread.runs.studies import save_study
-from tests.campaign.dice import dice_study
-from tests.campaign.tiny import study_file
+from seedspread.study.estimate import Estimate
+from seedspread.study.executor import CampaignProgress
+from seedspread.study.plan import Plan
+from seedspread.study.show import status_view
+from seedspread.study.spec import StudySpec
 from tests.report.made import ODD, made_store, material_of, unfinished
 from tests.report.test_server import ask, serving
+from tests.study.dice import dice_study
+from tests.study.tiny import study_file
 
 
 def begun(folder: Path, **beat: Any) -> Plan:

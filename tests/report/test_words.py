@@ -5,9 +5,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from seedspread.presets import read_config
-from seedspread.published.page import published_table
-from seedspread.published.printed import printed
+from seedspread.cff.presets import read_config
+from seedspread.paper.page import published_table
+from seedspread.paper.printed import printed
 from seedspread.report.material.from_table import from_table
 from seedspread.report.material.scale import paper_setting, scale_of
 from seedspread.report.page.report import Report

@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-from seedspread.campaign.plan import Plan
-from seedspread.campaign.study import StudySpec
-from seedspread.campaign.worker import AttemptResult, WorkItem, attempt
+from seedspread.study.plan import Plan
+from seedspread.study.spec import StudySpec
+from seedspread.study.worker import AttemptResult, WorkItem, attempt
 
 STUDY = """
 seeds = {seeds}

@@ -16,15 +16,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from seedspread.metrics import Metric
 from seedspread.runners.contract import RunnerError
 from seedspread.runners.function import FunctionRunner
 from seedspread.runners.output import OutputFile
 from seedspread.runs.folder import RunFolder
+from seedspread.runs.metrics import Metric
 from seedspread.runs.record import Failure, RunFailedError
 from seedspread.runs.request import RunRequest
 from seedspread.runs.run_files import RunFolderError
-from seedspread.stopping import StoppedError, StopRequest, stop_requests
+from seedspread.runs.stopping import StoppedError, StopRequest, stop_requests
 
 SCORE = (Metric("score"),)
 MODULE = """
@@ -292,10 +292,10 @@ def test_what_it_logs_is_kept_and_what_it_returns_wins(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
 
     def train(seed: int) -> dict[str, float]:
-        import seedspread.recording  # noqa: PLC0415
+        import seedspread.runners.recording  # noqa: PLC0415
 
         for epoch in range(3):
-            seedspread.recording.log(score=epoch, loss=-epoch, epoch=epoch)
+            seedspread.runners.recording.log(score=epoch, loss=-epoch, epoch=epoch)
         return {"score": 10.0}
 
     runner = FunctionRunner.of(train, SCORE)
@@ -307,10 +307,10 @@ def test_what_it_logs_is_kept_and_what_it_returns_wins(tmp_path: Path) -> None:
 
 def test_a_second_attempt_logs_afresh_unless_it_keeps_a_folder(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
-    import seedspread.recording  # noqa: PLC0415
+    import seedspread.runners.recording  # noqa: PLC0415
 
     def fails_once(marker: Path) -> None:
-        seedspread.recording.log(score=1)
+        seedspread.runners.recording.log(score=1)
         if not marker.exists():
             marker.touch()
             raise ValueError("once")

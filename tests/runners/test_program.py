@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from seedspread.campaign.plan import Plan
-from seedspread.campaign.study import StudyError, StudySpec
 from seedspread.runners import supervise
 from seedspread.runs.record import Record
 from seedspread.runs.run_files import RunFiles
 from seedspread.runs.table import runs_table
+from seedspread.study.plan import Plan
+from seedspread.study.spec import StudyError, StudySpec
 from tests.runners.programs import attempt_first, failure_of, plan_of, study_file
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from seedspread.runners import supervise
-from tests.campaign.test_local import wait_for
+from tests.study.test_local import wait_for
 
 CHILD = """
 import os, sys, time

@@ -11,17 +11,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from seedspread.api import write_report
-from seedspread.campaign.local import LocalExecutor
-from seedspread.campaign.loop import run_campaign
-from seedspread.campaign.plan import Plan
-from seedspread.campaign.worker import attempt
 from seedspread.errors import SeedspreadError
 from seedspread.runs.lease import StalenessTracker, claim, newest
 from seedspread.runs.store import Store
 from seedspread.runs.studies import load_studies, store_marks
-from tests.campaign.dice import dice_study
-from tests.campaign.tiny import items
+from seedspread.study.local import LocalExecutor
+from seedspread.study.loop import run_campaign
+from seedspread.study.plan import Plan
+from seedspread.study.study import write_report
+from seedspread.study.worker import attempt
+from tests.study.dice import dice_study
+from tests.study.tiny import items
 
 OFTEN = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 

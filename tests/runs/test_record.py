@@ -11,24 +11,24 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from seedspread.campaign.estimate import Estimate
-from seedspread.campaign.local import LocalExecutor
-from seedspread.campaign.loop import run_campaign
-from seedspread.campaign.plan import Plan
-from seedspread.campaign.show import status_view
+from seedspread.analysis.audit import audit
+from seedspread.cff.training.run import train
 from seedspread.cli import app
-from seedspread.metrics import scores
 from seedspread.runs.files import FORMAT, RecordError
 from seedspread.runs.folder import RunFolder
 from seedspread.runs.lease import StalenessTracker
+from seedspread.runs.metrics import scores
 from seedspread.runs.record import Failure, Record, RunFailedError
 from seedspread.runs.run_files import Heartbeat
 from seedspread.runs.store import Store
 from seedspread.runs.table import read_row, runs_and_problems
-from seedspread.stats.audit import audit
-from seedspread.training.run import train
-from tests.campaign.tiny import tiny_study
-from tests.training.tiny import tiny
+from seedspread.study.estimate import Estimate
+from seedspread.study.local import LocalExecutor
+from seedspread.study.loop import run_campaign
+from seedspread.study.plan import Plan
+from seedspread.study.show import status_view
+from tests.cff.training.tiny import tiny
+from tests.study.tiny import tiny_study
 
 
 @pytest.fixture(scope="module")

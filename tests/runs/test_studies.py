@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from seedspread.campaign.plan import Plan
-from seedspread.campaign.study import StudySpec
-from seedspread.presets import check
+from seedspread.cff.presets import check
 from seedspread.runs.store import Store
 from seedspread.runs.studies import load_studies, save_study
+from seedspread.study.plan import Plan
+from seedspread.study.spec import StudySpec
 
 FOLDER = ".studies"
 

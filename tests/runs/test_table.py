@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from seedspread.analysis.audit import audit
+from seedspread.cff.training.run import train
 from seedspread.runs.table import RunsError, correct_predictions, runs_table
-from seedspread.stats.audit import audit
-from seedspread.training.run import train
-from tests.training.tiny import tiny
+from tests.cff.training.tiny import tiny
 
 
 @pytest.fixture(scope="module")

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from seedspread import Store, Study, audit
+from seedspread.cff.training.run import train
 from seedspread.runs.table import RunFields, runs_table
 from seedspread.runs.tidy import tidy_table
-from seedspread.training.run import train
-from tests.training.tiny import tiny
+from tests.cff.training.tiny import tiny
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from seedspread.published.page import published_table
+from seedspread.paper.page import published_table
 from seedspread.stats.arms import Arm
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from seedspread.metrics import Metric
+from seedspread.runs.metrics import Metric
 from seedspread.stats.collapse import detect_collapse, largest_gap
 from seedspread.stats.dependence import effective_df, intraclass_correlation, twins
 from seedspread.stats.floor import floor_from_accuracies, floor_from_predictions

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from seedspread.benchmarks.conditions import INDEPENDENT, PAIRS, Design, simulate
-from seedspread.metrics import Metric
+from seedspread.runs.metrics import Metric
 from seedspread.stats.arms import Arm, Floats
 from seedspread.stats.outcomes import Performance
 from seedspread.stats.performance import performance, performance_sentence

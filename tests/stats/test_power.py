@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from seedspread.stats.budget import Design, seed_budget
+from seedspread.analysis.budget import Design, seed_budget
 from seedspread.stats.power import (
     BudgetError,
     detectable_ratio,

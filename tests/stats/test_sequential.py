@@ -11,17 +11,17 @@ from scipy.special import ndtr, ndtri
 from scipy.stats import pearsonr
 
 from seedspread import Look, audit
+from seedspread.analysis.growing import factor_for
 from seedspread.errors import SeedspreadError
 from seedspread.runs.sequential import SequentialSpec
 from seedspread.stats.arms import Floats
-from seedspread.stats.growing import factor_for
 from seedspread.stats.result import Looks
 from seedspread.stats.sequential import levels
 from seedspread.stats.sequential.boundary import crossing, shape
 from seedspread.stats.sequential.expected import _TAILS, SoFar, expected
 from seedspread.stats.sequential.looks import counted, nominal
 from seedspread.stats.sequential.simulation import drawn, p_paths
-from seedspread.stats.tables.errors import TableError
+from seedspread.tables.errors import TableError
 from tests.cli.test_cli import seedspread_here
 
 RULE = SequentialSpec(start=8, step=4, limit=40)

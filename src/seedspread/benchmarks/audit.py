@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from seedspread.analysis.audit import audit
 from seedspread.benchmarks.timing import interleaved, show
 from seedspread.render.terminal import Terminal
-from seedspread.stats.audit import audit
 from seedspread.stats.bootstrap import ratio_resamples
 
 RESAMPLES, N = 10_000, 14

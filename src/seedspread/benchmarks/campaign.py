@@ -14,17 +14,17 @@ from unittest.mock import patch
 from rich.table import Table
 
 from seedspread.benchmarks.timing import in_own_process, interleaved, show, table
-from seedspread.campaign.local import LocalExecutor
-from seedspread.campaign.loop import run_campaign
-from seedspread.campaign.plan import Plan
-from seedspread.campaign.study import StudySpec
-from seedspread.runners.cff import CffRunner, seeded
+from seedspread.cff.runner import CffRunner, seeded
+from seedspread.cff.training import loop
+from seedspread.cff.training.native.build import why_not
+from seedspread.cff.training.run import train_many
+from seedspread.cff.training.state import TrainingRun
 from seedspread.runs.request import RunRequest
-from seedspread.stopping import StopRequest
-from seedspread.training import loop
-from seedspread.training.native.build import why_not
-from seedspread.training.run import train_many
-from seedspread.training.state import TrainingRun
+from seedspread.runs.stopping import StopRequest
+from seedspread.study.local import LocalExecutor
+from seedspread.study.loop import run_campaign
+from seedspread.study.plan import Plan
+from seedspread.study.spec import StudySpec
 
 # Implementation, and how many runs are trained as one program.
 WAYS: dict[str, tuple[str, int]] = {
@@ -37,11 +37,11 @@ WAYS: dict[str, tuple[str, int]] = {
 _START = """
 import time
 begin = time.perf_counter()
-from seedspread.training.run import choose_device
-from seedspread.training.trainer import trainer_of
+from seedspread.cff.training.run import choose_device
+from seedspread.cff.training.trainer import trainer_of
 imported = time.perf_counter()
-from seedspread.data.dataset import load
-from seedspread.presets import read_config
+from seedspread.cff.data.dataset import load
+from seedspread.cff.presets import read_config
 config = read_config("quickstart", ["runtime.implementation={implementation}"])
 dataset = load(config.data)
 loaded = time.perf_counter()

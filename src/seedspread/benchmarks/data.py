@@ -13,10 +13,10 @@ from rich.table import Table
 from torch import Tensor
 
 from seedspread.benchmarks.timing import interleaved, show, table
-from seedspread.config import DataConfig
-from seedspread.data.dataset import Split, load
-from seedspread.data.loader import Loader
-from seedspread.pipelines import (
+from seedspread.cff.config import DataConfig
+from seedspread.cff.data.dataset import Split, load
+from seedspread.cff.data.loader import Loader
+from seedspread.cff.pipelines import (
     PIPELINES,
     ColorJitter,
     HorizontalFlip,

@@ -16,15 +16,15 @@ from rich.table import Table
 from seedspread.benchmarks.operations import OperationCounter, random_step
 from seedspread.benchmarks.step import count_flops
 from seedspread.benchmarks.timing import megabytes, show, table
-from seedspread.config import RunConfig
-from seedspread.data.augment import draws
-from seedspread.data.dataset import Split
-from seedspread.data.fused import parameters
-from seedspread.data.loader import Loader
+from seedspread.cff.config import RunConfig
+from seedspread.cff.data.augment import draws
+from seedspread.cff.data.dataset import Split
+from seedspread.cff.data.fused import parameters
+from seedspread.cff.data.loader import Loader
+from seedspread.cff.pipelines import PIPELINES
+from seedspread.cff.presets import read_config
+from seedspread.cff.training.run import float32_products
 from seedspread.errors import SeedspreadError
-from seedspread.pipelines import PIPELINES
-from seedspread.presets import read_config
-from seedspread.training.run import float32_products
 
 _WHOLE = "runtime.micro_batch_size=1024"
 _FUSED = "runtime.fused_attention=true"

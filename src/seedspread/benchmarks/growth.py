@@ -13,8 +13,8 @@ from rich.table import Table
 from seedspread.benchmarks.step import our_step
 from seedspread.benchmarks.timing import in_own_process, megabytes, peak_memory_above, show, table
 from seedspread.benchmarks.train import random_batch
-from seedspread.config import ModelConfig
-from seedspread.data.loader import Batch
+from seedspread.cff.config import ModelConfig
+from seedspread.cff.data.loader import Batch
 from seedspread.errors import SeedspreadError
 from seedspread.render.chart import COLOURS, Axis, Chart, Mark, Panel, floats, log_ticks
 from seedspread.render.pictures import FORMATS

@@ -10,7 +10,7 @@ from rich.table import Table
 from torch import Tensor
 
 from seedspread.benchmarks.timing import Timing, in_own_process, interleaved, megabytes, show, table
-from seedspread.objective import MARGIN_TYPES, SupConLoss
+from seedspread.cff.objective import MARGIN_TYPES, SupConLoss
 
 DIM, CLASSES, MEMORY_N = 128, 10, 16384
 SIZES = (256, 1024, 4096)
@@ -18,7 +18,7 @@ SIZES = (256, 1024, 4096)
 _PEAK = """
 from seedspread.benchmarks.loss import batch, step
 from seedspread.benchmarks.timing import peak_memory_above
-from seedspread.objective import SupConLoss
+from seedspread.cff.objective import SupConLoss
 loss = SupConLoss(implementation="fast")
 step(loss, *batch(64))  # what a first call loads is not the loss's memory
 inputs = batch({n})

@@ -17,10 +17,10 @@ from scipy import stats
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from seedspread.benchmarks.timing import show, table
-from seedspread.presets import ConfigError, read_config
+from seedspread.cff.presets import ConfigError, read_config
+from seedspread.cff.training.allocator import keep_freed_memory
+from seedspread.cff.training.run import train
 from seedspread.render.terminal import Terminal
-from seedspread.training.allocator import keep_freed_memory
-from seedspread.training.run import train
 
 PRECISIONS = ("fp32", "bf16")
 _PRODUCTS = {

@@ -13,9 +13,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from seedspread.config import ModelConfig
+from seedspread.cff.config import ModelConfig
+from seedspread.cff.objective.schedule import margin_schedule
 from seedspread.errors import SeedspreadError, reason
-from seedspread.objective.schedule import margin_schedule
 
 
 class CheckoutError(SeedspreadError):

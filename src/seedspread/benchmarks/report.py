@@ -13,19 +13,19 @@ import pyarrow as pa
 from rich.progress import track
 
 from seedspread.benchmarks.timing import show
-from seedspread.campaign.plan import Plan
-from seedspread.campaign.study import StudyCell, StudySpec
-from seedspread.config import RunConfig
-from seedspread.identity import margin_is_inert
-from seedspread.objective.schedule import layer_margins
-from seedspread.presets import read_config, to_toml
+from seedspread.cff.config import RunConfig
+from seedspread.cff.identity import margin_is_inert
+from seedspread.cff.objective.schedule import layer_margins
+from seedspread.cff.presets import read_config, to_toml
+from seedspread.cff.runner import CffRunner, seeded
 from seedspread.render.terminal import Terminal
 from seedspread.report.material.from_store import from_store
 from seedspread.report.page.export import write_page
 from seedspread.report.page.report import Report
-from seedspread.runners.cff import CffRunner, seeded
 from seedspread.runs.folder import RunFolder
 from seedspread.runs.studies import AuditSpec, save_study
+from seedspread.study.plan import Plan
+from seedspread.study.spec import StudyCell, StudySpec
 
 RUNS = 1000
 _TEST_IMAGES = 1000

@@ -8,11 +8,11 @@ from rich.table import Table
 
 from seedspread.benchmarks.timing import interleaved, show, table
 from seedspread.benchmarks.train import random_batch, step_of
-from seedspread.config import RunConfig
-from seedspread.presets import check, preset_values
-from seedspread.stacking import worthwhile
-from seedspread.training.allocator import keep_freed_memory
-from seedspread.training.native.build import why_not
+from seedspread.cff.config import RunConfig
+from seedspread.cff.presets import check, preset_values
+from seedspread.cff.stacking import worthwhile
+from seedspread.cff.training.allocator import keep_freed_memory
+from seedspread.cff.training.native.build import why_not
 
 RUNS = 8
 STACKS = {"alone": 1, "by two": 2, "by four": 4, "by eight": 8}

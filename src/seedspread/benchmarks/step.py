@@ -15,11 +15,11 @@ from torch.utils.flop_counter import FlopCounterMode
 from seedspread.benchmarks.reference import reference_step
 from seedspread.benchmarks.timing import interleaved, megabytes, show, table
 from seedspread.benchmarks.train import random_batch, step_of
-from seedspread.config import ModelConfig, RunConfig, RuntimeConfig
-from seedspread.data.loader import Batch
+from seedspread.cff.config import ModelConfig, RunConfig, RuntimeConfig
+from seedspread.cff.data.loader import Batch
+from seedspread.cff.training.allocator import keep_freed_memory
+from seedspread.cff.training.native.build import why_not
 from seedspread.errors import SeedspreadError
-from seedspread.training.allocator import keep_freed_memory
-from seedspread.training.native.build import why_not
 
 BATCH, DEPTH = 512, 8
 PRODUCT = "a large product"

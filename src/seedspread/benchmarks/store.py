@@ -10,9 +10,9 @@ import numpy as np
 from rich.progress import track
 
 from seedspread.benchmarks.timing import show
-from seedspread.metrics import scores
-from seedspread.presets import read_config, to_toml
+from seedspread.cff.presets import read_config, to_toml
 from seedspread.render.terminal import Terminal
+from seedspread.runs.metrics import scores
 from seedspread.runs.store import Store
 
 RUNS = 10_000

@@ -7,15 +7,15 @@ import torch
 from rich.table import Table
 
 from seedspread.benchmarks.timing import in_own_process, interleaved, megabytes, show, table
-from seedspread.config import ModelConfig, RunConfig, TrainingConfig
-from seedspread.data.loader import Batch
-from seedspread.identity import is_native
-from seedspread.model import ViT
-from seedspread.training.autograd import AutogradTrainer
-from seedspread.training.layerwise import LayerwiseModel
-from seedspread.training.records import EpochSums
-from seedspread.training.run import cpu_threads
-from seedspread.training.trainer import trainer_of
+from seedspread.cff.config import ModelConfig, RunConfig, TrainingConfig
+from seedspread.cff.data.loader import Batch
+from seedspread.cff.identity import is_native
+from seedspread.cff.model import ViT
+from seedspread.cff.training.autograd import AutogradTrainer
+from seedspread.cff.training.layerwise import LayerwiseModel
+from seedspread.cff.training.records import EpochSums
+from seedspread.cff.training.run import cpu_threads
+from seedspread.cff.training.trainer import trainer_of
 
 DEPTHS = (2, 4, 8, 16)
 RULES = ("layer_local", "end_to_end")

@@ -13,11 +13,11 @@ from seedspread.cli.output import say, say_json, say_prose
 from seedspread.errors import SeedspreadError
 
 if TYPE_CHECKING:
-    from seedspread.recorded import RecordedQuestion
+    from seedspread.analysis.audited import AuditResult
+    from seedspread.analysis.looks import Look
     from seedspread.runs.studies import AuditSpec
-    from seedspread.stats.audited import AuditResult
     from seedspread.stats.result import Looks
-    from seedspread.stats.sequential.table import Look
+    from seedspread.study.recorded import RecordedQuestion
 
 # The group, its reference, the blocks, the strata.
 _Compared = tuple[str | None, str | None, list[str] | None, list[str] | None]
@@ -71,8 +71,8 @@ def audit(
     json: Json = False,
 ) -> None:
     """Did a change alter the spread over seeds? From any table of per-seed results."""
+    from seedspread.analysis.audit import audit as run_audit
     from seedspread.render.terminal import Terminal
-    from seedspread.stats.audit import audit as run_audit
 
     check_forms(form, no_seed, seed, plot, value)
     with Terminal(stderr=True).status("auditing ...") as shown:
@@ -103,7 +103,7 @@ def _recorded(
     """What a store's study asks. A file has none, and is spared what reading studies takes."""
     if study is None and not Path(source).is_dir():
         return None
-    from seedspread.recorded import recorded_question
+    from seedspread.study.recorded import recorded_question
 
     return recorded_question(source, study, values, group, others)
 
@@ -116,7 +116,7 @@ def _looked(
     tell: Callable[[str], None],
 ) -> "Looks | Look | None":
     """The look that is asked for; else those that the study of a store has had."""
-    from seedspread.stats.sequential.table import Look
+    from seedspread.analysis.looks import Look
 
     if recorded is not None and recorded.looks is not None:
         if (look, of, step) != (None, None, None):
@@ -170,8 +170,8 @@ def _say(results: "list[AuditResult]", form: str, explain: bool, details: bool, 
 
 
 def _draw(result: "AuditResult", plot: Path) -> None:
+    from seedspread.analysis.charts import draw_audit
     from seedspread.render.terminal import Terminal
-    from seedspread.stats.charts import draw_audit
 
     draw_audit(result, plot)
     Terminal(stderr=True).print(f"picture in {plot}", soft_wrap=True)
@@ -219,7 +219,7 @@ def seeds(
     json: Json = False,
 ) -> None:
     """How many seeds: for a standard error (--sd --se), for a ratio (--ratio), or what --n can detect."""
-    from seedspread.stats.budget import Design, seed_budget
+    from seedspread.analysis.budget import Design, seed_budget
 
     design = Design(blocks, pairs, twins, alpha, shape)
     budget = seed_budget(sd, se, ratio, n, n_reference, power, design)

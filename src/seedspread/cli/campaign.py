@@ -14,8 +14,8 @@ from seedspread.errors import MissingExtraError, SeedspreadError, require_extra
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from seedspread.campaign.executor import CampaignProgress
-    from seedspread.campaign.plan import Plan
+    from seedspread.study.executor import CampaignProgress
+    from seedspread.study.plan import Plan
 
 app = typer.Typer(help="Many runs: plan them, run them, see their progress.", no_args_is_help=True)
 
@@ -46,8 +46,8 @@ def _plan(
     accept_changed: bool = False,
     implementation: str | None = None,
 ) -> "Plan":
-    from seedspread.campaign.plan import Plan
-    from seedspread.campaign.study import StudySpec
+    from seedspread.study.plan import Plan
+    from seedspread.study.spec import StudySpec
 
     spec = StudySpec.from_file(study, max_runs)
     return Plan.make(spec, store, data_dir, accept_changed=accept_changed, implementation=implementation)
@@ -64,10 +64,10 @@ def plan(
     json: Json = False,
 ) -> None:
     """Show which runs a study names, which are there already, and how long the rest will take."""
-    from seedspread.campaign import show
-    from seedspread.campaign.estimate import Estimate
+    from seedspread.analysis.look_tables import expectation
     from seedspread.render.terminal import Terminal
-    from seedspread.stats.look_tables import expectation
+    from seedspread.study import show
+    from seedspread.study.estimate import Estimate
 
     made = _plan(
         study, store, data_dir, max_runs, accept_changed=accept_changed, implementation=implementation
@@ -102,10 +102,10 @@ def plan(
 
 def _growing(made: "Plan") -> "dict[str, dict[str, Any]]":
     """What is known and expected of the studies that grow, by name; a rule that is never met is refused."""
-    from seedspread.campaign.looking import comparisons_of
-    from seedspread.recorded import Looking
+    from seedspread.analysis.look_tables import sequential_facts
     from seedspread.render.terminal import Terminal
-    from seedspread.stats.look_tables import sequential_facts
+    from seedspread.study.looking import comparisons_of
+    from seedspread.study.recorded import Looking
 
     cells = {part.name: len(part.cells) for part in made.study.parts}
     out = {}
@@ -187,13 +187,13 @@ def run(
     json: Json = False,
 ) -> None:
     """Run what a study is missing; safe to kill and to start again, here or elsewhere at once."""
-    from seedspread.campaign.executors import executor_named
-    from seedspread.campaign.looking import run_looking
-    from seedspread.campaign.loop import raise_if_unfinished
-    from seedspread.campaign.progressing import Progressing
-    from seedspread.recorded import Looking
+    from seedspread.analysis.look_tables import last_look
     from seedspread.render.terminal import Terminal
-    from seedspread.stats.look_tables import last_look
+    from seedspread.study.executors import executor_named
+    from seedspread.study.looking import run_looking
+    from seedspread.study.loop import raise_if_unfinished
+    from seedspread.study.progressing import Progressing
+    from seedspread.study.recorded import Looking
 
     executor = executor_named(
         backend,
@@ -250,7 +250,7 @@ def _progress_values(made: "Plan", progress: "CampaignProgress") -> dict[str, An
 
 
 def _summary(made: "Plan", progress: "CampaignProgress", store: Path, study: str) -> str:
-    from seedspread.campaign.show import lacking
+    from seedspread.study.show import lacking
 
     total, there = len(made.distinct), len(made.distinct) - len(made.missing())
     failed = f", {len(progress.failed)} failed" if progress.failed else ""
@@ -293,11 +293,11 @@ def status(
     from rich.console import Group
     from rich.live import Live
 
-    from seedspread.campaign.estimate import Estimate
-    from seedspread.campaign.growing import growth
-    from seedspread.campaign.overview import images_per_second
-    from seedspread.campaign.show import status_view
     from seedspread.render.terminal import Terminal
+    from seedspread.study.estimate import Estimate
+    from seedspread.study.growing import growth
+    from seedspread.study.overview import images_per_second
+    from seedspread.study.show import status_view
 
     made = _plan(study, store, data_dir, max_runs)
     if not store.is_dir():
@@ -334,8 +334,8 @@ def _looks(made: "Plan") -> "list[RenderableType]":
     """The looks at each study that grows, and how it stands."""
     from rich.text import Text
 
+    from seedspread.analysis.look_tables import looks_table, standing
     from seedspread.render.text import to_rich
-    from seedspread.stats.look_tables import looks_table, standing
 
     out: list[RenderableType] = []
     for name, record in made.growing.items():

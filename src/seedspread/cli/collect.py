@@ -11,7 +11,7 @@ from seedspread.cli.output import say, say_json
 from seedspread.errors import SeedspreadError
 
 if TYPE_CHECKING:
-    from seedspread.sources.collecting import Collected
+    from seedspread.tables.sources.collecting import Collected
 
 
 def collect(
@@ -45,10 +45,10 @@ def collect(
             raise SeedspreadError("--mlflow exports all of a store; leave out --metric and --out")
         _export(source, mlflow, json)
         return
-    from seedspread.sources import collecting
-    from seedspread.sources.point import At
-    from seedspread.sources.show import summary
-    from seedspread.sources.write import check_ending, write_table
+    from seedspread.tables.sources import collecting
+    from seedspread.tables.sources.point import At
+    from seedspread.tables.sources.show import summary
+    from seedspread.tables.sources.write import check_ending, write_table
 
     better = asked_direction(higher, lower)
     if out:
@@ -72,8 +72,8 @@ def collect(
 
 def _next(collected: "Collected", metric: str, out: Path) -> str:
     """The audit to try next, as a command that works."""
-    from seedspread.sources.run import clean
-    from seedspread.stats.suggest import suggest_audit
+    from seedspread.tables.sources.run import clean
+    from seedspread.tables.suggest import suggest_audit
 
     groups = [name for name in ("experiment", "study") if name in collected.table.columns]
     options = suggest_audit(collected.table, metric, [*groups, *collected.varying])
@@ -99,7 +99,7 @@ def _values(collected: "Collected", out: Path | None) -> dict[str, Any]:
 
 
 def _export(store: str, uri: str, as_json: bool) -> None:
-    from seedspread.sources.to_mlflow import export
+    from seedspread.tables.sources.to_mlflow import export
 
     done = export(Path(store), uri)
     if as_json:

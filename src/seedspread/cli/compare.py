@@ -11,7 +11,7 @@ from seedspread.cli.collect import asked_direction
 from seedspread.cli.output import say
 
 if TYPE_CHECKING:
-    from seedspread.stats.sets.compared import CompareResult
+    from seedspread.analysis.sets.compared import CompareResult
 
 _Sources = Annotated[
     list[str],
@@ -59,9 +59,9 @@ def compare(
     json: Json = False,
 ) -> None:
     """The same question of two sets of runs: did the spread change, and do their answers agree?"""
-    from seedspread.comparing import compare_sources
     from seedspread.render.terminal import Terminal
-    from seedspread.stats.tables.question import Question
+    from seedspread.study.comparing import compare_sources
+    from seedspread.tables.question import Question
 
     check_forms(form, no_seed, seed, plot)
     typed = (*sources, *(word for name in studies or () for word in ("--study", name)))
@@ -75,7 +75,7 @@ def compare(
         result = compare_sources(places, studies or (), question, level, equivalence, better)
     _say(result, form, details, json)
     if plot:
-        from seedspread.stats.sets.charts import draw_sets
+        from seedspread.analysis.sets.charts import draw_sets
 
         draw_sets(result, plot)
         Terminal(stderr=True).print(f"picture in {plot}", soft_wrap=True)

@@ -11,7 +11,7 @@ from seedspread.cli.table_options import located
 if TYPE_CHECKING:
     import pandas as pd
 
-    from seedspread.recorded import RecordedQuestion
+    from seedspread.study.recorded import RecordedQuestion
 
 Several = list[str] | None
 
@@ -48,9 +48,9 @@ def components(
     json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Does the variance sit between seeds, in one of their streams, or in same-seed noise? Per arm."""
+    from seedspread.analysis.components.table import components as split
     from seedspread.render.terminal import Terminal
-    from seedspread.stats.components.table import components as split
-    from seedspread.stats.tables.errors import TableError
+    from seedspread.tables.errors import TableError
 
     forms = ("text", "markdown", "latex")
     if form not in forms:
@@ -82,7 +82,7 @@ def _recorded(
     """What the studies of a store are about: the one that is named, or all that ask the same."""
     if study is None and (group is not None or not Path(source).is_dir()):
         return None
-    from seedspread.recorded import recorded_question
+    from seedspread.study.recorded import recorded_question
 
     return recorded_question(source, study, None if value is None else [value], group, [], together=True)
 
@@ -90,7 +90,7 @@ def _recorded(
 def _default_value(table: str) -> str:
     """Of a store the accuracy; what is not there is found out by whoever reads it."""
     from seedspread.runs.table import is_store
-    from seedspread.stats.tables.errors import TableError
+    from seedspread.tables.errors import TableError
 
     path = Path(table)
     if is_store(path) or not (path.exists() or ":" in table):

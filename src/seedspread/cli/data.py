@@ -10,8 +10,8 @@ from seedspread.cli.output import say, say_json
 from seedspread.errors import DataError, one_of, require_extra
 
 if TYPE_CHECKING:
-    from seedspread.data.presence import Presence
-    from seedspread.data.verify import VerifyResult
+    from seedspread.cff.data.presence import Presence
+    from seedspread.cff.data.verify import VerifyResult
 
 app = typer.Typer(help="List, fetch, check and show the datasets.", no_args_is_help=True)
 
@@ -28,8 +28,8 @@ AllowPartial = Annotated[bool, typer.Option(help="Accept a partial dataset.")]
 @app.command("list")
 def list_datasets(data_dir: DataDir = None, json: Json = False) -> None:
     """Show which datasets are present, where, and how large they are."""
-    from seedspread.data.presence import presence
-    from seedspread.datasets import DATASETS
+    from seedspread.cff.data.presence import presence
+    from seedspread.cff.datasets import DATASETS
 
     datasets = [presence(source, data_dir) for source in DATASETS.values()]
     if json:
@@ -47,10 +47,10 @@ def fetch(
 ) -> None:
     """Download a dataset from its official address; checked, and written whole or not at all."""
     require_extra("train", "seedspread data fetch", "pooch", "requests")
-    from seedspread.data.fetch import download_progress, is_complete
-    from seedspread.data.fetch import fetch as download
-    from seedspread.data.files import data_folder
-    from seedspread.datasets import dataset_info
+    from seedspread.cff.data.fetch import download_progress, is_complete
+    from seedspread.cff.data.fetch import fetch as download
+    from seedspread.cff.data.files import data_folder
+    from seedspread.cff.datasets import dataset_info
 
     source = dataset_info(name)
     if is_complete(source, data_folder(data_dir)):
@@ -72,9 +72,9 @@ def check(
 ) -> None:
     """Compare content with the official data; exit 1 unless all of it is right."""
     require_extra("train", "seedspread data check", "torch")
-    from seedspread.data.presence import presence
-    from seedspread.data.verify import verify
-    from seedspread.datasets import DATASETS, dataset_info
+    from seedspread.cff.data.presence import presence
+    from seedspread.cff.data.verify import verify
+    from seedspread.cff.datasets import DATASETS, dataset_info
 
     chosen = [dataset_info(name) for name in names or []]
     chosen = chosen or [source for source in DATASETS.values() if presence(source, data_dir).found]
@@ -102,11 +102,11 @@ def show(
 ) -> None:
     """Draw a contact sheet: an image of each class beside its augmented views."""
     require_extra("train", "seedspread data show", "torch", "matplotlib")
-    from seedspread.config import DataConfig
-    from seedspread.data.dataset import load
-    from seedspread.data.show import contact_sheet
-    from seedspread.datasets import dataset_info
-    from seedspread.pipelines import PIPELINES
+    from seedspread.cff.config import DataConfig
+    from seedspread.cff.data.dataset import load
+    from seedspread.cff.data.show import contact_sheet
+    from seedspread.cff.datasets import dataset_info
+    from seedspread.cff.pipelines import PIPELINES
 
     source = dataset_info(name)
     try:
@@ -120,7 +120,7 @@ def show(
 
 
 def _presence(one: "Presence", data_dir: Path | None) -> str:
-    from seedspread.data.files import fetch_command
+    from seedspread.cff.data.files import fetch_command
 
     if not one.found:
         is_sample = "-sample" in one.name

@@ -78,10 +78,10 @@ def check(
     require_extra("train", "seedspread evidence check")
     from dataclasses import asdict
 
+    from seedspread.cff.training.allocator import keep_freed_memory
+    from seedspread.cff.training.display import Display
     from seedspread.evidence.check import check_run, config_of, published_record
     from seedspread.render.terminal import Terminal
-    from seedspread.training.allocator import keep_freed_memory
-    from seedspread.training.display import Display
 
     record = published_record(key)
     keep_freed_memory()

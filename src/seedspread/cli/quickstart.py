@@ -10,7 +10,7 @@ from seedspread.cli.output import say
 from seedspread.errors import require_extra
 
 if TYPE_CHECKING:
-    from seedspread.stats.audited import AuditResult
+    from seedspread.analysis.audited import AuditResult
 
 
 def quickstart(
@@ -18,11 +18,11 @@ def quickstart(
     workers: Annotated[int | None, typer.Option(min=1, help="Runs at once; all cores by default.")] = None,
 ) -> None:
     """The whole pipeline in miniature on the embedded sample: train, audit, report. About a minute."""
-    from seedspread.api import quickstart as run_quickstart
-    from seedspread.campaign.plan import Plan
-    from seedspread.campaign.progressing import Progressing
-    from seedspread.campaign.study import StudySpec
     from seedspread.render.terminal import Terminal
+    from seedspread.study.plan import Plan
+    from seedspread.study.progressing import Progressing
+    from seedspread.study.spec import StudySpec
+    from seedspread.study.study import quickstart as run_quickstart
 
     require_extra("train", "seedspread quickstart")
     require_extra("report", "its report")
@@ -41,10 +41,10 @@ def quickstart(
 
 def _implementation(store: Path) -> tuple[str | None, str]:
     """In a new store the fastest there is here, in an old one what it was begun with; and what to say."""
+    from seedspread.cff.training.native.build import why_not
     from seedspread.render.terminal import Terminal
     from seedspread.runs.store import Store
     from seedspread.runs.studies import recorded_study
-    from seedspread.training.native.build import why_not
 
     recorded = recorded_study(Store(store), "quickstart")
     if recorded is not None or Store(store).keys():  # the oldest stores have runs and no record

@@ -14,10 +14,10 @@ from seedspread.errors import SeedspreadError, require_extra
 if TYPE_CHECKING:
     from rich.status import Status
 
-    from seedspread.metrics import Better
     from seedspread.report.material.settings import ReportData
     from seedspread.report.page.report import Report
-    from seedspread.stats.tables.question import Question
+    from seedspread.runs.metrics import Better
+    from seedspread.tables.question import Question
 
 Source = Annotated[
     str | None,
@@ -83,7 +83,7 @@ def report(
     from seedspread.render.terminal import Terminal
     from seedspread.report.page.export import check_page, write_figures, write_page, write_tables
     from seedspread.report.page.report import Report
-    from seedspread.stats.tables.question import Question
+    from seedspread.tables.question import Question
 
     _check(source, published, value, everything, bool(figures or tables))
     page = out or (None if figures or tables else Path("report.html"))
@@ -116,10 +116,10 @@ def _material(
     tell: Callable[[str], None],
 ) -> "ReportData":
     """What is reported on: the paper's numbers, a table, or a store."""
-    from seedspread.api import store_material
     from seedspread.report.material.from_published import from_published
     from seedspread.report.material.from_table import from_table
-    from seedspread.stats.tables.read import is_table
+    from seedspread.study.study import store_material
+    from seedspread.tables.read import is_table
 
     q = question
     if source is not None and is_table(source):
@@ -189,12 +189,12 @@ def serve(
 ) -> None:
     """Show the report of a store while a campaign runs: new runs appear by themselves."""
     require_extra("report", "seedspread serve")
-    from seedspread.api import store_material
-    from seedspread.recorded import studies_asked
     from seedspread.render.terminal import Terminal
     from seedspread.report.page.report import Report
     from seedspread.report.page.server import LiveReport, make_server, signature
     from seedspread.report.page.under_way import UnderWay
+    from seedspread.study.recorded import studies_asked
+    from seedspread.study.study import store_material
 
     with Terminal(stderr=True).status("making the page ..."):
         place = Path(asked.located(store))

@@ -10,8 +10,8 @@ from seedspread.cli.output import say, say_json
 from seedspread.errors import require_extra
 
 if TYPE_CHECKING:
-    from seedspread.training.diagnose import Diagnosis
-    from seedspread.training.result import RunResult
+    from seedspread.cff.training.diagnose import Diagnosis
+    from seedspread.cff.training.result import RunResult
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
@@ -38,13 +38,13 @@ def train(
 ) -> None:
     """Train one run: stage 1, the probe, every diagnostic."""
     require_extra("train", "seedspread train")
-    from seedspread.presets import read_config
+    from seedspread.cff.presets import read_config
+    from seedspread.cff.training.allocator import keep_freed_memory
+    from seedspread.cff.training.callbacks import CallbackList
+    from seedspread.cff.training.display import Display, TensorBoard
+    from seedspread.cff.training.run import default_folder
+    from seedspread.cff.training.run import train as train_run
     from seedspread.render.terminal import Terminal
-    from seedspread.training.allocator import keep_freed_memory
-    from seedspread.training.callbacks import CallbackList
-    from seedspread.training.display import Display, TensorBoard
-    from seedspread.training.run import default_folder
-    from seedspread.training.run import train as train_run
 
     chosen = [*(settings or []), *([f"seeds.run={seed}"] if seed is not None else [])]
     chosen += [f"runtime.implementation={implementation}"] if implementation else []
@@ -64,7 +64,7 @@ def diagnose(
     run_dir: Annotated[Path, typer.Argument(help="The folder of a finished run.")], json: Json = False
 ) -> None:
     """Show a run's layers (margin, rate, gradient norm) and the paper's advice."""
-    from seedspread.training.diagnose import diagnose as diagnose_run
+    from seedspread.cff.training.diagnose import diagnose as diagnose_run
 
     diagnosis = diagnose_run(run_dir)
     if json:

@@ -8,7 +8,7 @@ import typer
 from seedspread.cli.output import say_json
 
 if TYPE_CHECKING:
-    from seedspread.published.check import Finding
+    from seedspread.paper.check import Finding
     from seedspread.render.terminal import Terminal
 
 
@@ -24,13 +24,13 @@ def verify_paper(
     """Recompute every number of the paper from its own per-seed values, and say which hold."""
     from seedspread.atomic import replacing
     from seedspread.errors import SeedspreadError, reason
-    from seedspread.published.check import VERDICTS, as_values, check_paper
+    from seedspread.paper.check import VERDICTS, as_values, check_paper
 
     if only is not None and only not in VERDICTS:
         raise SeedspreadError(f"--only must be one of {', '.join(VERDICTS)}; got {only!r}")
     findings = check_paper()
     if write is not None:
-        from seedspread.published.page import page
+        from seedspread.paper.page import page
 
         try:
             with replacing(write) as part:
@@ -46,7 +46,7 @@ def verify_paper(
 def _print(findings: "list[Finding]", only: str | None) -> None:
     from rich.text import Text
 
-    from seedspread.published.check import SECTIONS, summary
+    from seedspread.paper.check import SECTIONS, summary
     from seedspread.render.table import Column, Table
     from seedspread.render.terminal import Terminal
     from seedspread.render.text import to_rich
@@ -75,9 +75,9 @@ def _print(findings: "list[Finding]", only: str | None) -> None:
 def _print_answer(console: "Terminal") -> None:
     from rich.text import Text
 
-    from seedspread.published.answer import answer, paper_ladder
+    from seedspread.analysis.ladder_table import ladder_table
+    from seedspread.paper.answer import answer, paper_ladder
     from seedspread.render.text import to_rich
-    from seedspread.stats.ladder_table import ladder_table
 
     console.print(to_rich(ladder_table(paper_ladder(), full=False)))
     for point in answer():

@@ -9,15 +9,15 @@ from typing import Any
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from seedspread.config import RunConfig
+from seedspread.cff.config import RunConfig
+from seedspread.cff.presets import check
+from seedspread.cff.training.callbacks import Callback
+from seedspread.cff.training.run import train
 from seedspread.errors import SeedspreadError
 from seedspread.evidence.gather import processor_of
 from seedspread.evidence.tables import FOLDER, RECORDS, RUNS_CSV, published_runs
-from seedspread.presets import check
 from seedspread.runs.record import CONFIG, PROVENANCE, RESULT, under_todays_names
-from seedspread.toml_text import parse_toml
-from seedspread.training.callbacks import Callback
-from seedspread.training.run import train
+from seedspread.runs.toml_text import parse_toml
 
 # Repeated elsewhere, a run is another draw of rounding: within so many standard deviations over seeds.
 _MOST = 4.0

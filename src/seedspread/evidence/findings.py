@@ -8,16 +8,16 @@ from typing import Any
 
 import pandas as pd
 
-from seedspread.campaign.plan import PlannedRun
-from seedspread.campaign.study import StudySpec
+from seedspread.analysis.audit import audit
+from seedspread.analysis.audited import AuditResult
+from seedspread.analysis.comparison import Comparison
 from seedspread.evidence.studies import evidence_plan
 from seedspread.evidence.tables import FOLDER, published_runs
 from seedspread.runs.levels import level_name
 from seedspread.runs.store import Store
-from seedspread.stats.audit import audit
-from seedspread.stats.audited import AuditResult
-from seedspread.stats.comparison import Comparison
 from seedspread.stats.correlation import Correlation, seed_correlation
+from seedspread.study.plan import PlannedRun
+from seedspread.study.spec import StudySpec
 
 _RATE, _MEAN_RATE = "clamp_activation_rate.0", "mean_clamp_activation_rate.0"
 # Margins whose rate is their own; of others it is what a clamp would cut.

@@ -10,8 +10,10 @@ from typing import Any
 import pandas as pd
 from jinja2 import Environment, StrictUndefined
 
+from seedspread.analysis.charts import audit_chart
+from seedspread.analysis.comparison import Comparison
+from seedspread.analysis.components.show import ComponentsResult, sentences
 from seedspread.atomic import replacing
-from seedspread.campaign.study import StudySpec
 from seedspread.evidence.findings import Finding, compared, findings, rates_and_outcomes, unplanned
 from seedspread.evidence.saturated import saturated
 from seedspread.evidence.sources import is_source, sources, sources_chart, sources_table, twin_variances
@@ -22,12 +24,10 @@ from seedspread.evidence.verdicts import SCALE, rate_of, verdict_table
 from seedspread.render.markdown import markdown_text, to_markdown
 from seedspread.render.pictures import write_picture
 from seedspread.render.table import Column, Table
-from seedspread.stats.charts import audit_chart
-from seedspread.stats.comparison import Comparison
-from seedspread.stats.components.show import ComponentsResult, sentences
+from seedspread.runs.toml_text import parse_toml
 from seedspread.stats.floor import floor_from_predictions
 from seedspread.stats.numbers import number
-from seedspread.toml_text import parse_toml
+from seedspread.study.spec import StudySpec
 
 # The folder of the pictures, beside the page.
 _PICTURES = "evidence"

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from seedspread.advice import HIGH_RATE
+from seedspread.analysis.comparison import Forest
+from seedspread.analysis.forest import forests
+from seedspread.cff.advice import HIGH_RATE
 from seedspread.evidence.findings import compared, findings
-from seedspread.stats.comparison import Forest
-from seedspread.stats.forest import forests
 from seedspread.stats.numbers import between, number, p_phrase
 
 _LEVEL = 0.95

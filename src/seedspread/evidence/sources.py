@@ -5,17 +5,17 @@ from functools import cache
 
 import pandas as pd
 
-from seedspread.campaign.study import StudySpec
+from seedspread.analysis.components.show import ComponentsResult
+from seedspread.analysis.components.table import components
 from seedspread.evidence.findings import findings
 from seedspread.evidence.studies import SOURCES
 from seedspread.render.chart import COLOURS, Axis, Chart, Mark, Panel
 from seedspread.render.table import Column, Table
 from seedspread.stats.components.design import NOISE
-from seedspread.stats.components.show import ComponentsResult
-from seedspread.stats.components.table import components
 from seedspread.stats.numbers import between, number, p_value
 from seedspread.stats.result import Interval
 from seedspread.stats.variance_components import ArmComponents, Component
+from seedspread.study.spec import StudySpec
 
 # Test images of CIFAR-10, for the floor.
 _TEST_SIZE = 10_000

@@ -1,9 +1,9 @@
 """Which shipped studies the evidence is made of, and their runs by key."""
 
-from seedspread.campaign.plan import Plan
-from seedspread.campaign.study import StudySpec
 from seedspread.evidence.tables import FOLDER
 from seedspread.runs.store import Store
+from seedspread.study.plan import Plan
+from seedspread.study.spec import StudySpec
 
 PREFIX = "evidence/"
 ALL = "evidence/all"

@@ -4,12 +4,12 @@ from collections.abc import Iterator, Sequence
 
 import pandas as pd
 
+from seedspread.analysis.comparison import Comparison
+from seedspread.analysis.forest import holm
 from seedspread.evidence.findings import CLAMPED, Finding, compared, findings, rates_and_outcomes
 from seedspread.evidence.saturated import saturated
 from seedspread.evidence.strata import change
 from seedspread.render.table import Column, Table
-from seedspread.stats.comparison import Comparison
-from seedspread.stats.forest import holm
 from seedspread.stats.numbers import between, number
 
 SCALE = "a ViT of 4 layers and width 64, 4 epochs: not the paper's scale"

@@ -4,16 +4,16 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import get_args
 
-from seedspread.advice import advise
+from seedspread.analysis.comparison import Comparison
+from seedspread.analysis.look_tables import standing
+from seedspread.analysis.verdict import between, number
+from seedspread.cff.advice import advise
 from seedspread.report.material.questions import Row, where
 from seedspread.report.material.scale import CHANGED
 from seedspread.report.material.settings import ReportData, Setting
-from seedspread.stats.comparison import Comparison
-from seedspread.stats.look_tables import standing
 from seedspread.stats.power import BudgetError, seeds_for_standard_error
 from seedspread.stats.result import Word
 from seedspread.stats.scale.planning import seeds_for
-from seedspread.stats.verdict import between, number
 
 _ENDED = ("done", "collapsed")
 _FEWEST_SEEDS = 3

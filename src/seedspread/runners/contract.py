@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from seedspread.errors import SeedspreadError
 from seedspread.runs.request import RunRequest
-from seedspread.stopping import StopRequest
+from seedspread.runs.stopping import StopRequest
 
 Level = str | int | float | bool
 

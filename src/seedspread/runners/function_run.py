@@ -11,17 +11,17 @@ from typing import Any
 
 import tomli_w
 
-from seedspread.metrics import Metric
 from seedspread.runners.measured import file_run
 from seedspread.runners.output import OutputFile
 from seedspread.runners.own_code import LOGGED, OwnRun
 from seedspread.runners.program_run import THREADS
 from seedspread.runners.python_function import PythonFunction
 from seedspread.runs.lease import LeaseLostError
+from seedspread.runs.metrics import Metric
 from seedspread.runs.record import RunFailedError
 from seedspread.runs.request import RunRequest
 from seedspread.runs.run_files import RunFolderError
-from seedspread.stopping import Interruption, StoppedError, StopRequest
+from seedspread.runs.stopping import Interruption, StoppedError, StopRequest
 
 _WATCH_SECONDS = 0.5
 

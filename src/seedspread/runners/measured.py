@@ -13,11 +13,11 @@ from safetensors import SafetensorError
 from safetensors.numpy import load
 
 from seedspread.errors import is_installed, reason
-from seedspread.metrics import Metric
-from seedspread.recording import PREDICTIONS, VALUES, open_regular
 from seedspread.runners.command import COLUMNS
+from seedspread.runners.recording import PREDICTIONS, VALUES, open_regular
 from seedspread.runs.files import FORMAT, UNREADABLE, read_file
 from seedspread.runs.folder import RunFolder
+from seedspread.runs.metrics import Metric
 from seedspread.runs.record import RunFailedError
 from seedspread.runs.run_files import RunFolderError, thinned
 

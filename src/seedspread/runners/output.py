@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import TextIO
 
 from seedspread.errors import reason
-from seedspread.recording import APPEND, open_regular
+from seedspread.runners.recording import APPEND, open_regular
 from seedspread.runners.supervise import LOG_BYTES
 from seedspread.runs.files import open_file
 from seedspread.runs.run_files import RunFolderError

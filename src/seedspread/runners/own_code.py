@@ -7,8 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-from seedspread.metrics import Metric
-from seedspread.recording import FOLDER as LOG_FOLDER
 from seedspread.runners.command import Parameters
 from seedspread.runners.contract import Level, RunnerError
 from seedspread.runners.inputs import check_unchanged, digests_of
@@ -19,12 +17,14 @@ from seedspread.runners.measured import (
     logged_so_far,
     read_logged,
 )
+from seedspread.runners.recording import FOLDER as LOG_FOLDER
 from seedspread.runs.files import UNREADABLE, read_json
 from seedspread.runs.folder import RunFolder
+from seedspread.runs.metrics import Metric
 from seedspread.runs.record import RunFailedError
 from seedspread.runs.request import RunRequest
 from seedspread.runs.run_files import FAILED_ATTEMPT, Heartbeat
-from seedspread.stopping import StopRequest
+from seedspread.runs.stopping import StopRequest
 
 # The folder of a run in which its code logs.
 LOGGED = "logged"

@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from seedspread.errors import did_you_mean
-from seedspread.metrics import Metric
 from seedspread.runners.command import RESERVED, Command, Parameters, check_parameter_name
 from seedspread.runners.contract import Level, RunnerError
 from seedspread.runners.own_code import OwnCode
 from seedspread.runners.program_run import ProgramRun
 from seedspread.runs.identity import key_of
+from seedspread.runs.metrics import Metric
 from seedspread.runs.request import RunRequest
-from seedspread.stopping import StopRequest
+from seedspread.runs.stopping import StopRequest
 
 RUNNER = "program"
 

@@ -17,17 +17,17 @@ from typing import IO, Any
 import tomli_w
 
 from seedspread.errors import abridged
-from seedspread.metrics import Metric
 from seedspread.runners import supervise
 from seedspread.runners.command import Command, search_path
 from seedspread.runners.measured import Reported, file_run, read_metrics_file
 from seedspread.runners.own_code import LOGGED, OwnRun
 from seedspread.runs.files import UNREADABLE, open_file, read_json
 from seedspread.runs.lease import is_running, process
+from seedspread.runs.metrics import Metric
 from seedspread.runs.record import RunFailedError
 from seedspread.runs.request import RunRequest
 from seedspread.runs.run_files import LOG, PROCESS
-from seedspread.stopping import StoppedError, StopRequest
+from seedspread.runs.stopping import StoppedError, StopRequest
 
 GRACE_SECONDS = 30.0
 _POLL_SECONDS = 0.5

@@ -16,11 +16,11 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from seedspread.atomic import replacing
-from seedspread.metrics import Metric
 from seedspread.runs.files import FORMAT, UNREADABLE, NewerFormatError, read_json
 from seedspread.runs.folder import RunFolder
 from seedspread.runs.identity import checked_key
 from seedspread.runs.levels import level_name, setting_name
+from seedspread.runs.metrics import Metric
 from seedspread.runs.record import FIRST_RUNNER
 from seedspread.runs.sequential import SequentialRecord, read_sequential, sequential_values
 from seedspread.runs.store import RunState, Store, StoreError

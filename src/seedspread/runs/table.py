@@ -13,9 +13,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from seedspread.errors import SeedspreadError
-from seedspread.metrics import SCORED, scores
 from seedspread.runs.files import UNREADABLE, NewerFormatError, RecordError, read_json
 from seedspread.runs.folder import RunFolder
+from seedspread.runs.metrics import SCORED, scores
 from seedspread.runs.record import CONFIG, FIRST_RUNNER, PROVENANCE, RESULT, Record
 
 _PLAIN = (str, int, float, bool)

@@ -6,7 +6,7 @@ from functools import cache
 import numpy as np
 from scipy import stats
 
-from seedspread.metrics import Metric
+from seedspread.runs.metrics import Metric
 from seedspread.stats.arms import Arm, Floats, Ints
 from seedspread.stats.result import Collapse, Failures, Interval, TestResult
 

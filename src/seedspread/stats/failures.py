@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from seedspread.metrics import Metric
+from seedspread.runs.metrics import Metric
 from seedspread.stats.arms import Arm
 from seedspread.stats.collapse import exact_interval, find_suspects, fisher_p
 from seedspread.stats.numbers import between, number, p_phrase

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from seedspread.metrics import Better
+from seedspread.runs.metrics import Better
 from seedspread.stats.result import Interval
 
 

@@ -13,7 +13,7 @@ from scipy import stats
 from scipy.optimize import brentq
 from scipy.special import gammaln
 
-from seedspread.metrics import Better, Metric
+from seedspread.runs.metrics import Better, Metric
 from seedspread.stats.arms import Arm, Floats, Ints, common_seeds
 from seedspread.stats.numbers import between, number
 from seedspread.stats.outcomes import Contrast, Estimate, Performance

@@ -3,13 +3,13 @@
 import math
 from collections.abc import Callable, Sequence
 
+from seedspread.analysis.charts import ratio_axis, rule
+from seedspread.analysis.verdict import between, number
 from seedspread.render.chart import COLOURS, Axis, Chart, Kind, Mark, Panel, floats, log_ticks
 from seedspread.report.figures.spread import arm_colour
 from seedspread.report.material.doses import Dose, DoseCurve
 from seedspread.report.material.settings import origins
-from seedspread.stats.charts import ratio_axis, rule
 from seedspread.stats.result import Interval
-from seedspread.stats.verdict import between, number
 
 _MOST_TICKS = 10
 _DECADE = 10.0

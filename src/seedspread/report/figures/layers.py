@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from seedspread.metrics import metric_of
+from seedspread.analysis.verdict import between
 from seedspread.render.chart import COLOURS, Axis, Chart, Mark, Panel, floats, log_ticks, ordered_colour
 from seedspread.report.figures.spread import arm_colour
 from seedspread.report.material.layers import Profile, TrainingCurve, profile
 from seedspread.report.material.settings import ReportData, Setting
+from seedspread.runs.metrics import metric_of
 from seedspread.stats.correlation import seed_correlation
-from seedspread.stats.verdict import between
 
 _RATE = "clamp activation rate (%)"
 _PER_CENT = 100

@@ -2,12 +2,12 @@
 
 from dataclasses import replace
 
+from seedspread.analysis.charts import Line, lines_panel
+from seedspread.analysis.look_tables import interval_of_look, standing
+from seedspread.analysis.verdict import between, number
 from seedspread.render.chart import Chart
 from seedspread.report.material.settings import Setting
 from seedspread.runs.sequential import SequentialRecord
-from seedspread.stats.charts import Line, lines_panel
-from seedspread.stats.look_tables import interval_of_look, standing
-from seedspread.stats.verdict import between, number
 
 
 def looks_of(s: Setting) -> SequentialRecord | None:

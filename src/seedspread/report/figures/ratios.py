@@ -4,15 +4,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
+from seedspread.analysis.audited import AuditResult
+from seedspread.analysis.charts import QUOTED, arms_of, ratio_axis, rule
+from seedspread.analysis.comparison import Comparison, Forest
+from seedspread.analysis.verdict import between, number, p_value, seed_counts
 from seedspread.render.chart import COLOURS, GREY, Axis, Chart, Mark, Panel, floats
 from seedspread.report.material.questions import Row, questions
 from seedspread.report.material.scale import TITLES
 from seedspread.report.material.settings import ReportData, Setting, origins, slug
-from seedspread.stats.audited import AuditResult
-from seedspread.stats.charts import QUOTED, arms_of, ratio_axis, rule
-from seedspread.stats.comparison import Comparison, Forest
 from seedspread.stats.result import Interval
-from seedspread.stats.verdict import between, number, p_value, seed_counts
 
 
 def answer_charts(material: ReportData) -> list[Chart]:

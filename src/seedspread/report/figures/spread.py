@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from seedspread.analysis.charts import Dots, arm_marks, arms_axis, methods_panel
 from seedspread.render.chart import COLOURS, Axis, Chart, Mark, Panel
 from seedspread.report.material.settings import Setting
-from seedspread.stats.charts import Dots, arm_marks, arms_axis, methods_panel
 
 
 def arm_colour(setting: Setting, arm: str) -> str:

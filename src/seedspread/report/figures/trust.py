@@ -4,14 +4,14 @@ from functools import cache
 
 import numpy as np
 
+from seedspread.analysis.charts import rule
+from seedspread.analysis.verdict import number
 from seedspread.render.chart import COLOURS, Axis, Chart, Mark, Panel, floats, log_ticks
 from seedspread.report.figures.spread import arm_colour
 from seedspread.report.material.questions import short_name
 from seedspread.report.material.settings import ReportData, Setting, origins
-from seedspread.stats.charts import rule
 from seedspread.stats.power import BudgetError
 from seedspread.stats.scale import planning
-from seedspread.stats.verdict import number
 
 _RATIOS = tuple(float(f"{r:.3g}") for r in np.geomspace(1, 200, 30))
 

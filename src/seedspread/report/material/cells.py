@@ -1,8 +1,8 @@
 """What the cells of one setting say of it: its arms, its levels, its config, and whether the paper has it."""
 
-from seedspread.config import RunConfig
-from seedspread.datasets import dataset_info
-from seedspread.identity import margin_is_inert
+from seedspread.cff.config import RunConfig
+from seedspread.cff.datasets import dataset_info
+from seedspread.cff.identity import margin_is_inert
 from seedspread.report.material.scale import is_papers_level, paper_setting
 from seedspread.report.material.studies import config_of
 from seedspread.runs.levels import joined_levels, level_name

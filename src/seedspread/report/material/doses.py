@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from seedspread.analysis.comparison import Comparison
 from seedspread.report.material.settings import ReportData, Setting, slug
 from seedspread.runs.levels import as_number, setting_name
 from seedspread.stats.arms import Arm
-from seedspread.stats.comparison import Comparison
 from seedspread.stats.dose import ArmSummary, summarise
 from seedspread.stats.result import Interval
 

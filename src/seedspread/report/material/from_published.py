@@ -1,14 +1,14 @@
 """A report's material from the paper's own per-seed numbers."""
 
-from seedspread.metrics import metric_of
-from seedspread.published.answer import MAIN
-from seedspread.published.check import check_paper
-from seedspread.published.page import audit_published
-from seedspread.published.values import SETTINGS, published_runs, series
+from seedspread.analysis.audited import AuditResult
+from seedspread.paper.answer import MAIN
+from seedspread.paper.check import check_paper
+from seedspread.paper.page import audit_published
+from seedspread.paper.values import SETTINGS, published_runs, series
 from seedspread.report.material.layers import Profile
 from seedspread.report.material.scale import PAPER, TITLES, paper_config
 from seedspread.report.material.settings import ReportData, Run, Setting, ordered, slug
-from seedspread.stats.audited import AuditResult
+from seedspread.runs.metrics import metric_of
 from seedspread.version import __version__
 
 # Published profiles: setting, quantity, arm, and by what name the values are known.

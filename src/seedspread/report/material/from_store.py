@@ -11,11 +11,15 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from seedspread.config import RunConfig
+from seedspread.analysis.audit import audit
+from seedspread.analysis.audited import AuditResult
+from seedspread.analysis.comparison import Comparison
+from seedspread.analysis.stored_looks import looks_of
+from seedspread.analysis.verdict import verdict
+from seedspread.cff.config import RunConfig
+from seedspread.cff.identity import saturates
+from seedspread.cff.objective.schedule import layer_margins
 from seedspread.errors import did_you_mean, require_extra
-from seedspread.identity import saturates
-from seedspread.metrics import SCORED, Metric, metric_of
-from seedspread.objective.schedule import layer_margins
 from seedspread.report.material import cells as cells_of
 from seedspread.report.material.layers import RunLayers, read_layers
 from seedspread.report.material.provenance import provenance
@@ -33,16 +37,12 @@ from seedspread.report.material.settings import (
 )
 from seedspread.report.material.studies import ReportError, config_of, studies_of
 from seedspread.runs.levels import joined_levels, level_name, setting_name
+from seedspread.runs.metrics import SCORED, Metric, metric_of
 from seedspread.runs.store import FINISHED, RunState, Store
 from seedspread.runs.studies import RecordedCell, RecordedStudy
-from seedspread.runs.study_table import crashed_rows, shared_runs
 from seedspread.runs.table import as_table, read_row
-from seedspread.stats.audit import audit
-from seedspread.stats.audited import AuditResult
-from seedspread.stats.comparison import Comparison
-from seedspread.stats.sequential.stored import looks_of
-from seedspread.stats.tables.errors import TableError
-from seedspread.stats.verdict import verdict
+from seedspread.tables.errors import TableError
+from seedspread.tables.study_table import crashed_rows, shared_runs
 
 StatusCallback = Callable[[str], None]
 

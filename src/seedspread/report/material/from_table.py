@@ -4,16 +4,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Unpack
 
-from seedspread.metrics import Better
+from seedspread.analysis.audit import audit
+from seedspread.analysis.audited import AuditResult
+from seedspread.analysis.comparison import Strip
 from seedspread.report.material.scale import Scale
 from seedspread.report.material.settings import ReportData, Run, Setting, ordered, relative, slug
 from seedspread.runs.levels import split_levels, stratum_name
-from seedspread.stats.audit import audit
-from seedspread.stats.audited import AuditResult
-from seedspread.stats.comparison import Strip
-from seedspread.stats.tables.errors import TableError
-from seedspread.stats.tables.question import Rows
-from seedspread.stats.tables.runs import MOST_PAIRS
+from seedspread.runs.metrics import Better
+from seedspread.tables.errors import TableError
+from seedspread.tables.question import Rows
+from seedspread.tables.runs import MOST_PAIRS
 from seedspread.version import __version__
 
 

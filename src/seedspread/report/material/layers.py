@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from seedspread.objective.histogram import rate_from_histogram, rates_from_histograms
+from seedspread.cff.objective.histogram import rate_from_histogram, rates_from_histograms
 from seedspread.runs.files import UNREADABLE
 from seedspread.runs.folder import RunFolder
 from seedspread.stats.arms import Floats

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from seedspread.identity import RUNNER
+from seedspread.cff.identity import RUNNER
 from seedspread.report.material.settings import Setting
 from seedspread.runs.files import UNREADABLE
 from seedspread.runs.record import Record

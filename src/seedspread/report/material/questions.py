@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
+from seedspread.analysis.comparison import Comparison
 from seedspread.report.material.settings import ReportData, Setting
-from seedspread.stats.comparison import Comparison
 
 Row = tuple[Setting, Comparison]
 

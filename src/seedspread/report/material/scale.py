@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from seedspread.config import RunConfig, SeedConfig
-from seedspread.datasets import dataset_info
-from seedspread.identity import canonical
-from seedspread.presets import read_config
+from seedspread.cff.config import RunConfig, SeedConfig
+from seedspread.cff.datasets import dataset_info
+from seedspread.cff.identity import canonical
+from seedspread.cff.presets import read_config
 
 # The paper's comparison: what it changes, and what it compares with.
 CHANGED, REFERENCE = "clamp", "subtract"

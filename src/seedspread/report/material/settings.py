@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pandas as pd
 
-from seedspread.config import RunConfig
-from seedspread.metrics import Metric
-from seedspread.published.check import Finding
+from seedspread.analysis.audit import audit
+from seedspread.analysis.audited import AuditResult
+from seedspread.analysis.comparison import Comparison
+from seedspread.cff.config import RunConfig
+from seedspread.paper.check import Finding
 from seedspread.report.material.layers import Profile, RunLayers, TrainingCurve, profile, training_curve
 from seedspread.report.material.scale import (
     CHANGED,
@@ -21,14 +23,12 @@ from seedspread.report.material.scale import (
     Scale,
 )
 from seedspread.runs.levels import arm_name, block_name
+from seedspread.runs.metrics import Metric
 from seedspread.runs.sequential import SequentialRecord
 from seedspread.runs.store import RunState, State
 from seedspread.runs.studies import AuditSpec
-from seedspread.stats.audit import audit
-from seedspread.stats.audited import AuditResult
-from seedspread.stats.comparison import Comparison
 from seedspread.stats.result import Looks
-from seedspread.stats.tables.errors import TableError
+from seedspread.tables.errors import TableError
 
 
 @dataclass(frozen=True)

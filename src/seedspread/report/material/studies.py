@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 
-from seedspread.config import RunConfig
+from seedspread.cff.config import RunConfig
+from seedspread.cff.identity import RUNNER
+from seedspread.cff.presets import check
 from seedspread.errors import SeedspreadError
-from seedspread.identity import RUNNER
-from seedspread.presets import check
 from seedspread.report.material.settings import relative
 from seedspread.runs.files import UNREADABLE
 from seedspread.runs.record import Record

@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
+from seedspread.analysis.look_tables import looks_table, standing
+from seedspread.analysis.show import explanations, test_tables
 from seedspread.render.chart import Chart
 from seedspread.render.table import Column, Table, without_empty
 from seedspread.report.figures import dose, layers, looks, ratios, spread, trust
@@ -10,8 +12,6 @@ from seedspread.report.material.doses import dose_curves
 from seedspread.report.material.settings import ReportData, Setting
 from seedspread.report.tables import across, setting, setup
 from seedspread.report.tables.dose import dose_table
-from seedspread.stats.look_tables import looks_table, standing
-from seedspread.stats.show import explanations, test_tables
 
 # What a page shows: a table or a figure.
 Exhibit = Table | Chart

@@ -2,14 +2,14 @@
 
 from collections.abc import Callable
 
-from seedspread.published.values import series
+from seedspread.analysis.comparison import Comparison
+from seedspread.analysis.verdict import number, p_value
+from seedspread.paper.values import series
 from seedspread.render.table import Column, Table
 from seedspread.report.material.scale import TITLES
 from seedspread.report.material.settings import ReportData, Setting, origins
 from seedspread.report.tables.layers import gradients, rate, rates_across, rates_by_margin
 from seedspread.report.tables.paper_columns import PaperColumns, digits, mark
-from seedspread.stats.comparison import Comparison
-from seedspread.stats.verdict import number, p_value
 
 
 def dose_response(material: ReportData) -> Table | None:

@@ -1,10 +1,10 @@
 """Dose response as a table: what the figure shows, in numbers."""
 
+from seedspread.analysis.verdict import between, number
 from seedspread.render.table import Column, Table
 from seedspread.report.material.doses import Dose, DoseCurve
 from seedspread.report.material.settings import origins
 from seedspread.stats.result import Interval
-from seedspread.stats.verdict import between, number
 
 
 def dose_table(curve: DoseCurve) -> Table:

@@ -5,8 +5,8 @@ from itertools import zip_longest
 
 import numpy as np
 
-from seedspread.objective.schedule import layer_margins
-from seedspread.published.values import series
+from seedspread.cff.objective.schedule import layer_margins
+from seedspread.paper.values import series
 from seedspread.render.table import Column, Table
 from seedspread.report.material.layers import Profile
 from seedspread.report.material.scale import TITLES, paper_config

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from seedspread.analysis.compare import summarise
+from seedspread.analysis.comparison import Comparison
+from seedspread.analysis.overview import mean_and_sd
+from seedspread.analysis.verdict import between, number, p_value
 from seedspread.render.table import Column, Table
 from seedspread.report.material.settings import ReportData, Run, Setting, origins
-from seedspread.stats.compare import summarise
-from seedspread.stats.comparison import Comparison
-from seedspread.stats.overview import mean_and_sd
-from seedspread.stats.verdict import between, number, p_value
 
 # Settings that stand side by side; of more, each is a row.
 _MOST_COLUMNS = 6

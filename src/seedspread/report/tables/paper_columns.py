@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from seedspread.published.printed import printed
+from seedspread.paper.printed import printed
 from seedspread.render.table import Column
 from seedspread.report.material.settings import ReportData, Setting
 

@@ -1,11 +1,11 @@
 """The tables of one setting, in the paper's form: cells, arms, variance tests, every run."""
 
-from seedspread.published.values import published_runs
+from seedspread.analysis.verdict import p_value
+from seedspread.paper.values import published_runs
 from seedspread.render.table import Column, Table
 from seedspread.report.material.settings import ReportData, Run, Setting
 from seedspread.report.tables.paper_columns import PaperColumns
 from seedspread.stats.result import Summary
-from seedspread.stats.verdict import p_value
 
 # The paper's number of each kind of table, by setting.
 _POOLED = {"cifar10": 5, "cifar100": 10, "svhn": 13, "fashion-mnist": 14}

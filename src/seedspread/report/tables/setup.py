@@ -1,9 +1,9 @@
 """What was run: the hyperparameters beside the paper's (its Table 2), the runs by state, the verdicts."""
 
-from seedspread.config import RunConfig
-from seedspread.datasets import dataset_info
-from seedspread.pipelines import PIPELINES
-from seedspread.published.check import Finding, summary
+from seedspread.cff.config import RunConfig
+from seedspread.cff.datasets import dataset_info
+from seedspread.cff.pipelines import PIPELINES
+from seedspread.paper.check import Finding, summary
 from seedspread.render.table import Column, Table
 from seedspread.report.material.scale import paper_config
 from seedspread.report.material.settings import ReportData

@@ -1,0 +1,240 @@
+"""Charts of an audit: every run, and the variance ratio by every method with its interval."""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import cycle
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from seedspread.analysis.comparison import AuditValues, Comparison, Strip
+from seedspread.analysis.verdict import between, number, p_value
+from seedspread.render.chart import COLOURS, GREY, SYMBOLS, Axis, Chart, Mark, Panel, floats, log_ticks
+from seedspread.render.pictures import PlotError, write_picture
+from seedspread.runs.levels import arm_name, block_name
+from seedspread.stats.result import Interval
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# The headline has a colour that no arm has.
+QUOTED = COLOURS[2]
+HEADLINE = "scale_ratio"
+_SEED_UNIT = (HEADLINE, "seed_jackknife", "seed_bootstrap", "pitman_morgan")
+_SHOWN = (*_SEED_UNIT, "f", "bonett", "bootstrap", "bootstrap_bca")
+_WIDEST = 1e4  # ratios beyond this are drawn at the edge
+# Comparisons of which every run is drawn, and lines of a forest, that can be read in one picture.
+_MOST_DRAWN, MOST_LINES = 6, 80
+# Letters of a name that stand in one line beside a forest.
+_NAME_LINE = 55
+
+
+@dataclass(frozen=True)
+class Dots:
+    """The runs of an arm in one block."""
+
+    block: str
+    values: Sequence[float]
+    labels: tuple[str, ...] = ()
+
+
+def draw_audit(audit: AuditValues, path: "Path | str") -> None:
+    """Writes the picture; its format follows from the file's name."""
+    write_picture(audit_chart(audit), Path(path))
+
+
+def plot_audit(audit: AuditValues, ax: "Axes | None" = None) -> "Figure":
+    """The picture as a figure; on `ax` the forest alone, or of one comparison its runs."""
+    return on_axes(audit_chart(audit), ax)
+
+
+def plot_comparison(c: Comparison, ax: "Axes | None" = None) -> "Figure":
+    """The ratio of one comparison by every method, as a figure or on `ax`."""
+    panel = _ratios_panel(c, c.title)
+    return on_axes(Chart("comparison", "", "", "", (panel,), c.title, height=0.7), ax)
+
+
+def on_axes(chart: Chart, ax: "Axes | None") -> "Figure":
+    """A chart as a figure of its own, or its first panel on axes that there are."""
+    from seedspread.render.with_matplotlib import draw, draw_panel  # noqa: PLC0415 - not in the base
+
+    if ax is None:
+        return draw(chart)
+    draw_panel(ax, chart.panels[0])
+    figure = ax.get_figure(root=True)
+    assert figure is not None  # noqa: S101 - for the type checker
+    return figure
+
+
+def audit_chart(audit: AuditValues) -> Chart:
+    """One comparison: its runs and its ratio by every method. Several: a forest, and the runs of a few."""
+    if len(audit.comparisons) > MOST_LINES:
+        raise PlotError(
+            f"a picture of {len(audit.comparisons)} comparisons is not legible; take at most {MOST_LINES}"
+        )
+    drawn = audit.comparisons if len(audit.comparisons) <= _MOST_DRAWN else ()
+    if len(audit.comparisons) == 1:
+        panels = [
+            _runs_panel(audit, drawn[0]),
+            _ratios_panel(drawn[0], f"variance ratio by method, {audit.level:.0%} intervals"),
+        ]
+    else:
+        panels = [_forest_panel(audit), *(_runs_panel(audit, c) for c in drawn)]
+    source = f"{audit.rows:,} runs from {Path(audit.source).name}"
+    lines = sum(-(-len(name) // _NAME_LINE) for _, name in panels[0].y.ticks)  # long names are broken
+    height = 1.15 if len(panels) > 1 else 0.5 + 0.05 * lines
+    return Chart("audit", "", "", "", tuple(panels), source, height=height)
+
+
+def _forest_panel(audit: AuditValues) -> Panel:
+    """Every ratio with the interval that Holm's adjustment leaves it, and the means over strata."""
+    lines = [Line(c.title, c.headline.ratio, c.headline.shown_interval) for c in audit.comparisons]
+    means = [
+        Line(f"together: {' against '.join(pair)}", f.pooled, f.interval, COLOURS[3], sets_axis=False)
+        for f in audit.forests
+        for pair in [[arm_name(audit.group, arm) for arm in (f.group, f.reference)]]
+    ]
+    counted = "Holm; looks counted" if audit.looks else "Holm"
+    title = f"variance ratio of {audit.value}, {audit.level:.0%} intervals ({counted})"
+    return lines_panel([*lines, *means], title, "")
+
+
+@dataclass(frozen=True)
+class Line:
+    """A ratio with its interval, as a line of a panel; one that does not set the axis may run off it."""
+
+    name: str
+    ratio: float | None
+    interval: Interval | None
+    colour: str = QUOTED
+    label: str = ""
+    sets_axis: bool = True
+
+
+def lines_panel(lines: Sequence[Line], axis_title: str, title: str) -> Panel:
+    """Ratios below each other, on a logarithmic axis with a rule at 1."""
+    axis = ratio_axis([line.interval for line in lines if line.interval and line.sets_axis], axis_title)
+    sides = (-0.6, len(lines) - 0.4)
+    marks: list[Mark] = [rule((1, 1), sides)]
+    positions = range(len(lines) - 1, -1, -1)
+    for position, line in zip(positions, lines, strict=True):
+        if line.ratio and line.interval is not None:
+            label = line.label or f"{line.name}\n{number(line.ratio)} {between(line.interval)}"
+            marks.append(
+                Mark("interval", line.name, (line.ratio,), (float(position),), (line.interval.low,),
+                     (line.interval.high,), (label,), line.colour)
+            )  # fmt: skip
+    ticks = tuple((float(p), line.name) for p, line in zip(positions, lines, strict=True))
+    return Panel(title, axis, Axis(ticks=ticks, range=sides), tuple(marks))
+
+
+def _runs_panel(audit: AuditValues, c: Comparison) -> Panel:
+    strips = audit.strips(c)
+    blocks = list(dict.fromkeys(b for s in strips for b in s.blocks))
+    arms = dict.fromkeys(arm for other in audit.comparisons for arm in (other.reference, other.group))
+    colours = dict(zip(arms, cycle(COLOURS), strict=False))
+    names = [arm_name(audit.group, strip.group) for strip in strips]
+    marks = [
+        mark
+        for i, (name, strip) in enumerate(zip(names, strips, strict=True))
+        for mark in arm_marks(
+            name, i, colours[strip.group], *_spread(strip), _dots(strip, blocks, audit.blocks)
+        )
+    ]
+    return Panel(c.title, arms_axis(names), Axis(audit.value), tuple(marks))
+
+
+def _spread(strip: Strip) -> tuple[float, float | None]:
+    values = np.array(strip.values)
+    return float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else None
+
+
+def _dots(strip: Strip, blocks: list[str], factors: Sequence[str]) -> list[Dots]:
+    pairs = list(zip(strip.values, strip.blocks, strict=True))
+    return [
+        Dots(block_name(factors, block), [value for value, label in pairs if label == block])
+        for block in blocks
+    ]
+
+
+def _ratios_panel(c: Comparison, title: str) -> Panel:
+    """A picture has no caption: its legend says which ratios to trust, and a star which is the headline."""
+    panel = methods_panel(c, title)
+    if panel is None:
+        return Panel("no ratio with an interval", Axis(), Axis(), ())
+    counted = ", looks counted" if c.headline.looks else ""
+    names = {
+        QUOTED: f"ratio, each seed counted once (* the headline{counted})",
+        GREY: "ratio, every run as independent",
+    }
+    marks = (m if m.kind == "rule" else replace(m, name=names[m.colour], legend=True) for m in panel.marks)
+    ticks = tuple(
+        (place, f"* {name}" if name == c.headline.method else name) for place, name in panel.y.ticks
+    )
+    return replace(panel, y=replace(panel.y, ticks=ticks), marks=tuple(marks))
+
+
+def arms_axis(arms: Sequence[str]) -> Axis:
+    """A place for each arm."""
+    return Axis(ticks=tuple((float(i), arm) for i, arm in enumerate(arms)), range=(-0.6, len(arms) - 0.4))
+
+
+def arm_marks(
+    arm: str, position: int, colour: str, mean: float, sd: float | None, blocks: Sequence[Dots]
+) -> list[Mark]:
+    """Every run of an arm, block beside block, over a line at the mean and a band of one sd."""
+    sides = (position - 0.38, position + 0.38)
+    out = []
+    if sd is not None:
+        low, high = mean - sd, mean + sd
+        out.append(Mark("band", arm, sides, (mean, mean), (low, low), (high, high), colour=colour))
+    out.append(Mark("line", arm, sides, (mean, mean), labels=(f"{arm}: mean {mean:.4g}",) * 2, colour=colour))
+    many = len(blocks)
+    step = min(0.3, 0.9 / max(many - 1, 1))  # many blocks move together: an arm stays in its place
+    for k, dots in enumerate(blocks):
+        if not dots.values:
+            continue
+        centre = position + (k - (many - 1) / 2) * step
+        width = step / 3 if many > 1 else 0.22
+        offsets = np.linspace(-width, width, len(dots.values)) if len(dots.values) > 1 else np.zeros(1)
+        name = f"{arm}, {dots.block}" if 1 < many <= SYMBOLS else arm  # beyond, markers come again
+        out.append(
+            Mark("dots", name, floats(centre + offsets), floats(dots.values), labels=dots.labels,
+                 colour=colour, symbol=k, legend=True)
+        )  # fmt: skip
+    return out
+
+
+def methods_panel(c: Comparison, title: str) -> Panel | None:
+    """The ratio of a comparison by every method that has an interval; None if none has."""
+    tests = [t for t in c.tests if t.key in _SHOWN and t.interval is not None and t.estimate]
+    if not tests:
+        return None
+    lines = []
+    for t in tests:
+        # The headline's is adjusted, as all else that is said of it.
+        interval, p = (c.headline.shown_interval, c.p_holm) if t.key == HEADLINE else (t.interval, t.p)
+        label = f"{t.name}\n{number(t.estimate)} {between(interval)}\np = {p_value(p)}"
+        lines.append(Line(t.name, t.estimate, interval, QUOTED if t.key in _SEED_UNIT else GREY, label))
+    return lines_panel(lines, f"variance ratio, {arms_of(c)}", title)
+
+
+def ratio_axis(intervals: Iterable[Interval], title: str) -> Axis:
+    """A logarithmic axis that holds 1/2, 2 and all finite ends, within reason."""
+    ends = [e for i in intervals for e in (i.low, i.high) if 0 < e < math.inf]
+    low = max(min([*ends, 0.5]) / 1.5, 1 / _WIDEST)
+    high = min(max([*ends, 2.0]) * 1.5, _WIDEST)
+    return Axis(title, log=True, ticks=log_ticks(low, high), range=(low, high))
+
+
+def rule(x: tuple[float, ...], y: tuple[float, ...]) -> Mark:
+    """A thin line that helps the eye."""
+    return Mark("rule", "", x, y)
+
+
+def arms_of(c: Comparison) -> str:
+    """Which variance stands over which."""
+    return f"{c.arm_name} over {c.reference_name}"

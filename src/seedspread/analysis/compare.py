@@ -1,0 +1,238 @@
+"""One arm against its reference: every number that an audit has of them."""
+
+from dataclasses import dataclass, replace
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from seedspread.analysis.audited import ComparisonResult
+from seedspread.analysis.comparison import Comparison
+from seedspread.analysis.components.split import components_of
+from seedspread.analysis.verdict import warnings
+from seedspread.runs.metrics import Metric
+from seedspread.runs.table import correct_predictions
+from seedspread.stats import bootstrap, classic, permutation, robust
+from seedspread.stats.arms import Arm, Floats, common_seeds
+from seedspread.stats.cells import unlike_cells
+from seedspread.stats.collapse import detect_collapse
+from seedspread.stats.dependence import are_dependent
+from seedspread.stats.dependence import twins as find_twins
+from seedspread.stats.failures import failures
+from seedspread.stats.floor import floor_from_accuracies, floor_from_predictions
+from seedspread.stats.headline import as_test
+from seedspread.stats.ladder import ladder
+from seedspread.stats.performance import performance
+from seedspread.stats.power import BudgetError
+from seedspread.stats.result import Floor, Headline, Summary, TestResult, Twins
+from seedspread.stats.scale import planning
+from seedspread.stats.sequential.looks import nominal
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two arms of one stratum; `place` numbers it, so that what is drawn for it does not depend on others."""
+
+    stratum: str
+    arm: Arm
+    reference: Arm
+    place: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Comparer:
+    """What all comparisons of an audit share.
+
+    Attributes:
+        metric: what the values are.
+        level: of the intervals.
+        resamples: of bootstraps and sampled permutations.
+        random_seed: from which they are drawn.
+        chance: what a run that learnt nothing scores.
+        test_size: the number of test examples.
+        deep: also the ladder of assumptions and the variance components: they take as long as all the rest.
+        brief: leave out what is not in the overview: there are very many comparisons, or seeds.
+    """
+
+    metric: Metric
+    level: float
+    resamples: int
+    random_seed: int
+    chance: float | None
+    test_size: int | None
+    deep: bool = False
+    brief: bool = False
+
+    def compare(self, pair: Pair, headline: Headline) -> Comparison:
+        """All but what depends on the other comparisons: the adjusted p value, the word and the verdict."""
+        arm, reference = pair.arm, pair.reference
+        arms = arm, reference
+        twins = tuple(t for t in map(find_twins, arms) if t is not None)
+        tests = self._tests(pair, headline, _independent(twins))
+        comparison = ComparisonResult(
+            stratum=pair.stratum,
+            group=arm.name,
+            reference=reference.name,
+            cells=_cells(arm) + _cells(reference),
+            pooled=(summarise(arm.name, "", arm.values), summarise(reference.name, "", reference.values)),
+            headline=headline,
+            paper=_as_the_paper(tests),
+            tests=tests,
+            twins=twins,
+            seeds=(len(arm.seed_codes), len(reference.seed_codes)),
+            paired_correlation=_paired_correlation(arm, reference),
+            collapse=detect_collapse(arm, reference, self.metric, self._chance_of(reference), self.level),
+            floors=() if self.brief else self._floors(arms),
+            detectable=_detectable(arm, reference, headline.pairs, twins, self._alpha(headline)),
+            p_holm=None,
+            warnings=(),
+            verdict="",
+            ladder=ladder(arm, reference, self.level) if self.deep else (),
+            failures=failures(arm, reference, self.metric, self._chance_of(reference), self.level),
+            performance=None if self.brief else performance(arm, reference, self.metric, self.level),
+            components=components_of(arm, reference, self.level) if self.deep else None,
+        )
+        unlike = None if self.brief else unlike_cells(arm, reference)
+        also = (unlike.sentence,) if unlike else ()
+        return replace(comparison, warnings=warnings(comparison, arm, reference) + also)
+
+    def _alpha(self, headline: Headline) -> float:
+        """Of the headline's test by itself."""
+        alpha = 1 - self.level
+        return alpha if headline.looks is None else nominal(headline.looks, alpha)
+
+    def _tests(self, pair: Pair, headline: Headline, independent: bool | None) -> tuple[TestResult, ...]:
+        arm, reference, level = pair.arm, pair.reference, self.level
+        if self.brief:
+            return (as_test(headline),)
+        shapes = classic.shapiro(arm), classic.shapiro(reference)
+        normal = None if any(s.p is None for s in shapes) else all((s.p or 0) >= 0.05 for s in shapes)
+        single = min(len(arm.seed_codes), len(reference.seed_codes)) < 2
+        spread = _NO_VARIANCE if single else self._spread_tests(pair, normal, independent)
+        means = (
+            robust.seed_means_test(arm, reference, level),
+            classic.welch(arm, reference, level, independent),
+        )
+        return (as_test(headline), *spread, *means, *shapes)
+
+    def _spread_tests(
+        self, pair: Pair, normal: bool | None, independent: bool | None
+    ) -> tuple[TestResult, ...]:
+        arm, reference, level, resamples = pair.arm, pair.reference, self.level, self.resamples
+        rng = np.random.default_rng([self.random_seed, *pair.place])
+        return (
+            robust.seed_jackknife(arm, reference, level),
+            bootstrap.clustered_bootstrap(arm, reference, level, resamples, rng),
+            permutation.seed_permutation(arm, reference, resamples, rng),
+            permutation.within_seed_permutation(arm, reference, resamples, rng),
+            robust.pitman_morgan(arm, reference, level, normal),
+            classic.f_test(arm, reference, level, normal, independent),
+            robust.bonett(arm, reference, level, independent),
+            *(classic.deviations_test(arm, reference, c, independent) for c in ("mean", "median")),
+            *bootstrap.bootstrap_tests(arm, reference, level, resamples, rng, independent),
+            *(t for c in ("mean", "median") for t in classic.two_way_tests(arm, reference, c, independent)),
+        )
+
+    def _chance_of(self, arm: Arm) -> float | None:
+        candidates = (self.chance, arm.chance, self.metric.chance)
+        return next((chance for chance in candidates if chance is not None), None)
+
+    def _floors(self, pair: tuple[Arm, Arm]) -> tuple[Floor, ...]:
+        """Of accuracies alone: another metric is no mean of right and wrong answers."""
+        scale = self.metric.full_scale
+        if scale is None:
+            return ()
+        out = []
+        for arm in pair:
+            correct = self._predictions(arm)
+            if correct is not None:
+                out.append(floor_from_predictions(arm.name, correct, self.level, scale))
+            elif self.test_size and len(arm.values) > 1 and _are_accuracies(arm.values, scale):
+                out.append(floor_from_accuracies(arm.name, arm.values, self.test_size, scale))
+        return tuple(out)
+
+    def _predictions(self, arm: Arm) -> NDArray[np.bool_] | None:
+        if not arm.folders or self.metric.name != "accuracy":
+            return None
+        # One run per seed: twins of a seed are not further samples of the seeds.
+        _, first = np.unique(arm.seeds, return_index=True)
+        return correct_predictions([arm.folders[i] for i in first]) if len(first) > 1 else None
+
+
+_NO_VARIANCE = tuple(
+    TestResult(
+        key=key,
+        name=name,
+        about="spread",
+        why="",
+        assumes="",
+        note="an arm has a single seed: it counts for the means, and has no variance over seeds",
+    )
+    for key, name in (("seed_jackknife", "seed jackknife (Miller)"), ("f", "F test, pooled"))
+)
+
+
+def _independent(twins: tuple[Twins, ...]) -> bool | None:
+    if not twins:
+        return True
+    return False if any(map(are_dependent, twins)) else None
+
+
+def summarise(group: str, block: str, values: Floats) -> Summary:
+    """Mean and sd of a cell, or of an arm."""
+    if len(values) < 2:
+        return Summary(group, block, len(values), float(values.mean()), None, None)
+    variance = 0.0 if np.ptp(values) == 0 else float(values.var(ddof=1))
+    return Summary(group, block, len(values), float(values.mean()), variance**0.5, variance)
+
+
+def _cells(arm: Arm) -> tuple[Summary, ...]:
+    return tuple(summarise(arm.name, arm.block_names[code], values) for code, values in arm.cells.items())
+
+
+def _as_the_paper(tests: tuple[TestResult, ...]) -> Headline:
+    f = next((t for t in tests if t.key == "f"), _NOT_TESTED)
+    ratio = f.estimate
+    return Headline(
+        ratio=ratio,
+        sd_ratio=None if ratio is None else ratio**0.5,
+        interval=f.interval,
+        p=f.p,
+        method=f.name,
+        why=f.note or "the classical figure: every run counted as independent",
+    )
+
+
+_NOT_TESTED = TestResult("f", "F test, pooled", "spread", "", "", note="left out of a brief audit")
+
+
+def _paired_correlation(arm: Arm, reference: Arm) -> float | None:
+    in_a, in_b = common_seeds(arm, reference)
+    x, y = arm.seed_means[in_a], reference.seed_means[in_b]
+    if len(x) < 3 or np.ptp(x) == 0 or np.ptp(y) == 0:
+        return None
+    return float(np.corrcoef(x, y)[0, 1])
+
+
+def _detectable(arm: Arm, reference: Arm, pairs: int, twins: tuple[Twins, ...], alpha: float) -> float | None:
+    """By the headline itself, on normal values; rounded, since it is simulated.
+
+    Pairs count as uncorrelated, since nobody knew their correlation beforehand; twins as alike as they are.
+    """
+    seeds = len(arm.seed_codes), len(reference.seed_codes)
+    blocks = max(len(arm.cells), len(reference.cells))
+    alike = [t.correlation or 0.0 for t in twins]
+    return _planned(seeds, blocks, pairs > 0, round(max([0.0, *alike]), 2), alpha)
+
+
+@cache
+def _planned(seeds: tuple[int, int], blocks: int, paired: bool, twins: float, alpha: float) -> float | None:
+    try:
+        found = planning.detectable(seeds, 0.8, blocks, 0.0 if paired else None, twins, alpha)
+    except BudgetError:
+        return None
+    return float(f"{found:.2g}")
+
+
+def _are_accuracies(values: Floats, scale: float) -> bool:
+    return bool(values.min() >= 0 and values.max() <= scale)

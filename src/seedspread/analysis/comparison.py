@@ -1,0 +1,192 @@
+"""The results of an audit, comparison by comparison: plain typed values, no computation."""
+
+from dataclasses import dataclass, field
+
+from seedspread.runs.levels import arm_name, stratum_name
+from seedspread.runs.metrics import Metric
+from seedspread.stats.outcomes import FailureModel, Performance
+from seedspread.stats.result import (
+    Collapse,
+    Floor,
+    Headline,
+    Interval,
+    Looks,
+    Rung,
+    Summary,
+    TestResult,
+    Twins,
+    Word,
+)
+from seedspread.stats.variance_components import Components
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One arm against the reference, within one stratum.
+
+    Attributes:
+        stratum: such as the dataset; empty where there is one only.
+        group: the arm.
+        reference: what it is compared with.
+        cells: every group and block.
+        pooled: the two arms over all blocks, as the paper pools them.
+        headline: the ratio to report, the seed as the unit.
+        paper: as the paper reports it: the ratio of pooled variances and its F test.
+        tests: every test, in the order in which they are shown.
+        twins: dependence within seeds, per arm.
+        seeds: how many seeds each arm has.
+        paired_correlation: of the seed means across the arms; None unless at least three seeds are in both.
+        collapse: failed or two-clustered arms.
+        floors: the sampling floor per arm, where it can be had.
+        detectable: the smallest ratio above 1 that so many seeds show by the headline's test, with power 0.8.
+        p_holm: the headline's p, adjusted over all comparisons of the audit.
+        warnings: what a reader should know before using the numbers.
+        verdict: the answer in a sentence or two.
+        word: the answer in a word (`Word`); None where there is nothing to judge.
+        ladder: which assumption buys which p; empty where there are many comparisons.
+        failures: how often runs fail, and how much the sound ones spread; None if none fails.
+        performance: which arm's runs are better, on average and at their worst; None in a brief audit.
+        components: of what the variances are made, where seeds were run again; None too where there are many.
+        factor: what is compared; `group` and `reference` are its levels.
+        by: what `stratum` is a level of, or several.
+    """
+
+    stratum: str
+    group: str
+    reference: str
+    cells: tuple[Summary, ...]
+    pooled: tuple[Summary, Summary]
+    headline: Headline
+    paper: Headline
+    tests: tuple[TestResult, ...]
+    twins: tuple[Twins, ...]
+    seeds: tuple[int, int]
+    paired_correlation: float | None
+    collapse: Collapse
+    floors: tuple[Floor, ...]
+    detectable: float | None
+    p_holm: float | None
+    warnings: tuple[str, ...]
+    verdict: str
+    word: Word | None = None
+    ladder: tuple[Rung, ...] = ()
+    components: Components | None = None
+    failures: FailureModel | None = None
+    performance: Performance | None = None
+    factor: str = ""
+    by: tuple[str, ...] = ()
+
+    def test(self, key: str) -> TestResult:
+        """The test called `key`."""
+        for test in self.tests:
+            if test.key == key:
+                return test
+        raise KeyError(f"no test {key!r}; there are {', '.join(t.key for t in self.tests)}")
+
+    @property
+    def arm_name(self) -> str:
+        """`clamp`, `depth = 2`."""
+        return arm_name(self.factor, self.group)
+
+    @property
+    def reference_name(self) -> str:
+        """Likewise of the reference."""
+        return arm_name(self.factor, self.reference)
+
+    @property
+    def title(self) -> str:
+        """`clamp against subtract`, with the stratum before it: `depth = 2: clamp against subtract`."""
+        name = f"{self.arm_name} against {self.reference_name}"
+        return f"{stratum_name(self.by, self.stratum)}: {name}" if self.stratum else name
+
+
+@dataclass(frozen=True)
+class Forest:
+    """Log variance ratios of one arm against one other, over several strata, together.
+
+    Attributes:
+        group: the arm.
+        reference: what it is compared with.
+        titles: of the comparisons that have a ratio with a standard error.
+        log_ratios: natural logarithms.
+        standard_errors: theirs, seeds as units.
+        q: Cochran's heterogeneity statistic.
+        df: its degrees of freedom.
+        p: of the hypothesis that all ratios are one.
+        i_squared: the share of variation beyond chance, from 0 to 1.
+        pooled: the mean ratio, on the log scale, of strata like these (random effects, REML).
+        interval: of that (Hartung and Knapp, or the usual one where that is wider).
+        tau: the standard deviation of the true log ratios over strata.
+        pooled_p: of the hypothesis that the mean ratio is 1.
+    """
+
+    group: str
+    reference: str
+    titles: tuple[str, ...]
+    log_ratios: tuple[float, ...]
+    standard_errors: tuple[float, ...]
+    q: float
+    df: int
+    p: float
+    i_squared: float
+    pooled: float
+    interval: Interval
+    tau: float
+    pooled_p: float
+
+
+@dataclass(frozen=True)
+class AuditValues:
+    """The audit of a table, as plain values; `audited.AuditResult` has its forms for people.
+
+    Attributes:
+        source: what was read.
+        value, group, reference, blocks, seed, by: the columns and the reference level.
+        metric: what the values are.
+        rows: how many runs went in.
+        level: of every interval.
+        resamples: of each bootstrap and sampled permutation.
+        random_seed: from which they are drawn.
+        comparisons: one for each stratum and each group other than the reference.
+        forests: over the strata, one for each arm and its reference.
+        forest: that of the first, if there is one only.
+        notes: what was left out of the table and why.
+        values: what was compared.
+        looks: those that the headlines count; None where the table is judged once.
+    """
+
+    source: str
+    value: str
+    metric: Metric
+    group: str
+    reference: str
+    blocks: tuple[str, ...]
+    seed: str | None
+    by: str | None
+    rows: int
+    level: float
+    resamples: int
+    random_seed: int
+    comparisons: tuple[Comparison, ...]
+    forest: Forest | None = None
+    forests: tuple[Forest, ...] = ()
+    notes: tuple[str, ...] = ()
+    values: tuple["Strip", ...] = field(default=(), repr=False)
+    looks: Looks | None = None
+
+    def strips(self, c: Comparison) -> list["Strip"]:
+        """The values of a comparison: the reference's, then the arm's."""
+        return [
+            s for g in (c.reference, c.group) for s in self.values if (s.stratum, s.group) == (c.stratum, g)
+        ]
+
+
+@dataclass(frozen=True)
+class Strip:
+    """The values of one group in one stratum, for drawing: seeds and blocks stand beside them."""
+
+    stratum: str
+    group: str
+    values: tuple[float, ...]
+    blocks: tuple[str, ...]
+    seeds: tuple[str, ...]

@@ -1,0 +1,1 @@
+"""Variance components: where the spread of a group comes from."""

@@ -1,0 +1,85 @@
+"""One look at a table that grows."""
+
+from dataclasses import dataclass, field
+
+from seedspread.runs.levels import arm_name
+from seedspread.runs.sequential import FEWEST_SEEDS, MOST_LOOKS, MOST_SEEDS
+from seedspread.stats.arms import Arm
+from seedspread.stats.result import Looks
+from seedspread.stats.sequential.levels import Progress, factor_of
+from seedspread.tables.errors import TableError
+from seedspread.tables.runs import Runs
+
+
+@dataclass(frozen=True)
+class Look:
+    """Which of how many looks a table is at.
+
+    Attributes:
+        number: from 1 on.
+        of: how many there are at most.
+        step: seeds that each arm gains between looks; by default the looks are evenly spaced from none on.
+        progress: hears how far a simulation of the levels is, where it takes one.
+    """
+
+    number: int
+    of: int
+    step: int | None = None
+    progress: Progress = field(default=lambda _: None, repr=False, compare=False)
+
+    def on(self, runs: Runs) -> Looks:
+        """The looks that the seeds of a table make it; `TableError` if they cannot be."""
+        if not 1 <= self.number <= self.of <= MOST_LOOKS:
+            raise TableError(
+                f"a look is one of at most {MOST_LOOKS}, such as --look 3 --of 9; got {self.number} of "
+                f"{self.of}"
+            )
+        sizes = self._sizes(_seeds(runs))
+        return Looks(sizes, self.number, factor_of(sizes, self.progress))
+
+    def _sizes(self, seeds: int) -> tuple[int, ...]:
+        if self.step is None:
+            sizes = tuple(round(seeds * k / self.number) for k in range(1, self.of + 1))
+        elif self.step < 1:
+            raise TableError(f"the step between looks must be 1 seed or more; got {self.step}")
+        else:
+            sizes = tuple(seeds + self.step * (k - self.number) for k in range(1, self.of + 1))
+        self._check(seeds, sizes)
+        return sizes
+
+    def _check(self, seeds: int, sizes: tuple[int, ...]) -> None:
+        """Refuses looks at too few seeds, or too many."""
+        if seeds < FEWEST_SEEDS:
+            raise TableError(
+                f"a look takes {FEWEST_SEEDS} seeds per arm or more; there are {seeds}: add some"
+            )
+        if sizes[0] < FEWEST_SEEDS:
+            advice = "say with --step how many seeds each look adds" if self.step is None else "lower --step"
+            raise TableError(
+                f"look {self.number} at {seeds} seeds per arm would make the first one at {sizes[0]}, and a "
+                f"look takes {FEWEST_SEEDS} or more: {advice}"
+            )
+        if sizes[-1] > MOST_SEEDS:
+            raise TableError(
+                f"the last of {self.of} looks would be at {sizes[-1]:,} seeds per arm, and looks are counted "
+                f"up to {MOST_SEEDS:,}: lower --of or --step"
+            )
+
+
+def _seeds(runs: Runs) -> int:
+    """Of every arm; `TableError` unless all have the same, or as many of their own."""
+    first: tuple[Arm, set[int]] | None = None
+    for _, arms in runs.strata():
+        for arm in arms:
+            seeds = {*map(int, arm.seeds), *map(int, arm.crashed)}
+            first = first or (arm, seeds)
+            if len(seeds) != len(first[1]) or 0 < len(seeds & first[1]) < len(seeds):
+                names = [arm_name(runs.columns.group, a.name) for a in (first[0], arm)]
+                raise TableError(
+                    f"a look judges arms that have the same seeds; {names[0]} has {len(first[1])} and "
+                    f"{names[1]} {len(seeds)}, not all the same: add the missing runs, or leave some out "
+                    "with --where"
+                )
+    if first is None:
+        raise TableError("there is no run to look at")
+    return len(first[1])

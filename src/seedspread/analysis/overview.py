@@ -1,0 +1,163 @@
+"""All comparisons of an audit at a glance: a table that fits a screen, and a sentence over it."""
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+from seedspread.analysis.comparison import AuditValues, Comparison, Forest
+from seedspread.analysis.verdict import between, number, p_phrase, p_value
+from seedspread.render.table import Column, Table
+from seedspread.runs.levels import arm_name, stratum_name
+from seedspread.stats.result import Interval, Summary
+
+# Rows that fit a screen; of more comparisons those with the smallest p values are shown.
+MOST_ROWS = 30
+_MOST_MEANS = 3
+_BAR = 21
+_WIDEST = 100.0
+# The columns of the table with bars that a narrow terminal can do without, and what a name needs.
+_MEANS, _INTERVAL, _BARS = (1, 2), (4,), (7,)
+_NAME = 20
+# What is wrong with arms whose spread cannot be judged, and how that is said after a number.
+_UNSOUND = {"runs fail": "where runs fail", "two clusters": "with two clusters"}
+
+
+def summary(audit: AuditValues) -> str:
+    """How many comparisons have which word, and the ratios over strata together."""
+    counts: Counter[str] = Counter(map(_word, audit.comparisons))
+    words = ("shown", "shown to be small", "suggested", "open", *_UNSOUND, "not tested")
+    listed = ", ".join(f"{counts[word]} {_UNSOUND.get(word, word)}" for word in words if counts[word])
+    first = f"{len(audit.comparisons):,} comparisons, adjusted together (Holm): {listed}."
+    means = audit.forests if len(audit.forests) <= _MOST_MEANS else ()  # they are in the table as well
+    return " ".join([first, *(together(forest, audit.group) for forest in means)])
+
+
+def together(forest: Forest, factor: str) -> str:
+    """The mean ratio over strata in a sentence."""
+    a, b = _arms(forest, factor)
+    ratio, ends = forest.pooled, forest.interval
+    if ratio < 1:
+        a, b, ratio, ends = b, a, 1 / ratio, Interval(1 / ends.high, 1 / ends.low, ends.level)
+    return (
+        f"Over {len(forest.titles)} strata the variance under {a} is on average {number(ratio)} times that "
+        f"under {b} ({ends.level:.0%} interval {between(ends)}, {p_phrase(forest.pooled_p)}; REML, "
+        f"Hartung-Knapp); heterogeneity Q({forest.df}) = {forest.q:.3g}, {p_phrase(forest.p)}."
+    )
+
+
+def overview_table(audit: AuditValues, most: int | None = MOST_ROWS, bars: bool = False) -> Table:
+    """A row for each comparison: means and sds, the ratio, its interval, p, and the word.
+
+    Args:
+        audit: what was compared.
+        most: rows to show at most; None for all.
+        bars: draw the intervals in characters, for a terminal.
+    """
+    shown = list(audit.comparisons)
+    if most is not None and len(shown) > most:
+        shown = sorted(shown, key=lambda c: 2.0 if c.p_holm is None else c.p_holm)[:most]
+    axis = _axis(shown, audit.forests) if bars else None
+    alone = len({(c.group, c.reference) for c in audit.comparisons}) == 1
+    rows = [_row(c, alone, axis) for c in shown]
+    rows += [_mean_row(forest, audit.group, alone, axis) for forest in audit.forests]
+    several = len(audit.comparisons) > 1
+    first = audit.comparisons[0]
+    arms = (first.arm_name, first.reference_name) if alone else ("arm", "reference")
+    headings = [audit.by or audit.group if alone else "comparison", *arms]
+    headings += ["ratio", f"{audit.level:.0%} interval", "p (Holm)" if several else "p", "difference"]
+    headings += [axis.heading] if axis else []
+    over = f", {first.arm_name} over {first.reference_name}" if alone else ""
+    title = f"{audit.value}: mean ± sd, and the ratio of variances{over}"
+    return Table("overview", title, tuple(Column(heading) for heading in headings), tuple(rows))
+
+
+def fitted(table: Table, width: int) -> Table:
+    """The overview for a terminal: without bars, means or intervals where there is no room for them."""
+    for without in ((), _BARS, _BARS + _MEANS, _BARS + _MEANS + _INTERVAL):
+        kept = [i for i, column in enumerate(table.columns) if i not in without]
+        words = [max(map(len, column.whole.split()), default=0) for column in table.columns]
+        widths = [max(words[i], *(len(row[i]) for row in table.rows)) for i in kept]
+        if min(widths[0], _NAME) + sum(widths[1:]) + 3 * len(kept) <= width:
+            break
+    title = table.title if 1 in kept else table.title.replace("mean ± sd, and the ratio", "the ratio")
+    return replace(
+        table,
+        title=title,
+        columns=tuple(table.columns[i] for i in kept),
+        rows=tuple(tuple(row[i] for i in kept) for row in table.rows),
+    )
+
+
+def _row(c: Comparison, alone: bool, axis: "_Axis | None") -> tuple[str, ...]:
+    interval, ratio = c.headline.shown_interval, c.headline.ratio
+    bar = (axis.bar(ratio, interval),) if axis else ()
+    stratum = stratum_name(c.by, c.stratum) if c.stratum else ""
+    name = (stratum or c.arm_name) if alone else c.title
+    arms = (mean_and_sd(s) for s in c.pooled)
+    return (name, *arms, number(ratio), between(interval), p_value(c.p_holm), _word(c), *bar)
+
+
+def _word(c: Comparison) -> str:
+    unsound = "runs fail" if c.collapse.failed else "two clusters"
+    return unsound if c.collapse.found else c.word or "not tested"
+
+
+def _mean_row(forest: Forest, factor: str, alone: bool, axis: "_Axis | None") -> tuple[str, ...]:
+    bar = (axis.bar(forest.pooled, forest.interval),) if axis else ()
+    name = "together" if alone else f"together: {' against '.join(_arms(forest, factor))}"
+    ends = between(forest.interval)
+    return (name, "", "", number(forest.pooled), ends, p_value(forest.pooled_p), "", *bar)
+
+
+def _arms(forest: Forest, factor: str) -> tuple[str, str]:
+    return arm_name(factor, forest.group), arm_name(factor, forest.reference)
+
+
+def mean_and_sd(s: Summary) -> str:
+    """As papers print it, to the second digit of the sd: `93.12 ± 0.41`."""
+    if s.sd is None or s.sd == 0 or not math.isfinite(s.sd):
+        return f"{s.mean:.4g}" + ("" if s.sd is None else " ± 0")
+    places = 1 - math.floor(math.log10(s.sd))
+    if places > 6 or s.sd >= 1e6:
+        return f"{s.mean:.4g} ± {s.sd:.2g}"
+    return f"{s.mean:.{max(places, 0)}f} ± {s.sd:.{max(places, 0)}f}"
+
+
+class _Axis:
+    """A logarithmic axis in characters."""
+
+    def __init__(self, ends: Sequence[float]) -> None:
+        finite = [e for e in ends if 0 < e < math.inf]
+        self._low = max(min([*finite, 0.5]), 1 / _WIDEST)
+        self._high = min(max([*finite, 2.0]), _WIDEST)
+
+    @property
+    def heading(self) -> str:
+        left, right = f"{self._low:.2g}", f"{self._high:.3g}"
+        return left + f"{right:>{_BAR - len(left)}}"
+
+    def _place(self, ratio: float) -> int:
+        ratio = min(max(ratio, self._low), self._high)
+        share = math.log(ratio / self._low) / math.log(self._high / self._low)
+        return round(share * (_BAR - 1))
+
+    def bar(self, ratio: float | None, interval: Interval | None) -> str:
+        """The interval as a line, the ratio as a dot, a bar at 1."""
+        cells = [" "] * _BAR
+        if interval is not None:
+            ends = self._place(interval.low), self._place(interval.high)
+            cells[ends[0] : ends[1] + 1] = ["─"] * (ends[1] - ends[0] + 1)
+            if interval.low < self._low:
+                cells[0] = "←"
+            if interval.high > self._high:
+                cells[-1] = "→"
+        cells[self._place(1.0)] = "│"
+        if ratio is not None and ratio > 0:
+            cells[self._place(ratio)] = "●"
+        return "".join(cells)
+
+
+def _axis(comparisons: Sequence[Comparison], forests: Sequence[Forest]) -> _Axis:
+    intervals = [c.headline.shown_interval for c in comparisons] + [f.interval for f in forests]
+    return _Axis([end for i in intervals if i is not None for end in (i.low, i.high)])

@@ -1,0 +1,187 @@
+"""The answer in words."""
+
+import math
+from dataclasses import replace
+
+from seedspread.analysis.comparison import Comparison
+from seedspread.runs.levels import arm_name
+from seedspread.stats.arms import Arm
+from seedspread.stats.dependence import are_dependent
+from seedspread.stats.failures import failure_sentence
+from seedspread.stats.numbers import between, number, p_phrase, p_value
+from seedspread.stats.performance import performance_sentence
+from seedspread.stats.result import Interval
+
+__all__ = [
+    "between",
+    "number",
+    "p_phrase",
+    "p_value",
+    "probability",
+    "seed_counts",
+    "sentences",
+    "verdict",
+    "warnings",
+]
+
+_ALPHA = 0.05
+
+
+def warnings(c: Comparison, arm: Arm, reference: Arm) -> tuple[str, ...]:
+    """What a reader should know before using the numbers."""
+    out = []
+    alike = [t for t in c.twins if are_dependent(t)]
+    for t in alike:
+        name = arm_name(c.factor, t.group)
+        if t.identical == t.seeds:
+            out.append(
+                f"All {t.seeds} seeds of {name} have equal values in all blocks: copies, not further runs."
+            )
+            continue
+        if 2 * t.identical >= t.seeds:
+            share = f"{t.identical} of {t.seeds} seeds of {name}"
+            out.append(f"{share} have exactly equal values in all blocks: copies.")
+        if t.correlation is not None and t.p is not None:
+            out.append(
+                f"Runs of one seed in different blocks of {name} correlate by {t.correlation:.2f} "
+                f"({p_phrase(t.p)}): its {t.naive_df + 1} runs are worth {t.effective_df:.0f} degrees of "
+                f"freedom, not {t.naive_df}."
+            )
+    if set(arm.cells) != set(reference.cells):
+        out.append(
+            "The arms were not run in the same blocks: what a block does is mixed with what the group does."
+        )
+    for side in (arm, reference):
+        sizes = [len(v) for v in side.cells.values()]
+        if min(sizes) == 1 and len(sizes) > 1:
+            out.append(f"{side.title} has a block with a single run: it counts for the means only.")
+    for name, p in ((t.name, t.p) for t in c.tests if t.about == "shape"):
+        if p is not None and p < _ALPHA:
+            out.append(f"{name} rejects normality ({p_phrase(p)}): do not rely on F.")
+    return tuple(out)
+
+
+def verdict(c: Comparison, comparisons: int) -> str:
+    """All that is to be said of a comparison, the answer first."""
+    return " ".join(sentences(c, comparisons))
+
+
+def sentences(c: Comparison, comparisons: int) -> list[str]:
+    """The answer, how sure it is, what the design could have shown, and what the means do."""
+    names = c.arm_name, c.reference_name
+    parts = [_spread(c, comparisons), *_chances(c), *_pairs(c)]
+    if c.failures is not None:
+        parts.insert(0, failure_sentence(replace(c.failures, groups=names)))
+    parts += _pooled(c)
+    if c.detectable is not None:
+        parts.append(
+            f"With {seed_counts(c)} ratios above {number(c.detectable)} can be detected (power 0.8)."
+        )
+    if c.performance is not None:
+        parts.append(performance_sentence(replace(c.performance, groups=names)))
+    return parts
+
+
+_OPENING = {
+    "shown": "Shown: ",
+    "suggested": "Suggested, not shown: in this sample ",
+    "open": "Open: in this sample ",
+}
+
+
+def _spread(c: Comparison, comparisons: int) -> str:
+    h = c.headline
+    if h.ratio is None:
+        return _no_ratio(c)
+    arms = c.arm_name, c.reference_name
+    a, b = arms if _is_larger(c) else arms[::-1]
+    sentence = f"the variance under {a} is {number(_upwards(c, h.ratio))} times that under {b}"
+    sd = f"{number(_upwards(c, h.ratio) ** 0.5)} times the sd"
+    interval, p = h.shown_interval, c.p_holm
+    if interval is None or p is None or c.word is None:
+        return f"In this sample {sentence} ({sd}); whether that is more than chance cannot be told: {h.why}."
+    ends = interval if _is_larger(c) else Interval(1 / interval.high, _inverse(interval.low), interval.level)
+    adjusted = f", adjusted over {comparisons} comparisons (Holm)" if comparisons > 1 else ""
+    looks = f", {h.looks.title} counted" if h.looks else ""
+    sentence += f" ({sd}; {interval.level:.0%} interval {between(ends)}, {p_phrase(p)}{looks}{adjusted})"
+    if c.word == "shown to be small":
+        return (
+            f"Shown to be small: neither variance is more than {h.equivalence:g} times the other; {sentence}."
+        )
+    return f"{_OPENING[c.word]}{sentence}."
+
+
+def _is_larger(c: Comparison) -> bool:
+    """Sentences put the larger variance first."""
+    return (c.headline.ratio or 1.0) >= 1
+
+
+def _upwards(c: Comparison, ratio: float) -> float:
+    return ratio if _is_larger(c) else _inverse(ratio)
+
+
+def _chances(c: Comparison) -> list[str]:
+    """Probabilities, bounds, and the plain ratio, which no model stands between."""
+    h = c.headline
+    if h.above_1 is None or h.above_2 is None or h.below_half is None or h.interval is None:
+        return []
+    larger = _is_larger(c)
+    chance, doubled = (h.above_1, h.above_2) if larger else (1 - h.above_1, h.below_half)
+    bound = h.at_most if larger else _inverse(h.at_least or 0.0)
+    return [
+        f"It is larger with probability {probability(chance)}, more than twice as large with "
+        f"{probability(doubled)}, and at most {number(bound)} times as large ({h.interval.level:.0%}); "
+        f"plain variances: {number(_upwards(c, h.plain_ratio or math.nan))} times."
+    ]
+
+
+def probability(value: float) -> str:
+    """`0.97`, `> 0.99`."""
+    return "> 0.99" if value > 0.99 else "< 0.01" if value < 0.01 else f"{value:.2f}"
+
+
+def _pairs(c: Comparison) -> list[str]:
+    """What the pairs have bought, or cost."""
+    h = c.headline
+    if not h.pairs or h.interval is None or h.unpaired is None:
+        return []
+    with_pairs, without = (i.high / i.low if i.low > 0 else math.inf for i in (h.interval, h.unpaired))
+    before = "" if h.shown_interval == h.interval else ", before it is adjusted,"
+    return [
+        f"The {h.pairs} seeds that both arms have were used as pairs: the interval{before} is "
+        f"{number(with_pairs)}-fold, without them {number(without)}-fold."
+    ]
+
+
+def _inverse(value: float) -> float:
+    return float("inf") if value == 0 else 1 / value
+
+
+def _no_ratio(c: Comparison) -> str:
+    flat = [arm_name(c.factor, s.group) for s in c.pooled if s.variance == 0]
+    single = [name for name, n in zip((c.arm_name, c.reference_name), c.seeds, strict=True) if n < 2]
+    if single:
+        return f"No variance over seeds can be had from the single seed of {' and '.join(single)}."
+    if len(flat) == 2:
+        return "Neither arm has any spread: all values are equal."
+    if flat:
+        return (
+            f"All values of {flat[0]} are equal, so a ratio of variances is zero or infinite, and not tested."
+        )
+    return "An arm has no spread within its cells, so there is no ratio of variances to give."
+
+
+def _pooled(c: Comparison) -> list[str]:
+    if c.paper.ratio is None or c.paper.p is None or not c.twins:
+        return []
+    # The same way round as the sentence before it.
+    turned = c.headline.ratio is not None and c.headline.ratio < 1
+    ratio = _inverse(c.paper.ratio) if turned else c.paper.ratio
+    sentence = f"All runs pooled as independent give {number(ratio)} times ({p_phrase(c.paper.p)})"
+    return [f"{sentence}, which takes values as normal and runs of one seed as independent."]
+
+
+def seed_counts(c: Comparison) -> str:
+    """`7 seeds`, `7 and 5 seeds`."""
+    first, second = c.seeds
+    return f"{first} seeds" if first == second else f"{first} and {second} seeds"

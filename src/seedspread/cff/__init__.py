@@ -1,0 +1,1 @@
+"""Contrastive Forward-Forward training of Vision Transformers; nothing else here needs torch."""

@@ -1,0 +1,306 @@
+"""What a run is: frozen, validated, serialisable."""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import AliasChoices, Field, field_validator, model_validator
+
+from seedspread.cff.datasets import DATASETS, DEFAULT
+from seedspread.cff.pipelines import PIPELINES, Step
+from seedspread.errors import one_of
+from seedspread.runs.frozen import FrozenConfig
+
+
+class DataConfig(FrozenConfig):
+    """Which images a run sees, and how.
+
+    Attributes:
+        name: one of `datasets.DATASETS`; the default is the sample inside the package.
+        labels: CIFAR-100's 100 `fine` or 20 `coarse` classes.
+        allow_partial: use a dataset of which only a part is there.
+        limit_per_class: at most so many training images of each class, before the split.
+        test_limit_per_class: likewise of the test images.
+        validation_fraction: the share of each class held out of the training images.
+        split_seed: decides the split and the subsets; apart from the run's seed.
+        order: `shuffled`, or `balanced`: batches that hold the classes in proportion.
+        augment: a pipeline's name, a list of steps, or None for the dataset's own pipeline.
+    """
+
+    name: str = DEFAULT.name
+    labels: Literal["fine", "coarse"] = "fine"
+    allow_partial: bool = False
+    limit_per_class: int | None = Field(default=None, ge=2, le=1_000_000)
+    test_limit_per_class: int | None = Field(default=None, ge=1, le=1_000_000)
+    validation_fraction: float = Field(
+        default=0.1, gt=0, lt=1, validation_alias=AliasChoices("validation_fraction", "validation_share")
+    )
+    split_seed: int = Field(default=0, ge=0, lt=2**63)
+    order: Literal["shuffled", "balanced"] = "shuffled"
+    augment: str | Annotated[tuple[Step, ...], Field(max_length=100)] | None = None
+
+    @field_validator("name")
+    @classmethod
+    def _known_dataset(cls, value: str) -> str:
+        one_of("name", value, DATASETS)
+        return value
+
+    @field_validator("augment")
+    @classmethod
+    def _known_pipeline(cls, value: str | tuple[Step, ...] | None) -> str | tuple[Step, ...] | None:
+        if isinstance(value, str):
+            one_of("augment", value, PIPELINES)
+        return value
+
+    @property
+    def pipeline(self) -> tuple[Step, ...]:
+        """The augmentation's steps: those asked for, or the dataset's own."""
+        augment = DATASETS[self.name].augment if self.augment is None else self.augment
+        return PIPELINES[augment] if isinstance(augment, str) else augment
+
+
+Positive = Annotated[float, Field(gt=0)]
+NotNegative = Annotated[float, Field(ge=0)]
+_MAX_PARAMETERS = 1_000_000_000  # with its optimiser and gradients more than most machines hold
+
+
+class ModelConfig(FrozenConfig):
+    """The Vision Transformer, and the shape of the images that it sees.
+
+    Attributes:
+        image_size: pixels along an image's side, as the dataset has them.
+        channels: colour channels, likewise.
+        patch_size: pixels along a patch's side.
+        dim: width of a token.
+        depth: number of layers.
+        heads: attention heads.
+    """
+
+    image_size: int = Field(default=DEFAULT.image_size, ge=1, le=4096)
+    channels: int = Field(default=DEFAULT.channels, ge=1, le=1024)
+    patch_size: int = Field(default=4, ge=1, le=4096)
+    dim: int = Field(default=128, ge=1, le=16_384)
+    depth: int = Field(default=8, ge=1, le=1000)
+    heads: int = Field(default=4, ge=1, le=1024)
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.image_size % self.patch_size:
+            raise ValueError(
+                f"patch_size {self.patch_size} does not divide the image's {self.image_size} pixels"
+            )
+        if self.dim % self.heads:
+            raise ValueError(f"heads {self.heads} does not divide dim {self.dim}")
+        if self.parameters > _MAX_PARAMETERS:
+            raise ValueError(f"{self.parameters:,} parameters; at most {_MAX_PARAMETERS:,} are trained")
+        return self
+
+    @property
+    def image_shape(self) -> tuple[int, int, int]:
+        """`(C, H, W)`."""
+        return self.channels, self.image_size, self.image_size
+
+    @property
+    def parameters(self) -> int:
+        """How many weights the layers have, without biases and norms, which hardly count."""
+        return self.dim * (self.channels * self.patch_size**2 + self.tokens + self.depth * 12 * self.dim)
+
+    @property
+    def tokens(self) -> int:
+        """T, how many patches an image has."""
+        return (self.image_size // self.patch_size) ** 2
+
+
+class ObjectiveConfig(FrozenConfig):
+    """The layers' losses; `docs/method.md` has the definitions.
+
+    Attributes:
+        temperature: tau.
+        margin_type: how the margin enters.
+        margin_first: the margin of layer 0.
+        margin_last: the margin of the last layer.
+        margin_schedule: how it goes from one to the other.
+        margin_exponent: of the schedule; `linear` has none.
+        margin_sharpness: beta of `soft_clamp`.
+        stability: whether the gradient flows through the row maximum.
+        reduction: over an anchor's positives.
+        positives: which pairs are: two of one `class`, or of one `superclass` (CIFAR-10's vehicles and
+            animals, CIFAR-100's coarse classes). The probe is trained and tested on the classes in either
+            case.
+    """
+
+    temperature: Positive = 0.15
+    margin_type: Literal["none", "clamp", "soft_clamp", "subtract", "shift"] = "clamp"
+    margin_first: NotNegative = 0.4
+    margin_last: NotNegative = 0.1
+    margin_schedule: Literal["linear", "parabolic", "cosine", "exponential"] = "linear"
+    margin_exponent: Positive = 1.0
+    margin_sharpness: Positive = 20.0
+    stability: Literal["detach", "direct"] = "detach"
+    reduction: Literal["mean", "sum"] = "mean"
+    positives: Literal["class", "superclass"] = "class"
+
+    @model_validator(mode="after")
+    def _margins_fit(self) -> Self:
+        if self.margin_schedule == "exponential" and min(self.margin_first, self.margin_last) == 0:
+            raise ValueError("an exponential margin_schedule needs margin_first > 0 and margin_last > 0")
+        return self
+
+
+Beta = Annotated[float, Field(ge=0, lt=1)]
+
+
+class TrainingConfig(FrozenConfig):
+    """Stage 1.
+
+    Attributes:
+        rule: `layer_local` (CFF), `end_to_end` (the layers' losses summed, gradients flowing through) or
+            `cross_entropy` (plain backpropagation through the head, on one view).
+        epochs: how many.
+        batch_size: images per batch.
+        learning_rate: AdamW's; constant. `cross_entropy` uses the probe's.
+        betas: AdamW's.
+        weight_decay: AdamW's.
+        select: the weights that stage 1 ends with: the `last` epoch's, or those with the lowest loss of the
+            last layer on two augmented validation views (`best_val_loss`).
+    """
+
+    rule: Literal["layer_local", "end_to_end", "cross_entropy"] = "layer_local"
+    epochs: int = Field(default=600, ge=1, le=1_000_000)
+    batch_size: int = Field(default=512, ge=2, le=1_000_000)
+    learning_rate: Positive = 4e-3
+    betas: tuple[Beta, Beta] = (0.9, 0.999)
+    weight_decay: NotNegative = 1e-4
+    select: Literal["last", "best_val_loss"] = "last"
+
+    @model_validator(mode="after")
+    def _selects_by_its_own_loss(self) -> Self:
+        if self.rule == "cross_entropy" and self.select == "best_val_loss":
+            raise ValueError("select = 'best_val_loss' needs a contrastive rule, not cross_entropy")
+        return self
+
+
+class ProbeConfig(FrozenConfig):
+    """Stage 2: a linear classifier on the frozen encoder.
+
+    Attributes:
+        epochs: how many; the one with the highest validation accuracy counts, the earliest of equals.
+        batch_size: images per batch.
+        learning_rate: AdamW's; constant.
+        weight_decay: AdamW's.
+        features: `augmented`, one fresh view an epoch, or `cached`, un-augmented features computed once.
+        repeats: how many probes are trained on the one encoder, each with a probe seed of its own.
+        layers: probe the `last` layer's features, or those of `all` layers, each by itself.
+    """
+
+    epochs: int = Field(default=50, ge=1, le=1_000_000)
+    batch_size: int = Field(default=512, ge=1, le=1_000_000)
+    learning_rate: Positive = 5e-4
+    weight_decay: NotNegative = 0.01
+    features: Literal["augmented", "cached"] = "augmented"
+    repeats: int = Field(default=1, ge=1, le=1000)
+    layers: Literal["last", "all"] = "last"
+
+
+Seed = Annotated[int, Field(ge=0, lt=2**63)]
+
+
+class SeedConfig(FrozenConfig):
+    """The run's seed gives four independent streams, each of which can also be set alone.
+
+    Attributes:
+        run: the seed of all streams that are not set.
+        init: of the weights.
+        order: of the batches.
+        augment: of the augmentation.
+        probe: of the probe's weights, batches and augmentation.
+    """
+
+    run: Seed = 0
+    init: Seed | None = None
+    order: Seed | None = None
+    augment: Seed | None = None
+    probe: Seed | None = None
+
+    def stream(self, name: Literal["init", "order", "augment", "probe"]) -> int:
+        """The seed of a stream."""
+        own: int | None = getattr(self, name)
+        return self.run if own is None else own
+
+
+class RuntimeConfig(FrozenConfig):
+    """How a run is run.
+
+    Attributes:
+        device: `auto` takes CUDA, else MPS, else the CPU.
+        precision: of the encoder's products; `bf16` alters results and is part of the run's identity.
+        implementation: how `layer_local` is computed: `plain` goes through autograd as the method is
+            written, `fast` has fewer products and lets several runs be trained as one program
+            (`docs/performance.md`). Gradients are the same to rounding; it is part of the run's identity.
+            `native` is a kernel in C++ for a whole layer, which takes a compiler, on a CPU and in fp32. The
+            other rules have one implementation.
+        micro_batch_size: `fast`: at most so many views of a batch go through a layer at a time; twice
+            `batch_size` sends the whole batch at once, which suits a GPU. Part of the run's identity.
+        activation_checkpointing: `fast`, `native`: work each slice out again for its backward pass: less
+            memory, more time, the same bits.
+        compile: `fast`: let `torch.compile` translate the layers, which takes a compiler and a minute. The
+            same numbers to rounding; part of the run's identity.
+        fused_attention: `fast`: attention by torch's fused kernel. The same numbers to rounding; part of the
+            run's identity.
+        tf32: let a GPU multiply float32 numbers with a 10-bit mantissa. Part of the run's identity.
+        threads: CPU threads; None takes what torch takes. Kept through every resume.
+        checkpoint_seconds: how often a checkpoint is written, at least once per stage.
+    """
+
+    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    precision: Literal["fp32", "bf16"] = "fp32"
+    implementation: Literal["fast", "plain", "native"] = "fast"
+    micro_batch_size: int = Field(
+        default=128, ge=2, le=1_000_000, validation_alias=AliasChoices("micro_batch_size", "slice_images")
+    )
+    activation_checkpointing: bool = Field(
+        default=False, validation_alias=AliasChoices("activation_checkpointing", "recompute")
+    )
+    compile: bool = False
+    fused_attention: bool = False
+    tf32: bool = False
+    threads: int | None = Field(default=None, ge=1, le=1024)
+    checkpoint_seconds: NotNegative = 60.0
+
+    @model_validator(mode="after")
+    def _native_fits(self) -> Self:
+        if self.implementation == "native":
+            if self.device not in ("auto", "cpu"):
+                raise ValueError(f"implementation = 'native' is for the CPU; got device {self.device!r}")
+            if self.precision != "fp32" or self.compile or self.fused_attention or self.tf32:
+                raise ValueError(
+                    "implementation = 'native' takes precision = 'fp32' and no compile, fused_attention, tf32"
+                )
+        return self
+
+    @field_validator("micro_batch_size", mode="before")
+    @classmethod
+    def _read_older(cls, value: object) -> object:
+        """Records once had None for a batch that is not sliced, which was trained the plain way."""
+        return 128 if value is None else value
+
+
+class RunConfig(FrozenConfig):
+    """Everything that a run is; the same config is the same run."""
+
+    data: DataConfig = DataConfig()
+    model: ModelConfig = ModelConfig()
+    objective: ObjectiveConfig = ObjectiveConfig()
+    training: TrainingConfig = TrainingConfig()
+    probe: ProbeConfig = ProbeConfig()
+    seeds: SeedConfig = SeedConfig()
+    runtime: RuntimeConfig = RuntimeConfig()
+
+    @model_validator(mode="after")
+    def _has_superclasses(self) -> Self:
+        if self.objective.positives == "superclass":
+            known = [name for name, info in DATASETS.items() if info.superclasses]
+            if self.data.name not in known or self.data.labels != "fine":
+                raise ValueError(
+                    f"positives = 'superclass' is for {' and '.join(known)} with labels = 'fine'; got "
+                    f"{self.data.name} with labels = {self.data.labels!r}"
+                )
+        return self

@@ -1,0 +1,181 @@
+"""Downloads a dataset from its official address: checked, and written whole or not at all."""
+
+import errno
+import gzip
+import os
+import shutil
+import tarfile
+import tempfile
+import zlib
+from pathlib import Path, PurePosixPath
+
+import pooch
+import requests
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+from seedspread.cff.data.files import MAX_BYTES, data_folder, fetch_command, md5, read_file, read_unpacked
+from seedspread.cff.datasets import DataFile, DatasetInfo, Download
+from seedspread.errors import DataError, reason
+from seedspread.render.terminal import Terminal
+
+_TIMEOUT = 30  # seconds without a byte
+# The official archives hold 8 and 6 entries; many more are not theirs.
+_MAX_MEMBERS = 100
+
+
+def is_complete(info: DatasetInfo, folder: Path) -> bool:
+    """Whether every file is there with its official content."""
+    try:
+        return all(read_file(info, file, folder).is_official for file in info.files)
+    except DataError:  # a file that cannot be read is one to fetch again
+        return False
+
+
+def fetch(info: DatasetInfo, data_dir: Path | None = None, progress: Progress | None = None) -> Path:
+    """Downloads what a dataset consists of into the data folder and returns the dataset's folder.
+
+    Everything is downloaded, unpacked and checked in a staging folder first and then moved into place, so
+    that a failure leaves the folder as it was.
+    """
+    folder = data_folder(data_dir)
+    target = folder / info.folder
+    if not info.downloads:
+        raise DataError(f"{info.name} is part of the package: there is nothing to fetch; install it anew")
+    pooch.get_logger().setLevel("WARNING")
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+        # Inside the target, which may be a link to another disk: a move must stay on one.
+        with tempfile.TemporaryDirectory(prefix=".fetch-", dir=target) as staging:
+            ready = [
+                path
+                for download in info.downloads
+                for path in _get(download, info, Path(staging), progress, fetch_command(info.name, data_dir))
+            ]
+            for path in ready:
+                path.chmod(0o644)
+                os.replace(path, target / path.name)
+                # Another packing of the same file would be found before this one.
+                other = path.name.removesuffix(".gz") if path.suffix == ".gz" else path.name + ".gz"
+                (target / other).unlink(missing_ok=True)
+    except OSError as error:
+        raise DataError(_explain(error, info, folder)) from error
+    return target
+
+
+def download_progress() -> Progress:
+    """A progress bar for downloads, on stderr."""
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TimeRemainingColumn(),
+        console=Terminal(stderr=True),
+    )
+
+
+def _get(
+    download: Download, info: DatasetInfo, staging: Path, progress: Progress | None, command: str
+) -> list[Path]:
+    """Downloads one file into `staging`; returns the dataset's files that came of it."""
+    name = download.url.rsplit("/", 1)[-1]
+    downloader = pooch.HTTPDownloader(
+        progressbar=_Bar(progress, name) if progress else False, timeout=_TIMEOUT
+    )
+    try:
+        pooch.retrieve(download.url, f"md5:{download.md5}", fname=name, path=staging, downloader=downloader)
+    except requests.RequestException as error:
+        raise DataError(
+            f"{download.url} could not be downloaded ({type(error).__name__}); nothing was kept: check the "
+            f"connection and run it again: {command}"
+        ) from error
+    except ValueError as error:  # pooch's word for a wrong checksum
+        raise DataError(
+            f"{download.url} came with another checksum than the official one ({download.md5}); nothing was "
+            f"kept: run it again: {command}"
+        ) from error
+    path = staging / name
+    if name.endswith(".tar.gz"):
+        return unpack(path, info.files, staging)
+    return [path]
+
+
+def unpack(archive: Path, wanted: tuple[DataFile, ...], into: Path) -> list[Path]:
+    """Takes the wanted files out of a .tar.gz, by name, whatever folder they are in there.
+
+    No path of the archive is ever used. One that would lead outside, a link, a device or too much content
+    is a `DataError`: the official archives have none.
+    """
+    by_name = {file.name: file for file in wanted}
+    unpacked = []
+    try:
+        with tarfile.open(archive, "r:gz") as tar:
+            for count, member in enumerate(tar):
+                _check_member(archive, member, count)
+                file = by_name.get(PurePosixPath(member.name).name)
+                stream = tar.extractfile(member) if file and member.isfile() else None
+                if file is None or stream is None:
+                    continue
+                path = into / file.name
+                with stream, path.open("wb") as out:
+                    shutil.copyfileobj(stream, out)
+                unpacked.append(path)
+    except (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise DataError(f"{archive.name} is not a readable archive: {error}") from error
+    missing = sorted(set(by_name) - {path.name for path in unpacked})
+    if missing:
+        raise DataError(f"{archive.name} does not hold {', '.join(missing)}")
+    for path in unpacked:
+        if md5(read_unpacked(path)) != by_name[path.name].md5:
+            raise DataError(f"{path.name} in {archive.name} differs from the official file")
+    return unpacked
+
+
+def _check_member(archive: Path, member: tarfile.TarInfo, count: int) -> None:
+    path = PurePosixPath(member.name)
+    if not (member.isfile() or member.isdir()):
+        problem = "a link or a device"
+    elif path.is_absolute() or ".." in path.parts:
+        problem = "a path that leads outside"
+    elif member.size > MAX_BYTES or count >= _MAX_MEMBERS:
+        problem = "too much content"
+    else:
+        return
+    raise DataError(f"{archive.name} holds {problem} ({member.name!r}): not the official archive")
+
+
+def _explain(error: OSError, info: DatasetInfo, folder: Path) -> str:
+    if error.errno == errno.ENOSPC:
+        need = sum(file.size for file in info.files) + 1e6 * sum(d.megabytes for d in info.downloads)
+        return (
+            f"no space left in {folder}: {info.name} needs about {need / 1e6:,.0f} MB while it is fetched; "
+            "nothing was kept: make room, or name another folder with --data-dir"
+        )
+    return f"cannot write to {folder}: {reason(error)}; name another folder with --data-dir"
+
+
+class _Bar:
+    """What pooch expects of a progress bar, on rich's."""
+
+    def __init__(self, progress: Progress, name: str) -> None:
+        self._progress = progress
+        self._task = progress.add_task(name, total=None)
+
+    @property
+    def total(self) -> float | None:
+        """Bytes to come."""
+        return self._progress.tasks[self._task].total
+
+    @total.setter
+    def total(self, value: float) -> None:
+        self._progress.update(self._task, total=value or None)
+
+    def update(self, amount: int) -> None:
+        """So many bytes have come."""
+        self._progress.advance(self._task, amount)
+
+    def reset(self) -> None:
+        """Starts over."""
+        self._progress.update(self._task, completed=0)
+
+    def close(self) -> None:
+        """Nothing to close: the progress display ends by itself."""

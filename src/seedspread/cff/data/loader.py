@@ -1,0 +1,137 @@
+"""Batches: an index into images that live on the device, and a batched augmentation."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from seedspread.cff.data import fused, pixels
+from seedspread.cff.data.augment import augment, draws
+from seedspread.cff.data.dataset import Split
+from seedspread.cff.pipelines import Step
+from seedspread.cff.streams import stream
+from seedspread.errors import one_of
+
+# Keeps this stream apart from others that are made from the same seed.
+_ORDER_STREAM = 0x0D
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What a training step sees.
+
+    Attributes:
+        images: `(views * B, C, H, W)` float32, normalised; all first views, then all second views.
+        labels: `(views * B,)`.
+        index: `(B,)`, where the images stand in the split.
+    """
+
+    images: Tensor
+    labels: Tensor
+    index: Tensor
+
+
+@dataclass(frozen=True)
+class Loader:
+    """The batches of every epoch, each a function of the seeds and the epoch alone.
+
+    Attributes:
+        split: the images, on the device on which batches are wanted.
+        steps: the augmentation; none for validation and test.
+        mean: per channel.
+        std: per channel.
+        batch_size: images per batch; the last one may be smaller.
+        views: augmented views per image.
+        order: `shuffled`, `balanced` (see `epoch_order`) or `given`, as the split has them.
+        order_seed: decides the order.
+        augment_seed: decides the augmentation.
+        labels: `(N,)`, those of the batches; None for the split's own, which decide the order in any case.
+    """
+
+    split: Split
+    steps: Sequence[Step]
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    batch_size: int
+    views: int = 1
+    order: str = "shuffled"
+    order_seed: int = 0
+    augment_seed: int = 0
+    labels: Tensor | None = None
+
+    def __len__(self) -> int:
+        return math.ceil(len(self.split) / self.batch_size)
+
+    def indices(self, epoch: int, start: int = 0) -> Sequence[Tensor]:
+        """Where the images of an epoch's batches stand in the split, from batch `start` on; on the CPU."""
+        labels = self.split.labels.cpu().numpy()
+        index = torch.from_numpy(epoch_order(labels, self.order, self.order_seed, epoch))
+        return torch.split(index, self.batch_size)[start:]
+
+    def epoch(self, epoch: int, start: int = 0) -> Iterator[Batch]:
+        """The batches of one epoch, from number `start` on."""
+        ids = self.split.ids.cpu()
+        rows = int(ids.max()) + 1
+        by_view = [draws(self.steps, self.augment_seed, epoch, view, rows)[ids] for view in range(self.views)]
+        indices = self.indices(epoch, start)
+        if self.split.images.device.type == "cuda":
+            yield from self.fused_batches(indices, by_view)
+            return
+        for index in indices:
+            yield self._batch(index, [uniform[index] for uniform in by_view])
+
+    def _batch(self, index: Tensor, uniforms: list[Tensor]) -> Batch:
+        index = index.to(self.split.images.device)
+        originals = self.split.images.index_select(0, index)
+        views = torch.cat([augment(originals, self.steps, uniform) for uniform in uniforms])
+        return self._labelled(views, index)
+
+    def fused_batches(self, indices: Sequence[Tensor], by_view: Sequence[Tensor]) -> Iterator[Batch]:
+        """The same batches in few operations; what they need is sent to the device once for all of them.
+
+        Args:
+            indices: of the batches' images.
+            by_view: the draws of all images, `(N, slots)` for each view.
+        """
+        device, size = self.split.images.device, self.split.images.shape[-2:]
+        chosen = torch.stack([fused.parameters(self.steps, uniform, *size) for uniform in by_view]).to(device)
+        for index in torch.split(torch.cat(list(indices)).to(device), self.batch_size):
+            yield self.fused_batch(index, chosen)
+
+    def fused_batch(self, index: Tensor, chosen: Tensor) -> Batch:
+        """A batch of images by their places, with the parameters of all, `(views, N, P, 1, 1)`."""
+        originals = self.split.images.index_select(0, index.repeat(self.views))
+        own = chosen.index_select(1, index).flatten(0, 1)
+        return self._labelled(fused.transform(originals, self.steps, own), index)
+
+    def _labelled(self, views: Tensor, index: Tensor) -> Batch:
+        labels = self.split.labels if self.labels is None else self.labels
+        return Batch(
+            images=pixels.normalize(views, self.mean, self.std),
+            labels=labels[index].repeat(self.views),
+            index=index,
+        )
+
+
+def epoch_order(labels: NDArray[np.int64], order: str, seed: int, epoch: int) -> NDArray[np.int64]:
+    """The order of an epoch, `(N,)`: a function of (order seed, epoch).
+
+    `shuffled` is a permutation. `balanced` shuffles each class and spreads it evenly over the epoch, so that
+    batches hold the classes nearly in proportion; with classes of one size every full batch has the same
+    number of positive pairs. `given` is as the split has them.
+    """
+    one_of("order", order, ("shuffled", "balanced", "given"))
+    rng = stream(_ORDER_STREAM, seed, epoch)
+    if order == "given":
+        return np.arange(len(labels))
+    if order == "shuffled":
+        return rng.permutation(len(labels))
+    place = np.empty(len(labels))
+    for label in np.unique(labels):
+        members = rng.permutation(np.flatnonzero(labels == label))
+        place[members] = (np.arange(len(members)) + rng.random()) / len(members)
+    return place.argsort(kind="stable")

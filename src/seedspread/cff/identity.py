@@ -1,0 +1,193 @@
+"""What identifies a run of the paper's training: all of its config that can alter the result. Needs no torch.
+
+Keys outlive the code. What is hashed has a vocabulary of its own, frozen: a config field that was added later
+enters it only where it differs from its default, and one that was renamed keeps its old name there.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from seedspread.cff.config import RunConfig
+from seedspread.cff.data.files import official_fingerprint
+from seedspread.cff.datasets import dataset_info
+from seedspread.cff.objective.margins import Margin, margin_named
+from seedspread.runs.frozen import FrozenConfig
+from seedspread.runs.identity import key_of
+from seedspread.runs.record import RENAMED
+
+# By this name records tell that the paper's training ran them.
+RUNNER = "cff"
+# Raised when a change of the code alters results.
+NUMERICS_VERSION = 1
+
+# The words of the first edition, which every description has.
+_WORDS = {
+    "data": "name labels limit_per_class test_limit_per_class validation_share split_seed order",
+    "model": "patch_size dim depth heads",
+    "objective": "temperature margin_type margin_first margin_last margin_schedule margin_exponent stability "
+    "reduction",
+    "training": "rule epochs batch_size learning_rate betas weight_decay select",
+    "probe": "epochs batch_size learning_rate weight_decay features repeats layers",
+    "random_crop": "op padding",
+    "horizontal_flip": "op p",
+    "random_rotation": "op degrees",
+    "random_erasing": "op p scale ratio",
+    "color_jitter": "op brightness contrast saturation hue",
+}
+# Today's name of a field, by part, and its name in descriptions where that is another one.
+_RENAMED = {part: {new: old for old, new in names.items()} for part, names in RENAMED.items()}
+# What is no part of the identity of a run whose margin is inert.
+_SCHEDULE = ("margin_first", "margin_last", "margin_schedule", "margin_exponent")
+# What tells runs apart that can still be trained as one program.
+_MARGINS = ("margin_type", "margin_sharpness", *_SCHEDULE)
+
+
+def run_key(config: RunConfig, fingerprint: str | None = None) -> str:
+    """The run's key: 20 hexadecimal digits.
+
+    Args:
+        config: the run.
+        fingerprint: of the data; None stands for the whole official dataset.
+    """
+    return key_of(canonical(config, fingerprint))
+
+
+def former_key(config: RunConfig, fingerprint: str | None = None) -> str | None:
+    """The key of what an earlier version ran under this config, where that was something else.
+
+    `plain` used to train with the fast loss.
+    """
+    description = canonical(config, fingerprint)
+    return None if description.pop("loss", None) is None else key_of(description)
+
+
+def canonical(config: RunConfig, fingerprint: str | None = None) -> dict[str, Any]:
+    """The config without what provably cannot matter, with what it leaves to defaults spelt out."""
+    seeds = {name: config.seeds.stream(name) for name in ("init", "order", "augment", "probe")}
+    cell = _Cell(config.model_dump_json(exclude={"seeds"}, serialize_as_any=True), config)
+    return _canonical_cell(cell, fingerprint) | {"seeds": seeds}
+
+
+@dataclass(frozen=True)
+class _Cell:
+    """All of a config but its seeds; compared as text, since 0.0 equals -0.0 and is another run."""
+
+    text: str
+    config: RunConfig = field(compare=False)
+
+
+@lru_cache(maxsize=1024)
+def _canonical_cell(cell: _Cell, fingerprint: str | None) -> dict[str, Any]:
+    """The canonical description of a cell's runs, which a plan needs for each of its seeds."""
+    config = cell.config
+    tf32 = {"tf32": True} if config.runtime.tf32 else {}
+    return {
+        "numerics": NUMERICS_VERSION,
+        "data": _data(config, fingerprint),
+        "model": described("model", config.model),
+        "objective": _objective(config),
+        "training": _training(config),
+        "probe": described("probe", config.probe),
+        "precision": config.runtime.precision,
+        **tf32,
+        **_implementation(config),
+    }
+
+
+def described(part: str, config: FrozenConfig, without: Iterable[str] = ()) -> dict[str, Any]:
+    """A part of a config in the frozen vocabulary.
+
+    Args:
+        part: whose words are used.
+        config: the part.
+        without: words that cannot matter here.
+    """
+    words, renamed, dropped = _WORDS[part].split(), _RENAMED.get(part, {}), set(without)
+    fields = type(config).model_fields
+    out = {}
+    for name, value in config.model_dump(mode="json").items():
+        word = renamed.get(name, name)
+        is_default = getattr(config, name) == fields[name].default
+        if word not in dropped and (word in words or not is_default):
+            out[word] = value
+    return out
+
+
+def _implementation(config: RunConfig) -> dict[str, Any]:
+    """How layer by layer is computed alters the last bits: native; fast, and in which slices; or plain.
+
+    Recomputing does not. The other rules have one implementation, and nothing is said of it.
+    """
+    if config.training.rule != "layer_local":
+        return {}
+    if is_native(config):
+        return {"native": True}
+    if not is_fast(config):
+        return {"loss": "plain"}
+    # What is translated for a forward pass by itself rounds as it likes.
+    compiled = (
+        {"compile": True, "recompute": config.runtime.activation_checkpointing}
+        if config.runtime.compile
+        else {}
+    )
+    attention = {"fused_attention": True} if config.runtime.fused_attention else {}
+    return {"fast": {"slice_images": config.runtime.micro_batch_size} | compiled | attention}
+
+
+def is_fast(config: RunConfig) -> bool:
+    """Whether a run is trained the fast way, which there is for layer by layer only."""
+    return config.training.rule == "layer_local" and config.runtime.implementation == "fast"
+
+
+def is_native(config: RunConfig) -> bool:
+    """Whether a run is trained by the native kernel, which there is for layer by layer only."""
+    return config.training.rule == "layer_local" and config.runtime.implementation == "native"
+
+
+def shape(config: RunConfig) -> dict[str, Any]:
+    """All of a run but its seeds and margins, which alter the numbers and not what is computed with them."""
+    objective = described("objective", config.objective, without=_MARGINS)
+    return canonical(config) | {"objective": objective, "seeds": None}
+
+
+def _data(config: RunConfig, fingerprint: str | None) -> dict[str, Any]:
+    info = dataset_info(config.data.name)
+    return described("data", config.data, without=("allow_partial", "augment")) | {
+        "fingerprint": fingerprint or official_fingerprint(info),
+        "augment": [described(step.op, step) for step in config.data.pipeline],
+    }
+
+
+def _objective(config: RunConfig) -> dict[str, Any] | None:
+    if config.training.rule == "cross_entropy":
+        return None
+    drop: tuple[str, ...] = () if margin_of(config).is_sharp else ("margin_sharpness",)
+    if margin_is_inert(config):
+        drop += _SCHEDULE
+    elif config.objective.margin_schedule == "linear":
+        drop += ("margin_exponent",)
+    return described("objective", config.objective, without=drop)
+
+
+def _training(config: RunConfig) -> dict[str, Any]:
+    # Cross entropy is trained with the probe's settings.
+    unused = ("learning_rate", "betas", "weight_decay") if config.training.rule == "cross_entropy" else ()
+    return described("training", config.training, without=unused)
+
+
+def margin_is_inert(config: RunConfig) -> bool:
+    """Whether the margins do not matter, since they move no gradient."""
+    return margin_of(config).is_inert
+
+
+def saturates(config: RunConfig) -> bool:
+    """Whether the rate of pairs with s + m > 1 is the run's own, and not only what a clamp would cut."""
+    return margin_of(config).saturates
+
+
+def margin_of(config: RunConfig) -> Margin:
+    """What kind of margin a run has, whatever its size; cross entropy has none."""
+    none = config.training.rule == "cross_entropy"
+    return margin_named("none" if none else config.objective.margin_type)

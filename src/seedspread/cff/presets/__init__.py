@@ -1,0 +1,135 @@
+"""Run configs by name, and from files, with single fields set."""
+
+import json
+import re
+from collections.abc import Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import tomli_w
+from pydantic import ValidationError
+
+from seedspread.cff.config import RunConfig
+from seedspread.cff.presets.names import AmbiguousFieldError, NoSuchFieldError, full_name
+from seedspread.errors import SeedspreadError, did_you_mean, short, there_are
+from seedspread.runs.record import under_todays_names
+from seedspread.runs.toml_text import TomlError, parse_toml, read_toml
+
+
+class ConfigError(SeedspreadError):
+    """A config that cannot be: the message names the field."""
+
+
+@cache
+def preset_names() -> tuple[str, ...]:
+    """All presets, sorted."""
+    root = files("seedspread.cff.presets")
+    nested = [
+        f"{folder.name}/{file.name}"
+        for folder in root.iterdir()
+        if folder.is_dir() and not folder.name.startswith("_")
+        for file in folder.iterdir()
+    ]
+    flat = [file.name for file in root.iterdir()]
+    return tuple(sorted(name.removesuffix(".toml") for name in [*flat, *nested] if name.endswith(".toml")))
+
+
+def read_config(name: str, settings: Sequence[str] = ()) -> RunConfig:
+    """A preset by name, or a .toml file, with settings such as `objective.margin_type=subtract`."""
+    values = preset_values(name)
+    for setting in settings:
+        _set(values, setting)
+    return check(values)
+
+
+def check(values: dict[str, Any]) -> RunConfig:
+    """Builds a config; `ConfigError` names the field that is wrong, in one line."""
+    try:
+        # As JSON, because there a list may stand for a tuple while true is no number and "3" is none either.
+        return RunConfig.model_validate_json(json.dumps(values, default=str), strict=True)
+    except ValidationError as error:
+        raise ConfigError(_explain(error)) from error
+
+
+def to_toml(config: RunConfig) -> str:
+    """The config as a file that `read_config` reads."""
+    return tomli_w.dumps(config.model_dump(mode="json", exclude_none=True))
+
+
+def preset_values(name: str) -> dict[str, Any]:
+    """A preset's fields as they stand in its file, or those of a .toml file."""
+    if name.endswith(".toml"):
+        try:
+            return under_todays_names(read_toml(name))
+        except TomlError as error:
+            raise ConfigError(f"{error}; give a preset or a .toml file") from None
+    names = preset_names()
+    if name not in names:
+        raise ConfigError(f"no preset is named {name!r}; {there_are(name, names)}; or give a .toml file")
+    return {part: dict(fields) for part, fields in _shipped(name).items()}
+
+
+@cache
+def _shipped(name: str) -> dict[str, Any]:
+    return parse_toml(files("seedspread.cff.presets").joinpath(f"{name}.toml").read_text(), name)
+
+
+def _set(values: dict[str, Any], setting: str) -> None:
+    field, equals, text = setting.partition("=")
+    if not equals or not all(field.strip().split(".")):
+        raise ConfigError(f"--set {setting}: write it as field.name=value, such as training.epochs=10")
+    path = _path(field.strip())
+    for part in path[:-1]:
+        values = values.setdefault(part, {})
+        if not isinstance(values, dict):
+            raise ConfigError(f"--set {setting}: {part} has no fields")
+    values[path[-1]] = _value(text.strip())
+
+
+def _path(field: str) -> list[str]:
+    """The parts of a field's name, which may be a short or a former one; one that is not known as it is."""
+    try:
+        return full_name(field).split(".")
+    except AmbiguousFieldError as error:
+        raise ConfigError(str(error)) from None
+    except NoSuchFieldError:
+        return field.split(".")  # what is wrong with it is told with all the rest
+
+
+def _value(text: str) -> Any:
+    """A TOML value where it is one, else the text itself; `none` unsets."""
+    if text.lower() == "none":
+        return None
+    try:
+        return parse_toml(f"value = {text}", "--set")["value"]
+    except TomlError:
+        return text
+
+
+def _explain(error: ValidationError) -> str:
+    # Where a field may be a name or a list, the complaint that it is no name explains nothing.
+    errors = [one for one in error.errors() if one["loc"][-1:] != ("str",)] or error.errors()
+    first, *more = errors
+    where = ".".join(str(part) for part in first["loc"] if "[" not in str(part))
+    message = first["msg"].removeprefix("Value error, ")
+    if first["type"] == "extra_forbidden":
+        message = _unknown(first["loc"])
+    rest = f" (and {len(more)} more)" if more else ""
+    if first["type"] == "literal_error":
+        choices = re.findall(r"'([^']*)'", str(first.get("ctx", {}).get("expected", "")))
+        rest = did_you_mean(str(first["input"]), choices) + rest
+    got = (
+        f"; got {short(first['input'])}"
+        if first["type"] not in ("extra_forbidden", "value_error", "missing")
+        else ""
+    )
+    return f"{where}: {message}{got}{rest}" if where else f"{message}{rest}"
+
+
+def _unknown(location: tuple[int | str, ...]) -> str:
+    fields = RunConfig.model_fields
+    for part in location[:-1]:
+        annotation = fields[str(part)].annotation if str(part) in fields else None
+        fields = getattr(annotation, "model_fields", {})
+    return "no such field" + (did_you_mean(str(location[-1]), fields) or f"; there are {', '.join(fields)}")

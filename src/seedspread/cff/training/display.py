@@ -1,0 +1,131 @@
+"""For the person watching: a live display on a terminal, plain lines elsewhere, TensorBoard on request."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+from rich.console import Group
+from rich.live import Live
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from seedspread.cff.config import RunConfig
+from seedspread.cff.training.callbacks import Callback
+from seedspread.errors import SeedspreadError, reason, require_extra
+from seedspread.render.terminal import Terminal
+
+# Plain lines come at most this often, so that a log of 600 epochs stays readable.
+_SECONDS_BETWEEN_LINES = 2.0
+
+
+class DisplayError(SeedspreadError):
+    """Curves cannot be written where they were asked for."""
+
+
+class Display(Callback):
+    """Shows stage, epoch, images per second, time left, per-layer loss and rate, validation accuracy."""
+
+    def __init__(self, config: RunConfig, console: Terminal) -> None:
+        self._console = console
+        self._epochs = {
+            "encoder": config.training.epochs,
+            "probe": config.probe.epochs * config.probe.repeats,
+        }
+        self._progress = Progress(
+            TextColumn("{task.description:<8}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[speed]}"),
+            TimeRemainingColumn(),
+            console=console,
+        )
+        self._tasks = {
+            stage: self._progress.add_task(stage, total=epochs, speed="")
+            for stage, epochs in self._epochs.items()
+        }
+        self._images, self._since, self._line_at = 0, time.monotonic(), 0.0
+        self._done = dict.fromkeys(self._epochs, 0)
+        self._latest: dict[str, list[float]] = {}
+        self._live = Live(self._screen(), console=console, transient=True, refresh_per_second=4)
+
+    def __enter__(self) -> "Display":
+        if self._console.is_terminal:
+            self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._live.is_started:
+            self._live.stop()
+
+    def on_batch(self, stage: str, epoch: int, batch: int, images: int) -> None:
+        """Counts images."""
+        self._images += images
+
+    def on_epoch(self, stage: str, epoch: int, values: dict[str, list[float]]) -> None:
+        """Moves the bars, or prints a line."""
+        self._latest |= values
+        self._done[stage] = epoch + 1
+        if self._console.is_terminal:
+            speed = f"{self._speed():,.0f} images/s"
+            self._progress.update(self._tasks[stage], completed=self._done[stage], speed=speed)
+            self._live.update(self._screen())
+        elif (
+            time.monotonic() - self._line_at >= _SECONDS_BETWEEN_LINES
+            or self._done[stage] == self._epochs[stage]
+        ):
+            self._line_at = time.monotonic()
+            self._console.print(self._line(stage, values), soft_wrap=True)
+
+    def _speed(self) -> float:
+        return self._images / max(time.monotonic() - self._since, 1e-9)
+
+    def _line(self, stage: str, values: dict[str, list[float]]) -> str:
+        shown = "  ".join(f"{name} {_numbers(name, by_layer)}" for name, by_layer in values.items())
+        return f"{stage} {self._done[stage]}/{self._epochs[stage]}  {self._speed():,.0f} images/s  {shown}"
+
+    def _screen(self) -> Group:
+        table = Table(box=None, pad_edge=False)
+        table.add_column("layer")
+        rows = {
+            "loss": "loss",
+            "clamp_activation_rate": "clamped",
+            "would_be_rate": "would-be clamp rate",
+            "gradient_norm": "gradient",
+        }
+        layers = len(self._latest.get("loss", []))
+        for layer in range(layers):
+            table.add_column(str(layer), justify="right")
+        for name, title in rows.items():
+            if name in self._latest:
+                table.add_row(title, *(_number(name, value) for value in self._latest[name]))
+        accuracy = self._latest.get("validation_accuracy")
+        note = f"validation accuracy {accuracy[-1]:.1%}" if accuracy else ""
+        return Group(self._progress, table, note)
+
+
+def _number(name: str, value: float) -> str:
+    return f"{value:.1%}" if name.endswith(("rate", "accuracy")) else f"{value:.3f}"
+
+
+def _numbers(name: str, values: list[float]) -> str:
+    return " ".join(_number(name, value) for value in values)
+
+
+class TensorBoard(Callback):
+    """Writes the same curves for TensorBoard."""
+
+    def __init__(self, folder: Path) -> None:
+        require_extra("tensorboard", "--tensorboard")
+        from torch.utils.tensorboard import SummaryWriter  # noqa: PLC0415
+
+        try:
+            self._writer: Any = SummaryWriter(str(folder))
+        except OSError as error:
+            raise DisplayError(f"--tensorboard {folder}: {reason(error)}; name a folder") from error
+
+    def on_epoch(self, stage: str, epoch: int, values: dict[str, list[float]]) -> None:
+        """A point for every layer's curve."""
+        for name, by_layer in values.items():
+            for layer, value in enumerate(by_layer):
+                self._writer.add_scalar(f"{stage}/{name}/layer{layer}", value, epoch)
+        self._writer.flush()

@@ -1,0 +1,103 @@
+"""What came out of a run: accuracies, diagnostics. Needs no torch: whoever looks at a run may have none."""
+
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from seedspread.cff.identity import RUNNER
+from seedspread.runs.files import FORMAT, RecordError
+from seedspread.runs.folder import RunFolder
+
+
+@dataclass(frozen=True)
+class LayerResult:
+    """A layer at the end.
+
+    Attributes:
+        layer: which.
+        margin: its margin; None where margins cannot matter.
+        clamp_activation_rate: over all training batches with the final weights; a would-be rate unless the
+            run clamps; None where margins cannot matter (it follows from the stored histogram for any).
+        gradient_norm: on one batch with the final weights, as the paper did.
+        gradient_norm_mean: over the batches of the last epoch, as they were trained.
+        loss: likewise; without subtraction's constant.
+    """
+
+    layer: int
+    margin: float | None
+    clamp_activation_rate: float | None
+    gradient_norm: float
+    gradient_norm_mean: float
+    loss: float
+
+
+@dataclass(frozen=True)
+class ProbeResult:
+    """A chosen classifier: accuracies from 0 to 1, and the epoch (from 0) that validated best."""
+
+    repeat: int
+    layer: int
+    test_accuracy: float
+    validation_accuracy: float
+    epoch: int
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """A finished run; the same values, to the bit, whenever it is repeated.
+
+    Attributes:
+        key: the run's identity.
+        dataset: its name, with "partial" where so.
+        fingerprint: of the data.
+        rule: how it was trained.
+        margin_type: of its objective; `none` under cross entropy, which has none.
+        test_accuracy: of the first probe on the last layer, from 0 to 1.
+        validation_accuracy: likewise.
+        probes: every probe.
+        layers: the diagnostics of every layer.
+        positive_pairs: ordered, per batch, averaged over the last epoch.
+        pair_share: the share of a batch's ordered pairs that are positive, likewise.
+        majority_share: of the largest class in the test split.
+        feature_similarity: the mean cosine between the test images' features at the last layer.
+        collapsed: accuracy no better than the majority class, or features of all images alike: the run is
+            finished, but it is not a sample of the same thing as others.
+        metrics: of the first probe's test logits, by name; of a run that was stored without, its accuracy.
+        chance: what the best constant guess scores, by metric.
+    """
+
+    key: str
+    dataset: str
+    fingerprint: str
+    rule: str
+    margin_type: str
+    test_accuracy: float
+    validation_accuracy: float
+    probes: tuple[ProbeResult, ...]
+    layers: tuple[LayerResult, ...]
+    positive_pairs: float
+    pair_share: float
+    majority_share: float
+    feature_similarity: float
+    collapsed: bool
+    metrics: dict[str, float] = field(default_factory=dict)
+    chance: dict[str, float] = field(default_factory=dict)
+
+    def values(self) -> dict[str, Any]:
+        """As plain values, for JSON."""
+        return {"format": FORMAT, "runner": RUNNER} | asdict(self)
+
+    @classmethod
+    def read(cls, folder: "Path | str") -> "RunResult":
+        """From a run's folder."""
+        values = RunFolder(Path(folder)).result()
+        try:
+            values["probes"] = tuple(ProbeResult(**probe) for probe in values["probes"])
+            values["layers"] = tuple(LayerResult(**layer) for layer in values["layers"])
+            values.setdefault("metrics", {"accuracy": values["test_accuracy"]})
+            values.setdefault("chance", {"accuracy": values["majority_share"]})
+            return cls(**{name: value for name, value in values.items() if name not in ("format", "runner")})
+        except (KeyError, TypeError, AttributeError) as error:
+            raise RecordError(
+                f"{folder} holds no result of the paper's training ({error}); delete it to run again"
+            ) from error

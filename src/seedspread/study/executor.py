@@ -1,0 +1,111 @@
+"""The contract of all engines: submit work, look after it, cancel it. The loop over it is in `loop.py`."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from seedspread.study.worker import WorkItem
+
+
+@dataclass(frozen=True)
+class CellProgress:
+    """How a cell of a campaign stands.
+
+    Attributes:
+        name: `margin_type = clamp`.
+        planned: its runs.
+        ended: those that have a result or have failed.
+        failed: those that have failed.
+        seeds: of its runs that are under way.
+        where: how far the furthest of these is; empty if it has not said.
+    """
+
+    name: str
+    planned: int
+    ended: int
+    failed: int
+    seeds: tuple[int, ...] = ()
+    where: str = ""
+
+
+@dataclass
+class CampaignProgress:
+    """How a campaign stands.
+
+    Attributes:
+        total: the runs that it had to do.
+        done: those of them that have a result.
+        failed: those that failed, with the last line of each.
+        stopped: why it ended early, if it did.
+        before: runs of the plan that had a result when it began.
+        titles: its runs by cell and seed, for people.
+        cells: its cells, as they were last seen.
+        images_per_second: of all runs under way, if they count images.
+        seconds_left: until all has ended, if that is known.
+    """
+
+    total: int
+    done: set[str] = field(default_factory=set)
+    failed: dict[str, str] = field(default_factory=dict)
+    stopped: str = ""
+    before: int = 0
+    titles: dict[str, str] = field(default_factory=dict)
+    cells: tuple[CellProgress, ...] = ()
+    images_per_second: float = 0.0
+    seconds_left: float | None = None
+
+    @property
+    def ended(self) -> int:
+        """How many have a result or have failed."""
+        return len(self.done) + len(self.failed)
+
+    @property
+    def left(self) -> int:
+        """How many have neither."""
+        return self.total - self.ended
+
+    def title(self, key: str) -> str:
+        """A run as people know it."""
+        return self.titles.get(key, key)
+
+
+ProgressCallback = Callable[[CampaignProgress], None]
+
+
+class Job(Protocol):
+    """Work that was submitted."""
+
+    @property
+    def interrupted(self) -> str:
+        """What to say when whoever waits for it goes."""
+
+    def poll(self, progress: CampaignProgress) -> str:
+        """Waits a moment and looks after the work; says why it cannot go on, or nothing while it can.
+
+        What only the engine knows, such as a task that failed without a word in the store, goes into
+        `progress`; all else the loop sees in the store.
+        """
+
+    def cancel(self) -> None:
+        """Nothing more is to be done of it."""
+
+    def close(self) -> None:
+        """Lets go of what the engine holds; called once, whatever has happened."""
+
+
+class Executor(Protocol):
+    """An engine."""
+
+    @property
+    def wait(self) -> bool:
+        """False to submit, and leave the work to itself."""
+
+    @property
+    def threads(self) -> int | None:
+        """CPU threads of a run, if it was told; else the study says how many, or each has one."""
+
+    def worker_count(self, runs: int, threads: int) -> int | None:
+        """Workers that find their runs for themselves; None if each run is a job of its own."""
+
+    def submit(self, items: Sequence[WorkItem], max_failures: int | None) -> Job:
+        """Starts the work; workers of its own may stop by themselves once `max_failures` runs have failed."""

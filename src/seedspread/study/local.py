@@ -1,0 +1,335 @@
+"""The local engine: worker processes that find their work in the store, so that any of them can die."""
+
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+
+from seedspread.errors import SeedspreadError
+from seedspread.runs.lease import StalenessTracker, newest
+from seedspread.runs.record import Failure
+from seedspread.runs.store import Store
+from seedspread.study.executor import CampaignProgress, Job
+from seedspread.study.gpus import check_share, gpu_slots, gpus_here
+from seedspread.study.spawn import main_left_out
+from seedspread.study.worker import AttemptResult, WorkItem, attempt_group, stop_when_orphaned
+
+_POLL_SECONDS = 0.25
+_STOP_SECONDS = 60.0
+# Looks at runs per second: a store of thousands on a shared filesystem is not stormed.
+_LOOKS_PER_SECOND = 2000
+# So many deaths of workers in a row, without any run ending in between, are a fault and not an accident.
+_DEATHS, _DEATHS_PER_WORKER = 8, 4
+# So many deaths in a row in which a run was alone, without a new checkpoint in between, are the run's own.
+_DEATHS_PER_RUN = 3
+# How a worker goes that was asked to.
+_STOPPED = 128 + signal.SIGTERM
+# How one goes that saw nothing left to do: not 0, which whatever ran in it may have exited with.
+_THROUGH = 87
+
+
+@dataclass(frozen=True)
+class LocalExecutor:
+    """Worker processes on this machine.
+
+    Attributes:
+        workers: how many; None takes as many as the cores allow.
+        threads: CPU threads of a run; None for what the study says, or 1.
+        gpus_per_run: GPUs of a run; a fraction lets runs share one, 0 hides them all. None gives each run
+            that may use one its own, where there are some.
+    """
+
+    workers: int | None = None
+    threads: int | None = None
+    gpus_per_run: float | None = None
+    wait: bool = field(default=True, init=False)
+
+    def __post_init__(self) -> None:
+        if self.gpus_per_run:
+            check_share(self.gpus_per_run)
+
+    def worker_count(self, runs: int, threads: int) -> int:
+        """No more than there are runs, and cores for their threads."""
+        return min(self.workers or max(1, cores_here() // threads), runs)
+
+    def submit(self, items: Sequence[WorkItem], max_failures: int | None) -> Job:
+        """Starts the workers, each with its GPUs; no more of them than GPUs allow."""
+        for runner, parameters in {
+            id(item.parameters): (item.runner, item.parameters) for item in items
+        }.values():
+            if why := runner.why_not_here(parameters):
+                raise SeedspreadError(why)
+        count = self.worker_count(len(items), max(item.threads for item in items))
+        slots = self._gpu_slots(items)
+        if slots is None:
+            return _WorkerPool(items, [None] * count, max_failures)
+        return _WorkerPool(items, slots[:count], max_failures)
+
+    def _gpu_slots(self, items: Sequence[WorkItem]) -> list[str] | None:
+        """What each worker that there can be sees as `CUDA_VISIBLE_DEVICES`; None leaves it as it is."""
+        if self.gpus_per_run == 0:
+            return [""] * len(items)
+        if self.gpus_per_run is None and not any(item.may_use_gpu for item in items):
+            return None
+        devices = gpus_here()
+        if not devices:
+            if self.gpus_per_run:
+                raise SeedspreadError("--gpus-per-run was given, and no GPU is visible here")
+            return None
+        return gpu_slots(devices, self.gpus_per_run or 1.0)
+
+
+def cores_here() -> int:
+    """The cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@dataclass
+class _Worker:
+    """A worker process, and what it has to say that could not be written into the store."""
+
+    process: BaseProcess
+    inbox: Connection
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it saw nothing left to do."""
+        return self.process.exitcode == _THROUGH
+
+    @property
+    def has_died(self) -> bool:
+        """Whether it went with work left."""
+        return self.process.exitcode not in (None, _THROUGH)
+
+    @property
+    def was_stopped(self) -> bool:
+        """Whether it went because someone asked it to."""
+        return self.process.exitcode in (_STOPPED, -signal.SIGTERM)
+
+    def messages(self) -> Iterator[AttemptResult]:
+        """Failures that it could not write down."""
+        try:
+            while self.inbox.poll():
+                yield self.inbox.recv()
+        except (EOFError, OSError):
+            return  # it is gone, and with it what it had to say
+
+
+class _WorkerPool:
+    """The worker processes; those that die or fall silent are replaced."""
+
+    interrupted = "interrupted"
+
+    def __init__(
+        self, items: Sequence[WorkItem], gpus: Sequence[str | None], max_failures: int | None
+    ) -> None:
+        self._items, self._gpus, self._max_failures = items, gpus, max_failures
+        self._store = Store(items[0].store)
+        self._context = multiprocessing.get_context("spawn")
+        self._tracker = StalenessTracker(items[0].lease_seconds)
+        self._workers: list[_Worker] = []
+        self._deaths, self._ended, self._idle = 0, 0, False
+        self._deaths_of: dict[str, tuple[str, int]] = {}
+        try:
+            for visible in gpus:
+                self._workers.append(self._start(visible))
+        except BaseException:
+            self.close()
+            raise
+
+    def poll(self, progress: CampaignProgress) -> str:
+        """Starts a worker for each that died of something, unless that does not help."""
+        time.sleep(max(_POLL_SECONDS, len(self._items) / _LOOKS_PER_SECOND))
+        for worker in self._workers:
+            progress.failed |= {message.key: message.message for message in worker.messages()}
+        if progress.ended != self._ended:
+            self._ended, self._deaths = progress.ended, 0
+        self._kill_silent(progress)
+        return self._restart_dead()
+
+    def cancel(self) -> None:
+        """Nothing to do: closing ends the workers."""
+
+    def close(self) -> None:
+        """The workers write their checkpoints and go."""
+        processes = [worker.process for worker in self._workers]
+        for process in processes:
+            process.terminate()  # a request: the run writes a checkpoint and stops
+        deadline = time.monotonic() + _STOP_SECONDS
+        for process in processes:
+            process.join(max(0.0, deadline - time.monotonic()))
+            if process.is_alive():
+                process.kill()
+                process.join()
+
+    def _start(self, gpus: str | None) -> _Worker:
+        inbox, outbox = self._context.Pipe(duplex=False)
+        process = self._context.Process(
+            target=_work_and_go, args=(self._items, self._max_failures, outbox, gpus), daemon=False
+        )
+        with main_left_out(self._items):
+            process.start()
+        outbox.close()
+        return _Worker(process, inbox)
+
+    def _kill_silent(self, progress: CampaignProgress) -> None:
+        """A worker that is there and whose lease no longer moves (it hangs, it was stopped) is ended."""
+        own = {worker.process.pid: worker.process for worker in self._workers}
+        for item in self._items:
+            if item.key in progress.done or item.key in progress.failed:
+                continue
+            holder = newest(self._store.folder(item.key))
+            if holder is not None and holder.is_here and holder.pid in own and self._tracker.is_stale(holder):
+                own[holder.pid].kill()
+                own[holder.pid].join()
+
+    def _restart_dead(self) -> str:
+        """Why that does not help; empty if it may."""
+        for i, worker in enumerate(self._workers):
+            if not worker.has_died:
+                continue
+            self._deaths += 1
+            if not worker.was_stopped:
+                self._blame(worker.process)
+            if self._deaths > _DEATHS + _DEATHS_PER_WORKER * len(self._gpus):
+                code = worker.process.exitcode
+                return f"{self._deaths} workers in a row have died without ending a run (last: {_died(code)})"
+            self._workers[i] = self._start(self._gpus[i])
+        idle = all(worker.is_idle for worker in self._workers)
+        if idle and self._idle:
+            # They saw nothing left to do, and the loop has looked since: what is left was taken by another
+            # campaign that has died.
+            self._workers = [self._start(visible) for visible in self._gpus]
+        self._idle = idle
+        return ""
+
+    def _blame(self, process: BaseProcess) -> None:
+        """A run that workers die of again and again while it is alone, without getting on, has failed."""
+        held = []
+        for item in self._items:
+            holder = newest(self._store.folder(item.key))
+            if holder is not None and holder.pid == process.pid and holder.is_dead:
+                held.append(item.key)
+        if len(held) != 1:
+            return  # any of them may be the reason, or none: they are tried alone next
+        run = self._store.run(held[0])
+        reached = max((path.name for path in run.checkpoints()), default="")
+        before, times = self._deaths_of.get(run.key, ("", 0))
+        times = times + 1 if reached == before else 1
+        self._deaths_of[run.key] = reached, times
+        if times >= _DEATHS_PER_RUN:
+            message = (
+                f"its worker died {times} times in a row, with this run alone and no new checkpoint in "
+                f"between (last: {_died(process.exitcode)}); if that came from outside, try again with "
+                "--retry-failed"
+            )
+            run.fail(Failure(message, details={"exit_code": process.exitcode, "deaths": times}))
+
+
+def _died(code: int | None) -> str:
+    return f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
+
+
+def _work_and_go(
+    items: Sequence[WorkItem], max_failures: int | None, outbox: Connection, gpus: str | None
+) -> None:
+    work(items, max_failures, outbox, gpus)
+    sys.exit(_THROUGH)
+
+
+def work(
+    items: Sequence[WorkItem],
+    max_failures: int | None = None,
+    outbox: Connection | None = None,
+    gpus: str | None = None,
+) -> None:
+    """What a worker does: takes whatever is free until everything has ended, or too much has failed.
+
+    Args:
+        items: the runs.
+        max_failures: how many failures end it.
+        outbox: hears of failures that cannot be written into the store.
+        gpus: what its runs see as `CUDA_VISIBLE_DEVICES`; None leaves it as it is.
+    """
+    if gpus is not None:
+        os.environ["CUDA_VISIBLE_DEVICES"] = gpus
+    # A run in progress listens to it; otherwise the pool decides.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    orphaned = stop_when_orphaned()
+    orphaned()
+    store = Store(items[0].store)
+    tracker = StalenessTracker(items[0].lease_seconds)
+    left = {item.key: item for item in items}
+    with _watching_leases(store, left, tracker):
+        while left:
+            if max_failures is not None and sum(store.has_failed(i.key) for i in items) >= max_failures:
+                return  # counted here too: runs that fail at once would outrun the pool's slower look
+            results = _next_attempt(store, left, tracker, orphaned)
+            for result in results:
+                if result.outcome == "stopped":
+                    sys.exit(_STOPPED)
+                if result.outcome == "failed" and not store.has_failed(result.key) and outbox is not None:
+                    outbox.send(result)
+                if result.outcome in ("done", "failed"):
+                    del left[result.key]
+            orphaned()
+            if left and not results:
+                time.sleep(_POLL_SECONDS)
+
+
+def _next_attempt(
+    store: Store, left: dict[str, WorkItem], tracker: StalenessTracker, orphaned: Callable[[], None]
+) -> list[AttemptResult]:
+    """What became of the next runs that are free; nothing if all that are left are under way elsewhere.
+
+    Runs that another worker has fallen silent over come first.
+    """
+    stale = tracker.stale_folders()
+    for key in sorted(left, key=lambda key: store.folder(key) not in stale):
+        if store.is_done(key) or store.has_failed(key):
+            del left[key]
+            continue
+        item = left[key]
+        results = attempt_group(_companions(item, left, store), item.group_size, tracker, orphaned)
+        if any(result.outcome != "busy" for result in results):
+            return results
+    return []
+
+
+def _companions(item: WorkItem, left: dict[str, WorkItem], store: Store) -> Iterator[WorkItem]:
+    """A run, and then those that can be run with it and have not ended."""
+    yield item
+    for other in left.values():
+        if other.key != item.key and other.group == item.group and not store.has_failed(other.key):
+            yield other
+
+
+@contextmanager
+def _watching_leases(store: Store, left: Iterable[str], tracker: StalenessTracker) -> Iterator[None]:
+    """Looks at others' leases in the background: a worker that gets free knows at once which are stale."""
+    over = threading.Event()
+
+    def watch() -> None:
+        while True:
+            keys = list(left)
+            for key in keys:
+                holder = newest(store.folder(key))
+                if holder is not None and not (holder.is_here and holder.pid == os.getpid()):
+                    tracker.is_stale(holder)
+            if over.wait(max(tracker.seconds / 4, len(keys) / _LOOKS_PER_SECOND)):
+                return
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()

@@ -1,0 +1,283 @@
+"""A campaign: the one loop over an engine, whatever it is, that runs what a plan is missing."""
+
+import math
+import signal
+import threading
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from types import FrameType
+from typing import Literal
+
+from seedspread.errors import SeedspreadError
+from seedspread.runners.contract import Runner
+from seedspread.runs.lease import LEASE_SECONDS
+from seedspread.runs.levels import counted_runs
+from seedspread.runs.store import FINISHED, Store
+from seedspread.runs.studies import recorded_study, save_study
+from seedspread.study.executor import CampaignProgress, Executor, Job, ProgressCallback
+from seedspread.study.implementation import check_unchanged
+from seedspread.study.overview import Overview
+from seedspread.study.plan import Plan, PlannedRun
+from seedspread.study.spec import StudySpec
+from seedspread.study.worker import WorkItem
+
+
+class CampaignStoppedError(SeedspreadError):
+    """The campaign was stopped, or stopped itself; everything can be resumed."""
+
+    exit_code = 130
+
+
+def raise_if_unfinished(progress: CampaignProgress, *, waited: bool) -> None:
+    """In one line: what stopped a campaign, or how many of its runs failed; nothing of jobs that go on."""
+    if progress.stopped == "interrupted":
+        raise CampaignStoppedError("interrupted; rerun the same command to resume")
+    if progress.stopped and waited:
+        raise SeedspreadError(progress.stopped)
+    if progress.failed:
+        key, message = next(iter(progress.failed.items()))
+        failed = f"{counted_runs(len(progress.failed))} failed; try again with --retry-failed"
+        from_python = "(from Python: retry_failed=True; Study.runs has the others)"
+        raise SeedspreadError(f"{failed} {from_python}; the first, {progress.title(key)}: {message}")
+    if progress.left and waited:
+        raise SeedspreadError(f"{counted_runs(progress.left)} did not end; rerun the same command to resume")
+
+
+def run_campaign(
+    plan: Plan,
+    executor: Executor,
+    on_progress: ProgressCallback = lambda _: None,
+    *,
+    max_failures: int | None = None,
+    retry_failed: bool = False,
+    lease_seconds: float = LEASE_SECONDS,
+    force: bool = False,
+) -> CampaignProgress:
+    """Runs what a plan is missing; returns what became of it.
+
+    Args:
+        plan: what there is to do.
+        executor: where it is done.
+        on_progress: hears of every change.
+        max_failures: stop early once so many runs have failed; None never does.
+        retry_failed: try again what has failed before.
+        lease_seconds: after how long a silent lease may be taken over.
+        force: run with other threads or another implementation than the study was begun with.
+    """
+    plan.check()
+    plan.store.check()
+    if not force:
+        check_unchanged(plan.study, plan.store)
+    threads = _threads_of(plan, executor.threads, force)
+    for study in plan.recorded():
+        save_study(plan.store, replace(study, threads=threads[study.name]))
+    todo, progress = _prepare(plan, retry_failed)
+    on_progress(progress)
+    if not todo:
+        return progress
+    workers = executor.worker_count(len(todo), max(threads.values()))
+    items = work_items(plan, plan.by_seed(todo), threads, workers, lease_seconds)
+    with _interrupts():
+        _run(Overview(plan, progress), executor, items, max_failures, on_progress)
+    _refresh(plan.store, items, progress)
+    on_progress(progress)
+    return progress
+
+
+def _threads_of(plan: Plan, asked: int | None, force: bool) -> dict[str, int]:
+    """CPU threads of a run, by study: their number can change a result's last bits, so a study keeps it.
+
+    What is left to do, the workers and the cores play no part in it.
+    """
+    threads = {}
+    for study in plan.study.parts:
+        wanted = asked or study.campaign.threads
+        begun = _begun_with(plan, study)
+        if begun is not None and wanted not in (None, begun) and not force:
+            raise SeedspreadError(
+                f"{study.name} was begun with {begun} CPU thread{'s' * (begun != 1)} a run; {wanted} would "
+                f"change the bits of what is left: ask for {begun}, or add --force to mix them"
+            )
+        threads[study.name] = wanted or begun or 1
+    return threads
+
+
+def _begun_with(plan: Plan, study: StudySpec) -> int | None:
+    """What the store remembers, once a run of the study is there."""
+    recorded = recorded_study(plan.store, study.name, study.origin)
+    if recorded is None or recorded.threads is None:
+        return None
+    runs = (plan.store.run(key) for key in recorded.keys)
+    return recorded.threads if any(run.is_done or run.has_begun for run in runs) else None
+
+
+def _prepare(plan: Plan, retry_failed: bool) -> tuple[list[PlannedRun], CampaignProgress]:
+    """The runs to do; failed ones only if they are to be retried."""
+    todo, failed = [], {}
+    for key, run in plan.distinct.items():
+        state = plan.store.state(key)
+        if state.state in FINISHED:
+            continue
+        if state.state == "failed":
+            if not retry_failed or not plan.store.can_be_retried(key):
+                failed[key] = state.message
+                continue
+            plan.store.forget_failure(key)
+        todo.append(run)
+    total = len(todo) + len(failed)
+    titles = {key: run.title for key, run in plan.distinct.items()}
+    before = len(plan.distinct) - total
+    return todo, CampaignProgress(total, failed=failed, before=before, titles=titles)
+
+
+def _run(
+    overview: Overview,
+    executor: Executor,
+    items: Sequence[WorkItem],
+    max_failures: int | None,
+    on_progress: ProgressCallback,
+) -> None:
+    job, progress = None, overview.progress
+    try:
+        job = executor.submit(items, max_failures)
+        progress.stopped = (
+            _watch(overview, job, items, max_failures, on_progress) if executor.wait else job.poll(progress)
+        )
+    except KeyboardInterrupt:
+        progress.stopped = "interrupted" if job is None else job.interrupted
+    finally:
+        if job is not None:
+            with _deaf_to_interrupts():  # impatience must not cost a checkpoint
+                job.close()
+
+
+def _watch(
+    overview: Overview,
+    job: Job,
+    items: Sequence[WorkItem],
+    max_failures: int | None,
+    on_progress: ProgressCallback,
+) -> str:
+    """Until all has ended; returns why it ended early, if it did."""
+    progress = overview.progress
+    before, ended = len(progress.failed), progress.ended
+    while progress.left:
+        trouble = job.poll(progress)
+        _refresh(overview.store, items, progress)
+        if overview.look() or progress.ended != ended:
+            ended = progress.ended
+            on_progress(progress)
+        failed = len(progress.failed) - before
+        if max_failures is not None and failed >= max_failures:
+            job.cancel()
+            return f"{failed} runs failed, as many as --max-failures allows"
+        if progress.left and trouble:
+            return trouble
+    return ""
+
+
+def _refresh(store: Store, items: Iterable[WorkItem], progress: CampaignProgress) -> None:
+    """Brings a progress up to date from the store."""
+    for item in items:
+        key = item.key
+        if key in progress.done or key in progress.failed:
+            continue
+        if store.is_done(key):
+            progress.done.add(key)
+        elif store.has_failed(key):
+            progress.failed[key] = store.state(key).message
+
+
+def work_items(
+    plan: Plan,
+    todo: Sequence[PlannedRun],
+    threads: Mapping[str, int],
+    workers: int | None,
+    lease_seconds: float,
+) -> list[WorkItem]:
+    """What the workers of any engine are given, one for each run to do.
+
+    Args:
+        plan: that names them.
+        todo: the runs.
+        threads: of a run, by study.
+        workers: that find their runs for themselves; None if each run is a job of its own.
+        lease_seconds: after how long a silent lease may be taken over.
+    """
+    wanted = {part.name: part.campaign.stack for part in plan.study.parts}
+    store = str(plan.store.path.absolute())
+    data_dir = None if plan.data_dir is None else plan.data_dir.absolute()
+    groups: dict[int, str | None] = {}  # the runs of a cell share their parameters
+    runners: dict[Runner, int] = {}  # one runner runs a group: those whose seed drives one stream are another
+    items = []
+    for run in todo:
+        if id(run.parameters) not in groups:
+            groups[id(run.parameters)] = run.runner.group(run.parameters, threads[run.study])
+        group = groups[id(run.parameters)]
+        size = 1 if group is None or workers is None else _most(run, wanted[run.study])
+        items.append(
+            WorkItem(
+                store=store,
+                key=run.key,
+                runner=run.runner,
+                parameters=run.parameters,
+                seed=run.seed,
+                data_dir=data_dir,
+                threads=threads[run.study],
+                lease_seconds=lease_seconds,
+                group=run.key if size == 1 else f"{runners.setdefault(run.runner, len(runners))} {group}",
+                group_size=size,
+                may_use_gpu=run.runner.may_use_gpu(run.parameters),
+            )
+        )
+    if workers is None:  # every run is a job of its own
+        return items
+    times = Counter(item.group for item in items)
+    return [
+        replace(item, group_size=even_size(times[item.group], workers, item.group_size)) for item in items
+    ]
+
+
+def _most(run: PlannedRun, wanted: Literal["auto"] | int) -> int:
+    return run.runner.group_size(run.parameters) if wanted == "auto" else wanted
+
+
+def even_size(runs: int, workers: int, most: int) -> int:
+    """The largest groups that give every worker one, and as even as can be: 24 runs of two are four of 6."""
+    each = math.ceil(runs / workers)
+    size = math.ceil(each / math.ceil(each / most))
+    while size > 1 and math.ceil(runs / size) < workers:
+        size -= 1
+    return size
+
+
+@contextmanager
+def _deaf_to_interrupts() -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {n: signal.signal(n, signal.SIG_IGN) for n in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _interrupts() -> Iterator[None]:
+    """SIGTERM ends a campaign as Ctrl-C does; only the main thread can hear it."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(_: int, __: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

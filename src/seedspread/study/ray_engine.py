@@ -1,0 +1,124 @@
+"""The Ray engine: the same attempts as Ray tasks, on an existing cluster or a local one."""
+
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from seedspread.errors import SeedspreadError, require_extra
+from seedspread.study.executor import CampaignProgress, Job
+from seedspread.study.worker import AttemptResult, WorkItem, attempt_until_ended
+
+_POLL_SECONDS = 1.0
+# How often a task is tried again when its node or its process is lost.
+_RETRIES = 20
+
+
+class RayError(SeedspreadError):
+    """The Ray cluster cannot be used."""
+
+
+@dataclass(frozen=True)
+class RayExecutor:
+    """Ray tasks; the store must lie on a filesystem that all nodes share.
+
+    Attributes:
+        address: of an existing cluster; None starts a local one.
+        cpus_per_run: CPUs that a run asks for, and its threads; None for what the study says, or 1.
+        gpus_per_run: GPUs, fractions included: 0.25 packs four small models on one.
+    """
+
+    address: str | None = None
+    cpus_per_run: int | None = None
+    gpus_per_run: float = 0.0
+    wait: bool = field(default=True, init=False)
+
+    @property
+    def threads(self) -> int | None:
+        """As many as CPUs."""
+        return self.cpus_per_run
+
+    def worker_count(self, runs: int, threads: int) -> None:
+        """A run is a task of its own."""
+
+    def submit(self, items: Sequence[WorkItem], max_failures: int | None) -> Job:
+        """Submits a task per run; one whose node is lost is retried elsewhere, from its checkpoint."""
+        require_extra("ray", "--backend ray")
+        import ray  # noqa: PLC0415 - an extra
+
+        started = not ray.is_initialized()
+        if started:
+            self._connect(ray)
+        remote = ray.remote(
+            num_gpus=self.gpus_per_run,
+            max_retries=_RETRIES,
+            retry_exceptions=False,
+        )(attempt_until_ended)
+        try:
+            return _RayTasks(ray, remote, items, shut_down=started)
+        except BaseException:
+            if started:
+                ray.shutdown()
+            raise
+
+    def _connect(self, ray: Any) -> None:
+        try:
+            _reach(self.address)
+            ray.init(
+                address=self.address, log_to_driver=False, include_dashboard=False, configure_logging=False
+            )
+        except (OSError, RuntimeError, ValueError) as error:
+            where = self.address or "a local cluster"
+            raise RayError(f"Ray cannot reach {where}: {str(error).splitlines()[0]}") from None
+
+
+class _RayTasks:
+    """A task per run."""
+
+    interrupted = "interrupted"
+
+    def __init__(self, ray: Any, remote: Any, items: Sequence[WorkItem], *, shut_down: bool) -> None:
+        self._ray, self._remote, self._shut_down = ray, remote, shut_down
+        self._pending: dict[Any, WorkItem] = {self._submit(item): item for item in items}
+
+    def poll(self, progress: CampaignProgress) -> str:
+        """Starts again the tasks that were only stopped, and hears of those that failed."""
+        if not self._pending:
+            return "all Ray tasks have ended, and runs are left"
+        ready, _ = self._ray.wait(list(self._pending), num_returns=1, timeout=_POLL_SECONDS)
+        for reference in ready:
+            item = self._pending.pop(reference)
+            result = self._result(reference, item)
+            if result.outcome == "failed":
+                progress.failed[item.key] = result.message
+            elif result.outcome == "stopped":
+                self._pending[self._submit(item)] = item
+        return ""
+
+    def _submit(self, item: WorkItem) -> Any:
+        return self._remote.options(num_cpus=item.threads).remote(item)
+
+    def _result(self, reference: Any, item: WorkItem) -> AttemptResult:
+        try:
+            result: AttemptResult = self._ray.get(reference)
+        except self._ray.exceptions.RayError as error:
+            lines = str(error).strip().splitlines() or [type(error).__name__]
+            return AttemptResult(item.key, "failed", f"its Ray task failed: {lines[-1]}")
+        return result
+
+    def cancel(self) -> None:
+        """What has not begun does not, and what has is stopped."""
+        for reference in self._pending:
+            self._ray.cancel(reference)
+
+    def close(self) -> None:
+        """Leaves a cluster that was joined for this."""
+        if self._shut_down:
+            self._ray.shutdown()
+
+
+def _reach(address: str | None) -> None:
+    """Knocks at HOST:PORT first: Ray itself would wait for minutes."""
+    host, colon, port = (address or "").removeprefix("ray://").rpartition(":")
+    if colon and port.isdigit():
+        socket.create_connection((host, int(port)), timeout=5).close()

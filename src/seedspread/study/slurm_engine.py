@@ -1,0 +1,144 @@
+"""The Slurm engine: the same attempts as a job array, through submitit."""
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from seedspread.errors import SeedspreadError, require_extra
+from seedspread.study.executor import CampaignProgress, Job
+from seedspread.study.worker import AttemptResult, WorkItem, attempt_until_ended
+
+_POLL_SECONDS = 2.0
+# How often a job that runs out of time is started again.
+_REQUEUES = 1000
+
+
+class SlurmError(SeedspreadError):
+    """Slurm cannot be used."""
+
+
+@dataclass(frozen=True)
+class SlurmExecutor:
+    """A job array; the store must lie on a filesystem that all nodes share.
+
+    Attributes:
+        cluster: `slurm`, or `local` to try the same path without Slurm.
+        cpus_per_run: CPUs of a job, and the threads of its run; None for what the study says, or 1.
+        gpus_per_run: GPUs of a job; Slurm gives whole ones.
+        minutes: the time limit of a job; one that reaches it is requeued and goes on.
+        partition: Slurm's.
+        workers: how many jobs of the array run at once; None lets Slurm decide.
+        wait: False submits and returns; `campaign status` then tells how it goes.
+        extra: further parameters of `sbatch`, by name.
+    """
+
+    cluster: str = "slurm"
+    cpus_per_run: int | None = None
+    gpus_per_run: float = 0
+    minutes: int = 720
+    partition: str | None = None
+    workers: int | None = None
+    wait: bool = True
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.gpus_per_run != int(self.gpus_per_run):
+            raise SlurmError("slurm gives whole GPUs; fractions of one need --backend ray")
+
+    @property
+    def threads(self) -> int | None:
+        """As many as CPUs."""
+        return self.cpus_per_run
+
+    def worker_count(self, runs: int, threads: int) -> None:
+        """A run is a job of its own."""
+
+    def submit(self, items: Sequence[WorkItem], max_failures: int | None) -> Job:
+        """Submits the array; the jobs find out from the store what is left to do."""
+        if not all(item.runner.is_portable for item in items):
+            raise SlurmError(
+                "Slurm cannot run a function of a notebook or script: put it into a module and import it"
+            )
+        require_extra("slurm", "--backend slurm")
+        import submitit  # noqa: PLC0415 - an extra
+
+        folder = Path(items[0].store) / ".slurm"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            executor = submitit.AutoExecutor(
+                folder=folder, cluster=self.cluster, slurm_max_num_timeout=_REQUEUES
+            )
+            executor.update_parameters(**self._parameters(items))
+            jobs = list(executor.map_array(SlurmAttempt(), items))
+        except (RuntimeError, OSError, submitit.core.utils.FailedJobError) as error:
+            reason = (str(error).strip().splitlines() or [type(error).__name__])[-1]
+            raise SlurmError(f"the jobs cannot be submitted: {reason}") from None
+        return _SlurmArray(jobs, folder, wait=self.wait)
+
+    def _parameters(self, items: Sequence[WorkItem]) -> dict[str, Any]:
+        common: dict[str, Any] = {
+            "timeout_min": self.minutes,
+            "cpus_per_task": max(item.threads for item in items),
+            "name": "seedspread",
+        }
+        if self.gpus_per_run:
+            common["gpus_per_node"] = int(self.gpus_per_run)
+        if self.cluster == "slurm":
+            common["slurm_array_parallelism"] = min(self.workers or len(items), len(items))
+            if self.partition:
+                common["slurm_partition"] = self.partition
+            if self.extra:
+                common["slurm_additional_parameters"] = self.extra
+        return common
+
+
+class _SlurmArray:
+    """The jobs of an array."""
+
+    interrupted = "no longer waiting; the jobs go on (scancel ends them)"
+
+    def __init__(self, jobs: list[Any], logs: Path, *, wait: bool) -> None:
+        self._jobs, self._logs, self._wait = jobs, logs, wait
+
+    def poll(self, progress: CampaignProgress) -> str:
+        """Whether the jobs are still there."""
+        if not self._wait:
+            array = self._jobs[0].job_id.split("_")[0]
+            return f"submitted {len(self._jobs)} jobs (array {array}); not waiting for them"
+        if all(job.done(force_check=True) for job in self._jobs):
+            return f"the jobs have ended and runs are left; see {self._logs}"
+        time.sleep(_POLL_SECONDS)
+        return ""
+
+    def cancel(self) -> None:
+        """Ends them."""
+        for job in self._jobs:
+            job.cancel(check=False)
+
+    def close(self) -> None:
+        """Nothing is held: the jobs are Slurm's."""
+
+
+class SlurmAttempt:
+    """What a job runs; `checkpoint` is how submitit asks whether it may be requeued."""
+
+    def __call__(self, item: WorkItem) -> AttemptResult:
+        """Tries until the run has ended."""
+        result = attempt_until_ended(item)
+        if result.outcome == "stopped":
+            # Slurm asked the job to go. Returning would tell submitit that it is finished, and a requeued job
+            # would not be started again: it leaves without a word, checkpoint written and lease given back.
+            sys.stdout.flush()
+            os._exit(128 + signal.SIGTERM)
+        return result
+
+    def checkpoint(self, item: WorkItem) -> Any:
+        """Preempted or out of time: the same job again, which goes on from the run's own checkpoint."""
+        import submitit  # noqa: PLC0415 - an extra
+
+        return submitit.helpers.DelayedSubmission(self, item)

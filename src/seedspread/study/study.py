@@ -1,0 +1,340 @@
+"""For people who write Python: a study run, audited and reported, without the terminal.
+
+This module and the command line are the only places that join campaigns, statistics and reports.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from pydantic import ValidationError
+
+from seedspread.analysis.audit import audit
+from seedspread.analysis.audited import AuditResult
+from seedspread.analysis.look_tables import last_look
+from seedspread.analysis.stored_looks import looks_of
+from seedspread.errors import SeedspreadError
+from seedspread.render.terminal import Terminal
+from seedspread.report.material.from_store import from_store
+from seedspread.report.material.settings import ReportData
+from seedspread.report.page.export import write_page
+from seedspread.report.page.report import Report
+from seedspread.runners.contract import Level, RunnerError
+from seedspread.runners.function import FunctionRunner
+from seedspread.runs.lease import LEASE_SECONDS
+from seedspread.runs.levels import counted_runs
+from seedspread.stats.sequential.levels import Progress
+from seedspread.study.executor import Executor, ProgressCallback
+from seedspread.study.file import StudyFile, explain
+from seedspread.study.local import LocalExecutor
+from seedspread.study.looking import LookCallback, run_looking
+from seedspread.study.loop import raise_if_unfinished
+from seedspread.study.notebook import size_of, spec_html, study_html, study_table
+from seedspread.study.plan import Plan
+from seedspread.study.progressing import Progressing
+from seedspread.study.recorded import Looking, studies_asked
+from seedspread.study.spec import MAX_RUNS, StudyError, StudySpec
+from seedspread.study.values import by_name, plain
+from seedspread.tables.study_table import study_table as study_runs
+
+
+@dataclass(frozen=True, repr=False)
+class StudyRuns:
+    """The runs of a study in a store.
+
+    Attributes:
+        plan: what the study asks for.
+    """
+
+    plan: Plan
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """One row per finished run, as the store has them now: factors, `seed` and metrics as columns.
+
+        Metrics are as the runs reported them; accuracies of the paper's training are shares, from 0 to 1.
+        """
+        return study_table(self.plan, self._metrics)
+
+    @property
+    def _metrics(self) -> tuple[str, ...]:
+        return self.plan.study.audit.values if self.plan.study.audit else ()
+
+    def audit(self, value: str | None = None, **options: Any) -> AuditResult:
+        """The comparison that the study is about, of its metric or of another one.
+
+        Args:
+            value: the metric; by default the study's own, the first if there are several.
+            options: of `seedspread.audit`, such as `level`, `resamples` and `test_size`.
+        """
+        spec = self.plan.study.audit
+        if spec is None:
+            raise SeedspreadError(
+                f"{self.plan.study.name} names no comparison; give the study one, such as audit={{'group': "
+                "'lr', 'reference': 0.1, 'value': 'accuracy'}, or its file an [audit]"
+            )
+        wanted = value or spec.values[0]
+        blocks = spec.blocks or None
+        studies = self.plan.recorded()
+        table = study_runs(self.plan.store, [study.looked_at for study in studies], [wanted])
+        options = {"look": looks_of(studies[0].sequential)} | options
+        return audit(table, wanted, spec.group, spec.reference, blocks, by=spec.strata, **options)
+
+    def report(self, page: "Path | str", value: str | None = None) -> Path:
+        """Writes the page."""
+        write_report(self.plan.store.path, page, plans=[self.plan], value=value)
+        return Path(page)
+
+    def __repr__(self) -> str:
+        done = len(self.plan.distinct) - len(self.plan.missing())
+        return f"<StudyRuns of {self.plan.study.name}: {done} of {counted_runs(len(self.plan.distinct))}>"
+
+    def _repr_html_(self) -> str:
+        return study_html(self.plan, self._metrics)
+
+
+class Study:
+    """A study of a Python function, of a file, or one that is shipped.
+
+    A function is called with the factors, the settings and `seed` as its arguments, once per cell and seed,
+    in worker processes; it returns its metrics as a dict of numbers. With an argument `folder` it is given a
+    folder of its own too, which is still there when it is tried again.
+
+    >>> def train(seed: int, smoothing: float) -> dict[str, float]:
+    ...     return {"accuracy": 0.9 + smoothing / seed}
+    >>> study = Study(train, factors={"smoothing": [0.0, 0.1]}, seeds=10)
+
+    Args:
+        what: the function; or the path of a .toml file or a shipped study's name, which say all the rest.
+        factors: levels by argument; every combination is a cell.
+        cells: instead of factors, the cells one by one.
+        seeds: how many, from 1 on, or a list of them.
+        settings: further arguments, the same in every run.
+        audit: the comparison that it is about: `group`, `reference`, `value`; also `block` and `by`.
+        metrics: what a run must report: a name, names, or what is known of each by name (see `Metric`); by
+            default what is audited.
+        sequential: for a study that grows until its answer is in: `start`, `step`, `limit`, and `precision`
+            if that is to end it; `seeds` may then be left out.
+        inputs: patterns of files, seen from the current folder, whose content is part of a run's identity.
+        environment: names of environment variables whose values are.
+        title: what it is about.
+        name: by which a store remembers it; by default the function's.
+        max_runs: refuse a study that names more.
+    """
+
+    def __init__(
+        self,
+        what: Callable[..., Any] | Path | str,
+        *,
+        factors: Mapping[str, Sequence[Level]] | None = None,
+        cells: Sequence[Mapping[str, Level]] | None = None,
+        seeds: int | Sequence[int] | None = None,
+        settings: Mapping[str, Level] | None = None,
+        audit: Mapping[str, Any] | None = None,
+        metrics: str | Sequence[str] | Mapping[str, Any] | None = None,
+        sequential: Mapping[str, Any] | None = None,
+        inputs: Sequence[str] = (),
+        environment: Sequence[str] = (),
+        title: str = "",
+        name: str | None = None,
+        max_runs: int = MAX_RUNS,
+    ) -> None:
+        values = {"title": title, "factors": factors, "cells": cells, "seeds": seeds, "settings": settings}
+        values = plain(values | {"audit": audit, "metrics": by_name(metrics), "sequential": sequential})
+        self._what, self._name = what, name or getattr(what, "__name__", str(what)).strip("<>")
+        self._inputs = self._listed("inputs", inputs)
+        self._environment = self._listed("environment", environment)
+        self._max_runs = max_runs
+        self._values = {key: value for key, value in values.items() if value is not None and value != ""}
+        if not callable(what) and (self._values or inputs or environment or name):
+            raise StudyError(f"{what} says all of itself; leave out the other arguments")
+        spec = self.spec()  # mistakes show here, and not when it is run
+        self._shown = f"<Study {spec.name}: {size_of(spec)}>"
+
+    def spec(self) -> StudySpec:
+        """The study as data; of a function, as that and all that it reads are now."""
+        if not callable(self._what):
+            return StudySpec.from_file(self._what, self._max_runs)
+        try:
+            promised = StudyFile.model_validate(self._values).promised
+            runner = FunctionRunner.of(self._what, promised, self._inputs, self._environment)
+        except ValidationError as error:
+            raise StudyError(f"{self._name}: {explain(error)}") from None
+        except RunnerError as error:
+            raise StudyError(f"{self._name}: {error}") from None
+        return StudySpec.from_values(self._name, self._values, runner, self._max_runs)
+
+    def __repr__(self) -> str:
+        return self._shown
+
+    def _repr_html_(self) -> str:
+        return spec_html(self.spec())
+
+    def _listed(self, argument: str, names: Sequence[str]) -> tuple[str, ...]:
+        """Refuses a single name, whose letters would be taken one by one."""
+        if isinstance(names, str | os.PathLike):
+            raise StudyError(f"{self._name}: {argument} must be a list; write [{str(names)!r}]")
+        return tuple(names)
+
+    def plan(
+        self,
+        store: Path | str,
+        *,
+        data_dir: Path | str | None = None,
+        accept_changed: bool = False,
+        implementation: str | None = None,
+    ) -> Plan:
+        """What there is to do, and what the store has already.
+
+        Args:
+            store: the folder of results.
+            data_dir: the data folder.
+            accept_changed: keep runs whose function or inputs have changed since they were made.
+            implementation: how the paper's training is computed; the store's record, or the study's.
+        """
+        spec = self.spec()
+        return Plan.make(spec, store, data_dir, accept_changed=accept_changed, implementation=implementation)
+
+    def run(
+        self,
+        store: Path | str,
+        workers: int | None = None,
+        *,
+        threads: int | None = None,
+        gpus_per_run: float | None = None,
+        executor: Executor | None = None,
+        progress: bool = True,
+        **options: Any,
+    ) -> StudyRuns:
+        """Runs what is missing; raises in one line if a run fails, when all that can be run has been.
+
+        Args:
+            store: the folder of results.
+            workers: processes on this machine; by default as many as cores allow.
+            threads: CPU threads of a run; by default 1.
+            gpus_per_run: GPUs of a run; by default one where there are some.
+            executor: another engine than processes on this machine, which has these options itself.
+            progress: whether to show how far it is.
+            options: of `run_study`, such as `max_failures`, `retry_failed` and `accept_changed`.
+        """
+        if executor is not None and (workers, threads, gpus_per_run) != (None, None, None):
+            raise SeedspreadError("give workers, threads and gpus_per_run to the executor itself")
+        executor = executor or LocalExecutor(workers, threads, gpus_per_run)
+        with Progressing(Terminal()) if progress else nullcontext() as shown:
+            if shown is None:
+                return run_study(self.spec(), store, executor, **options)
+            return run_study(
+                self.spec(),
+                store,
+                executor,
+                shown.tell,
+                lambda _, looks: shown.say(last_look(looks)),
+                shown.say_share,
+                **options,
+            )
+
+    def runs(self, store: Path | str) -> StudyRuns:
+        """The runs that a store has of it, to audit and report; nothing is run."""
+        return StudyRuns(self.plan(store))
+
+
+def run_study(
+    study: "StudySpec | Path | str",
+    store: "Path | str",
+    executor: Executor | None = None,
+    on_progress: ProgressCallback = lambda _: None,
+    on_look: LookCallback = lambda _, __: None,
+    on_simulation: Progress = lambda _: None,
+    *,
+    data_dir: Path | str | None = None,
+    max_failures: int | None = None,
+    retry_failed: bool = False,
+    lease_seconds: float = LEASE_SECONDS,
+    force: bool = False,
+    accept_changed: bool = False,
+    implementation: str | None = None,
+    max_runs: int = MAX_RUNS,
+) -> StudyRuns:
+    """Runs what a study is missing; raises if a run fails, when all that can be run has been.
+
+    Args:
+        study: a study, the name of a shipped one, or a .toml file.
+        store: the folder of results.
+        executor: where it is run; worker processes on this machine by default.
+        on_progress: hears of every change.
+        on_look: hears of every look at a study that grows.
+        on_simulation: hears how far the simulation of its levels is, where it takes one.
+        data_dir: the data folder.
+        max_failures: stop early once so many runs have failed.
+        retry_failed: try again what has failed before.
+        lease_seconds: after how long a silent lease may be taken over.
+        force: run with other threads or another implementation than the study was begun with.
+        accept_changed: keep runs whose program, function or inputs have changed since they were made.
+        implementation: how the paper's training is computed; the store's record, or the study's.
+        max_runs: refuse a study that names more.
+    """
+    read = study if isinstance(study, StudySpec) else StudySpec.from_file(study, max_runs)
+    plan = Plan.make(read, store, data_dir, accept_changed=accept_changed, implementation=implementation)
+    plan, progress = run_looking(
+        plan,
+        executor or LocalExecutor(),
+        Looking(on_simulation),
+        on_progress,
+        on_look,
+        max_failures=max_failures,
+        retry_failed=retry_failed,
+        lease_seconds=lease_seconds,
+        force=force,
+    )
+    raise_if_unfinished(progress, waited=(executor or LocalExecutor()).wait)
+    return StudyRuns(plan)
+
+
+def store_material(
+    store: "Path | str",
+    studies: Iterable[str] = (),
+    *,
+    plans: Iterable[Plan] = (),
+    value: str | None = None,
+    data_dir: Path | str | None = None,
+    tell: Callable[[str], None] = lambda _: None,
+) -> ReportData:
+    """What a report on a store is made of.
+
+    Args:
+        store: the folder of results.
+        studies: by the store's names, shipped names or .toml files; by default all that the store remembers.
+        plans: the same, where they are made already.
+        value: the metric; by default each study's own.
+        data_dir: the data folder, for studies on partial data.
+        tell: hears what is being done.
+    """
+    recorded = [study for plan in plans for study in plan.recorded()]
+    recorded += studies_asked(store, studies, data_dir)
+    return from_store(Path(store), recorded, value, tell)
+
+
+def write_report(
+    store: "Path | str", page: "Path | str", *, plans: Iterable[Plan] = (), value: str | None = None
+) -> Report:
+    """Writes the page of a store: the answer, every table and every figure, in one file."""
+    report = Report(store_material(store, plans=plans, value=value))
+    write_page(report, page)
+    return report
+
+
+def quickstart(
+    path: "Path | str",
+    workers: int | None = None,
+    on_progress: ProgressCallback = lambda _: None,
+    implementation: str | None = None,
+) -> AuditResult:
+    """The whole pipeline in miniature on the embedded sample: trains, audits, writes `report.html`."""
+    executor = LocalExecutor(workers=workers)
+    found = run_study("quickstart", path, executor, on_progress, implementation=implementation)
+    found.report(Path(path) / "report.html")
+    return found.audit()

@@ -1,0 +1,108 @@
+"""MLflow: a tracking folder, a database or a server, through MLflow's own client."""
+
+import logging
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from seedspread.errors import require_extra
+from seedspread.tables.sources.files import reason
+from seedspread.tables.sources.parameters import is_seed, with_name
+from seedspread.tables.sources.place import Place, copy_of
+from seedspread.tables.sources.run import CollectedRun, Curve, SourceError, Unread
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities import Run
+
+_PAGE = 1000
+
+
+@dataclass(frozen=True)
+class MlflowReader:
+    """A run is a run; an experiment tells several sets of them apart."""
+
+    kind: str = "mlflow"
+    title: str = "MLflow"
+    group: str = "experiment"
+
+    def recognises(self, place: Place) -> bool:
+        """Whether it is a server's address, a tracking folder, or a database with MLflow's tables."""
+        if place.path is None:
+            return place.source.startswith(("http://", "https://", "databricks"))
+        if place.is_folder:
+            return any((child / "meta.yaml").is_file() for child in place.path.iterdir() if child.is_dir())
+        return {"experiments", "latest_metrics"} <= place.tables
+
+    def read(self, place: Place, metrics: Sequence[str], whole: bool) -> Iterator[CollectedRun | Unread]:
+        """Every run of every experiment that is not deleted; unfinished and failed ones are listed."""
+        with _client(place) as client, one_line(place.source):
+            experiments = {e.experiment_id: e.name for e in pages(client.search_experiments)}
+            runs = list(pages(client.search_runs, experiment_ids=list(experiments), order_by=["start_time"]))
+            for run in runs:
+                yield _run(client, run, experiments[run.info.experiment_id], metrics if whole else ())
+
+
+@contextmanager
+def _client(place: Place) -> Iterator["MlflowClient"]:
+    if place.path is None:
+        yield connect(place.source)
+    elif place.is_folder:
+        yield connect(place.path.absolute().as_uri())
+    else:
+        with copy_of(place.path) as copy:
+            yield connect(f"sqlite:///{copy}")
+
+
+def connect(uri: str) -> "MlflowClient":
+    """MLflow's client, quiet; folders, which it only reads if it is told to, included."""
+    require_extra("mlflow", "MLflow")
+    os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+    os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")
+    os.environ.setdefault(
+        "MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2"
+    )  # else minutes, for an address that is wrong
+    from mlflow import MlflowClient  # noqa: PLC0415
+
+    for name in ("mlflow", "alembic"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+    with one_line(uri):
+        return MlflowClient(tracking_uri=uri)
+
+
+@contextmanager
+def one_line(source: str) -> Iterator[None]:
+    """What MLflow raises, as an error for people."""
+    try:
+        yield
+    except SourceError:
+        raise
+    except Exception as error:  # MLflow's own, those of requests, of SQLAlchemy and of its drivers
+        raise SourceError(f"MLflow cannot use {source}: {reason(error)}") from error
+
+
+def _run(client: "MlflowClient", run: "Run", group: str, whole: Sequence[str]) -> CollectedRun | Unread:
+    name = run.info.run_name or run.info.run_id
+    if run.info.status != "FINISHED":
+        return Unread(f"{name} ({run.info.run_id[:8]})", f"its status is {run.info.status}")
+    curves: dict[str, Curve] = {
+        metric.key: [(float(metric.step), float(metric.value))] for metric in run.data.to_proto().metrics
+    }
+    for key in set(whole) & set(curves):
+        history = client.get_metric_history(run.info.run_id, key)
+        curves[key] = [(float(point.step), float(point.value)) for point in history]
+    seeds = {key: value for key, value in run.data.tags.items() if is_seed(key)}
+    return CollectedRun(name, with_name({**seeds, **run.data.params}, name), curves, group)
+
+
+def pages(search: Any, **options: Any) -> Iterator[Any]:
+    """Everything that a search of MLflow's finds, page by page."""
+    token = None
+    while True:
+        page = search(max_results=_PAGE, page_token=token, **options)
+        yield from page
+        token = page.token
+        if not token:
+            return

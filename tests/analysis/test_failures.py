@@ -1,0 +1,164 @@
+"""Failed runs: which they are, how often they occur, and how much the others spread."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from seedspread.analysis.audit import audit
+from seedspread.runs.metrics import Metric
+from seedspread.stats.arms import Arm
+from seedspread.stats.collapse import detect_collapse, find_suspects
+from seedspread.stats.failures import difference_of_rates, failure_sentence, failures
+from seedspread.stats.outcomes import FailureModel
+from seedspread.stats.scale.ratio import scale_ratio
+from seedspread.tables.check import check_table
+from seedspread.tables.question import Question
+from tests.stats.arms import arm, paper_arms
+
+ACCURACY, LOSS = Metric("accuracy", unit="per cent"), Metric("loss", better="lower")
+SOUND = [60.0, 61.2, 62.1, 60.7, 63.0, 61.9, 62.6, 60.3]
+
+
+def found(x: Arm, y: Arm, metric: Metric = ACCURACY, chance: float | None = None) -> FailureModel:
+    model = failures(x, y, metric, chance, 0.95)
+    assert model is not None
+    return model
+
+
+def test_flagged_crashed_and_guessing_runs_have_failed() -> None:
+    x = replace(
+        arm([10.2, 60, 61.5, 62, 63, 64]),
+        failed=np.array([0, 1, 0, 0, 0, 0], bool),
+        crashed=np.array([6, 7]),
+    )
+    model = found(x, arm(SOUND, name="b"), chance=10.0)
+    assert (model.kind, model.failed, model.crashed, model.seeds) == ("failed", (4, 0), (2, 0), (8, 8))
+    assert model.sound_seeds == (4, 8)
+    assert model.p == pytest.approx(stats.fisher_exact([[4, 4], [0, 8]]).pvalue)
+    collapse = detect_collapse(x, arm(SOUND, name="b"), ACCURACY, 10.0, 0.95)
+    assert [(a.failed, a.seeds, a.crashed, a.clustered) for a in collapse.arms] == [
+        (4, 8, 2, 0),
+        (0, 8, 0, 0),
+    ]
+    assert (collapse.failed, collapse.clusters) == (True, False)
+    assert "2 a seeds have a run without a value" in collapse.sentence
+
+
+def test_the_spread_of_the_sound_runs_is_the_headlines_without_the_failed_seeds() -> None:
+    values = [*SOUND[:6], 10.1, 10.0]
+    model = found(arm(values), arm(SOUND, name="b"), chance=10.0)
+    expected = scale_ratio(arm(SOUND[:6]), arm(SOUND, name="b"))
+    assert model.sound_ratio is not None
+    assert (model.sound_ratio.value, model.sound_ratio.interval) == (expected.ratio, expected.interval)
+    assert model.sound_p == expected.p
+
+
+def test_an_arm_of_which_every_run_failed_has_a_rate_and_no_spread() -> None:
+    model = found(arm([10.0, 10.1, 9.9]), arm([60.0, 61, 62], name="b"), chance=10.0)
+    assert (model.rates[0].value, model.sound_ratio, model.sound_seeds) == (1.0, None, (0, 3))
+    assert "(0 and 3) no ratio of variances can be had" in failure_sentence(model)
+
+
+def test_words_tell_failures_from_clusters() -> None:
+    clamp, subtract = paper_arms("svhn-hard")
+    model = found(clamp, subtract)
+    assert model.kind == "clusters"
+    sentence = failure_sentence(model)
+    assert sentence.startswith(
+        "3 of 5 clamp seeds lie in the worse of two clusters against 0 of 5 of subtract "
+        "(rate 60 % [15, 95] against 0 % [0, 52], p = 0.167); within the better one the variance under "
+    )
+    collapse = detect_collapse(clamp, subtract, ACCURACY, None, 0.95)
+    assert (collapse.failed, collapse.clusters) == (False, True)
+    assert "fail" not in sentence + collapse.sentence
+    flagged = found(replace(arm(SOUND), failed=np.arange(8) == 0), arm(SOUND, name="b"))
+    assert failure_sentence(flagged).startswith(
+        "1 of 8 a seeds failed against 0 of 8 of b (rate 12 % [0, 53]"
+    )
+    assert "among the sound seeds" in failure_sentence(flagged)
+
+
+values = st.lists(st.floats(0, 1).map(lambda v: round(v, 3)), min_size=5, max_size=9)
+
+
+@given(values, values)
+@settings(max_examples=40)
+def test_a_loss_fails_where_it_is_high(x: list[float], y: list[float]) -> None:
+    """What is said of values is said of their negatives where lower is better."""
+    first, second = arm(x), arm(y, name="b")
+    up, _, _ = find_suspects(first, second, Metric("x"), 0.1)
+    turned = replace(first, values=-first.values), replace(second, values=-second.values)
+    down, _, _ = find_suspects(*turned, Metric("x", better="lower"), -0.1)
+    for a, b in zip(up, down, strict=True):
+        assert (a.failed.tolist(), a.clustered.tolist()) == (b.failed.tolist(), b.clustered.tolist())
+
+
+def test_the_good_runs_of_a_loss_have_not_failed() -> None:
+    losses = arm([0.51, 0.5, 0.52, 0.505, 2.3, 2.31, 2.29]), arm([0.5, 0.51, 0.52, 0.53, 0.54], name="b")
+    assert found(*losses, LOSS).failed == (3, 0)
+    assert found(*losses, LOSS, 2.3).kind == "both"
+
+
+@pytest.mark.parametrize("n", [5, 7])
+def test_the_difference_of_rates_covers_whatever_the_rates_are(n: int) -> None:
+    """Exactly, by summing over all outcomes: it is conservative, as the exact intervals are."""
+    counts = range(n + 1)
+    table = [[difference_of_rates((x, n), (y, n), 0.95).interval for y in counts] for x in counts]
+    for p in (0.0, 0.05, 0.1, 0.2, 0.4, 0.7):
+        for q in (0.0, 0.1, 0.3, 0.5):
+            chances = np.outer(stats.binom.pmf(counts, n, p), stats.binom.pmf(counts, n, q))
+            inside = [
+                [i is not None and i.low - 1e-9 <= p - q <= i.high + 1e-9 for i in row] for row in table
+            ]
+            assert chances[np.array(inside)].sum() >= 0.95
+
+
+def test_the_difference_of_rates_by_hand() -> None:
+    """Exact limits of 3 of 5 are 0.14663 and 0.94726, of 0 of 5 they are 0 and 0.52182."""
+    estimate = difference_of_rates((3, 5), (0, 5), 0.95)
+    assert estimate.interval is not None
+    assert estimate.value == pytest.approx(0.6)
+    assert estimate.interval.low == pytest.approx(0.6 - (0.45337**2 + 0.52182**2) ** 0.5, abs=1e-4)
+    assert estimate.interval.high == pytest.approx(0.94726, abs=1e-4)
+
+
+@pytest.mark.parametrize("n", [5, 7, 10, 20])
+@pytest.mark.parametrize("shape", ["normal", "t5", "gamma"])
+def test_values_of_one_mode_seldom_fall_into_two_clusters(shape: str, n: int) -> None:
+    """At most 0.7 % in 4,000 draws of each."""
+    rng = np.random.default_rng(n)
+    uniform = rng.random((500, n))
+    draws = {"normal": stats.norm(), "t5": stats.t(5), "gamma": stats.gamma(2)}[shape].ppf(uniform)
+    alarms = sum(detect_collapse(arm(x), arm(np.arange(4.0)), ACCURACY, None, 0.95).found for x in draws)
+    assert alarms <= 10
+
+
+def test_one_outlier_and_rounded_values_are_no_clusters() -> None:
+    other = arm([0.5, 0.6, 0.7, 0.8], name="b")
+    for x in ([0.9, 0.91, 0.92, 0.93, 0.94, 0.1], [0.91, 0.91, 0.92, 0.92, 0.92, 0.92, 0.91]):
+        assert failures(arm(x), other, ACCURACY, None, 0.95) is None
+
+
+def crashing() -> pd.DataFrame:
+    """Eight seeds in two arms; of a, seed 1 has no value, and seed 2 has one in a second row."""
+    rows = [("a", s, v) for s, v in enumerate(SOUND)] + [("b", s, v + 0.5) for s, v in enumerate(SOUND)]
+    table = pd.DataFrame(rows, columns=["arm", "seed", "accuracy"])
+    table.loc[1, "accuracy"] = np.nan
+    return pd.concat([table, pd.DataFrame([("a", 2, np.nan)], columns=table.columns)], ignore_index=True)
+
+
+def test_a_row_without_a_value_is_a_failed_run_unless_it_was_repeated() -> None:
+    runs = check_table(crashing(), Question.of("accuracy", "arm", "b"))
+    ((_, (b, a)),) = runs.strata()
+    assert (len(a.crashed), len(b.crashed), len(a.values)) == (1, 0, 7)
+    assert a.crashed[0] == b.seed_codes[1]
+    assert "1 run without a value counts as failed (row 3)." in runs.notes
+    assert "1 run without a value was left out (row 18)." in runs.notes
+    (comparison,) = audit(crashing(), "accuracy", "arm", "b", resamples=100).comparisons
+    assert [(f.failed, f.seeds) for f in comparison.collapse.arms] == [(1, 8), (0, 8)]
+    assert comparison.collapse.failed

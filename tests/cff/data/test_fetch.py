@@ -1,0 +1,273 @@
+"""Downloading from a server on this machine: right, broken, wrong, hostile, and onto a full disk."""
+
+import dataclasses
+import gzip
+import io
+import os
+import subprocess
+import tarfile
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from seedspread.cff.config import DataConfig
+from seedspread.cff.data.dataset import load
+from seedspread.cff.data.fetch import download_progress, fetch, is_complete, unpack
+from seedspread.cff.data.files import md5
+from seedspread.cff.datasets import DATASETS, DataFile, DatasetInfo, Download
+from seedspread.errors import DataError
+from tests.cff.data.conftest import contents, small_source
+
+
+class Server(ThreadingHTTPServer):
+    """Serves bytes by path; those in `broken` end half-way."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.served: dict[str, bytes] = {}
+        self.broken: set[str] = set()
+        self.requests = 0
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Server
+
+    def do_GET(self) -> None:
+        self.server.requests += 1
+        name = self.path.rsplit("/", 1)[-1]
+        if name not in self.server.served:
+            self.send_error(404)
+            return
+        content = self.server.served[name]
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content[: len(content) // 2] if name in self.server.broken else content)
+
+    def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002
+        pass
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    running = Server()
+    thread = threading.Thread(target=running.serve_forever)
+    thread.start()
+    yield running
+    running.shutdown()
+    thread.join()
+    running.server_close()
+
+
+def archive(entries: dict[str, bytes]) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
+        for name, content in entries.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            tar.addfile(member, io.BytesIO(content))
+    return buffer.getvalue()
+
+
+def serve(server: Server, name: str, monkeypatch: pytest.MonkeyPatch) -> DatasetInfo:
+    """Puts a small dataset on the server and makes its address the official one."""
+    made = contents(name)
+    info = small_source(name, made)
+    if name.startswith("cifar"):
+        files = {f"{info.folder}/{f.name}": content for f, content in zip(info.files, made, strict=True)}
+        packed = {f"{name}.tar.gz": archive(files | {f"{info.folder}/readme.html": b"hello"})}
+    elif name == "svhn":
+        packed = {file.name: content for file, content in zip(info.files, made, strict=True)}
+    else:
+        packed = {
+            file.name + ".gz": gzip.compress(content) for file, content in zip(info.files, made, strict=True)
+        }
+    server.served = dict(packed)
+    downloads = tuple(
+        Download(f"http://127.0.0.1:{server.server_port}/{file}", md5(content), len(content) / 1e6)
+        for file, content in packed.items()
+    )
+    info = dataclasses.replace(info, downloads=downloads)
+    monkeypatch.setitem(DATASETS, name, info)
+    return info
+
+
+@pytest.mark.parametrize("name", ["cifar10", "cifar100", "svhn", "fashion-mnist"])
+def test_a_dataset_is_fetched_checked_and_ready(
+    name: str, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    info = serve(server, name, monkeypatch)
+    assert not is_complete(info, tmp_path)
+    with download_progress() as progress:
+        folder = fetch(info, tmp_path, progress)
+        assert all(task.finished for task in progress.tasks)
+    assert folder == tmp_path / info.folder
+    assert is_complete(info, tmp_path)
+    assert load(DataConfig(name=name), tmp_path).missing == ()
+    assert [path.name for path in tmp_path.iterdir()] == [info.folder]  # no staging folder, no archive
+
+
+@pytest.mark.parametrize("packed", [True, False])
+def test_a_damaged_file_is_mended(
+    packed: bool, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    info = serve(server, "fashion-mnist", monkeypatch)
+    fetch(info, tmp_path)
+    name = info.train[0].name + (".gz" if packed else "")
+    (tmp_path / info.folder / name).write_bytes(b"neither packed nor whole")
+    assert not is_complete(info, tmp_path)
+    fetch(info, tmp_path)
+    assert is_complete(info, tmp_path)
+
+
+def test_files_can_be_read_by_others(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = fetch(serve(server, "svhn", monkeypatch), tmp_path)
+    assert all(path.stat().st_mode & 0o777 == 0o644 for path in folder.iterdir())
+
+
+def test_the_sample_is_not_fetched(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="part of the package"):
+        fetch(DATASETS["fashion-mnist-sample"], tmp_path)
+
+
+def nothing_is_left(folder: Path) -> bool:
+    return not any(path.is_file() for path in folder.rglob("*"))
+
+
+def test_a_broken_connection_leaves_nothing_and_a_second_try_succeeds(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    info = serve(server, "svhn", monkeypatch)
+    server.broken = {"test_32x32.mat"}  # the first file comes whole, the second does not
+    with pytest.raises(DataError, match=r"test_32x32.mat .*nothing was kept.*seedspread data fetch svhn"):
+        fetch(info, tmp_path)
+    assert nothing_is_left(tmp_path)
+    server.broken = set()
+    fetch(info, tmp_path)
+    assert is_complete(info, tmp_path)
+
+
+def test_no_server_at_all_is_one_clear_error(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    info = serve(server, "svhn", monkeypatch)
+    server.served = {}
+    with pytest.raises(DataError, match="could not be downloaded"):
+        fetch(info, tmp_path)
+    gone = dataclasses.replace(info, downloads=(Download("http://127.0.0.1:1/x.mat", "0" * 32, 1),))
+    with pytest.raises(DataError, match="could not be downloaded"):
+        fetch(gone, tmp_path)
+    assert nothing_is_left(tmp_path)
+
+
+def test_a_wrong_checksum_leaves_nothing_and_harms_nothing(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    info = serve(server, "cifar10", monkeypatch)
+    fetch(info, tmp_path)
+    server.served["cifar10.tar.gz"] = archive({"cifar-10-batches-bin/data_batch_1.bin": b"other"})
+    with pytest.raises(DataError, match="another checksum than the official one"):
+        fetch(info, tmp_path)
+    assert is_complete(info, tmp_path)  # what was there is untouched
+
+
+def test_a_full_disk_is_said_and_leaves_nothing(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    info = serve(server, "cifar10", monkeypatch)
+    if os.geteuid() != 0:
+        pytest.skip("only root can mount a small file system")
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", str(tmp_path)],
+        capture_output=True,
+        check=False,
+    )
+    if mounted.returncode:
+        pytest.skip("a small file system cannot be mounted here")
+    try:
+        with pytest.raises(DataError, match=r"no space left in .*cifar10 needs about .* MB"):
+            fetch(info, tmp_path)
+        assert nothing_is_left(tmp_path)
+    finally:
+        subprocess.run(["umount", str(tmp_path)], check=True)
+
+
+def test_a_folder_that_cannot_be_written_is_said(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    info = serve(server, "svhn", monkeypatch)
+    blocked = tmp_path / "file"
+    blocked.write_text("in the way")
+    with pytest.raises(DataError, match=r"cannot write to .*--data-dir"):
+        fetch(info, blocked / "data")
+
+
+WANTED = (DataFile("data.bin", md5(b"content"), 7, 1),)
+
+
+def unpacked(entries: dict[str, bytes], folder: Path, hostile: tarfile.TarInfo | None = None) -> None:
+    packed = folder / "archive.tar.gz"
+    with tarfile.open(packed, "w:gz") as tar:
+        if hostile:
+            tar.addfile(hostile)
+        for name, content in entries.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            tar.addfile(member, io.BytesIO(content))
+    inside = folder / "inside"
+    inside.mkdir()
+    try:
+        unpack(packed, WANTED, inside)
+    finally:
+        outside = {path.name for path in folder.rglob("*")} - {"archive.tar.gz", "inside", "data.bin"}
+        assert not outside
+
+
+@pytest.mark.parametrize("name", ["../evil.bin", "/evil.bin", "a/../../evil.bin"])
+def test_a_path_that_leads_outside_is_refused(name: str, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="a path that leads outside"):
+        unpacked({name: b"evil", "data.bin": b"content"}, tmp_path)
+
+
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE])
+def test_links_and_devices_are_refused(kind: bytes, tmp_path: Path) -> None:
+    member = tarfile.TarInfo("data.bin")
+    member.type, member.linkname = kind, "/etc/passwd"
+    with pytest.raises(DataError, match="a link or a device"):
+        unpacked({"data.bin": b"content"}, tmp_path, hostile=member)
+
+
+def test_too_much_content_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("seedspread.cff.data.fetch.MAX_BYTES", 100)
+    with pytest.raises(DataError, match="too much content"):
+        unpacked({"data.bin": b"0" * 101}, tmp_path)
+
+
+def test_too_many_entries_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="too much content"):
+        unpacked({f"{i}.bin": b"" for i in range(200)}, tmp_path)
+
+
+def test_an_archive_of_something_else_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"does not hold data\.bin"):
+        unpacked({"other.bin": b"content"}, tmp_path)
+    packed = tmp_path / "broken.tar.gz"
+    packed.write_bytes(b"no archive")
+    with pytest.raises(DataError, match="not a readable archive"):
+        unpack(packed, WANTED, tmp_path)
+    packed.write_bytes(archive({"data.bin": b"other!!"}))
+    with pytest.raises(DataError, match="differs from the official file"):
+        unpack(packed, WANTED, tmp_path)
+
+
+def test_a_file_that_unpacks_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("seedspread.cff.data.files.MAX_BYTES", 1000)
+    folder = tmp_path / "fashion-mnist"
+    folder.mkdir()
+    for file in DATASETS["fashion-mnist"].files:
+        (folder / (file.name + ".gz")).write_bytes(gzip.compress(bytes(2000)))
+    with pytest.raises(DataError, match="holds more than 1,000 bytes"):
+        load(DataConfig(name="fashion-mnist"), tmp_path)

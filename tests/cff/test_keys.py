@@ -1,0 +1,130 @@
+"""Keys outlive the code: those of every shipped study are what they always were."""
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from seedspread.cff.config import ModelConfig, ObjectiveConfig, RunConfig
+from seedspread.cff.identity import former_key, run_key
+from seedspread.cff.pipelines import RandomCrop
+from seedspread.cff.presets import check, read_config
+from seedspread.cff.studies import study_names
+from seedspread.study.plan import Plan
+from seedspread.study.spec import StudySpec
+
+# Of every study, a hash over the keys of its runs on the official datasets, in order.
+STUDIES = {
+    "evidence/all": "231e9ca039193dd8",
+    "evidence/dose": "cd9aff6664f8b3d1",
+    "evidence/fashion-mnist": "c37a24fff74f615d",
+    "evidence/locality": "91c7f6d60f8724dd",
+    "evidence/margin": "51198dc59f0a1185",
+    "evidence/pair-density": "3fc17be3434aa0c7",
+    "evidence/rounding": "dfb72db22079fc23",
+    "evidence/soft-clamp": "74d28b02d1aa04ee",
+    "evidence/source-augment": "5f00dda4aea9125e",
+    "evidence/source-init": "a5429ca35321b34a",
+    "evidence/source-order": "b20262348c657b6f",
+    "evidence/source-probe": "cf892ea6f4ccb848",
+    "evidence/sources": "b64ec98872082b29",
+    "mini/all": "39bc8daa0efa20e7",
+    "mini/cifar10-factorial": "8785e41aa083db17",
+    "mini/cifar100": "4ed7f18c874fe93b",
+    "mini/dose-response": "1fc857e2eeecdc8c",
+    "mini/fashion-mnist": "8d7f115f98b6b9a8",
+    "mini/svhn": "ddbe58da30624a8c",
+    "mini/svhn-difficulty": "00bb122cc4b219e1",
+    "paper/all": "328ba1b0cc8221e6",
+    "paper/cifar10-factorial": "ce62cbda77301319",
+    "paper/cifar100": "3bb0300c05ced617",
+    "paper/dose-response": "4863a756cba525db",
+    "paper/fashion-mnist": "ca7121964f8b0871",
+    "paper/svhn": "ac54b1fc20a9736b",
+    "paper/svhn-difficulty": "c6d7dddc4f81311a",
+    "quickstart": "afa8717de13f3891",
+}
+# Keys of `paper/cifar10` with these settings.
+SETTINGS: list[tuple[list[str], str]] = [
+    ([], "0b2f2b3c5f78b85a7d31"),
+    (["objective.margin_type=subtract"], "e6b05dbf068113804667"),
+    (["objective.margin_type=shift"], "13886e61ef8ed54157e2"),
+    (["objective.margin_type='none'"], "f9191488e32c519a009c"),
+    (["training.rule=end_to_end"], "eb53fbc6fb7b314552b7"),
+    (["training.rule=cross_entropy"], "008dbef7d6a260548a49"),
+    (["runtime.precision=bf16"], "2635b4c2b8fefa712dbd"),
+    (["runtime.compile=true"], "cb48a7f729e4eb35d71c"),
+    (["runtime.compile=true", "runtime.recompute=true"], "cd5f015665af349493d0"),
+    (["runtime.slice_images=64"], "c66188be429b5feb00f3"),
+    (["objective.margin_schedule=cosine", "objective.margin_exponent=2.0"], "9ceafda4e323a749c6dd"),
+    (["data.labels=coarse"], "a6c164e7b5109666ad97"),
+    (["data.augment=[{op='random_crop',padding=3}]"], "e74e5cec344da8514a2f"),
+    (["seeds.init=4", "seeds.probe=9"], "e8b023d1991446fb5227"),
+    (["probe.repeats=3", "probe.layers=all", "probe.features=cached"], "bfa39b968c49ca4c14b0"),
+    (["training.select=best_val_loss"], "c098a2738c0ae26ef5da"),
+    (["data.limit_per_class=50", "data.order=balanced"], "264a223f74ee6a18981d"),
+]
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_the_keys_of_every_study_are_the_same(name: str, tmp_path: Path) -> None:
+    plan = Plan.make(StudySpec.from_file(name), tmp_path, tmp_path / "no data")
+    keys = " ".join(run.key for run in plan.runs)
+    assert hashlib.sha256(keys.encode()).hexdigest()[:16] == STUDIES[name]
+
+
+def test_no_study_is_left_out() -> None:
+    assert set(study_names()) == set(STUDIES)
+
+
+@pytest.mark.parametrize(("settings", "key"), SETTINGS)
+def test_the_keys_of_every_kind_of_run_are_the_same(settings: list[str], key: str) -> None:
+    assert run_key(read_config("paper/cifar10", settings)) == key
+
+
+def test_plain_runs_have_a_key_of_their_own_and_know_their_former_one() -> None:
+    """`plain` used to train with the fast loss; the other rules have had one way all along."""
+    plain = read_config("paper/cifar10", ["runtime.implementation=plain"])
+    assert former_key(plain) == "bd798bb072383c2d5df7"
+    assert run_key(plain) not in (former_key(plain), run_key(read_config("paper/cifar10")))
+    for config in (read_config("paper/cifar10"), read_config("quickstart", ["training.rule=end_to_end"])):
+        assert former_key(config) is None
+
+
+class WiderModel(ModelConfig):
+    """A model with a field that came later."""
+
+    registers: int = 0
+
+
+class WiderObjective(ObjectiveConfig):
+    """An objective with a field that came later."""
+
+    smoothing: float = 0.0
+
+
+class WiderCrop(RandomCrop):
+    """A step of augmentation with a field that came later."""
+
+    fill: int = 0
+
+
+def test_a_field_that_is_added_enters_the_key_only_where_it_differs_from_its_default() -> None:
+    config = RunConfig()
+    for part, same, other in (
+        ("model", WiderModel(), WiderModel(registers=4)),
+        ("objective", WiderObjective(), WiderObjective(smoothing=0.1)),
+    ):
+        assert run_key(config.model_copy(update={part: same})) == run_key(config)
+        assert run_key(config.model_copy(update={part: other})) != run_key(config)
+
+
+def test_that_holds_for_augmentation_too() -> None:
+    def key(step: RandomCrop) -> str:
+        config = check({"data": {"augment": [{"op": "random_crop", "padding": 3}]}})
+        return run_key(
+            config.model_copy(update={"data": config.data.model_copy(update={"augment": (step,)})})
+        )
+
+    assert key(WiderCrop(padding=3)) == key(RandomCrop(padding=3))
+    assert key(WiderCrop(padding=3, fill=9)) != key(RandomCrop(padding=3))

@@ -1,0 +1,212 @@
+"""The kernel's library: compiled once, whole or not at all, and only from where nobody else can write."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from seedspread.cff.training.native import build as building
+from seedspread.cff.training.native.build import NativeError, build
+from seedspread.cff.training.run import train
+
+from .tiny import needs_native, tiny
+
+# Starts when all do; prints the library and when it was made.
+_WORKER = """
+import sys
+from seedspread.cff.training.native.build import build
+sys.stdin.readline()
+built = build()
+print(built.path, built.path.stat().st_mtime_ns, built.path.stat().st_ino)
+"""
+
+
+@pytest.fixture
+def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A cache of its own, and nothing remembered."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    build.cache_clear()
+    yield tmp_path / "seedspread" / "native"
+    build.cache_clear()
+
+
+def quick(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    """A library that takes no time to compile: what is tested here is not what it computes."""
+    (folder / "small.cpp").write_text('extern "C" int answer() { return 42; }\n')
+    monkeypatch.setattr(building, "_SOURCES", (str(folder / "small.cpp"),))
+    monkeypatch.setattr(building, "_HEADERS", ())
+
+
+@needs_native
+def test_workers_that_start_together_compile_once(tmp_path: Path) -> None:
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
+    workers = [
+        subprocess.Popen(
+            [sys.executable, "-c", _WORKER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            env=environment,
+        )
+        for _ in range(10)
+    ]  # fmt: skip
+    said = {worker.communicate("go\n")[0].strip() for worker in workers}
+    assert len(said) == 1
+    assert sorted(path.suffix for path in (tmp_path / "seedspread/native").iterdir()) == [
+        ".json",
+        ".lock",
+        ".so",
+    ]
+
+
+@needs_native
+def test_it_is_compiled_once(fresh: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    quick(monkeypatch, tmp_path)
+    first = build()
+    build.cache_clear()
+    monkeypatch.setattr(building, "_compile", lambda *_: pytest.fail("compiled again"))
+    assert build() == first
+    assert first.compiler
+    assert "=native" in first.flags
+    assert first.path.parent == fresh
+
+
+@needs_native
+@pytest.mark.parametrize("damage", ["cut", "changed", "no note", "bad note", "writable", "link"])
+def test_a_library_that_is_not_as_it_was_made_is_made_again(
+    damage: str, fresh: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    quick(monkeypatch, tmp_path)
+    path = build().path
+    whole = path.read_bytes()
+    note = path.with_suffix(".json")
+    if damage == "cut":
+        path.write_bytes(whole[:1000])
+    elif damage == "changed":
+        path.write_bytes(whole.replace(b"answer", b"danger"))
+    elif damage == "no note":
+        note.unlink()
+    elif damage == "bad note":
+        note.write_text("[]")
+    elif damage == "writable":
+        path.chmod(0o777)
+    else:
+        (tmp_path / "elsewhere.so").write_bytes(whole)
+        path.unlink()
+        path.symlink_to(tmp_path / "elsewhere.so")
+    build.cache_clear()
+    again = build().path
+    assert again.read_bytes() == whole
+    assert not again.is_symlink()
+    assert not again.stat().st_mode & 0o022
+
+
+@needs_native
+def test_other_sources_are_another_library(
+    fresh: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    quick(monkeypatch, tmp_path)
+    first = build().path
+    (tmp_path / "small.cpp").write_text('extern "C" int answer() { return 43; }\n')
+    build.cache_clear()
+    assert build().path != first
+
+
+def test_without_a_compiler_it_says_what_to_do(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(fresh))
+    monkeypatch.delenv("CXX", raising=False)
+    with pytest.raises(NativeError, match=r"no C\+\+ compiler: install g\+\+ or clang, or train with"):
+        build()
+    monkeypatch.setenv("CXX", "nothere")
+    with pytest.raises(NativeError, match="CXX names nothere, which is not there"):
+        build()
+
+
+def test_a_run_without_a_compiler_leaves_no_folder(
+    fresh: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("CXX", "nothere")
+    with pytest.raises(NativeError, match="install g"):
+        train(tiny(runtime__implementation="native"), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+@needs_native
+def test_a_compiler_that_fails_is_quoted_and_leaves_nothing(
+    fresh: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    quick(monkeypatch, tmp_path)
+    (tmp_path / "small.cpp").write_text("this is no C++\n")
+    with pytest.raises(
+        NativeError, match=r"cannot compile the kernel \(.*small\.cpp.* error: .*\): name another"
+    ):
+        build()
+    assert [path.suffix for path in fresh.iterdir()] == [".lock"]
+
+
+def script(path: Path, text: str) -> Path:
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return path
+
+
+# What it does, and what is said of it.
+BAD_COMPILERS = {
+    "says and writes nothing": ("exit 0", r"\(it wrote nothing\): name another compiler in CXX"),
+    "is killed": ("kill -9 $$", r"\(ended by signal 9\): name another compiler"),
+    "fails without a word": ("exit 3", r"\(no message\): name another compiler"),
+    "writes no library": (
+        'while [ $# -gt 1 ]; do [ "$1" = -o ] && echo no > "$2"; shift; done',
+        r"cannot be loaded \(.*\): name another folder in XDG_CACHE_HOME or another compiler in CXX",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", BAD_COMPILERS)
+def test_a_compiler_that_is_none_is_told_of_in_a_line_and_leaves_nothing(
+    kind: str, fresh: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    does, message = BAD_COMPILERS[kind]
+    monkeypatch.setenv("CXX", str(script(tmp_path / "my-c++", does)))
+    with pytest.raises(NativeError, match=message) as raised:
+        build()
+    assert "\n" not in str(raised.value)
+    assert [path.suffix for path in fresh.iterdir()] == [".lock"]
+
+
+@needs_native
+def test_a_compiler_with_several_names_is_called_by_the_one_that_was_found(
+    fresh: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As clang is, which links C++ only where it is called clang++, and whatever ccache stands in for."""
+    quick(monkeypatch, tmp_path)
+    real = shutil.which(os.environ.get("CXX", "c++")) or shutil.which("g++") or shutil.which("clang++")
+    script(tmp_path / "clang", f'case "$0" in *++) exec {real} "$@";; *) exit 1;; esac')
+    (tmp_path / "clang++").symlink_to("clang")
+    monkeypatch.setenv("CXX", str(tmp_path / "clang++"))
+    assert build().path.parent == fresh
+
+
+@needs_native
+def test_a_cache_that_cannot_be_written_is_told_of_in_a_line(fresh: Path) -> None:
+    fresh.mkdir(parents=True, mode=0o700)
+    (fresh / f"{building._name(building._compiler())}.lock").mkdir()  # stops root as well
+    with pytest.raises(NativeError, match=r"cannot be written \(.*\): name a folder of yours in XDG_CACHE"):
+        build()
+
+
+@needs_native
+@pytest.mark.parametrize("how", ["link", "open", "file"])
+def test_a_cache_that_others_can_write_to_is_refused(how: str, fresh: Path, tmp_path: Path) -> None:
+    fresh.parent.mkdir()
+    if how == "link":
+        (tmp_path / "other").mkdir()
+        fresh.symlink_to(tmp_path / "other")
+    elif how == "open":
+        fresh.mkdir()
+        fresh.chmod(0o777)
+    else:
+        fresh.write_text("")
+    with pytest.raises(NativeError, match="XDG_CACHE_HOME"):
+        build()

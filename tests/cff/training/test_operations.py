@@ -1,0 +1,118 @@
+"""The step in counts, which need no GPU: how many operations it dispatches, and that none waits or copies."""
+
+from typing import Any
+
+import pytest
+import torch
+
+from seedspread.benchmarks.operations import OperationCounter, count_step
+from seedspread.cff.config import RunConfig
+from seedspread.cff.presets import read_config
+from seedspread.cff.training.fast import StackedTrainer
+from seedspread.cff.training.run import float32_products, train
+
+from .test_stack import batch, distance, fast_gradients, model, plain_gradients, sums_of
+from .tiny import tiny
+
+WHOLE = ["runtime.micro_batch_size=1024"]  # both views of 512 images
+
+
+def paper(*settings: str) -> RunConfig:
+    return read_config("paper/cifar10", settings)
+
+
+def test_a_step_at_the_papers_size_takes_at_most_1500_operations() -> None:
+    counter = count_step(paper(*WHOLE))
+    assert counter.operations.total() <= 1500
+    assert counter.kernels <= 1000
+
+
+def test_no_operation_of_a_step_copies_between_host_and_device() -> None:
+    assert not count_step(paper(*WHOLE)).elsewhere
+    assert not count_step(paper()).elsewhere
+
+
+def test_torchs_attention_takes_fewer() -> None:
+    """Counted on few images: on tensors without values torch takes its own attention apart."""
+    settings = [*WHOLE, "training.batch_size=8", "runtime.fused_attention=true"]
+    for precision in ("fp32", "bf16"):
+        counter = count_step(paper(*settings, f"runtime.precision={precision}"), "cpu")
+        assert any("scaled_dot_product" in name for name in counter.operations)
+        assert counter.operations.total() <= 1500
+
+
+def test_one_optimiser_step_and_one_call_for_the_norms_serve_all_layers() -> None:
+    operations = count_step(paper(*WHOLE)).operations
+    assert operations["aten._fused_adamw_.default"] == 1
+    assert operations["aten._foreach_norm.Scalar"] == 1
+
+
+class ShapeRecorder(OperationCounter):  # type: ignore[no-untyped-call]
+    """Keeps what was dispatched, and on which shapes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[tuple[str, list[torch.Size]]] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        shapes = [arg.shape for arg in args if isinstance(arg, torch.Tensor)]
+        self.seen.append((str(func), shapes))
+        return super().__torch_dispatch__(func, types, args, kwargs)
+
+
+def test_no_shape_depends_on_what_is_in_a_batch() -> None:
+    one = model()
+    trainer, sums, seen = StackedTrainer([one]), sums_of(one), []
+    trainer.step([batch()], 0, [sums])  # what is made once
+    for data in (batch(1), batch(2)):
+        with ShapeRecorder() as recorder:
+            trainer.step([data], 0, [sums])
+        seen.append(recorder.seen)
+    assert seen[0] == seen[1]
+
+
+def test_the_counter_sees_a_copy_and_tells_views_from_kernels() -> None:
+    with OperationCounter("meta") as counter:
+        torch.ones(3).to("meta")
+    assert counter.elsewhere
+    with OperationCounter("meta") as counter:
+        torch.tensor([0.4, 0.1], device="meta")  # nothing is dispatched
+    assert counter.elsewhere == ["tensor"]
+    with OperationCounter() as counter:
+        torch.ones(4, 4).t().view(-1, 1, 4).unsqueeze(0)
+    assert counter.operations.total() == 4
+    assert counter.kernels == 1
+
+
+@pytest.mark.parametrize("size", [7, 1000])
+def test_torchs_attention_has_the_same_gradients(size: int) -> None:
+    plain, _ = plain_gradients(model(), batch())
+    changes = {"runtime__fused_attention": True, "runtime__micro_batch_size": size}
+    (fused,), _ = fast_gradients([model(**changes)], [batch()])
+    assert distance(fused, plain) < 1e-5
+
+
+def test_tf32_is_what_was_asked_for_and_then_what_it_was() -> None:
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high")  # a program that trains may have its own wish
+    try:
+        for tf32, precision in ((True, "high"), (False, "highest")):
+            with float32_products(tf32):
+                assert torch.get_float32_matmul_precision() == precision
+        assert torch.get_float32_matmul_precision() == "high"
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+def test_a_run_sees_no_tf32_unless_it_asks(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    seen, step = [], StackedTrainer.step
+
+    def watched(self: StackedTrainer, *arguments: object, **named: bool) -> None:
+        seen.append(torch.backends.cuda.matmul.allow_tf32)
+        step(self, *arguments, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(StackedTrainer, "step", watched)
+    for tf32 in (False, True):
+        seen.clear()
+        train(tiny(training__epochs=1, probe__epochs=1, runtime__tf32=tf32), tmp_path / str(tf32))
+        assert set(seen) == {tf32}

@@ -1,0 +1,35 @@
+"""A run that takes a second: a very small ViT on a few images of the embedded sample."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from seedspread.cff.config import RunConfig
+from seedspread.cff.presets import check
+from seedspread.cff.training.native.build import why_not
+
+needs_native = pytest.mark.skipif(why_not() is not None, reason=f"no native kernel here: {why_not()}")
+
+TINY: dict[str, dict[str, Any]] = {
+    "data": {"limit_per_class": 12, "test_limit_per_class": 10},
+    "model": {"patch_size": 8, "dim": 16, "depth": 3, "heads": 2},
+    "training": {"epochs": 3, "batch_size": 32},
+    "probe": {"epochs": 4, "batch_size": 32, "learning_rate": 5e-3},
+    "runtime": {"threads": 1, "checkpoint_seconds": 0, "device": "cpu"},
+}
+
+
+def tiny(**changes: Any) -> RunConfig:
+    """The tiny run with fields changed, such as `training__epochs=2`."""
+    values = {part: dict(fields) for part, fields in TINY.items()}
+    for name, value in changes.items():
+        part, field = name.split("__")
+        values.setdefault(part, {})[field] = value
+    return check(values)
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    """What a finished run leaves behind that must be the same whenever it is repeated."""
+    names = ("result.json", "predictions.safetensors", "history.parquet")
+    return {name: (folder / name).read_bytes() for name in names}

@@ -1,0 +1,199 @@
+"""The check of the paper: known verdicts, and that a changed number changes its verdict."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from seedspread.paper.answer import answer, paper_ladder, paper_ratios
+from seedspread.paper.check import check_paper, recompute, summary
+from seedspread.paper.claims import CLAIMS
+from seedspread.paper.methods import METHODS, NAMES
+from seedspread.paper.page import audit_published, page, published_table
+from seedspread.paper.values import Series, half_width, published_arm, series, values
+from seedspread.paper.variances import components
+from seedspread.stats.dependence import intraclass_correlation
+
+ROOT = Path(__file__).parents[2]
+FINDINGS = check_paper()
+
+
+def verdict(where: str, claim: str) -> str:
+    matches = [f for f in FINDINGS if f.where == where and claim in f.what]
+    assert len(matches) == 1, [f.what for f in matches]
+    return matches[0].verdict
+
+
+def test_every_per_seed_accuracy_of_the_appendices_is_there() -> None:
+    """Tables 16 and 17, 19 to 22: 28 + 21 + 20 + 10 + 10 + 20 values."""
+    table = published_table()
+    assert len(table) == 28 + 21 + 20 + 10 + 10 + 20
+    # Checksums worked out by adding up the printed rows.
+    sums = table.assign(a=table["accuracy"].astype(float)).groupby("setting")["a"].sum()
+    assert sums["svhn"] == pytest.approx(483.52 + 476.43)
+    assert sums["cifar100"] == pytest.approx(260.34 + 257.85 + 256.48 + 257.32)
+
+
+@pytest.mark.parametrize(
+    ("where", "what", "expected"),
+    [
+        ("Section 5.2, variance comparison", "variance ratio", "reproduces"),
+        ("Section 5.2, variance comparison", "p, F test", "reproduces"),
+        ("Section 5.2, bootstrap interval", "low", "reproduces"),
+        ("Section 5.2, bootstrap interval", "high", "reproduces"),
+        ("Section 5.2, low margin, bootstrap interval", "high", "reproduces"),
+        ("Section 5.2, mean comparison", "Welch df", "differs"),
+        ("Section 5.2, mean comparison", "t of subtract", "reproduces"),
+        ("Section 5.2, variance comparison", "Levene", "differs"),
+        ("Sections 7.5, 8", "92", "reproduces"),
+        ("Table 9, positive pairs, CIFAR-100", "pairs", "differs"),
+        ("Table 4, Levene", "margin type", "differs"),
+        ("Table 4, Brown-Forsythe", "interaction", "differs"),
+        ("Table 15, medium", "variance, clamp", "differs"),
+        ("Table 15, medium", "variance ratio", "reproduces"),
+        ("Section 5.1, all runs", "runs in all", "differs"),
+        ("Section 6.4", "halves the rate", "differs"),
+        ("Section 7.1", "the reverse", "differs"),
+        ("Section 7.4", "progressively", "differs"),
+        ("Section 9", "other reductions", "differs"),
+        ("Section 10", "nearly six-fold", "reproduces"),
+        ("Abstract", "no cost", "reproduces"),
+        ("Table 18, mean (L0-L7)", "mean", "not derivable"),
+        ("Abstract, Sections 7.2, 7.3, 7.5, 8", "high accuracy compresses", "differs"),
+        ("Sections 6, 6.4", "different seeds separate more", "reproduces"),
+        ("Section 7.1", "absence of a variance effect", "reproduces"),
+        ("Sections 3, 4.4, 10", "is training variance", "not derivable"),
+        ("Sections 5.1, 5.2, 9", "does not affect variance", "differs"),
+    ],
+)
+def test_known_verdicts(where: str, what: str, expected: str) -> None:
+    assert verdict(where, what) == expected
+
+
+def test_where_a_number_differs_a_reason_is_given() -> None:
+    assert all(f.comment for f in FINDINGS if f.verdict != "reproduces")
+
+
+def test_the_counts_add_up() -> None:
+    counts = summary(FINDINGS)
+    assert sum(counts.values()) == len(FINDINGS)
+    assert counts["reproduces"] > 6 * counts["differs"]
+
+
+@pytest.mark.parametrize(("printed", "agrees"), [("0.927", True), ("0.926", False), ("0.928", False)])
+def test_a_changed_digit_changes_the_verdict(printed: str, agrees: bool) -> None:
+    assert recompute("sd", printed, [series("cifar10/clamp/detach")])[1] is agrees
+
+
+def test_rounding_of_the_inputs_counts() -> None:
+    """1.2 may be anything up to 1.25, so a product of 1.2 and 1.2 can be 1.56, and not 1.57."""
+    rounded = Series(np.array([1.2, 1.2]), np.array([0.05, 0.05]))
+    exact = Series(np.array([1.2, 1.2]), np.zeros(2))
+    assert recompute("product", "1.56", [rounded])[1]
+    assert not recompute("product", "1.57", [rounded])[1]
+    assert not recompute("product", "1.56", [exact])[1]
+
+
+def test_half_of_the_last_digit() -> None:
+    assert half_width("78.52") == pytest.approx(0.005)
+    assert half_width("7") == pytest.approx(0.5)
+    assert half_width("-0.64") == pytest.approx(0.005)
+
+
+def test_claims_in_words_have_outcomes_of_every_kind() -> None:
+    """And none rests on a missing value."""
+    outcomes = [claim.check() for claim in CLAIMS]
+    assert {True, False, None} == {holds for holds, _, _ in outcomes}
+    assert not any("nan" in computed for _, computed, _ in outcomes)
+
+
+def test_a_method_that_is_named_has_a_name_that_exists() -> None:
+    assert set(NAMES) <= set(METHODS)
+
+
+def test_the_page_in_docs_is_the_one_that_the_data_give() -> None:
+    assert (ROOT / "docs" / "paper-check.md").read_text() == page(FINDINGS)
+
+
+def test_the_published_accuracies_can_be_audited() -> None:
+    result = audit_published()
+    assert [c.stratum for c in result.comparisons] == ["cifar10", "cifar100", "svhn", "fashion-mnist"]
+    assert [round(c.paper.ratio or 0, 2) for c in result.comparisons] == [5.90, 0.39, 0.25, 0.08]
+
+
+def test_the_odd_degrees_of_freedom_are_another_comparisons() -> None:
+    finding = next(f for f in FINDINGS if f.what == "Welch df" and f.verdict == "differs")
+    assert "cifar10-low/clamp and cifar10/subtract gives 19.44" in finding.comment
+
+
+def computed(claim: str) -> str:
+    return next(f"{f.computed} {f.comment}" for f in FINDINGS if claim in f.what)
+
+
+@pytest.mark.parametrize(
+    ("claim", "figures"),
+    [  # recomputed independently from the appendices
+        ("high accuracy compresses", ("cifar10 0.172", "svhn 0.727", "fashion-mnist 0.165")),
+        ("different seeds separate more", ("0.896 (clamp)", "-0.012", "0.204 against 0.146")),
+        ("is training variance", ("cifar10, subtract: 0.134 (bound 0.169)",)),
+        ("does not affect variance", ("1.135 (direct)", "0.149 (detach)", "p = 0.026")),
+    ],
+)
+def test_figures_that_others_found(claim: str, figures: tuple[str, ...]) -> None:
+    text = computed(claim)
+    assert [f for f in figures if f not in text] == []
+
+
+@pytest.mark.parametrize("setting", ["cifar10", "cifar100"])
+@pytest.mark.parametrize("margin_type", ["clamp", "subtract"])
+def test_components_are_those_of_the_intraclass_correlation(setting: str, margin_type: str) -> None:
+    """ICC(3,1) is the share of the variance that is between seeds; together they are the cells' variance."""
+    arm = published_arm(setting, margin_type)
+    between, noise = components(arm)
+    assert between / (between + noise) == pytest.approx(intraclass_correlation(arm.matrix)[0])
+    assert between + noise == pytest.approx(arm.within_variance)
+
+
+def test_components_of_a_made_table() -> None:
+    """Seed effects -1, 0, 1 (variance 1) and noise of +-0.1 that no seed or block has on average."""
+    arm = published_arm("cifar10", "clamp")
+    made = replace(
+        arm,
+        values=np.array([-1.1, 0.2, 0.9, -0.9, -0.2, 1.1]),
+        blocks=np.array([0, 0, 0, 1, 1, 1]),
+        seeds=np.array([0, 1, 2, 0, 1, 2]),
+    )
+    noise = (2 * 0.1**2 + 2 * 0.2**2 + 2 * 0.1**2) / 2
+    assert components(made) == pytest.approx((1 - noise / 2, noise))
+
+
+def test_the_arms_are_the_published_values() -> None:
+    arm = published_arm("cifar10", "clamp")
+    assert arm.block_names == ("detach", "direct")
+    assert arm.cells[1].tolist() == values("cifar10/clamp/direct").tolist()
+
+
+def test_the_answer_rests_on_the_headline_and_gives_the_ladder() -> None:
+    first, second = answer()[:2]
+    found, adjusted = paper_ratios()["cifar10"]
+    assert found.pairs == 7
+    assert f"p = {found.p:.3f}" in first.text
+    assert f"p = {adjusted:.3f}" in first.text
+    assert "times the sd" in first.text
+    for rung in paper_ladder()[1:6]:
+        assert f"{rung.p:.4f}" in second.text
+
+
+def test_nothing_blames_dependence_alone() -> None:
+    text = page(FINDINGS)
+    assert "overstates" not in text
+    assert "makes every p value of Section 5.2 too small" not in text
+    assert "| F test, twins as copies |" in text
+
+
+def test_a_ratio_says_of_what() -> None:
+    for finding in FINDINGS:
+        if "ratio" in finding.what:
+            words = f"{finding.where} {finding.what}"
+            assert "variance ratio" in words or "norm" in words, words

@@ -1,0 +1,152 @@
+"""A runner that is not the paper's: it throws dice. What it can do in a campaign, any runner can."""
+
+import random
+import time
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+
+from seedspread.runners.contract import Level, RunnerError
+from seedspread.runs.files import FORMAT
+from seedspread.runs.folder import RunFolder
+from seedspread.runs.identity import key_of
+from seedspread.runs.record import RunFailedError
+from seedspread.runs.request import RunRequest
+from seedspread.runs.run_files import Heartbeat
+from seedspread.runs.stopping import StoppedError, StopRequest
+from seedspread.runs.studies import AuditSpec
+from seedspread.study.spec import StudyCell, StudySpec
+
+
+@dataclass(frozen=True)
+class Dice:
+    """A run is the mean of so many throws of a die with so many sides.
+
+    `fail` is a seed that fails, `seconds_each` is how long a run takes, `company` how many are run together.
+    """
+
+    name: str = "dice"
+    fail: int | None = None
+    seconds_each: float = 0.0
+    company: int = 3
+
+    @property
+    def origin(self) -> str:
+        return ""
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        return ("score",)
+
+    def full_name(self, name: str) -> str:
+        if name not in ("sides", "throws"):
+            raise RunnerError(f"dice have no {name!r}")
+        return name
+
+    def short_name(self, full: str) -> str:
+        return full
+
+    def parameters(self, base: str | None, values: Mapping[str, Level]) -> dict[str, Any]:
+        return {"throws": 10, **values}
+
+    def values(self, parameters: dict[str, Any]) -> dict[str, Any]:
+        return parameters
+
+    def keys(self, runs: Sequence[tuple[Any, int]], data_dir: Path | None) -> list[str]:
+        return [key_of({"dice": parameters, "seed": seed}) for parameters, seed in runs]
+
+    def former_keys(self, runs: Sequence[tuple[Any, int]], data_dir: Path | None) -> list[str | None]:
+        return [None] * len(runs)
+
+    def base_keys(self, runs: Sequence[tuple[Any, int]]) -> list[str | None]:
+        return [None] * len(runs)
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        return ()
+
+    def driving(self, streams: tuple[str, ...]) -> "Dice":
+        return self
+
+    def notes(self, parameters: Iterable[Any]) -> list[str]:
+        return []
+
+    def implemented(self, parameters: Any, implementation: str) -> Any:
+        return parameters
+
+    def why_not_here(self, parameters: Any) -> str | None:
+        return None
+
+    def may_use_gpu(self, parameters: Any) -> bool:
+        return False
+
+    @property
+    def is_portable(self) -> bool:
+        return True
+
+    def check(self, parameters: Iterable[Any], data_dir: Path | None) -> None:
+        for one in parameters:
+            if one["sides"] < 1:
+                raise RunnerError("a die has a side at least")
+
+    def seconds(self, parameters: Sequence[Any]) -> float | None:
+        return 0.001 * len(parameters)
+
+    def group(self, parameters: Any, threads: int) -> str | None:
+        return f"{parameters['sides']} sides"
+
+    def group_size(self, parameters: Any) -> int:
+        return self.company
+
+    def run(
+        self, requests: Sequence[RunRequest], stop: StopRequest, data_dir: Path | None
+    ) -> Iterator[tuple[int, object]]:
+        assert len({request.parameters["sides"] for request in requests}) == 1
+        for number, request in enumerate(requests):
+            try:
+                yield number, self._throw(request, stop)
+            except Exception as error:
+                yield number, error
+
+    def _throw(self, request: RunRequest, stop: StopRequest) -> float:
+        assert request.folder is not None
+        folder = RunFolder(request.folder, request.key or "", request.guard)
+        folder.open(tomli_w.dumps(request.parameters), resume=True)
+        assert tomllib.loads(folder.config_path().read_text()) == request.parameters
+        folder.begin(1)
+        folder.beat(lambda: Heartbeat(0.5, "half thrown"))
+        end = time.monotonic() + self.seconds_each
+        while stop.number is None and time.monotonic() < end:
+            time.sleep(0.02)
+        if stop.number is not None:
+            raise StoppedError("stopped in mid-throw", stop.number)
+        if request.seed == self.fail:
+            raise RunFailedError("the die fell off the table", table="round", throw=3)
+        rng = random.Random(request.seed)  # noqa: S311 - a die
+        throws = [rng.randint(1, request.parameters["sides"]) for _ in range(request.parameters["throws"])]
+        value = sum(throws) / len(throws)
+        folder.finish(
+            {
+                "format": FORMAT,
+                "runner": self.name,
+                "key": request.key,
+                "metrics": {"score": value},
+                "collapsed": False,
+            },
+            {"runner": self.name, "seed": request.seed, "config": request.parameters},
+        )
+        return value
+
+
+def dice_study(
+    seeds: int = 8, fail: int | None = None, seconds_each: float = 0.0, company: int = 3
+) -> StudySpec:
+    """Six sides against twenty."""
+    runner = Dice(fail=fail, seconds_each=seconds_each, company=company)
+    cells = tuple(StudyCell((("sides", s),), runner.parameters(None, {"sides": s})) for s in (6, 20))
+    spec = AuditSpec(group="sides", reference="6", value="score")
+    return StudySpec("dice", "Do more sides spread more?", runner, cells, tuple(range(1, seeds + 1)), spec)

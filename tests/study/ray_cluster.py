@@ -1,0 +1,46 @@
+"""A campaign on a real Ray cluster of two nodes on this machine, one of which is lost in mid-campaign.
+
+Run as a script, so that Ray's threads and warnings stay out of the test process:
+python ray_cluster.py STUDY STORE [--lose-a-node]
+"""
+
+import json
+import sys
+import threading
+import time
+from pathlib import Path
+
+import ray
+from ray.cluster_utils import Cluster
+
+from seedspread.study.looking import run_looking
+from seedspread.study.plan import Plan
+from seedspread.study.ray_engine import RayExecutor
+from seedspread.study.recorded import Looking
+from seedspread.study.spec import StudySpec
+
+
+def main() -> None:
+    """Runs the campaign and prints its report."""
+    study, store = StudySpec.from_file(sys.argv[1]), Path(sys.argv[2])
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    node = cluster.add_node(num_cpus=1)
+    ray.init(address=cluster.address, log_to_driver=False, configure_logging=False)
+    lost: list[float] = []
+
+    def lose() -> None:
+        while len(list(store.glob("*/checkpoint-*"))) < 3:  # both nodes are at work
+            time.sleep(0.05)
+        cluster.remove_node(node, allow_graceful=False)
+        lost.append(time.time())
+
+    if "--lose-a-node" in sys.argv:
+        threading.Thread(target=lose, daemon=True).start()
+    _, report = run_looking(Plan.make(study, store), RayExecutor(), Looking(), lease_seconds=10)
+    print(json.dumps({"done": len(report.done), "failed": report.failed, "lost": len(lost)}))
+    ray.shutdown()
+    cluster.shutdown()  # type: ignore[no-untyped-call]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,156 @@
+"""How long a campaign will take, by what its store tells."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from seedspread.cff.config import RunConfig
+from seedspread.cff.training.estimate import seconds_per_run
+from seedspread.cff.training.work import Work
+from seedspread.runs.run_files import Heartbeat, RunFiles
+from seedspread.runs.store import RunState
+from seedspread.study.estimate import Estimate
+from seedspread.study.executor import CampaignProgress
+from seedspread.study.local import LocalExecutor
+from seedspread.study.loop import run_campaign
+from seedspread.study.overview import Overview
+from seedspread.study.plan import Plan
+from tests.cff.training.tiny import tiny
+from tests.study.dice import Dice, dice_study
+
+
+def waiting(plan: Plan) -> dict[str, RunState]:
+    return {key: RunState(key, "waiting") for key in plan.distinct}
+
+
+def finished(plan: Plan, key: str, **provenance: float) -> RunState:
+    folder = plan.store.folder(key)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "provenance.json").write_text(json.dumps({"format": 1, **provenance}))
+    return RunState(key, "done")
+
+
+def running(key: str, worker: str, **beat: float) -> RunState:
+    values = {"done": None, "where": "", **beat}
+    return RunState(key, "running", heartbeat=Heartbeat(**values), worker=worker)  # type: ignore[arg-type]
+
+
+def test_nothing_is_known_of_a_program_until_a_run_has_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Dice, "seconds", lambda *_: None)
+    plan = Plan.make(dice_study(seeds=3, company=1), tmp_path)
+    states = waiting(plan)
+    assert Estimate(plan).work_left(states) is None
+    first, second, third = list(states)[:3]
+    states[first] = finished(plan, first, seconds_since_last_start=10.0)
+    estimate = Estimate(plan)
+    assert estimate.work_left(states) == pytest.approx(5 * 10)
+    assert estimate.source == "from what other runs took"
+    states[second], states[third] = running(second, "a", spent=4.0), running(third, "b", spent=7.0)
+    # Three that wait and what is left of two, with two workers.
+    assert Estimate(plan).seconds_left(states) == pytest.approx((3 * 10 + 6 + 3) / 2)
+
+
+def test_what_a_run_has_taken_already_it_takes_at_least(tmp_path: Path) -> None:
+    plan = Plan.make(dice_study(seeds=2, company=1), tmp_path)
+    states = waiting(plan)
+    short, _, long, last = states
+    states[short] = finished(plan, short, seconds_since_last_start=10.0)
+    states[long] = running(long, "a", spent=50.0)
+    assert Estimate(plan).seconds_left(states) == pytest.approx(10 + 0 + 50)
+    assert plan.distinct[last].cell_id == plan.distinct[long].cell_id
+
+
+def test_how_far_others_are_tells_before_any_has_ended(tmp_path: Path) -> None:
+    plan = Plan.make(dice_study(seeds=2), tmp_path)
+    states = waiting(plan)
+    assert Estimate(plan).seconds_left(states) is None
+    for key in list(states)[:2]:
+        states[key] = running(key, "one", done=0.25, seconds=8.0)
+    assert Estimate(plan).seconds_left(states) == pytest.approx(2 * 8 * 0.75 + 2 * 8)
+
+
+def test_the_end_is_not_before_the_busiest_worker_is_through(tmp_path: Path) -> None:
+    plan = Plan.make(dice_study(seeds=2), tmp_path)
+    keys = list(plan.distinct)
+    states = {key: running(key, "one", done=0.0, seconds=10.0) for key in keys[:3]}
+    states[keys[3]] = running(keys[3], "other", done=0.9, seconds=10.0)
+    assert Estimate(plan).seconds_left(states) == pytest.approx(30)
+
+
+def test_where_runs_are_trained_together_a_share_of_the_time_counts(tmp_path: Path) -> None:
+    plan = Plan.make(dice_study(seeds=2, company=3), tmp_path)
+    states = waiting(plan)
+    old, new = list(states)[:2]
+    states[old] = finished(plan, old, seconds_since_last_start=60.0)  # with how many others nobody knows
+    assert Estimate(plan).seconds_left({**states, new: running(new, "a")}) is None
+    states[new] = finished(plan, new, seconds_since_last_start=60.0, worker_seconds=20.0)
+    assert Estimate(plan).work_left(states, measure=False) == pytest.approx(2 * 20)
+
+
+def test_a_measured_step_is_scaled_by_what_runs_took(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Dice, "seconds", lambda _, parameters: sum(p["sides"] for p in parameters))
+    plan = Plan.make(dice_study(seeds=2, company=1), tmp_path)
+    states = waiting(plan)
+    estimate = Estimate(plan)
+    assert estimate.work_left(states) == pytest.approx(2 * 6 + 2 * 20)
+    assert estimate.source == "from a measured step"
+    six = next(iter(states))
+    states[six] = finished(plan, six, seconds_since_last_start=12.0)  # twice what was measured
+    assert Estimate(plan).work_left(states) == pytest.approx(12 + 2 * 40)
+
+
+def test_a_campaign_and_its_status_say_the_same(tmp_path: Path) -> None:
+    plan = Plan.make(dice_study(seeds=4), tmp_path)
+    heard: list[CampaignProgress] = []
+    seen: list[float | None] = []
+
+    def hear(progress: CampaignProgress) -> None:
+        heard.append(replace(progress))
+        seen.append(Estimate(plan).seconds_left(plan.states()))
+
+    run_campaign(plan, LocalExecutor(workers=2), hear)
+    assert [cell.name for cell in heard[1].cells] == ["sides = 6", "sides = 20"]
+    assert sum(cell.planned for cell in heard[1].cells) == 8
+    states = plan.states()
+    overview = Overview(plan, CampaignProgress(8))
+    assert overview.look()
+    assert not overview.look()  # not all the time
+    assert overview.progress.seconds_left == Estimate(plan).seconds_left(states) is None
+    assert [cell.ended for cell in overview.progress.cells] == [4, 4]
+
+
+@given(done=st.floats(0.02, 1), seconds=st.floats(0.1, 1e6))
+def test_what_is_left_never_exceeds_the_whole(done: float, seconds: float) -> None:
+    plan = Plan.make(dice_study(seeds=1), Path("nowhere"))
+    states = {key: running(key, "one", done=done, seconds=seconds) for key in plan.distinct}
+    left = Estimate(plan).seconds_left(states)
+    assert left is not None
+    assert 0 <= left <= 2 * seconds * (1 - done) * (1 + 1e-9)
+
+
+def test_the_work_of_a_run_grows_with_its_epochs_and_images() -> None:
+    small = tiny()
+    twice = small.model_copy(
+        update={"training": small.training.model_copy(update={"epochs": 2 * small.training.epochs})}
+    )
+    assert Work.of(twice).encoder == pytest.approx(2 * Work.of(small).encoder)
+    assert Work.of(twice).probe == Work.of(small).probe
+    configs: list[RunConfig] = [small, twice]
+    one, other = seconds_per_run(configs, threads=1)
+    assert other / one == pytest.approx(Work.of(twice).total / Work.of(small).total)
+
+
+def test_a_finished_run_of_the_papers_training_tells_its_share(tmp_path: Path) -> None:
+    from seedspread.cff.training.run import train  # noqa: PLC0415 - slow
+
+    train(tiny(), tmp_path / "run")
+    took = RunFiles(tmp_path / "run").seconds(alone=False)
+    whole = json.loads((tmp_path / "run" / "provenance.json").read_text())["seconds_since_last_start"]
+    assert took is not None
+    assert 0 < took <= whole

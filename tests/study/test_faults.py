@@ -1,0 +1,184 @@
+"""Faults, tried: whatever is killed, filled, cut or stopped, the end state is the undisturbed one."""
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from seedspread.runs.store import Store
+from seedspread.study.local import LocalExecutor
+from seedspread.study.loop import run_campaign
+from seedspread.study.plan import Plan
+from seedspread.study.worker import attempt_until_ended
+from tests.study.faults import children, disturb
+from tests.study.test_local import start, wait_for
+from tests.study.tiny import items, results, study_file, tiny_study, undisturbed
+
+ROOT = Path(__file__).parents[2]
+LONG: dict[str, Any] = {"training__epochs": 12}
+
+
+def check_rounds(folder: Path, rounds: int, seeds: int, faults: int) -> list[dict[str, int]]:
+    """Rounds of a campaign that is killed again and again, each compared with the undisturbed one."""
+    expected = undisturbed(tiny_study(folder / "reference", seeds, **LONG), folder / "reference" / "store")
+    counts = []
+    for number in range(rounds):
+        here = folder / str(number)
+        study_file(here, seeds, **LONG)
+        counts.append(asdict(disturb(here, random.Random(number), faults)))  # noqa: S311
+        assert results(here / "store") == expected
+        leftovers = [
+            p.name for p in here.glob("store/*/*") if p.name.startswith((".", "checkpoint", "run.json"))
+        ]
+        assert not leftovers
+    return counts
+
+
+def test_killed_at_random_moments_it_ends_as_if_nothing_had_happened(tmp_path: Path) -> None:
+    check_rounds(tmp_path, rounds=1, seeds=2, faults=4)
+
+
+@pytest.mark.soak
+def test_ten_rounds_of_twelve_runs_killed_at_random_moments(tmp_path: Path) -> None:
+    counts = check_rounds(tmp_path, rounds=10, seeds=6, faults=8)
+    print(json.dumps(counts))
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of four megabytes."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(folder)], check=False)
+    if mounted.returncode:
+        pytest.skip("a small tmpfs cannot be mounted here")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_a_full_disk_fails_runs_with_a_reason_and_loses_nothing(small_disk: Path, tmp_path: Path) -> None:
+    study = tiny_study(tmp_path, seeds=1)
+    filler = small_disk / "filler"
+    filler.write_bytes(bytes(4_000_000))
+    plan = Plan.make(study, small_disk / "store")
+    report = run_campaign(plan, LocalExecutor(workers=1), max_failures=1)
+    assert report.failed or report.stopped
+    filler.unlink()
+    again = run_campaign(plan, LocalExecutor(workers=1), retry_failed=True)
+    assert not again.failed
+    assert results(small_disk / "store") == undisturbed(study, tmp_path / "reference")
+
+
+def test_a_checkpoint_that_was_cut_short_is_passed_over(tmp_path: Path) -> None:
+    study_file(tmp_path, seeds=1, **LONG)
+    study = tiny_study(tmp_path, seeds=1, **LONG)
+    campaign = start(tmp_path, "--workers", "1")
+    store = tmp_path / "store"
+    wait_for(lambda: len(list(store.glob("*/checkpoint-*"))) > 1)
+    os.killpg(campaign.pid, signal.SIGKILL)
+    campaign.communicate(timeout=60)
+    newest = max(store.glob("*/checkpoint-*"))
+    newest.write_bytes(newest.read_bytes()[:1000])
+    run_campaign(Plan.make(study, store), LocalExecutor(workers=1))
+    assert results(store) == undisturbed(study, tmp_path / "reference")
+
+
+def test_a_worker_that_slept_past_its_lease_writes_nothing_more(tmp_path: Path) -> None:
+    study = tiny_study(tmp_path, seeds=1, **LONG)
+    store = Store(tmp_path / "store")
+    plan = Plan.make(study, store)
+    item = items(plan, lease_seconds=1.0)[0]
+    code = f"""
+import dataclasses, json
+from seedspread.study.plan import Plan
+from seedspread.study.spec import StudySpec
+from seedspread.study.worker import attempt
+from tests.study.tiny import items
+plan = Plan.make(StudySpec.from_file({str(tmp_path / "study.toml")!r}), {str(store.path)!r})
+print(json.dumps(dataclasses.asdict(attempt(items(plan, lease_seconds=1.0)[0]))))
+"""
+    sleeper = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, cwd=ROOT)
+    folder = store.folder(item.key)
+    wait_for(lambda: any(folder.glob("checkpoint-*")))
+    sleeper.send_signal(signal.SIGSTOP)
+    ended = attempt_until_ended(item)  # waits until the lease has not moved for a second, and goes on
+    assert ended.outcome == "done"
+    before = {p.name: p.stat().st_mtime_ns for p in folder.iterdir()}
+    sleeper.send_signal(signal.SIGCONT)
+    out, _ = sleeper.communicate(timeout=60)
+    assert json.loads(out)["outcome"] == "lost"
+    assert {p.name: p.stat().st_mtime_ns for p in folder.iterdir()} == before
+    assert not [p for p in folder.iterdir() if p.name.startswith(("checkpoint", "."))]
+
+
+def test_a_store_copied_in_mid_campaign_can_be_gone_on_with(tmp_path: Path) -> None:
+    study_file(tmp_path, seeds=1, **LONG)
+    study = tiny_study(tmp_path, seeds=1, **LONG)
+    campaign = start(tmp_path, "--workers", "2")
+    store = tmp_path / "store"
+    wait_for(lambda: any(store.glob("*/checkpoint-*")))
+    os.killpg(campaign.pid, signal.SIGSTOP)
+    shutil.copytree(store, tmp_path / "copy", ignore=shutil.ignore_patterns(".*"))
+    os.killpg(campaign.pid, signal.SIGCONT)
+    campaign.communicate(timeout=120)
+    run_campaign(Plan.make(study, tmp_path / "copy"), LocalExecutor(workers=2))
+    assert results(tmp_path / "copy") == results(store)
+
+
+def test_a_run_whose_checkpoints_are_all_damaged_starts_afresh(tmp_path: Path) -> None:
+    study = tiny_study(tmp_path, seeds=1)
+    plan = Plan.make(study, tmp_path / "store")
+    key = next(iter(plan.distinct))
+    folder = plan.store.folder(key)
+    folder.mkdir(parents=True)
+    (folder / "run.json").write_text(json.dumps({"key": key, "threads": 1}))
+    (folder / "checkpoint-000001-0123456789abcdef.safetensors").write_bytes(b"half")
+    assert not run_campaign(plan, LocalExecutor(workers=1)).failed
+    assert results(tmp_path / "store") == undisturbed(study, tmp_path / "reference")
+
+
+def test_a_worker_whose_coordinator_dies_at_once_does_not_live_on(tmp_path: Path) -> None:
+    study_file(tmp_path, seeds=2, training__epochs=400)
+    campaign = start(tmp_path, "--workers", "1")
+    wait_for(lambda: bool(children(campaign.pid)))
+    workers = children(campaign.pid)
+    campaign.kill()
+    campaign.communicate(timeout=30)
+    wait_for(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers), 60)
+
+
+def test_a_run_that_kills_its_worker_fails_and_the_others_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a run does that needs more memory than there is: the process is gone before the first checkpoint.
+
+    The four are stacked at first; then each is tried alone, and one is guilty.
+    """
+    (tmp_path / "poison").mkdir()
+    (tmp_path / "poison" / "sitecustomize.py").write_text(
+        "import os\n"
+        "from seedspread.cff.training import state\n"
+        "real = state.LayerwiseModel\n"
+        "def model(config, vit, threads):\n"
+        "    if config.seeds.run == 0 and config.objective.margin_type == 'clamp':\n"
+        "        os.kill(os.getpid(), 9)\n"
+        "    return real(config, vit, threads)\n"
+        "state.LayerwiseModel = model\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path / 'poison'}:{os.environ.get('PYTHONPATH', '')}")
+    report = run_campaign(
+        Plan.make(tiny_study(tmp_path, seeds=2), tmp_path / "store"), LocalExecutor(workers=1)
+    )
+    assert len(report.done) == 3
+    (message,) = report.failed.values()
+    assert "its worker died 3 times in a row, with this run alone" in message
+    assert "--retry-failed" in message

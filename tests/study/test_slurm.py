@@ -1,0 +1,172 @@
+"""The Slurm engine: submitit's local executor, and a real Slurm of one node."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from seedspread.runs.table import runs_table
+from seedspread.study.local import LocalExecutor
+from seedspread.study.loop import run_campaign
+from seedspread.study.plan import Plan
+from seedspread.study.slurm_engine import SlurmError, SlurmExecutor
+from tests.runners import programs
+from tests.study.growing import ALIKE, TWO_LOOKS, looks
+from tests.study.test_local import wait_for
+from tests.study.tiny import results, study_file, tiny_study, undisturbed
+
+pytest.importorskip("submitit")
+
+ROOT = Path(__file__).parents[2]
+CLUSTER = ROOT / "tests" / "slurm" / "cluster.sh"
+RUN = """
+import json, sys
+from pathlib import Path
+from seedspread.study.loop import run_campaign
+from seedspread.study.plan import Plan
+from seedspread.study.slurm_engine import SlurmExecutor
+from seedspread.study.spec import StudySpec
+plan = Plan.make(StudySpec.from_file(sys.argv[1]), Path(sys.argv[2]))
+options = json.loads(sys.argv[3])
+lease = {name: options.pop(name) for name in ("lease_seconds",) if name in options}
+report = run_campaign(plan, SlurmExecutor(**options), **lease)
+print(json.dumps({"done": len(report.done), "failed": report.failed, "stopped": report.stopped}))
+"""
+
+
+def submit(folder: Path, environment: dict[str, str], **options: object) -> "subprocess.Popen[str]":
+    """A campaign in a process of its own, so that submitit's warnings and threads stay there."""
+    arguments = [str(folder / "study.toml"), str(folder / "slurm"), json.dumps(options)]
+    return subprocess.Popen(
+        [sys.executable, "-c", RUN, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | environment,
+    )
+
+
+def ended(campaign: "subprocess.Popen[str]") -> dict[str, object]:
+    out, err = campaign.communicate(timeout=300)
+    assert campaign.returncode == 0, err[-3000:]
+    found: dict[str, object] = json.loads(next(line for line in out.splitlines() if line.startswith("{")))
+    return found
+
+
+def test_submitits_local_executor_gives_the_same_results(tmp_path: Path) -> None:
+    study_file(tmp_path, seeds=1)
+    found = ended(submit(tmp_path, {}, cluster="local", minutes=5))
+    assert found == {"done": 2, "failed": {}, "stopped": ""}
+    assert results(tmp_path / "slurm") == undisturbed(tiny_study(tmp_path, seeds=1), tmp_path / "alone")
+
+
+def test_without_slurm_it_says_so_in_a_line(tmp_path: Path) -> None:
+    plan = Plan.make(tiny_study(tmp_path, seeds=1), tmp_path / "slurm")
+    path = os.environ["PATH"]
+    os.environ["PATH"] = str(tmp_path)
+    try:
+        with pytest.raises(SlurmError) as caught:
+            run_campaign(plan, SlurmExecutor())
+    finally:
+        os.environ["PATH"] = path
+    assert "\n" not in str(caught.value)
+
+
+@pytest.fixture(scope="module")
+def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """A real Slurm; the environment that its clients need."""
+    paths = f"{os.environ['PATH']}:/usr/sbin"
+    if os.geteuid() != 0 or not all(
+        shutil.which(name, path=paths) for name in ("slurmctld", "slurmd", "munged")
+    ):
+        pytest.skip("a real Slurm needs root, slurm-wlm and munge")
+    folder = tmp_path_factory.mktemp("cluster")
+    started = subprocess.run(
+        ["bash", str(CLUSTER), "start", str(folder)], capture_output=True, text=True, check=False, timeout=60
+    )
+    if started.returncode:
+        subprocess.run(["bash", str(CLUSTER), "stop", str(folder)], check=False)
+        pytest.skip(f"Slurm does not start here: {started.stderr[-300:]}")
+    yield {"SLURM_CONF": started.stdout.strip().splitlines()[-1]}
+    subprocess.run(["bash", str(CLUSTER), "stop", str(folder)], check=True)
+
+
+@pytest.mark.parametrize("seeds", [1, pytest.param(8, marks=pytest.mark.soak)])
+def test_a_real_slurm_carries_out_an_array(slurm: dict[str, str], tmp_path: Path, seeds: int) -> None:
+    study_file(tmp_path, seeds=seeds)
+    found = ended(submit(tmp_path, slurm, minutes=10))
+    assert found == {"done": 2 * seeds, "failed": {}, "stopped": ""}
+    assert results(tmp_path / "slurm") == undisturbed(tiny_study(tmp_path, seeds), tmp_path / "alone")
+
+
+def test_a_program_is_a_job_that_reports(slurm: dict[str, str], tmp_path: Path) -> None:
+    programs.study_file(tmp_path, "print(os.environ['SLURM_JOB_ID']); report()", run='inputs = ["train.py"]')
+    assert ended(submit(tmp_path, slurm, minutes=10)) == {"done": 2, "failed": {}, "stopped": ""}
+    local = programs.plan_of(tmp_path / "local", "print('no job'); report()")
+    run_campaign(local, LocalExecutor(workers=2))
+    values = [
+        runs_table(store).sort_values("x")["accuracy"] for store in (tmp_path / "slurm", local.store.path)
+    ]
+    assert list(values[0]) == list(values[1])
+
+
+def test_a_study_grows_look_by_look_whether_one_waits_or_not(slurm: dict[str, str], tmp_path: Path) -> None:
+    path = programs.study_file(tmp_path, ALIKE, seeds=10, run='inputs = ["train.py"]', more=TWO_LOOKS)
+    store = tmp_path / "store"
+    main = [sys.executable, "-c", "from seedspread.cli import main; main()"]
+    command = [*main, "campaign", "run", str(path), "--store", str(store), "--backend", "slurm"]
+
+    def again(*options: str) -> str:
+        done = subprocess.run(
+            [*command, *options],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
+            env=os.environ | slurm,
+        )
+        assert done.returncode == 0, done.stderr[-3000:]
+        return done.stderr
+
+    assert "submitted 10 jobs" in again("--no-wait")
+    assert not looks(store).looks
+    wait_for(lambda: len(list(store.glob("*/result.json"))) == 10, 120)
+    assert "submitted 10 jobs" in again("--no-wait")  # the look, and the runs of the next
+    assert [look.seeds for look in looks(store).looks] == [5]
+    assert "Look 2 of at most 2, 10 seeds" in again("--wait")
+    assert looks(store).stopped == "limit of 10 seeds reached"
+
+
+def test_a_requeued_job_goes_on_from_its_checkpoint(slurm: dict[str, str], tmp_path: Path) -> None:
+    study_file(tmp_path, seeds=1, training__epochs=60)
+    campaign = submit(tmp_path, slurm, minutes=10, lease_seconds=5)
+    store = tmp_path / "slurm"
+    wait_for(lambda: any(store.glob("*/checkpoint-*")), 120)
+    listed = subprocess.run(
+        ["squeue", "-h", "-o", "%A", "-t", "RUNNING"],
+        capture_output=True,
+        text=True,
+        env=os.environ | slurm,
+        check=True,
+    )
+    job = listed.stdout.split()[0]
+    time.sleep(1)
+    subprocess.run(["scontrol", "requeue", job], check=True, env=os.environ | slurm)
+    while campaign.poll() is None:  # a requeued job would wait for two minutes before it starts again
+        hurry = ["scontrol", "update", f"JobId={job}", "StartTime=now"]
+        subprocess.run(hurry, check=False, capture_output=True, env=os.environ | slurm)
+        time.sleep(1)
+    found = ended(campaign)
+    assert found == {"done": 2, "failed": {}, "stopped": ""}
+    tokens = [
+        max(p.name for p in folder.glob("lease-*")) for folder in store.iterdir() if folder.name[0] != "."
+    ]
+    assert max(tokens) > "lease-000001.json"  # it was claimed again after the requeue
+    study = tiny_study(tmp_path, seeds=1, training__epochs=60)
+    assert results(store) == undisturbed(study, tmp_path / "alone")

@@ -1,0 +1,290 @@
+"""Studies as data: those that are shipped, and what is said of bad ones."""
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from seedspread.cff.identity import former_key
+from seedspread.cff.presets import read_config
+from seedspread.cff.runner import CffRunner, seeded
+from seedspread.cff.studies import study_names
+from seedspread.cli import app
+from seedspread.errors import SeedspreadError
+from seedspread.runs.store import Store
+from seedspread.runs.studies import load_studies, save_study
+from seedspread.study.plan import Plan
+from seedspread.study.spec import StudyError, StudySpec
+from tests.study.tiny import study_file
+
+GOOD = """
+title = "t"
+preset = "quickstart"
+seeds = [1, 2]
+[factors]
+margin_type = ["clamp", "subtract"]
+"""
+
+
+def plan(name: str, tmp_path: Path) -> Plan:
+    return Plan.make(StudySpec.from_file(name), Store(tmp_path / "store"), tmp_path / "nodata")
+
+
+def refused(tmp_path: Path, text: str) -> str:
+    path = tmp_path / "s.toml"
+    path.write_text(text)
+    with pytest.raises(StudyError) as caught:
+        StudySpec.from_file(path)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("name", study_names())
+def test_every_shipped_study_can_be_planned_without_data(name: str, tmp_path: Path) -> None:
+    made = plan(name, tmp_path)
+    assert made.runs
+    assert len(made.missing()) == len(made.distinct)
+    assert made.study.audit is not None
+
+
+@pytest.mark.parametrize(
+    ("name", "named"),
+    [
+        ("paper/cifar10-factorial", 28),
+        ("paper/dose-response", 21),
+        ("paper/cifar100", 20),
+        ("paper/svhn", 10),
+        ("paper/fashion-mnist", 10),
+        ("paper/svhn-difficulty", 30),
+    ],
+)
+def test_the_papers_designs_have_the_papers_numbers_of_runs(name: str, named: int, tmp_path: Path) -> None:
+    assert len(plan(name, tmp_path).runs) == named
+    assert len(plan(name.replace("paper", "mini"), tmp_path).runs) == named
+
+
+def test_all_of_the_paper_is_119_named_and_102_distinct_runs(tmp_path: Path) -> None:
+    made = plan("paper/all", tmp_path)
+    assert len(made.runs) == 119
+    assert len(made.distinct) == 102
+    shared = [{r.study for r in runs} for runs in made.shared.values()]
+    assert shared.count({"paper/cifar10-factorial", "paper/dose-response"}) == 7
+    assert shared.count({"paper/svhn", "paper/svhn-difficulty"}) == 10
+
+
+def test_a_paper_run_is_what_the_paper_says(tmp_path: Path) -> None:
+    low = StudySpec.from_file("paper/dose-response")
+    assert {c.parameters.objective.margin_first for c in low.cells} == {0.2}
+    assert low.seeds == tuple(range(1, 8))
+    svhn = StudySpec.from_file("paper/svhn-difficulty")
+    assert {c.parameters.objective.stability for c in svhn.cells} == {"direct"}
+
+
+def test_cells_are_called_by_their_factors(tmp_path: Path) -> None:
+    run = plan("paper/cifar10-factorial", tmp_path).runs[0]
+    assert dict(run.cell) == {"margin_type": "clamp", "stability": "detach"}
+    assert run.title == "margin_type = clamp, stability = detach, seed 1"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("margin_type =", "margintype =", "did you mean 'margin_type'"),
+        ('"subtract"]', '"substract"]', "did you mean 'subtract'"),
+        (
+            "[factors]",
+            'audit = { group = "margin_type", reference = "sbtract" }\n[factors]',
+            "mean 'subtract'",
+        ),
+        ("[factors]", 'settings = { margin_type = "none" }\n[factors]', "given twice"),
+        ("[factors]", '[factors]\n"objective.margin_type" = ["none"]', "given twice"),
+        ('"subtract"]', '"clamp"]', "'clamp' twice"),
+        ("seeds = [1, 2]", "seeds = [1, 1]", "1 twice"),
+        ("seeds = [1, 2]", "", "seeds is missing"),
+        ('preset = "quickstart"', 'preset = "quikstart"', "did you mean 'quickstart'"),
+        ('preset = "quickstart"', "", "preset is missing"),
+        ("[factors]", "[factor]", "did you mean 'factors'"),
+        ('margin_type = ["clamp", "subtract"]', "", "nothing to compare"),
+        ('margin_type = ["clamp", "subtract"]', '"runtime.threads" = [1, 2]', "cannot be a factor"),
+        ("title", "titel", "no such field; did you mean 'title'"),
+        ("[factors]", "[factors", "not a TOML file"),
+        (
+            "[factors]",
+            'audit = { group = "margin", reference = "x" }\n[factors]',
+            "did you mean 'margin_type'",
+        ),
+    ],
+)
+def test_mistakes_are_one_line_with_the_nearest_name(old: str, new: str, said: str, tmp_path: Path) -> None:
+    assert old in GOOD
+    assert said in refused(tmp_path, GOOD.replace(old, new))
+
+
+def test_a_cell_that_is_listed_twice_is_refused(tmp_path: Path) -> None:
+    text = (
+        GOOD.split("[factors]", maxsplit=1)[0]
+        + 'cells = [{ margin_type = "clamp" }, { margin_type = "clamp" }]'
+    )
+    assert "twice" in refused(tmp_path, text)
+
+
+def test_unknown_studies_are_refused_with_the_nearest_name() -> None:
+    with pytest.raises(StudyError, match="did you mean 'paper/cifar100'"):
+        StudySpec.from_file("paper/cifar1000")
+
+
+def test_a_study_that_includes_itself_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "s.toml"
+    path.write_text(f'title = "t"\ninclude = ["{path}"]')
+    with pytest.raises(StudyError, match="includes itself"):
+        StudySpec.from_file(path)
+
+
+def test_runs_are_planned_in_the_order_of_the_study(tmp_path: Path) -> None:
+    made = plan("quickstart", tmp_path)
+    assert list(made.distinct) == [r.key for r in made.runs]
+
+
+def test_plain_runs_of_an_earlier_version_are_counted_and_not_continued(tmp_path: Path) -> None:
+    path = study_file(tmp_path, seeds=2, runtime__implementation="plain")
+    made = Plan.make(StudySpec.from_file(path), tmp_path / "store")
+    assert made.superseded() == 0
+    run = made.runs[0]
+    former = former_key(seeded(run.parameters, run.seed))
+    assert former is not None
+    made.store.run(former).open("", resume=False)
+    assert made.superseded() == 1
+    assert len(made.missing()) == 4
+    done = CliRunner().invoke(app, ["campaign", "plan", str(path), "--store", str(tmp_path / "store")])
+    assert "1 of them the store has as an earlier version ran these settings" in " ".join(done.output.split())
+
+
+def read(tmp_path: Path, text: str) -> StudySpec:
+    path = tmp_path / "s.toml"
+    path.write_text(text)
+    return StudySpec.from_file(path)
+
+
+def test_a_title_is_optional_and_seeds_may_be_a_number(tmp_path: Path) -> None:
+    study = read(tmp_path, GOOD.replace('title = "t"', "").replace("[1, 2]", "10"))
+    assert (study.title, study.seeds) == ("s", tuple(range(1, 11)))
+
+
+@pytest.mark.parametrize(
+    ("seeds", "said"),
+    [
+        ("0", "seeds: must be a number from 1 on"),
+        ("-3", "seeds: must be a number from 1 on"),
+        ("true", "seeds"),
+        ('"3"', "seeds"),
+        ("3.0", "seeds"),
+        ("[]", "seeds is missing"),
+        ("[-1]", "between 0 and 2^63"),
+        ("[1, true]", "seeds"),
+        ("[1, 1]", "1 twice"),
+        ("10000000000", "names 20,000,000,000 runs"),
+    ],
+)
+def test_seeds_that_cannot_be_are_one_line(seeds: str, said: str, tmp_path: Path) -> None:
+    assert said in refused(tmp_path, GOOD.replace("[1, 2]", seeds))
+
+
+@pytest.mark.parametrize(
+    ("levels", "reference", "stored"),
+    [
+        ("[0.0, 0.1]", "0.0", "0"),
+        ("[0.0, 0.1]", "0", "0"),
+        ("[1, 2]", "2", "2"),
+        ("[true, false]", "false", "False"),
+        ('["a", "b"]', '"b"', "b"),
+    ],
+)
+def test_a_reference_is_any_plain_value(levels: str, reference: str, stored: str, tmp_path: Path) -> None:
+    head = 'seeds = 2\n[run]\ncommand = ["echo", "{x}", "{seed}"]\n[metrics]\nloss = {}\n'
+    study = read(tmp_path, f'{head}[factors]\nx = {levels}\n[audit]\ngroup = "x"\nreference = {reference}\n')
+    assert study.audit is not None
+    assert (study.audit.reference, study.audit.values) == (stored, ("loss",))
+
+
+@pytest.mark.parametrize(
+    ("levels", "said"),
+    [
+        ("[1, 1.0]", "factors.x has 1 twice"),
+        ('[1, "1"]', "factors.x has 1 twice"),
+        ('["", "a"]', "which no table tells from a missing value"),
+        ("[nan, 1]", "factors.x"),
+        ("[[1], [2]]", "factors.x"),
+        ("[1979-05-27]", "factors.x"),
+        ("3", "factors.x"),
+        ("[]", "factors.x has no levels"),
+    ],
+)
+def test_levels_that_cannot_be_are_one_line(levels: str, said: str, tmp_path: Path) -> None:
+    head = 'seeds = 2\n[run]\ncommand = ["echo", "{x}", "{seed}"]\n[metrics]\nloss = {}\n'
+    message = refused(tmp_path, f"{head}[factors]\nx = {levels}\n")
+    assert said in message
+    assert message.startswith(str(tmp_path))
+
+
+SEVERAL = GOOD.replace("[factors]", "[factors]\ndepth = [1, 2]\nstability = ['detach', 'direct']")
+
+
+def test_several_strata_and_several_values(tmp_path: Path) -> None:
+    audit = 'group = "margin_type"\nreference = "clamp"\nby = ["model.depth", "stability"]\n'
+    audit += 'value = ["nll", "ece"]'
+    study = read(tmp_path, f"{SEVERAL}[audit]\n{audit}")
+    assert study.audit is not None
+    assert study.audit.strata == ("depth", "stability")
+    assert study.audit.values == ("nll", "ece")
+    for old, new, said in (
+        ('"stability"]', '"stabilty"]', "did you mean 'stability'"),
+        ('"ece"]', '"ecee"]', "did you mean 'ece'"),
+        ('["nll", "ece"]', "[]", "audit.value"),
+        ('"clamp"', '"clam"', "did you mean 'clamp'"),
+    ):
+        assert said in refused(tmp_path, f"{SEVERAL}[audit]\n{audit.replace(old, new)}")
+
+
+BOTH = "'batch_size' can mean training.batch_size or probe.batch_size"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("[factors]", "[factors]\nbatch_size = [8, 16]"),
+        ("[factors]", "settings = { batch_size = 8 }\n[factors]"),
+        ("[factors]", 'audit = { group = "batch_size", reference = 8 }\n[factors]'),
+        ("[factors]", 'audit = { group = "margin_type", reference = "clamp", by = "batch_size" }\n[factors]'),
+    ],
+)
+def test_a_short_name_that_could_mean_two_fields_says_which(old: str, new: str, tmp_path: Path) -> None:
+    assert BOTH in refused(tmp_path, GOOD.replace(old, new))
+
+
+def test_short_names_work_in_a_single_run_as_in_a_study() -> None:
+    with pytest.raises(SeedspreadError) as caught:
+        read_config("quickstart", ["batch_size=8"])
+    assert BOTH in str(caught.value)
+    assert read_config("quickstart", ["depth=3"]).model.depth == 3
+
+
+def test_seeds_may_drive_some_streams_only(tmp_path: Path) -> None:
+    study = read(tmp_path, GOOD.replace("[factors]", 'vary = ["init"]\n[factors]'))
+    assert isinstance(study.runner, CffRunner)
+    one, two = (study.runner.seeded(study.cells[0].parameters, seed).seeds for seed in (1, 2))
+    assert (one.init, two.init, one.run) == (1, 2, two.run)
+    whole = read(tmp_path, GOOD)
+    assert not set(Plan.make(study, tmp_path / "x").distinct) & set(Plan.make(whole, tmp_path / "x").distinct)
+    message = refused(tmp_path, GOOD.replace("[factors]", 'vary = ["weights"]\n[factors]'))
+    assert "vary: no stream is called 'weights'; there are init, " in message
+
+
+def test_a_question_and_a_prediction_travel_with_the_study(tmp_path: Path) -> None:
+    path = tmp_path / "s.toml"
+    path.write_text(f'question = "Is it so?"\nprediction = "It is."\n{GOOD}')
+    printed = CliRunner().invoke(app, ["campaign", "plan", str(path), "--store", str(tmp_path / "store")])
+    assert "Question: Is it so?" in printed.output
+    assert "Prediction: It is." in printed.output
+    store = Store(tmp_path / "store")
+    save_study(store, Plan.make(StudySpec.from_file(path), store, tmp_path).recorded()[0])
+    assert load_studies(store)[0][0].asked == ["Question: Is it so?", "Prediction: It is."]

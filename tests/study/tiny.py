@@ -1,0 +1,65 @@
+"""Studies of tiny runs, a second each."""
+
+from pathlib import Path
+from typing import Any
+
+from seedspread.cff.presets import to_toml
+from seedspread.cff.runner import seeded
+from seedspread.cff.training.run import train
+from seedspread.study.plan import Plan
+from seedspread.study.spec import StudySpec
+from seedspread.study.worker import WorkItem
+from tests.cff.training.tiny import tiny
+
+STUDY = """
+title = "tiny"
+preset = "{preset}"
+seeds = [{seeds}]
+settings = {{ {settings} }}
+campaign = {{ {campaign} }}
+[factors]
+margin_type = ["clamp", "subtract"]
+[audit]
+group = "margin_type"
+reference = "subtract"
+"""
+
+
+def study_file(
+    folder: Path, seeds: int = 2, settings: str = "", campaign: str = "", **changes: object
+) -> Path:
+    """A study of clamp against subtract with so many seeds; `changes` are to the tiny config."""
+    folder.mkdir(parents=True, exist_ok=True)
+    preset = folder / "tiny.toml"
+    preset.write_text(to_toml(tiny(**changes)))
+    path = folder / "study.toml"
+    numbers = ", ".join(str(seed) for seed in range(seeds))
+    path.write_text(STUDY.format(preset=preset, seeds=numbers, settings=settings, campaign=campaign))
+    return path
+
+
+def tiny_study(
+    folder: Path, seeds: int = 2, settings: str = "", campaign: str = "", **changes: object
+) -> StudySpec:
+    """The same, read."""
+    return StudySpec.from_file(study_file(folder, seeds, settings, campaign, **changes))
+
+
+def items(plan: Plan, **options: Any) -> list[WorkItem]:
+    """The runs of a plan as a worker is given them; those of one shape may be run together."""
+    return [
+        WorkItem(str(plan.store.path), key, run.runner, run.parameters, run.seed, group="one", **options)
+        for key, run in plan.distinct.items()
+    ]
+
+
+def undisturbed(study: StudySpec, folder: Path) -> dict[str, bytes]:
+    """Every result of a study, its runs trained one by one in this process: no engine, no faults."""
+    for key, run in Plan.make(study, folder).distinct.items():
+        train(seeded(run.parameters, run.seed), folder / key)
+    return results(folder)
+
+
+def results(store: Path) -> dict[str, bytes]:
+    """Every result of a store, by key."""
+    return {path.parent.name: path.read_bytes() for path in store.glob("*/result.json")}
