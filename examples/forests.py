@@ -36,7 +36,7 @@ study = Study(
     factors={"forest": list(FORESTS)},
     settings={"trees": 50},
     seeds=20,
-    audit={"group": "forest", "reference": "random forest", "value": "accuracy"},
+    audit={"group": "forest", "baseline": "random forest", "value": "accuracy"},
 )
 runs = study.run(folder / "runs")
 print(runs.audit().to_text())

@@ -8,7 +8,7 @@ stands for its training. Run it as
 The audit reads MLflow's database as it lies there (or its folder, `mlruns`; or a server). In a shell:
 
     seedspread collect mlflow.db --metric val_acc --at best --out table.csv
-    seedspread audit mlflow.db --value val_acc --at best --group optimizer --reference adam
+    seedspread audit mlflow.db --value val_acc --at best --group optimizer --baseline adam
 """
 
 import sys

@@ -85,7 +85,7 @@ def train(seed: int, a: float) -> dict[str, float]:
     return {"accuracy": 0.9 + a * np.random.default_rng(seed).normal()}
 
 study = Study(train, factors={"a": [0.01, 0.02]}, seeds=4,
-              audit={"group": "a", "reference": 0.01, "value": "accuracy"})
+              audit={"group": "a", "baseline": 0.01, "value": "accuracy"})
 #
 runs = study.run("runs", workers=2)
 #

@@ -22,7 +22,16 @@ from pathlib import Path
 from typing import Any
 
 # Names of fields, options and commands: as recorded -> as they are now.
-RENAMED: dict[str, str] = {}
+RENAMED = {
+    "reference": "baseline",
+    "n-reference": "n-baseline",
+    "paper": "pooled_test",
+    "paper_ratio": "pooled_ratio",
+    "paper_p": "pooled_p",
+    "seedspread.campaign.plan": "seedspread.study.plan",
+    "seedspread.campaign.study": "seedspread.study.spec",
+    "seedspread.studies": "seedspread.cff.studies",
+}
 
 _PAPER = ["--value", "accuracy", "--group", "margin_type", "--reference", "subtract"]
 _NSAD = ["--value", "AUC", "--group", "Model", "--reference", "KAN", "--by", "Dataset"]

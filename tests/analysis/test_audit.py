@@ -35,8 +35,8 @@ def two(x: list[float], y: list[float], **options: object) -> AuditResult:
 
 def test_the_papers_table_gets_the_seed_as_unit_and_the_papers_figure_beside_it() -> None:
     c = paper().comparisons[0]
-    assert c.paper.ratio == pytest.approx(5.90, abs=0.005)
-    assert c.paper.p == pytest.approx(0.003, abs=0.0005)
+    assert c.pooled_test.ratio == pytest.approx(5.90, abs=0.005)
+    assert c.pooled_test.p == pytest.approx(0.003, abs=0.0005)
     # Cell variances (0.859 + 1.341) / (0.218 + 0.050), from Table 3.
     assert c.headline.plain_ratio == pytest.approx((0.8590 + 1.3408) / (0.2178 + 0.0500), rel=1e-3)
     assert c.headline.p is not None
@@ -86,11 +86,11 @@ def test_datasets_are_adjusted_together_and_stand_in_a_forest() -> None:
     assert "heterogeneity" in result.to_text()
 
 
-def test_three_groups_are_each_compared_with_the_reference() -> None:
+def test_three_groups_are_each_compared_with_the_baseline() -> None:
     rng = np.random.default_rng(0)
     rows = table({g: list(rng.normal(size=8)) for g in ("a", "b", "ref")})
     result = audit(rows, "value", "group", "ref")
-    assert [(c.group, c.reference) for c in result.comparisons] == [("a", "ref"), ("b", "ref")]
+    assert [(c.group, c.baseline) for c in result.comparisons] == [("a", "ref"), ("b", "ref")]
 
 
 def test_identical_twins_are_called_one_run() -> None:
@@ -300,7 +300,7 @@ def test_blocks_with_different_means_are_no_clusters() -> None:
     assert not audit(rows, "value", "group", "old", "mode", resamples=100).comparisons[0].collapse.found
 
 
-def test_groups_that_share_a_reference_make_no_forest() -> None:
+def test_groups_that_share_a_baseline_make_no_forest() -> None:
     rng = np.random.default_rng(0)
     rows = table({g: list(rng.normal(size=8)) for g in ("a", "b", "ref")})
     assert audit(rows, "value", "group", "ref", resamples=100).forest is None
@@ -363,7 +363,7 @@ def test_a_comparison_alone_is_a_row_and_a_figure_of_its_ratios() -> None:
     assert len(comparison.plot().axes) == 1
 
 
-def test_three_arms_without_a_reference_are_drawn_in_three_colours() -> None:
+def test_three_arms_without_a_baseline_are_drawn_in_three_colours() -> None:
     rng = np.random.default_rng(0)
     result = audit(table({g: list(rng.normal(size=6)) for g in "abc"}), "value", "group", resamples=100)
     marks = [m for panel in audit_chart(result).panels[1:] for m in panel.marks if m.kind == "dots"]

@@ -16,7 +16,7 @@ from seedspread.tables.errors import TableError
 def paper() -> ComponentsResult:
     table = published_table()
     return components(
-        table, "accuracy", "margin_type", "stability", by="setting", reference="subtract", test_size=10_000
+        table, "accuracy", "margin_type", "stability", by="setting", baseline="subtract", test_size=10_000
     )
 
 
@@ -210,7 +210,7 @@ def test_refusals_are_one_line() -> None:
         components(table, "loss")
 
 
-def test_three_arms_are_compared_pair_by_pair_or_with_a_reference() -> None:
+def test_three_arms_are_compared_pair_by_pair_or_with_a_baseline() -> None:
     rng = np.random.default_rng(9)
     table = pd.DataFrame(
         {"arm": arm, "seed": s, "block": b, "y": rng.normal()}
@@ -219,14 +219,14 @@ def test_three_arms_are_compared_pair_by_pair_or_with_a_reference() -> None:
         for b in "pq"
     )
     pairs = components(table, "y", "arm", "block").strata[0].comparisons
-    assert [(c.group, c.reference) for c in pairs] == [("x", "y"), ("x", "z"), ("y", "z")]
-    pairs = components(table, "y", "arm", "block", reference="x").strata[0].comparisons
-    assert [(c.group, c.reference) for c in pairs] == [("y", "x"), ("z", "x")]
+    assert [(c.group, c.baseline) for c in pairs] == [("x", "y"), ("x", "z"), ("y", "z")]
+    pairs = components(table, "y", "arm", "block", baseline="x").strata[0].comparisons
+    assert [(c.group, c.baseline) for c in pairs] == [("y", "x"), ("z", "x")]
 
 
 def test_more_pairs_than_anyone_reads_are_refused() -> None:
     table = pd.DataFrame(
         {"g": np.repeat(np.arange(100), 2), "seed": np.tile([1, 2], 100), "v": np.arange(200.0)}
     )
-    with pytest.raises(TableError, match=r"g has 100 levels, 4,950 comparisons .* --reference 0"):
+    with pytest.raises(TableError, match=r"g has 100 levels, 4,950 comparisons .* --baseline 0"):
         components(table, "v", "g")

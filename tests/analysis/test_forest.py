@@ -97,7 +97,7 @@ def audited(ratios: list[float], **options: object) -> AuditResult:
 
 def test_three_groups_have_a_mean_over_strata_each() -> None:
     result = audited([9.0, 9.0, 9.0, 9.0], groups="abc")
-    assert [(f.group, f.reference, len(f.titles)) for f in result.forests] == [("a", "b", 4), ("c", "b", 4)]
+    assert [(f.group, f.baseline, len(f.titles)) for f in result.forests] == [("a", "b", 4), ("c", "b", 4)]
     assert result.forest is None
     a, c = result.forests
     assert a.interval.low > 1

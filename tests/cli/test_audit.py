@@ -105,7 +105,7 @@ def test_the_direction_can_be_said(tmp_path: Path) -> None:
     values = {"a": [1.0, 1.1, 1.2, 1.3, 9.0, 9.1, 9.2], "b": [1.0, 1.05, 1.15, 1.25, 1.3, 1.35, 1.4]}
     rows = [f"{arm},{seed},{v}" for arm, some in values.items() for seed, v in enumerate(some)]
     path.write_text("\n".join(["arm,seed,out", *rows]))
-    asked = ("audit", str(path), "--value", "out", "--group", "arm", "--reference", "b", "--resamples", "200")
+    asked = ("audit", str(path), "--value", "out", "--group", "arm", "--baseline", "b", "--resamples", "200")
     guessed = json.loads(seedspread_here(*asked, "--json").stdout)
     assert any("Higher is taken to be better for out" in note for note in guessed["notes"])
     found = json.loads(seedspread_here(*asked, "--lower-is-better", "--json").stdout)

@@ -15,7 +15,7 @@ from tests.cli.test_audit import without_torch
 from tests.cli.test_cli import seedspread_here
 from tests.report.test_labels import AUDIT, MARGINS, written
 
-ARMS = ("--value", "score", "--group", "arm", "--reference", "a")
+ARMS = ("--value", "score", "--group", "arm", "--baseline", "a")
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def test_other_forms(tables: list[str]) -> None:
     assert found["answer"].startswith("Did the spread change")
     assert found["names"] == ["old", "new"]
     assert found["agreements"][0]["answers"][0]["source"] == "old"
-    assert found["spread"]["reference"] == "old"
+    assert found["spread"]["baseline"] == "old"
     assert seedspread_here("compare", *tables, *ARMS, "--format", "latex").stdout.count("toprule") == 2
     assert "| b against a |" in seedspread_here("compare", *tables, *ARMS, "--format", "markdown").stdout
 
@@ -70,7 +70,7 @@ def test_a_store_beside_a_published_table(store: Path, tmp_path: Path) -> None:
     rows.assign(accuracy=100 * rows["accuracy"] + 1).to_csv(table, index=False)
     found = json.loads(seedspread_here("compare", str(store), str(table), "--json").stdout)
     assert found["names"] == ["runs", "published"]
-    assert (found["group"], found["reference"]) == ("margin_type", "subtract")
+    assert (found["group"], found["baseline"]) == ("margin_type", "subtract")
     ratios = [c["headline"]["plain_ratio"] for c in found["spread"]["comparisons"]]
     assert ratios == pytest.approx([1.0] * 9)
     assert any("shares were multiplied by 100" in note for note in found["notes"])
@@ -103,7 +103,7 @@ def test_studies_that_ask_different_questions_are_not_compared(store: Path, tmp_
     other = written(tmp_path, "nll", MARGINS, AUDIT.replace("accuracy", "nll") + 'value = "nll"\n')
     fill(Plan.make(StudySpec.from_file(other), tmp_path / "other"))
     said = refused(str(store), str(tmp_path / "other"))
-    assert "the studies ask different questions: accuracy by margin_type (reference subtract) in" in said
+    assert "the studies ask different questions: accuracy by margin_type (baseline subtract) in" in said
 
 
 def test_files_of_one_name_are_told_apart_by_their_folders(tables: list[str], tmp_path: Path) -> None:

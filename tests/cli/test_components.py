@@ -10,7 +10,7 @@ from tests.cli.test_audit import paper_csv, without_torch
 from tests.cli.test_cli import seedspread_here
 from tests.report.test_labels import AUDIT, depth, written
 
-OPTIONS = ("--value", "accuracy", "--group", "margin_type", "--block", "stability", "--reference", "subtract")
+OPTIONS = ("--value", "accuracy", "--group", "margin_type", "--block", "stability", "--baseline", "subtract")
 
 
 def test_the_answer_comes_first(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ command = "{python} train.py {rate} {seed}"
 rate = [0.0, 0.1, 0.3, 0.9]
 [audit]
 group = "rate"
-reference = 0.0
+baseline = 0.0
 """
 
 
@@ -50,7 +50,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def rates(audit: dict[str, Any]) -> dict[str, list[tuple[int, int]]]:
-    """By arm: (failed, seeds) of it and of the reference."""
+    """By arm: (failed, seeds) of it and of the baseline."""
     return {
         c["group"]: [(arm["failed"], arm["seeds"]) for arm in c["collapse"]["arms"]]
         for c in audit["comparisons"]

@@ -40,7 +40,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         record = json.loads(path.read_text())
         for cell in record["cells"]:
             cell["cell"]["margin_type"] += EVIL
-        record["audit"]["reference"] += EVIL
+        record["audit"]["baseline"] += EVIL
         path.write_text(json.dumps(record | {"note": EVIL}))
     study = study_file(root, seeds=1)
     title = json.dumps(EVIL).replace("\x7f", "\\u007f")  # TOML's escapes too
@@ -59,7 +59,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-AUDIT = ("audit", "t.csv", "--group", f"arm{EVIL}", "--value", f"score{EVIL}", "--reference", f"a{EVIL}")
+AUDIT = ("audit", "t.csv", "--group", f"arm{EVIL}", "--value", f"score{EVIL}", "--baseline", f"a{EVIL}")
 COMMANDS = {
     "plan": ("campaign", "plan", f"{NAME}.toml", "--store", NAME),
     "plan json": ("campaign", "plan", f"{NAME}.toml", "--store", NAME, "--json"),

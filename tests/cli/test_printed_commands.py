@@ -87,7 +87,7 @@ def program_study(folder: Path, name: str, arms: str = '"new", "old"') -> Path:
         loss = {{}}
         [audit]
         group = "arm"
-        reference = "old"
+        baseline = "old"
         value = "accuracy"
         """)
     )
@@ -120,10 +120,10 @@ def test_the_audit_of_shared_runs_has_every_level_also_beside_another_study(tmp_
 def test_what_is_asked_of_one_study_by_its_factors_is_asked_of_all_its_cells(tmp_path: Path) -> None:
     study = written(tmp_path, "margins", MARGINS, AUDIT + 'by = "margin_first"\n')
     fill(Plan.make(StudySpec.from_file(study), tmp_path / "store"))
-    options = ("--group", "margin_type", "--reference", "clamp", "--by", "margin_first")
+    options = ("--group", "margin_type", "--baseline", "clamp", "--by", "margin_first")
     found = json.loads(said("audit", tmp_path / "store", *options, "--json"))
     assert len(found["comparisons"]) == 6
-    assert found["reference"] == "clamp"
+    assert found["baseline"] == "clamp"
 
 
 def test_the_audits_of_programs_and_of_a_collection_of_them(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ def test_a_table_with_pictures_and_json(tmp_path: Path) -> None:
         "report",
         paper_csv(tmp_path),
         *PAPER,
-        "--reference",
+        "--baseline",
         "subtract",
         "--out",
         str(out),

@@ -45,11 +45,11 @@ def test_ratios_are_those_of_the_runs(found: Finding) -> None:
         runs = found.runs
         for name, level in zip(spec.strata, [c.stratum] if c.stratum else [], strict=True):
             runs = runs[runs[name] == level]
-        arm, reference = (runs.loc[runs[spec.group] == level, "accuracy"] for level in (c.group, c.reference))
+        arm, baseline = (runs.loc[runs[spec.group] == level, "accuracy"] for level in (c.group, c.baseline))
         assert c.pooled[0].sd == pytest.approx(100 * np.std(arm, ddof=1))
-        assert c.pooled[1].sd == pytest.approx(100 * np.std(reference, ddof=1))
+        assert c.pooled[1].sd == pytest.approx(100 * np.std(baseline, ddof=1))
         if not spec.blocks:
-            assert c.headline.plain_ratio == pytest.approx(np.var(arm, ddof=1) / np.var(reference, ddof=1))
+            assert c.headline.plain_ratio == pytest.approx(np.var(arm, ddof=1) / np.var(baseline, ddof=1))
         assert c.headline.interval is not None
         assert c.headline.ratio is not None
         assert c.headline.interval.low < c.headline.ratio < c.headline.interval.high
@@ -78,7 +78,7 @@ def test_rate_and_outcome_is_pearsons_correlation() -> None:
 
 
 def test_how_ratios_change_is_what_the_audits_say() -> None:
-    """Of independent strata Cochran's Q is its square; with a shared reference it is the arm's own ratio."""
+    """Of independent strata Cochran's Q is its square; with a shared baseline it is the arm's own ratio."""
     changed = {found.study.name: (found, one) for found in FOUND if (one := change(found)) is not None}
     found, one = changed["evidence/dose"]
     assert found.audit is not None
@@ -100,7 +100,7 @@ def test_high_rates_are_put_together_from_runs_that_are_apart() -> None:
     chosen = {
         f"{found.short_name}: {compared(c)}": (found, c)
         for found, c in COMPARED
-        if (c.group, c.reference) == ("clamp", "subtract") and found.is_whole and found.rate(c) >= 0.5
+        if (c.group, c.baseline) == ("clamp", "subtract") and found.is_whole and found.rate(c) >= 0.5
     }
     assert together.names == tuple(chosen)
     assert min(together.rates) >= 0.5
@@ -200,7 +200,7 @@ def test_the_advice_quotes_the_means() -> None:
     arms = {}
     for study, name in HIGH:
         found, c = one_of(study, name)
-        arms[study] = [found.runs_of(c, level)["accuracy"] for level in (c.group, c.reference)]
+        arms[study] = [found.runs_of(c, level)["accuracy"] for level in (c.group, c.baseline)]
     differs = {study: stats.ttest_ind(*pair).pvalue < 0.05 for study, pair in arms.items()}
     assert differs == {"fashion-mnist": True, "dose": False, "pair-density": True}
     easy, _, dense = (100 * (clamp.mean() - subtract.mean()) for clamp, subtract in arms.values())

@@ -119,7 +119,7 @@ def test_the_page_in_docs_is_the_one_that_the_data_give() -> None:
 def test_the_published_accuracies_can_be_audited() -> None:
     result = audit_published()
     assert [c.stratum for c in result.comparisons] == ["cifar10", "cifar100", "svhn", "fashion-mnist"]
-    assert [round(c.paper.ratio or 0, 2) for c in result.comparisons] == [5.90, 0.39, 0.25, 0.08]
+    assert [round(c.pooled_test.ratio or 0, 2) for c in result.comparisons] == [5.90, 0.39, 0.25, 0.08]
 
 
 def test_the_odd_degrees_of_freedom_are_another_comparisons() -> None:

@@ -200,7 +200,7 @@ WORDS = ("shown", "open", "shown to be small")
 AUDITED = Table(
     "t",
     "ratios",
-    tuple(map(Column, ("comparison", "arm", "reference", "ratio", "95% interval", "p (Holm)", "difference"))),
+    tuple(map(Column, ("comparison", "arm", "baseline", "ratio", "95% interval", "p (Holm)", "difference"))),
     tuple(
         (f"FOREST_COVER: variant {k} against baseline", "0.9426 ± 0.0025", "0.9460 ± 0.0023", "1.24",
          "[0.0125, 12.3]", "0.029", WORDS[k])

@@ -57,7 +57,7 @@ def test_a_numeric_stratum_gets_its_curve_on_the_page_and_as_a_file(tmp_path: Pa
     assert f"{curve.id}.pdf" in {p.name for p in write_figures(report, tmp_path / "figures", lambda _: None)}
 
 
-def test_a_numeric_group_is_a_curve_over_its_reference(tmp_path: Path) -> None:
+def test_a_numeric_group_is_a_curve_over_its_baseline(tmp_path: Path) -> None:
     frame = pd.read_csv(table(tmp_path))
     frame[frame["arm"] == "old"].to_csv(tmp_path / "old.csv", index=False)
     material = from_table(tmp_path / "old.csv", "accuracy", "lr", "0.01", None, "seed", None)

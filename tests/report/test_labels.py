@@ -92,7 +92,7 @@ def test_another_block_than_the_papers_is_another_question(tmp_path: Path) -> No
     assert setting.paper is None
 
 
-def test_every_question_has_a_figure_of_its_own_whose_rows_name_the_reference(tmp_path: Path) -> None:
+def test_every_question_has_a_figure_of_its_own_whose_rows_name_the_baseline(tmp_path: Path) -> None:
     rule = '[factors]\nrule = ["layer_local", "end_to_end"]\n'
     audit = '[audit]\ngroup = "rule"\nreference = "end_to_end"\n'
     studies = [depth(tmp_path), written(tmp_path, "rules", rule, audit)]

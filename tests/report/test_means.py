@@ -14,7 +14,7 @@ from seedspread.report.tables.means import means_tables, ratios_table
 from tests.report.made import change, made_store, material_of
 
 
-def own_table(folder: Path, datasets: int, reference: str | None = "b") -> ReportData:
+def own_table(folder: Path, datasets: int, baseline: str | None = "b") -> ReportData:
     rng = np.random.default_rng(0)
     path = folder / "t.csv"
     with path.open("w", newline="") as file:
@@ -23,7 +23,7 @@ def own_table(folder: Path, datasets: int, reference: str | None = "b") -> Repor
         for data in range(datasets):
             for arm in ("a", "b", "c"):
                 writer.writerows((rng.normal(data, 0.1), arm, f"d{data}", seed) for seed in range(5))
-    return from_table(path, "loss", "arm", reference, None, "seed", "data")
+    return from_table(path, "loss", "arm", baseline, None, "seed", "data")
 
 
 def test_methods_by_datasets_as_a_paper_prints_them(tmp_path: Path) -> None:
@@ -82,8 +82,8 @@ def test_few_files_unless_all_are_asked_for(tmp_path: Path) -> None:
     assert "Data: from t.csv" in (tmp_path / "figures" / "captions.md").read_text().replace("\\", "")
 
 
-def test_without_a_reference_all_levels_are_compared(tmp_path: Path) -> None:
-    report = Report(own_table(tmp_path, 1, reference=None))
+def test_without_a_baseline_all_levels_are_compared(tmp_path: Path) -> None:
+    report = Report(own_table(tmp_path, 1, baseline=None))
     assert report.ratios is not None
     assert [row[0] for row in report.ratios.rows] == ["b / a", "c / a", "c / b"]
     assert [row[0] for row in report.tables[0].rows] == ["a", "b", "c"]

@@ -236,7 +236,7 @@ def test_a_study_is_not_judged_by_the_adjusted_p_of_another(tmp_path: Path) -> N
 
 def test_two_comparisons_of_the_same_runs_are_both_shown(tmp_path: Path) -> None:
     plan = made_store(tmp_path, seeds=3)
-    other = AuditSpec(group="stability", reference="direct", block=("margin_type",))
+    other = AuditSpec(group="stability", baseline="direct", block=("margin_type",))
     (recorded,) = plan.recorded()
     save_study(plan.store, replace(recorded, name="other", audit=other))
     assert {s.group for s in material_of(tmp_path).settings} == {"margin_type", "stability"}

@@ -84,7 +84,7 @@ def test_a_run_that_several_settings_share_counts_once_as_on_the_terminal(tmp_pa
     study.write_text(
         study.read_text().replace(
             "[factors]", "[factors]\nmargin_first = [0.3, 0.4]"
-        ).replace('reference = "subtract"', 'reference = "subtract"\nby = "margin_first"')
+        ).replace('baseline = "subtract"', 'baseline = "subtract"\nby = "margin_first"')
     )  # fmt: skip
     plan = Plan.make(StudySpec.from_file(study), tmp_path / "store")
     assert (len(plan.runs), len(plan.distinct)) == (8, 6)  # margins make no difference to subtract

@@ -98,7 +98,7 @@ def test_a_clear_difference_is_said_first(tmp_path: Path) -> None:
 
 
 def test_no_advice_rests_on_a_single_seed(tmp_path: Path) -> None:
-    """However small the reference's spread: from one seed no spread can be seen."""
+    """However small the baseline's spread: from one seed no spread can be seen."""
     path = tmp_path / "clear.csv"
     values = [50, 41, 62, 55, 38, 59, 47, 66, 44, 53]
     rows = [("0.5", i, v) for i, v in enumerate(values)] + [

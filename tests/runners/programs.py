@@ -18,7 +18,7 @@ x = {levels}
 accuracy = {{ better = "higher", unit = "share", chance = 0.1 }}
 [audit]
 group = "x"
-reference = {reference}
+baseline = {baseline}
 {more}
 """
 # A value that depends on the seed and the level, as the last line of the output.
@@ -37,7 +37,7 @@ def study_file(
     body: str = "report()",
     seeds: object = 1,
     levels: str = "[0.0, 0.5]",
-    reference: str = "0.0",
+    baseline: str = "0.0",
     run: str = "",
     more: str = "",
 ) -> Path:
@@ -45,7 +45,7 @@ def study_file(
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "train.py").write_text(REPORTS + body + "\n")
     path = folder / "study.toml"
-    path.write_text(STUDY.format(seeds=seeds, levels=levels, reference=reference, run=run, more=more))
+    path.write_text(STUDY.format(seeds=seeds, levels=levels, baseline=baseline, run=run, more=more))
     return path
 
 

@@ -52,7 +52,7 @@ def test_it_is_started_in_the_studys_folder_with_what_it_needs_to_know(
     monkeypatch.chdir("/")
     monkeypatch.setenv("MKL_NUM_THREADS", "7")
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    plan = done(tmp_path / "a study", GIVEN, levels="[1.5, 2]", reference="2", seeds="[5]")
+    plan = done(tmp_path / "a study", GIVEN, levels="[1.5, 2]", baseline="2", seeds="[5]")
     told = given(plan)
     folder = str(plan.store.folder(plan.runs[0].key) / "program")
     assert told["cwd"] == str(tmp_path / "a study")
@@ -70,14 +70,14 @@ def test_it_is_started_in_the_studys_folder_with_what_it_needs_to_know(
     ["a b", "quo\"te's", "; rm -rf *", "$(touch pwned) `x`", "new\nline", "ünï 日本", "{seed}", "--", "\\"],
 )
 def test_a_value_is_one_argument_whatever_it_contains(tmp_path: Path, value: str) -> None:
-    plan = done(tmp_path, GIVEN, levels=json.dumps([value, "other"]), reference='"other"')
+    plan = done(tmp_path, GIVEN, levels=json.dumps([value, "other"]), baseline='"other"')
     assert given(plan)["arguments"][2] == value
     assert json.loads(given(plan)["environment"]["SEEDSPREAD_PARAMETERS"]) == {"x": value}
     assert sorted(path.name for path in tmp_path.iterdir()) == ["store", "study.toml", "train.py"]
 
 
 def test_true_is_written_as_in_the_file(tmp_path: Path) -> None:
-    plan = done(tmp_path, GIVEN, levels="[true, false]", reference="true")
+    plan = done(tmp_path, GIVEN, levels="[true, false]", baseline="true")
     assert given(plan)["arguments"][2] == "true"
 
 
@@ -254,7 +254,7 @@ def test_a_timeout_fails_a_run(tmp_path: Path) -> None:
 
 
 def test_a_program_that_cannot_be_started_fails(tmp_path: Path) -> None:
-    path = study_file(tmp_path, levels='["./gone", "{python}"]', reference='"./gone"')
+    path = study_file(tmp_path, levels='["./gone", "{python}"]', baseline='"./gone"')
     path.write_text(path.read_text().replace('"{python}", "-S"', '"{x}", "-S"', 1))
     plan = Plan.make(StudySpec.from_file(path), tmp_path / "store")
     assert "could not be started: No such file or directory: ./gone" in attempt_first(plan).message

@@ -51,7 +51,7 @@ def test_a_record_that_no_longer_fits_does_not_hide_the_others(tmp_path: Path) -
     save(StudySpec.from_file("quickstart"), tmp_path)
     (path,) = (tmp_path / FOLDER).iterdir()
     for name, change in (
-        ("audit", {"audit": {"group": "no factor", "reference": "x"}}),
+        ("audit", {"audit": {"group": "no factor", "baseline": "x"}}),
         ("newer", {"format": 99}),
     ):
         (tmp_path / FOLDER / f"{name}.json").write_text(json.dumps(json.loads(path.read_text()) | change))

@@ -48,7 +48,7 @@ def test_turning_the_arms_round_turns_every_answer(x: list[float], y: list[float
     assert ends(other.improvement.interval) == pytest.approx([1 - high, 1 - low], abs=1e-6)
     for name in ("mean", "iqm", "worst"):
         a, b = getattr(one, name), getattr(other, name)
-        assert a.arm == b.reference
+        assert a.arm == b.baseline
         assert a.difference.value == pytest.approx(-b.difference.value)
 
 
@@ -98,7 +98,7 @@ def test_the_means_interval_is_that_of_the_t_tests(x: list[float], y: list[float
 def test_the_interquartile_mean_is_scipys_where_quarters_are_whole(x: list[float]) -> None:
     found = judge(arm(x), arm(range(12))).iqm
     assert found.arm.value == pytest.approx(stats.trim_mean(x, 0.25))
-    assert found.reference.value == 5.5
+    assert found.baseline.value == 5.5
 
 
 def test_an_interquartile_mean_of_five_has_its_ends_in_part() -> None:
@@ -121,7 +121,7 @@ def test_the_worst_tenth_is_the_mean_of_the_worst_runs(n: int) -> None:
     x = np.random.default_rng(n).normal(size=n)
     found = judge(arm(x), arm(-x))
     assert found.worst.arm.value == pytest.approx(worst(x))
-    assert found.worst.reference.value == pytest.approx(worst(-x))
+    assert found.worst.baseline.value == pytest.approx(worst(-x))
     assert found.worst_of == n
     assert judge(arm(x), arm(-x), LOWER).worst.arm.value == pytest.approx(-worst(-x))
     if n <= 10:
@@ -136,7 +136,7 @@ def test_more_runs_are_not_worse_for_being_more() -> None:
     expected = np.mean([worst(np.array(some)) for some in combinations(x, 12)])
     assert found.worst_of == 12
     assert found.worst.arm.value == pytest.approx(expected)
-    assert found.worst.reference.value == pytest.approx(worst(y))
+    assert found.worst.baseline.value == pytest.approx(worst(y))
 
 
 def test_pairs_make_intervals_narrower_and_copies_do_not() -> None:

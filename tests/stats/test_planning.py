@@ -74,7 +74,7 @@ def test_power_detectable_ratio_and_seeds_are_one_plan() -> None:
     assert power(ratio, (9, 12), pairs=0.4) == pytest.approx(0.7)
     seeds = seeds_for(6.0)
     assert power(6.0, seeds) >= 0.8 > power(6.0, (seeds[0] - 1, seeds[1] - 1))
-    assert seeds_for(6.0, reference_seeds=40)[0] < seeds[0]
+    assert seeds_for(6.0, baseline_seeds=40)[0] < seeds[0]
 
 
 def test_there_are_plans_that_cannot_be_made() -> None:
@@ -83,6 +83,6 @@ def test_there_are_plans_that_cannot_be_made() -> None:
     with pytest.raises(BudgetError, match=r"alpha must lie between 0\.001 and 0\.1"):
         detectable((7, 7), alpha=0.0001)
     with pytest.raises(BudgetError, match="no number of seeds"):
-        seeds_for(1.5, reference_seeds=4)
+        seeds_for(1.5, baseline_seeds=4)
     with pytest.raises(BudgetError, match="positive and not 1"):
         seeds_for(1.0)

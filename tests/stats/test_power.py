@@ -98,15 +98,15 @@ def test_a_standard_error_and_a_ratio_are_both_answered() -> None:
         ({"n": 1}, "two seeds"),
         ({"sd": float("inf"), "se": 0.3}, "positive"),
         ({"ratio": 5.9, "n": 7, "alpha": 2.0}, "alpha must lie"),
-        ({"ratio": 5.9, "n_reference": 0}, "two seeds"),
+        ({"ratio": 5.9, "n_baseline": 0}, "two seeds"),
         ({"ratio": 1.0}, "not 1"),
         ({"ratio": 4.0, "power": 1.2}, "power must lie"),
         ({"ratio": 4.0, "alpha": 0.0}, "alpha must lie"),
         ({"n": 7, "shape": "norml"}, "did you mean 'normal'"),
-        ({"ratio": 1.5, "n_reference": 3}, "no number of seeds"),
+        ({"ratio": 1.5, "n_baseline": 3}, "no number of seeds"),
         ({"n": 2}, "3 seeds per arm or more"),
         ({"n": 7, "pairs": 1.5}, "a correlation lies"),
-        ({"n_reference": 7}, "say what is wanted"),
+        ({"n_baseline": 7}, "say what is wanted"),
     ],
 )
 def test_impossible_questions_are_refused(question: dict[str, float], message: str) -> None:

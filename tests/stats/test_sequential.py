@@ -204,7 +204,7 @@ def test_arms_with_different_seeds_are_not_looked_at() -> None:
 def test_a_look_from_the_command_line(tmp_path: Path) -> None:
     path = tmp_path / "table.csv"
     grown(16, 30.0).to_csv(path, index=False)
-    asked = ["audit", str(path), "--value", "score", "--group", "arm", "--reference", "a"]
+    asked = ["audit", str(path), "--value", "score", "--group", "arm", "--baseline", "a"]
     found = seedspread_here(*asked, "--look", "3", "--of", "9", "--step", "4", "--resamples", "100")
     said = " ".join(found.stdout.split())
     assert "look 3 of at most 9 counted" in said

@@ -148,5 +148,5 @@ def dice_study(
     """Six sides against twenty."""
     runner = Dice(fail=fail, seconds_each=seconds_each, company=company)
     cells = tuple(StudyCell((("sides", s),), runner.parameters(None, {"sides": s})) for s in (6, 20))
-    spec = AuditSpec(group="sides", reference="6", value="score")
+    spec = AuditSpec(group="sides", baseline="6", value="score")
     return StudySpec("dice", "Do more sides spread more?", runner, cells, tuple(range(1, seeds + 1)), spec)

@@ -73,7 +73,7 @@ def diverging(seed: int, rate: float) -> dict[str, float]:
 
 
 def test_where_a_run_fails_the_others_can_still_be_audited_and_reported(tmp_path: Path) -> None:
-    question = {"group": "rate", "reference": 0.1, "value": "loss"}
+    question = {"group": "rate", "baseline": 0.1, "value": "loss"}
     study = Study(diverging, factors={"rate": [0.1, 1.0]}, seeds=5, audit=question)
     with pytest.raises(SeedspreadError, match=r"1 run failed; .*Study\.runs has the others.*diverged"):
         study.run(tmp_path / "store", 1, progress=False)

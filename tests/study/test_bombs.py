@@ -214,7 +214,7 @@ def test_a_long_title_is_no_name_of_a_file(tmp_path: Path) -> None:
 
 WORDS = "clamp subtract quickstart mini/all s.toml accuracy margin_type auto"
 NAMES = (
-    "title preset seeds settings factors cells include audit campaign note group reference block by value "
+    "title preset seeds settings factors cells include audit campaign note group baseline block by value "
     "stack margin_type model.depth seeds.run"
 )
 PLAIN = st.booleans() | st.integers() | st.floats() | st.text(max_size=20) | st.dates()

@@ -46,7 +46,7 @@ def test_it_runs_and_is_audited_and_reported(tmp_path: Path) -> None:
     for row in table.to_dict("records"):
         rng = random.Random(row["seed"])  # noqa: S311 - a die
         assert row["score"] == statistics.mean(rng.randint(1, row["sides"]) for _ in range(row["throws"]))
-    ratio = found.audit().comparisons[0].paper.ratio
+    ratio = found.audit().comparisons[0].pooled_test.ratio
     spread = table.groupby("sides")["score"].var()
     assert ratio == pytest.approx(spread[20] / spread[6])
     page = found.report(tmp_path / "report.html").read_text()
@@ -157,7 +157,7 @@ class Percent(Dice):
 
 def test_the_unit_of_a_runners_own_metric_is_told_from_its_values(tmp_path: Path) -> None:
     study = dice_study(seeds=3)
-    study = replace(study, runner=Percent(), audit=AuditSpec(group="sides", reference="6", value="acc"))
+    study = replace(study, runner=Percent(), audit=AuditSpec(group="sides", baseline="6", value="acc"))
     plan = Plan.make(study, tmp_path)
     for item in items(plan):
         assert attempt_group([item], 1, StalenessTracker(60))[0].outcome == "done"

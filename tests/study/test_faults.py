@@ -29,7 +29,7 @@ LONG: dict[str, Any] = {"training__epochs": 12}
 
 def check_rounds(folder: Path, rounds: int, seeds: int, faults: int) -> list[dict[str, int]]:
     """Rounds of a campaign that is killed again and again, each compared with the undisturbed one."""
-    expected = undisturbed(tiny_study(folder / "reference", seeds, **LONG), folder / "reference" / "store")
+    expected = undisturbed(tiny_study(folder / "baseline", seeds, **LONG), folder / "baseline" / "store")
     counts = []
     for number in range(rounds):
         here = folder / str(number)
@@ -75,7 +75,7 @@ def test_a_full_disk_fails_runs_with_a_reason_and_loses_nothing(small_disk: Path
     filler.unlink()
     again = run_campaign(plan, LocalExecutor(workers=1), retry_failed=True)
     assert not again.failed
-    assert results(small_disk / "store") == undisturbed(study, tmp_path / "reference")
+    assert results(small_disk / "store") == undisturbed(study, tmp_path / "baseline")
 
 
 def test_a_checkpoint_that_was_cut_short_is_passed_over(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_a_checkpoint_that_was_cut_short_is_passed_over(tmp_path: Path) -> None:
     newest = max(store.glob("*/checkpoint-*"))
     newest.write_bytes(newest.read_bytes()[:1000])
     run_campaign(Plan.make(study, store), LocalExecutor(workers=1))
-    assert results(store) == undisturbed(study, tmp_path / "reference")
+    assert results(store) == undisturbed(study, tmp_path / "baseline")
 
 
 def test_a_worker_that_slept_past_its_lease_writes_nothing_more(tmp_path: Path) -> None:
@@ -143,7 +143,7 @@ def test_a_run_whose_checkpoints_are_all_damaged_starts_afresh(tmp_path: Path) -
     (folder / "run.json").write_text(json.dumps({"key": key, "threads": 1}))
     (folder / "checkpoint-000001-0123456789abcdef.safetensors").write_bytes(b"half")
     assert not run_campaign(plan, LocalExecutor(workers=1)).failed
-    assert results(tmp_path / "store") == undisturbed(study, tmp_path / "reference")
+    assert results(tmp_path / "store") == undisturbed(study, tmp_path / "baseline")
 
 
 def test_a_worker_whose_coordinator_dies_at_once_does_not_live_on(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from seedspread.runs.studies import load_studies
 from seedspread.study.slurm_engine import SlurmError, SlurmExecutor
 from seedspread.study.spec import StudyError
 
-AUDIT = {"group": "width", "reference": 1, "value": "score"}
+AUDIT = {"group": "width", "baseline": 1, "value": "score"}
 
 # As people write it: at the top level, without a guard.
 SCRIPT = """
@@ -48,7 +48,7 @@ study = Study(
     train,
     factors={"width": [1, 2]},
     seeds=3,
-    audit={"group": "width", "reference": 1, "value": "score"},
+    audit={"group": "width", "baseline": 1, "value": "score"},
 )
 runs = study.run("runs", workers=2)
 assert list(runs.table["loss"]) == [0.5] * 6
@@ -178,11 +178,11 @@ def module_function(seed: int, width: int) -> float:
         ({"factors": {}}, "nothing to compare"),
         ({"seeds": 0}, "seeds: must be a number from 1 on"),
         ({"seeds": "ten"}, "seeds: must be a number from 1 on, or a list; got 'ten'"),
-        ({"audit": {"group": "rate"}}, "audit.reference is missing; name the level"),
+        ({"audit": {"group": "rate"}}, "audit.baseline is missing; name the level"),
         ({"seeds": None}, "seeds is missing"),
-        ({"audit": {"group": "depth", "reference": 1}}, "audit names 'depth', which is no factor"),
+        ({"audit": {"group": "depth", "baseline": 1}}, "audit names 'depth', which is no factor"),
         ({"audit": AUDIT | {"values": "x"}}, "audit.values: no such field; did you mean 'value'"),
-        ({"audit": AUDIT | {"reference": 3}}, "audit.reference '3' is no level of width"),
+        ({"audit": AUDIT | {"baseline": 3}}, "audit.baseline '3' is no level of width"),
         ({"metrics": ["scores"]}, "audit.value 'score' is no metric; did you mean 'scores'"),
         ({"inputs": ["*.nothing"]}, r"inputs: '\*.nothing' names no file"),
         ({"inputs": "data.csv"}, r"inputs must be a list; write \['data.csv'\]"),
@@ -221,7 +221,7 @@ def test_levels_and_seeds_may_be_numpys() -> None:
         train,
         factors={"width": np.linspace(0, 1, 3)},
         seeds=np.arange(4),
-        audit={"group": "width", "reference": np.float64(0)},
+        audit={"group": "width", "baseline": np.float64(0)},
         metrics={"score": {"better": "lower"}},
     ).spec()
     assert [dict(cell.levels)["width"] for cell in spec.cells] == [0.0, 0.5, 1.0]
@@ -278,7 +278,7 @@ def test_two_functions_of_one_name_are_two_studies(tmp_path: Path) -> None:
         def train(seed: int, depth: int) -> dict[str, float]:
             return {"score": depth + seed / 10}
 
-        audit = {"group": "depth", "reference": 1, "value": "score"}
+        audit = {"group": "depth", "baseline": 1, "value": "score"}
         return Study(train, factors={"depth": [1, 2]}, seeds=3, audit=audit)
 
     for make in (first, second):

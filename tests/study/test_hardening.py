@@ -212,7 +212,7 @@ def test_an_empty_run_json_is_put_aside_and_the_run_begun_afresh(tmp_path: Path)
     (folder / "checkpoint-000001-0123456789abcdef.safetensors").write_bytes(b"of what was begun")
     assert not run_campaign(plan, LocalExecutor(workers=1)).failed
     assert (folder / "run.json.damaged").exists()
-    assert results(tmp_path / "store") == undisturbed(study, tmp_path / "reference")
+    assert results(tmp_path / "store") == undisturbed(study, tmp_path / "baseline")
 
 
 def test_a_checkpoint_without_its_key_is_put_aside_and_the_run_begun_afresh(
@@ -227,7 +227,7 @@ def test_a_checkpoint_without_its_key_is_put_aside_and_the_run_begun_afresh(
     write_checkpoint(plan.store.run(key), save({}, {"nothing": "of ours"}))
     assert not run_campaign(plan, LocalExecutor(workers=1)).failed
     assert "put aside, and the run begun afresh" in capfd.readouterr().err
-    assert results(tmp_path / "store") == undisturbed(study, tmp_path / "reference")
+    assert results(tmp_path / "store") == undisturbed(study, tmp_path / "baseline")
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ def test_a_study_of_a_program_from_its_plan_to_its_report(tmp_path: Path) -> Non
     assert "8 of 8 runs are done" in told
     assert told.endswith("--study study")
     assert "8 distinct runs: 8 done." in cli("campaign", "status", path, "--store", store)
-    found = json.loads(cli("audit", store, "--group", "x", "--reference", "0", "--json"))
+    found = json.loads(cli("audit", store, "--group", "x", "--baseline", "0", "--json"))
     assert found["rows"] == 8
     cli("report", store, "--out", tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
@@ -236,7 +236,7 @@ METRICS = 'time_ms = { better = "lower", unit = "ms", title = "time" }\n"<script
 
 def test_several_values_are_several_settings_and_names_are_escaped(tmp_path: Path) -> None:
     body = "print(json.dumps({'accuracy': 0.5 + seed / 50, 'time_ms': seed, '<script>': seed * 2.0}))"
-    path = study_file(tmp_path, body, seeds=3, levels='["<b>", "level"]', reference='"<b>"')
+    path = study_file(tmp_path, body, seeds=3, levels='["<b>", "level"]', baseline='"<b>"')
     text = path.read_text().replace("[audit]", f'{METRICS}\n[audit]\nvalue = ["<script>", "time_ms"]')
     path.write_text(text.replace("x = [", "level = [").replace("{x}", "{level}").replace('"x"', '"level"'))
     plan = Plan.make(StudySpec.from_file(path), tmp_path / "store")
@@ -289,7 +289,7 @@ def test_a_factor_may_be_called_dataset_and_several_may_be_strata(tmp_path: Path
     path.write_text(text.replace("[audit]", '[audit]\nby = ["dataset", "size"]'))
     plan = Plan.make(StudySpec.from_file(path), tmp_path / "store")
     run(plan)
-    words = ["--group", "x", "--reference", "0", "--by", "dataset", "--by", "size", "--json"]
+    words = ["--group", "x", "--baseline", "0", "--by", "dataset", "--by", "size", "--json"]
     found = json.loads(cli("audit", tmp_path / "store", *words))
     assert sorted(c["stratum"] for c in found["comparisons"]) == ["a, 1", "a, 2", "b, 1", "b, 2"]
     assert len(from_store(tmp_path / "store").settings) == 4

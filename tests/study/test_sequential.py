@@ -122,7 +122,7 @@ def test_a_function_and_a_precision(tmp_path: Path) -> None:
         return {"score": random.Random(f"{seed} {width}").gauss(0, 1)}  # noqa: S311 - not secret
 
     rule = {"start": 5, "step": 5, "limit": 15, "precision": 40}
-    question = {"group": "width", "reference": 1, "value": "score"}
+    question = {"group": "width", "baseline": 1, "value": "score"}
     grows = Study(train, factors={"width": [1, 2]}, audit=question, sequential=rule)
     found = grows.run(tmp_path / "store", 2, progress=False)
     record = looks(tmp_path / "store")

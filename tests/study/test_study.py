@@ -93,7 +93,7 @@ def test_cells_are_called_by_their_factors(tmp_path: Path) -> None:
         ('"subtract"]', '"substract"]', "did you mean 'subtract'"),
         (
             "[factors]",
-            'audit = { group = "margin_type", reference = "sbtract" }\n[factors]',
+            'audit = { group = "margin_type", baseline = "sbtract" }\n[factors]',
             "mean 'subtract'",
         ),
         ("[factors]", 'settings = { margin_type = "none" }\n[factors]', "given twice"),
@@ -110,7 +110,7 @@ def test_cells_are_called_by_their_factors(tmp_path: Path) -> None:
         ("[factors]", "[factors", "not a TOML file"),
         (
             "[factors]",
-            'audit = { group = "margin", reference = "x" }\n[factors]',
+            'audit = { group = "margin", baseline = "x" }\n[factors]',
             "did you mean 'margin_type'",
         ),
     ],
@@ -190,7 +190,7 @@ def test_seeds_that_cannot_be_are_one_line(seeds: str, said: str, tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("levels", "reference", "stored"),
+    ("levels", "baseline", "stored"),
     [
         ("[0.0, 0.1]", "0.0", "0"),
         ("[0.0, 0.1]", "0", "0"),
@@ -199,11 +199,11 @@ def test_seeds_that_cannot_be_are_one_line(seeds: str, said: str, tmp_path: Path
         ('["a", "b"]', '"b"', "b"),
     ],
 )
-def test_a_reference_is_any_plain_value(levels: str, reference: str, stored: str, tmp_path: Path) -> None:
+def test_a_baseline_is_any_plain_value(levels: str, baseline: str, stored: str, tmp_path: Path) -> None:
     head = 'seeds = 2\n[run]\ncommand = ["echo", "{x}", "{seed}"]\n[metrics]\nloss = {}\n'
-    study = read(tmp_path, f'{head}[factors]\nx = {levels}\n[audit]\ngroup = "x"\nreference = {reference}\n')
+    study = read(tmp_path, f'{head}[factors]\nx = {levels}\n[audit]\ngroup = "x"\nreference = {baseline}\n')
     assert study.audit is not None
-    assert (study.audit.reference, study.audit.values) == (stored, ("loss",))
+    assert (study.audit.baseline, study.audit.values) == (stored, ("loss",))
 
 
 @pytest.mark.parametrize(
@@ -253,8 +253,8 @@ BOTH = "'batch_size' can mean training.batch_size or probe.batch_size"
     [
         ("[factors]", "[factors]\nbatch_size = [8, 16]"),
         ("[factors]", "settings = { batch_size = 8 }\n[factors]"),
-        ("[factors]", 'audit = { group = "batch_size", reference = 8 }\n[factors]'),
-        ("[factors]", 'audit = { group = "margin_type", reference = "clamp", by = "batch_size" }\n[factors]'),
+        ("[factors]", 'audit = { group = "batch_size", baseline = 8 }\n[factors]'),
+        ("[factors]", 'audit = { group = "margin_type", baseline = "clamp", by = "batch_size" }\n[factors]'),
     ],
 )
 def test_a_short_name_that_could_mean_two_fields_says_which(old: str, new: str, tmp_path: Path) -> None:

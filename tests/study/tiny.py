@@ -21,7 +21,7 @@ campaign = {{ {campaign} }}
 margin_type = ["clamp", "subtract"]
 [audit]
 group = "margin_type"
-reference = "subtract"
+baseline = "subtract"
 """
 
 

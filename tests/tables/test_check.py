@@ -30,18 +30,18 @@ def check_table(
     path: "Path | pd.DataFrame",
     value: str,
     group: str,
-    reference: str | None = None,
+    baseline: str | None = None,
     block: str | None = None,
     seed: str | None = "seed",
 ) -> Runs:
-    return check.check_table(path, Question.of(value, group, reference, block, seed))
+    return check.check_table(path, Question.of(value, group, baseline, block, seed))
 
 
 def refused(path: "Path | pd.DataFrame", **options: Any) -> str:
     columns: dict[str, Any] = {
         "value": "accuracy",
         "group": "margin_type",
-        "reference": "subtract",
+        "baseline": "subtract",
         "block": "stability",
     }
     with pytest.raises(TableError) as caught:
@@ -71,7 +71,7 @@ def test_wrong_columns_get_suggestions(tmp_path: Path) -> None:
     path = write(tmp_path, CSV)
     assert "did you mean 'accuracy'?" in refused(path, value="acuracy")
     assert "did you mean 'margin_type'?" in refused(path, group="margin")
-    assert "did you mean 'subtract'?" in refused(path, reference="substract")
+    assert "did you mean 'subtract'?" in refused(path, baseline="substract")
     assert "has no column 'run'" in refused(path, seed="run")
     assert "one role only: 'margin_type' is --group and --block" in refused(path, block="margin_type")
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seedspread.analysis.audit import audit
-from seedspread.tables.columns import reference_of, seed_names
+from seedspread.tables.columns import baseline_of, seed_names
 from seedspread.tables.runs import MOST_PAIRS
 from tests.cli.test_cli import seedspread_here
 from tests.tables.made import check, curves, refused, scores
@@ -101,22 +101,22 @@ def test_who_says_that_rows_are_runs_is_told_what_is_pooled() -> None:
     assert any("every row counts" in note for note in check(plain, "AUC", "Model").notes)
 
 
-def test_two_levels_need_no_reference() -> None:
+def test_two_levels_need_no_baseline() -> None:
     table = scores().query("Model != 'mix' and Dataset == 'wine'")
     runs = check(table, "AUC", "Model")
-    assert runs.columns.reference == "tree"
-    assert "The reference is tree; --reference net turns it round." in runs.notes
-    assert check(table.replace("net", "Baseline-2"), "AUC", "Model").columns.reference == "Baseline-2"
-    assert reference_of(["with", "without"]) == "without"
-    assert reference_of(["control", "baseline"]) == "control"
+    assert runs.columns.baseline == "tree"
+    assert "Baseline: tree (swap with --baseline net)." in runs.notes
+    assert check(table.replace("net", "Baseline-2"), "AUC", "Model").columns.baseline == "Baseline-2"
+    assert baseline_of(["with", "without"]) == "without"
+    assert baseline_of(["control", "baseline"]) == "control"
 
 
 def test_three_levels_are_compared_all_with_all() -> None:
     table = scores()
     result = audit(table, "AUC", "Model", by="Dataset", resamples=100)
-    pairs = [(c.group, c.reference) for c in result.comparisons]
+    pairs = [(c.group, c.baseline) for c in result.comparisons]
     assert pairs == [("net", "tree"), ("mix", "tree"), ("mix", "net")] * 3
-    assert result.reference == ""
+    assert result.baseline == ""
     smallest = min(c.headline.p or 1 for c in result.comparisons)
     assert min(c.p_holm or 1 for c in result.comparisons) == pytest.approx(min(1, 9 * smallest))
     lacking = table[(table["Dataset"] != "wine") | (table["Model"] == "mix")]
@@ -138,8 +138,8 @@ def test_too_many_comparisons_are_refused_with_what_to_type(tmp_path: Path) -> N
     table.to_csv(path, index=False)
     said = refused(path, "v", "m")
     assert f"2,016 comparisons of all with all, and at most {MOST_PAIRS:,}" in said
-    assert said.endswith(f"seedspread audit {path} --value v --group m --reference 'm 0'")
-    assert check(path, "v", "m", "m 0").columns.reference == "m 0"
+    assert said.endswith(f"seedspread audit {path} --value v --group m --baseline 'm 0'")
+    assert check(path, "v", "m", "m 0").columns.baseline == "m 0"
 
 
 def typed(said: str) -> list[str]:
@@ -204,7 +204,7 @@ def test_several_values_are_several_audits(tmp_path: Path) -> None:
         str(path),
         "--group",
         "Model",
-        "--reference",
+        "--baseline",
         "net",
         "--by",
         "Dataset",

@@ -39,7 +39,7 @@ def audit(
     table: "str | Path | pd.DataFrame",
     value: str | None = None,
     group: str | None = None,
-    reference: str | None = None,
+    baseline: str | None = None,
     block: "str | Sequence[str] | None" = None,
     seed: str | None = "seed",
     by: "str | Sequence[str] | None" = None,
@@ -61,7 +61,7 @@ def audit(
         table: a file, a folder of runs, a DataFrame, or what `seedspread.collect` reads.
         value: the column with the result of a run.
         group: the column whose levels are compared.
-        reference: the level with which each other one is compared; by default the first of two levels, or
+        baseline: the level with which each other one is compared; by default the first of two levels, or
             what is called a baseline, and of three or more each is compared with every other.
         block: columns that tell the runs of one seed in one group apart, such as the stability mode.
         seed: the column with the seed, also found by its usual names; None if every row is a run of its own.
@@ -80,7 +80,7 @@ def audit(
         rows: where, last, best, wide, metric_column, sheet, at: how one row per run is had; see `Rows`.
     """
     check_options(level, resamples, chance, test_size, equivalence)
-    question = Question.of(value, group, reference, block, seed, by, **rows)
+    question = Question.of(value, group, baseline, block, seed, by, **rows)
     runs = check_table(table, question, better or (metric.better if metric else None))
     resamples = affordable(resamples, len(runs.frame))
     metric, told = metric_of_runs(runs, metric, better, accuracies=test_size is not None)
@@ -115,7 +115,7 @@ def audit_runs(runs: Runs, comparer: Comparer, equivalence: float, looks: Looks 
         source=runs.source,
         value=columns.value,
         group=columns.group,
-        reference=columns.reference or "",
+        baseline=columns.baseline or "",
         blocks=columns.blocks,
         seed=columns.seed,
         by=", ".join(columns.by) or None,
@@ -169,7 +169,7 @@ def _comparisons(
     """Every comparison, judged together, and a line on each stratum that has none."""
     pairs, notes = _pairs(runs)
     comparer = replace(comparer, deep=len(pairs) <= _MOST_DEEP and not comparer.brief)
-    if len(pairs) > MOST_MODELLED or any(is_large(pair.arm, pair.reference) for pair in pairs):
+    if len(pairs) > MOST_MODELLED or any(is_large(pair.arm, pair.baseline) for pair in pairs):
         comparer = replace(comparer, brief=True, deep=False)
         notes.append(
             f"{len(pairs):,} comparisons of {len(runs.frame):,} runs: the seed jackknife stands in for the "
@@ -177,7 +177,7 @@ def _comparisons(
         )
     if looks is not None:
         notes.append(_on_looks(looks))
-    found = headlines([(pair.arm, pair.reference) for pair in pairs], comparer.level, equivalence, looks)
+    found = headlines([(pair.arm, pair.baseline) for pair in pairs], comparer.level, equivalence, looks)
     comparisons = [comparer.compare(pair, h) for pair, (h, _) in zip(pairs, found, strict=True)]
     judged = judge(comparisons, [estimate for _, estimate in found], comparer.level)
     named = [replace(c, factor=runs.columns.group, by=runs.columns.by) for c in judged]
@@ -209,7 +209,7 @@ def _on_looks(looks: Looks) -> str:
 def _pairs(runs: Runs) -> tuple[list[Pair], list[str]]:
     pairs = [Pair(stratum, arm, other, place) for place, stratum, arm, other in runs.pairs()]
     columns, compared = runs.columns, {pair.stratum for pair in pairs}
-    versus = columns.reference or "other"
+    versus = columns.baseline or "other"
     notes = [
         f"{name} has no {versus} run to compare with, or nothing else; it was left out."
         for name in dict.fromkeys(runs.frame["stratum"])

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ComparisonResult(Comparison):
-    """One arm against its reference, with its forms."""
+    """One arm against its baseline, with its forms."""
 
     def to_text(self, width: int = 110, explain: bool = False) -> str:
         """For a terminal: the answer and every test; with `explain` the reasons and what each assumes."""
@@ -97,18 +97,18 @@ class AuditResult(AuditValues):
 
 
 def _row(c: Comparison) -> dict[str, Any]:
-    (arm, reference), h = c.pooled, c.headline
+    (arm, baseline), h = c.pooled, c.headline
     interval = h.shown_interval
     return {
         "stratum": c.stratum,
         "group": c.group,
-        "reference": c.reference,
+        "baseline": c.baseline,
         "seeds": c.seeds[0],
-        "reference_seeds": c.seeds[1],
+        "baseline_seeds": c.seeds[1],
         "mean": arm.mean,
         "sd": arm.sd,
-        "reference_mean": reference.mean,
-        "reference_sd": reference.sd,
+        "baseline_mean": baseline.mean,
+        "baseline_sd": baseline.sd,
         "ratio": h.ratio,
         "low": None if interval is None else interval.low,
         "high": None if interval is None else interval.high,
@@ -119,8 +119,8 @@ def _row(c: Comparison) -> dict[str, Any]:
         "above_2": h.above_2,
         "at_most": h.at_most,
         "plain_ratio": h.plain_ratio,
-        "paper_ratio": c.paper.ratio,
-        "paper_p": c.paper.p,
+        "pooled_ratio": c.pooled_test.ratio,
+        "pooled_p": c.pooled_test.p,
     }
 
 

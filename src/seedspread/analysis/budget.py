@@ -70,25 +70,25 @@ def seed_budget(
     se: float | None = None,
     ratio: float | None = None,
     n: int | None = None,
-    n_reference: int | None = None,
+    n_baseline: int | None = None,
     power: float = 0.8,
     design: Design | None = None,
 ) -> SeedBudget:
     """Answers the questions that the arguments pose: for a standard error, and for a ratio of variances."""
-    if n_reference is not None and n_reference < 2:
-        raise BudgetError(f"a variance needs at least two seeds per arm; got --n-reference {n_reference}")
+    if n_baseline is not None and n_baseline < 2:
+        raise BudgetError(f"a variance needs at least two seeds per arm; got --n-baseline {n_baseline}")
     for_mean = sd is not None or se is not None
     if ratio is None and n is None:
-        if n_reference is not None or not for_mean:
+        if n_baseline is not None or not for_mean:
             raise BudgetError("say what is wanted: --sd with --se, --ratio, --n, or --ratio with --n")
         return _standard_error(sd, se)
     design = design or Design()
     if n is None:
-        spread = _seeds(ratio or 0.0, power, n_reference, design)
+        spread = _seeds(ratio or 0.0, power, n_baseline, design)
     elif ratio is None:
-        spread = _detectable((n, n_reference or n), power, design)
+        spread = _detectable((n, n_baseline or n), power, design)
     else:
-        spread = _power(ratio, (n, n_reference or n), design)
+        spread = _power(ratio, (n, n_baseline or n), design)
     if not for_mean:
         return spread
     mean = _standard_error(sd, se)
@@ -119,12 +119,12 @@ def _power(ratio: float, seeds: tuple[int, int], design: Design) -> SeedBudget:
     return _budget(text, ".2f", _values(seeds, ratio, power, design, exact))
 
 
-def _seeds(ratio: float, wanted: float, n_reference: int | None, design: Design) -> SeedBudget:
-    seeds = planning.seeds_for(ratio, wanted, n_reference, **design.options)
+def _seeds(ratio: float, wanted: float, n_baseline: int | None, design: Design) -> SeedBudget:
+    seeds = planning.seeds_for(ratio, wanted, n_baseline, **design.options)
     reached = planning.power(ratio, seeds, **design.options)
     exact = None
     if design.suits_f:
-        exact = seeds_for_ratio(ratio, wanted, design.alpha, n_reference)[0][0]
+        exact = seeds_for_ratio(ratio, wanted, design.alpha, n_baseline)[0][0]
     text = (
         f"{_arms(seeds)}: power {reached:.2f} for a variance ratio of {ratio:g} ({ratio**0.5:.3g} times the "
         f"sd) at level {design.alpha:g}"

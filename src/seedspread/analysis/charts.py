@@ -95,7 +95,7 @@ def _forest_panel(audit: AuditValues) -> Panel:
     means = [
         Line(f"together: {' against '.join(pair)}", f.pooled, f.interval, COLOURS[3], sets_axis=False)
         for f in audit.forests
-        for pair in [[arm_name(audit.group, arm) for arm in (f.group, f.reference)]]
+        for pair in [[arm_name(audit.group, arm) for arm in (f.group, f.baseline)]]
     ]
     counted = "Holm; looks counted" if audit.looks else "Holm"
     title = f"variance ratio of {audit.value}, {audit.level:.0%} intervals ({counted})"
@@ -134,7 +134,7 @@ def lines_panel(lines: Sequence[Line], axis_title: str, title: str) -> Panel:
 def _runs_panel(audit: AuditValues, c: Comparison) -> Panel:
     strips = audit.strips(c)
     blocks = list(dict.fromkeys(b for s in strips for b in s.blocks))
-    arms = dict.fromkeys(arm for other in audit.comparisons for arm in (other.reference, other.group))
+    arms = dict.fromkeys(arm for other in audit.comparisons for arm in (other.baseline, other.group))
     colours = dict(zip(arms, cycle(COLOURS), strict=False))
     names = [arm_name(audit.group, strip.group) for strip in strips]
     marks = [
@@ -237,4 +237,4 @@ def rule(x: tuple[float, ...], y: tuple[float, ...]) -> Mark:
 
 def arms_of(c: Comparison) -> str:
     """Which variance stands over which."""
-    return f"{c.arm_name} over {c.reference_name}"
+    return f"{c.arm_name} over {c.baseline_name}"

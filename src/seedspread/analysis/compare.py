@@ -1,4 +1,4 @@
-"""One arm against its reference: every number that an audit has of them."""
+"""One arm against its baseline: every number that an audit has of them."""
 
 from dataclasses import dataclass, replace
 from functools import cache
@@ -35,7 +35,7 @@ class Pair:
 
     stratum: str
     arm: Arm
-    reference: Arm
+    baseline: Arm
     place: tuple[int, int]
 
 
@@ -65,36 +65,36 @@ class Comparer:
 
     def compare(self, pair: Pair, headline: Headline) -> Comparison:
         """All but what depends on the other comparisons: the adjusted p value, the word and the verdict."""
-        arm, reference = pair.arm, pair.reference
-        arms = arm, reference
+        arm, baseline = pair.arm, pair.baseline
+        arms = arm, baseline
         twins = tuple(t for t in map(find_twins, arms) if t is not None)
         tests = self._tests(pair, headline, _independent(twins))
         comparison = ComparisonResult(
             stratum=pair.stratum,
             group=arm.name,
-            reference=reference.name,
-            cells=_cells(arm) + _cells(reference),
-            pooled=(summarise(arm.name, "", arm.values), summarise(reference.name, "", reference.values)),
+            baseline=baseline.name,
+            cells=_cells(arm) + _cells(baseline),
+            pooled=(summarise(arm.name, "", arm.values), summarise(baseline.name, "", baseline.values)),
             headline=headline,
-            paper=_as_the_paper(tests),
+            pooled_test=_pooled_test(tests),
             tests=tests,
             twins=twins,
-            seeds=(len(arm.seed_codes), len(reference.seed_codes)),
-            paired_correlation=_paired_correlation(arm, reference),
-            collapse=detect_collapse(arm, reference, self.metric, self._chance_of(reference), self.level),
+            seeds=(len(arm.seed_codes), len(baseline.seed_codes)),
+            paired_correlation=_paired_correlation(arm, baseline),
+            collapse=detect_collapse(arm, baseline, self.metric, self._chance_of(baseline), self.level),
             floors=() if self.brief else self._floors(arms),
-            detectable=_detectable(arm, reference, headline.pairs, twins, self._alpha(headline)),
+            detectable=_detectable(arm, baseline, headline.pairs, twins, self._alpha(headline)),
             p_holm=None,
             warnings=(),
             verdict="",
-            ladder=ladder(arm, reference, self.level) if self.deep else (),
-            failures=failures(arm, reference, self.metric, self._chance_of(reference), self.level),
-            performance=None if self.brief else performance(arm, reference, self.metric, self.level),
-            components=components_of(arm, reference, self.level) if self.deep else None,
+            ladder=ladder(arm, baseline, self.level) if self.deep else (),
+            failures=failures(arm, baseline, self.metric, self._chance_of(baseline), self.level),
+            performance=None if self.brief else performance(arm, baseline, self.metric, self.level),
+            components=components_of(arm, baseline, self.level) if self.deep else None,
         )
-        unlike = None if self.brief else unlike_cells(arm, reference)
+        unlike = None if self.brief else unlike_cells(arm, baseline)
         also = (unlike.sentence,) if unlike else ()
-        return replace(comparison, warnings=warnings(comparison, arm, reference) + also)
+        return replace(comparison, warnings=warnings(comparison, arm, baseline) + also)
 
     def _alpha(self, headline: Headline) -> float:
         """Of the headline's test by itself."""
@@ -102,35 +102,35 @@ class Comparer:
         return alpha if headline.looks is None else nominal(headline.looks, alpha)
 
     def _tests(self, pair: Pair, headline: Headline, independent: bool | None) -> tuple[TestResult, ...]:
-        arm, reference, level = pair.arm, pair.reference, self.level
+        arm, baseline, level = pair.arm, pair.baseline, self.level
         if self.brief:
             return (as_test(headline),)
-        shapes = classic.shapiro(arm), classic.shapiro(reference)
+        shapes = classic.shapiro(arm), classic.shapiro(baseline)
         normal = None if any(s.p is None for s in shapes) else all((s.p or 0) >= 0.05 for s in shapes)
-        single = min(len(arm.seed_codes), len(reference.seed_codes)) < 2
+        single = min(len(arm.seed_codes), len(baseline.seed_codes)) < 2
         spread = _NO_VARIANCE if single else self._spread_tests(pair, normal, independent)
         means = (
-            robust.seed_means_test(arm, reference, level),
-            classic.welch(arm, reference, level, independent),
+            robust.seed_means_test(arm, baseline, level),
+            classic.welch(arm, baseline, level, independent),
         )
         return (as_test(headline), *spread, *means, *shapes)
 
     def _spread_tests(
         self, pair: Pair, normal: bool | None, independent: bool | None
     ) -> tuple[TestResult, ...]:
-        arm, reference, level, resamples = pair.arm, pair.reference, self.level, self.resamples
+        arm, baseline, level, resamples = pair.arm, pair.baseline, self.level, self.resamples
         rng = np.random.default_rng([self.random_seed, *pair.place])
         return (
-            robust.seed_jackknife(arm, reference, level),
-            bootstrap.clustered_bootstrap(arm, reference, level, resamples, rng),
-            permutation.seed_permutation(arm, reference, resamples, rng),
-            permutation.within_seed_permutation(arm, reference, resamples, rng),
-            robust.pitman_morgan(arm, reference, level, normal),
-            classic.f_test(arm, reference, level, normal, independent),
-            robust.bonett(arm, reference, level, independent),
-            *(classic.deviations_test(arm, reference, c, independent) for c in ("mean", "median")),
-            *bootstrap.bootstrap_tests(arm, reference, level, resamples, rng, independent),
-            *(t for c in ("mean", "median") for t in classic.two_way_tests(arm, reference, c, independent)),
+            robust.seed_jackknife(arm, baseline, level),
+            bootstrap.clustered_bootstrap(arm, baseline, level, resamples, rng),
+            permutation.seed_permutation(arm, baseline, resamples, rng),
+            permutation.within_seed_permutation(arm, baseline, resamples, rng),
+            robust.pitman_morgan(arm, baseline, level, normal),
+            classic.f_test(arm, baseline, level, normal, independent),
+            robust.bonett(arm, baseline, level, independent),
+            *(classic.deviations_test(arm, baseline, c, independent) for c in ("mean", "median")),
+            *bootstrap.bootstrap_tests(arm, baseline, level, resamples, rng, independent),
+            *(t for c in ("mean", "median") for t in classic.two_way_tests(arm, baseline, c, independent)),
         )
 
     def _chance_of(self, arm: Arm) -> float | None:
@@ -190,7 +190,7 @@ def _cells(arm: Arm) -> tuple[Summary, ...]:
     return tuple(summarise(arm.name, arm.block_names[code], values) for code, values in arm.cells.items())
 
 
-def _as_the_paper(tests: tuple[TestResult, ...]) -> Headline:
+def _pooled_test(tests: tuple[TestResult, ...]) -> Headline:
     f = next((t for t in tests if t.key == "f"), _NOT_TESTED)
     ratio = f.estimate
     return Headline(
@@ -206,21 +206,21 @@ def _as_the_paper(tests: tuple[TestResult, ...]) -> Headline:
 _NOT_TESTED = TestResult("f", "F test, pooled", "spread", "", "", note="left out of a brief audit")
 
 
-def _paired_correlation(arm: Arm, reference: Arm) -> float | None:
-    in_a, in_b = common_seeds(arm, reference)
-    x, y = arm.seed_means[in_a], reference.seed_means[in_b]
+def _paired_correlation(arm: Arm, baseline: Arm) -> float | None:
+    in_a, in_b = common_seeds(arm, baseline)
+    x, y = arm.seed_means[in_a], baseline.seed_means[in_b]
     if len(x) < 3 or np.ptp(x) == 0 or np.ptp(y) == 0:
         return None
     return float(np.corrcoef(x, y)[0, 1])
 
 
-def _detectable(arm: Arm, reference: Arm, pairs: int, twins: tuple[Twins, ...], alpha: float) -> float | None:
+def _detectable(arm: Arm, baseline: Arm, pairs: int, twins: tuple[Twins, ...], alpha: float) -> float | None:
     """By the headline itself, on normal values; rounded, since it is simulated.
 
     Pairs count as uncorrelated, since nobody knew their correlation beforehand; twins as alike as they are.
     """
-    seeds = len(arm.seed_codes), len(reference.seed_codes)
-    blocks = max(len(arm.cells), len(reference.cells))
+    seeds = len(arm.seed_codes), len(baseline.seed_codes)
+    blocks = max(len(arm.cells), len(baseline.cells))
     alike = [t.correlation or 0.0 for t in twins]
     return _planned(seeds, blocks, pairs > 0, round(max([0.0, *alike]), 2), alpha)
 

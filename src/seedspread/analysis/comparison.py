@@ -22,16 +22,16 @@ from seedspread.stats.variance_components import Components
 
 @dataclass(frozen=True)
 class Comparison:
-    """One arm against the reference, within one stratum.
+    """One arm against the baseline, within one stratum.
 
     Attributes:
         stratum: such as the dataset; empty where there is one only.
         group: the arm.
-        reference: what it is compared with.
+        baseline: what it is compared with.
         cells: every group and block.
-        pooled: the two arms over all blocks, as the paper pools them.
+        pooled: the two arms over all blocks.
         headline: the ratio to report, the seed as the unit.
-        paper: as the paper reports it: the ratio of pooled variances and its F test.
+        pooled_test: the ratio of the variances of all runs pooled, and its F test.
         tests: every test, in the order in which they are shown.
         twins: dependence within seeds, per arm.
         seeds: how many seeds each arm has.
@@ -47,17 +47,17 @@ class Comparison:
         failures: how often runs fail, and how much the sound ones spread; None if none fails.
         performance: which arm's runs are better, on average and at their worst; None in a brief audit.
         components: of what the variances are made, where seeds were run again; None too where there are many.
-        factor: what is compared; `group` and `reference` are its levels.
+        factor: what is compared; `group` and `baseline` are its levels.
         by: what `stratum` is a level of, or several.
     """
 
     stratum: str
     group: str
-    reference: str
+    baseline: str
     cells: tuple[Summary, ...]
     pooled: tuple[Summary, Summary]
     headline: Headline
-    paper: Headline
+    pooled_test: Headline
     tests: tuple[TestResult, ...]
     twins: tuple[Twins, ...]
     seeds: tuple[int, int]
@@ -89,14 +89,14 @@ class Comparison:
         return arm_name(self.factor, self.group)
 
     @property
-    def reference_name(self) -> str:
-        """Likewise of the reference."""
-        return arm_name(self.factor, self.reference)
+    def baseline_name(self) -> str:
+        """Likewise of the baseline."""
+        return arm_name(self.factor, self.baseline)
 
     @property
     def title(self) -> str:
         """`clamp against subtract`, with the stratum before it: `depth = 2: clamp against subtract`."""
-        name = f"{self.arm_name} against {self.reference_name}"
+        name = f"{self.arm_name} against {self.baseline_name}"
         return f"{stratum_name(self.by, self.stratum)}: {name}" if self.stratum else name
 
 
@@ -106,7 +106,7 @@ class Forest:
 
     Attributes:
         group: the arm.
-        reference: what it is compared with.
+        baseline: what it is compared with.
         titles: of the comparisons that have a ratio with a standard error.
         log_ratios: natural logarithms.
         standard_errors: theirs, seeds as units.
@@ -121,7 +121,7 @@ class Forest:
     """
 
     group: str
-    reference: str
+    baseline: str
     titles: tuple[str, ...]
     log_ratios: tuple[float, ...]
     standard_errors: tuple[float, ...]
@@ -141,14 +141,14 @@ class AuditValues:
 
     Attributes:
         source: what was read.
-        value, group, reference, blocks, seed, by: the columns and the reference level.
+        value, group, baseline, blocks, seed, by: the columns and the baseline level.
         metric: what the values are.
         rows: how many runs went in.
         level: of every interval.
         resamples: of each bootstrap and sampled permutation.
         random_seed: from which they are drawn.
-        comparisons: one for each stratum and each group other than the reference.
-        forests: over the strata, one for each arm and its reference.
+        comparisons: one for each stratum and each group other than the baseline.
+        forests: over the strata, one for each arm and its baseline.
         forest: that of the first, if there is one only.
         notes: what was left out of the table and why.
         values: what was compared.
@@ -159,7 +159,7 @@ class AuditValues:
     value: str
     metric: Metric
     group: str
-    reference: str
+    baseline: str
     blocks: tuple[str, ...]
     seed: str | None
     by: str | None
@@ -175,9 +175,9 @@ class AuditValues:
     looks: Looks | None = None
 
     def strips(self, c: Comparison) -> list["Strip"]:
-        """The values of a comparison: the reference's, then the arm's."""
+        """The values of a comparison: the baseline's, then the arm's."""
         return [
-            s for g in (c.reference, c.group) for s in self.values if (s.stratum, s.group) == (c.stratum, g)
+            s for g in (c.baseline, c.group) for s in self.values if (s.stratum, s.group) == (c.stratum, g)
         ]
 
 

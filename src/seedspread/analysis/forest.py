@@ -32,7 +32,7 @@ def holm_factors(p_values: Sequence[float | None]) -> list[float]:
 def forests(
     comparisons: Sequence[Comparison], level: float, strips: Sequence[Strip] = ()
 ) -> tuple[Forest, ...]:
-    """One for each arm and its reference that meet in several strata: within one, comparisons share runs.
+    """One for each arm and its baseline that meet in several strata: within one, comparisons share runs.
 
     Args:
         comparisons: of all strata.
@@ -42,8 +42,8 @@ def forests(
     repeated = repeated_runs(strips)
     pairs: dict[tuple[str, str], list[Comparison]] = {}
     for c in comparisons:
-        if not {(c.stratum, c.group), (c.stratum, c.reference)} & repeated.keys():
-            pairs.setdefault((c.group, c.reference), []).append(c)
+        if not {(c.stratum, c.group), (c.stratum, c.baseline)} & repeated.keys():
+            pairs.setdefault((c.group, c.baseline), []).append(c)
     found = [_forest(strata, level) for strata in pairs.values()]
     return tuple(forest for forest in found if forest is not None)
 
@@ -74,7 +74,7 @@ def _forest(comparisons: list[Comparison], level: float) -> Forest | None:
     first = usable[0][0]
     return Forest(
         group=first.group,
-        reference=first.reference,
+        baseline=first.baseline,
         titles=tuple(c.title for c, _, _ in usable),
         log_ratios=tuple(map(float, logs)),
         standard_errors=tuple(map(float, errors)),

@@ -48,7 +48,7 @@ def take_look(
     """
     number, value = len(record.looks) + 1, spec.values[0]
     sizes = record.spec.sizes
-    question = Question.of(value, spec.group, spec.reference, spec.blocks or None, "seed", spec.strata)
+    question = Question.of(value, spec.group, spec.baseline, spec.blocks or None, "seed", spec.strata)
     runs = check_table(table, question, None)
     declared = next((metric for metric in metrics if metric.name == value), None)
     metric, _ = metric_of_runs(runs, declared, None, accuracies=False)

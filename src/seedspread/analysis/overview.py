@@ -58,16 +58,16 @@ def overview_table(audit: AuditValues, most: int | None = MOST_ROWS, bars: bool 
     if most is not None and len(shown) > most:
         shown = sorted(shown, key=lambda c: 2.0 if c.p_holm is None else c.p_holm)[:most]
     axis = _axis(shown, audit.forests) if bars else None
-    alone = len({(c.group, c.reference) for c in audit.comparisons}) == 1
+    alone = len({(c.group, c.baseline) for c in audit.comparisons}) == 1
     rows = [_row(c, alone, axis) for c in shown]
     rows += [_mean_row(forest, audit.group, alone, axis) for forest in audit.forests]
     several = len(audit.comparisons) > 1
     first = audit.comparisons[0]
-    arms = (first.arm_name, first.reference_name) if alone else ("arm", "reference")
+    arms = (first.arm_name, first.baseline_name) if alone else ("arm", "baseline")
     headings = [audit.by or audit.group if alone else "comparison", *arms]
     headings += ["ratio", f"{audit.level:.0%} interval", "p (Holm)" if several else "p", "difference"]
     headings += [axis.heading] if axis else []
-    over = f", {first.arm_name} over {first.reference_name}" if alone else ""
+    over = f", {first.arm_name} over {first.baseline_name}" if alone else ""
     title = f"{audit.value}: mean ± sd, and the ratio of variances{over}"
     return Table("overview", title, tuple(Column(heading) for heading in headings), tuple(rows))
 
@@ -111,7 +111,7 @@ def _mean_row(forest: Forest, factor: str, alone: bool, axis: "_Axis | None") ->
 
 
 def _arms(forest: Forest, factor: str) -> tuple[str, str]:
-    return arm_name(factor, forest.group), arm_name(factor, forest.reference)
+    return arm_name(factor, forest.group), arm_name(factor, forest.baseline)
 
 
 def mean_and_sd(s: Summary) -> str:

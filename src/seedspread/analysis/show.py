@@ -33,7 +33,7 @@ def test_tables(c: Comparison, full: bool) -> list[Table]:
     out = [_tests_table(title, c, about, estimate, full) for title, about, estimate in subjects]
     if c.collapse.test is not None:
         out.append(_failures_table(c))
-    out += [_performance_table(c.performance, (c.arm_name, c.reference_name))] if c.performance else []
+    out += [_performance_table(c.performance, (c.arm_name, c.baseline_name))] if c.performance else []
     out += [ladder_table(c.ladder, full)] if c.ladder else []
     out += components_tables(c.components) if c.components else []
     return [table for table in out if table.rows]
@@ -111,7 +111,7 @@ def _performance_table(p: Performance, names: tuple[str, str]) -> Table:
     worst = "worst run" if p.worst_of <= 10 else "worst tenth"
     contrasts = (("mean", p.mean), ("interquartile mean", p.iqm), (worst, p.worst))
     rows = tuple(
-        (name, number(x.arm.value), number(x.reference.value), number(x.difference.value),
+        (name, number(x.arm.value), number(x.baseline.value), number(x.difference.value),
          between(x.difference.interval))
         for name, x in contrasts
     )  # fmt: skip

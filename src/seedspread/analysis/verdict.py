@@ -27,7 +27,7 @@ __all__ = [
 _ALPHA = 0.05
 
 
-def warnings(c: Comparison, arm: Arm, reference: Arm) -> tuple[str, ...]:
+def warnings(c: Comparison, arm: Arm, baseline: Arm) -> tuple[str, ...]:
     """What a reader should know before using the numbers."""
     out = []
     alike = [t for t in c.twins if are_dependent(t)]
@@ -47,11 +47,11 @@ def warnings(c: Comparison, arm: Arm, reference: Arm) -> tuple[str, ...]:
                 f"({p_phrase(t.p)}): its {t.naive_df + 1} runs are worth {t.effective_df:.0f} degrees of "
                 f"freedom, not {t.naive_df}."
             )
-    if set(arm.cells) != set(reference.cells):
+    if set(arm.cells) != set(baseline.cells):
         out.append(
             "The arms were not run in the same blocks: what a block does is mixed with what the group does."
         )
-    for side in (arm, reference):
+    for side in (arm, baseline):
         sizes = [len(v) for v in side.cells.values()]
         if min(sizes) == 1 and len(sizes) > 1:
             out.append(f"{side.title} has a block with a single run: it counts for the means only.")
@@ -68,7 +68,7 @@ def verdict(c: Comparison, comparisons: int) -> str:
 
 def sentences(c: Comparison, comparisons: int) -> list[str]:
     """The answer, how sure it is, what the design could have shown, and what the means do."""
-    names = c.arm_name, c.reference_name
+    names = c.arm_name, c.baseline_name
     parts = [_spread(c, comparisons), *_chances(c), *_pairs(c)]
     if c.failures is not None:
         parts.insert(0, failure_sentence(replace(c.failures, groups=names)))
@@ -93,7 +93,7 @@ def _spread(c: Comparison, comparisons: int) -> str:
     h = c.headline
     if h.ratio is None:
         return _no_ratio(c)
-    arms = c.arm_name, c.reference_name
+    arms = c.arm_name, c.baseline_name
     a, b = arms if _is_larger(c) else arms[::-1]
     sentence = f"the variance under {a} is {number(_upwards(c, h.ratio))} times that under {b}"
     sd = f"{number(_upwards(c, h.ratio) ** 0.5)} times the sd"
@@ -159,7 +159,7 @@ def _inverse(value: float) -> float:
 
 def _no_ratio(c: Comparison) -> str:
     flat = [arm_name(c.factor, s.group) for s in c.pooled if s.variance == 0]
-    single = [name for name, n in zip((c.arm_name, c.reference_name), c.seeds, strict=True) if n < 2]
+    single = [name for name, n in zip((c.arm_name, c.baseline_name), c.seeds, strict=True) if n < 2]
     if single:
         return f"No variance over seeds can be had from the single seed of {' and '.join(single)}."
     if len(flat) == 2:
@@ -172,12 +172,12 @@ def _no_ratio(c: Comparison) -> str:
 
 
 def _pooled(c: Comparison) -> list[str]:
-    if c.paper.ratio is None or c.paper.p is None or not c.twins:
+    if c.pooled_test.ratio is None or c.pooled_test.p is None or not c.twins:
         return []
     # The same way round as the sentence before it.
     turned = c.headline.ratio is not None and c.headline.ratio < 1
-    ratio = _inverse(c.paper.ratio) if turned else c.paper.ratio
-    sentence = f"All runs pooled as independent give {number(ratio)} times ({p_phrase(c.paper.p)})"
+    ratio = _inverse(c.pooled_test.ratio) if turned else c.pooled_test.ratio
+    sentence = f"All runs pooled as independent give {number(ratio)} times ({p_phrase(c.pooled_test.p)})"
     return [f"{sentence}, which takes values as normal and runs of one seed as independent."]
 
 

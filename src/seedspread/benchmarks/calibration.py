@@ -31,19 +31,19 @@ class CalibrationError(SeedspreadError):
     """The page for the results is not as expected."""
 
 
-def tests_of(arm: Arm, reference: Arm, rng: np.random.Generator) -> list[TestResult]:
+def tests_of(arm: Arm, baseline: Arm, rng: np.random.Generator) -> list[TestResult]:
     """Every test and interval of spread that the audit gives."""
     return [
-        robust.seed_jackknife(arm, reference, 0.95),
-        bootstrap.clustered_bootstrap(arm, reference, 0.95, _RESAMPLES, rng),
-        permutation.seed_permutation(arm, reference, _RESAMPLES, rng),
-        permutation.within_seed_permutation(arm, reference, _RESAMPLES, rng),
-        robust.pitman_morgan(arm, reference, 0.95),
-        classic.f_test(arm, reference, 0.95, None, None),
-        robust.bonett(arm, reference, 0.95, None),
-        *(classic.deviations_test(arm, reference, center, None) for center in ("mean", "median")),
-        *bootstrap.bootstrap_tests(arm, reference, 0.95, _RESAMPLES, rng),
-        *(classic.two_way_tests(arm, reference, center)[0] for center in _centers(arm)),
+        robust.seed_jackknife(arm, baseline, 0.95),
+        bootstrap.clustered_bootstrap(arm, baseline, 0.95, _RESAMPLES, rng),
+        permutation.seed_permutation(arm, baseline, _RESAMPLES, rng),
+        permutation.within_seed_permutation(arm, baseline, _RESAMPLES, rng),
+        robust.pitman_morgan(arm, baseline, 0.95),
+        classic.f_test(arm, baseline, 0.95, None, None),
+        robust.bonett(arm, baseline, 0.95, None),
+        *(classic.deviations_test(arm, baseline, center, None) for center in ("mean", "median")),
+        *bootstrap.bootstrap_tests(arm, baseline, 0.95, _RESAMPLES, rng),
+        *(classic.two_way_tests(arm, baseline, center)[0] for center in _centers(arm)),
     ]
 
 

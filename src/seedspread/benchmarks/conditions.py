@@ -79,7 +79,7 @@ class Design:
         pairs: the correlation of the two arms' runs of one seed.
         blocks: runs per seed in each arm.
         twins: the correlation of those, in each arm.
-        extra: how many times as many seeds the reference has.
+        extra: how many times as many seeds the baseline has.
         shapes: what is drawn.
         common: whether a wide value of a seed is wide in all its runs: normal values times one factor.
         is_slow: whether half of the experiments must do.
@@ -97,8 +97,8 @@ class Design:
 
 
 INDEPENDENT = Design("independent runs, each arm with its own seeds", shapes=SHAPES)
-HALF = Design("unbalanced: the reference has twice the seeds", extra=2, is_slow=True)
-UNBALANCED = Design("unbalanced: the reference has four times the seeds", extra=4, is_slow=True)
+HALF = Design("unbalanced: the baseline has twice the seeds", extra=2, is_slow=True)
+UNBALANCED = Design("unbalanced: the baseline has four times the seeds", extra=4, is_slow=True)
 PAIRS = Design("pairs: the arms' runs of one seed correlate by 0.6", shared=True, pairs=0.6, shapes=SHAPES)
 COMMON = Design(
     "pairs that correlate by 0.6 and share their tails", True, 0.6, shapes=PLAIN[1:3], common=True

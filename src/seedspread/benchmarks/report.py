@@ -73,7 +73,7 @@ def study(seeds: int) -> StudySpec:
             objective = base.objective.model_copy(update={"margin_type": margin_type, "stability": stability})
             levels = (("margin_type", margin_type), ("stability", stability))
             cells.append(StudyCell(levels, base.model_copy(update={"objective": objective})))
-    spec = AuditSpec(group="margin_type", reference="subtract", block=("stability",))
+    spec = AuditSpec(group="margin_type", baseline="subtract", block=("stability",))
     title = "Made-up runs, to measure speed"
     return StudySpec("bench", title, CffRunner(), tuple(cells), tuple(range(1, seeds + 1)), spec)
 

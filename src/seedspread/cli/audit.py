@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from seedspread.stats.result import Looks
     from seedspread.study.recorded import RecordedQuestion
 
-# The group, its reference, the blocks, the strata.
+# The group, its baseline, the blocks, the strata.
 _Compared = tuple[str | None, str | None, list[str] | None, list[str] | None]
 
 _Study = Annotated[
@@ -40,7 +40,7 @@ def audit(
     table: asked.Source,
     value: asked.Values = None,
     group: asked.Group = None,
-    reference: asked.Reference = None,
+    baseline: asked.Baseline = None,
     block: asked.Block = None,
     seed: asked.Seed = "seed",
     no_seed: asked.NoSeed = False,
@@ -79,7 +79,7 @@ def audit(
         table = asked.located(table)
         recorded = _recorded(table, study, value, group, [*(block or ()), *(by or ())])
         spec, runs = (recorded.spec, recorded.table) if recorded else (None, table)
-        values, compared = _comparison(table, spec, value, group, reference, block, by)
+        values, compared = _comparison(table, spec, value, group, baseline, block, by)
         looked = _looked(look, of, step, recorded, shown.update)
         results = [
             run_audit(
@@ -182,7 +182,7 @@ def _comparison(
     spec: "AuditSpec | None",
     value: list[str] | None,
     group: str | None,
-    reference: str | None,
+    baseline: str | None,
     block: list[str] | None,
     by: list[str] | None,
 ) -> "tuple[Sequence[str | None], _Compared]":
@@ -191,12 +191,12 @@ def _comparison(
 
     if spec is None:
         default = "accuracy" if Path(table).is_dir() and is_store(Path(table)) else None
-        return value or [default], (group, reference, block, by)
+        return value or [default], (group, baseline, block, by)
     if group is None:
         block, by = block or list(spec.blocks) or None, by or list(spec.strata) or None
     if group in (None, spec.group):
-        group, reference = spec.group, reference or spec.reference
-    return value or [spec.values[0]], (group, reference, block, by)
+        group, baseline = spec.group, baseline or spec.baseline
+    return value or [spec.values[0]], (group, baseline, block, by)
 
 
 def seeds(
@@ -204,7 +204,7 @@ def seeds(
     se: Annotated[float | None, typer.Option(help="The standard error of the mean to reach.")] = None,
     ratio: Annotated[float | None, typer.Option(help="The variance ratio to detect.")] = None,
     n: Annotated[int | None, typer.Option(help="Seeds per arm, or in the first arm.")] = None,
-    n_reference: Annotated[int | None, typer.Option(help="Seeds in the reference arm, if different.")] = None,
+    n_baseline: Annotated[int | None, typer.Option(help="Seeds in the baseline arm, if different.")] = None,
     power: Annotated[float, typer.Option(help="The chance of seeing the difference.")] = 0.8,
     alpha: Annotated[float, typer.Option(help="The level of the test.")] = 0.05,
     shape: Annotated[
@@ -222,7 +222,7 @@ def seeds(
     from seedspread.analysis.budget import Design, seed_budget
 
     design = Design(blocks, pairs, twins, alpha, shape)
-    budget = seed_budget(sd, se, ratio, n, n_reference, power, design)
+    budget = seed_budget(sd, se, ratio, n, n_baseline, power, design)
     if json:
         say_json(budget.values)
     else:

@@ -37,7 +37,7 @@ def compare(
     studies: _Studies = None,
     value: _Value = None,
     group: _Group = None,
-    reference: asked.Reference = None,
+    baseline: asked.Baseline = None,
     block: asked.Block = None,
     seed: asked.Seed = "seed",
     no_seed: asked.NoSeed = False,
@@ -66,7 +66,7 @@ def compare(
     check_forms(form, no_seed, seed, plot)
     typed = (*sources, *(word for name in studies or () for word in ("--study", name)))
     question = Question(
-        value, group, reference, tuple(block or ()), None if no_seed else seed, tuple(by or ()),
+        value, group, baseline, tuple(block or ()), None if no_seed else seed, tuple(by or ()),
         tuple(where or ()), last, best, wide, metric_column, sheet, at, "compare", typed,
     )  # fmt: skip
     with Terminal(stderr=True).status("comparing ..."):

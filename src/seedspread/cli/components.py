@@ -23,7 +23,7 @@ def components(
     ],
     value: Annotated[str | None, typer.Option(help="The column with one number per run.")] = None,
     group: Annotated[str | None, typer.Option(help="The column whose levels are the arms.")] = None,
-    reference: Annotated[
+    baseline: Annotated[
         str | None, typer.Option(help="The level to compare the others with; by default every pair.")
     ] = None,
     block: Annotated[
@@ -60,13 +60,13 @@ def components(
     runs: str | pd.DataFrame = table
     if recorded is not None:  # what the study of a store is about
         spec = recorded.spec
-        group, reference, value = spec.group, reference or spec.reference, value or spec.values[0]
+        group, baseline, value = spec.group, baseline or spec.baseline, value or spec.values[0]
         block, by = block or list(spec.blocks), by or [name for name in spec.strata if name != "study"]
         # A run that several studies name is one run of its arm.
         runs = recorded.table.drop_duplicates(["key", group, *block, *by])
     result = split(
         runs, value or _default_value(table), group, block, seed, stream, by,
-        reference=reference, test_size=test_size, level=level, at=at,
+        baseline=baseline, test_size=test_size, level=level, at=at,
     )  # fmt: skip
     if json:
         say(result.to_json())

@@ -11,8 +11,8 @@ from seedspread.errors import SeedspreadError
 EXAMPLES = {
     "train": "seedspread train quickstart --seed 3 --out run3",
     "diagnose": "seedspread diagnose run3",
-    "audit": "seedspread audit results.csv --value accuracy --group optimizer --reference adam --by dataset",
-    "compare": "seedspread compare old.csv new.csv --value accuracy --group optimizer --reference adam",
+    "audit": "seedspread audit results.csv --value accuracy --group optimizer --baseline adam --by dataset",
+    "compare": "seedspread compare old.csv new.csv --value accuracy --group optimizer --baseline adam",
     "seeds": "seedspread seeds --ratio 4",
     "collect": "seedspread collect mlruns --metric accuracy --out results.csv",
     "components": "seedspread components results.csv --value accuracy",

@@ -62,7 +62,7 @@ def report(
     data_dir: DataDir = None,
     value: Value = None,
     group: asked.Group = None,
-    reference: asked.Reference = None,
+    baseline: asked.Baseline = None,
     block: asked.Block = None,
     seed: asked.Seed = "seed",
     no_seed: asked.NoSeed = False,
@@ -89,7 +89,7 @@ def report(
     page = out or (None if figures or tables else Path("report.html"))
     check_page(page)
     question = Question(
-        value, group, reference, tuple(block or ()), None if no_seed else seed, tuple(by or ()),
+        value, group, baseline, tuple(block or ()), None if no_seed else seed, tuple(by or ()),
         tuple(where or ()), last, best, wide, metric_column, sheet, at,
     )  # fmt: skip
     with Terminal(stderr=True).status("reading ...") as status:
@@ -124,7 +124,7 @@ def _material(
     q = question
     if source is not None and is_table(source):
         return from_table(
-            source, q.value, q.group, q.reference, q.block, q.seed, q.by, better, where=q.where, last=q.last,
+            source, q.value, q.group, q.baseline, q.block, q.seed, q.by, better, where=q.where, last=q.last,
             best=q.best, wide=q.wide, metric_column=q.metric_column, sheet=q.sheet, at=q.at,
         )  # fmt: skip
     for option, _ in (one for one in q.asked() if one[0] != "value"):

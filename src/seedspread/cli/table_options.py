@@ -17,7 +17,7 @@ Values = Annotated[
     list[str] | None, typer.Option(help="The column with one number per run; may be repeated.")
 ]
 Group = Annotated[str | None, typer.Option(help="The column whose levels are compared.")]
-Reference = Annotated[
+Baseline = Annotated[
     str | None,
     typer.Option(help="The level to compare with; by default the first of two, or every pair."),
 ]

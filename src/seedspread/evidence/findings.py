@@ -60,7 +60,7 @@ class Finding:
         return self.study.name.rpartition("/")[2]
 
     def runs_of(self, c: Comparison, level: str) -> pd.DataFrame:
-        """Those of one arm of a comparison, by its level: the comparison's group or its reference."""
+        """Those of one arm of a comparison, by its level: the comparison's group or its baseline."""
         if self.study.audit is None:
             raise ValueError(f"{self.study.name} compares nothing")
         runs = self.runs[self.runs[self.study.audit.group] == level]
@@ -74,12 +74,12 @@ class Finding:
 
     def keys(self, c: Comparison) -> frozenset[str]:
         """Of all runs of a comparison."""
-        return frozenset(key for level in (c.group, c.reference) for key in self.runs_of(c, level)["key"])
+        return frozenset(key for level in (c.group, c.baseline) for key in self.runs_of(c, level)["key"])
 
 
 def compared(c: Comparison) -> str:
     """`clamp`, `clamp, end_to_end`, `soft_clamp / clamp`."""
-    arms = c.group if c.reference == "subtract" else f"{c.group} / {c.reference}"
+    arms = c.group if c.baseline == "subtract" else f"{c.group} / {c.baseline}"
     return f"{arms}, {c.stratum}" if c.stratum else arms
 
 
@@ -112,7 +112,7 @@ def _finding(study: StudySpec, named: list[PlannedRun]) -> Finding:
         _in_percent(table[columns]),
         "accuracy",
         spec.group,
-        spec.reference,
+        spec.baseline,
         spec.blocks or None,
         by=spec.strata or None,
     )
@@ -124,7 +124,7 @@ def _in_percent(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def unplanned(found: Finding) -> list[Comparison]:
-    """The arms of a study beside its reference, each against each: it did not plan to compare these."""
+    """The arms of a study beside its baseline, each against each: it did not plan to compare these."""
     spec = found.study.audit
     if found.audit is None or spec is None or spec.strata:
         return []

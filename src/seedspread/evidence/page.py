@@ -139,7 +139,7 @@ def _twins_and_sums(split: ComponentsResult, whole: Finding) -> dict[str, dict[s
     if whole.audit is None:
         return {}
     c, twins = whole.audit.comparisons[0], twin_variances(split)
-    spread = {c.group: c.pooled[0].sd, c.reference: c.pooled[1].sd}
+    spread = {c.group: c.pooled[0].sd, c.baseline: c.pooled[1].sd}
     return {
         "noise": {arm: f"{math.sqrt(variance):.2f}" for arm, variance in twins.items()},
         "noise_share": {
@@ -158,7 +158,7 @@ def _spreads(found: Finding) -> dict[str, str]:
     if found.audit is None:
         return {}
     c = found.audit.comparisons[0]
-    names = (c.group, c.reference)
+    names = (c.group, c.baseline)
     return {n: "-" if s.sd is None else f"{s.sd:.2f}" for n, s in zip(names, c.pooled, strict=True)}
 
 

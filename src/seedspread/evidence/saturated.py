@@ -53,7 +53,7 @@ def saturated() -> Saturated | None:
     chosen, seen = [], set[str]()
     for found in findings():
         for c in found.audit.comparisons if found.audit and found.is_whole else ():
-            is_asked = (c.group, c.reference) == ("clamp", "subtract") and found.rate(c) >= HIGH_RATE
+            is_asked = (c.group, c.baseline) == ("clamp", "subtract") and found.rate(c) >= HIGH_RATE
             if is_asked and not seen & found.keys(c):
                 seen |= found.keys(c)
                 chosen.append((f"{found.short_name}: {compared(c)}", found.rate(c), c))

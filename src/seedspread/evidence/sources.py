@@ -34,9 +34,7 @@ def sources() -> ComponentsResult | None:
         return None
     runs = pd.concat([one.runs for one in found], ignore_index=True)
     runs = runs.assign(accuracy=100 * runs["accuracy"], stability=runs["objective.stability"])
-    return components(
-        runs, "accuracy", "margin_type", "stability", reference="subtract", test_size=_TEST_SIZE
-    )
+    return components(runs, "accuracy", "margin_type", "stability", baseline="subtract", test_size=_TEST_SIZE)
 
 
 def sources_table(found: ComponentsResult) -> Table:

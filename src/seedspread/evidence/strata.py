@@ -50,7 +50,7 @@ class Change:
 def change(found: Finding) -> Change | None:
     """From the first stratum to the second, of a study with two of them and two arms; None of others.
 
-    Where both strata have the runs of one reference, it is the ratio of the arm's own variances, which the
+    Where both strata have the runs of one baseline, it is the ratio of the arm's own variances, which the
     headline compares; elsewhere the two log ratios are taken as independent and normal.
     """
     spec = found.study.audit

@@ -59,7 +59,7 @@ def _no_second_witness(shown: Sequence[tuple[Finding, Comparison]]) -> list[str]
         for earlier, before in shown[:i]
         if all(
             set(found.runs_of(c, arm)["key"]) & set(earlier.runs_of(before, other)["key"])
-            for arm, other in ((c.group, before.group), (c.reference, before.reference))
+            for arm, other in ((c.group, before.group), (c.baseline, before.baseline))
         )
     ]
 

@@ -72,19 +72,19 @@ def no_effect_on_cifar100() -> CheckResult:
 
 def compressed_by_accuracy() -> CheckResult:
     """Subtraction arms only: nothing is truncated in them, so that accuracy alone is left to act."""
-    reference = values("cifar10/subtract")
+    baseline = values("cifar10/subtract")
     high = {d: values(f"{d}/subtract") for d in _TESTED_ON if values(f"{d}/subtract").mean() > _HIGH_ACCURACY}
-    listed = [f"cifar10 {reference.var(ddof=1):.3f} at {reference.mean():.0f} %"]
+    listed = [f"cifar10 {baseline.var(ddof=1):.3f} at {baseline.mean():.0f} %"]
     listed += [f"{d} {x.var(ddof=1):.3f} at {x.mean():.0f} %" for d, x in high.items()]
-    ratio, p = (METHODS[method](high["svhn"], reference) for method in ("ratio", "f_p"))
-    like = METHODS["ratio"](high["fashion-mnist"], reference)
+    ratio, p = (METHODS[method](high["svhn"], baseline) for method in ("ratio", "f_p"))
+    like = METHODS["ratio"](high["fashion-mnist"], baseline)
     comment = (
         f"without truncation SVHN, the most accurate, has {ratio:.1f} times the variance of CIFAR-10 (F test "
         f"p = {p:.3f}), and Fashion-MNIST {like:.2f} times: accuracy compresses nothing there. Only the "
         "clamp arms spread less than CIFAR-10's, which is what was to be explained; and less room for both "
         "arms explains no ratio below 1"
     )
-    holds = all(x.var(ddof=1) < reference.var(ddof=1) for x in high.values())
+    holds = all(x.var(ddof=1) < baseline.var(ddof=1) for x in high.values())
     return holds, "subtraction arms: " + ", ".join(listed), comment
 
 

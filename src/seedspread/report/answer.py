@@ -43,17 +43,17 @@ class Answer:
 def answer(material: ReportData) -> Answer:
     """From the audits; nothing is computed but counts and seed budgets."""
     pairs = [(s, c) for s in material.settings for c in s.comparisons]
-    groups = list(dict.fromkeys((c.arm_name, c.reference_name) for _, c in pairs))
+    groups = list(dict.fromkeys((c.arm_name, c.baseline_name) for _, c in pairs))
     factors = {s.group for s, _ in pairs}
     metrics = {s.metric.title or s.metric.name for s, _ in pairs if s.metric.name != "accuracy"}
     subject = f"{metrics.pop()} spreads" if len(metrics) == 1 else "results spread"
     question = f"Does the change alter how much {subject} over seeds?"
     if len(groups) == 1 and len(factors) == 1:
-        arm, reference = groups[0]
+        arm, baseline = groups[0]
         factor = factors.pop()
         about = "" if arm.startswith(f"{factor} = ") else f" ({factor})"
-        question = f"Does {arm} instead of {reference}{about} change how much {subject} over seeds?"
-    elif len({reference for _, reference in groups}) == 1 and len(factors) == 1:
+        question = f"Does {arm} instead of {baseline}{about} change how much {subject} over seeds?"
+    elif len({baseline for _, baseline in groups}) == 1 and len(factors) == 1:
         question = f"Does {factors.pop()}, against {groups[0][1]}, change how much {subject} over seeds?"
     elif len(factors) == 1:
         question = f"Does {factors.pop()} change how much {subject} over seeds?"
@@ -126,7 +126,7 @@ def _difference(s: Setting, c: Comparison, name: bool) -> str:
     more = "more" if ratio > 1 else "less"
     on = f"on {s.name} " if name else ""
     ends = between(c.headline.shown_interval)
-    arms = f"{c.arm_name} spreads {more} than {c.reference_name}"
+    arms = f"{c.arm_name} spreads {more} than {c.baseline_name}"
     looks = f" ({c.headline.looks.title} counted)" if c.headline.looks else ""
     return f"{on}{arms}, variance ratio {number(ratio)} {ends}{looks}"
 
@@ -180,7 +180,7 @@ def _budget(s: Setting, c: Comparison) -> str:
     first, second = (max(count, _FEWEST_SEEDS) for count in counts)
     return (
         f"{s.name}: for a mean {s.value} with a standard error of {goal:g}, take {first} seeds of "
-        f"{c.arm_name} or {second} of {c.reference_name}."
+        f"{c.arm_name} or {second} of {c.baseline_name}."
     )
 
 

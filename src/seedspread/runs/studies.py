@@ -38,7 +38,7 @@ class AuditSpec(BaseModel):
 
     Attributes:
         group: the factor whose levels are compared.
-        reference: the level that the others are compared with; a number stands for its text.
+        baseline: the level that the others are compared with; a number stands for its text.
         block: a factor in which the same seed is run again, or several.
         by: a factor whose levels are audited apart, or several; `study` in a collection.
         value: the metric, or several, the main one first.
@@ -47,7 +47,7 @@ class AuditSpec(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     group: str
-    reference: Annotated[str, BeforeValidator(_as_text)]
+    baseline: Annotated[str, BeforeValidator(_as_text)]
     block: str | tuple[str, ...] = ()
     by: str | tuple[str, ...] | None = None
     value: str | Annotated[tuple[str, ...], Field(min_length=1)] = "accuracy"

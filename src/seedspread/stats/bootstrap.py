@@ -41,14 +41,14 @@ def _variances(x: Floats, resamples: int, rng: np.random.Generator) -> Floats:
 
 def bootstrap_tests(
     arm: Arm,
-    reference: Arm,
+    baseline: Arm,
     level: float,
     resamples: int,
     rng: np.random.Generator,
     independent: bool | None = None,
 ) -> tuple[TestResult, TestResult]:
-    """The percentile interval of the paper's appendix, and the BCa interval from the same draws."""
-    runs = min(len(arm.values), len(reference.values))
+    """The percentile interval, and the BCa interval from the same draws."""
+    runs = min(len(arm.values), len(baseline.values))
     common = {
         "about": "spread",
         "assumes": "independent runs, enough of them to stand for the population",
@@ -68,8 +68,8 @@ def bootstrap_tests(
         why="corrects the percentile interval for bias and skewness",
         **common,  # type: ignore[arg-type]
     )
-    x, y = arm.values, reference.values
-    note = _no_ratio(arm, reference) or _too_few(runs, "run", level)
+    x, y = arm.values, baseline.values
+    note = _no_ratio(arm, baseline) or _too_few(runs, "run", level)
     if note:
         return replace(percentile, note=note), replace(bca, note=note)
     ratios = ratio_resamples(x, y, resamples, rng)
@@ -84,10 +84,10 @@ def bootstrap_tests(
     return out, replace(bca, estimate=estimate, interval=Interval(low, high, level))
 
 
-def _no_ratio(arm: Arm, reference: Arm) -> str:
-    if len(arm.values) < 2 or len(reference.values) < 2:
+def _no_ratio(arm: Arm, baseline: Arm) -> str:
+    if len(arm.values) < 2 or len(baseline.values) < 2:
         return "an arm has a single run"
-    if np.ptp(arm.values) == 0 or np.ptp(reference.values) == 0:
+    if np.ptp(arm.values) == 0 or np.ptp(baseline.values) == 0:
         return "an arm has no spread at all, so there is no ratio"
     return ""
 
@@ -156,10 +156,10 @@ def _variances_without_one(x: Floats) -> Floats:
 
 
 def clustered_bootstrap(
-    arm: Arm, reference: Arm, level: float, resamples: int, rng: np.random.Generator
+    arm: Arm, baseline: Arm, level: float, resamples: int, rng: np.random.Generator
 ) -> TestResult:
     """Whole seeds are drawn, with all their runs; seeds that both arms have are drawn for both at once."""
-    seeds = min(len(arm.seed_codes), len(reference.seed_codes))
+    seeds = min(len(arm.seed_codes), len(baseline.seed_codes))
     blank = TestResult(
         key="seed_bootstrap",
         name="seed bootstrap",
@@ -169,24 +169,24 @@ def clustered_bootstrap(
         assumptions_met=None if seeds >= _ENOUGH else False,
         evidence=f"below about {_ENOUGH} seeds, bootstrap intervals of a variance ratio are too short",
     )
-    if not (arm.has_spread and reference.has_spread):
+    if not (arm.has_spread and baseline.has_spread):
         return replace(blank, note="an arm has no spread within its cells, so there is no ratio")
     if seeds < fewest(level):
         return replace(blank, note=_too_few(seeds, "seed", level))
-    if resamples * (len(arm.seed_codes) + len(reference.seed_codes)) > _MOST_COUNTS:
+    if resamples * (len(arm.seed_codes) + len(baseline.seed_codes)) > _MOST_COUNTS:
         return replace(
             blank, note="left out: the table is too large for it, and the jackknife then says the same"
         )
-    everyone = np.union1d(arm.seed_codes, reference.seed_codes)
-    shared = len(everyone) < len(arm.seed_codes) + len(reference.seed_codes)
+    everyone = np.union1d(arm.seed_codes, baseline.seed_codes)
+    shared = len(everyone) < len(arm.seed_codes) + len(baseline.seed_codes)
     # Seeds of both arms in one draw if they share any; otherwise each arm has its own draw.
-    pools = (everyone, everyone) if shared else (arm.seed_codes, reference.seed_codes)
+    pools = (everyone, everyone) if shared else (arm.seed_codes, baseline.seed_codes)
     first = _counts(len(pools[0]), resamples, rng)
     second = first if shared else _counts(len(pools[1]), resamples, rng)
     with np.errstate(divide="ignore", invalid="ignore"):
-        ratios = _weighted_variance(arm, pools[0], first) / _weighted_variance(reference, pools[1], second)
+        ratios = _weighted_variance(arm, pools[0], first) / _weighted_variance(baseline, pools[1], second)
     low, high = _quantiles(ratios, ((1 - level) / 2, (1 + level) / 2))
-    estimate = arm.within_variance / reference.within_variance
+    estimate = arm.within_variance / baseline.within_variance
     return replace(blank, estimate=estimate, interval=Interval(low, high, level))
 
 

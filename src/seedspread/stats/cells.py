@@ -19,12 +19,12 @@ _MOST_NAMED = 6
 class CellRatio:
     """The two arms in one block: their variances, and the ratio.
 
-    It is infinite where the reference has no variance, and not a number where neither has any.
+    It is infinite where the baseline has no variance, and not a number where neither has any.
     """
 
     block: str
     variance: float
-    reference_variance: float
+    baseline_variance: float
     ratio: float
 
 
@@ -36,16 +36,16 @@ class UnlikeCells:
     ratios: tuple[CellRatio, ...]
 
 
-def unlike_cells(arm: Arm, reference: Arm) -> UnlikeCells | None:
+def unlike_cells(arm: Arm, baseline: Arm) -> UnlikeCells | None:
     """Warns where an arm's cells differ in variance tenfold or more, beyond chance by Bartlett's test.
 
     That test takes heavy tails for unequal variances; hence p < 0.001, not 0.05.
     """
-    spans = [_span(arm), _span(reference)]
+    spans = [_span(arm), _span(baseline)]
     warned = [s for s in spans if s]
     if not warned:
         return None
-    ratios = _ratios(arm, reference)
+    ratios = _ratios(arm, baseline)
     listed = ", ".join(f"{r.block}: {_number(r.ratio)}" for r in ratios[:_MOST_NAMED])
     more = f" and {len(ratios) - _MOST_NAMED} more" if len(ratios) > _MOST_NAMED else ""
     by_cell = f" Ratios of variances by cell: {listed}{more}." if ratios else ""
@@ -85,10 +85,10 @@ def bartlett_p(variances: Floats, df: Floats) -> float:
     return float(stats.chi2.sf(statistic / correction, others))
 
 
-def _ratios(arm: Arm, reference: Arm) -> tuple[CellRatio, ...]:
+def _ratios(arm: Arm, baseline: Arm) -> tuple[CellRatio, ...]:
     out = []
-    for block in sorted({*arm.cells} & {*reference.cells}):
-        sides = arm.cells[block], reference.cells[block]
+    for block in sorted({*arm.cells} & {*baseline.cells}):
+        sides = arm.cells[block], baseline.cells[block]
         if min(map(len, sides)) > 1:
             top, bottom = map(_variance, sides)
             ratio = top / bottom if bottom > 0 else float("inf") if top > 0 else float("nan")

@@ -1,4 +1,4 @@
-"""The statistics that the paper uses: F, Levene, Brown-Forsythe, Welch, Shapiro-Wilk, two-way deviations."""
+"""The classical tests: F, Levene, Brown-Forsythe, Welch, Shapiro-Wilk, two-way deviations."""
 
 import warnings
 from dataclasses import replace
@@ -42,7 +42,7 @@ def f_p_value(ratio: float, df: tuple[float, float]) -> float:
 
 
 def f_test(
-    arm: Arm, reference: Arm, level: float, normal: bool | None, independent: bool | None
+    arm: Arm, baseline: Arm, level: float, normal: bool | None, independent: bool | None
 ) -> TestResult:
     """The ratio of pooled variances (Eq. vr), as though every run were independent."""
     blank = TestResult(
@@ -54,10 +54,10 @@ def f_test(
         assumptions_met=_both(normal, independent),
         evidence=f"{evidence_for('normality', normal)}; {independence_evidence(independent)}",
     )
-    top, bottom = arm.values.var(ddof=1), reference.values.var(ddof=1)
-    if np.ptp(arm.values) == 0 or np.ptp(reference.values) == 0 or not (top > 0 and bottom > 0):
+    top, bottom = arm.values.var(ddof=1), baseline.values.var(ddof=1)
+    if np.ptp(arm.values) == 0 or np.ptp(baseline.values) == 0 or not (top > 0 and bottom > 0):
         return replace(blank, note="an arm has no spread at all, so there is no ratio to test")
-    ratio, df = float(top / bottom), (len(arm.values) - 1.0, len(reference.values) - 1.0)
+    ratio, df = float(top / bottom), (len(arm.values) - 1.0, len(baseline.values) - 1.0)
     return replace(
         blank,
         statistic=ratio,
@@ -75,7 +75,7 @@ def _both(normal: bool | None, independent: bool | None) -> bool | None:
     return True if normal and independent else None
 
 
-def deviations_test(arm: Arm, reference: Arm, center: str, independent: bool | None) -> TestResult:
+def deviations_test(arm: Arm, baseline: Arm, center: str, independent: bool | None) -> TestResult:
     """Levene's test (center "mean") or Brown and Forsythe's (center "median"), the two arms pooled."""
     levene = center == "mean"
     blank = TestResult(
@@ -88,23 +88,23 @@ def deviations_test(arm: Arm, reference: Arm, center: str, independent: bool | N
         evidence=independence_evidence(independent),
     )
     middle = np.mean if center == "mean" else np.median
-    if len(arm.values) < 3 or len(reference.values) < 3:
+    if len(arm.values) < 3 or len(baseline.values) < 3:
         return replace(
             blank, note="needs three runs in each arm: two always lie equally far from their middle"
         )
-    if not any(np.ptp(np.abs(x.values - middle(x.values))) > 0 for x in (arm, reference)):
+    if not any(np.ptp(np.abs(x.values - middle(x.values))) > 0 for x in (arm, baseline)):
         return replace(blank, note="the deviations do not vary within the arms")
-    test = stats.levene(arm.values, reference.values, center=center)
-    df = (1.0, float(len(arm.values) + len(reference.values) - 2))
+    test = stats.levene(arm.values, baseline.values, center=center)
+    df = (1.0, float(len(arm.values) + len(baseline.values) - 2))
     return replace(blank, statistic=float(test.statistic), df=df, p=float(test.pvalue))
 
 
 def two_way_tests(
-    arm: Arm, reference: Arm, center: str, independent: bool | None = None
+    arm: Arm, baseline: Arm, center: str, independent: bool | None = None
 ) -> tuple[TestResult, ...]:
     """The two-way analysis of absolute deviations from cell means or medians, Type II.
 
-    The paper describes this analysis; group, block and interaction each get a p value. The fits work on cell
+    Group, block and interaction each get a p value. The fits work on cell
     means weighted by cell sizes, which gives the same sums of squares as the runs one by one and does not
     grow with them.
     """
@@ -122,13 +122,13 @@ def two_way_tests(
         )
         for term in terms
     ]
-    blocks = sorted({*arm.cells, *reference.cells})
+    blocks = sorted({*arm.cells, *baseline.cells})
     if len(blocks) < 2:
         return ()
     middle = np.mean if center == "mean" else np.median
     cells = [
         (g, blocks.index(b), np.abs(values - middle(values)))
-        for g, x in enumerate((arm, reference))
+        for g, x in enumerate((arm, baseline))
         for b, values in x.cells.items()
     ]
     effects = two_way(cells)
@@ -182,8 +182,8 @@ def _dummies(codes: Floats) -> Floats:
     return out
 
 
-def welch(arm: Arm, reference: Arm, level: float, independent: bool | None) -> TestResult:
-    """Welch's t test of the means, as the paper pools them."""
+def welch(arm: Arm, baseline: Arm, level: float, independent: bool | None) -> TestResult:
+    """Welch's t test of the means of all runs pooled."""
     blank = TestResult(
         key="welch",
         name="Welch's t, pooled",
@@ -193,7 +193,7 @@ def welch(arm: Arm, reference: Arm, level: float, independent: bool | None) -> T
         assumptions_met=unless_contradicted(independent),
         evidence=independence_evidence(independent),
     )
-    x, y = arm.values, reference.values
+    x, y = arm.values, baseline.values
     difference = float(x.mean() - y.mean())
     if len(x) < 2 or len(y) < 2:
         return replace(blank, estimate=difference, note="an arm has a single run")

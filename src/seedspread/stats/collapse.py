@@ -39,20 +39,20 @@ class Suspects:
         return np.union1d(self.failed, self.clustered)
 
 
-def detect_collapse(arm: Arm, reference: Arm, metric: Metric, chance: float | None, level: float) -> Collapse:
+def detect_collapse(arm: Arm, baseline: Arm, metric: Metric, chance: float | None, level: float) -> Collapse:
     """Counts failed runs and looks for two clusters.
 
     Args:
         arm: one arm.
-        reference: the other.
+        baseline: the other.
         metric: what the values are, and which direction is better.
         chance: what a run that learnt nothing scores, if known.
         level: of the intervals.
     """
-    suspects, failures, clusters = find_suspects(arm, reference, metric, chance)
+    suspects, failures, clusters = find_suspects(arm, baseline, metric, chance)
     if not failures and not clusters:
         return Collapse(found=False, sentence="No run is flagged, near chance, or in a cluster of its own.")
-    arms = tuple(_failures(a, s, level) for a, s in zip((arm, reference), suspects, strict=True))
+    arms = tuple(_failures(a, s, level) for a, s in zip((arm, baseline), suspects, strict=True))
     sentence = "; ".join([*clusters, *failures]) + ". "
     if failures:
         sentence += (
@@ -69,16 +69,16 @@ def detect_collapse(arm: Arm, reference: Arm, metric: Metric, chance: float | No
 
 
 def find_suspects(
-    arm: Arm, reference: Arm, metric: Metric, chance: float | None
+    arm: Arm, baseline: Arm, metric: Metric, chance: float | None
 ) -> tuple[tuple[Suspects, Suspects], list[str], list[str]]:
     """The seeds that failed or fall apart, of both arms; and in words: failures, clusters."""
     sign = 1.0 if metric.better == "higher" else -1.0
     failures: list[str] = []
     clusters: list[str] = []
-    best = metric.best(np.concatenate([arm.values, reference.values]))
-    cuts = [cut for side in (arm, reference) if (cut := _cut(side, sign, clusters)) is not None]
+    best = metric.best(np.concatenate([arm.values, baseline.values]))
+    cuts = [cut for side in (arm, baseline) if (cut := _cut(side, sign, clusters)) is not None]
     out = []
-    for side in (arm, reference):
+    for side in (arm, baseline):
         failed = _failed(side, metric, chance, best, failures)
         # A seed of either arm that is no better than one arm's worse cluster belongs there.
         below = [side.seed_codes[sign * side.seed_means <= cut] for cut in cuts]

@@ -12,29 +12,29 @@ from seedspread.stats.scale.ratio import scale_ratio
 
 
 def failures(
-    arm: Arm, reference: Arm, metric: Metric, chance: float | None, level: float, pairs: bool = True
+    arm: Arm, baseline: Arm, metric: Metric, chance: float | None, level: float, pairs: bool = True
 ) -> FailureModel | None:
     """Failure rates and the spread of the sound runs; None where no run failed and no arm falls apart.
 
     Args:
         arm: one arm.
-        reference: the other.
+        baseline: the other.
         metric: what the values are, and which direction is better.
         chance: what a run that learnt nothing scores, if known.
         level: of the intervals.
         pairs: whether a seed of the same number is the same seed in both arms.
     """
-    suspects, failed, clusters = find_suspects(arm, reference, metric, chance)
+    suspects, failed, clusters = find_suspects(arm, baseline, metric, chance)
     if not failed and not clusters:
         return None
     (x, n), (y, m) = ((len(s.all), s.seeds) for s in suspects)
-    first, second = (side.without(s.all) for side, s in zip((arm, reference), suspects, strict=True))
+    first, second = (side.without(s.all) for side, s in zip((arm, baseline), suspects, strict=True))
     sound = scale_ratio(first, second, level, pairs)
     return FailureModel(
         kind="both" if failed and clusters else "failed" if failed else "clusters",
-        groups=(arm.name, reference.name),
+        groups=(arm.name, baseline.name),
         failed=(x, y),
-        crashed=(len(arm.crashed), len(reference.crashed)),
+        crashed=(len(arm.crashed), len(baseline.crashed)),
         seeds=(n, m),
         rates=(Estimate(x / n, exact_interval(x, n, level)), Estimate(y / m, exact_interval(y, m, level))),
         difference=difference_of_rates((x, n), (y, m), level),
@@ -65,10 +65,10 @@ def failure_sentence(model: FailureModel) -> str:
         "clusters": "lie in the worse of two clusters",
         "both": "failed or lie in the worse of two clusters",
     }[model.kind]
-    (x, y), (n, m), (arm, reference) = model.failed, model.seeds, model.groups
+    (x, y), (n, m), (arm, baseline) = model.failed, model.seeds, model.groups
     rates = " against ".join(map(_rate, model.rates))
     sentence = (
-        f"{x} of {n} {arm} seeds {what} against {y} of {m} of {reference} (rate {rates}, {p_phrase(model.p)})"
+        f"{x} of {n} {arm} seeds {what} against {y} of {m} of {baseline} (rate {rates}, {p_phrase(model.p)})"
     )
     return f"{sentence}; {_sound(model)}."
 
@@ -83,16 +83,16 @@ def _rate(rate: Estimate) -> str:
 
 def _sound(model: FailureModel) -> str:
     among = "within the better one" if model.kind == "clusters" else "among the sound seeds"
-    ratio, (arm, reference) = model.sound_ratio, model.groups
+    ratio, (arm, baseline) = model.sound_ratio, model.groups
     if ratio is None or ratio.interval is None or model.sound_p is None:
         first, second = model.sound_seeds
         return f"{among} ({first} and {second}) no ratio of variances can be had"
     interval = ratio.interval
     if ratio.value < 1:  # the larger variance first
-        arm, reference = reference, arm
+        arm, baseline = baseline, arm
         interval = Interval(1 / interval.high, 1 / interval.low, interval.level)
     times = max(ratio.value, 1 / ratio.value)
     return (
         f"{among} the variance under {arm} is {number(times)} times {between(interval)} that under "
-        f"{reference} ({p_phrase(model.sound_p)})"
+        f"{baseline} ({p_phrase(model.sound_p)})"
     )

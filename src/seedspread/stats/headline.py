@@ -19,16 +19,16 @@ MODEL = "scale ratio (Student t)"
 def headlines(
     pairs: Sequence[tuple[Arm, Arm]], level: float, equivalence: float, looks: Looks | None = None
 ) -> list[tuple[Headline, Estimate | None]]:
-    """Of each arm and its reference; the estimate behind it is None where there is no ratio.
+    """Of each arm and its baseline; the estimate behind it is None where there is no ratio.
 
     Args:
-        pairs: arms with their references.
+        pairs: arms with their baselines.
         level: of the intervals.
         equivalence: by which factor variances may differ and count as alike.
         looks: to count, where the arms grow and are judged again and again.
     """
     if len(pairs) > MOST_MODELLED:
-        found = [_by_jackknife(arm, reference, level, equivalence) for arm, reference in pairs]
+        found = [_by_jackknife(arm, baseline, level, equivalence) for arm, baseline in pairs]
         return [_counting(looks, *each, level) for each in found]
     small = [pair for pair in pairs if not is_large(*pair)]
     modelled = iter(scale_ratios(small, level if looks is None else 1 - nominal(looks, 1 - level)))
@@ -62,15 +62,15 @@ def _counting(
     return counted, at
 
 
-def is_large(arm: Arm, reference: Arm) -> bool:
+def is_large(arm: Arm, baseline: Arm) -> bool:
     """Whether there are so many seeds that no model is needed, nor affordable."""
-    return max(len(arm.seed_codes), len(reference.seed_codes)) > MOST_SEEDS
+    return max(len(arm.seed_codes), len(baseline.seed_codes)) > MOST_SEEDS
 
 
 def _by_model(
-    found: ScaleRatio, arm: Arm, reference: Arm, level: float, equivalence: float
+    found: ScaleRatio, arm: Arm, baseline: Arm, level: float, equivalence: float
 ) -> tuple[Headline, Estimate | None]:
-    plain = _plain_ratio(arm, reference)
+    plain = _plain_ratio(arm, baseline)
     if found.posterior is None:
         return without_estimate(MODEL, found.note, plain), None
     estimate = FromPosterior(found.posterior)
@@ -80,11 +80,11 @@ def _by_model(
 
 
 def _by_jackknife(
-    arm: Arm, reference: Arm, level: float, equivalence: float
+    arm: Arm, baseline: Arm, level: float, equivalence: float
 ) -> tuple[Headline, Estimate | None]:
-    test = seed_jackknife(arm, reference, level)
+    test = seed_jackknife(arm, baseline, level)
     if test.estimate is None or test.std_error is None:
-        return without_estimate(test.name, test.note, _plain_ratio(arm, reference)), None
+        return without_estimate(test.name, test.note, _plain_ratio(arm, baseline)), None
     estimate = FromJackknife(log(test.estimate), test.std_error, test.df[0])
     why = "it stands in for the model, which is for fewer comparisons or seeds; pairs are not used"
     return headline_from(estimate, test.name, why, level, equivalence, test.estimate), estimate
@@ -124,10 +124,10 @@ def two_sided_p(estimate: Estimate) -> float:
     return min(2 * min(estimate.above(0.0), estimate.below(0.0)), 1.0)
 
 
-def _plain_ratio(arm: Arm, reference: Arm) -> float | None:
-    if not (arm.has_spread and reference.has_spread):
+def _plain_ratio(arm: Arm, baseline: Arm) -> float | None:
+    if not (arm.has_spread and baseline.has_spread):
         return None
-    return arm.within_variance / reference.within_variance
+    return arm.within_variance / baseline.within_variance
 
 
 def why_model(found: ScaleRatio) -> str:

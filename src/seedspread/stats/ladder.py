@@ -24,25 +24,25 @@ _BY_RUN, _BY_SEED = "jackknife by run", "jackknife by seed"
 _UNPAIRED, _PAIRS = "scale ratio, unpaired", "scale ratio, with pairs"
 
 
-def ladder(arm: Arm, reference: Arm, level: float = 0.95) -> tuple[Rung, ...]:
+def ladder(arm: Arm, baseline: Arm, level: float = 0.95) -> tuple[Rung, ...]:
     """Every rung that the design has and the data allow, in order; none where an arm has no spread.
 
     Without blocks nothing differs within cells; without twins every run is a seed; without shared seeds there
     are no pairs: rungs that would only repeat the one before are left out.
     """
-    if not (arm.has_spread and reference.has_spread):
+    if not (arm.has_spread and baseline.has_spread):
         return ()
-    of = _WITHIN if max(len(arm.cells), len(reference.cells)) > 1 else _SINGLE
+    of = _WITHIN if max(len(arm.cells), len(baseline.cells)) > 1 else _SINGLE
     return (
-        *_f_rungs(arm, reference, level, of),
-        *_jackknife_rungs(arm, reference, level, of),
-        *_paired_rungs(arm, reference, level, of),
-        *_scale_rungs(arm, reference, level, of),
+        *_f_rungs(arm, baseline, level, of),
+        *_jackknife_rungs(arm, baseline, level, of),
+        *_paired_rungs(arm, baseline, level, of),
+        *_scale_rungs(arm, baseline, level, of),
     )
 
 
-def _f_rungs(arm: Arm, reference: Arm, level: float, of: str) -> Iterator[Rung]:
-    pair, normal = (arm, reference), "normal values, independent runs"
+def _f_rungs(arm: Arm, baseline: Arm, level: float, of: str) -> Iterator[Rung]:
+    pair, normal = (arm, baseline), "normal values, independent runs"
     pooled = [float(a.values.var(ddof=1)) for a in pair]
     runs = [len(a.values) - 1.0 for a in pair]
     if of == _SINGLE:
@@ -78,10 +78,10 @@ def _effective_df(arm: Arm) -> float:
     return float(arm.df) if found is None else found.effective_df
 
 
-def _jackknife_rungs(arm: Arm, reference: Arm, level: float, of: str) -> Iterator[Rung]:
+def _jackknife_rungs(arm: Arm, baseline: Arm, level: float, of: str) -> Iterator[Rung]:
     assumes, changes = "independent seeds, arms of like shape", "normal values given up"
-    if any(map(has_twins, (arm, reference))):
-        by_run = seed_jackknife(_each_run_a_seed(arm), _each_run_a_seed(reference), level)
+    if any(map(has_twins, (arm, baseline))):
+        by_run = seed_jackknife(_each_run_a_seed(arm), _each_run_a_seed(baseline), level)
         words = (
             "run_jackknife",
             _BY_RUN,
@@ -93,7 +93,7 @@ def _jackknife_rungs(arm: Arm, reference: Arm, level: float, of: str) -> Iterato
         changes = "whole seeds left out, not runs"
     elif of == _WITHIN:
         changes = f"from {_F_WITHIN}: {changes}"
-    by_seed = seed_jackknife(arm, reference, level)
+    by_seed = seed_jackknife(arm, baseline, level)
     yield from _tested(("seed_jackknife", _BY_SEED, of, assumes, changes), by_seed)
 
 
@@ -101,20 +101,20 @@ def _each_run_a_seed(arm: Arm) -> Arm:
     return replace(arm, seeds=np.arange(len(arm.values)))
 
 
-def _paired_rungs(arm: Arm, reference: Arm, level: float, of: str) -> Iterator[Rung]:
+def _paired_rungs(arm: Arm, baseline: Arm, level: float, of: str) -> Iterator[Rung]:
     assumes, changes = "independent normal pairs", "normal values again; seeds as pairs"
     if of == _WITHIN:
         of, changes = "variances of seed means", f"{changes}, their runs averaged"
         assumes += "; runs of a seed as alike in both arms"
     words = ("pitman_morgan", "Pitman-Morgan", of, assumes, changes)
-    yield from _tested(words, pitman_morgan(arm, reference, level))
+    yield from _tested(words, pitman_morgan(arm, baseline, level))
 
 
-def _scale_rungs(arm: Arm, reference: Arm, level: float, of: str) -> Iterator[Rung]:
+def _scale_rungs(arm: Arm, baseline: Arm, level: float, of: str) -> Iterator[Rung]:
     of, shape = f"{of}, of the bulk", "one t shape for both arms"
     words = ("unpaired", _UNPAIRED, of, f"independent seeds, {shape}", f"from {_BY_SEED}: tails modelled")
-    yield from _modelled(words, scale_ratio(arm, reference, level, pairs=False))
-    together = scale_ratio(arm, reference, level)
+    yield from _modelled(words, scale_ratio(arm, baseline, level, pairs=False))
+    together = scale_ratio(arm, baseline, level)
     if together.pairs:
         words = ("pairs", _PAIRS, of, f"independent pairs of seeds, {shape}", "seeds as pairs")
         yield from _modelled(words, together)

@@ -19,7 +19,7 @@ class Estimate:
 class FailureModel:
     """How often the runs of two arms fail, and how much those spread that do not; by seed.
 
-    Of every pair the arm's value comes first, then the reference's.
+    Of every pair the arm's value comes first, then the baseline's.
 
     Attributes:
         kind: `failed`: runs are flagged, crashed or at chance. `clusters`: values fall into two clusters, and
@@ -29,7 +29,7 @@ class FailureModel:
         crashed: those of them that have a run without a value.
         seeds: of each arm, crashed ones too.
         rates: `failed / seeds`, with exact intervals (Clopper and Pearson).
-        difference: of the rates, arm less reference; its interval is conservative (Zou and Donner).
+        difference: of the rates, arm less baseline; its interval is conservative (Zou and Donner).
         p: Fisher's exact test of equal rates.
         sound_seeds: seeds that are neither.
         sound_ratio: of their variances, by the headline's model; None where there is none.
@@ -51,10 +51,10 @@ class FailureModel:
 
 @dataclass(frozen=True)
 class Contrast:
-    """A summary of each arm, and the difference, arm less reference, in the metric's unit."""
+    """A summary of each arm, and the difference, arm less baseline, in the metric's unit."""
 
     arm: Estimate
-    reference: Estimate
+    baseline: Estimate
     difference: Estimate
 
 
@@ -65,7 +65,7 @@ class Performance:
     Block differences are taken out; whole seeds are the units, shared ones count as pairs.
 
     Attributes:
-        groups: the arm and its reference.
+        groups: the arm and its baseline.
         better: which direction of the metric is better.
         seeds: of each arm; crashed ones have no value and are not among them.
         crashed: how many of each arm have a run without a value.
@@ -75,7 +75,7 @@ class Performance:
         worst: the mean of the worst tenth of `worst_of` runs, the last of them in part; with ten or fewer it
             is the worst run. Of an arm with more runs, what so many drawn from them would give on average.
         worst_of: the smaller arm's number of runs.
-        improvement: the probability that a run of the arm is better than one of the reference, ties half.
+        improvement: the probability that a run of the arm is better than one of the baseline, ties half.
     """
 
     groups: tuple[str, str]

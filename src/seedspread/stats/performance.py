@@ -28,28 +28,28 @@ _MANY = 200
 _FEWEST_PAIRS = 3
 
 
-def performance(arm: Arm, reference: Arm, metric: Metric, level: float, pairs: bool = True) -> Performance:
+def performance(arm: Arm, baseline: Arm, metric: Metric, level: float, pairs: bool = True) -> Performance:
     """Means, interquartile means, worst tenths and the probability of improvement.
 
     Args:
         arm: one arm.
-        reference: the other.
+        baseline: the other.
         metric: what the values are, and which direction is better.
         level: of the intervals.
         pairs: whether a seed of the same number is the same seed in both arms.
     """
     sign = 1.0 if metric.better == "higher" else -1.0
-    shared = len(common_seeds(arm, reference)[0]) if pairs else 0
+    shared = len(common_seeds(arm, baseline)[0]) if pairs else 0
     if shared < _FEWEST_PAIRS:
         shared = 0
-    groups = _groups(arm, reference, shared > 0)
-    first, second = (_Sample.of(side, sign, g) for side, g in zip((arm, reference), groups, strict=True))
+    groups = _groups(arm, baseline, shared > 0)
+    first, second = (_Sample.of(side, sign, g) for side, g in zip((arm, baseline), groups, strict=True))
     worst_of = min(len(first.values), len(second.values))
     return Performance(
-        groups=(arm.name, reference.name),
+        groups=(arm.name, baseline.name),
         better=metric.better,
-        seeds=(len(arm.seed_codes), len(reference.seed_codes)),
-        crashed=(len(arm.crashed), len(reference.crashed)),
+        seeds=(len(arm.seed_codes), len(baseline.seed_codes)),
+        crashed=(len(arm.crashed), len(baseline.crashed)),
         pairs=shared,
         mean=_contrast(first.mean(), second.mean(), sign, level),
         iqm=_contrast(first.iqm(), second.iqm(), sign, level),
@@ -145,13 +145,13 @@ class _Sample:
         return _Summary(value, ((k - 1) / k) ** 0.5 * (left.mean() - left), self.groups)
 
 
-def _groups(arm: Arm, reference: Arm, paired: bool) -> tuple[Ints, Ints]:
+def _groups(arm: Arm, baseline: Arm, paired: bool) -> tuple[Ints, Ints]:
     """The code of each arm's seeds, by which they are left out: the same for both if they are pairs."""
     if paired:
-        everyone = np.union1d(arm.seed_codes, reference.seed_codes)
-        first, second = (np.searchsorted(everyone, side.seed_codes) for side in (arm, reference))
+        everyone = np.union1d(arm.seed_codes, baseline.seed_codes)
+        first, second = (np.searchsorted(everyone, side.seed_codes) for side in (arm, baseline))
         return first % _MOST_GROUPS, second % _MOST_GROUPS
-    first, second = (np.arange(len(side.seed_codes)) % _MOST_GROUPS for side in (arm, reference))
+    first, second = (np.arange(len(side.seed_codes)) % _MOST_GROUPS for side in (arm, baseline))
     return first, second + _MOST_GROUPS
 
 
@@ -263,13 +263,13 @@ def _score_variance(theta: float, n: int, m: int) -> float:
 
 def performance_sentence(p: Performance) -> str:
     """`clamp is better on average by 0.3 [0.1, 0.5] (a run of clamp beats ...)`: only what is shown."""
-    arm, reference = p.groups
+    arm, baseline = p.groups
     mean, middle, worst = (_claim(contrast, p.better) for contrast in (p.mean, p.iqm, p.worst))
-    chance = f"a run of {arm} beats one of {reference} with probability {_probability(p.improvement)}"
+    chance = f"a run of {arm} beats one of {baseline} with probability {_probability(p.improvement)}"
     if mean:
         parts = [f"{arm} is {mean[0]} on average by {mean[1]} ({chance})"]
     else:
-        size = f"{arm} − {reference}: {number(p.mean.difference.value)}{_wide(p.mean.difference)}"
+        size = f"{arm} − {baseline}: {number(p.mean.difference.value)}{_wide(p.mean.difference)}"
         told = f"{size}; {chance}" if p.improvement.interval else size  # of single runs it would be 0 or 1
         parts = [f"Neither is shown to be better on average ({told})"]
     if middle and (mean is None or middle[0] != mean[0]):

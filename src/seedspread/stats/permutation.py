@@ -22,7 +22,7 @@ _LARGEST = 5_000_000
 _TOO_LARGE = "left out: the table is too large for it, and the jackknife then says the same"
 
 
-def seed_permutation(arm: Arm, reference: Arm, resamples: int, rng: np.random.Generator) -> TestResult:
+def seed_permutation(arm: Arm, baseline: Arm, resamples: int, rng: np.random.Generator) -> TestResult:
     """Seeds, with all their runs, change arms in every possible way, or in `resamples` random ways."""
     blank = TestResult(
         key="permutation",
@@ -32,13 +32,13 @@ def seed_permutation(arm: Arm, reference: Arm, resamples: int, rng: np.random.Ge
         assumes="seeds exchangeable between the arms (of one shape) once cell means are taken out",
         evidence="cannot be told: whether they are is what is tested",
     )
-    n1, n = len(arm.seed_codes), len(arm.seed_codes) + len(reference.seed_codes)
+    n1, n = len(arm.seed_codes), len(arm.seed_codes) + len(baseline.seed_codes)
     if min(n1, n - n1) < 3:
         return replace(blank, note="needs three seeds in each arm: fewer rearrangements say nothing")
     first = np.arange(n) < n1
-    if _is_too_large(arm, reference):
+    if _is_too_large(arm, baseline):
         return replace(blank, note=_TOO_LARGE)
-    residuals = _residuals(arm, reference)
+    residuals = _residuals(arm, baseline)
     if comb(n, n1) <= _ALL:
         every = np.zeros((comb(n, n1), n), dtype=bool)
         np.put_along_axis(every, np.array(list(combinations(range(n), n1))), True, axis=1)
@@ -47,7 +47,7 @@ def seed_permutation(arm: Arm, reference: Arm, resamples: int, rng: np.random.Ge
     return _tested(blank, residuals, first, drawn, resamples, exact=False)
 
 
-def within_seed_permutation(arm: Arm, reference: Arm, resamples: int, rng: np.random.Generator) -> TestResult:
+def within_seed_permutation(arm: Arm, baseline: Arm, resamples: int, rng: np.random.Generator) -> TestResult:
     """Within each seed that both arms have, their runs are exchanged or not: all ways or a sample."""
     blank = TestResult(
         key="within_seed_permutation",
@@ -57,13 +57,13 @@ def within_seed_permutation(arm: Arm, reference: Arm, resamples: int, rng: np.ra
         assumes="the arms exchangeable within a seed once cell means are taken out",
         evidence="cannot be told: whether they are is what is tested",
     )
-    in_a, in_b = common_seeds(arm, reference)
+    in_a, in_b = common_seeds(arm, baseline)
     n = len(in_a)
     if n < 2:
         return replace(blank, note="the arms share fewer than two seeds")
-    if _is_too_large(arm, reference):
+    if _is_too_large(arm, baseline):
         return replace(blank, note=_TOO_LARGE)
-    residuals = _residuals(arm, reference)[np.concatenate([in_a, len(arm.seed_codes) + in_b])]
+    residuals = _residuals(arm, baseline)[np.concatenate([in_a, len(arm.seed_codes) + in_b])]
     first = np.arange(2 * n) < n
     if 2**n <= _ALL:
         stays = (np.arange(2**n)[:, None] >> np.arange(n) & 1).astype(bool)
@@ -77,16 +77,16 @@ def within_seed_permutation(arm: Arm, reference: Arm, resamples: int, rng: np.ra
     return _tested(blank, residuals, first, drawn, resamples, exact=False)
 
 
-def _is_too_large(arm: Arm, reference: Arm) -> bool:
-    blocks = len({*arm.cells, *reference.cells})
-    return (len(arm.seed_codes) + len(reference.seed_codes)) * blocks > _LARGEST
+def _is_too_large(arm: Arm, baseline: Arm) -> bool:
+    blocks = len({*arm.cells, *baseline.cells})
+    return (len(arm.seed_codes) + len(baseline.seed_codes)) * blocks > _LARGEST
 
 
-def _residuals(arm: Arm, reference: Arm) -> Floats:
+def _residuals(arm: Arm, baseline: Arm) -> Floats:
     """(seeds of both arms, blocks) deviations from cell means; NaN where there is no run."""
-    blocks = sorted({*arm.cells, *reference.cells})
-    out = np.full((len(arm.seed_codes) + len(reference.seed_codes), len(blocks)), np.nan)
-    for start, side in ((0, arm), (len(arm.seed_codes), reference)):
+    blocks = sorted({*arm.cells, *baseline.cells})
+    out = np.full((len(arm.seed_codes) + len(baseline.seed_codes), len(blocks)), np.nan)
+    for start, side in ((0, arm), (len(arm.seed_codes), baseline)):
         rows = start + np.searchsorted(side.seed_codes, side.seeds)
         out[rows, np.searchsorted(blocks, side.blocks)] = side.residuals
     return out

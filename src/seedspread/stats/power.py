@@ -49,26 +49,26 @@ def detectable_ratio(seeds: tuple[int, int], power: float = 0.8, alpha: float = 
 
 
 def seeds_for_ratio(
-    ratio: float, power: float = 0.8, alpha: float = 0.05, reference_seeds: int | None = None
+    ratio: float, power: float = 0.8, alpha: float = 0.05, baseline_seeds: int | None = None
 ) -> tuple[tuple[int, int], float]:
     """The fewest seeds per arm with which the F test detects `ratio` on normal values, and its power."""
     if not 0 < ratio < math.inf or ratio == 1:
         raise BudgetError(f"the ratio must be positive and not 1; got {ratio:g}")
     low, high = 1, 2
-    check_design((high, reference_seeds or high), power, alpha)
+    check_design((high, baseline_seeds or high), power, alpha)
 
     def reached(n: int) -> float:
-        return f_power(ratio, (n, reference_seeds or n), alpha)
+        return f_power(ratio, (n, baseline_seeds or n), alpha)
 
     while reached(high) < power:
         low, high = high, 2 * high
         if high > _MOST_SEEDS:
-            limit = f" with {reference_seeds} reference seeds" if reference_seeds else ""
+            limit = f" with {baseline_seeds} baseline seeds" if baseline_seeds else ""
             raise BudgetError(f"no number of seeds up to {_MOST_SEEDS:,} detects a ratio of {ratio:g}{limit}")
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if reached(middle) >= power else (middle, high)
-    return (high, reference_seeds or high), reached(high)
+    return (high, baseline_seeds or high), reached(high)
 
 
 def check_design(seeds: tuple[int, int], power: float, alpha: float) -> None:

@@ -124,7 +124,7 @@ class Collapse:
     Attributes:
         found: whether either.
         sentence: what was found.
-        arms: counts and rates, of the arm and the reference.
+        arms: counts and rates, of the arm and the baseline.
         test: of the rates.
         failed: whether runs failed for sure: flagged, without a value, or no better than chance.
         clusters: whether an arm falls into two clusters, which by itself does not say that runs failed.
@@ -194,7 +194,7 @@ class Headline:
         p: twice the smaller tail about a ratio of 1.
         method: by which it was computed.
         why: this one.
-        above_1: the probability that the arm's variance is larger than the reference's.
+        above_1: the probability that the arm's variance is larger than the baseline's.
         above_2: that it is more than twice as large.
         below_half: that it is less than half as large.
         at_least, at_most: one-sided bounds, each at the interval's level.

@@ -11,7 +11,7 @@ from seedspread.stats.classic import evidence_for, independence_evidence, t_test
 from seedspread.stats.result import Interval, TestResult
 
 
-def seed_jackknife(arm: Arm, reference: Arm, level: float) -> TestResult:
+def seed_jackknife(arm: Arm, baseline: Arm, level: float) -> TestResult:
     """Miller's jackknife of the log variance ratio, leaving out whole seeds.
 
     Each arm's log within-cell variance is computed without each seed in turn; the spread of the resulting
@@ -30,9 +30,9 @@ def seed_jackknife(arm: Arm, reference: Arm, level: float) -> TestResult:
         evidence="each seed, with all its twins, counts once; that seeds are independent no table can tell, "
         "and with few of them unlike tails pass for a ratio",
     )
-    if not (arm.has_spread and reference.has_spread):
+    if not (arm.has_spread and baseline.has_spread):
         return replace(blank, note="an arm has no spread within its cells, so there is no ratio")
-    errors = [log_variance_error(x) for x in (arm, reference)]
+    errors = [log_variance_error(x) for x in (arm, baseline)]
     if None in errors:
         return replace(
             blank, note="needs three seeds in each arm, and spread that does not rest on one of them alone"
@@ -42,7 +42,7 @@ def seed_jackknife(arm: Arm, reference: Arm, level: float) -> TestResult:
     if square == 0:
         return replace(blank, note="every seed deviates equally far, so that its error is not estimable")
     df = square**2 / (first**4 / (k1 - 1) + second**4 / (k2 - 1))
-    log_ratio = float(np.log(arm.within_variance / reference.within_variance))
+    log_ratio = float(np.log(arm.within_variance / baseline.within_variance))
     half = stats.t.ppf((1 + level) / 2, df) * np.sqrt(square)
     t = log_ratio / np.sqrt(square)
     return replace(
@@ -71,7 +71,7 @@ def log_variance_error(arm: Arm) -> tuple[float, int] | None:
     return float(np.sqrt((k - 1) / k * ((logs - logs.mean()) ** 2).sum())), k
 
 
-def bonett(arm: Arm, reference: Arm, level: float, independent: bool | None) -> TestResult:
+def bonett(arm: Arm, baseline: Arm, level: float, independent: bool | None) -> TestResult:
     """Bonett's test and interval of a variance ratio: the normal theory, with the kurtosis estimated.
 
     The kurtosis is pooled at the ratio that is tested, so that the interval means something away from 1 too.
@@ -88,7 +88,7 @@ def bonett(arm: Arm, reference: Arm, level: float, independent: bool | None) -> 
         assumptions_met=unless_contradicted(independent),
         evidence=independence_evidence(independent),
     )
-    x, y = arm.values, reference.values
+    x, y = arm.values, baseline.values
     if min(len(x), len(y)) < 5:
         return replace(blank, note="needs five runs in each arm: the kurtosis cannot be had from fewer")
     if np.ptp(x) == 0 or np.ptp(y) == 0:
@@ -157,7 +157,7 @@ def _trimmed_mean(values: Floats) -> float:
     return float(np.median(values) if trim >= 0.5 else stats.trim_mean(values, trim))
 
 
-def pitman_morgan(arm: Arm, reference: Arm, level: float, normal: bool | None = None) -> TestResult:
+def pitman_morgan(arm: Arm, baseline: Arm, level: float, normal: bool | None = None) -> TestResult:
     """Pitman and Morgan's test: variances are equal when sum and difference of the pairs are uncorrelated.
 
     It works on the seed means, so with several blocks it compares the variances of those.
@@ -173,16 +173,16 @@ def pitman_morgan(arm: Arm, reference: Arm, level: float, normal: bool | None = 
         assumptions_met=normal,
         evidence=evidence_for("normality", normal),
     )
-    in_a, in_b = common_seeds(arm, reference)
+    in_a, in_b = common_seeds(arm, baseline)
     if len(in_a) < 3:
         return replace(blank, note="needs three seeds that are in both arms")
-    x, y = arm.seed_means[in_a], reference.seed_means[in_b]
+    x, y = arm.seed_means[in_a], baseline.seed_means[in_b]
     if _flat(x) or _flat(y):
         return replace(blank, note="an arm has no spread over the shared seeds")
     n = len(x)
     ratio = float(x.var(ddof=1) / y.var(ddof=1))
     share = 1 - np.corrcoef(x, y)[0, 1] ** 2
-    averaged = max(len(arm.cells), len(reference.cells)) > 1
+    averaged = max(len(arm.cells), len(baseline.cells)) > 1
     note = "variances of the seed means over blocks" if averaged else ""
     if share < 1e-12:
         return replace(blank, estimate=ratio, note="the pairs are perfectly correlated")
@@ -204,10 +204,10 @@ def _flat(values: Floats) -> bool:
     return bool(np.ptp(values) <= 1e-12 * np.abs(values).max())
 
 
-def seed_means_test(arm: Arm, reference: Arm, level: float) -> TestResult:
+def seed_means_test(arm: Arm, baseline: Arm, level: float) -> TestResult:
     """The means with the seed as unit: paired t where the arms share all seeds, Welch's otherwise."""
-    in_a, in_b = common_seeds(arm, reference)
-    paired = len(in_a) == len(arm.seed_codes) == len(reference.seed_codes) and len(in_a) >= 2
+    in_a, in_b = common_seeds(arm, baseline)
+    paired = len(in_a) == len(arm.seed_codes) == len(baseline.seed_codes) and len(in_a) >= 2
     blank = TestResult(
         key="seed_means",
         name="paired t on seed means" if paired else "Welch's t on seed means",
@@ -216,7 +216,7 @@ def seed_means_test(arm: Arm, reference: Arm, level: float) -> TestResult:
         assumes="independent seeds, means roughly normal",
         evidence="each seed counts once; that seeds are independent no table can tell",
     )
-    x, y = arm.seed_means, reference.seed_means
+    x, y = arm.seed_means, baseline.seed_means
     if paired:
         x, y = x[in_a], y[in_b]
     difference = float(x.mean() - y.mean())

@@ -79,7 +79,7 @@ class ComponentContrast:
 
     Attributes:
         key, name: of the component.
-        variances: in the arm and in the reference.
+        variances: in the arm and in the baseline.
         ratio: of the first to the second; None where both are zero, infinite where the second is.
         ratio_interval: `high` is infinite where the second may be zero.
         difference: first less second.
@@ -102,7 +102,7 @@ class ArmsCompared:
     """Two arms, component by component."""
 
     group: str
-    reference: str
+    baseline: str
     components: tuple[ComponentContrast, ...]
     sentence: str
     factor: str = ""
@@ -110,7 +110,7 @@ class ArmsCompared:
     @property
     def title(self) -> str:
         """`clamp against subtract`, `depth = 2 against depth = 4`."""
-        return f"{arm_name(self.factor, self.group)} against {arm_name(self.factor, self.reference)}"
+        return f"{arm_name(self.factor, self.group)} against {arm_name(self.factor, self.baseline)}"
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ def compare(
     *sources: Source,
     value: str | None = None,
     group: str | None = None,
-    reference: str | None = None,
+    baseline: str | None = None,
     block: "str | Sequence[str] | None" = None,
     seed: str | None = "seed",
     by: "str | Sequence[str] | None" = None,
@@ -47,9 +47,9 @@ def compare(
         sources: each a store, a file, a DataFrame, or what `seedspread.collect` reads; the first is what the
             others are compared with.
         value: the column with the result of a run; by default what a store's study is about, as are `group`,
-            `reference`, `block` and `by`.
+            `baseline`, `block` and `by`.
         group: the column whose levels are the arms; without it each set is one sample.
-        reference: the arm with which the others are compared in each set; as in `audit`.
+        baseline: the arm with which the others are compared in each set; as in `audit`.
         block: columns that tell the runs of one seed in one arm apart.
         seed: the column with the seed, also found by its usual names; None if every row is a run of its own.
         by: columns, such as the dataset, whose levels are compared apart.
@@ -61,7 +61,7 @@ def compare(
         better: which direction is better; by default as the metric says, or the column's name.
         rows: where, last, best, wide, metric_column, sheet, at: how one row per run is had; see `Rows`.
     """
-    question = Question.of(value, group, reference, block, seed, by, **rows)
+    question = Question.of(value, group, baseline, block, seed, by, **rows)
     studies = [study] if isinstance(study, str) else list(study or ())
     return compare_sources(
         sources, studies, replace(question, command="compare"), level, equivalence, better, names
@@ -221,10 +221,10 @@ def _with_spec(
     }
     if len(set(asked.values())) > 1:
         told = ", ".join(
-            f"{q.value} by {q.group} (reference {q.reference}) in {name}" for name, q in asked.items()
+            f"{q.value} by {q.group} (baseline {q.baseline}) in {name}" for name, q in asked.items()
         )
         raise SeedspreadError(
-            f"the studies ask different questions: {told}; say which with --value, --group and --reference"
+            f"the studies ask different questions: {told}; say which with --value, --group and --baseline"
         )
     found_question = next(iter(asked.values()), question)
     of_store = any(one.is_store for one in sets)  # whose runs have an accuracy, if nothing else is said
@@ -248,5 +248,5 @@ def _asked(question: Question, spec: AuditSpec) -> Question:
     if question.group is None:
         out = replace(out, block=question.block or spec.blocks, by=question.by or spec.strata)
     if question.group in (None, spec.group):
-        out = replace(out, group=spec.group, reference=question.reference or spec.reference)
+        out = replace(out, group=spec.group, baseline=question.baseline or spec.baseline)
     return out

@@ -200,7 +200,7 @@ class StudyFile(FrozenConfig):
 # What to write where a field is missing.
 _MISSING = {
     "audit.group": "; name the factor whose levels are compared",
-    "audit.reference": "; name the level that the others are compared with",
+    "audit.baseline": "; name the level that the others are compared with",
 }
 
 

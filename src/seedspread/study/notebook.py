@@ -65,7 +65,7 @@ def _question(audit: AuditSpec | None) -> str:
     if audit is None:
         return ""
     by = f", apart by {', '.join(audit.strata)}" if audit.strata else ""
-    arm = arm_name(audit.group, audit.reference)
+    arm = arm_name(audit.group, audit.baseline)
     return f"{', '.join(audit.values)} by {audit.group}, against {arm}{by}."
 
 

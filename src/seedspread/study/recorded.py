@@ -81,7 +81,7 @@ def recorded_question(
         if name is None:
             return None
         compared = [study for study in chosen if study.audit is not None]
-        others = "give --group and --reference without --study"
+        others = "give --group and --baseline without --study"
         advice = f"name one of its studies with --study: {_names(compared)}" if compared else others
         raise SeedspreadError(f"{name} names no comparison; {advice}")
     store = Store(path)

@@ -278,9 +278,9 @@ def _check_audit(name: str, study: StudySpec) -> None:
                 f"{name}: audit.value {value!r} is no metric{hint} (there are {', '.join(metrics)})"
             )
     compared = levels[audit.group]
-    if audit.reference not in compared:
-        hint = did_you_mean(audit.reference, compared)
-        raise StudyError(f"{name}: audit.reference {audit.reference!r} is no level of {audit.group}{hint}")
+    if audit.baseline not in compared:
+        hint = did_you_mean(audit.baseline, compared)
+        raise StudyError(f"{name}: audit.baseline {audit.baseline!r} is no level of {audit.group}{hint}")
 
 
 def _check_growing(name: str, study: StudySpec) -> None:

@@ -75,14 +75,14 @@ class StudyRuns:
         if spec is None:
             raise SeedspreadError(
                 f"{self.plan.study.name} names no comparison; give the study one, such as audit={{'group': "
-                "'lr', 'reference': 0.1, 'value': 'accuracy'}, or its file an [audit]"
+                "'lr', 'baseline': 0.1, 'value': 'accuracy'}, or its file an [audit]"
             )
         wanted = value or spec.values[0]
         blocks = spec.blocks or None
         studies = self.plan.recorded()
         table = study_runs(self.plan.store, [study.looked_at for study in studies], [wanted])
         options = {"look": looks_of(studies[0].sequential)} | options
-        return audit(table, wanted, spec.group, spec.reference, blocks, by=spec.strata, **options)
+        return audit(table, wanted, spec.group, spec.baseline, blocks, by=spec.strata, **options)
 
     def report(self, page: "Path | str", value: str | None = None) -> Path:
         """Writes the page."""
@@ -114,7 +114,7 @@ class Study:
         cells: instead of factors, the cells one by one.
         seeds: how many, from 1 on, or a list of them.
         settings: further arguments, the same in every run.
-        audit: the comparison that it is about: `group`, `reference`, `value`; also `block` and `by`.
+        audit: the comparison that it is about: `group`, `baseline`, `value`; also `block` and `by`.
         metrics: what a run must report: a name, names, or what is known of each by name (see `Metric`); by
             default what is audited.
         sequential: for a study that grows until its answer is in: `start`, `step`, `limit`, and `precision`

@@ -9,7 +9,7 @@ import pandas as pd
 from seedspread.errors import did_you_mean
 from seedspread.runs.levels import arm_name, level_name, stratum_name
 from seedspread.runs.metrics import Better
-from seedspread.tables.columns import Columns, is_step, pooled, reference_of
+from seedspread.tables.columns import Columns, baseline_of, is_step, pooled
 from seedspread.tables.crashed import part_crashed
 from seedspread.tables.curves import one_row_per_run
 from seedspread.tables.errors import TableError, listed, row_numbers
@@ -40,7 +40,7 @@ def check_table(
         better: which direction of the value is the best one; by default what its name tells.
         pool: whether runs at all levels of other columns may count as one sample.
     """
-    return with_reference(check_runs(read_table(source, question, better), question, better, pool), question)
+    return with_baseline(check_runs(read_table(source, question, better), question, better, pool), question)
 
 
 def check_runs(table: Table, question: Question, better: Better | None = None, pool: bool = False) -> Runs:
@@ -192,30 +192,30 @@ def _check_pooled(table: Table, question: Question, columns: Columns) -> list[st
     )
 
 
-def with_reference(runs: Runs, question: Question) -> Runs:
-    """The reference: as named, one of two levels, or none: then all levels are compared with each other."""
+def with_baseline(runs: Runs, question: Question) -> Runs:
+    """The baseline: as named, one of two levels, or none: then all levels are compared with each other."""
     columns = runs.columns
     groups = [str(name) for name in coded(runs.frame["group"])[1]]
-    if question.reference is not None:
-        reference = level_name(question.reference)
-        if reference not in groups:
+    if question.baseline is not None:
+        baseline = level_name(question.baseline)
+        if baseline not in groups:
             levels = listed(groups, 8) or "no values"
             raise TableError(
-                f"no run has {columns.group} = {reference!r}{did_you_mean(reference, groups)} "
+                f"no run has {columns.group} = {baseline!r}{did_you_mean(baseline, groups)} "
                 f"({columns.group} has {levels})"
             )
     if len(groups) < 2:
         only = f"every run has {columns.group} = {groups[0]!r}" if groups else f"{runs.source} has no rows"
         raise TableError(f"{only}; a comparison needs two levels")
-    if question.reference is not None:
-        return replace(runs, columns=replace(columns, reference=reference))
+    if question.baseline is not None:
+        return replace(runs, columns=replace(columns, baseline=baseline))
     if len(groups) == 2:
-        reference, other = sorted(groups, key=lambda name: name != reference_of(groups))
-        note = f"The reference is {reference}; --reference {other} turns it round."
-        columns = replace(columns, reference=reference)
+        baseline, other = sorted(groups, key=lambda name: name != baseline_of(groups))
+        note = f"Baseline: {baseline} (swap with --baseline {other})."
+        columns = replace(columns, baseline=baseline)
     else:
         note = (
-            f"No reference is named: all {len(groups)} levels of {columns.group} are compared with each "
+            f"No baseline is named: all {len(groups)} levels of {columns.group} are compared with each "
             "other, later ones in the table over earlier ones."
         )
     return replace(runs, columns=columns, notes=(*runs.notes, note))
@@ -224,13 +224,13 @@ def with_reference(runs: Runs, question: Question) -> Runs:
 def _check_number(table: Table, question: Question, columns: Columns) -> None:
     """Refuses more comparisons of all levels with all others than anyone can read, before any work."""
     codes, groups = coded(table.frame[columns.group])
-    if question.reference is not None or len(groups) < 3:
+    if question.baseline is not None or len(groups) < 3:
         return
     cells = np.unique(combined(table.frame, columns.by) * len(groups) + codes) // len(groups)
     sizes = np.bincount(cells)
     pairs = int((sizes * (sizes - 1) // 2).sum())
     if pairs > MOST_PAIRS:
-        after = replace(question, reference=str(groups[0]))
+        after = replace(question, baseline=str(groups[0]))
         raise TableError(
             f"{columns.group} has {len(groups):,} levels, {pairs:,} comparisons of all with all, and at most "
             f"{MOST_PAIRS:,} are made; name the level to compare with: {after.typed(table.path)}"

@@ -1,4 +1,4 @@
-"""Which column is what: the seed by its usual names, steps, the reference, what tells runs apart."""
+"""Which column is what: the seed by its usual names, steps, the baseline, what tells runs apart."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -23,7 +23,7 @@ _STEPS = set(
     "step steps global_step env_step env_steps timestep timesteps iteration iterations iter epoch epochs "
     "update updates frame frames episode".split()
 )
-_REFERENCES = set(
+_BASELINES = set(
     "baseline base control reference ref none default vanilla standard original plain off false no without "
     "subtract old before".split()
 )
@@ -37,11 +37,11 @@ _FEW = 1000
 
 @dataclass(frozen=True)
 class Columns:
-    """Which column is what; `reference` is None where all levels are compared with each other."""
+    """Which column is what; `baseline` is None where all levels are compared with each other."""
 
     value: str
     group: str
-    reference: str | None
+    baseline: str | None
     blocks: tuple[str, ...]
     seed: str | None
     by: tuple[str, ...]
@@ -92,9 +92,9 @@ def is_shared(frame: pd.DataFrame, seed: str, group: str) -> bool:
     return bool(both.max() > seeds.max())
 
 
-def reference_of(levels: Sequence[str]) -> str:
+def baseline_of(levels: Sequence[str]) -> str:
     """Of two levels the one with a word such as baseline or control in it, else the first."""
-    named = [level for level in levels if set(plain_name(level).split("_")) & _REFERENCES]
+    named = [level for level in levels if set(plain_name(level).split("_")) & _BASELINES]
     return named[0] if len(named) == 1 else levels[0]
 
 

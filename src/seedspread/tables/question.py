@@ -42,7 +42,7 @@ class Question:
     Attributes:
         value: the column with one number per run.
         group: the column whose levels are compared.
-        reference: the level with which the others are compared; None: the first of two, or all with all.
+        baseline: the level with which the others are compared; None: the first of two, or all with all.
         block: columns whose levels hold runs of the same seed, such as the stability mode.
         seed: the column with the seed; `seed` finds it by its usual names. None: each row is a run.
         by: columns, such as the dataset, whose levels are audited apart and adjusted together.
@@ -53,7 +53,7 @@ class Question:
 
     value: str | None = None
     group: str | None = None
-    reference: str | None = None
+    baseline: str | None = None
     block: tuple[str, ...] = ()
     seed: str | None = "seed"
     by: tuple[str, ...] = ()
@@ -72,7 +72,7 @@ class Question:
         cls,
         value: str | None,
         group: str | None,
-        reference: str | None = None,
+        baseline: str | None = None,
         block: Names = None,
         seed: str | None = "seed",
         by: Names = None,
@@ -81,7 +81,7 @@ class Question:
         """The same from names, one or several."""
         where = _several(rows.get("where"))
         given: dict[str, Any] = {**rows, "where": where}
-        return cls(value, group, reference, _several(block), seed, _several(by), **given)
+        return cls(value, group, baseline, _several(block), seed, _several(by), **given)
 
     @property
     def shapes(self) -> bool:

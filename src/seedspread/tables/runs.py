@@ -43,7 +43,7 @@ class Runs:
     crashed: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=["stratum", "group", "seed"]))
 
     def strata(self) -> list[tuple[str, list[Arm]]]:
-        """Per stratum its arms, in the order of the table; the reference first, if there is one."""
+        """Per stratum its arms, in the order of the table; the baseline first, if there is one."""
         of_stratum: dict[str, list[tuple[str, Codes]]] = {}
         for stratum, group, rows in self._slices():
             of_stratum.setdefault(stratum, []).append((group, rows))
@@ -58,12 +58,12 @@ class Runs:
     def pairs(self) -> Iterator[tuple[tuple[int, int], str, Arm, Arm]]:
         """Every comparison: its place, its stratum, the arm, and what it is compared with.
 
-        Without a reference each level of the group is compared with every one that is before it in the table.
+        Without a baseline each level of the group is compared with every one that is before it in the table.
         """
         for number, (name, arms) in enumerate(self.strata()):
-            if self.columns.reference is None:
+            if self.columns.baseline is None:
                 both = [(arm, earlier) for k, earlier in enumerate(arms) for arm in arms[k + 1 :]]
-            elif arms[0].name == self.columns.reference:
+            elif arms[0].name == self.columns.baseline:
                 both = [(arm, arms[0]) for arm in arms[1:]]
             else:
                 both = []
@@ -84,9 +84,9 @@ class Runs:
         return {name: place for place, name in enumerate(names)}
 
     def _order(self, arm: Arm) -> int:
-        """Of arms that are sorted: the reference first; without one as in the whole table."""
-        if self.columns.reference is not None:
-            return int(arm.name != self.columns.reference)
+        """Of arms that are sorted: the baseline first; without one as in the whole table."""
+        if self.columns.baseline is not None:
+            return int(arm.name != self.columns.baseline)
         return self._places[arm.name]
 
     def _slices(self) -> Iterator[tuple[str, str, Codes]]:

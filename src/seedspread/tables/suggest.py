@@ -21,13 +21,13 @@ def suggest_audit(table: pd.DataFrame, value: str, columns: Sequence[str]) -> li
     fit = [name for name in own if _is_fit(table[name])]
     fit.sort(key=lambda name: (pd.api.types.is_numeric_dtype(table[name]), table[name].nunique()))
     for group in fit:
-        reference = str(table[group].mode().iloc[0])
+        baseline = str(table[group].mode().iloc[0])
         blocks = _blocks(table, group, own)
         try:
-            check_table(table, Question(value, group, reference, tuple(blocks)))
+            check_table(table, Question(value, group, baseline, tuple(blocks)))
         except TableError:
             continue
-        options = ["--value", value, "--group", group, "--reference", reference]
+        options = ["--value", value, "--group", group, "--baseline", baseline]
         return options + [word for name in blocks for word in ("--block", name)]
     return None
 

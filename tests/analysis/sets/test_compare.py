@@ -19,7 +19,7 @@ from seedspread.tables.question import Question
 from seedspread.tables.read import read_table
 from tests.analysis.sets.made import NEW, OLD, runs
 
-ARMS: dict[str, Any] = {"value": "score", "group": "arm", "reference": "a"}
+ARMS: dict[str, Any] = {"value": "score", "group": "arm", "baseline": "a"}
 
 
 def test_each_arm_is_audited_from_set_to_set() -> None:
@@ -104,18 +104,18 @@ def test_settings_that_one_set_lacks_are_named() -> None:
     assert [(a.stratum, a.group) for a in found.agreements] == [("mnist", "b")]
 
 
-def test_without_a_reference_all_arms_are_compared_in_one_order() -> None:
+def test_without_a_baseline_all_arms_are_compared_in_one_order() -> None:
     old = runs({"a": 1, "b": 2, "c": 1})
     new = runs({"c": 3, "b": 2, "a": 1}, random_seed=1)
     found = compare(old, new, value="score", group="arm")
-    assert [(a.group, a.reference) for a in found.agreements] == [("b", "a"), ("c", "a"), ("c", "b")]
-    assert found.reference == ""
+    assert [(a.group, a.baseline) for a in found.agreements] == [("b", "a"), ("c", "a"), ("c", "b")]
+    assert found.baseline == ""
 
 
 def test_more_than_two_sets_are_compared_with_the_first() -> None:
     third = runs({"a": 0.01, "b": 0.02}, random_seed=5)
     found: Any = compare(OLD, NEW, third, **ARMS)
-    assert [(c.stratum, c.group, c.reference) for c in found.spread.comparisons] == [
+    assert [(c.stratum, c.group, c.baseline) for c in found.spread.comparisons] == [
         ("a", "B", "A"), ("a", "C", "A"), ("b", "B", "A"), ("b", "C", "A"),
     ]  # fmt: skip
     assert [(a.source, a.first) for a in found.agreements] == [("B", "A"), ("C", "A")]
@@ -155,11 +155,11 @@ def test_runs_without_a_value_count_as_failed() -> None:
             "no setting in common. A has arm = a; arm = b. B has arm = x; arm = y",
         ),
         ((OLD, NEW.rename(columns={"score": "points"})), {}, "no column 'score' (it has arm, seed, points)"),
-        ((OLD, NEW), {"reference": "z"}, "no run has arm = 'z'"),
-        ((OLD, NEW), {"group": None}, "--reference is a level of the group"),
+        ((OLD, NEW), {"baseline": "z"}, "no run has arm = 'z'"),
+        ((OLD, NEW), {"group": None}, "--baseline is a level of the group"),
         ((OLD, NEW), {"names": ("x", "x")}, "give 2 different names; got x, x"),
         ((OLD, NEW), {"level": 1.5}, "the level must lie between"),
-        ((OLD, NEW), {"value": None}, "compare(a, b, value='score', group='arm', reference='a')"),
+        ((OLD, NEW), {"value": None}, "compare(a, b, value='score', group='arm', baseline='a')"),
     ],
 )
 def test_what_cannot_be_compared_is_refused_in_a_line(tables: Any, options: Any, said: str) -> None:

@@ -261,7 +261,7 @@ def test_the_command_says_what_it_read_and_what_to_do_next(tmp_path: Path) -> No
     audited = seedspread_here(*command[1:], "--resamples", "100")
     assert audited.returncode == 0, audited.stderr
     assert "sgd" in audited.stdout
-    straight = ["--value", "val_acc", "--group", "optimizer", "--reference", "adam", "--at", "best"]
+    straight = ["--value", "val_acc", "--group", "optimizer", "--baseline", "adam", "--at", "best"]
     page = tmp_path / "page.html"
     reported = seedspread_here("report", str(tmp_path / "json"), *straight, "--out", str(page))
     assert reported.returncode == 0, reported.stderr
@@ -280,7 +280,7 @@ def test_the_next_command_tells_runs_of_a_seed_apart(tmp_path: Path) -> None:
     table = tmp_path / "table.tsv"
     done = seedspread_here("collect", str(tmp_path / "runs"), "--metric", "acc", "--out", str(table))
     command = shlex.split(done.stdout.splitlines()[-1].removeprefix("next: "))
-    assert command[-6:] == ["--group", "opt", "--reference", "-a b", "--block", "lr"]
+    assert command[-6:] == ["--group", "opt", "--baseline", "-a b", "--block", "lr"]
     audited = seedspread_here(*command[1:], "--resamples", "100")
     assert audited.returncode == 0, audited.stderr
 

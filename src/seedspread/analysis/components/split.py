@@ -49,10 +49,10 @@ class Split:
 
 
 def components_of(
-    arm: Arm, reference: Arm, level: float = 0.95, floors: Sequence[Floor] = ()
+    arm: Arm, baseline: Arm, level: float = 0.95, floors: Sequence[Floor] = ()
 ) -> Components | None:
     """Two arms of an audit, split and compared; None where a seed is never repeated in one of them."""
-    samples = Sample.of(arm), Sample.of(reference)
+    samples = Sample.of(arm), Sample.of(baseline)
     if max(len(s.values) for s in samples) > _QUICKLY:
         return None
     splits = [split(sample, level, _floor(sample, floors)) for sample in samples]

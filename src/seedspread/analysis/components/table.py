@@ -43,7 +43,7 @@ def components(
     stream: Names = None,
     by: Names = None,
     *,
-    reference: str | None = None,
+    baseline: str | None = None,
     test_size: int | None = None,
     level: float = 0.95,
     at: str = "last",
@@ -59,7 +59,7 @@ def components(
         stream: columns with seeds of single streams, crossed or not, instead of the one seed. Runs of a store
             know theirs.
         by: columns, such as the dataset, whose levels are split apart.
-        reference: the level that the others are compared with; by default all pairs are compared.
+        baseline: the level that the others are compared with; by default all pairs are compared.
         test_size: the number of test examples, for the floor of accuracies.
         level: of the intervals.
         at: which step of a run that was logged by step: `last`, `best` or `step=N`.
@@ -72,8 +72,8 @@ def components(
     frame = read.frame.reset_index(drop=True)
     frame.attrs = {} if read.store is None else {"store": read.store}
     factors, patterns = _factors(frame, read.name, seed, _names(stream))
-    runs = _checked(frame, value, group, _names(block), _names(by), reference)
-    strata = _split(runs, factors, patterns, reference, level, test_size)
+    runs = _checked(frame, value, group, _names(block), _names(by), baseline)
+    strata = _split(runs, factors, patterns, baseline, level, test_size)
     return ComponentsResult(
         source=read.name,
         value=value,
@@ -93,7 +93,7 @@ def _split(
     runs: Runs,
     factors: "dict[str, pd.Series[str]]",
     patterns: "pd.Series[str]",
-    reference: str | None,
+    baseline: str | None,
     level: float,
     test_size: int | None,
 ) -> tuple[Components, ...]:
@@ -102,15 +102,15 @@ def _split(
     metric = metric_of(runs.columns.value, values, accuracies=test_size is not None)
     out = []
     for name, arms in runs.strata():
-        # The reference, which comes first in an audit, is named last in a comparison.
-        kept = sorted((a for a in arms if a.name != _SPARE), key=lambda a: a.name == level_name(reference))
+        # The baseline, which comes first in an audit, is named last in a comparison.
+        kept = sorted((a for a in arms if a.name != _SPARE), key=lambda a: a.name == level_name(baseline))
         samples = [_sample(arm, runs, factors, patterns) for arm in kept]
         splits = [
             split(sample, level, _floor(arm, sample, metric, level, test_size))
             for arm, sample in zip(kept, samples, strict=True)
         ]
         last = len(kept) - 1
-        is_there = reference is not None and kept[last].name == level_name(reference)
+        is_there = baseline is not None and kept[last].name == level_name(baseline)
         pairs = [(i, last) for i in range(last)] if is_there else None
         title = stratum_name(runs.columns.by, name) if name else ""
         out.append(together(name, splits, pairs, level, title))
@@ -163,7 +163,7 @@ def _checked(
     group: str | None,
     blocks: tuple[str, ...],
     by: tuple[str, ...],
-    reference: str | None,
+    baseline: str | None,
 ) -> Runs:
     """The table as an audit checks it, every row a run of its own."""
     store = frame.attrs.get("store")
@@ -177,13 +177,13 @@ def _checked(
             .assign(**{_RUN: -1})
         )
         frame = pd.concat([frame.assign(**{_GROUP: _EVERY}), spare], ignore_index=True)
-        group, reference = _GROUP, _EVERY
-    elif reference is None and group in frame.columns:
+        group, baseline = _GROUP, _EVERY
+    elif baseline is None and group in frame.columns:
         _check_number(frame[group])
-        reference = next((level for level in frame[group].map(level_name) if level), "")
+        baseline = next((level for level in frame[group].map(level_name) if level), "")
     if store is not None:
         frame.attrs["store"] = store
-    return check_table(frame, Question(value, group, reference or "", blocks, _RUN, by), pool=True)
+    return check_table(frame, Question(value, group, baseline or "", blocks, _RUN, by), pool=True)
 
 
 def _check_number(column: "pd.Series[str]") -> None:
@@ -193,7 +193,7 @@ def _check_number(column: "pd.Series[str]") -> None:
     if pairs > MOST_PAIRS:
         raise TableError(
             f"{column.name} has {levels:,} levels, {pairs:,} comparisons of all with all, and at most "
-            f"{MOST_PAIRS:,} are made; name the level to compare with: --reference {column.iloc[0]}"
+            f"{MOST_PAIRS:,} are made; name the level to compare with: --baseline {column.iloc[0]}"
         )
 
 

@@ -17,13 +17,13 @@ _WHY = (
     "the headlines of two sets of runs, taken as independent: the difference of their log ratios has the "
     "distribution that both together give it"
 )
-# Stratum, arm, reference.
+# Stratum, arm, baseline.
 _Key = tuple[str, str, str]
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What one set says of an arm and its reference; `word` and `p_holm` are those of its own audit."""
+    """What one set says of an arm and its baseline; `word` and `p_holm` are those of its own audit."""
 
     source: str
     seeds: tuple[int, int]
@@ -37,7 +37,7 @@ class Agreement:
     """The same question of two sets.
 
     Attributes:
-        stratum, group, reference: what is asked: the arm against its reference.
+        stratum, group, baseline: what is asked: the arm against its baseline.
         source, first: the two sets; ratios of ratios are those of `source` over `first`.
         answers: of the two, that of `first` first.
         headline: of the ratio of the two variance ratios.
@@ -49,7 +49,7 @@ class Agreement:
 
     stratum: str
     group: str
-    reference: str
+    baseline: str
     source: str
     first: str
     answers: tuple[Answer, Answer]
@@ -63,7 +63,7 @@ class Agreement:
     @property
     def title(self) -> str:
         """`MNIST: clamp against subtract`."""
-        name = f"{arm_name(self.factor, self.group)} against {arm_name(self.factor, self.reference)}"
+        name = f"{arm_name(self.factor, self.group)} against {arm_name(self.factor, self.baseline)}"
         return f"{stratum_name(self.by, self.stratum)}: {name}" if self.stratum else name
 
 
@@ -89,15 +89,15 @@ def _answers(
     runs: Runs, name: str, level: float, equivalence: float
 ) -> dict[_Key, tuple[Answer, Estimate | None]]:
     """What a set says by itself, as its own audit would."""
-    pairs = [(stratum, arm, reference) for _, stratum, arm, reference in runs.pairs()]
-    found = headlines([(arm, reference) for _, arm, reference in pairs], level, equivalence)
+    pairs = [(stratum, arm, baseline) for _, stratum, arm, baseline in runs.pairs()]
+    found = headlines([(arm, baseline) for _, arm, baseline in pairs], level, equivalence)
     results = judged([h for h, _ in found], [e for _, e in found], level)
     return {
-        (stratum, arm.name, reference.name): (
-            Answer(name, (len(arm.seed_codes), len(reference.seed_codes)), j.headline, j.p_holm, j.word),
+        (stratum, arm.name, baseline.name): (
+            Answer(name, (len(arm.seed_codes), len(baseline.seed_codes)), j.headline, j.p_holm, j.word),
             estimate,
         )
-        for (stratum, arm, reference), j, (_, estimate) in zip(pairs, results, found, strict=True)
+        for (stratum, arm, baseline), j, (_, estimate) in zip(pairs, results, found, strict=True)
     }
 
 

@@ -10,7 +10,7 @@ from seedspread.analysis.sets.agreement import Agreement, agreements
 from seedspread.analysis.sets.compared import CompareResult
 from seedspread.analysis.sets.join import JoinedSets, RunSet, few, join
 from seedspread.runs.metrics import Better
-from seedspread.tables.check import check_runs, with_reference
+from seedspread.tables.check import check_runs, with_baseline
 from seedspread.tables.errors import TableError
 from seedspread.tables.labels import coded
 from seedspread.tables.question import SET, Question
@@ -41,7 +41,7 @@ def compare_tables(
         one, told = _set_of(name, table, question, better)
         sets.append(one)
         notes += told
-    joined = _with_reference(join(sets), question)
+    joined = _with_baseline(join(sets), question)
     comparer = Comparer(joined.metric, level, affordable(_RESAMPLES, len(joined.runs.frame)), 0, None, None)
     # No mean over settings: arms are no sample of arms.
     spread = replace(audit_runs(joined.by_setting(), comparer, equivalence), forests=(), forest=None)
@@ -53,7 +53,7 @@ def compare_tables(
         value=columns.value,
         metric=joined.metric,
         group=None if columns.group == SET else columns.group,
-        reference=columns.reference or "",
+        baseline=columns.baseline or "",
         spread=spread,
         agreements=found,
         only=joined.only,
@@ -80,15 +80,15 @@ def _set_of(name: str, table: Table, question: Question, better: Better | None) 
     return RunSet(name, runs, metric), [*(f"{name}: {note}" for note in runs.notes), *told]
 
 
-def _with_reference(joined: JoinedSets, question: Question) -> JoinedSets:
+def _with_baseline(joined: JoinedSets, question: Question) -> JoinedSets:
     """With the arm that the others are compared with, as it would be in a table of all."""
     if joined.runs.columns.group == SET:
-        if question.reference is not None:
-            raise TableError("--reference is a level of the group; name the column with --group")
+        if question.baseline is not None:
+            raise TableError("--baseline is a level of the group; name the column with --group")
         return joined
-    if question.reference is None and len(coded(joined.runs.frame["group"])[1]) < 2:
+    if question.baseline is None and len(coded(joined.runs.frame["group"])[1]) < 2:
         return joined
-    return replace(joined, runs=with_reference(joined.runs, question))
+    return replace(joined, runs=with_baseline(joined.runs, question))
 
 
 def _assumed(joined: JoinedSets, spread: AuditResult, found: Sequence[Agreement]) -> list[str]:

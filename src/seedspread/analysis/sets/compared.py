@@ -49,7 +49,7 @@ class CompareResult(CompareValues):
     def to_frame(self) -> pd.DataFrame:
         """A row for each answer: `question` is `spread`, or `agreement` with the ratio of ratios."""
         spread = self.spread.to_frame()
-        spread = spread.assign(question="spread", source=spread["group"], first=spread["reference"])
+        spread = spread.assign(question="spread", source=spread["group"], first=spread["baseline"])
         rows = pd.DataFrame([_row(a) for a in self.agreements])
         both = pd.concat([spread, rows], ignore_index=True) if len(rows) else spread
         return both[["question", *(c for c in both.columns if c != "question")]]
@@ -79,7 +79,7 @@ def _row(a: Agreement) -> dict[str, Any]:
         "question": "agreement",
         "stratum": a.stratum,
         "group": a.group,
-        "reference": a.reference,
+        "baseline": a.baseline,
         "source": a.source,
         "first": a.first,
         "ratio_in_source": second.headline.ratio,

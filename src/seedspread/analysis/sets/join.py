@@ -75,7 +75,7 @@ class JoinedSets:
             self.runs,
             frame=_with_sets_as_arms(kept, columns),
             crashed=_with_sets_as_arms(self.runs.crashed, columns),
-            columns=replace(columns, group="source", reference=self.names[0], by=by),
+            columns=replace(columns, group="source", baseline=self.names[0], by=by),
             notes=(),
         )
 

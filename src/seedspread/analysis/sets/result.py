@@ -17,9 +17,9 @@ class CompareValues:
         value: the column with a number per run.
         metric: what it is.
         group: what tells the arms apart; None where a set is one sample.
-        reference: the arm that the others are compared with; empty where all are compared with all.
+        baseline: the arm that the others are compared with; empty where all are compared with all.
         spread: the audit of each arm from the first set to the others.
-        agreements: for each arm and its reference, whether the sets agree on their ratio.
+        agreements: for each arm and its baseline, whether the sets agree on their ratio.
         only: settings that are in one set only, or not in the first, by set.
         copies: a line on runs that are the same in two sets, and so no further evidence.
         notes: what was found, and what is assumed.
@@ -30,7 +30,7 @@ class CompareValues:
     value: str
     metric: Metric
     group: str | None
-    reference: str
+    baseline: str
     spread: AuditValues
     agreements: tuple[Agreement, ...]
     only: dict[str, tuple[str, ...]]

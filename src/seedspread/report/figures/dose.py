@@ -20,7 +20,7 @@ def chart(curve: DoseCurve) -> Chart:
     """Four panels on one axis of levels."""
     metric = curve.settings[0].metric
     intervals = [d.interval for d in curve.doses if d.interval is not None]
-    over = f"over {curve.reference_title}"
+    over = f"over {curve.baseline_title}"
     ratio = ratio_axis(intervals, "variance ratio")
     panels = (
         _panel(curve, f"variance ratio {over}", ratio, lambda d: (d.ratio, d.interval), at=1.0),

@@ -1,4 +1,4 @@
-"""Variance ratios together: one figure for each question, that is for each arm against its reference."""
+"""Variance ratios together: one figure for each question, that is for each arm against its baseline."""
 
 import math
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ def answer_charts(material: ReportData) -> list[Chart]:
 def _ending(rows: Sequence[Row]) -> str:
     s, c = rows[0]
     arm = c.group if len({c.group for _, c in rows}) == 1 else ""
-    return "-" + slug(" ".join([s.metric.name, s.group, arm, "over", c.reference]))
+    return "-" + slug(" ".join([s.metric.name, s.group, arm, "over", c.baseline]))
 
 
 def _titled(chart: Chart) -> Chart:
@@ -59,7 +59,7 @@ def _answer_chart(drawn: Sequence[Row], chart_id: str) -> Chart:
     return Chart(
         chart_id,
         "The variance ratio, and how sure it is",
-        f"Right of 1, {_first_arm(drawn)} spreads more than {drawn[0][1].reference_name}; left of 1, less. "
+        f"Right of 1, {_first_arm(drawn)} spreads more than {drawn[0][1].baseline_name}; left of 1, less. "
         "An interval that crosses 1 leaves the direction open. Where comparisons are judged together, it is "
         f"adjusted (Holm).{_on_looks(drawn)}",
         f"Variance ratios with 95% intervals. {ratios}.",
@@ -88,7 +88,7 @@ def _compared(drawn: Sequence[Row]) -> str:
     s, c = drawn[0]
     metrics = "" if s.metric.name == "accuracy" else f" ({s.metric.title or s.metric.name})"
     arms = {c.group for _, c in drawn}
-    return f"{arms_of(c) if len(arms) == 1 else f'each {s.group} over {c.reference_name}'}{metrics}"
+    return f"{arms_of(c) if len(arms) == 1 else f'each {s.group} over {c.baseline_name}'}{metrics}"
 
 
 def _row_marks(drawn: Sequence[Row], positions: Sequence[int], *, failing: bool) -> Mark:
@@ -110,7 +110,9 @@ def _label(s: Setting, c: Comparison) -> str:
 
 def _pooled(drawn: Sequence[Row], positions: Sequence[int]) -> Mark:
     """Every run counted as if it were independent; the paper does so."""
-    rows = [(p, c.paper.ratio) for p, (_, c) in zip(positions, drawn, strict=True) if c.paper.ratio]
+    rows = [
+        (p, c.pooled_test.ratio) for p, (_, c) in zip(positions, drawn, strict=True) if c.pooled_test.ratio
+    ]
     papers = all(s.is_the_papers for s, _ in drawn)
     return Mark(
         "dots", f"every run counted{', as the paper does' if papers else ' as independent'}",
@@ -120,7 +122,7 @@ def _pooled(drawn: Sequence[Row], positions: Sequence[int]) -> Mark:
 
 
 def forest_charts(material: ReportData) -> list[Chart]:
-    """For each arm and reference its ratios over several settings, and all together."""
+    """For each arm and baseline its ratios over several settings, and all together."""
     audits = [material.across, *(s.audit for s in material.settings)]
     unique = {id(audit): audit for audit in audits if audit is not None}.values()
     pairs = [(audit, forest) for audit in unique for forest in audit.forests]

@@ -35,11 +35,11 @@ def levels(cell: RecordedCell, spec: AuditSpec | None) -> tuple[tuple[str, str],
 
 
 def arms(cells: list[RecordedCell], spec: AuditSpec | None) -> tuple[str, ...]:
-    """What is compared, the reference last."""
+    """What is compared, the baseline last."""
     if spec is None:
         return tuple(dict.fromkeys(cell.title for cell in cells))
     there = dict.fromkeys(level_name(cell.levels[spec.group]) for cell in cells)
-    return (*(a for a in there if a != spec.reference), spec.reference)
+    return (*(a for a in there if a != spec.baseline), spec.baseline)
 
 
 def typical(cells: list[RecordedCell]) -> RunConfig | None:

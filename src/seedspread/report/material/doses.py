@@ -23,7 +23,7 @@ class Dose:
         level: the factor's.
         arm: whose runs these are.
         summary: mean, sd and failure rate.
-        ratio: of its variance over the reference's; None of the reference itself, or where there is none.
+        ratio: of its variance over the baseline's; None of the baseline itself, or where there is none.
         interval: of the ratio.
     """
 
@@ -42,7 +42,7 @@ class DoseCurve:
         id: short and stable.
         factor: whose levels are the dose.
         name: of the settings that it goes through, without the factor.
-        reference: what ratios are over: an arm, or a level of the factor.
+        baseline: what ratios are over: an arm, or a level of the factor.
         lines: the arms, in the order of their colours; one without a name if the factor is what is compared.
         doses: by arm and level.
         settings: where they come from.
@@ -51,7 +51,7 @@ class DoseCurve:
     id: str
     factor: str
     name: str
-    reference: str
+    baseline: str
     lines: tuple[str, ...]
     doses: tuple[Dose, ...]
     settings: tuple[Setting, ...]
@@ -66,10 +66,10 @@ class DoseCurve:
         return self.settings[0].arm_title(arm) if arm else ""
 
     @property
-    def reference_title(self) -> str:
+    def baseline_title(self) -> str:
         """An arm, or a level of the factor."""
         several = self.lines != ("",)
-        return self.title_of(self.reference) if several else f"{self.factor} = {self.reference}"
+        return self.title_of(self.baseline) if several else f"{self.factor} = {self.baseline}"
 
     def line(self, arm: str) -> list[Dose]:
         """The doses of an arm, from low to high."""
@@ -111,7 +111,7 @@ def _at(s: Setting, level: float) -> Iterator[Dose]:
 
 
 def _by_group(s: Setting) -> Iterator[DoseCurve]:
-    """The factor that is compared: a level is an arm, and its ratio is over the reference level."""
+    """The factor that is compared: a level is an arm, and its ratio is over the baseline level."""
     levels = {arm: as_number(arm) for arm in s.arms if s.of(arm) or s.crashed_seeds(arm)}
     if not s.group or None in levels.values() or len(levels) < _FEWEST_LEVELS:
         return
@@ -119,15 +119,15 @@ def _by_group(s: Setting) -> Iterator[DoseCurve]:
     for arm, level in levels.items():
         c = _comparison(s, arm)
         ratio, interval = _ratio(c) if c is not None and c.group == arm else (None, None)
-        is_reference = arm == s.arms[-1]
+        is_baseline = arm == s.arms[-1]
         doses.append(
-            Dose(level or 0.0, "", _summary(s, arm, c), 1.0 if is_reference else ratio, interval)
+            Dose(level or 0.0, "", _summary(s, arm, c), 1.0 if is_baseline else ratio, interval)
         )  # by definition
     yield DoseCurve(slug(f"{s.id} by {s.group}"), s.group, s.name, s.arms[-1], ("",), tuple(doses), (s,))
 
 
 def _comparison(s: Setting, arm: str) -> Comparison | None:
-    return next((c for c in s.comparisons if arm in (c.group, c.reference)), None)
+    return next((c for c in s.comparisons if arm in (c.group, c.baseline)), None)
 
 
 def _ratio(c: Comparison) -> tuple[float | None, Interval | None]:

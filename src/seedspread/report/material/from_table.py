@@ -21,7 +21,7 @@ def from_table(
     source: "str | Path",
     value: str | None,
     group: str | None,
-    reference: str | None,
+    baseline: str | None,
     block: Sequence[str] | None,
     seed: str | None,
     by: "str | Sequence[str] | None",
@@ -30,7 +30,7 @@ def from_table(
 ) -> ReportData:
     """A setting for each level of `by`; what a table does not hold, the report does not have."""
     rows["command"] = "report"
-    result = audit(source, value, group, reference, block, seed, by, better=better, **rows)
+    result = audit(source, value, group, baseline, block, seed, by, better=better, **rows)
     if len(result.comparisons) > MOST_PAIRS:
         raise TableError(
             f"{len(result.comparisons):,} comparisons; a page shows up to {MOST_PAIRS:,}: choose some with "
@@ -53,8 +53,8 @@ def from_table(
 
 def _setting(result: AuditResult, stratum: str, path: Path) -> Setting:
     strips = [s for s in result.values if s.stratum == stratum]
-    arms = tuple(s.group for s in strips if s.group != result.reference)
-    arms = (*arms, result.reference) if result.reference else arms
+    arms = tuple(s.group for s in strips if s.group != result.baseline)
+    arms = (*arms, result.baseline) if result.baseline else arms
     comparisons = tuple(c for c in result.comparisons if c.stratum == stratum)
     factors = (result.by or "").split(", ")
     levels = split_levels(stratum, len(factors))
@@ -72,7 +72,7 @@ def _setting(result: AuditResult, stratum: str, path: Path) -> Setting:
         runs=tuple(run for strip in strips for run in _runs(strip)),
         comparisons=comparisons,
         audit=result,
-        why="" if comparisons else f"it has no {result.reference or 'second level'} run, or nothing else",
+        why="" if comparisons else f"it has no {result.baseline or 'second level'} run, or nothing else",
         scale=Scale(None, f"from {relative(path)}"),
         levels=tuple(zip(factors, levels, strict=True)) if stratum and len(factors) == len(levels) else (),
     )

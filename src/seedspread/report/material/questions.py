@@ -1,4 +1,4 @@
-"""Which comparisons of a report ask the same: one arm against one reference of one factor, by one metric."""
+"""Which comparisons of a report ask the same: one arm against one baseline of one factor, by one metric."""
 
 from collections.abc import Sequence
 
@@ -17,7 +17,7 @@ def questions(material: ReportData) -> list[list[Row]]:
     families: dict[tuple[str, str, str], dict[str, list[Row]]] = {}
     for s in material.settings:
         for c in s.comparisons:
-            family = families.setdefault((s.metric.name, s.group, c.reference), {})
+            family = families.setdefault((s.metric.name, s.group, c.baseline), {})
             family.setdefault(c.group, []).append((s, c))
     out = []
     for arms in families.values():
@@ -35,8 +35,8 @@ def where(rows: Sequence[Row], all_rows: Sequence[Row]) -> str:
     """The settings of some comparisons, and their arms if there are several: `clamp on depth = 2, 4`."""
     arms: dict[str, list[Setting]] = {}
     for s, c in rows:
-        arms.setdefault(f"{c.arm_name} over {c.reference_name}", []).append(s)
-    if len({(s.group, c.group, c.reference) for s, c in all_rows}) == 1:
+        arms.setdefault(f"{c.arm_name} over {c.baseline_name}", []).append(s)
+    if len({(s.group, c.group, c.baseline) for s, c in all_rows}) == 1:
         return _listed([s for s, _ in rows])
     if len({s.id for s, _ in all_rows}) == 1:
         return ", ".join(arms)

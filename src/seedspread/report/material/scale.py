@@ -10,7 +10,7 @@ from seedspread.cff.identity import canonical
 from seedspread.cff.presets import read_config
 
 # The paper's comparison: what it changes, and what it compares with.
-CHANGED, REFERENCE = "clamp", "subtract"
+CHANGED, BASELINE = "clamp", "subtract"
 # How a run stands to the paper's.
 SAME_SCALE, OTHER_SCALE = "the paper's scale", "not the paper's scale"
 NOT_A_SETTING = "not a setting of the paper"

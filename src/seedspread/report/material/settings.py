@@ -14,10 +14,10 @@ from seedspread.cff.config import RunConfig
 from seedspread.paper.check import Finding
 from seedspread.report.material.layers import Profile, RunLayers, TrainingCurve, profile, training_curve
 from seedspread.report.material.scale import (
+    BASELINE,
     CHANGED,
     NOT_A_SETTING,
     OTHER_SCALE,
-    REFERENCE,
     TITLES,
     UNKNOWN,
     Scale,
@@ -59,7 +59,7 @@ class Setting:
         study: the names of the studies that share it, joined; empty for a table.
         paper: the paper's setting that it stands for, if any.
         levels: of the factors that its study is audited by, which tell it from the study's other settings.
-        arms: the groups, the reference last.
+        arms: the groups, the baseline last.
         group: the factor that is compared.
         block: the factors in which a seed is run again, joined.
         metric: what is measured, as it is shown.
@@ -131,7 +131,7 @@ class Setting:
     @property
     def is_the_papers(self) -> bool:
         """Whether it compares what the paper compares."""
-        return self.paper is not None and set(self.arms) == {CHANGED, REFERENCE}
+        return self.paper is not None and set(self.arms) == {CHANGED, BASELINE}
 
     @property
     def blocks(self) -> tuple[str, ...]:
@@ -244,7 +244,7 @@ def try_audit(
     try:
         tell("auditing")
         block = list(spec.blocks) or None
-        return audit(frame, metric.name, spec.group, spec.reference, block, by=by, metric=metric, look=looks)
+        return audit(frame, metric.name, spec.group, spec.baseline, block, by=by, metric=metric, look=looks)
     except TableError as error:
         return str(error)
 

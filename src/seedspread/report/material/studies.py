@@ -88,7 +88,7 @@ def _guess(cells: dict[str, tuple[tuple[str, str], ...]]) -> AuditSpec | None:
         return None
     block = ("stability",) if "stability" in factors else ()
     by = "condition" if "condition" in factors else None
-    return AuditSpec(group="margin_type", reference="subtract", block=block, by=by)
+    return AuditSpec(group="margin_type", baseline="subtract", block=block, by=by)
 
 
 def _levels(configs: dict[str, RunConfig]) -> dict[str, tuple[tuple[str, str], ...]]:

@@ -23,7 +23,7 @@ def dose_response(material: ReportData) -> Table | None:
     for s in settings:
         c, paper_columns = s.comparisons[0], PaperColumns(material, s)
         own = (digits(c.pooled[0].variance, 4), digits(c.pooled[1].variance, 4),
-               number(c.paper.ratio), p_value(c.paper.p))  # fmt: skip
+               number(c.pooled_test.ratio), p_value(c.pooled_test.p))  # fmt: skip
         methods = ("first_variance", "second_variance", "ratio", "f_p")
         printed = paper_columns.values(6, methods, "clamp", "subtract")
         rows.append(both.row((names[str(s.paper)],), own, printed))
@@ -70,7 +70,7 @@ def _own_line(material: ReportData, s: Setting) -> tuple[str, ...]:
         f"{sum(pairs) / len(pairs):,.0f}" if pairs else "-",
         f"{profile.mean[0]:.1%}" if profile is not None else "-",
         digits(c.pooled[0].mean, 1),
-        number(c.paper.ratio),
+        number(c.pooled_test.ratio),
         number(c.headline.ratio),
     )
 
@@ -102,7 +102,7 @@ def sweep(material: ReportData) -> Table | None:
     for s in settings:
         name, c = str(s.paper), s.comparisons[0]
         own = (str(c.pooled[0].n), digits(c.pooled[0].mean, 1), digits(c.pooled[0].variance, 3),
-               digits(c.pooled[1].variance, 3), number(c.paper.ratio), _pattern(c),
+               digits(c.pooled[1].variance, 3), number(c.pooled_test.ratio), _pattern(c),
                *(_failed(c, arm) for arm in ("clamp", "subtract")))  # fmt: skip
         methods = ("first_size", "first_mean", "first_variance", "second_variance", "ratio")
         printed = PaperColumns(material, s).values(15, methods, "clamp", "subtract")
@@ -118,7 +118,7 @@ def sweep(material: ReportData) -> Table | None:
 
 def _pattern(c: Comparison) -> str:
     """Which way the pooled ratio points; the paper calls 16.73 extreme."""
-    return "-" if c.paper.ratio is None else "inverted" if c.paper.ratio < 1 else "elevated"
+    return "-" if c.pooled_test.ratio is None else "inverted" if c.pooled_test.ratio < 1 else "elevated"
 
 
 def _failed(c: Comparison, arm: str) -> str:

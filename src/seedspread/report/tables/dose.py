@@ -10,7 +10,7 @@ from seedspread.stats.result import Interval
 def dose_table(curve: DoseCurve) -> Table:
     """A row for each level and arm, with 95% intervals."""
     metric, several = curve.settings[0].metric, curve.lines != ("",)
-    over = curve.reference_title
+    over = curve.baseline_title
     unit = metric.unit_suffix
     headings = (
         curve.factor, *(("arm",) if several else ()), "seeds", f"mean{unit}", "interval", f"sd{unit}",

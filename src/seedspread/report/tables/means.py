@@ -88,7 +88,7 @@ def ratios_table(material: ReportData) -> Table | None:
         return None
     one = len({s.id for s, _ in pairs}) == 1  # a column of one name says nothing
     rows = tuple(
-        (*(() if one else (s.name,)), f"{c.arm_name} / {c.reference_name}",
+        (*(() if one else (s.name,)), f"{c.arm_name} / {c.baseline_name}",
          " and ".join(dict.fromkeys(map(str, c.seeds))), number(c.headline.ratio),
          between(c.headline.shown_interval), p_value(c.p_holm), _difference(c))
         for s, c in pairs

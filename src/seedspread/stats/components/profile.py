@@ -172,7 +172,7 @@ def contrast(first: Curve, second: Curve, units: tuple[float, float], level: flo
 
     Args:
         first: of the arm.
-        second: of the reference.
+        second: of the baseline.
         units: of their curves, as variances.
         level: of the intervals.
     """

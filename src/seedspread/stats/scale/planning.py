@@ -85,31 +85,31 @@ def detectable(
 def seeds_for(
     ratio: float,
     wanted: float = 0.8,
-    reference_seeds: int | None = None,
+    baseline_seeds: int | None = None,
     blocks: int = 1,
     pairs: float | None = None,
     twins: float = 0.0,
     alpha: float = 0.05,
     shape: str = "normal",
 ) -> tuple[int, int]:
-    """The fewest seeds per arm with which the headline shows a ratio; the reference's number may be fixed."""
+    """The fewest seeds per arm with which the headline shows a ratio; the baseline's number may be fixed."""
     if not 0 < ratio < inf or ratio == 1:
         raise BudgetError(f"the ratio must be positive and not 1; got {ratio:g}")
     low, high = SIZES[0] - 1, SIZES[0]
-    _check((high, reference_seeds or high), wanted, alpha)
+    _check((high, baseline_seeds or high), wanted, alpha)
 
     def enough(n: int) -> bool:
-        return power(ratio, (n, reference_seeds or n), blocks, pairs, twins, alpha, shape) >= wanted
+        return power(ratio, (n, baseline_seeds or n), blocks, pairs, twins, alpha, shape) >= wanted
 
     while not enough(high):
         low, high = high, 2 * high
         if high > _MOST_SEEDS:
-            limit = f" with {reference_seeds} reference seeds" if reference_seeds else ""
+            limit = f" with {baseline_seeds} baseline seeds" if baseline_seeds else ""
             raise BudgetError(f"no number of seeds up to {_MOST_SEEDS:,} detects a ratio of {ratio:g}{limit}")
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if enough(middle) else (middle, high)
-    return high, reference_seeds or high
+    return high, baseline_seeds or high
 
 
 def _check(seeds: tuple[int, int], wanted: float, alpha: float) -> None:

@@ -1,4 +1,4 @@
-"""The headline: how many times the variance over seeds is that of the reference.
+"""The headline: how many times the variance over seeds is that of the baseline.
 
 A multivariate Student t over each seed's runs (`model.py`), with flat priors on log scales, twins and
 Fisher's z, and a small prior on the degrees of freedom. With normal tails alone it is the F interval, and
@@ -38,7 +38,7 @@ class ScaleRatio:
         ratio: its median.
         interval: the central interval.
         p: twice the smaller tail about 1.
-        above_1: the probability that the variance is larger than the reference's.
+        above_1: the probability that the variance is larger than the baseline's.
         above_2: that it is more than doubled.
         at_least, at_most: one-sided bounds, each at the interval's level.
         nu: the degrees of freedom (the reciprocal's posterior mean, turned over): near 3 very heavy tails.
@@ -83,20 +83,20 @@ class ScaleRatio:
         return (self.unpaired.high / self.unpaired.low) / (self.interval.high / self.interval.low)
 
 
-def scale_ratio(arm: Arm, reference: Arm, level: float = 0.95, pairs: bool = True) -> ScaleRatio:
+def scale_ratio(arm: Arm, baseline: Arm, level: float = 0.95, pairs: bool = True) -> ScaleRatio:
     """The ratio of two arms' variances within cells.
 
     Seeds that both arms have are pairs, whatever their correlation is, unless `pairs` is false: where the
     same number does not mean the same seed.
     """
-    return scale_ratios([(arm, reference)], level, pairs)[0]
+    return scale_ratios([(arm, baseline)], level, pairs)[0]
 
 
 def scale_ratios(
     comparisons: Sequence[tuple[Arm, Arm]], level: float = 0.95, pairs: bool = True
 ) -> list[ScaleRatio]:
     """The same for many: comparisons of one design are computed together."""
-    tables = [_Table.of(arm, reference, pairs) for arm, reference in comparisons]
+    tables = [_Table.of(arm, baseline, pairs) for arm, baseline in comparisons]
     out = [table.blank for table in tables]
     designs: dict[tuple[bytes, tuple[int, ...], bool], list[int]] = {}
     for k, table in enumerate(tables):
@@ -133,10 +133,10 @@ class _Table:
         return bool(self.present.size)
 
     @staticmethod
-    def of(arm: Arm, reference: Arm, pairs: bool) -> "_Table":
-        arms, blocks = (arm, reference), np.union1d(arm.blocks, reference.blocks)
-        blank = ScaleRatio((len(arm.seed_codes), len(reference.seed_codes)), 0, len(blocks))
-        if not (arm.has_spread and reference.has_spread):
+    def of(arm: Arm, baseline: Arm, pairs: bool) -> "_Table":
+        arms, blocks = (arm, baseline), np.union1d(arm.blocks, baseline.blocks)
+        blank = ScaleRatio((len(arm.seed_codes), len(baseline.seed_codes)), 0, len(blocks))
+        if not (arm.has_spread and baseline.has_spread):
             blank = replace(blank, note="an arm has no spread within its cells, so there is no ratio")
             return _Table(np.empty(0), np.empty(0, bool), (0.0, 0.0), 0.0, blank)
         if max(blank.seeds) > MOST_SEEDS:
@@ -149,7 +149,7 @@ class _Table:
             blank, shared = replace(blank, note=note), 0
         if not shared:
             values, present = _by_seed(arms, blocks, False)
-        offset = 2 * (log(scale_of(arm)) - log(scale_of(reference)))
+        offset = 2 * (log(scale_of(arm)) - log(scale_of(baseline)))
         first, second = (FLOOR + rounding(a) / scale_of(a) ** 2 for a in arms)
         return _Table(values, present, (first, second), offset, replace(blank, pairs=shared))
 
