@@ -1,14 +1,18 @@
-"""Files that appear whole or not at all."""
+"""Files that appear whole or not at all, and are opened only if they are files. Light: `log` imports it."""
 
 import os
 import secrets
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @contextmanager
-def replacing(path: Path, guard: Callable[[], None] | None = None) -> Iterator[Path]:
+def replacing(path: "Path", guard: Callable[[], None] | None = None) -> "Iterator[Path]":
     """A path beside `path` to write to; it takes the place of `path` if nothing goes wrong.
 
     The name keeps its ending, from which some writers tell the format.
@@ -27,3 +31,13 @@ def replacing(path: Path, guard: Callable[[], None] | None = None) -> Iterator[P
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def open_regular(path: "str | os.PathLike[str]", flags: int) -> int:
+    """A descriptor of a regular file; a link, a pipe or a folder in its place is an `OSError`."""
+    # Without O_NONBLOCK, opening a pipe that nobody is at the other end of would wait for ever.
+    file = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644)
+    if stat.S_ISREG(os.fstat(file).st_mode):
+        return file
+    os.close(file)
+    raise OSError(f"{os.fspath(path)} is not a regular file")

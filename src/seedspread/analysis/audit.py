@@ -14,6 +14,7 @@ from seedspread.analysis.comparison import Comparison, Strip
 from seedspread.analysis.forest import forests, repeated_runs
 from seedspread.analysis.judgement import judge
 from seedspread.analysis.looks import Look
+from seedspread.analysis.samples import compared_arms, strips_of
 from seedspread.analysis.stored_looks import looks_of_store
 from seedspread.analysis.verdict import verdict
 from seedspread.runs.levels import arm_name, stratum_name
@@ -109,7 +110,7 @@ def affordable(resamples: int, rows: int) -> int:
 def audit_runs(runs: Runs, comparer: Comparer, equivalence: float, looks: Looks | None = None) -> AuditResult:
     """The audit of runs that were checked."""
     comparisons, notes = _comparisons(runs, comparer, equivalence, looks)
-    strips, columns = runs.strips(), runs.columns
+    strips, columns = strips_of(runs), runs.columns
     over_strata = forests(comparisons, comparer.level, strips)
     return AuditResult(
         source=runs.source,
@@ -207,7 +208,7 @@ def _on_looks(looks: Looks) -> str:
 
 
 def _pairs(runs: Runs) -> tuple[list[Pair], list[str]]:
-    pairs = [Pair(stratum, arm, other, place) for place, stratum, arm, other in runs.pairs()]
+    pairs = [Pair(stratum, arm, other, place) for place, stratum, arm, other in compared_arms(runs)]
     columns, compared = runs.columns, {pair.stratum for pair in pairs}
     versus = columns.baseline or "other"
     notes = [

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from seedspread.analysis.samples import arms_by_stratum
 from seedspread.runs.levels import arm_name
 from seedspread.runs.sequential import FEWEST_SEEDS, MOST_LOOKS, MOST_SEEDS
 from seedspread.stats.arms import Arm
@@ -69,7 +70,7 @@ class Look:
 def _seeds(runs: Runs) -> int:
     """Of every arm; `TableError` unless all have the same, or as many of their own."""
     first: tuple[Arm, set[int]] | None = None
-    for _, arms in runs.strata():
+    for _, arms in arms_by_stratum(runs):
         for arm in arms:
             seeds = {*map(int, arm.seeds), *map(int, arm.crashed)}
             first = first or (arm, seeds)

@@ -7,8 +7,9 @@ the values are checked and go nowhere.
 import json
 import math
 import os
-import stat
 from typing import TYPE_CHECKING, Any, SupportsFloat
+
+from seedspread.atomic import open_regular, replacing
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -64,8 +65,6 @@ def log_predictions(ids: "ArrayLike", labels: "ArrayLike", logits: "ArrayLike") 
 
         from safetensors.numpy import save  # noqa: PLC0415
 
-        from seedspread.atomic import replacing  # noqa: PLC0415
-
         with replacing(Path(folder) / PREDICTIONS) as part:
             part.write_bytes(save({name: np.ascontiguousarray(array) for name, array in arrays.items()}))
 
@@ -91,13 +90,3 @@ def _file(folder: str) -> int:
             _open = None
         _open = folder, os.getpid(), open_regular(os.path.join(folder, VALUES), APPEND)
     return _open[2]
-
-
-def open_regular(path: "str | os.PathLike[str]", flags: int) -> int:
-    """A descriptor of a regular file; a link, a pipe or a folder in its place is an `OSError`."""
-    # Without O_NONBLOCK, opening a pipe that nobody is at the other end of would wait for ever.
-    file = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644)
-    if stat.S_ISREG(os.fstat(file).st_mode):
-        return file
-    os.close(file)
-    raise OSError(f"{os.fspath(path)} is not a regular file")

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from seedspread.atomic import open_regular
 from seedspread.errors import SeedspreadError
-from seedspread.runners.recording import open_regular
 
 # 1, which files do not say, had no metrics but accuracy and no runner but the paper's.
 FORMAT = 2

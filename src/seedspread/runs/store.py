@@ -1,19 +1,19 @@
 """The store: one folder per run, safe with many writers, readable while they write."""
 
+import math
 import os
 import secrets
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import Any, Literal
 
 import pandas as pd
 
-from seedspread.errors import SeedspreadError, reason
-from seedspread.render.table import head_of
-from seedspread.render.web import for_notebook
+from seedspread.errors import SeedspreadError, printable, reason
 from seedspread.runs.files import NewerFormatError
 from seedspread.runs.folder import RunFolder
 from seedspread.runs.lease import LEASE_SECONDS, Holder, Lease, StalenessTracker, claim, newest
@@ -23,6 +23,7 @@ from seedspread.runs.tidy import layer_table, tidy_table
 
 State = Literal["done", "collapsed", "running", "failed", "interrupted", "waiting"]
 STATES: tuple[State, ...] = ("done", "collapsed", "running", "failed", "interrupted", "waiting")
+_SHOWN = 10
 FINISHED: tuple[State, ...] = ("done", "collapsed")
 
 
@@ -217,9 +218,20 @@ class Store:
         first = table.iloc[:, : list(table.columns).index("collapsed")]
         in_order = first.sort_values(list(first.columns[: place + 1]), key=_sortable, kind="stable")
         rest = ".table() has every field, .layers() what was recorded by layer and epoch."
-        return for_notebook(
-            [f"Store {self.path}, {what}."], [head_of(in_order)] if len(table) else [], [rest]
+        with pd.option_context("display.max_colwidth", None):
+            rows = in_order.head(_SHOWN).map(_cell).to_html(index=False, border=0) if len(table) else ""
+        left = len(table) - _SHOWN
+        more = f"{left:,} more row{'s' * (left > 1)}. " if left > 0 else ""
+        first_line, last_line = (
+            f"<p>{escape(printable(line))}</p>" for line in (f"Store {self.path}, {what}.", f"{more}{rest}")
         )
+        return f"{first_line}{rows}{last_line}"
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, float):
+        return "-" if math.isnan(value) else f"{value:.4g}"
+    return "-" if value is None else printable(str(value))
 
 
 def _sortable(column: "pd.Series[Any]") -> "pd.Series[Any]":

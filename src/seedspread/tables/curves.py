@@ -7,7 +7,6 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from seedspread.runs.metrics import metric_of
-from seedspread.stats.arms import Floats
 from seedspread.tables.columns import Columns, is_step, pooled
 from seedspread.tables.errors import TableError, row_numbers
 from seedspread.tables.labels import Codes, combined
@@ -75,7 +74,11 @@ def _check_steps(table: Table, question: Question, columns: Columns, column: str
 
 
 def _chosen(
-    runs: Codes, numbers: Floats, is_filled: NDArray[np.bool_], better: str = "higher", ties: bool = False
+    runs: Codes,
+    numbers: NDArray[np.float64],
+    is_filled: NDArray[np.bool_],
+    better: str = "higher",
+    ties: bool = False,
 ) -> NDArray[np.bool_]:
     """(rows,) in each run the row where `numbers` are highest, or lowest; the first of `ties`, or all.
 

@@ -8,6 +8,7 @@ import pandas as pd
 
 from seedspread.analysis.components.show import ComponentsResult
 from seedspread.analysis.components.split import MOST_RUNS, split, together
+from seedspread.analysis.samples import arms_by_stratum
 from seedspread.errors import did_you_mean
 from seedspread.runs.levels import level_name, stratum_name
 from seedspread.runs.metrics import Metric, metric_of
@@ -101,7 +102,7 @@ def _split(
     values = runs.frame["value"].to_numpy(float)
     metric = metric_of(runs.columns.value, values, accuracies=test_size is not None)
     out = []
-    for name, arms in runs.strata():
+    for name, arms in arms_by_stratum(runs):
         # The baseline, which comes first in an audit, is named last in a comparison.
         kept = sorted((a for a in arms if a.name != _SPARE), key=lambda a: a.name == level_name(baseline))
         samples = [_sample(arm, runs, factors, patterns) for arm in kept]

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from seedspread.analysis.judgement import judged
+from seedspread.analysis.samples import compared_arms
 from seedspread.analysis.sets.join import JoinedSets
 from seedspread.runs.levels import arm_name, stratum_name
 from seedspread.stats.estimate import Estimate, difference
@@ -89,7 +90,7 @@ def _answers(
     runs: Runs, name: str, level: float, equivalence: float
 ) -> dict[_Key, tuple[Answer, Estimate | None]]:
     """What a set says by itself, as its own audit would."""
-    pairs = [(stratum, arm, baseline) for _, stratum, arm, baseline in runs.pairs()]
+    pairs = [(stratum, arm, baseline) for _, stratum, arm, baseline in compared_arms(runs)]
     found = headlines([(arm, baseline) for _, arm, baseline in pairs], level, equivalence)
     results = judged([h for h, _ in found], [e for _, e in found], level)
     return {
