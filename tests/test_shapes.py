@@ -63,9 +63,9 @@ def test_both_forms_are_reported_beside_each_other(tmp_path: Path) -> None:
         (tmp_path / "preset.toml").write_text(to_toml(check(values)))
         path = tmp_path / f"{name}.toml"
         path.write_text(
-            f'title = "{name}"\npreset = "{tmp_path / "preset.toml"}"\nseeds = [1, 2]\n'
+            f'title = "{name}"\nrunner = "cff"\npreset = "{tmp_path / "preset.toml"}"\nseeds = [1, 2]\n'
             '[factors]\nmargin_type = ["clamp", "subtract"]\n'
-            '[audit]\ngroup = "margin_type"\nreference = "subtract"\n'
+            '[audit]\ngroup = "margin_type"\nbaseline = "subtract"\n'
         )
         plan = Plan.make(StudySpec.from_file(path), tmp_path / "store")
         for run in plan.runs:
@@ -87,7 +87,8 @@ def test_a_model_for_other_images_is_refused_in_one_line(tmp_path: Path) -> None
         train(wrong, tmp_path / "run")
     path = tmp_path / "study.toml"
     path.write_text(
-        'title = "x"\npreset = "quickstart"\nseeds = [1]\n[factors]\nname = ["fashion-mnist-28"]\n'
+        'title = "x"\nrunner = "cff"\npreset = "quickstart"\nseeds = [1]\n'
+        '[factors]\nname = ["fashion-mnist-28"]\n'
     )
     with pytest.raises(StudyError, match=words):
         StudySpec.from_file(path)

@@ -30,7 +30,7 @@ RENAMED = {
     "paper_p": "pooled_p",
     "seedspread.campaign.plan": "seedspread.study.plan",
     "seedspread.campaign.study": "seedspread.study.spec",
-    "seedspread.studies": "seedspread.cff.studies",
+    "seedspread.studies": "seedspread.study.shipped",
 }
 
 _PAPER = ["--value", "accuracy", "--group", "margin_type", "--reference", "subtract"]

@@ -9,8 +9,8 @@ from seedspread.cff.config import ModelConfig, ObjectiveConfig, RunConfig
 from seedspread.cff.identity import former_key, run_key
 from seedspread.cff.pipelines import RandomCrop
 from seedspread.cff.presets import check, read_config
-from seedspread.cff.studies import study_names
 from seedspread.study.plan import Plan
+from seedspread.study.shipped import study_names
 from seedspread.study.spec import StudySpec
 
 # Of every study, a hash over the keys of its runs on the official datasets, in order.

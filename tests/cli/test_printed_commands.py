@@ -130,7 +130,7 @@ def test_the_audits_of_programs_and_of_a_collection_of_them(tmp_path: Path) -> N
     store, one = tmp_path / "store", program_study(tmp_path / "one", "same")
     two = program_study(tmp_path / "two", "same", '"newer", "old"')
     both = tmp_path / "both.toml"
-    audit = '[audit]\ngroup = "arm"\nreference = "old"\nby = "study"\nvalue = "accuracy"\n'
+    audit = '[audit]\ngroup = "arm"\nbaseline = "old"\nby = "study"\nvalue = "accuracy"\n'
     both.write_text(f'include = ["{one}", "{program_study(tmp_path / "three", "third")}"]\n{audit}')
     first = printed(said("campaign", "run", one, "--store", store, "--workers", 2))
     assert first[-1] == "same"
@@ -399,7 +399,9 @@ def test_the_data_that_an_error_says_to_fetch_is_fetched_to_where_it_is_looked_f
 ) -> None:
     serve(server, "cifar10", monkeypatch)
     data, study = tmp_path / "my data", tmp_path / "study.toml"
-    study.write_text('preset = "mini/cifar10"\nseeds = 1\n[factors]\nmargin_type = ["clamp", "subtract"]\n')
+    study.write_text(
+        'runner = "cff"\npreset = "mini/cifar10"\nseeds = 1\n[factors]\nmargin_type = ["clamp", "subtract"]\n'
+    )
     asked = ("campaign", "run", study, "--store", tmp_path / "store", "--data-dir", data)
     command = printed(said(*asked, fails=True))
     assert command == ["data", "fetch", "cifar10", "--data-dir", str(data)]

@@ -10,7 +10,6 @@ from typer.testing import CliRunner
 
 from seedspread.analysis.comparison import Comparison
 from seedspread.cff.advice import advise
-from seedspread.cff.studies import study_names
 from seedspread.cli import app
 from seedspread.cli import campaign as cli_campaign
 from seedspread.evidence.findings import Finding, compared, findings, rates_and_outcomes
@@ -21,6 +20,7 @@ from seedspread.evidence.studies import ALL, SOURCES
 from seedspread.evidence.tables import published_runs
 from seedspread.evidence.verdicts import verdict_table
 from seedspread.study.plan import Plan
+from seedspread.study.shipped import study_names
 from seedspread.study.spec import StudySpec
 
 FOUND = [found for found in findings() if found.audit is not None]

@@ -25,13 +25,13 @@ from seedspread.study.spec import StudySpec
 from tests.report.made import made_store
 
 MARGINS = '[factors]\nmargin_type = ["clamp", "soft_clamp", "subtract"]\nmargin_first = [0.2, 0.4, 0.8]\n'
-AUDIT = '[audit]\ngroup = "margin_type"\nreference = "subtract"\n'
+AUDIT = '[audit]\ngroup = "margin_type"\nbaseline = "subtract"\n'
 
 
 def written(folder: Path, name: str, factors: str, audit: str, preset: str = "mini/cifar10") -> Path:
     """A study's file."""
     path = folder / f"{name}.toml"
-    path.write_text(f'title = "{name}"\npreset = "{preset}"\nseeds = 4\n{factors}{audit}')
+    path.write_text(f'title = "{name}"\nrunner = "cff"\npreset = "{preset}"\nseeds = 4\n{factors}{audit}')
     return path
 
 
@@ -94,7 +94,7 @@ def test_another_block_than_the_papers_is_another_question(tmp_path: Path) -> No
 
 def test_every_question_has_a_figure_of_its_own_whose_rows_name_the_baseline(tmp_path: Path) -> None:
     rule = '[factors]\nrule = ["layer_local", "end_to_end"]\n'
-    audit = '[audit]\ngroup = "rule"\nreference = "end_to_end"\n'
+    audit = '[audit]\ngroup = "rule"\nbaseline = "end_to_end"\n'
     studies = [depth(tmp_path), written(tmp_path, "rules", rule, audit)]
     report = Report(made(tmp_path, *studies))
     axes = {chart.id: chart.panels[0].x.title for chart in report.pictures}

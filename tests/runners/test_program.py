@@ -102,7 +102,7 @@ def test_true_is_written_as_in_the_file(tmp_path: Path) -> None:
         ("[factors]", 'inputs = [""]\n[factors]', "inputs: ''"),
         ("[factors]", 'input = ["train.py"]\n[factors]', "did you mean 'inputs'"),
         ("[metrics]", "[metric]", "did you mean 'metrics'"),
-        ("seeds = 1", "seeds = 1\npreset = 'quickstart'", "not both"),
+        ("seeds = 1", "seeds = 1\npreset = 'quickstart'", "a preset is for a runner that has presets"),
         ("seeds = 1", "seeds = 1\nvary = ['init']", "its runs have one seed"),
     ],
 )  # fmt: skip

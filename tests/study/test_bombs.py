@@ -20,7 +20,7 @@ from seedspread.study.spec import MAX_RUNS, StudyError, StudySpec
 from tests.cff.training.tiny import tiny
 from tests.cli.test_cli import seedspread_here
 
-HEAD = 'title = "t"\npreset = "quickstart"\n'
+HEAD = 'title = "t"\nrunner = "cff"\npreset = "quickstart"\n'
 FIELDS = ("margin_first", "margin_last", "temperature", "dim", "depth", "margin_exponent")
 
 
@@ -214,8 +214,8 @@ def test_a_long_title_is_no_name_of_a_file(tmp_path: Path) -> None:
 
 WORDS = "clamp subtract quickstart mini/all s.toml accuracy margin_type auto"
 NAMES = (
-    "title preset seeds settings factors cells include audit campaign note group baseline block by value "
-    "stack margin_type model.depth seeds.run"
+    "title runner preset seeds settings factors cells include audit campaign note group baseline block by "
+    "value stack margin_type model.depth seeds.run"
 )
 PLAIN = st.booleans() | st.integers() | st.floats() | st.text(max_size=20) | st.dates()
 LEVELS = PLAIN | st.sampled_from(WORDS.split())
@@ -226,7 +226,12 @@ VALUES = st.recursive(
     max_leaves=12,
 )
 STUDIES = st.dictionaries(KEYS, VALUES, max_size=8) | st.fixed_dictionaries(
-    {"title": st.just("t"), "preset": st.just("quickstart") | VALUES, "seeds": st.lists(LEVELS, max_size=3)},
+    {
+        "title": st.just("t"),
+        "runner": st.just("cff") | VALUES,
+        "preset": st.just("quickstart") | VALUES,
+        "seeds": st.lists(LEVELS, max_size=3),
+    },
     optional={
         "factors": st.dictionaries(KEYS, st.lists(LEVELS, max_size=3), max_size=3),
         "settings": st.dictionaries(KEYS, LEVELS, max_size=3),

@@ -64,7 +64,8 @@ def test_ones_own_code_has_one_implementation(tmp_path: Path) -> None:
 def test_a_study_of_implementations_says_them_itself(tmp_path: Path) -> None:
     file = tmp_path / "study.toml"
     file.write_text(
-        'preset = "quickstart"\ntitle = "t"\nseeds = 2\n[factors]\nimplementation = ["fast", "plain"]\n'
+        'runner = "cff"\npreset = "quickstart"\ntitle = "t"\nseeds = 2\n'
+        '[factors]\nimplementation = ["fast", "plain"]\n'
     )
     assert len(Study(file).plan(tmp_path / "store").distinct) == 4
     with pytest.raises(StudyError, match="compares implementations itself"):

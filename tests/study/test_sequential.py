@@ -210,7 +210,7 @@ def test_studies_that_end_by_themselves_are_not_compared(tmp_path: Path) -> None
     path = tmp_path / "both.toml"
     path.write_text(
         f'include = ["{tmp_path}/a/study.toml", "{tmp_path}/b/study.toml"]\n'
-        '[audit]\ngroup = "study"\nreference = "study"\nvalue = "accuracy"\n'
+        '[audit]\ngroup = "study"\nbaseline = "study"\nvalue = "accuracy"\n'
     )
     with pytest.raises(StudyError, match="different seeds, since study is sequential"):
         StudySpec.from_file(path)

@@ -8,17 +8,18 @@ from typer.testing import CliRunner
 from seedspread.cff.identity import former_key
 from seedspread.cff.presets import read_config
 from seedspread.cff.runner import CffRunner, seeded
-from seedspread.cff.studies import study_names
 from seedspread.cli import app
 from seedspread.errors import SeedspreadError
 from seedspread.runs.store import Store
 from seedspread.runs.studies import load_studies, save_study
 from seedspread.study.plan import Plan
+from seedspread.study.shipped import study_names
 from seedspread.study.spec import StudyError, StudySpec
 from tests.study.tiny import study_file
 
 GOOD = """
 title = "t"
+runner = "cff"
 preset = "quickstart"
 seeds = [1, 2]
 [factors]
@@ -103,6 +104,9 @@ def test_cells_are_called_by_their_factors(tmp_path: Path) -> None:
         ("seeds = [1, 2]", "", "seeds is missing"),
         ('preset = "quickstart"', 'preset = "quikstart"', "did you mean 'quickstart'"),
         ('preset = "quickstart"', "", "preset is missing"),
+        ('runner = "cff"', "", 'a preset is for a runner that has presets: add runner = "cff"'),
+        ('runner = "cff"', 'runner = "cf"', "runner: no installed package brings 'cf'; did you mean 'cff'?"),
+        ('runner = "cff"\npreset = "quickstart"', "", "nothing to run"),
         ("[factors]", "[factor]", "did you mean 'factors'"),
         ('margin_type = ["clamp", "subtract"]', "", "nothing to compare"),
         ('margin_type = ["clamp", "subtract"]', '"runtime.threads" = [1, 2]', "cannot be a factor"),
@@ -201,7 +205,7 @@ def test_seeds_that_cannot_be_are_one_line(seeds: str, said: str, tmp_path: Path
 )
 def test_a_baseline_is_any_plain_value(levels: str, baseline: str, stored: str, tmp_path: Path) -> None:
     head = 'seeds = 2\n[run]\ncommand = ["echo", "{x}", "{seed}"]\n[metrics]\nloss = {}\n'
-    study = read(tmp_path, f'{head}[factors]\nx = {levels}\n[audit]\ngroup = "x"\nreference = {baseline}\n')
+    study = read(tmp_path, f'{head}[factors]\nx = {levels}\n[audit]\ngroup = "x"\nbaseline = {baseline}\n')
     assert study.audit is not None
     assert (study.audit.baseline, study.audit.values) == (stored, ("loss",))
 
@@ -230,7 +234,7 @@ SEVERAL = GOOD.replace("[factors]", "[factors]\ndepth = [1, 2]\nstability = ['de
 
 
 def test_several_strata_and_several_values(tmp_path: Path) -> None:
-    audit = 'group = "margin_type"\nreference = "clamp"\nby = ["model.depth", "stability"]\n'
+    audit = 'group = "margin_type"\nbaseline = "clamp"\nby = ["model.depth", "stability"]\n'
     audit += 'value = ["nll", "ece"]'
     study = read(tmp_path, f"{SEVERAL}[audit]\n{audit}")
     assert study.audit is not None

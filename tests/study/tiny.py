@@ -13,6 +13,7 @@ from tests.cff.training.tiny import tiny
 
 STUDY = """
 title = "tiny"
+runner = "cff"
 preset = "{preset}"
 seeds = [{seeds}]
 settings = {{ {settings} }}

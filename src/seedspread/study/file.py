@@ -19,6 +19,7 @@ from seedspread.errors import did_you_mean, short
 from seedspread.runners.contract import Level
 from seedspread.runs.frozen import FrozenConfig
 from seedspread.runs.metrics import Metric, metric_of
+from seedspread.runs.plugins import plugins
 from seedspread.runs.sequential import SequentialSpec
 from seedspread.runs.studies import AuditSpec
 
@@ -125,8 +126,9 @@ class CampaignSpec(FrozenConfig):
 class StudyFile(FrozenConfig):
     """What stands in a study's file.
 
-    A single study has something to run (`preset`, `run.command` or `runner`), `factors` or `cells`, and
-    `seeds`; a collection has `include`. `question` and `prediction` are for who reads the answer.
+    A single study has something to run (`run.command` or `runner`), `factors` or `cells`, and `seeds`; a
+    collection has `include`. `runner` names a function, `module:function`, or a runner that a package
+    brings, which may have presets. `question` and `prediction` are for who reads the answer.
     """
 
     title: str = ""
@@ -150,15 +152,21 @@ class StudyFile(FrozenConfig):
     @model_validator(mode="after")
     def _one_thing_to_run(self) -> "StudyFile":
         command = self.run is not None and self.run.command is not None
-        given = {"preset": self.preset, "runner": self.runner, "run.command": command}
-        ways = [name for name, value in given.items() if value]
-        if len(ways) > 1:
-            raise ValueError(f"give {' or '.join(ways)}, not both: a study runs one thing")
-        if self.run is not None and self.preset:
-            raise ValueError("[run] is for a program or a function; a preset has none")
+        if command and self.runner:
+            raise ValueError("give runner or run.command, not both: a study runs one thing")
+        if self.preset and self.plugin is None:
+            names = " or ".join(f'runner = "{name}"' for name in plugins("runners"))
+            raise ValueError(f"a preset is for a runner that has presets: add {names}")
+        if self.run is not None and self.plugin:
+            raise ValueError(f"[run] is for a program or a function; {self.plugin} has none")
         if self.run is not None and not command and not self.runner:
             raise ValueError('run.command is missing, such as command = "python train.py --seed {seed}"')
         return self
+
+    @property
+    def plugin(self) -> str | None:
+        """The runner's name, if a package brings it; None for a function or a program."""
+        return self.runner if self.runner is not None and ":" not in self.runner else None
 
     @model_validator(mode="after")
     def _looks_at_something(self) -> "StudyFile":

@@ -9,7 +9,6 @@ import pandas as pd
 from seedspread.analysis.growing import factor_for, take_look
 from seedspread.analysis.look_tables import standing
 from seedspread.analysis.stored_looks import looks_of
-from seedspread.cff.studies import study_names
 from seedspread.errors import SeedspreadError, did_you_mean
 from seedspread.runs.sequential import SequentialSpec, TakenLook
 from seedspread.runs.store import Store
@@ -17,6 +16,7 @@ from seedspread.runs.studies import AuditSpec, RecordedStudy, load_studies
 from seedspread.stats.result import Looks
 from seedspread.stats.sequential.levels import Progress
 from seedspread.study.plan import Plan
+from seedspread.study.shipped import study_names
 from seedspread.study.spec import StudySpec
 from seedspread.tables.study_table import shared_runs, study_table
 

@@ -7,8 +7,6 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from seedspread.cff.runner import CffRunner
-from seedspread.cff.studies import study_names, study_text
 from seedspread.errors import did_you_mean, there_are
 from seedspread.runners.command import COLUMNS, Command
 from seedspread.runners.contract import AmbiguousNameError, Runner, RunnerError
@@ -16,11 +14,13 @@ from seedspread.runners.function import FunctionRunner
 from seedspread.runners.program import ProgramRunner
 from seedspread.runs.levels import level_name
 from seedspread.runs.metrics import Metric
+from seedspread.runs.plugins import PluginError, load_plugin
 from seedspread.runs.sequential import SequentialSpec
 from seedspread.runs.studies import AuditSpec
 from seedspread.runs.toml_text import MAX_BYTES, TomlError, TooLargeError, parse_toml, read_toml
 from seedspread.study.cells import StudyCell, StudyError, study_cells
 from seedspread.study.file import CampaignSpec, RunSpec, StudyFile, explain
+from seedspread.study.shipped import study_names, study_text
 
 __all__ = ["MAX_RUNS", "StudyCell", "StudyError", "StudySpec"]
 
@@ -176,7 +176,7 @@ def _check_parts(name: str, file: StudyFile) -> None:
 def _build(name: str, file: StudyFile, included: tuple[StudySpec, ...], runner: Runner | None) -> StudySpec:
     title = Path(name).stem if name.endswith(".toml") else name
     try:
-        runner = runner or _runner(name, file)
+        runner = runner or (included[0].runner if included else _runner(name, file))
         if file.vary:
             runner = _driving(runner, file.vary)
         cells = () if included else study_cells(name, file, runner)
@@ -206,10 +206,13 @@ def _build(name: str, file: StudyFile, included: tuple[StudySpec, ...], runner: 
 
 def _runner(name: str, file: StudyFile) -> Runner:
     """What runs a study, by what its file asks for."""
+    if file.plugin is not None:
+        runner = _plugin(file.plugin)
+        if file.metrics and runner.metrics:
+            raise RunnerError(f"metrics: those of {file.plugin} are known; leave them out")
+        return runner
     if file.run is None and file.runner is None:
-        if file.metrics:
-            raise RunnerError("metrics: those of the paper's training are known; leave them out")
-        return CffRunner()
+        raise RunnerError("nothing to run: give [run] with a command, or name a runner")
     if not file.promised:
         raise RunnerError("nothing is measured; name a metric under [metrics], or in audit.value")
     for metric in file.promised:
@@ -223,6 +226,15 @@ def _runner(name: str, file: StudyFile) -> Runner:
         return FunctionRunner.from_name(file.runner, folder, file.promised, run.inputs, run.environment)
     command = Command(run.command or (), str(folder), run.timeout)
     return ProgramRunner(command, file.promised, run.inputs, run.environment)
+
+
+def _plugin(name: str) -> Runner:
+    """A runner that a package brings."""
+    try:
+        runner: Runner = load_plugin("runners", name)()
+    except PluginError as error:
+        raise RunnerError(f"runner: {error}; or name a function, as module:function") from None
+    return runner
 
 
 def _driving(runner: Runner, streams: tuple[str, ...]) -> Runner:

@@ -1,0 +1,38 @@
+"""What packages bring, found by name in their metadata: runners, studies, parts of the report.
+
+[project.entry-points."seedspread.runners"]
+mine = "mypackage.runner:MyRunner"      # a class; `runner = "mine"` in a study file
+[project.entry-points."seedspread.studies"]
+mine = "mypackage.studies"              # a package of .toml files, each a study by its name
+[project.entry-points."seedspread.reports"]
+mine = "mypackage.report:MyReport"      # what the page says of runs whose runner is called `mine`
+"""
+
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Literal
+
+from seedspread.errors import SeedspreadError, there_are
+
+Group = Literal["runners", "studies", "reports"]
+
+
+class PluginError(SeedspreadError):
+    """No package brings a thing of that name, or it cannot be loaded."""
+
+
+@cache
+def plugins(group: Group) -> dict[str, EntryPoint]:
+    """Everything that installed packages bring, by name."""
+    return {entry.name: entry for entry in entry_points(group=f"seedspread.{group}")}
+
+
+def load_plugin(group: Group, name: str) -> Any:
+    """The object of that name; `PluginError` if there is none."""
+    found = plugins(group)
+    if name not in found:
+        raise PluginError(f"no installed package brings {name!r}; {there_are(name, sorted(found))}")
+    try:
+        return found[name].load()
+    except (ImportError, AttributeError) as error:
+        raise PluginError(f"{name} ({found[name].value}) cannot be loaded: {error}") from error
