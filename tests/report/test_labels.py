@@ -13,16 +13,15 @@ from seedspread.analysis.charts import audit_chart
 from seedspread.analysis.components.table import components
 from seedspread.benchmarks.report import fill
 from seedspread.cff.presets import read_config
+from seedspread.paper.report.scale import paper_setting
 from seedspread.render.chart import Chart
 from seedspread.report.material.from_store import from_store
 from seedspread.report.material.from_table import from_table
-from seedspread.report.material.scale import paper_setting
 from seedspread.report.material.settings import ReportData, origins
 from seedspread.report.page.report import Report
 from seedspread.runs.levels import arm_name, setting_name, stratum_name
 from seedspread.study.plan import Plan
 from seedspread.study.spec import StudySpec
-from tests.report.made import made_store
 
 MARGINS = '[factors]\nmargin_type = ["clamp", "soft_clamp", "subtract"]\nmargin_first = [0.2, 0.4, 0.8]\n'
 AUDIT = '[audit]\ngroup = "margin_type"\nbaseline = "subtract"\n'
@@ -62,13 +61,13 @@ def test_strata_are_named_by_their_factor_everywhere(tmp_path: Path) -> None:
 
 def test_the_papers_values_stand_beside_its_own_labels_and_depth_only(tmp_path: Path) -> None:
     material = made(tmp_path, depth(tmp_path))
-    assert [s.paper for s in material.settings] == [None, None, "cifar10"]
+    assert [s.published and s.published.name for s in material.settings] == [None, None, "cifar10"]
     factors = '[factors]\nmargin_type = ["clamp", "subtract"]\nlabels = ["fine", "coarse"]\n'
     labels = written(tmp_path, "labels", factors, AUDIT + 'by = "labels"\n', "mini/cifar100")
     other = tmp_path / "other"
     fine, coarse = made(other, labels).settings
-    assert (fine.name, fine.paper) == ("labels = fine", "cifar100")
-    assert (coarse.name, coarse.paper) == ("labels = coarse", None)
+    assert (fine.name, fine.published and fine.published.name) == ("labels = fine", "cifar100")
+    assert (coarse.name, coarse.published) == ("labels = coarse", None)
     assert origins([fine, coarse]) == origins([fine])  # the same data and size: told once
     assert origins([coarse]).endswith("not a setting of the paper)")
     tables = {t.title: t for t in Report(from_store(other / "store")).tables}
@@ -89,7 +88,7 @@ def test_another_question_is_no_setting_of_the_paper(change: str) -> None:
 def test_another_block_than_the_papers_is_another_question(tmp_path: Path) -> None:
     factors = '[factors]\nmargin_type = ["clamp", "subtract"]\ndepth = [4, 8]\n'
     (setting,) = made(tmp_path, written(tmp_path, "b", factors, AUDIT + 'block = "depth"\n')).settings
-    assert setting.paper is None
+    assert setting.published is None
 
 
 def test_every_question_has_a_figure_of_its_own_whose_rows_name_the_baseline(tmp_path: Path) -> None:
@@ -151,12 +150,6 @@ def test_a_table_is_named_so_too_and_the_paper_is_not_mentioned(tmp_path: Path) 
     assert [s.name for s in report.material.settings] == ["depth = 2", "depth = 4"]
     assert "as the paper" not in report.page()
     assert any(m.name == "every run counted as independent" for m in report.pictures[0].panels[0].marks)
-
-
-def test_the_paper_is_named_beside_its_own_question(tmp_path: Path) -> None:
-    made_store(tmp_path)
-    marks = Report(from_store(tmp_path)).pictures[0].panels[0].marks
-    assert any(m.name == "every run counted, as the paper does" for m in marks)
 
 
 def test_levels_as_names() -> None:

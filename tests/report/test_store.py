@@ -11,12 +11,12 @@ import pytest
 from seedspread.analysis.audit import audit
 from seedspread.benchmarks.report import fill
 from seedspread.cff.objective.schedule import layer_margins
+from seedspread.paper.report.extension import PaperReport
 from seedspread.report.material.layers import read_layers
 from seedspread.report.material.settings import ReportData
 from seedspread.report.material.studies import ReportError
 from seedspread.report.page.export import write_tables
 from seedspread.report.page.report import Report
-from seedspread.report.page.sections import missing
 from seedspread.runs.record import Failure
 from seedspread.runs.store import Store
 from seedspread.runs.studies import AuditSpec, save_study
@@ -37,7 +37,7 @@ def page(folder: Path) -> str:
 def test_the_settings_are_those_of_the_study_and_the_audit_is_the_stores_own(tmp_path: Path) -> None:
     plan = made_store(tmp_path)
     (setting,) = material_of(tmp_path).settings
-    assert (setting.paper, setting.arms, setting.blocks) == (
+    assert (setting.published and setting.published.name, setting.arms, setting.blocks) == (
         "cifar10",
         ("clamp", "subtract"),
         ("detach", "direct"),
@@ -130,7 +130,8 @@ def test_a_store_without_a_record_is_read_from_its_runs(tmp_path: Path) -> None:
     (setting,) = material_of(tmp_path).settings
     found, known = setting.comparisons[0].headline, with_record.comparisons[0].headline
     assert (found.ratio, found.p) == pytest.approx((known.ratio, known.p))  # read in another order
-    assert setting.paper == "cifar10"
+    assert setting.published is not None
+    assert setting.published.name == "cifar10"
 
 
 def test_a_damaged_record_is_named(tmp_path: Path) -> None:
@@ -174,7 +175,7 @@ def test_real_runs_have_layers_curves_and_floors(tmp_path: Path) -> None:
         "answer", "spread", "profiles", "rate-over-training", "gradient-over-training", "rate-and-accuracy",
         "accuracy-by-layer", "power", "floor",
     }  # fmt: skip
-    said = " ".join(missing(report.material, report.sections))
+    said = " ".join(PaperReport().missing(report.material, report.sections))
     assert "accuracy by layer" not in said
     assert "floor" not in said
     assert "Table 3 needs the CIFAR-10 factorial" in said
@@ -251,7 +252,7 @@ def test_the_same_comparison_in_two_studies_is_shown_once_under_both_names(tmp_p
 def test_arms_that_are_the_same_runs_are_not_compared(tmp_path: Path) -> None:
     made_store(tmp_path, seeds=2, training={"rule": "cross_entropy"})
     (setting,) = material_of(tmp_path).settings
-    assert (setting.comparisons, setting.paper) == ((), None)
+    assert (setting.comparisons, setting.published) == ((), None)
     assert "its arms are the same runs" in setting.why
     assert all(profile.would_be for profile in setting.profiles["rate"].values())
 
@@ -316,5 +317,5 @@ def test_the_papers_rows_stand_beside_runs_without_a_stability_factor(tmp_path: 
     """The paper's SVHN runs are `direct`; the shipped study has no such factor."""
     study = StudySpec.from_file("mini/svhn")
     fill(Plan.make(study, tmp_path))
-    table = next(t for t in Report(material_of(tmp_path)).tables if t.number == 20)
+    table = next(t for t in Report(material_of(tmp_path)).tables if t.follows == "the paper's Table 20")
     assert table.rows[1] == ("clamp: paper (different scale)", "97.16", "96.42", "97.11", "96.17", "96.66")

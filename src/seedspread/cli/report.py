@@ -116,7 +116,7 @@ def _material(
     tell: Callable[[str], None],
 ) -> "ReportData":
     """What is reported on: the paper's numbers, a table, or a store."""
-    from seedspread.report.material.from_published import from_published
+    from seedspread.paper.report.published import from_published
     from seedspread.report.material.from_table import from_table
     from seedspread.study.study import store_material
     from seedspread.tables.read import is_table

@@ -92,7 +92,7 @@ class Chart:
         alt: what a reader who cannot see it should know.
         panels: its axes, side by side.
         scale: where its numbers come from.
-        number: of the paper's figure that it follows, if there is one.
+        follows: the published figure that it follows, if there is one.
         height: in units of a panel's usual height.
     """
 
@@ -102,7 +102,7 @@ class Chart:
     alt: str
     panels: tuple[Panel, ...]
     scale: str = ""
-    number: int | None = None
+    follows: str = ""
     height: float = 1.0
 
     @property

@@ -30,7 +30,7 @@ class Table:
         title: what it shows.
         columns: its headings.
         rows: text, one cell per column.
-        number: of the paper's table that it follows, if there is one.
+        follows: the published table that it follows, if there is one: `the paper's Table 5`.
         note: what to know about it.
         muted: rows, by number, to be shown in grey.
         scale: where its numbers come from.
@@ -40,15 +40,15 @@ class Table:
     title: str
     columns: tuple[Column, ...]
     rows: tuple[tuple[str, ...], ...]
-    number: int | None = None
+    follows: str = ""
     note: str = ""
     muted: frozenset[int] = frozenset()
     scale: str = ""
 
     @property
     def heading(self) -> str:
-        """With the paper's number."""
-        return f"{self.title} (the paper's Table {self.number})" if self.number else self.title
+        """With the published table that it follows."""
+        return f"{self.title} ({self.follows})" if self.follows else self.title
 
     @property
     def groups(self) -> tuple[tuple[str, int], ...]:

@@ -7,9 +7,7 @@ from typing import get_args
 from seedspread.analysis.comparison import Comparison
 from seedspread.analysis.look_tables import standing
 from seedspread.analysis.verdict import between, number
-from seedspread.cff.advice import advise
 from seedspread.report.material.questions import Row, where
-from seedspread.report.material.scale import CHANGED
 from seedspread.report.material.settings import ReportData, Setting
 from seedspread.stats.power import BudgetError, seeds_for_standard_error
 from seedspread.stats.result import Word
@@ -135,7 +133,7 @@ def _advice(material: ReportData, pairs: list[Row]) -> list[str]:
     if not pairs:
         return _without_comparison(material)
     out = [_budget(s, c) for s, c in pairs if _is_shown(c)] or _more_seeds(pairs[0][1])
-    out += [line for s, _ in pairs for line in _about_the_clamp(s)]
+    out += [line for s, _ in pairs for extension in material.extensions for line in extension.advice(s)]
     if any(c.collapse.found for _, c in pairs):
         out.append(
             "Compare how often runs fail, not their variance: the failure rates stand with each setting, "
@@ -182,23 +180,6 @@ def _budget(s: Setting, c: Comparison) -> str:
         f"{s.name}: for a mean {s.value} with a standard error of {goal:g}, take {first} seeds of "
         f"{c.arm_name} or {second} of {c.baseline_name}."
     )
-
-
-def _about_the_clamp(s: Setting) -> list[str]:
-    """The paper's rule of thumb, where it applies: at its scale, and with seeds to speak of."""
-    rates = s.profiles.get("rate", {}).get(CHANGED)
-    shares = [r.layers.pair_share for r in s.runs if r.layers is not None]
-    if (
-        not s.is_the_papers
-        or not s.scale.same
-        or rates is None
-        or not shares
-        or min(s.comparisons[0].seeds) < 2
-    ):
-        return []
-    accuracy = s.metric.as_share(next(p.mean for p in s.comparisons[0].pooled if p.group == CHANGED))
-    advice = advise(float(rates.mean[0]), clamp=True, accuracy=accuracy, pair_share=shares[0])
-    return [f"The paper's rule of thumb for {s.name}: {advice.sentence} {' '.join(advice.reasons)}"]
 
 
 def _caveats(material: ReportData) -> list[str]:

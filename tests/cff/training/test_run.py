@@ -17,7 +17,6 @@ from seedspread import train
 from seedspread.cff.config import RunConfig
 from seedspread.cff.data.dataset import load
 from seedspread.cff.identity import run_key
-from seedspread.cff.objective.histogram import rate_from_histogram
 from seedspread.cff.presets import ConfigError, to_toml
 from seedspread.cff.training import state
 from seedspread.cff.training.autograd import AutogradTrainer
@@ -27,6 +26,7 @@ from seedspread.cff.training.result import RunResult
 from seedspread.cff.training.state import TrainingRun
 from seedspread.runs.files import RecordError
 from seedspread.runs.folder import RunFolder
+from seedspread.runs.histogram import rate_from_histogram
 from seedspread.runs.record import RunFailedError
 from seedspread.runs.run_files import RunFolderError
 from seedspread.runs.stopping import StopRequest

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from seedspread.cff.objective.histogram import rate_from_histogram
+from seedspread.runs.histogram import rate_from_histogram
 
 # Similarities are counted in bins of 0.001, so that margins with three decimals fall on an edge.
 HISTOGRAM_BINS = 2000

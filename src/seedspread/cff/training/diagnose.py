@@ -6,11 +6,11 @@ from typing import Any
 
 from seedspread.cff.advice import Advice, advise
 from seedspread.cff.identity import margin_of
-from seedspread.cff.objective.histogram import rate_from_histogram
 from seedspread.cff.objective.schedule import layer_margins
 from seedspread.cff.presets import read_config
 from seedspread.cff.training.result import RunResult
 from seedspread.runs.folder import RunFolder
+from seedspread.runs.histogram import rate_from_histogram
 
 
 @dataclass(frozen=True)

@@ -21,17 +21,19 @@ _GRADIENT = "gradient norm"
 def profile_chart(material: ReportData, s: Setting) -> Chart | None:
     """Figure 2: (a) rates by layer, (b) gradient norms by layer."""
     rates, norms = s.profiles.get("rate", {}), s.profiles.get("gradient", {})
-    low = material.paper("cifar10-low") if s.paper == "cifar10" else None
     lines = [
         _profile_marks(_rate_name(s.arm_title(arm), p), p, arm_colour(s, arm), i + 3 * p.would_be, _PER_CENT)
         for i, (arm, p) in enumerate(rates.items())
     ]
-    if low is not None and "clamp" in low.profiles.get("rate", {}):
-        lines.append(
-            _profile_marks("clamp, low margin", low.profiles["rate"]["clamp"], COLOURS[2], 2, _PER_CENT)
-        )
-    if s.paper == "cifar10-low" and not norms and material.paper("cifar10") is not None:
-        return None  # its rates stand beside the standard margin's
+    beside: dict[str, tuple[str, str]] = {}
+    for extension in material.extensions:
+        beside |= extension.beside(material.settings)
+    if s.id in beside:
+        name, other = beside[s.id]
+        further = next(x for x in material.settings if x.id == other).profiles["rate"]
+        lines.append(_profile_marks(name, further[s.arms[0]], COLOURS[2], 2, _PER_CENT))
+    if not norms and s.id in {other for _, other in beside.values()}:
+        return None  # its rates stand beside another's
     panels = []
     if lines:
         marks = tuple(m for line in lines for m in line)
@@ -53,7 +55,7 @@ def profile_chart(material: ReportData, s: Setting) -> Chart | None:
         _profile_words(rates, norms),
         tuple(panels),
         s.origin,
-        2 if s.paper == "cifar10" and s.is_the_papers else None,
+        s.follows("profiles"),
     )
 
 

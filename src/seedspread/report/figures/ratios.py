@@ -10,7 +10,6 @@ from seedspread.analysis.comparison import Comparison, Forest
 from seedspread.analysis.verdict import between, number, p_value, seed_counts
 from seedspread.render.chart import COLOURS, GREY, Axis, Chart, Mark, Panel, floats
 from seedspread.report.material.questions import Row, questions
-from seedspread.report.material.scale import TITLES
 from seedspread.report.material.settings import ReportData, Setting, origins, slug
 from seedspread.stats.result import Interval
 
@@ -109,13 +108,12 @@ def _label(s: Setting, c: Comparison) -> str:
 
 
 def _pooled(drawn: Sequence[Row], positions: Sequence[int]) -> Mark:
-    """Every run counted as if it were independent; the paper does so."""
+    """Every run counted as if it were independent."""
     rows = [
         (p, c.pooled_test.ratio) for p, (_, c) in zip(positions, drawn, strict=True) if c.pooled_test.ratio
     ]
-    papers = all(s.is_the_papers for s, _ in drawn)
     return Mark(
-        "dots", f"every run counted{', as the paper does' if papers else ' as independent'}",
+        "dots", "every run counted as independent",
         floats([r for _, r in rows]), floats([p - 0.22 for p, _ in rows]),
         labels=tuple(f"pooled ratio {number(r)}" for _, r in rows), colour=COLOURS[3], symbol=2, legend=True,
     )  # fmt: skip
@@ -160,13 +158,17 @@ def _forest_chart(material: ReportData, audit: AuditResult, forest: Forest, char
         (forest.interval.high,), (f"together: {number(forest.pooled)} {between(forest.interval)}",),
         COLOURS[3], 2, legend=True,
     )  # fmt: skip
-    named = [f"{names.get(c.stratum) or TITLES.get(c.stratum, c.stratum)}\n{arms}" for c in rows]
+    named = [f"{names.get(c.stratum, c.stratum)}\n{arms}" for c in rows]
     ticks = (*zip(positions, named, strict=True), (0.0, f"together\n{arms}"))
     sides = (-0.6, len(rows) + 0.6)
     axis = ratio_axis([*intervals, forest.interval], f"variance ratio, {arms}")
     panel = Panel("", axis, Axis(ticks=ticks, range=sides), (rule((1, 1), sides), each, together))
     strata = {c.stratum for c in rows}
-    chosen = [s for s in material.settings if s.audit is audit or {s.name, str(s.paper)} & strata]
+    chosen = [
+        s
+        for s in material.settings
+        if s.audit is audit or {s.name, s.published.title if s.published else s.name} & strata
+    ]
     return Chart(
         chart_id,
         f"Variance ratios together: {arms}",

@@ -40,7 +40,7 @@ def spread_chart(s: Setting) -> Chart | None:
         f"{s.value} of every run by arm. {means}.",
         tuple(panels),
         s.origin,
-        1 if s.paper == "cifar10" and s.is_the_papers else None,
+        s.follows("spread"),
     )
 
 

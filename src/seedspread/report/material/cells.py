@@ -1,10 +1,6 @@
-"""What the cells of one setting say of it: its arms, its levels, its config, and whether the paper has it."""
+"""What the cells of one setting say of it: its arms, its blocks, its levels."""
 
-from seedspread.cff.config import RunConfig
-from seedspread.cff.datasets import dataset_info
-from seedspread.cff.identity import margin_is_inert
-from seedspread.report.material.scale import is_papers_level, paper_setting
-from seedspread.report.material.studies import config_of
+from seedspread.report.extension import Extension
 from seedspread.runs.levels import joined_levels, level_name
 from seedspread.runs.studies import AuditSpec, RecordedCell
 
@@ -24,14 +20,9 @@ def block(cell: RecordedCell, spec: AuditSpec | None) -> str:
     return joined_levels([level_name(cell.levels[name]) for name in spec.blocks]) if spec else ""
 
 
-def levels(cell: RecordedCell, spec: AuditSpec | None) -> tuple[tuple[str, str], ...]:
-    """The same by factor; a dataset by its title."""
-    return tuple(
-        ("dataset", dataset_info(str(cell.levels[name])).title)
-        if name == "name" and config_of(cell) is not None
-        else (name, level_name(cell.levels[name]))
-        for name in strata(spec)
-    )
+def levels(cell: RecordedCell, spec: AuditSpec | None, extension: Extension) -> tuple[tuple[str, str], ...]:
+    """The same by factor, as people read them."""
+    return tuple(extension.level(name, level_name(cell.levels[name])) for name in strata(spec))
 
 
 def arms(cells: list[RecordedCell], spec: AuditSpec | None) -> tuple[str, ...]:
@@ -42,36 +33,8 @@ def arms(cells: list[RecordedCell], spec: AuditSpec | None) -> tuple[str, ...]:
     return (*(a for a in there if a != spec.baseline), spec.baseline)
 
 
-def typical(cells: list[RecordedCell]) -> RunConfig | None:
-    """A run whose margin matters, if there is one: it is the setting's."""
-    return next(iter(_telling(cells)), None)
-
-
-def _telling(cells: list[RecordedCell]) -> list[RunConfig]:
-    """The configs whose margin matters; all, if none does."""
-    configs = [config for cell in cells if (config := config_of(cell)) is not None]
-    return [config for config in configs if not margin_is_inert(config)] or configs
-
-
-def paper(cells: list[RecordedCell], spec: AuditSpec | None, value: str) -> str | None:
-    """The paper's setting, if these runs ask its question: accuracies of margin types, its data and margins.
-
-    A study that is audited by depth has the paper's setting at the paper's depth only.
-    """
-    if spec is None or spec.group != "margin_type" or value != "accuracy":
-        return None
-    configs = _telling(cells)
-    settings = {paper_setting(config) for config in configs}
-    if len(settings) != 1 or not set(spec.blocks) <= {"stability"}:
-        return None
-    (setting,) = settings
-    if setting is None or not all(is_papers_level(configs[0], setting, name) for name in strata(spec)):
-        return None
-    return setting
-
-
 def are_the_same_runs(cells: list[RecordedCell], spec: AuditSpec | None) -> bool:
-    """Arms that share a run cannot be compared: cross entropy, for one, has no margin."""
+    """Arms that share a run cannot be compared."""
     if spec is None:
         return False
     runs: dict[str, set[str]] = {}

@@ -16,14 +16,11 @@ from seedspread.analysis.audited import AuditResult
 from seedspread.analysis.comparison import Comparison
 from seedspread.analysis.stored_looks import looks_of
 from seedspread.analysis.verdict import verdict
-from seedspread.cff.config import RunConfig
-from seedspread.cff.identity import saturates
-from seedspread.cff.objective.schedule import layer_margins
 from seedspread.errors import did_you_mean, require_extra
+from seedspread.report.extension import extension_of
 from seedspread.report.material import cells as cells_of
-from seedspread.report.material.layers import RunLayers, read_layers
+from seedspread.report.material.layers import RunLayers
 from seedspread.report.material.provenance import provenance
-from seedspread.report.material.scale import TITLES, UNKNOWN, scale_of
 from seedspread.report.material.settings import (
     ReportData,
     Run,
@@ -35,7 +32,7 @@ from seedspread.report.material.settings import (
     slug,
     try_audit,
 )
-from seedspread.report.material.studies import ReportError, config_of, studies_of
+from seedspread.report.material.studies import ReportError, studies_of
 from seedspread.runs.levels import joined_levels, level_name, setting_name
 from seedspread.runs.metrics import SCORED, Metric, metric_of
 from seedspread.runs.store import FINISHED, RunState, Store
@@ -78,8 +75,10 @@ def from_store(
     if all(lacking):
         raise ReportError(lacking[0])
     reported = ordered(_once(settings))
-    across, family = _across(reported, tell)
-    reported = _adjusted(reported, across, family)
+    extensions = tuple({study.runner: extension_of(study.runner) for study in recorded}.values())
+    together = [s for extension in extensions for s in extension.judged_together(reported)]
+    across = _across(together, tell)
+    reported = _adjusted(reported, across, together)
     return ReportData(
         title=_title(recorded, path),
         source=relative(path.absolute()),
@@ -88,6 +87,7 @@ def from_store(
         notes=tuple(dict.fromkeys(line for study in recorded for line in _notes(study))),
         problems=tuple(dict.fromkeys(_inside(path, line) for line in [*problems, *store.problems()])),
         provenance=provenance(store, recorded, reported),
+        extensions=extensions,
     )
 
 
@@ -133,7 +133,7 @@ class _Reading:
     ) -> None:
         self._alone = alone
         self._study, self._store, self._tell, self._problems = study, store, tell, problems
-        self._spec = study.audit
+        self._spec, self._extension = study.audit, extension_of(study.runner)
         self._stored = value
         self._metric, self._factor = self._declared(None).for_display
         self._read: dict[str, dict[str, Any] | str] = {}
@@ -214,7 +214,6 @@ class _Reading:
         scaled = {name: value}
         if f"chance.{name}" in row:
             scaled[f"chance.{name}"] = self._factor * row[f"chance.{name}"]
-        config = config_of(cell)
         run = Run(
             arm=level_name(cell.levels[self._spec.group]) if self._spec else cell.title,
             block=cells_of.block(cell, self._spec),
@@ -222,14 +221,14 @@ class _Reading:
             value=value,
             key=key,
             collapsed=row["collapsed"],
-            clamps=config is not None and saturates(config),
-            layers=None if config is None else self._layers(folder, config),
+            clamps=self._extension.saturates(cell.parameters),
+            layers=self._layers(folder, cell.parameters),
         )
         levels = {factor: level_name(level) for factor, level in cell.levels.items()}
         return row | levels | scaled | {"seed": seed}, run
 
-    def _layers(self, folder: Path, config: RunConfig) -> RunLayers | None:
-        layers = read_layers(folder, tuple(layer_margins(config)))
+    def _layers(self, folder: Path, parameters: Any) -> RunLayers | None:
+        layers = self._extension.layers(folder, parameters)
         if isinstance(layers, str):
             self._problems.append(layers)
             return None
@@ -245,23 +244,22 @@ class _Reading:
     ) -> Setting:
         study, spec = self._study, self._spec
         runs = [run for _, run in rows]
-        config = cells_of.typical(cells)
-        paper = cells_of.paper(cells, spec, self._stored)
         partial = any("partial" in str(row["dataset"]) for row, _ in rows)
+        parameters = self._extension.typical(cells)
+        published = self._extension.published(cells, spec, self._stored, partial)
         arms = cells_of.arms(cells, spec)
         same = cells_of.are_the_same_runs(cells, spec)
         audited = None if isinstance(result, str) or same else result
         comparisons = tuple(c for c in audited.comparisons if c.stratum == level) if audited else ()
-        levels = cells_of.levels(cells[0], spec)
+        levels = cells_of.levels(cells[0], spec, self._extension)
         label = setting_name(levels)
-        name = ", ".join([label or (TITLES[paper] if paper else study.name), *self._value_if_several])
-        title = f"{name} ({study.name})" if (paper and not label) or (label and not self._alone) else name
+        name = ", ".join([label or (published.title if published else study.name), *self._value_if_several])
+        title = f"{name} ({study.name})" if (published and not label) or (label and not self._alone) else name
         return Setting(
             id=slug(" ".join([study.name, label, *self._value_if_several])),
             title=title,
             name=name,
             study=study.name,
-            paper=paper,
             arms=arms,
             group=spec.group if spec else "",
             block=", ".join(spec.blocks) if spec else "",
@@ -270,9 +268,10 @@ class _Reading:
             comparisons=comparisons,
             audit=audited,
             why=_why(result, comparisons, same),
-            config=config,
-            configs=tuple(c for cell in cells if (c := config_of(cell)) is not None),
-            scale=UNKNOWN if config is None else scale_of(config, paper, partial),
+            published=published,
+            parameters=parameters,
+            all_parameters=tuple(cell.parameters for cell in cells),
+            scale=self._extension.scale(parameters, published, partial),
             profiles=arm_profiles(runs, arms),
             curves=arm_curves(runs, arms),
             states={key: state for cell in cells for key, state in cell.named(states).items()},
@@ -301,50 +300,44 @@ def _why(result: "AuditResult | str", comparisons: tuple[Comparison, ...], same:
     return result if isinstance(result, str) else "an arm has no finished run yet"
 
 
-_DATASETS = ("cifar10", "cifar100", "svhn", "fashion-mnist")
-
-
-def _across(settings: tuple[Setting, ...], tell: StatusCallback) -> tuple[AuditResult | None, dict[str, str]]:
-    """The paper's comparison on its datasets, adjusted together; and which setting is which stratum, by id.
-
-    Each dataset once, all of one size, and none in which runs fail: there is no ratio to adjust or to pool.
-    Studies that grow have levels of their own.
-    """
-    sizes: dict[str, dict[str, Setting]] = {}
-    for s in settings:
-        one = s.comparisons[0] if len(s.comparisons) == 1 else None
-        sound = one is not None and not one.collapse.found and one.headline.looks is None
-        if s.is_the_papers and s.paper in _DATASETS and sound:
-            sizes.setdefault(s.scale.size, {}).setdefault(str(s.paper), s)
-    chosen = list(max(sizes.values(), key=len, default={}).values())
-    if len(chosen) < 2:
-        return None, {}
+def _across(together: list[Setting], tell: StatusCallback) -> AuditResult | None:
+    """One audit of settings that are judged together: a stratum each, by its published title."""
+    if len(together) < 2:
+        return None
+    first = together[0]
     rows = [
-        {"accuracy": r.value, "margin_type": r.arm, "stability": r.block or "one", "seed": r.seed,
-         "dataset": TITLES[str(s.paper)]}
-        for s in chosen
+        {first.metric.name: r.value, first.group: r.arm, first.block or "block": r.block or "one",
+         "seed": r.seed, "dataset": _stratum(s)}
+        for s in together
         for r in s.runs
     ]  # fmt: skip
     tell("auditing the datasets together")
+    value, block = first.metric.name, first.block or "block"
     try:
-        result = audit(pd.DataFrame(rows), "accuracy", "margin_type", "subtract", "stability", by="dataset")
+        return audit(pd.DataFrame(rows), value, first.group, first.arms[-1], block, by="dataset")
     except TableError:
-        return None, {}
-    return result, {s.id: TITLES[str(s.paper)] for s in chosen}
+        return None
+
+
+def _stratum(s: Setting) -> str:
+    return s.published.title if s.published is not None else s.name
 
 
 def _adjusted(
-    settings: tuple[Setting, ...], across: AuditResult | None, family: dict[str, str]
+    settings: tuple[Setting, ...], across: AuditResult | None, together: list[Setting]
 ) -> tuple[Setting, ...]:
     """Comparisons that are one of several datasets know it: they are judged with all of them."""
-    judged = {c.stratum: c for c in across.comparisons} if across else {}
+    if across is None:
+        return settings
+    judged = {c.stratum: c for c in across.comparisons}
+    family = {s.id for s in together}
     out = []
     for s in settings:
         if s.id not in family:
             out.append(s)
             continue
-        c, together = s.comparisons[0], judged[family[s.id]]
-        headline = replace(c.headline, adjusted_interval=together.headline.adjusted_interval)
-        c = replace(c, p_holm=together.p_holm, word=together.word, headline=headline)
+        c, found = s.comparisons[0], judged[_stratum(s)]
+        headline = replace(c.headline, adjusted_interval=found.headline.adjusted_interval)
+        c = replace(c, p_holm=found.p_holm, word=found.word, headline=headline)
         out.append(replace(s, comparisons=(replace(c, verdict=verdict(c, len(family))),)))
     return tuple(out)

@@ -7,7 +7,7 @@ from typing import Unpack
 from seedspread.analysis.audit import audit
 from seedspread.analysis.audited import AuditResult
 from seedspread.analysis.comparison import Strip
-from seedspread.report.material.scale import Scale
+from seedspread.report.extension import Scale
 from seedspread.report.material.settings import ReportData, Run, Setting, ordered, relative, slug
 from seedspread.runs.levels import split_levels, stratum_name
 from seedspread.runs.metrics import Better
@@ -64,7 +64,6 @@ def _setting(result: AuditResult, stratum: str, path: Path) -> Setting:
         title=name,
         name=name,
         study="",
-        paper=None,
         arms=arms,
         group=result.group,
         block=", ".join(result.blocks),
@@ -73,7 +72,7 @@ def _setting(result: AuditResult, stratum: str, path: Path) -> Setting:
         comparisons=comparisons,
         audit=result,
         why="" if comparisons else f"it has no {result.baseline or 'second level'} run, or nothing else",
-        scale=Scale(None, f"from {relative(path)}"),
+        scale=Scale(f"from {relative(path)}"),
         levels=tuple(zip(factors, levels, strict=True)) if stratum and len(factors) == len(levels) else (),
     )
 

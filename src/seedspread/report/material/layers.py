@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from seedspread.cff.objective.histogram import rate_from_histogram, rates_from_histograms
 from seedspread.runs.files import UNREADABLE
 from seedspread.runs.folder import RunFolder
+from seedspread.runs.histogram import rate_from_histogram, rates_from_histograms
 from seedspread.stats.arms import Floats
 from seedspread.stats.bands import Band, over_seeds
 

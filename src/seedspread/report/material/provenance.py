@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from seedspread.cff.identity import RUNNER
 from seedspread.report.material.settings import Setting
 from seedspread.runs.files import UNREADABLE
 from seedspread.runs.record import Record
@@ -44,7 +43,7 @@ def _facts(folder: Path) -> list[tuple[str, str]]:
         versions = ", ".join(f"{k} {v}" for k, v in sorted(facts["versions"].items()))
         return [
             *_what_ran(record),
-            ("trained with" if record.runner == RUNNER else "run by", versions),
+            ("run with", versions),
             ("Python", str(facts["python"])),
             ("machine", _machine(facts)),
             ("ended", str(facts["ended"])[:19].replace("T", " ") + " UTC"),
@@ -54,7 +53,7 @@ def _facts(folder: Path) -> list[tuple[str, str]]:
 
 
 def _what_ran(record: Record) -> list[tuple[str, str]]:
-    if record.runner == RUNNER:
+    if "fingerprint" in record.result:
         return [("data", f"{record.dataset}, fingerprint {record.result['fingerprint']}")]
     facts = record.provenance
     files = [(f"content of {name}", f"SHA-256 {digest}") for name, digest in facts.get("inputs", {}).items()]

@@ -1,27 +1,19 @@
 """What a report is made of, whatever it comes from: settings with their runs, audits and layers."""
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
 from seedspread.analysis.audit import audit
 from seedspread.analysis.audited import AuditResult
 from seedspread.analysis.comparison import Comparison
-from seedspread.cff.config import RunConfig
-from seedspread.paper.check import Finding
+from seedspread.report.extension import Extension, Published, Scale
 from seedspread.report.material.layers import Profile, RunLayers, TrainingCurve, profile, training_curve
-from seedspread.report.material.scale import (
-    BASELINE,
-    CHANGED,
-    NOT_A_SETTING,
-    OTHER_SCALE,
-    TITLES,
-    UNKNOWN,
-    Scale,
-)
 from seedspread.runs.levels import arm_name, block_name
 from seedspread.runs.metrics import Metric
 from seedspread.runs.sequential import SequentialRecord
@@ -57,7 +49,7 @@ class Setting:
         title: for people; no two settings of a report have the same.
         name: shorter, without the study, where that is clear.
         study: the names of the studies that share it, joined; empty for a table.
-        paper: the paper's setting that it stands for, if any.
+        published: what a publication prints for it, if anything.
         levels: of the factors that its study is audited by, which tell it from the study's other settings.
         arms: the groups, the baseline last.
         group: the factor that is compared.
@@ -67,9 +59,9 @@ class Setting:
         comparisons: the audit's.
         audit: the whole of it; None where there is none.
         why: why there is none, or what is wrong with it.
-        config: of one of its runs, one that clamps if any does.
-        configs: of every cell.
-        scale: the paper's, or not.
+        parameters: those that stand for it, as its runner's package has them.
+        all_parameters: of every cell.
+        scale: on what data, what was trained, and how that stands to published runs.
         profiles: `rate` and `gradient` by arm, with the final weights.
         curves: the same over training.
         states: of its planned runs, by key.
@@ -81,7 +73,6 @@ class Setting:
     title: str
     name: str
     study: str
-    paper: str | None
     arms: tuple[str, ...]
     group: str
     block: str
@@ -90,9 +81,10 @@ class Setting:
     comparisons: tuple[Comparison, ...] = ()
     audit: AuditResult | None = None
     why: str = ""
-    config: RunConfig | None = None
-    configs: tuple[RunConfig, ...] = ()
-    scale: Scale = UNKNOWN
+    published: Published | None = None
+    parameters: Any = None
+    all_parameters: tuple[Any, ...] = ()
+    scale: Scale = field(default_factory=Scale)
     profiles: dict[str, dict[str, Profile]] = field(default_factory=dict)
     curves: dict[str, dict[str, TrainingCurve]] = field(default_factory=dict)
     states: dict[str, RunState] = field(default_factory=dict)
@@ -129,9 +121,13 @@ class Setting:
         return self.metric.label
 
     @property
-    def is_the_papers(self) -> bool:
-        """Whether it compares what the paper compares."""
-        return self.paper is not None and set(self.arms) == {CHANGED, BASELINE}
+    def beside(self) -> Published | None:
+        """Published values that stand beside its own: those of the same question."""
+        return self.published if self.published is not None and self.published.same_question else None
+
+    def follows(self, kind: str) -> str:
+        """The published table or figure of that kind; empty if there is none."""
+        return self.beside.follows(kind) if self.beside is not None else ""
 
     @property
     def blocks(self) -> tuple[str, ...]:
@@ -161,12 +157,12 @@ class ReportData:
     Attributes:
         title: what the report is about.
         source: what was read.
-        settings: in the paper's order where they are the paper's, then the rest.
-        across: the audit of the paper's comparison over several datasets together.
+        settings: published ones first, in the publication's order, then the rest.
+        across: the audit of settings that are judged together.
         notes: what a reader should know of the whole.
         problems: files that could not be read.
         provenance: facts for the foot of the page, in order.
-        findings: the verdicts on the paper, in a report of its own numbers.
+        extensions: what packages add to the page of their runs.
     """
 
     title: str
@@ -176,41 +172,30 @@ class ReportData:
     notes: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
     provenance: tuple[tuple[str, str], ...] = ()
-    findings: tuple[Finding, ...] = ()
-
-    @property
-    def is_published(self) -> bool:
-        """Whether these are the paper's own numbers."""
-        return bool(self.findings)
-
-    def paper(self, name: str) -> Setting | None:
-        """The setting that stands for one of the paper's; at the paper's scale if there are several."""
-        matches = [s for s in self.settings if s.paper == name and s.is_the_papers]
-        return min(matches, key=lambda s: s.scale.same is not True, default=None)
+    extensions: tuple[Extension, ...] = ()
 
 
 def origins(settings: list[Setting]) -> str:
     """Where the numbers of several settings come from: data and, once for all that share it, size."""
-    sizes: dict[str, list[str]] = {}
-    every = {s.scale.size for s in settings}
-    for s in settings:
-        if s.scale.data:
-            # Beside runs of this size in one of its settings, that they are not at its scale says enough.
-            shared = s.scale.size.replace(NOT_A_SETTING, OTHER_SCALE)
-            sizes.setdefault(shared if shared in every else s.scale.size, []).append(s.scale.data)
-    parts = ("; ".join(dict.fromkeys(data)) + (f" ({size})" if size else "") for size, data in sizes.items())
+    sizes: dict[tuple[str, str], list[str]] = {}
+    every = {(s.scale.size, s.scale.remark) for s in settings}
+    for s in (s.scale for s in settings):
+        if s.data:
+            broader = (s.size, s.broader)
+            sizes.setdefault(broader if broader in every else (s.size, s.remark), []).append(s.data)
+    said = {what: "; ".join(part for part in what if part) for what in sizes}
+    parts = (
+        "; ".join(dict.fromkeys(data)) + (f" ({said[w]})" if said[w] else "") for w, data in sizes.items()
+    )
     return ". ".join(parts)
 
 
 def ordered(settings: list[Setting]) -> tuple[Setting, ...]:
-    """The paper's first, in its order; each with an id, a title and a name of its own.
+    """Published ones first, in the publication's order; each with an id, a title and a name of its own.
 
     The settings of one study keep the study's order.
     """
-    papers = list(TITLES)
-    in_order = sorted(
-        settings, key=lambda s: papers.index(s.paper) if s.paper in papers and not s.levels else len(papers)
-    )
+    in_order = sorted(settings, key=lambda s: s.published.order if s.published and not s.levels else math.inf)
     ids, titles = _unique([s.id for s in in_order], _RESERVED), _unique([s.title for s in in_order])
     names = Counter(s.name for s in in_order)
     return tuple(

@@ -20,7 +20,7 @@ from seedspread.report.answer import answer
 from seedspread.report.figures.ratios import answer_charts
 from seedspread.report.material.settings import ReportData
 from seedspread.report.page.glossary import GLOSSARY
-from seedspread.report.page.sections import Section, missing, sections
+from seedspread.report.page.sections import Section, sections
 from seedspread.report.tables.means import means_tables, ratios_table
 
 _PACKAGE = "seedspread.report.page"
@@ -102,19 +102,18 @@ class Report:
         return environment(_PACKAGE).get_template("main.html").render(**self._values(version))
 
     def _values(self, version: str) -> dict[str, Any]:
-        same = {s.scale.same for s in self.material.settings}
-        badge = "not the paper's scale" if same == {False} else "mixed scales" if False in same else ""
+        material = self.material
         return {
             "version": version,
-            "badge": badge,
-            "glossary": GLOSSARY if any(s.is_the_papers for s in self.material.settings) else GLOSSARY[:4],
+            "badge": " · ".join(filter(None, (e.badge(material) for e in material.extensions))),
+            "glossary": (*GLOSSARY, *(line for e in material.extensions for line in e.glossary(material))),
             "material": self.material,
             "answer": self.answer,
             "pictures": self.pictures,
             "means": self.means,
             "ratios": self.ratios,
             "sections": self.sections,
-            "missing": missing(self.material, self.sections),
+            "missing": [line for e in material.extensions for line in e.missing(material, self.sections)],
             "data": self._data(),
         }
 

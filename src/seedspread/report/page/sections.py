@@ -10,19 +10,11 @@ from seedspread.render.table import Column, Table, without_empty
 from seedspread.report.figures import dose, layers, looks, ratios, spread, trust
 from seedspread.report.material.doses import dose_curves
 from seedspread.report.material.settings import ReportData, Setting
-from seedspread.report.tables import across, setting, setup
+from seedspread.report.tables import setting, setup
 from seedspread.report.tables.dose import dose_table
 
 # What a page shows: a table or a figure.
 Exhibit = Table | Chart
-
-# What the paper's other tables need, by number.
-_NEEDS = {
-    2: "a study", 3: "the CIFAR-10 factorial", 4: "the CIFAR-10 factorial, both stability modes",
-    5: "the CIFAR-10 factorial", 10: "CIFAR-100", 13: "SVHN", 14: "Fashion-MNIST",
-    16: "the CIFAR-10 factorial", 17: "the dose response", 19: "CIFAR-100", 20: "SVHN", 21: "Fashion-MNIST",
-    22: "the SVHN difficulty sweep", **{number: needs for number, needs, _ in across.WHOLE},
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -55,32 +47,24 @@ class Section:
 
 def sections(material: ReportData) -> list[Section]:
     """All parts, in order; empty ones are left out."""
-    tables = {number: make(material) for number, _, make in across.WHOLE}
-    out = [_setting(material, s) for s in material.settings]
-    out.append(_saturation(material, tables))
-    out.append(_across(material, tables))
-    out.append(_trust(material, tables))
-    if material.is_published:
-        out.append(_paper_check(material))
+    out = [_setting(s) for s in material.settings]
+    out += [_saturation(material), _across(material), _trust(material)]
+    out += [section for extension in material.extensions for section in extension.sections(material)]
     out.append(_setup(material))
+    for extension in material.extensions:
+        further = extension.exhibits(material)
+        out = [replace(s, exhibits=(*s.exhibits, *_available(further.get(s.id, ())))) for s in out]
     return [s for s in out if s.words or s.all]
 
 
-def _paper_check(material: ReportData) -> Section:
-    legend = "Each printed number is recomputed from the published values; ✗ marks one that does not follow."
-    bad, good = (setup.verdicts(material.findings, hold=hold) for hold in (False, True))
-    words = (setup.counted(material.findings), legend)
-    return Section("paper-check", "The paper, checked", words, (bad,), (), good.title, (good,))
-
-
 def _available(exhibits: Iterable[Exhibit | None]) -> tuple[Exhibit, ...]:
-    """Those that could be made; columns of the paper in which nothing stands are dropped."""
+    """Those that could be made; columns of a publication in which nothing stands are dropped."""
     return tuple(
         without_empty(e, only_groups=True) if isinstance(e, Table) else e for e in exhibits if e is not None
     )
 
 
-def _setting(material: ReportData, s: Setting) -> Section:
+def _setting(s: Setting) -> Section:
     words = [c.verdict for c in s.comparisons] + ([f"{s.why[0].upper()}{s.why[1:]}."] if s.why else [])
     words += [warning for c in s.comparisons for warning in c.warnings]
     words += [f"The headline is the {c.headline.method}: {c.headline.why}." for c in s.comparisons[:1]]
@@ -92,10 +76,10 @@ def _setting(material: ReportData, s: Setting) -> Section:
         spread.spread_chart(s),
         looks.looks_chart(s),
         None if seen is None else replace(looks_table(seen, f"Looks: {s.name}"), id=f"{s.id}-looks-table"),
-        setting.factorial(material, s),
-        setting.pooled(material, s),
-        setting.variance_tests(material, s),
-        setting.per_seed(material, s),
+        setting.factorial(s),
+        setting.pooled(s),
+        setting.variance_tests(s),
+        setting.per_seed(s),
     )
     why = tuple(line for c in s.comparisons for line in explanations(c))
     fold = "Every test, why it was used and what it assumes"
@@ -111,7 +95,7 @@ def _audit_tables(s: Setting) -> Iterator[Table]:
             yield replace(table, id=name, title=title, columns=columns, scale=s.origin)
 
 
-def _saturation(material: ReportData, made: dict[int, Table | None]) -> Section:
+def _saturation(material: ReportData) -> Section:
     groups = []
     for s in material.settings:
         charts = (
@@ -123,40 +107,19 @@ def _saturation(material: ReportData, made: dict[int, Table | None]) -> Section:
         )
         if any(charts):
             groups.append((s.name, _available(charts)))
-    tables = _available([made[6], made[7], made[8]])
-    return Section("layers", "Saturation and gradients", (), tables, tuple(groups))
+    return Section("layers", "Saturation and gradients", (), (), tuple(groups))
 
 
-def _across(material: ReportData, made: dict[int, Table | None]) -> Section:
+def _across(material: ReportData) -> Section:
     curves = [e for curve in dose_curves(material) for e in (dose.chart(curve), dose_table(curve))]
-    tables = [*curves, made[9], *ratios.forest_charts(material), made[11], made[12], made[18], made[15]]
-    return Section("datasets", "Across settings", (), _available(tables))
+    return Section("datasets", "Across settings", (), _available([*curves, *ratios.forest_charts(material)]))
 
 
-def _trust(material: ReportData, made: dict[int, Table | None]) -> Section:
+def _trust(material: ReportData) -> Section:
     charts = [trust.power_chart(material), trust.floor_chart(material), trust.twins_chart(material)]
-    return Section("trust", "How far to trust this", (), _available([*charts, made[23]]))
+    return Section("trust", "How far to trust this", (), _available([*charts, setting.normality(material)]))
 
 
 def _setup(material: ReportData) -> Section:
-    tables = [setup.runs_by_state(material), setup.failures(material), setup.hyperparameters(material)]
+    tables = [setup.runs_by_state(material), setup.failures(material)]
     return Section("setup", "What was run", (), _available(tables))
-
-
-def missing(material: ReportData, made: list[Section]) -> list[str]:
-    """The paper's tables that this report cannot have, and what they would need."""
-    numbers = {b.number for s in made for b in s.all if isinstance(b, Table)}
-    if not any(s.is_the_papers for s in material.settings):
-        return []
-    out = [f"Table {n} needs {needs}" for n, needs in sorted(_NEEDS.items()) if n not in numbers]
-    charts = {b.id for s in made for b in s.all if isinstance(b, Chart)}
-    if not any(name.endswith("rate-over-training") for name in charts):
-        out.append("CAR and gradient norms over training need runs with two epochs or more")
-    if not any(name.endswith("accuracy-by-layer") for name in charts):
-        out.append("accuracy by layer needs runs with probe.layers = 'all'")
-    for name, needs in (("forest", "two datasets"), ("twins", "seeds run in both stability modes")):
-        if name not in charts:
-            out.append(f"the figure “{name}” needs {needs}")
-    if "floor" not in charts:
-        out.append("the sampling floor needs stored predictions of two seeds or more")
-    return out

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seedspread.cff.objective.histogram import rate_from_histogram, rates_from_histograms
+from seedspread.runs.histogram import rate_from_histogram, rates_from_histograms
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(0, 1000))

@@ -4,9 +4,11 @@ from seedspread.analysis.audited import AuditResult
 from seedspread.paper.answer import MAIN
 from seedspread.paper.check import check_paper
 from seedspread.paper.page import audit_published
+from seedspread.paper.report.extension import PaperReport
+from seedspread.paper.report.scale import PAPER, TITLES, paper_config
+from seedspread.paper.report.setting import paper_values
 from seedspread.paper.values import SETTINGS, published_runs, series
 from seedspread.report.material.layers import Profile
-from seedspread.report.material.scale import PAPER, TITLES, paper_config
 from seedspread.report.material.settings import ReportData, Run, Setting, ordered, slug
 from seedspread.runs.metrics import metric_of
 from seedspread.version import __version__
@@ -38,7 +40,7 @@ def from_published() -> ReportData:
             ),
             ("seeds", "1 to 7 on CIFAR-10, 1 to 5 elsewhere, as the paper's Appendix E says"),
         ),
-        findings=tuple(check_paper()),
+        extensions=(PaperReport(tuple(check_paper())),),
     )
 
 
@@ -53,7 +55,6 @@ def _setting(name: str, result: AuditResult) -> Setting:
         title=TITLES[name],
         name=TITLES[name],
         study="",
-        paper=name,
         arms=("clamp", "subtract"),
         group="margin_type",
         block="stability",
@@ -61,8 +62,9 @@ def _setting(name: str, result: AuditResult) -> Setting:
         runs=runs,
         comparisons=tuple(c for c in result.comparisons if c.stratum == name),
         audit=result,
-        config=paper_config(name),
-        configs=(paper_config(name),),
+        published=paper_values(name, judge=True),
+        parameters=paper_config(name),
+        all_parameters=(paper_config(name),),
         scale=PAPER,
         profiles=_profiles(name),
     )

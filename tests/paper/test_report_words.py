@@ -8,8 +8,8 @@ import pytest
 from seedspread.cff.presets import read_config
 from seedspread.paper.page import published_table
 from seedspread.paper.printed import printed
+from seedspread.paper.report.scale import paper_setting, scale_of
 from seedspread.report.material.from_table import from_table
-from seedspread.report.material.scale import paper_setting, scale_of
 from seedspread.report.page.report import Report
 from tests.report.made import made_store, material_of, unfinished
 
@@ -53,10 +53,10 @@ def test_mini_is_never_passed_off_as_the_papers_scale(tmp_path: Path) -> None:
     report = Report(material_of(tmp_path))
     for table in report.tables:
         assert not any(column.group == "paper (same scale)" for column in table.columns)
-    factorial = next(t for t in report.tables if t.number == 3)
+    factorial = next(t for t in report.tables if t.follows == "the paper's Table 3")
     assert factorial.columns[-1].group == "paper (different scale)"
     assert factorial.rows[0][-4:] == ("7", "78.52", "0.927", "0.8590")
-    per_seed = next(t for t in report.tables if t.number == 16)
+    per_seed = next(t for t in report.tables if t.follows == "the paper's Table 16")
     assert per_seed.rows[1][0] == "clamp, detach: paper (different scale)"
     assert per_seed.rows[1][1:5] == ("78.49", "78.27", "78.43", "76.96")
     assert 1 in per_seed.muted
@@ -82,7 +82,7 @@ def test_anyones_table_gets_a_page(tmp_path: Path) -> None:
     assert [s.title for s in material.settings] == ["cifar10", "cifar100"]
     assert material.settings[0].comparisons[0].headline.plain_ratio == pytest.approx(8.2155, abs=1e-4)
     assert {"answer", "forest", "power", "twins"} <= {c.id for c in report.charts}
-    assert not any(t.number for t in report.tables if t.number not in (9, 23))
+    assert {t.follows for t in report.tables} <= {"", "the paper's Table 9", "the paper's Table 23"}
     assert "runs.csv" in report.page()
 
 

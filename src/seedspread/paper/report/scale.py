@@ -1,6 +1,5 @@
 """At what scale a run was: the paper's, or another; and which of the paper's settings it stands for."""
 
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -8,6 +7,7 @@ from seedspread.cff.config import RunConfig, SeedConfig
 from seedspread.cff.datasets import dataset_info
 from seedspread.cff.identity import canonical
 from seedspread.cff.presets import read_config
+from seedspread.report.extension import Scale
 
 # The paper's comparison: what it changes, and what it compares with.
 CHANGED, BASELINE = "clamp", "subtract"
@@ -35,29 +35,7 @@ _PRESETS = {
 }
 
 
-@dataclass(frozen=True)
-class Scale:
-    """How large: `same` as the paper's or not (None: cannot be told), on what data, and what was trained."""
-
-    same: bool | None
-    data: str
-    size: str = ""
-
-    @property
-    def words(self) -> str:
-        """All in one line."""
-        return "; ".join(part for part in (self.data, self.size) if part)
-
-    @property
-    def mark(self) -> str:
-        """What stands over a column with the paper's values."""
-        if self.same is None:
-            return "paper"
-        return "paper (same scale)" if self.same else "paper (different scale)"
-
-
-UNKNOWN = Scale(None, "")
-PAPER = Scale(True, "the paper's own published numbers")
+PAPER = Scale("the paper's own published numbers", same=True)
 
 
 def paper_setting(config: RunConfig) -> str | None:
@@ -121,9 +99,9 @@ def scale_of(config: RunConfig, setting: str | None, partial: bool) -> Scale:
     data = f"{dataset_info(config.data.name).title}, {images}{' of partial data' if partial else ''}"
     size = f"ViT d={config.model.dim}, L={config.model.depth}, {epochs} epoch{'s' if epochs > 1 else ''}"
     if setting is None:
-        return Scale(False, data, f"{size}; {NOT_A_SETTING}")
+        return Scale(data, size, NOT_A_SETTING, OTHER_SCALE, same=False)
     same = not partial and _canonical(config) == _canonical(paper_config(setting))
-    return Scale(same, data, f"{size}; {SAME_SCALE if same else OTHER_SCALE}")
+    return Scale(data, size, SAME_SCALE if same else OTHER_SCALE, same=same)
 
 
 def _canonical(config: RunConfig) -> dict[str, Any]:

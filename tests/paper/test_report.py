@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from seedspread.paper.report.extension import PaperReport
+from seedspread.paper.report.published import from_published
 from seedspread.render.table import Table
-from seedspread.report.material.from_published import from_published
 from seedspread.report.page.report import Report
-from seedspread.report.page.sections import missing
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -19,12 +19,12 @@ def report() -> Report:
 
 
 def by_number(report: Report) -> dict[int | None, Table]:
-    return {table.number: table for table in reversed(report.tables)}
+    return {int(table.follows.split()[-1]): table for table in reversed(report.tables) if table.follows}
 
 
 def test_every_table_and_both_figures_of_the_paper_are_there(report: Report) -> None:
-    assert {t.number for t in report.tables} >= set(range(2, 24))
-    assert {c.number for c in report.charts} >= {1, 2}
+    assert {t.follows for t in report.tables} >= {f"the paper's Table {n}" for n in range(2, 24)}
+    assert {c.follows for c in report.charts} >= {f"the paper's Figure {n}" for n in (1, 2)}
 
 
 def test_what_is_computed_is_what_the_paper_prints(report: Report) -> None:
@@ -67,7 +67,7 @@ def test_printed_values_of_the_diagnostic_tables(report: Report) -> None:
 
 
 def test_what_the_paper_did_not_publish_is_said(report: Report) -> None:
-    lines = " ".join(missing(report.material, report.sections))
+    lines = " ".join(PaperReport().missing(report.material, report.sections))
     for words in ("over training", "accuracy by layer", "sampling floor"):
         assert words in lines
 

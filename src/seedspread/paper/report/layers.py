@@ -6,12 +6,12 @@ from itertools import zip_longest
 import numpy as np
 
 from seedspread.cff.objective.schedule import layer_margins
+from seedspread.paper.report.columns import PaperColumns, is_published, of_paper
+from seedspread.paper.report.scale import TITLES, paper_config
 from seedspread.paper.values import series
 from seedspread.render.table import Column, Table
 from seedspread.report.material.layers import Profile
-from seedspread.report.material.scale import TITLES, paper_config
 from seedspread.report.material.settings import ReportData, Setting, origins
-from seedspread.report.tables.paper_columns import PaperColumns
 from seedspread.stats.arms import Floats
 
 _NONE = np.array([])
@@ -23,7 +23,7 @@ def rate(s: Setting | None) -> Profile | None:
 
 
 def _margins(*settings: Setting) -> list[list[str]]:
-    return [[f"{m:.2f}" for m in layer_margins(s.config)] if s.config else [] for s in settings]
+    return [[f"{m:.2f}" for m in layer_margins(s.parameters)] if s.parameters else [] for s in settings]
 
 
 def _paper_margins(*names: str) -> list[list[str]]:
@@ -56,13 +56,13 @@ def _row(
 
 def rates_by_margin(material: ReportData) -> Table | None:
     """Table 7: the clamp activation rate by layer under both schedules."""
-    standard, low = material.paper("cifar10"), material.paper("cifar10-low")
+    standard, low = of_paper(material, "cifar10"), of_paper(material, "cifar10-low")
     first, second = rate(standard), rate(low)
     if standard is None or low is None or first is None or second is None:
         return None
     paper_columns = PaperColumns(material, standard, low)
     names = ("car/cifar10 standard", "car/cifar10 low")
-    paper = [series(name).values / 100 for name in names] if not material.is_published else [_NONE, _NONE]
+    paper = [series(name).values / 100 for name in names] if not is_published(material) else [_NONE, _NONE]
     margins, paper_margins = _margins(standard, low), _paper_margins("cifar10", "cifar10-low")
     rows = []
     for layer, (a, b, x, y) in enumerate(zip_longest(first.mean, second.mean, *paper)):
@@ -77,7 +77,8 @@ def rates_by_margin(material: ReportData) -> Table | None:
     )
     return Table(
         "rates-by-margin", "Clamp activation rate (CAR) by layer and margin: CIFAR-10", columns,
-        tuple(rows), 7, "Clamp runs with their final weights, mean over seeds" + _depths(standard),
+        tuple(rows), "the paper's Table 7",
+        "Clamp runs with their final weights, mean over seeds" + _depths(standard),
         scale=origins([standard, low]),
     )  # fmt: skip
 
@@ -91,16 +92,15 @@ def _unit(text: str, unit: str) -> str:
 
 
 def _depths(s: Setting) -> str:
-    if s.config is None or s.config.model.depth == 8:
+    if s.parameters is None or s.parameters.model.depth == 8:
         return ""
-    return (
-        f"; these models have {s.config.model.depth} layers, the paper's 8, so that layers do not correspond"
-    )
+    depth = s.parameters.model.depth
+    return f"; these models have {depth} layers, the paper's 8, so that layers do not correspond"
 
 
 def gradients(material: ReportData, name: str) -> Table | None:
     """Tables 8 (CIFAR-10) and 12 (CIFAR-100): gradient norms by layer."""
-    s = material.paper(name)
+    s = of_paper(material, name)
     profiles = s.profiles.get("gradient", {}) if s is not None else {}
     if s is None or not {"clamp", "subtract"} <= set(profiles):
         return None
@@ -108,7 +108,7 @@ def gradients(material: ReportData, name: str) -> Table | None:
     paper_columns = PaperColumns(material, s)
     flipped = name == "cifar100"  # the paper turns the ratio round there
     ratio_of = ("clamp", "subtract") if flipped else ("subtract", "clamp")
-    paper = [_stated(name, arm) for arm in ("clamp", "subtract")] if not material.is_published else [[], []]
+    paper = [_stated(name, arm) for arm in ("clamp", "subtract")] if not is_published(material) else [[], []]
     margins, paper_margins = _margins(s), _paper_margins(name)
     rows = []
     for layer in range(max(len(clamp.mean), len(paper[0]))):
@@ -127,7 +127,7 @@ def gradients(material: ReportData, name: str) -> Table | None:
     return Table(
         f"gradients-{name}", f"Gradient norms by layer: {TITLES[name]}",
         (Column("layer"), *_columns(paper_columns, ("margin", "clamp", "subtract"), heading)), tuple(rows),
-        12 if flipped else 8, note + _depths(s), scale=s.origin,
+        f"the paper's Table {12 if flipped else 8}", note + _depths(s), scale=s.origin,
     )  # fmt: skip
 
 
@@ -150,7 +150,7 @@ def _quotient(a: Floats, b: Floats, layer: int) -> str:
 
 def rates_across(material: ReportData, name: str) -> Table | None:
     """Tables 11 (CIFAR-100) and 18 (SVHN): the rate by layer beside CIFAR-10's."""
-    base, other = material.paper("cifar10"), material.paper(name)
+    base, other = of_paper(material, "cifar10"), of_paper(material, name)
     first, second = rate(base), rate(other)
     if base is None or other is None or first is None or second is None:
         return None
@@ -158,7 +158,9 @@ def rates_across(material: ReportData, name: str) -> Table | None:
     paper_columns = PaperColumns(material, base, other)
     names = (f"car/{name}", "car/cifar10 standard")
     published = [series(n).values / 100 for n in reversed(names)]
-    paper = [_NONE, _NONE] if material.is_published else [values[: len(published[1])] for values in published]
+    paper = (
+        [_NONE, _NONE] if is_published(material) else [values[: len(published[1])] for values in published]
+    )
     rows = []
     for layer, (a, b, x, y) in enumerate(zip_longest(first.mean, second.mean, *paper)):
         if b is None and y is None:
@@ -171,7 +173,8 @@ def rates_across(material: ReportData, name: str) -> Table | None:
     columns = (Column("layer"), *_columns(paper_columns, titles, "difference"))
     return Table(
         f"rates-{name}", f"Clamp activation rate (CAR): CIFAR-10 against {TITLES[name]}", columns,
-        tuple(rows), number, "Clamp runs, standard margins, mean over seeds" + _depths(other),
+        tuple(rows), f"the paper's Table {number}",
+        "Clamp runs, standard margins, mean over seeds" + _depths(other),
         scale=origins([base, other]),
     )  # fmt: skip
 

@@ -4,12 +4,13 @@ from collections.abc import Callable
 
 from seedspread.analysis.comparison import Comparison
 from seedspread.analysis.verdict import number, p_value
+from seedspread.paper.report.columns import PaperColumns, is_published, name_of, of_paper
+from seedspread.paper.report.layers import gradients, rate, rates_across, rates_by_margin
+from seedspread.paper.report.scale import TITLES
 from seedspread.paper.values import series
 from seedspread.render.table import Column, Table
-from seedspread.report.material.scale import TITLES
 from seedspread.report.material.settings import ReportData, Setting, origins
-from seedspread.report.tables.layers import gradients, rate, rates_across, rates_by_margin
-from seedspread.report.tables.paper_columns import PaperColumns, digits, mark
+from seedspread.report.tables.beside import digits
 
 
 def dose_response(material: ReportData) -> Table | None:
@@ -21,22 +22,22 @@ def dose_response(material: ReportData) -> Table | None:
     both = PaperColumns(material, *settings)
     rows = []
     for s in settings:
-        c, paper_columns = s.comparisons[0], PaperColumns(material, s)
+        c = s.comparisons[0]
         own = (digits(c.pooled[0].variance, 4), digits(c.pooled[1].variance, 4),
                number(c.pooled_test.ratio), p_value(c.pooled_test.p))  # fmt: skip
         methods = ("first_variance", "second_variance", "ratio", "f_p")
-        printed = paper_columns.values(6, methods, "clamp", "subtract")
-        rows.append(both.row((names[str(s.paper)],), own, printed))
+        printed = both.in_table(6, methods, s, "clamp", "subtract")
+        rows.append(both.row((names[name_of(s)],), own, printed))
     columns = both.columns(("clamp variance", "subtract variance", "ratio", "F test, p"))
     return Table(
-        "dose-response", "Dose response", (Column("schedule"), *columns), tuple(rows), 6,
+        "dose-response", "Dose response", (Column("schedule"), *columns), tuple(rows), "the paper's Table 6",
         "Ratios of pooled variances and their F tests, as the paper reports them; the ratios that count each "
         "seed once stand with each setting", scale=origins(settings),
     )  # fmt: skip
 
 
 def _compared(material: ReportData, names: "dict[str, str]") -> list[Setting]:
-    return [s for s in (material.paper(name) for name in names) if s is not None and s.comparisons]
+    return [s for s in (of_paper(material, name) for name in names) if s is not None and s.comparisons]
 
 
 _PAIRS = {"cifar10": "balanced_pairs", "cifar100": "expected_pairs", "svhn": "expected_pairs",
@@ -52,19 +53,19 @@ def datasets(material: ReportData) -> Table | None:
     both = PaperColumns(material, *settings)
     rows = []
     for s in settings:
-        head = (TITLES[str(s.paper)], str(_CLASSES[str(s.paper)]))
+        head = (TITLES[name_of(s)], str(_CLASSES[name_of(s)]))
         rows.append(both.row(head, _own_line(material, s), _paper_line(both, s)))
     names = ("positive pairs", "L0 CAR", "clamp accuracy (%)", "ratio (pooled)", "ratio (seeds once)")
     return Table(
         "across-datasets", "Across datasets", (Column("dataset"), Column("classes"), *both.columns(names)),
-        tuple(rows), 9,
+        tuple(rows), "the paper's Table 9",
         "Positive pairs: ordered, in a batch of two views of each image; the paper counts one view",
         scale=origins(settings),
     )  # fmt: skip
 
 
 def _own_line(material: ReportData, s: Setting) -> tuple[str, ...]:
-    c, profile = s.comparisons[0], None if material.is_published else rate(s)
+    c, profile = s.comparisons[0], None if is_published(material) else rate(s)
     pairs = [r.layers.positive_pairs for r in s.runs if r.layers is not None]
     return (
         f"{sum(pairs) / len(pairs):,.0f}" if pairs else "-",
@@ -76,7 +77,7 @@ def _own_line(material: ReportData, s: Setting) -> tuple[str, ...]:
 
 
 def _paper_line(both: PaperColumns, s: Setting) -> tuple[str, ...]:
-    name = str(s.paper)
+    name = name_of(s)
     arms = (f"{name}/clamp", f"{name}/subtract")
     car = "cifar10 standard" if name == "cifar10" else name
     return (
@@ -100,18 +101,18 @@ def sweep(material: ReportData) -> Table | None:
     both = PaperColumns(material, *settings)
     rows = []
     for s in settings:
-        name, c = str(s.paper), s.comparisons[0]
+        name, c = name_of(s), s.comparisons[0]
         own = (str(c.pooled[0].n), digits(c.pooled[0].mean, 1), digits(c.pooled[0].variance, 3),
                digits(c.pooled[1].variance, 3), number(c.pooled_test.ratio), _pattern(c),
                *(_failed(c, arm) for arm in ("clamp", "subtract")))  # fmt: skip
         methods = ("first_size", "first_mean", "first_variance", "second_variance", "ratio")
-        printed = PaperColumns(material, s).values(15, methods, "clamp", "subtract")
+        printed = both.in_table(15, methods, s, "clamp", "subtract")
         rows.append(both.row((_LEVELS[name],), own, (*printed, _PATTERNS[name], "-", "-")))
     names = ("n", "clamp accuracy (%)", "clamp variance", "subtract variance", "ratio", "pattern",
              "clamp seeds failed", "subtract seeds failed")  # fmt: skip
     return Table(
-        "svhn-sweep", "SVHN difficulty sweep", (Column("difficulty"), *both.columns(names)), tuple(rows), 15,
-        "Where runs fail to train, a ratio of variances measures how often they fail",
+        "svhn-sweep", "SVHN difficulty sweep", (Column("difficulty"), *both.columns(names)), tuple(rows),
+        "the paper's Table 15", "Where runs fail to train, a ratio of variances measures how often they fail",
         scale=origins(settings),
     )  # fmt: skip
 
@@ -125,45 +126,15 @@ def _failed(c: Comparison, arm: str) -> str:
     return next((f"{a.failed} of {a.seeds}" for a in c.collapse.arms if a.group == arm), "none")
 
 
-def normality(material: ReportData) -> Table | None:
-    """Table 23: Shapiro-Wilk of each arm, over all settings."""
-    audited = [s for s in material.settings if s.comparisons]
-    papers = [s for s in audited if s.is_the_papers]
-    rows = []
-    for s in audited:
-        paper_columns = PaperColumns(material, s)
-        tests = {
-            t.key.removeprefix("shapiro_"): t for c in s.comparisons for t in c.tests if t.about == "shape"
-        }
-        sizes = {x.group: str(x.n) for c in s.comparisons for x in c.pooled}
-        for arm in (a for a in s.arms if a in tests):
-            methods = ("size", "shapiro_w", "shapiro_p") if papers else ()
-            printed = paper_columns.values(23, methods, arm)
-            t = tests[arm]
-            rows.append(
-                (f"{s.arm_title(arm)}: {s.name}", sizes[arm], digits(t.statistic, 4), p_value(t.p), *printed)
-            )
-    if not rows:
-        return None
-    own_group = ("" if not papers else "computed" if material.is_published else "these runs",)
-    groups = [*own_group * 3, *([mark(material, papers)] * 3 if papers else [])]
-    columns = [Column(name, group) for name, group in zip(("n", "W", "p") * 2, groups, strict=False)]
-    return Table(
-        "normality", "Normality of each arm (Shapiro-Wilk)", (Column("group"), *columns), tuple(rows),
-        23 if papers else None, "Runs of an arm over all blocks", scale=origins(audited),
-    )  # fmt: skip
-
-
 Maker = Callable[[ReportData], Table | None]
-# The tables that need several settings, or one of the paper's: number, what is needed, and how they are made.
-WHOLE: tuple[tuple[int, str, Maker], ...] = (
-    (6, "the factorial and the dose response", dose_response),
-    (7, "clamp runs under both margin schedules", rates_by_margin),
-    (8, "runs of both arms on CIFAR-10 with their layers", lambda m: gradients(m, "cifar10")),
-    (9, "two datasets or more", datasets),
-    (11, "clamp runs on CIFAR-10 and CIFAR-100", lambda m: rates_across(m, "cifar100")),
-    (12, "runs of both arms on CIFAR-100 with their layers", lambda m: gradients(m, "cifar100")),
-    (15, "the SVHN difficulty sweep", sweep),
-    (18, "clamp runs on CIFAR-10 and SVHN", lambda m: rates_across(m, "svhn")),
-    (23, "an audit", normality),
+# Number, what is needed, the section of the page, and how it is made.
+WHOLE: tuple[tuple[int, str, str, Maker], ...] = (
+    (6, "the factorial and the dose response", "layers", dose_response),
+    (7, "clamp runs under both margin schedules", "layers", rates_by_margin),
+    (8, "runs of both arms on CIFAR-10 with their layers", "layers", lambda m: gradients(m, "cifar10")),
+    (9, "two datasets or more", "datasets", datasets),
+    (11, "clamp runs on CIFAR-10 and CIFAR-100", "datasets", lambda m: rates_across(m, "cifar100")),
+    (12, "runs of both arms on CIFAR-100 with their layers", "datasets", lambda m: gradients(m, "cifar100")),
+    (18, "clamp runs on CIFAR-10 and SVHN", "datasets", lambda m: rates_across(m, "svhn")),
+    (15, "the SVHN difficulty sweep", "datasets", sweep),
 )

@@ -1,0 +1,1 @@
+"""What the paper adds to a report: its printed values beside one's own, its tables, its words."""
