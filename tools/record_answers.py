@@ -133,7 +133,7 @@ if __name__ == "__main__":
 """
 
 
-def answer(command: list[str], out: Path) -> Any:
+def answer(command: list[str], store: Path, out: Path) -> Any:
     """A command's JSON; of a report its tables as CSV."""
     line = [sys.executable, "-c", _MAIN, *command]
     if "--tables" not in command:
@@ -144,7 +144,7 @@ def answer(command: list[str], out: Path) -> Any:
     if done.returncode:
         return {"exit": "error", "says": done.stderr.strip().splitlines()[-1:]}
     if folder is None:
-        return json.loads(done.stdout.replace(str(out), "OUT"))
+        return json.loads(done.stdout.replace(str(out), "OUT").replace(str(store), "STORE"))
     return {path.name: path.read_text() for path in sorted(folder.glob("*.csv"))}
 
 
@@ -214,7 +214,7 @@ def everything(tables: Path, store: Path) -> dict[str, Any]:
         found: dict[str, Any] = {}
         for name, command in commands(tables, store, out).items():
             print(name, file=sys.stderr)
-            found[name] = answer(spelled(command), out)
+            found[name] = answer(spelled(command), store, out)
         return {"answers": found, "keys": keys(), "walks": walks(store, out)}
     finally:
         shutil.rmtree(out)

@@ -24,7 +24,7 @@ API = {
 # What these return.
 RETURNED = {
     "Existing results": [
-        "seedspread.analysis.audited.AuditResult",
+        "seedspread.analysis.comparison.AuditResult",
         "seedspread.tables.sources.collecting.Collected",
     ],
     "Studies": ["seedspread.study.study.StudyRuns"],

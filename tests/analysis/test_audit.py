@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from matplotlib.figure import Figure
 
 from seedspread import audit
-from seedspread.analysis.audited import AuditResult, ComparisonResult
 from seedspread.analysis.charts import Dots, arm_marks, audit_chart, draw_audit
+from seedspread.analysis.comparison import AuditResult, Comparison
 from seedspread.paper.page import published_table
 from seedspread.render.pictures import PlotError
 from seedspread.tables.errors import TableError
@@ -321,7 +321,7 @@ def test_in_a_notebook_it_shows_itself_and_text_stays_text(monkeypatch: pytest.M
     assert "<svg" in html
     assert "color:inherit" in html  # light and dark
     comparison = one.comparisons[0]
-    assert isinstance(comparison, ComparisonResult)
+    assert isinstance(comparison, Comparison)
     assert "F test, pooled" in comparison._repr_html_()
     assert "F test, pooled" in str(comparison)
     assert comparison.to_text(width=60, explain=True).count("Assumes") == len(comparison.tests)
@@ -353,7 +353,7 @@ def test_comparisons_as_a_frame_and_a_figure() -> None:
 def test_a_comparison_alone_is_a_row_and_a_figure_of_its_ratios() -> None:
     one = two([1.0, 2, 4, 9], [1.0, 2, 2, 3])
     comparison = one.comparisons[0]
-    assert isinstance(comparison, ComparisonResult)
+    assert isinstance(comparison, Comparison)
     assert comparison.to_frame().equals(one.to_frame())
     own = Figure().subplots()
     assert comparison.plot(own) is own.figure

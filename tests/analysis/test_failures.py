@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from seedspread.analysis.audit import audit
+from seedspread.analysis.samples import arms_by_stratum
 from seedspread.runs.metrics import Metric
 from seedspread.stats.arms import Arm
 from seedspread.stats.collapse import detect_collapse, find_suspects
@@ -154,7 +155,7 @@ def crashing() -> pd.DataFrame:
 
 def test_a_row_without_a_value_is_a_failed_run_unless_it_was_repeated() -> None:
     runs = check_table(crashing(), Question.of("accuracy", "arm", "b"))
-    ((_, (b, a)),) = runs.strata()
+    ((_, (b, a)),) = arms_by_stratum(runs)
     assert (len(a.crashed), len(b.crashed), len(a.values)) == (1, 0, 7)
     assert a.crashed[0] == b.seed_codes[1]
     assert "1 run without a value counts as failed (row 3)." in runs.notes

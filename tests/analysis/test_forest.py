@@ -11,10 +11,9 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
 from seedspread import audit
-from seedspread.analysis.audited import AuditResult
-from seedspread.analysis.comparison import Comparison
+from seedspread.analysis.comparison import AuditResult
 from seedspread.analysis.forest import heterogeneity, holm, random_effects
-from seedspread.analysis.judgement import judge, word
+from seedspread.analysis.judgement import judged, word
 from seedspread.analysis.overview import MOST_ROWS, mean_and_sd
 from seedspread.stats.estimate import FromJackknife
 from seedspread.stats.headline import headlines
@@ -116,7 +115,7 @@ class TestWords:
     )
     def test_one_rule(self, known: list[tuple[float, float, float]], level: float) -> None:
         estimates = [FromJackknife(*parameters) for parameters in known]
-        comparisons = judge([_comparison(e, level) for e in estimates], estimates, level)
+        comparisons = judged([_headline(e, level) for e in estimates], estimates, level)
         for c in comparisons:
             assert c.p_holm is not None
             assert c.headline.adjusted_interval is not None
@@ -160,12 +159,12 @@ class TestWords:
 ANY = audit(frame([2.0], seeds=3), "score", "arm", "b", resamples=100).comparisons[0]
 
 
-def _comparison(estimate: FromJackknife, level: float) -> Comparison:
-    """A comparison of which nothing is known but its estimate."""
+def _headline(estimate: FromJackknife, level: float) -> Headline:
+    """A headline of which nothing is known but its estimate."""
     p = 2 * min(estimate.above(0.0), estimate.below(0.0))
     ends = (np.exp(estimate.quantile(q)) for q in ((1 - level) / 2, (1 + level) / 2))
     interval = Interval(float(next(ends)), float(next(ends)), level)
-    return replace(ANY, headline=replace(ANY.headline, p=p, interval=interval))
+    return replace(ANY.headline, p=p, interval=interval)
 
 
 def test_the_headlines_numbers_belong_together() -> None:
@@ -203,10 +202,9 @@ def test_means_and_sds_as_papers_print_them(mean: float, sd: float, expected: st
 
 def test_a_headline_without_a_ratio_is_not_judged() -> None:
     blank = Headline(None, None, None, None, "", "no spread")
-    c = replace(ANY, headline=blank)
-    (judged,) = judge([c], [None], 0.95)
-    assert judged.word is None
-    assert judged.p_holm is None
+    (answer,) = judged([blank], [None], 0.95)
+    assert answer.word is None
+    assert answer.p_holm is None
 
 
 @pytest.mark.parametrize("width", [50, 60, 80, 100, 120, 200])

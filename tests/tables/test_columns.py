@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seedspread.analysis.audit import audit
+from seedspread.analysis.samples import arms_by_stratum, strips_of
 from seedspread.tables.columns import baseline_of, seed_names
 from seedspread.tables.runs import MOST_PAIRS
 from tests.cli.test_cli import seedspread_here
@@ -232,7 +233,7 @@ def test_arms_are_what_plain_filters_give(rows: list[tuple[Any, ...]]) -> None:
     if table["g"].nunique() < 2:
         return
     runs = check(table, "v", "g", table["g"].iloc[-1], "block", by="by")
-    found = runs.strata()
+    found = arms_by_stratum(runs)
     assert [name for name, _ in found] == list(dict.fromkeys(table["by"]))
     codes = dict(zip(table["seed"].astype(str), runs.frame["seed"], strict=True))
     for name, arms in found:
@@ -243,4 +244,4 @@ def test_arms_are_what_plain_filters_give(rows: list[tuple[Any, ...]]) -> None:
             assert list(arm.values) == list(own["v"])
             assert [arm.block_names[code] for code in arm.blocks] == list(own["block"])
             assert list(arm.seeds) == [codes[str(seed)] for seed in own["seed"]]
-    assert len(runs.strips()) == len(table[["by", "g"]].drop_duplicates())
+    assert len(strips_of(runs)) == len(table[["by", "g"]].drop_duplicates())

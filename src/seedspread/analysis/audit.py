@@ -8,15 +8,13 @@ from typing import Unpack
 import numpy as np
 import pandas as pd
 
-from seedspread.analysis.audited import AuditResult
 from seedspread.analysis.compare import Comparer, Pair
-from seedspread.analysis.comparison import Comparison, Strip
+from seedspread.analysis.comparison import AuditResult, Comparison, Strip
 from seedspread.analysis.forest import forests, repeated_runs
-from seedspread.analysis.judgement import judge
+from seedspread.analysis.judgement import judged
 from seedspread.analysis.looks import Look
 from seedspread.analysis.samples import compared_arms, strips_of
 from seedspread.analysis.stored_looks import looks_of_store
-from seedspread.analysis.verdict import verdict
 from seedspread.runs.levels import arm_name, stratum_name
 from seedspread.runs.metrics import Better, Metric, direction_note, metric_of
 from seedspread.runs.store import Store
@@ -179,10 +177,9 @@ def _comparisons(
     if looks is not None:
         notes.append(_on_looks(looks))
     found = headlines([(pair.arm, pair.baseline) for pair in pairs], comparer.level, equivalence, looks)
-    comparisons = [comparer.compare(pair, h) for pair, (h, _) in zip(pairs, found, strict=True)]
-    judged = judge(comparisons, [estimate for _, estimate in found], comparer.level)
-    named = [replace(c, factor=runs.columns.group, by=runs.columns.by) for c in judged]
-    return [replace(c, verdict=verdict(c, len(named))) for c in named], notes
+    answers = judged([h for h, _ in found], [estimate for _, estimate in found], comparer.level)
+    comparer = replace(comparer, by=runs.columns.by)
+    return [comparer.compare(*both, len(pairs)) for both in zip(pairs, answers, strict=True)], notes
 
 
 def _on_repeated(strips: Sequence[Strip], columns: Columns) -> list[str]:

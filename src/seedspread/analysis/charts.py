@@ -1,5 +1,7 @@
 """Charts of an audit: every run, and the variance ratio by every method with its interval."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -9,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from seedspread.analysis.comparison import AuditValues, Comparison, Strip
 from seedspread.analysis.verdict import between, number, p_value
 from seedspread.render.chart import COLOURS, GREY, SYMBOLS, Axis, Chart, Mark, Panel, floats, log_ticks
 from seedspread.render.pictures import PlotError, write_picture
@@ -19,6 +20,8 @@ from seedspread.stats.result import Interval
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from seedspread.analysis.comparison import AuditResult, Comparison, Strip
 
 # The headline has a colour that no arm has.
 QUOTED = COLOURS[2]
@@ -41,23 +44,23 @@ class Dots:
     labels: tuple[str, ...] = ()
 
 
-def draw_audit(audit: AuditValues, path: "Path | str") -> None:
+def draw_audit(audit: AuditResult, path: Path | str) -> None:
     """Writes the picture; its format follows from the file's name."""
     write_picture(audit_chart(audit), Path(path))
 
 
-def plot_audit(audit: AuditValues, ax: "Axes | None" = None) -> "Figure":
+def plot_audit(audit: AuditResult, ax: Axes | None = None) -> Figure:
     """The picture as a figure; on `ax` the forest alone, or of one comparison its runs."""
     return on_axes(audit_chart(audit), ax)
 
 
-def plot_comparison(c: Comparison, ax: "Axes | None" = None) -> "Figure":
+def plot_comparison(c: Comparison, ax: Axes | None = None) -> Figure:
     """The ratio of one comparison by every method, as a figure or on `ax`."""
     panel = _ratios_panel(c, c.title)
     return on_axes(Chart("comparison", "", "", "", (panel,), c.title, height=0.7), ax)
 
 
-def on_axes(chart: Chart, ax: "Axes | None") -> "Figure":
+def on_axes(chart: Chart, ax: Axes | None) -> Figure:
     """A chart as a figure of its own, or its first panel on axes that there are."""
     from seedspread.render.with_matplotlib import draw, draw_panel  # noqa: PLC0415 - not in the base
 
@@ -69,7 +72,7 @@ def on_axes(chart: Chart, ax: "Axes | None") -> "Figure":
     return figure
 
 
-def audit_chart(audit: AuditValues) -> Chart:
+def audit_chart(audit: AuditResult) -> Chart:
     """One comparison: its runs and its ratio by every method. Several: a forest, and the runs of a few."""
     if len(audit.comparisons) > MOST_LINES:
         raise PlotError(
@@ -89,7 +92,7 @@ def audit_chart(audit: AuditValues) -> Chart:
     return Chart("audit", "", "", "", tuple(panels), source, height=height)
 
 
-def _forest_panel(audit: AuditValues) -> Panel:
+def _forest_panel(audit: AuditResult) -> Panel:
     """Every ratio with the interval that Holm's adjustment leaves it, and the means over strata."""
     lines = [Line(c.title, c.headline.ratio, c.headline.shown_interval) for c in audit.comparisons]
     means = [
@@ -131,7 +134,7 @@ def lines_panel(lines: Sequence[Line], axis_title: str, title: str) -> Panel:
     return Panel(title, axis, Axis(ticks=ticks, range=sides), tuple(marks))
 
 
-def _runs_panel(audit: AuditValues, c: Comparison) -> Panel:
+def _runs_panel(audit: AuditResult, c: Comparison) -> Panel:
     strips = audit.strips(c)
     blocks = list(dict.fromkeys(b for s in strips for b in s.blocks))
     arms = dict.fromkeys(arm for other in audit.comparisons for arm in (other.baseline, other.group))

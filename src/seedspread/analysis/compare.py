@@ -1,14 +1,14 @@
 """One arm against its baseline: every number that an audit has of them."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from seedspread.analysis.audited import ComparisonResult
 from seedspread.analysis.comparison import Comparison
 from seedspread.analysis.components.split import components_of
+from seedspread.analysis.judgement import Judged
 from seedspread.analysis.verdict import warnings
 from seedspread.runs.metrics import Metric
 from seedspread.runs.table import correct_predictions
@@ -50,6 +50,7 @@ class Comparer:
         random_seed: from which they are drawn.
         chance: what a run that learnt nothing scores.
         test_size: the number of test examples.
+        by: the columns whose levels are compared apart.
         deep: also the ladder of assumptions and the variance components: they take as long as all the rest.
         brief: leave out what is not in the overview: there are very many comparisons, or seeds.
     """
@@ -60,16 +61,17 @@ class Comparer:
     random_seed: int
     chance: float | None
     test_size: int | None
+    by: tuple[str, ...] = ()
     deep: bool = False
     brief: bool = False
 
-    def compare(self, pair: Pair, headline: Headline) -> Comparison:
-        """All but what depends on the other comparisons: the adjusted p value, the word and the verdict."""
-        arm, baseline = pair.arm, pair.baseline
+    def compare(self, pair: Pair, judged: Judged, family: int) -> Comparison:
+        """All of it; `judged` says what its headline amounts to among the `family` of all comparisons."""
+        arm, baseline, headline = pair.arm, pair.baseline, judged.headline
         arms = arm, baseline
         twins = tuple(t for t in map(find_twins, arms) if t is not None)
         tests = self._tests(pair, headline, _independent(twins))
-        comparison = ComparisonResult(
+        return Comparison(
             stratum=pair.stratum,
             group=arm.name,
             baseline=baseline.name,
@@ -84,17 +86,21 @@ class Comparer:
             collapse=detect_collapse(arm, baseline, self.metric, self._chance_of(baseline), self.level),
             floors=() if self.brief else self._floors(arms),
             detectable=_detectable(arm, baseline, headline.pairs, twins, self._alpha(headline)),
-            p_holm=None,
-            warnings=(),
-            verdict="",
+            p_holm=judged.p_holm,
+            word=judged.word,
+            warnings=warnings(twins, tests, arm, baseline) + self._unlike(arm, baseline),
             ladder=ladder(arm, baseline, self.level) if self.deep else (),
             failures=failures(arm, baseline, self.metric, self._chance_of(baseline), self.level),
             performance=None if self.brief else performance(arm, baseline, self.metric, self.level),
             components=components_of(arm, baseline, self.level) if self.deep else None,
+            factor=arm.factor,
+            by=self.by,
+            family=family,
         )
+
+    def _unlike(self, arm: Arm, baseline: Arm) -> tuple[str, ...]:
         unlike = None if self.brief else unlike_cells(arm, baseline)
-        also = (unlike.sentence,) if unlike else ()
-        return replace(comparison, warnings=warnings(comparison, arm, baseline) + also)
+        return (unlike.sentence,) if unlike else ()
 
     def _alpha(self, headline: Headline) -> float:
         """Of the headline's test by itself."""

@@ -1,7 +1,23 @@
-"""The results of an audit, comparison by comparison: plain typed values, no computation."""
+"""The result of an audit, comparison by comparison: it holds its values and prints itself."""
 
-from dataclasses import dataclass, field
+import json
+import math
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
 
+import pandas as pd
+
+from seedspread.analysis.charts import audit_chart, plot_audit, plot_comparison
+from seedspread.analysis.show import (
+    as_html,
+    as_latex,
+    as_markdown,
+    as_text,
+    comparison_as_html,
+    comparison_as_text,
+)
+from seedspread.analysis.verdict import verdict
+from seedspread.render.pictures import notebook_svg
 from seedspread.runs.levels import arm_name, stratum_name
 from seedspread.runs.metrics import Metric
 from seedspread.stats.outcomes import FailureModel, Performance
@@ -18,6 +34,10 @@ from seedspread.stats.result import (
     Word,
 )
 from seedspread.stats.variance_components import Components
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -41,7 +61,6 @@ class Comparison:
         detectable: the smallest ratio above 1 that so many seeds show by the headline's test, with power 0.8.
         p_holm: the headline's p, adjusted over all comparisons of the audit.
         warnings: what a reader should know before using the numbers.
-        verdict: the answer in a sentence or two.
         word: the answer in a word (`Word`); None where there is nothing to judge.
         ladder: which assumption buys which p; empty where there are many comparisons.
         failures: how often runs fail, and how much the sound ones spread; None if none fails.
@@ -49,6 +68,7 @@ class Comparison:
         components: of what the variances are made, where seeds were run again; None too where there are many.
         factor: what is compared; `group` and `baseline` are its levels.
         by: what `stratum` is a level of, or several.
+        family: how many comparisons it was judged with, itself among them.
     """
 
     stratum: str
@@ -67,7 +87,6 @@ class Comparison:
     detectable: float | None
     p_holm: float | None
     warnings: tuple[str, ...]
-    verdict: str
     word: Word | None = None
     ladder: tuple[Rung, ...] = ()
     components: Components | None = None
@@ -75,6 +94,12 @@ class Comparison:
     performance: Performance | None = None
     factor: str = ""
     by: tuple[str, ...] = ()
+    family: int = 1
+
+    @property
+    def verdict(self) -> str:
+        """The answer in a sentence or two."""
+        return verdict(self)
 
     def test(self, key: str) -> TestResult:
         """The test called `key`."""
@@ -98,6 +123,34 @@ class Comparison:
         """`clamp against subtract`, with the stratum before it: `depth = 2: clamp against subtract`."""
         name = f"{self.arm_name} against {self.baseline_name}"
         return f"{stratum_name(self.by, self.stratum)}: {name}" if self.stratum else name
+
+    def as_values(self) -> dict[str, Any]:
+        """All of it, as JSON has it."""
+        return asdict(self) | {"verdict": self.verdict}
+
+    def to_text(self, width: int = 110, explain: bool = False) -> str:
+        """For a terminal: the answer and every test; with `explain` the reasons and what each assumes."""
+        return comparison_as_text(self, width, explain)
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row: what the overview shows, as numbers."""
+        return pd.DataFrame([_row(self)])
+
+    def plot(self, ax: "Axes | None" = None) -> "Figure":
+        """A figure of its ratio by every method that has an interval."""
+        return plot_comparison(self, ax)
+
+    def __repr__(self) -> str:
+        return f"<Comparison {self.title}: {self.word or 'not tested'}>"
+
+    def __str__(self) -> str:
+        return self.to_text()
+
+    def _repr_pretty_(self, printer: Any, _: bool) -> None:
+        printer.text(f"{self.title}: {self.verdict}")
+
+    def _repr_html_(self) -> str:
+        return comparison_as_html(self)
 
 
 @dataclass(frozen=True)
@@ -136,8 +189,8 @@ class Forest:
 
 
 @dataclass(frozen=True)
-class AuditValues:
-    """The audit of a table, as plain values; `audited.AuditResult` has its forms for people.
+class AuditResult:
+    """The audit of a table.
 
     Attributes:
         source: what was read.
@@ -180,6 +233,48 @@ class AuditValues:
             s for g in (c.baseline, c.group) for s in self.values if (s.stratum, s.group) == (c.stratum, g)
         ]
 
+    def to_json(self) -> str:
+        """Everything; a number that is not finite is null."""
+        return json.dumps(plain(self.as_values()), indent=2, allow_nan=False)
+
+    def to_text(self, width: int = 110, explain: bool = False, details: bool = False) -> str:
+        """For a terminal; with `details` every test, with `explain` why it was used and what it assumes."""
+        return as_text(self, width, details, explain)
+
+    def to_markdown(self) -> str:
+        """Tables for a README or an issue."""
+        return as_markdown(self)
+
+    def to_latex(self) -> str:
+        """Tables for a paper (booktabs)."""
+        return as_latex(self)
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row per comparison: what the overview shows, as numbers."""
+        return pd.DataFrame([_row(c) for c in self.comparisons])
+
+    def plot(self, ax: "Axes | None" = None) -> "Figure":
+        """A figure of the runs and ratios; on `ax` the forest alone, or of one comparison its runs."""
+        return plot_audit(self, ax)
+
+    def _repr_html_(self) -> str:
+        return as_html(self, notebook_svg(lambda: audit_chart(self)))
+
+    def _repr_pretty_(self, printer: Any, _: bool) -> None:
+        """IPython's text, also beside the HTML."""
+        printer.text(self.to_text())
+
+    def __repr__(self) -> str:
+        many = f"{len(self.comparisons)} comparison{'s' * (len(self.comparisons) != 1)}"
+        return f"<AuditResult of {self.source}: {self.value} by {self.group}, {many}>"
+
+    def __str__(self) -> str:
+        return self.to_text()
+
+    def as_values(self) -> dict[str, Any]:
+        """All of it, as JSON has it."""
+        return asdict(self) | {"comparisons": [c.as_values() for c in self.comparisons]}
+
 
 @dataclass(frozen=True)
 class Strip:
@@ -190,3 +285,42 @@ class Strip:
     values: tuple[float, ...]
     blocks: tuple[str, ...]
     seeds: tuple[str, ...]
+
+
+def _row(c: Comparison) -> dict[str, Any]:
+    (arm, baseline), h = c.pooled, c.headline
+    interval = h.shown_interval
+    return {
+        "stratum": c.stratum,
+        "group": c.group,
+        "baseline": c.baseline,
+        "seeds": c.seeds[0],
+        "baseline_seeds": c.seeds[1],
+        "mean": arm.mean,
+        "sd": arm.sd,
+        "baseline_mean": baseline.mean,
+        "baseline_sd": baseline.sd,
+        "ratio": h.ratio,
+        "low": None if interval is None else interval.low,
+        "high": None if interval is None else interval.high,
+        "p": h.p,
+        "p_holm": c.p_holm,
+        "word": c.word,
+        "above_1": h.above_1,
+        "above_2": h.above_2,
+        "at_most": h.at_most,
+        "plain_ratio": h.plain_ratio,
+        "pooled_ratio": c.pooled_test.ratio,
+        "pooled_p": c.pooled_test.p,
+    }
+
+
+def plain(value: Any) -> Any:
+    """As JSON can have it: a number that is not finite is none."""
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

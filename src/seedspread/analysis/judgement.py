@@ -13,24 +13,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import log
 
-from seedspread.analysis.comparison import Comparison
 from seedspread.analysis.forest import holm, holm_factors
 from seedspread.stats.estimate import Estimate, interval_of
 from seedspread.stats.result import Headline, Word
 
 # How many times the level a p value may be to suggest something.
 _SUGGESTED = 4
-
-
-def judge(
-    comparisons: Sequence[Comparison], estimates: Sequence[Estimate | None], level: float
-) -> list[Comparison]:
-    """The comparisons with their adjusted p values and intervals, and a word each."""
-    found = judged([c.headline for c in comparisons], estimates, level)
-    return [
-        replace(c, headline=j.headline, p_holm=j.p_holm, word=j.word)
-        for c, j in zip(comparisons, found, strict=True)
-    ]
 
 
 @dataclass(frozen=True)

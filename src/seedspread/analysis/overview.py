@@ -1,15 +1,20 @@
 """All comparisons of an audit at a glance: a table that fits a screen, and a sentence over it."""
 
+from __future__ import annotations
+
 import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from seedspread.analysis.comparison import AuditValues, Comparison, Forest
 from seedspread.analysis.verdict import between, number, p_phrase, p_value
 from seedspread.render.table import Column, Table
 from seedspread.runs.levels import arm_name, stratum_name
 from seedspread.stats.result import Interval, Summary
+
+if TYPE_CHECKING:
+    from seedspread.analysis.comparison import AuditResult, Comparison, Forest
 
 # Rows that fit a screen; of more comparisons those with the smallest p values are shown.
 MOST_ROWS = 30
@@ -23,7 +28,7 @@ _NAME = 20
 _UNSOUND = {"runs fail": "where runs fail", "two clusters": "with two clusters"}
 
 
-def summary(audit: AuditValues) -> str:
+def summary(audit: AuditResult) -> str:
     """How many comparisons have which word, and the ratios over strata together."""
     counts: Counter[str] = Counter(map(_word, audit.comparisons))
     words = ("shown", "shown to be small", "suggested", "open", *_UNSOUND, "not tested")
@@ -46,7 +51,7 @@ def together(forest: Forest, factor: str) -> str:
     )
 
 
-def overview_table(audit: AuditValues, most: int | None = MOST_ROWS, bars: bool = False) -> Table:
+def overview_table(audit: AuditResult, most: int | None = MOST_ROWS, bars: bool = False) -> Table:
     """A row for each comparison: means and sds, the ratio, its interval, p, and the word.
 
     Args:
@@ -89,7 +94,7 @@ def fitted(table: Table, width: int) -> Table:
     )
 
 
-def _row(c: Comparison, alone: bool, axis: "_Axis | None") -> tuple[str, ...]:
+def _row(c: Comparison, alone: bool, axis: _Axis | None) -> tuple[str, ...]:
     interval, ratio = c.headline.shown_interval, c.headline.ratio
     bar = (axis.bar(ratio, interval),) if axis else ()
     stratum = stratum_name(c.by, c.stratum) if c.stratum else ""
@@ -103,7 +108,7 @@ def _word(c: Comparison) -> str:
     return unsound if c.collapse.found else c.word or "not tested"
 
 
-def _mean_row(forest: Forest, factor: str, alone: bool, axis: "_Axis | None") -> tuple[str, ...]:
+def _mean_row(forest: Forest, factor: str, alone: bool, axis: _Axis | None) -> tuple[str, ...]:
     bar = (axis.bar(forest.pooled, forest.interval),) if axis else ()
     name = "together" if alone else f"together: {' against '.join(_arms(forest, factor))}"
     ends = between(forest.interval)

@@ -1,12 +1,14 @@
 """An audit as text, Markdown and LaTeX: the same tables three ways."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import replace
 from io import StringIO
+from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from seedspread.analysis.comparison import AuditValues, Comparison
 from seedspread.analysis.components.show import tables as components_tables
 from seedspread.analysis.ladder_table import ladder_table
 from seedspread.analysis.overview import MOST_ROWS, fitted, overview_table, summary
@@ -22,8 +24,11 @@ from seedspread.runs.levels import arm_name, block_name
 from seedspread.stats.outcomes import Performance
 from seedspread.stats.result import TestResult
 
+if TYPE_CHECKING:
+    from seedspread.analysis.comparison import AuditResult, Comparison
 
-def _tables(audit: AuditValues, c: Comparison, full: bool) -> list[Table]:
+
+def _tables(audit: AuditResult, c: Comparison, full: bool) -> list[Table]:
     return [_cells_table(audit, c), *test_tables(c, full)]
 
 
@@ -43,7 +48,7 @@ def _table(title: str, headings: tuple[str, ...], rows: tuple[tuple[str, ...], .
     return Table("", title, tuple(Column(heading) for heading in headings), rows)
 
 
-def _cells_table(audit: AuditValues, c: Comparison) -> Table:
+def _cells_table(audit: AuditResult, c: Comparison) -> Table:
     blocks = ", ".join(audit.blocks)
     rows = tuple(
         (
@@ -136,7 +141,7 @@ def _failures_table(c: Comparison) -> Table:
     return _table(title, ("arm", "failed", "rate", "exact interval"), rows)
 
 
-def as_text(audit: AuditValues, width: int, details: bool, explain: bool) -> str:
+def as_text(audit: AuditResult, width: int, details: bool, explain: bool) -> str:
     """For a terminal of `width` columns: the answer first, tests behind `details`, reasons on `explain`."""
     page = TextPage(width)
     if len(audit.comparisons) > 1:
@@ -160,14 +165,14 @@ class TextPage:
         return "\n".join(line.rstrip() for line in self._file.getvalue().splitlines())
 
 
-def print_comparisons(console: Terminal, audit: AuditValues, details: bool, explain: bool) -> None:
+def print_comparisons(console: Terminal, audit: AuditResult, details: bool, explain: bool) -> None:
     """The only comparison of an audit, or on request each of them."""
     if len(audit.comparisons) == 1 or details or explain:
         for c in audit.comparisons:
             _print_comparison(console, audit, c, details, explain)
 
 
-def print_overview(console: Terminal, audit: AuditValues, width: int) -> None:
+def print_overview(console: Terminal, audit: AuditResult, width: int) -> None:
     """The table of all comparisons, and how many it leaves out."""
     console.print(to_rich(fitted(overview_table(audit, bars=True), width)))
     if len(audit.comparisons) > MOST_ROWS:
@@ -176,10 +181,10 @@ def print_overview(console: Terminal, audit: AuditValues, width: int) -> None:
 
 
 def _print_comparison(
-    console: Terminal, audit: AuditValues, c: Comparison, details: bool, explain: bool
+    console: Terminal, audit: AuditResult, c: Comparison, details: bool, explain: bool
 ) -> None:
     console.rule(Text(c.title))
-    answer, *rest = sentences(c, len(audit.comparisons))
+    answer, *rest = sentences(c)
     console.print(Text(answer, style="bold"))
     console.print(Text(" ".join(rest)))
     for line in _strip_lines(audit, c, console.width):
@@ -193,16 +198,16 @@ def _print_comparison(
         console.print(Text(f"* the headline: {c.headline.why}.", style="dim"))
 
 
-def _strip_lines(audit: AuditValues, c: Comparison, width: int) -> list[str]:
+def _strip_lines(audit: AuditResult, c: Comparison, width: int) -> list[str]:
     strips = reversed(audit.strips(c))
     return strip_lines([(arm_name(c.factor, strip.group), strip.values) for strip in strips], width)
 
 
-def as_html(audit: AuditValues, picture: str) -> str:
+def as_html(audit: AuditResult, picture: str) -> str:
     """For a notebook: the answer, the overview, a picture."""
     several = len(audit.comparisons) > 1
     first = audit.comparisons[0]
-    lines = [summary(audit)] if several else sentences(first, 1)
+    lines = [summary(audit)] if several else sentences(first)
     said = [] if several else remarks(first)
     return for_notebook(lines, [overview_table(audit)], [*said, *audit.notes, foot(audit)], picture)
 
@@ -236,7 +241,7 @@ def remarks(c: Comparison) -> list[str]:
     return lines
 
 
-def foot(audit: AuditValues) -> str:
+def foot(audit: AuditResult) -> str:
     """How many runs from where, and what was drawn."""
     return (
         f"{audit.rows:,} runs from {audit.source}; {audit.level:.0%} intervals; {audit.resamples:,} "
@@ -244,7 +249,7 @@ def foot(audit: AuditValues) -> str:
     )
 
 
-def as_markdown(audit: AuditValues) -> str:
+def as_markdown(audit: AuditResult) -> str:
     """Tables and sentences in Markdown; every test with its reason and assumptions."""
     out = _markdown_overview(audit)
     for c in audit.comparisons:
@@ -257,14 +262,14 @@ def as_markdown(audit: AuditValues) -> str:
     return "\n".join(out) + "\n"
 
 
-def _markdown_overview(audit: AuditValues) -> list[str]:
+def _markdown_overview(audit: AuditResult) -> list[str]:
     if len(audit.comparisons) < 2:
         return []
     table = to_markdown(overview_table(audit, most=None))
     return [markdown_text(summary(audit)), "", *table.splitlines(), ""]
 
 
-def as_latex(audit: AuditValues) -> str:
+def as_latex(audit: AuditResult) -> str:
     """Tables for a paper: `booktabs` only."""
     out = ["% needs \\usepackage{booktabs}"]
     if len(audit.comparisons) > 1:

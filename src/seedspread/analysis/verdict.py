@@ -1,16 +1,22 @@
 """The answer in words."""
 
-import math
-from dataclasses import replace
+from __future__ import annotations
 
-from seedspread.analysis.comparison import Comparison
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
 from seedspread.runs.levels import arm_name
 from seedspread.stats.arms import Arm
 from seedspread.stats.dependence import are_dependent
 from seedspread.stats.failures import failure_sentence
 from seedspread.stats.numbers import between, number, p_phrase, p_value
 from seedspread.stats.performance import performance_sentence
-from seedspread.stats.result import Interval
+from seedspread.stats.result import Interval, TestResult, Twins
+
+if TYPE_CHECKING:
+    from seedspread.analysis.comparison import Comparison
 
 __all__ = [
     "between",
@@ -27,12 +33,12 @@ __all__ = [
 _ALPHA = 0.05
 
 
-def warnings(c: Comparison, arm: Arm, baseline: Arm) -> tuple[str, ...]:
+def warnings(twins: Sequence[Twins], tests: Sequence[TestResult], arm: Arm, baseline: Arm) -> tuple[str, ...]:
     """What a reader should know before using the numbers."""
     out = []
-    alike = [t for t in c.twins if are_dependent(t)]
+    alike = [t for t in twins if are_dependent(t)]
     for t in alike:
-        name = arm_name(c.factor, t.group)
+        name = arm_name(arm.factor, t.group)
         if t.identical == t.seeds:
             out.append(
                 f"All {t.seeds} seeds of {name} have equal values in all blocks: copies, not further runs."
@@ -55,21 +61,21 @@ def warnings(c: Comparison, arm: Arm, baseline: Arm) -> tuple[str, ...]:
         sizes = [len(v) for v in side.cells.values()]
         if min(sizes) == 1 and len(sizes) > 1:
             out.append(f"{side.title} has a block with a single run: it counts for the means only.")
-    for name, p in ((t.name, t.p) for t in c.tests if t.about == "shape"):
+    for name, p in ((t.name, t.p) for t in tests if t.about == "shape"):
         if p is not None and p < _ALPHA:
             out.append(f"{name} rejects normality ({p_phrase(p)}): do not rely on F.")
     return tuple(out)
 
 
-def verdict(c: Comparison, comparisons: int) -> str:
+def verdict(c: Comparison) -> str:
     """All that is to be said of a comparison, the answer first."""
-    return " ".join(sentences(c, comparisons))
+    return " ".join(sentences(c))
 
 
-def sentences(c: Comparison, comparisons: int) -> list[str]:
+def sentences(c: Comparison) -> list[str]:
     """The answer, how sure it is, what the design could have shown, and what the means do."""
     names = c.arm_name, c.baseline_name
-    parts = [_spread(c, comparisons), *_chances(c), *_pairs(c)]
+    parts = [_spread(c), *_chances(c), *_pairs(c)]
     if c.failures is not None:
         parts.insert(0, failure_sentence(replace(c.failures, groups=names)))
     parts += _pooled(c)
@@ -89,7 +95,7 @@ _OPENING = {
 }
 
 
-def _spread(c: Comparison, comparisons: int) -> str:
+def _spread(c: Comparison) -> str:
     h = c.headline
     if h.ratio is None:
         return _no_ratio(c)
@@ -101,7 +107,7 @@ def _spread(c: Comparison, comparisons: int) -> str:
     if interval is None or p is None or c.word is None:
         return f"In this sample {sentence} ({sd}); whether that is more than chance cannot be told: {h.why}."
     ends = interval if _is_larger(c) else Interval(1 / interval.high, _inverse(interval.low), interval.level)
-    adjusted = f", adjusted over {comparisons} comparisons (Holm)" if comparisons > 1 else ""
+    adjusted = f", adjusted over {c.family} comparisons (Holm)" if c.family > 1 else ""
     looks = f", {h.looks.title} counted" if h.looks else ""
     sentence += f" ({sd}; {interval.level:.0%} interval {between(ends)}, {p_phrase(p)}{looks}{adjusted})"
     if c.word == "shown to be small":

@@ -13,7 +13,7 @@ from seedspread.cli.output import say, say_json, say_prose
 from seedspread.errors import SeedspreadError
 
 if TYPE_CHECKING:
-    from seedspread.analysis.audited import AuditResult
+    from seedspread.analysis.comparison import AuditResult
     from seedspread.analysis.looks import Look
     from seedspread.runs.studies import AuditSpec
     from seedspread.stats.result import Looks

@@ -10,7 +10,7 @@ from seedspread.cli.output import say
 from seedspread.errors import require_extra
 
 if TYPE_CHECKING:
-    from seedspread.analysis.audited import AuditResult
+    from seedspread.analysis.comparison import AuditResult
 
 
 def quickstart(

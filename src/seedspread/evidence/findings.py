@@ -9,8 +9,7 @@ from typing import Any
 import pandas as pd
 
 from seedspread.analysis.audit import audit
-from seedspread.analysis.audited import AuditResult
-from seedspread.analysis.comparison import Comparison
+from seedspread.analysis.comparison import AuditResult, Comparison
 from seedspread.evidence.studies import evidence_plan
 from seedspread.evidence.tables import FOLDER, published_runs
 from seedspread.runs.levels import level_name

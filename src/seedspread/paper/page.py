@@ -3,7 +3,7 @@
 import pandas as pd
 
 from seedspread.analysis.audit import audit
-from seedspread.analysis.audited import AuditResult
+from seedspread.analysis.comparison import AuditResult
 from seedspread.analysis.ladder_table import ladder_table
 from seedspread.paper.answer import MAIN, answer, paper_ladder, ratio_rows
 from seedspread.paper.check import SECTIONS, Finding, summary

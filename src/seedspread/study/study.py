@@ -14,7 +14,7 @@ import pandas as pd
 from pydantic import ValidationError
 
 from seedspread.analysis.audit import audit
-from seedspread.analysis.audited import AuditResult
+from seedspread.analysis.comparison import AuditResult
 from seedspread.analysis.look_tables import last_look
 from seedspread.analysis.stored_looks import looks_of
 from seedspread.errors import SeedspreadError

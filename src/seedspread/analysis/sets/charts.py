@@ -1,11 +1,12 @@
 """A picture of sets of runs compared: how each setting's spread changed, and the arms' ratios in each set."""
 
+from __future__ import annotations
+
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from seedspread.analysis.charts import MOST_LINES, QUOTED, Line, audit_chart, lines_panel, on_axes
 from seedspread.analysis.sets.agreement import Agreement
-from seedspread.analysis.sets.result import CompareValues
 from seedspread.render.chart import COLOURS, Chart, Panel
 from seedspread.render.pictures import PlotError, write_picture
 from seedspread.runs.levels import stratum_name
@@ -14,21 +15,23 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from seedspread.analysis.sets.compared import CompareResult
+
 # Characters of a name in a line of the picture; longer ones are broken.
 _NAME_LINE = 28
 
 
-def draw_sets(result: CompareValues, path: "Path | str") -> None:
+def draw_sets(result: CompareResult, path: Path | str) -> None:
     """Writes the picture; its format follows from the file's name."""
     write_picture(sets_chart(result), Path(path))
 
 
-def plot_sets(result: CompareValues, ax: "Axes | None" = None) -> "Figure":
+def plot_sets(result: CompareResult, ax: Axes | None = None) -> Figure:
     """The picture as a figure; on `ax` the ratios of the spread alone."""
     return on_axes(sets_chart(result), ax)
 
 
-def sets_chart(result: CompareValues) -> Chart:
+def sets_chart(result: CompareResult) -> Chart:
     """The spread from set to set, and beside it each set's own ratios; of one setting its runs."""
     if not result.agreements:
         return audit_chart(result.spread)
@@ -41,7 +44,7 @@ def sets_chart(result: CompareValues) -> Chart:
     return Chart("compare", "", "", "", panels, scale, height=max(1.0, 0.5 + 0.06 * rows))
 
 
-def _spread_panel(result: CompareValues) -> Panel:
+def _spread_panel(result: CompareResult) -> Panel:
     several, first = len(result.names) > 2, result.names[0]
     lines = [
         Line(
@@ -53,12 +56,12 @@ def _spread_panel(result: CompareValues) -> Panel:
     return lines_panel(lines, _axis(result), title)
 
 
-def _agreement_panel(result: CompareValues) -> Panel:
+def _agreement_panel(result: CompareResult) -> Panel:
     lines = [line for a in result.agreements for line in _lines(a)]
     return lines_panel(lines, _axis(result), "the arms' ratios in each set")
 
 
-def _axis(result: CompareValues) -> str:
+def _axis(result: CompareResult) -> str:
     return f"ratio, {result.spread.level:.0%} interval (Holm)"
 
 

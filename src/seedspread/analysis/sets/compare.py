@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from seedspread.analysis.audit import affordable, audit_runs, check_options, metric_of_runs
-from seedspread.analysis.audited import AuditResult
 from seedspread.analysis.compare import Comparer
+from seedspread.analysis.comparison import AuditResult
 from seedspread.analysis.sets.agreement import Agreement, agreements
 from seedspread.analysis.sets.compared import CompareResult
 from seedspread.analysis.sets.join import JoinedSets, RunSet, few, join

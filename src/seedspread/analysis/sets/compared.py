@@ -1,4 +1,4 @@
-"""Sets of runs compared, in the forms for people and programs."""
+"""Sets of runs compared: the result, which holds its values and prints itself."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from seedspread.analysis.audited import AuditResult, plain
+from seedspread.analysis.comparison import AuditResult, plain
 from seedspread.analysis.sets.agreement import Agreement
 from seedspread.analysis.sets.charts import plot_sets, sets_chart
-from seedspread.analysis.sets.result import CompareValues
 from seedspread.analysis.sets.show import answer_lines, as_html, as_latex, as_markdown, as_text
 from seedspread.render.pictures import notebook_svg
+from seedspread.runs.metrics import Metric
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,10 +19,34 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class CompareResult(CompareValues):
-    """The same question, asked of several sets of runs, with its forms."""
+class CompareResult:
+    """The same question, asked of several sets of runs.
 
+    Attributes:
+        names: of the sets, the one that the others are compared with first.
+        sources: what was read of each.
+        value: the column with a number per run.
+        metric: what it is.
+        group: what tells the arms apart; None where a set is one sample.
+        baseline: the arm that the others are compared with; empty where all are compared with all.
+        spread: the audit of each arm from the first set to the others.
+        agreements: for each arm and its baseline, whether the sets agree on their ratio.
+        only: settings that are in one set only, or not in the first, by set.
+        copies: a line on runs that are the same in two sets, and so no further evidence.
+        notes: what was found, and what is assumed.
+    """
+
+    names: tuple[str, ...]
+    sources: tuple[str, ...]
+    value: str
+    metric: Metric
+    group: str | None
+    baseline: str
     spread: AuditResult
+    agreements: tuple[Agreement, ...]
+    only: dict[str, tuple[str, ...]]
+    copies: tuple[str, ...]
+    notes: tuple[str, ...]
 
     @property
     def answer(self) -> str:
@@ -31,7 +55,7 @@ class CompareResult(CompareValues):
 
     def to_json(self) -> str:
         """Everything; a number that is not finite is null."""
-        values = {"answer": self.answer} | asdict(self)
+        values = {"answer": self.answer} | asdict(self) | {"spread": self.spread.as_values()}
         return json.dumps(plain(values), indent=2, allow_nan=False)
 
     def to_text(self, width: int = 110, details: bool = False) -> str:

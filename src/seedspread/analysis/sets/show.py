@@ -1,10 +1,13 @@
 """Sets of runs compared, as text, Markdown, LaTeX and HTML: the answers, then the ratios behind them."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from rich.text import Text
 
 from seedspread.analysis.overview import overview_table, summary
 from seedspread.analysis.sets.agreement import Agreement, counted
-from seedspread.analysis.sets.result import CompareValues
 from seedspread.analysis.show import TextPage, foot, print_comparisons, print_overview, remarks
 from seedspread.analysis.verdict import sentences
 from seedspread.render.latex import tex_text, to_latex
@@ -14,6 +17,9 @@ from seedspread.render.text import to_rich
 from seedspread.render.web import for_notebook
 from seedspread.runs.levels import stratum_name
 from seedspread.stats.numbers import between, number, p_value
+
+if TYPE_CHECKING:
+    from seedspread.analysis.sets.compared import CompareResult
 
 _WORDS = {
     "shown": "differ: shown",
@@ -28,7 +34,7 @@ _MOST_NAMED = 3
 _MOST_ROWS = 30
 
 
-def answer_lines(result: CompareValues) -> list[str]:
+def answer_lines(result: CompareResult) -> list[str]:
     """Copies, if there are any; did the spread change; and do the sets agree, where both can be asked."""
     to = f"from {result.names[0]} to {_listed(result.names[1:])}"
     lines = [*result.copies, f"Did the spread change {to}? {_changed(result)}"]
@@ -44,10 +50,10 @@ def answer_lines(result: CompareValues) -> list[str]:
     return lines
 
 
-def _changed(result: CompareValues) -> str:
+def _changed(result: CompareResult) -> str:
     comparisons = result.spread.comparisons
     if len(comparisons) == 1:
-        return sentences(comparisons[0], 1)[0]
+        return sentences(comparisons[0])[0]
     shown = [
         (_in_set(stratum_name(c.by, c.stratum), c.group, result), c.headline.ratio)
         for c in comparisons
@@ -56,7 +62,7 @@ def _changed(result: CompareValues) -> str:
     return f"{summary(result.spread)}{_named(shown, 'the variance of')}"
 
 
-def _in_set(name: str, source: str, result: CompareValues) -> str:
+def _in_set(name: str, source: str, result: CompareResult) -> str:
     """With the set's name where there are several."""
     return name if len(result.names) == 2 else f"{name} in {source}"
 
@@ -112,7 +118,7 @@ def _row(a: Agreement, several: bool, intervals: bool) -> tuple[str, ...]:
     return (a.title, *own, number(h.ratio), between(h.shown_interval), p_value(a.p_holm), _WORDS[a.word])
 
 
-def as_text(result: CompareValues, width: int, details: bool) -> str:
+def as_text(result: CompareResult, width: int, details: bool) -> str:
     """For a terminal of `width` columns."""
     page, spread = TextPage(width), result.spread
     several = len(spread.comparisons) > 1
@@ -129,7 +135,7 @@ def as_text(result: CompareValues, width: int, details: bool) -> str:
     return page.text((*result.notes, foot(spread)))
 
 
-def as_html(result: CompareValues, picture: str) -> str:
+def as_html(result: CompareResult, picture: str) -> str:
     """For a notebook: the answers, the tables, a picture."""
     tables = [overview_table(result.spread)]
     tables += [agreement_table(result.agreements, _MOST_ROWS)] if result.agreements else []
@@ -138,7 +144,7 @@ def as_html(result: CompareValues, picture: str) -> str:
     return for_notebook(answer_lines(result), tables, [*said, *result.notes, foot(result.spread)], picture)
 
 
-def as_markdown(result: CompareValues) -> str:
+def as_markdown(result: CompareResult) -> str:
     """The answers and tables in Markdown."""
     out = [line for text in answer_lines(result) for line in (markdown_text(text), "")]
     for table in _tables(result):
@@ -147,13 +153,13 @@ def as_markdown(result: CompareValues) -> str:
     return "\n".join(out) + "\n"
 
 
-def as_latex(result: CompareValues) -> str:
+def as_latex(result: CompareResult) -> str:
     """Tables for a paper: `booktabs` only."""
     out = ["% needs \\usepackage{booktabs}"]
     out += [f"{tex_text(line)}\n" for line in answer_lines(result)]
     return "\n".join([*out, *map(to_latex, _tables(result))]) + "\n"
 
 
-def _tables(result: CompareValues) -> list[Table]:
+def _tables(result: CompareResult) -> list[Table]:
     tables = [overview_table(result.spread, most=None)]
     return [*tables, agreement_table(result.agreements)] if result.agreements else tables

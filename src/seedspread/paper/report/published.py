@@ -1,6 +1,6 @@
 """A report's material from the paper's own per-seed numbers."""
 
-from seedspread.analysis.audited import AuditResult
+from seedspread.analysis.comparison import AuditResult
 from seedspread.paper.answer import MAIN
 from seedspread.paper.check import check_paper
 from seedspread.paper.page import audit_published

@@ -4,9 +4,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from seedspread.analysis.audited import AuditResult
 from seedspread.analysis.charts import QUOTED, arms_of, ratio_axis, rule
-from seedspread.analysis.comparison import Comparison, Forest
+from seedspread.analysis.comparison import AuditResult, Comparison, Forest
 from seedspread.analysis.verdict import between, number, p_value, seed_counts
 from seedspread.render.chart import COLOURS, GREY, Axis, Chart, Mark, Panel, floats
 from seedspread.report.material.questions import Row, questions

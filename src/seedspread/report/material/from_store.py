@@ -12,10 +12,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from seedspread.analysis.audit import audit
-from seedspread.analysis.audited import AuditResult
-from seedspread.analysis.comparison import Comparison
+from seedspread.analysis.comparison import AuditResult, Comparison
 from seedspread.analysis.stored_looks import looks_of
-from seedspread.analysis.verdict import verdict
 from seedspread.errors import did_you_mean, require_extra
 from seedspread.report.extension import extension_of
 from seedspread.report.material import cells as cells_of
@@ -338,6 +336,6 @@ def _adjusted(
             continue
         c, found = s.comparisons[0], judged[_stratum(s)]
         headline = replace(c.headline, adjusted_interval=found.headline.adjusted_interval)
-        c = replace(c, p_holm=found.p_holm, word=found.word, headline=headline)
-        out.append(replace(s, comparisons=(replace(c, verdict=verdict(c, len(family))),)))
+        c = replace(c, p_holm=found.p_holm, word=found.word, headline=headline, family=len(family))
+        out.append(replace(s, comparisons=(c,)))
     return tuple(out)

@@ -10,8 +10,7 @@ from typing import Any
 import pandas as pd
 
 from seedspread.analysis.audit import audit
-from seedspread.analysis.audited import AuditResult
-from seedspread.analysis.comparison import Comparison
+from seedspread.analysis.comparison import AuditResult, Comparison
 from seedspread.report.extension import Extension, Published, Scale
 from seedspread.report.material.layers import Profile, RunLayers, TrainingCurve, profile, training_curve
 from seedspread.runs.levels import arm_name, block_name

@@ -1,1 +1,1 @@
-"""The tables of a report, the paper's values beside its own."""
+"""The tables of a report, published values beside its own."""
