@@ -42,6 +42,7 @@ def changed(config: RunConfig, setting: str) -> RunConfig:
         "probe.repeats=2",
         "seeds.run=1",
         "seeds.augment=1",
+        "runtime.implementation=plain",
         "runtime.precision=bf16",
         "runtime.micro_batch_size=1024",
         "runtime.fused_attention=true",

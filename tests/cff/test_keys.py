@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from seedspread.cff.config import ModelConfig, ObjectiveConfig, RunConfig
-from seedspread.cff.identity import former_key, run_key
+from seedspread.cff.identity import run_key
 from seedspread.cff.pipelines import RandomCrop
 from seedspread.cff.presets import check, read_config
 from seedspread.study.plan import Plan
@@ -80,15 +80,6 @@ def test_no_study_is_left_out() -> None:
 @pytest.mark.parametrize(("settings", "key"), SETTINGS)
 def test_the_keys_of_every_kind_of_run_are_the_same(settings: list[str], key: str) -> None:
     assert run_key(read_config("paper/cifar10", settings)) == key
-
-
-def test_plain_runs_have_a_key_of_their_own_and_know_their_former_one() -> None:
-    """`plain` used to train with the fast loss; the other rules have had one way all along."""
-    plain = read_config("paper/cifar10", ["runtime.implementation=plain"])
-    assert former_key(plain) == "bd798bb072383c2d5df7"
-    assert run_key(plain) not in (former_key(plain), run_key(read_config("paper/cifar10")))
-    for config in (read_config("paper/cifar10"), read_config("quickstart", ["training.rule=end_to_end"])):
-        assert former_key(config) is None
 
 
 class WiderModel(ModelConfig):

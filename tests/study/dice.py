@@ -59,9 +59,6 @@ class Dice:
     def keys(self, runs: Sequence[tuple[Any, int]], data_dir: Path | None) -> list[str]:
         return [key_of({"dice": parameters, "seed": seed}) for parameters, seed in runs]
 
-    def former_keys(self, runs: Sequence[tuple[Any, int]], data_dir: Path | None) -> list[str | None]:
-        return [None] * len(runs)
-
     def base_keys(self, runs: Sequence[tuple[Any, int]]) -> list[str | None]:
         return [None] * len(runs)
 

@@ -5,9 +5,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from seedspread.cff.identity import former_key
 from seedspread.cff.presets import read_config
-from seedspread.cff.runner import CffRunner, seeded
+from seedspread.cff.runner import CffRunner
 from seedspread.cli import app
 from seedspread.errors import SeedspreadError
 from seedspread.runs.store import Store
@@ -15,7 +14,6 @@ from seedspread.runs.studies import load_studies, save_study
 from seedspread.study.plan import Plan
 from seedspread.study.shipped import study_names
 from seedspread.study.spec import StudyError, StudySpec
-from tests.study.tiny import study_file
 
 GOOD = """
 title = "t"
@@ -147,20 +145,6 @@ def test_a_study_that_includes_itself_is_refused(tmp_path: Path) -> None:
 def test_runs_are_planned_in_the_order_of_the_study(tmp_path: Path) -> None:
     made = plan("quickstart", tmp_path)
     assert list(made.distinct) == [r.key for r in made.runs]
-
-
-def test_plain_runs_of_an_earlier_version_are_counted_and_not_continued(tmp_path: Path) -> None:
-    path = study_file(tmp_path, seeds=2, runtime__implementation="plain")
-    made = Plan.make(StudySpec.from_file(path), tmp_path / "store")
-    assert made.superseded() == 0
-    run = made.runs[0]
-    former = former_key(seeded(run.parameters, run.seed))
-    assert former is not None
-    made.store.run(former).open("", resume=False)
-    assert made.superseded() == 1
-    assert len(made.missing()) == 4
-    done = CliRunner().invoke(app, ["campaign", "plan", str(path), "--store", str(tmp_path / "store")])
-    assert "1 of them the store has as an earlier version ran these settings" in " ".join(done.output.split())
 
 
 def read(tmp_path: Path, text: str) -> StudySpec:

@@ -54,15 +54,6 @@ def run_key(config: RunConfig, fingerprint: str | None = None) -> str:
     return key_of(canonical(config, fingerprint))
 
 
-def former_key(config: RunConfig, fingerprint: str | None = None) -> str | None:
-    """The key of what an earlier version ran under this config, where that was something else.
-
-    `plain` used to train with the fast loss.
-    """
-    description = canonical(config, fingerprint)
-    return None if description.pop("loss", None) is None else key_of(description)
-
-
 def canonical(config: RunConfig, fingerprint: str | None = None) -> dict[str, Any]:
     """The config without what provably cannot matter, with what it leaves to defaults spelt out."""
     seeds = {name: config.seeds.stream(name) for name in ("init", "order", "augment", "probe")}

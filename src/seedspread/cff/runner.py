@@ -10,7 +10,7 @@ from seedspread.cff.config import DataConfig, RunConfig, SeedConfig
 from seedspread.cff.data.files import fetch_command, official_fingerprint
 from seedspread.cff.data.presence import presence
 from seedspread.cff.datasets import dataset_info
-from seedspread.cff.identity import RUNNER, former_key, is_native, run_key
+from seedspread.cff.identity import RUNNER, is_native, run_key
 from seedspread.cff.presets import ConfigError, check, preset_values
 from seedspread.cff.presets.names import AmbiguousFieldError, NoSuchFieldError, full_name, short_name
 from seedspread.cff.stacking import stack_of, worthwhile
@@ -96,10 +96,6 @@ class CffRunner:
     def keys(self, runs: Sequence[tuple[RunConfig, int]], data_dir: Path | None) -> list[str]:
         """By the data that are there; without data, by those of the whole official dataset."""
         return [run_key(self.seeded(c, seed), fingerprint(_dataset(c.data), data_dir)) for c, seed in runs]
-
-    def former_keys(self, runs: Sequence[tuple[RunConfig, int]], data_dir: Path | None) -> list[str | None]:
-        """`plain` runs that were trained with the fast loss."""
-        return [former_key(self.seeded(c, seed), fingerprint(_dataset(c.data), data_dir)) for c, seed in runs]
 
     def base_keys(self, runs: Sequence[tuple[RunConfig, int]]) -> list[str | None]:
         """Its code is this package, whose numerics are in the key."""

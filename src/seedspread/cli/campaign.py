@@ -87,7 +87,7 @@ def plan(
     console = Terminal()
     console.print(show.plan_table(made, states))
     notes = [*([made.study.note] if made.study.note else []), *made.notes()]
-    changes = [*show.superseded(made), *show.changed_inputs(made), *show.lacking(made)]
+    changes = [*show.changed_inputs(made), *show.lacking(made)]
     for line in [
         *_question(made),
         *show.more_cells(made),
@@ -143,7 +143,6 @@ def _plan_values(made: "Plan", seconds: float | None) -> dict[str, Any]:
         "named": len(made.runs),
         "distinct": len(made.distinct),
         "missing": len(made.missing()),
-        "superseded": made.superseded(),
         "stale": len(made.stale),
         "accepted": len(made.accepted),
         "core_seconds": seconds,

@@ -59,9 +59,6 @@ class Runner(Protocol):
     def keys(self, runs: Sequence[tuple[Any, int]], data_dir: Path | None) -> list[str]:
         """The identity of each run, from its parameters and seed."""
 
-    def former_keys(self, runs: Sequence[tuple[Any, int]], data_dir: Path | None) -> list[str | None]:
-        """What earlier versions ran under the same parameters, where that was something else; else None."""
-
     def base_keys(self, runs: Sequence[tuple[Any, int]]) -> list[str | None]:
         """What each run is but for the content of its input files; None for one that has none."""
 

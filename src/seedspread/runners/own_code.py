@@ -71,10 +71,6 @@ class OwnCode:
         """The same without what of it may be edited."""
         raise NotImplementedError
 
-    def former_keys(self, runs: Sequence[tuple[Parameters, int]], data_dir: Path | None) -> list[str | None]:
-        """There are none."""
-        return [None] * len(runs)
-
     @property
     def streams(self) -> tuple[str, ...]:
         """What it draws from its seed, only the code itself knows."""

@@ -240,16 +240,6 @@ class Plan:
         except OSError as error:
             raise StoreError(f"the store {self.store.path} cannot be read: {reason(error)}") from None
 
-    def superseded(self) -> int:
-        """How many missing runs the store has as an earlier version ran them: another run, not continued."""
-        there, count = self._folders(), 0
-        if not there:
-            return 0
-        for runner, runs in self._missing_by_runner().items():
-            former = runner.former_keys([(run.parameters, run.seed) for run in runs], self.data_dir)
-            count += sum(key in there and self.store.run(key).could_be_a_run for key in former if key)
-        return count
-
     def lacking(self) -> dict[str, int]:
         """Metrics that are declared, and how many finished runs were made before they were."""
         declared = [metric.name for part in self.study.parts for metric in part.metrics]

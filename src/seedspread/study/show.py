@@ -65,17 +65,6 @@ def time_needed(plan: Plan, seconds: float | None, source: str) -> str:
     return f"{line}{several} ({source}).{again}"
 
 
-def superseded(plan: Plan) -> list[str]:
-    """What the store has of this study from a version that ran it differently."""
-    count = plan.superseded()
-    if not count:
-        return []
-    return [
-        f"{count} of them the store has as an earlier version ran these settings, which is another run now: "
-        "still read and reported, and not continued (CHANGELOG.md)."
-    ]
-
-
 def lacking(plan: Plan) -> list[str]:
     """What finished runs do not report, although the study promises it by now."""
     return [
