@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from seedspread.cff.config import ModelConfig, ObjectiveConfig, RunConfig
-from seedspread.cff.identity import run_key
+from seedspread.cff.identity import canonical, run_key
 from seedspread.cff.pipelines import RandomCrop
 from seedspread.cff.presets import check, read_config
 from seedspread.study.plan import Plan
@@ -54,8 +54,8 @@ SETTINGS: list[tuple[list[str], str]] = [
     (["training.rule=cross_entropy"], "008dbef7d6a260548a49"),
     (["runtime.precision=bf16"], "2635b4c2b8fefa712dbd"),
     (["runtime.compile=true"], "cb48a7f729e4eb35d71c"),
-    (["runtime.compile=true", "runtime.recompute=true"], "cd5f015665af349493d0"),
-    (["runtime.slice_images=64"], "c66188be429b5feb00f3"),
+    (["runtime.compile=true", "runtime.activation_checkpointing=true"], "cd5f015665af349493d0"),
+    (["runtime.micro_batch_size=64"], "c66188be429b5feb00f3"),
     (["objective.margin_schedule=cosine", "objective.margin_exponent=2.0"], "9ceafda4e323a749c6dd"),
     (["data.labels=coarse"], "a6c164e7b5109666ad97"),
     (["data.augment=[{op='random_crop',padding=3}]"], "e74e5cec344da8514a2f"),
@@ -80,6 +80,12 @@ def test_no_study_is_left_out() -> None:
 @pytest.mark.parametrize(("settings", "key"), SETTINGS)
 def test_the_keys_of_every_kind_of_run_are_the_same(settings: list[str], key: str) -> None:
     assert run_key(read_config("paper/cifar10", settings)) == key
+
+
+def test_the_description_that_is_hashed_has_words_of_its_own() -> None:
+    described = canonical(read_config("quickstart"))
+    assert "validation_share" in described["data"]
+    assert "slice_images" in described["fast"]
 
 
 class WiderModel(ModelConfig):

@@ -35,7 +35,7 @@ def test_margins_decide_between_standard_and_low() -> None:
         ("runtime.threads=2", True), ("training.epochs=599", False), ("model.dim=64", False),
         ("data.limit_per_class=100", False), ("objective.temperature=0.5", False),
         ("runtime.precision=bf16", False), ("objective.reduction=sum", False),
-        ("data.validation_share=0.5", False), ("data.augment=fashion-mnist", False),
+        ("data.validation_fraction=0.5", False), ("data.augment=fashion-mnist", False),
     ],
 )  # fmt: skip
 def test_only_what_the_paper_ran_is_the_papers_scale(change: str, same: bool) -> None:

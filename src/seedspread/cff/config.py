@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal, Self
 
-from pydantic import AliasChoices, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from seedspread.cff.datasets import DATASETS, DEFAULT
 from seedspread.cff.pipelines import PIPELINES, Step
@@ -30,9 +30,7 @@ class DataConfig(FrozenConfig):
     allow_partial: bool = False
     limit_per_class: int | None = Field(default=None, ge=2, le=1_000_000)
     test_limit_per_class: int | None = Field(default=None, ge=1, le=1_000_000)
-    validation_fraction: float = Field(
-        default=0.1, gt=0, lt=1, validation_alias=AliasChoices("validation_fraction", "validation_share")
-    )
+    validation_fraction: float = Field(default=0.1, gt=0, lt=1)
     split_seed: int = Field(default=0, ge=0, lt=2**63)
     order: Literal["shuffled", "balanced"] = "shuffled"
     augment: str | Annotated[tuple[Step, ...], Field(max_length=100)] | None = None
@@ -253,12 +251,8 @@ class RuntimeConfig(FrozenConfig):
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     precision: Literal["fp32", "bf16"] = "fp32"
     implementation: Literal["fast", "plain", "native"] = "fast"
-    micro_batch_size: int = Field(
-        default=128, ge=2, le=1_000_000, validation_alias=AliasChoices("micro_batch_size", "slice_images")
-    )
-    activation_checkpointing: bool = Field(
-        default=False, validation_alias=AliasChoices("activation_checkpointing", "recompute")
-    )
+    micro_batch_size: int = Field(default=128, ge=2, le=1_000_000)
+    activation_checkpointing: bool = False
     compile: bool = False
     fused_attention: bool = False
     tf32: bool = False
@@ -275,12 +269,6 @@ class RuntimeConfig(FrozenConfig):
                     "implementation = 'native' takes precision = 'fp32' and no compile, fused_attention, tf32"
                 )
         return self
-
-    @field_validator("micro_batch_size", mode="before")
-    @classmethod
-    def _read_older(cls, value: object) -> object:
-        """Records once had None for a batch that is not sliced, which was trained the plain way."""
-        return 128 if value is None else value
 
 
 class RunConfig(FrozenConfig):

@@ -15,7 +15,6 @@ from seedspread.cff.datasets import dataset_info
 from seedspread.cff.objective.margins import Margin, margin_named
 from seedspread.runs.frozen import FrozenConfig
 from seedspread.runs.identity import key_of
-from seedspread.runs.record import RENAMED
 
 # By this name records tell that the paper's training ran them.
 RUNNER = "cff"
@@ -36,8 +35,11 @@ _WORDS = {
     "random_erasing": "op p scale ratio",
     "color_jitter": "op brightness contrast saturation hue",
 }
-# Today's name of a field, by part, and its name in descriptions where that is another one.
-_RENAMED = {part: {new: old for old, new in names.items()} for part, names in RENAMED.items()}
+# The name of a field, by part, and its word in descriptions where that is another one.
+_RENAMED = {
+    "data": {"validation_fraction": "validation_share"},
+    "runtime": {"micro_batch_size": "slice_images", "activation_checkpointing": "recompute"},
+}
 # What is no part of the identity of a run whose margin is inert.
 _SCHEDULE = ("margin_first", "margin_last", "margin_schedule", "margin_exponent")
 # What tells runs apart that can still be trained as one program.

@@ -16,7 +16,7 @@ from seedspread.cff.training.run import train
 from seedspread.errors import SeedspreadError
 from seedspread.evidence.gather import processor_of
 from seedspread.evidence.tables import FOLDER, RECORDS, RUNS_CSV, published_runs
-from seedspread.runs.record import CONFIG, PROVENANCE, RESULT, under_todays_names
+from seedspread.runs.record import CONFIG, PROVENANCE, RESULT
 from seedspread.runs.toml_text import parse_toml
 
 # Repeated elsewhere, a run is another draw of rounding: within so many standard deviations over seeds.
@@ -65,7 +65,7 @@ def published_record(key: str, folder: Path = FOLDER) -> dict[str, str]:
 
 def config_of(record: dict[str, str]) -> RunConfig:
     """What the run was."""
-    return check(under_todays_names(parse_toml(record[CONFIG], record["key"])))
+    return check(parse_toml(record[CONFIG], record["key"]))
 
 
 def check_run(

@@ -19,12 +19,6 @@ from seedspread.runs.files import FORMAT, read_file, read_json
 # The runner of records that name none.
 FIRST_RUNNER = "cff"
 
-# Parameters of the first runner that had another name; records are read under today's.
-RENAMED = {
-    "data": {"validation_share": "validation_fraction"},
-    "runtime": {"slice_images": "micro_batch_size", "recompute": "activation_checkpointing"},
-}
-
 # What a failure's details have if the run itself came to grief, and signals by which programs die themselves.
 _OWN = ("exit_status", "what", "raised")
 _OWN_SIGNALS = (signal.SIGABRT, signal.SIGFPE, signal.SIGILL, signal.SIGSEGV)
@@ -142,7 +136,7 @@ class Record:
         return cls(
             key=os.path.basename(folder),
             runner=runner,
-            parameters=under_todays_names(parameters) if runner == FIRST_RUNNER else parameters,
+            parameters=parameters,
             seed=int(parameters.get("seeds", {}).get("run", 0) if seed is None else seed),
             metrics={name: math.nan if value is None else float(value) for name, value in metrics.items()},
             chance=chance or {},
@@ -151,13 +145,3 @@ class Record:
             result=result,
             provenance=provenance,
         )
-
-
-def under_todays_names(parameters: dict[str, Any]) -> dict[str, Any]:
-    """Parameters of the first runner, as they stand in a file; those that were renamed are renamed in it."""
-    for part, names in RENAMED.items():
-        fields: Any = parameters.get(part)
-        for old, new in names.items() if isinstance(fields, dict) else ():
-            if old in fields and new not in fields:
-                fields[new] = fields.pop(old)
-    return parameters

@@ -281,7 +281,6 @@ def test_what_is_part_of_a_runs_identity() -> None:
     assert run_key(tiny(runtime__micro_batch_size=8)) != fast
     assert run_key(tiny(runtime__compile=True)) != fast
     assert stack_of(tiny(runtime__compile=True), 1) is None
-    assert run_key(tiny(runtime__micro_batch_size=None)) == run_key(tiny(runtime__micro_batch_size=128))
     assert run_key(tiny(runtime__micro_batch_size=8, runtime__implementation="plain")) == plain
     other = run_key(tiny(training__rule="end_to_end"))
     assert run_key(tiny(training__rule="end_to_end", runtime__implementation="plain")) == other

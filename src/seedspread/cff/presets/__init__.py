@@ -13,7 +13,6 @@ from pydantic import ValidationError
 from seedspread.cff.config import RunConfig
 from seedspread.cff.presets.names import AmbiguousFieldError, NoSuchFieldError, full_name
 from seedspread.errors import SeedspreadError, did_you_mean, short, there_are
-from seedspread.runs.record import under_todays_names
 from seedspread.runs.toml_text import TomlError, parse_toml, read_toml
 
 
@@ -61,7 +60,7 @@ def preset_values(name: str) -> dict[str, Any]:
     """A preset's fields as they stand in its file, or those of a .toml file."""
     if name.endswith(".toml"):
         try:
-            return under_todays_names(read_toml(name))
+            return read_toml(name)
         except TomlError as error:
             raise ConfigError(f"{error}; give a preset or a .toml file") from None
     names = preset_names()
@@ -88,7 +87,7 @@ def _set(values: dict[str, Any], setting: str) -> None:
 
 
 def _path(field: str) -> list[str]:
-    """The parts of a field's name, which may be a short or a former one; one that is not known as it is."""
+    """The parts of a field's name, which may be a short one; one that is not known as it is."""
     try:
         return full_name(field).split(".")
     except AmbiguousFieldError as error:

@@ -1,11 +1,10 @@
-"""Config fields by the names that people use: full, the last part where that is clear, or a former one."""
+"""Config fields by the names that people use: full, or the last part where that is clear."""
 
 from collections import Counter
 from functools import cache
 
 from seedspread.cff.config import RunConfig
 from seedspread.errors import SeedspreadError, did_you_mean
-from seedspread.runs.record import RENAMED
 
 
 class NoSuchFieldError(SeedspreadError):
@@ -47,8 +46,4 @@ def _names() -> dict[str, str]:
     full = _full_names()
     times = Counter(name.split(".")[1] for name in full)
     short = {name.split(".")[1]: name for name in full if times[name.split(".")[1]] == 1}
-    former = {
-        name: f"{part}.{new}" for part, names in RENAMED.items() for old, new in names.items()
-        for name in (old, f"{part}.{old}")
-    }  # fmt: skip
-    return former | short | {name: name for name in full}
+    return short | {name: name for name in full}
