@@ -1,4 +1,4 @@
-"""What `seedspread quickstart` is trained by: the fastest in a new store, in an old one what is there."""
+"""What `seedspread quickstart` is trained by: the fastest in a new store, in another what is there."""
 
 from pathlib import Path
 
@@ -18,15 +18,10 @@ def test_a_new_store_is_trained_by_the_native_kernel(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("begun", [None, "plain", "native"])
-def test_an_old_store_goes_on_as_it_was_begun(begun: str | None, tmp_path: Path) -> None:
+def test_a_store_goes_on_as_it_was_begun(begun: str | None, tmp_path: Path) -> None:
     plan = Plan.make(StudySpec.from_file("quickstart"), tmp_path, implementation=begun)
     save_study(plan.store, plan.recorded()[0])
     assert _implementation(tmp_path) == (begun, f"Implementation: {begun or 'fast'}, as it was begun.")
-
-
-def test_a_store_without_records_is_not_trained_anew(tmp_path: Path) -> None:
-    (tmp_path / "0123456789abcdef0123").mkdir()
-    assert _implementation(tmp_path)[0] is None
 
 
 def test_without_a_compiler_it_is_the_fast_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""What runs leave behind: older forms, newer ones, failures, how far a run is."""
+"""What runs leave behind: records, those of other formats, failures, how far a run is."""
 
 import json
 import shutil
@@ -47,12 +47,13 @@ def change(folder: Path, name: str, **values: object) -> None:
     path.write_text(json.dumps({k: v for k, v in changed.items() if v is not None}))
 
 
-def made_before(store: Path, copy: Path, runs: int) -> None:
-    """The store as an older version would have written the first of its runs."""
+def with_accuracy_alone(store: Path, copy: Path, runs: int) -> None:
+    """The store as if the first of its runs had reported no other metric."""
     shutil.copytree(store, copy)
     for key in Store(copy).keys()[:runs]:
-        change(copy / key, "result.json", format=None, runner=None, metrics=None, chance=None)
-        change(copy / key, "provenance.json", format=None, runner=None, seed=None)
+        record = Record.read(str(copy / key))
+        metrics, chance = ({"accuracy": values["accuracy"]} for values in (record.metrics, record.chance))
+        change(copy / key, "result.json", metrics=metrics, chance=chance)
 
 
 def test_a_record_has_all_that_a_run_left(finished: Path) -> None:
@@ -69,8 +70,10 @@ def test_a_record_has_all_that_a_run_left(finished: Path) -> None:
 
 
 @pytest.mark.parametrize("runs", [1, 4])
-def test_older_runs_have_every_metric_when_it_is_asked_for(finished: Path, tmp_path: Path, runs: int) -> None:
-    made_before(finished, tmp_path / "store", runs)
+def test_a_metric_that_was_not_reported_comes_from_the_predictions(
+    finished: Path, tmp_path: Path, runs: int
+) -> None:
+    with_accuracy_alone(finished, tmp_path / "store", runs)
     store, before = Store(tmp_path / "store"), Store(finished)
     assert store.table()["accuracy"].tolist() == before.table()["accuracy"].tolist()
     assert store.table(["nll"])["nll"].tolist() == before.table()["nll"].tolist()
@@ -82,14 +85,50 @@ def test_older_runs_have_every_metric_when_it_is_asked_for(finished: Path, tmp_p
     assert store.table()["seed"].tolist() == before.table()["seed"].tolist()
 
 
-def test_a_store_without_predictions_still_has_its_accuracies(finished: Path, tmp_path: Path) -> None:
-    made_before(finished, tmp_path / "store", 4)
+def test_without_predictions_a_run_has_what_it_reported(finished: Path, tmp_path: Path) -> None:
+    with_accuracy_alone(finished, tmp_path / "store", 4)
     for path in (tmp_path / "store").glob("*/predictions.safetensors"):
         path.unlink()
-    assert len(Store(tmp_path / "store").table()) == 4
     table, problems = runs_and_problems(tmp_path / "store", ["nll"])
-    assert table.empty
-    assert all("cannot be read" in line for line in problems)
+    assert len(table) == 4
+    assert "nll" not in table
+    assert not problems
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "words"),
+    [
+        ("result.json", {"format": 1}, "is not a readable run: result.json has record format 1; this"),
+        ("result.json", {"format": None}, "is not a readable run: result.json states no record format"),
+        ("provenance.json", {"format": 1}, "is not a readable run: provenance.json has record format 1"),
+        ("result.json", {"runner": None}, "is not a readable run: result.json has no 'runner'"),
+        ("result.json", {"metrics": None}, "is not a readable run: result.json has no 'metrics'"),
+        ("provenance.json", {"seed": None}, "is not a readable run: provenance.json has no 'seed'"),
+        ("provenance.json", {"config": None}, "is not a readable run: provenance.json has no 'config'"),
+    ],
+)
+def test_a_record_of_another_format_or_without_a_field_is_refused_in_one_line(
+    finished: Path, tmp_path: Path, name: str, changes: dict[str, Any], words: str
+) -> None:
+    shutil.copytree(finished, tmp_path / "store")
+    store = Store(tmp_path / "store")
+    change(store.folder(store.keys()[0]), name, **changes)
+    assert len(store.table()) == 3
+    (line,) = store.problems()
+    assert words in line
+    assert "\n" not in line
+
+
+def test_a_result_of_another_format_is_run_again_on_demand(finished: Path, tmp_path: Path) -> None:
+    shutil.copytree(finished, tmp_path / "store")
+    plan = Plan.make(tiny_study(tmp_path, seeds=2), tmp_path / "store")
+    key = next(iter(plan.distinct))
+    before = (plan.store.folder(key) / "result.json").read_bytes()
+    change(plan.store.folder(key), "result.json", format=1)
+    assert plan.store.state(key).state == "failed"
+    assert "run it again with --retry-failed" in plan.store.state(key).message
+    run_campaign(plan, LocalExecutor(workers=1), retry_failed=True)
+    assert (plan.store.folder(key) / "result.json").read_bytes() == before
 
 
 def test_a_newer_record_is_refused_in_one_line_everywhere(finished: Path, tmp_path: Path) -> None:
@@ -97,7 +136,7 @@ def test_a_newer_record_is_refused_in_one_line_everywhere(finished: Path, tmp_pa
     store = Store(tmp_path / "store")
     key = store.keys()[0]
     change(store.folder(key), "result.json", format=FORMAT + 1)
-    words = f"has record format {FORMAT + 1}; this seedspread reads formats up to {FORMAT}: upgrade it"
+    words = f"has record format {FORMAT + 1}; this seedspread reads format {FORMAT}: upgrade it"
     assert store.state(key).state == "failed"
     assert words in store.state(key).message
     assert len(store.table()) == 3
@@ -127,11 +166,6 @@ def test_a_failure_keeps_the_cause_the_message_and_the_traceback(tmp_path: Path)
         assert read is not None
         assert read.details == {name: failure[name] for name in ("layer", "epoch", "batch", "what")}
         assert read.last_line == failure["message"]
-
-
-def test_an_older_failure_is_read(tmp_path: Path) -> None:
-    (tmp_path / "failure.json").write_text(json.dumps({"message": "first\nlast", "layer": 2}))
-    assert RunFolder(tmp_path).failure() == Failure("first\nlast", "", {"layer": 2})
 
 
 def test_how_far_a_run_is_can_be_seen(tmp_path: Path) -> None:
@@ -250,7 +284,7 @@ def test_an_exception_with_details_of_another_kind_is_a_failure_like_any(tmp_pat
 
 @pytest.mark.parametrize("labels", [[99] * 100, []])
 def test_predictions_that_cannot_be_are_a_line(finished: Path, tmp_path: Path, labels: list[int]) -> None:
-    made_before(finished, tmp_path / "store", 1)
+    with_accuracy_alone(finished, tmp_path / "store", 1)
     key = Store(tmp_path / "store").keys()[0]
     folder = RunFolder(tmp_path / "store" / key)
     stored = folder.predictions("logits", "ids")

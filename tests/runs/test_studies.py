@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from seedspread.cff.presets import check
+from seedspread.runs.files import FORMAT
 from seedspread.runs.store import Store
 from seedspread.runs.studies import load_studies, save_study
 from seedspread.study.plan import Plan
@@ -53,30 +54,21 @@ def test_a_record_that_no_longer_fits_does_not_hide_the_others(tmp_path: Path) -
     for name, change in (
         ("audit", {"audit": {"group": "no factor", "baseline": "x"}}),
         ("newer", {"format": 99}),
+        ("another", {"format": 1}),
     ):
         (tmp_path / FOLDER / f"{name}.json").write_text(json.dumps(json.loads(path.read_text()) | change))
     studies, problems = load_studies(Store(tmp_path))
     assert [study.name for study in studies] == ["quickstart"]
-    assert len(problems) == 2
+    assert len(problems) == 3
     assert "record format 99" in "".join(problems)
-
-
-def test_a_record_from_before_there_were_runners_and_metrics_is_read(tmp_path: Path) -> None:
-    save(StudySpec.from_file("quickstart"), tmp_path)
-    (path,) = (tmp_path / FOLDER).iterdir()
-    values = json.loads(path.read_text())
-    (now,), _ = load_studies(Store(tmp_path))
-    del values["format"], values["runner"], values["audit"]["value"]
-    path.write_text(json.dumps(values))
-    (before,), problems = load_studies(Store(tmp_path))
-    assert not problems
-    assert before == now
+    assert "record format 1; this seedspread reads format 2" in "".join(problems)
 
 
 @pytest.mark.parametrize(
     "values",
-    [[], {"name": "x"}, {"name": "x", "title": "", "note": "", "audit": None, "cells": [
-        {"cell": {}, "config": {}, "runs": {"1": "../outside"}}]}],
+    [[], {"format": FORMAT, "name": "x"},
+     {"format": FORMAT, "name": "x", "title": "", "note": "", "audit": None,
+      "cells": [{"cell": {}, "config": {}, "runs": {"1": "../outside"}}]}],
 )  # fmt: skip
 def test_foreign_and_hostile_records_are_named(tmp_path: Path, values: object) -> None:
     (tmp_path / FOLDER).mkdir()

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from seedspread.cff.config import RunConfig
 from seedspread.cff.training.estimate import seconds_per_run
 from seedspread.cff.training.work import Work
+from seedspread.runs.files import FORMAT
 from seedspread.runs.run_files import Heartbeat, RunFiles
 from seedspread.runs.store import RunState
 from seedspread.study.estimate import Estimate
@@ -30,7 +31,7 @@ def waiting(plan: Plan) -> dict[str, RunState]:
 def finished(plan: Plan, key: str, **provenance: float) -> RunState:
     folder = plan.store.folder(key)
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "provenance.json").write_text(json.dumps({"format": 1, **provenance}))
+    (folder / "provenance.json").write_text(json.dumps({"format": FORMAT, **provenance}))
     return RunState(key, "done")
 
 
@@ -86,10 +87,10 @@ def test_the_end_is_not_before_the_busiest_worker_is_through(tmp_path: Path) -> 
 def test_where_runs_are_trained_together_a_share_of_the_time_counts(tmp_path: Path) -> None:
     plan = Plan.make(dice_study(seeds=2, company=3), tmp_path)
     states = waiting(plan)
-    old, new = list(states)[:2]
-    states[old] = finished(plan, old, seconds_since_last_start=60.0)  # with how many others nobody knows
-    assert Estimate(plan).seconds_left({**states, new: running(new, "a")}) is None
-    states[new] = finished(plan, new, seconds_since_last_start=60.0, worker_seconds=20.0)
+    first, second = list(states)[:2]
+    states[first] = finished(plan, first, seconds_since_last_start=60.0)  # with how many others nobody knows
+    assert Estimate(plan).seconds_left({**states, second: running(second, "a")}) is None
+    states[second] = finished(plan, second, seconds_since_last_start=60.0, worker_seconds=20.0)
     assert Estimate(plan).work_left(states, measure=False) == pytest.approx(2 * 20)
 
 

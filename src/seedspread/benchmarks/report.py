@@ -14,7 +14,7 @@ from rich.progress import track
 
 from seedspread.benchmarks.timing import show
 from seedspread.cff.config import RunConfig
-from seedspread.cff.identity import margin_is_inert
+from seedspread.cff.identity import RUNNER, margin_is_inert
 from seedspread.cff.objective.schedule import layer_margins
 from seedspread.cff.presets import read_config, to_toml
 from seedspread.cff.runner import CffRunner, seeded
@@ -22,6 +22,7 @@ from seedspread.render.terminal import Terminal
 from seedspread.report.material.from_store import from_store
 from seedspread.report.page.export import write_page
 from seedspread.report.page.report import Report
+from seedspread.runs.files import FORMAT
 from seedspread.runs.folder import RunFolder
 from seedspread.runs.studies import AuditSpec, save_study
 from seedspread.study.plan import Plan
@@ -131,14 +132,18 @@ def _fill_run(folder: RunFolder, config: RunConfig, labels: "np.ndarray[Any, Any
         "epoch": 3,
     }
     result = {
+        "format": FORMAT, "runner": RUNNER,
         "key": folder.key, "dataset": "made up", "fingerprint": "made-up", "rule": config.training.rule,
         "margin_type": config.objective.margin_type, "test_accuracy": accuracy,
         "validation_accuracy": accuracy, "probes": [probe], "layers": layers, "positive_pairs": 6000.0,
         "pair_share": 0.1, "majority_share": 0.1, "feature_similarity": 0.5, "collapsed": False,
+        "metrics": {"accuracy": accuracy}, "chance": {"accuracy": 0.1},
     }  # fmt: skip
     provenance = {
+        "runner": RUNNER, "seed": config.seeds.run,
         "config": config.model_dump(mode="json"), "ended": "2000-01-01T00:00:00+00:00", "platform": "none",
         "python": "none", "threads": 1, "versions": {}, "seconds_since_last_start": 1.0,
+        "worker_seconds": 1.0,
     }  # fmt: skip
     folder.finish(result, provenance)
 

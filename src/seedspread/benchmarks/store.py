@@ -10,8 +10,10 @@ import numpy as np
 from rich.progress import track
 
 from seedspread.benchmarks.timing import show
+from seedspread.cff.identity import RUNNER
 from seedspread.cff.presets import read_config, to_toml
 from seedspread.render.terminal import Terminal
+from seedspread.runs.files import FORMAT
 from seedspread.runs.metrics import scores
 from seedspread.runs.store import Store
 
@@ -35,11 +37,12 @@ def fill(store: Store, runs: int) -> None:
     norms = {"gradient_norm": 1.0, "gradient_norm_mean": 1.0, "loss": 5.0}
     layers = [{"layer": k, "margin": 0.4, "clamp_activation_rate": 0.6, **norms} for k in range(4)]
     metrics, chance = scores(np.zeros((10, 10)), np.arange(10))
-    result: dict[str, Any] = {"dataset": "CIFAR-10", "test_accuracy": 0.5, "majority_share": 0.1}
+    result: dict[str, Any] = {"format": FORMAT, "runner": RUNNER}
+    result |= {"dataset": "CIFAR-10", "test_accuracy": 0.5, "majority_share": 0.1}
     result |= {"collapsed": False, "layers": layers, "metrics": metrics, "chance": chance}
     first = store.run(f"{0:020x}")
     first.open(to_toml(config), resume=False)
-    first.finish(result, {"config": config.model_dump(mode="json")})
+    first.finish(result, {"runner": RUNNER, "seed": 0, "config": config.model_dump(mode="json")})
     for number in track(range(1, runs), "filling", console=Terminal(stderr=True), transient=True):
         shutil.copytree(first.path, store.folder(f"{number:020x}"))
 

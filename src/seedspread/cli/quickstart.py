@@ -40,15 +40,15 @@ def quickstart(
 
 
 def _implementation(store: Path) -> tuple[str | None, str]:
-    """In a new store the fastest there is here, in an old one what it was begun with; and what to say."""
+    """In a new store the fastest there is here, in another what it was begun with; and what to say."""
     from seedspread.cff.training.native.build import why_not
     from seedspread.render.terminal import Terminal
     from seedspread.runs.store import Store
     from seedspread.runs.studies import recorded_study
 
     recorded = recorded_study(Store(store), "quickstart")
-    if recorded is not None or Store(store).keys():  # the oldest stores have runs and no record
-        begun = None if recorded is None else recorded.implementation
+    if recorded is not None:
+        begun = recorded.implementation
         return begun, f"Implementation: {begun or 'fast'}, as it was begun."
     with Terminal(stderr=True).status("compiling the native kernel ..."):
         why = why_not()

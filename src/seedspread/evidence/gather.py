@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from seedspread.atomic import replacing
 from seedspread.errors import SeedspreadError
 from seedspread.evidence.tables import LAYERS, PREDICTIONS, RECORDS, RUNS, RUNS_CSV
-from seedspread.runs.files import read_json
+from seedspread.runs.files import read_record
 from seedspread.runs.folder import RunFolder
 from seedspread.runs.record import CONFIG, PROVENANCE, RESULT
 from seedspread.runs.store import Store
@@ -90,7 +90,7 @@ def _row(run: RunFolder) -> dict[str, Any]:
     fields = read_fields(run.path)
     if isinstance(fields, str):
         raise SeedspreadError(fields)
-    result, provenance = run.result(), read_json(str(run.path), PROVENANCE)
+    result, provenance = run.result(), read_record(str(run.path), PROVENANCE)
     native: Mapping[str, str] = provenance.get("native", {})
     layers = {
         f"{name}.{layer['layer']}": math.nan if layer[name] is None else layer[name]

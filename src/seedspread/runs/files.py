@@ -2,14 +2,13 @@
 
 import json
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from seedspread.atomic import open_regular
 from seedspread.errors import SeedspreadError
 
-# 1, which files do not say, had no metrics but accuracy and no runner but the paper's.
+# The version that records state: results, provenances, failures and studies.
 FORMAT = 2
 
 _JSON_LIMIT = 64 * 2**20
@@ -56,17 +55,21 @@ def read_json(folder: str, name: str) -> dict[str, Any]:
     values = json.loads(read_file(path))
     if not isinstance(values, dict):
         raise ValueError(f"{name} holds no JSON object")
-    check_format(path, values)
+    version = values.get("format", FORMAT)
+    if not isinstance(version, int) or version > FORMAT:
+        raise NewerFormatError(
+            f"{path} has record format {version}; this seedspread reads format {FORMAT}: upgrade it"
+        )
     return values
 
 
-def check_format(path: str, values: Mapping[str, Any]) -> None:
-    """Refuses what a newer version has written."""
-    version = values.get("format", 1)
-    if not isinstance(version, int) or version > FORMAT:
-        raise NewerFormatError(
-            f"{path} has record format {version}; this seedspread reads formats up to {FORMAT}: upgrade it"
-        )
+def read_record(folder: str, name: str) -> dict[str, Any]:
+    """An object from a file that states its format; `ValueError` if that is another one, or missing."""
+    values = read_json(folder, name)
+    if values.get("format") != FORMAT:
+        found = f"has record format {values['format']}" if "format" in values else "states no record format"
+        raise ValueError(f"{name} {found}; this seedspread reads format {FORMAT}")
+    return values
 
 
 def damage_of_arrays(path: Path) -> str:

@@ -1,7 +1,7 @@
 """What is measured of a run: a name, a unit, which direction is better, what chance scores. Needs no torch.
 
-A metric that follows from a classifier's logits has its formula here too, so that a run that was made before
-the metric existed still has it: it is computed from the run's stored predictions when it is asked for.
+A metric that follows from a classifier's logits has its formula here too, so that a run that did not report
+it has it all the same: it is computed from the run's stored predictions when it is asked for.
 """
 
 import re

@@ -1,23 +1,19 @@
-"""What a run has left behind, read into one shape whatever ran and whenever: its record.
+"""What a run has left behind, read into one shape whatever ran: its record.
 
-A record stands in several files of the run's folder (`folder.py` has their names). Each of them carries the
-version of the format; records from before there was one are read as well.
+A record stands in several files of the run's folder (`folder.py` has their names). Those in JSON state the
+version of the format; one of another version is refused.
 """
 
 import math
 import os
 import signal
-import tomllib
 import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from seedspread.errors import SeedspreadError
-from seedspread.runs.files import FORMAT, read_file, read_json
-
-# The runner of records that name none.
-FIRST_RUNNER = "cff"
+from seedspread.runs.files import FORMAT, read_record
 
 # What a failure's details have if the run itself came to grief, and signals by which programs die themselves.
 _OWN = ("exit_status", "what", "raised")
@@ -80,9 +76,9 @@ class Failure:
     @classmethod
     def read(cls, folder: str) -> "Failure":
         """From a run's folder."""
-        values = read_json(folder, FAILURE)
-        message, where = str(values.pop("message")), str(values.pop("traceback", ""))
-        values.pop("format", None)
+        values = read_record(folder, FAILURE)
+        message, where = str(values.pop("message")), str(values.pop("traceback"))
+        del values["format"]
         return cls(message, where, values)
 
 
@@ -95,7 +91,7 @@ class Record:
         runner: what ran it.
         parameters: what it was run with, as its runner wrote them down.
         seed: likewise.
-        metrics: its values by name; of an older run, those that it was stored with.
+        metrics: its values by name.
         chance: what a run that learnt nothing scores, by metric.
         dataset: what it was run on; empty where its runner does not say.
         collapsed: finished, but not a sample of the same thing as others.
@@ -120,28 +116,26 @@ class Record:
 
         Plain strings and bytes: with ten thousand runs, paths and decoding would be most of the time.
         """
-        result = read_json(folder, RESULT)
-        try:
-            provenance = read_json(folder, PROVENANCE)
-        except FileNotFoundError:
-            provenance = {}
-        parameters = provenance.get("config")
-        if parameters is None:
-            parameters = tomllib.loads(read_file(os.path.join(folder, CONFIG)).decode())
-        runner = str(result.get("runner", FIRST_RUNNER))
-        metrics, chance = result.get("metrics"), result.get("chance")
-        if metrics is None:
-            metrics, chance = {"accuracy": result["test_accuracy"]}, {"accuracy": result["majority_share"]}
-        seed = provenance.get("seed")
+        result, provenance = read_record(folder, RESULT), read_record(folder, PROVENANCE)
+        _check_names(RESULT, result, "runner", "metrics", "collapsed")
+        _check_names(PROVENANCE, provenance, "seed", "config")
+        metrics = result["metrics"].items()
         return cls(
             key=os.path.basename(folder),
-            runner=runner,
-            parameters=parameters,
-            seed=int(parameters.get("seeds", {}).get("run", 0) if seed is None else seed),
-            metrics={name: math.nan if value is None else float(value) for name, value in metrics.items()},
-            chance=chance or {},
+            runner=str(result["runner"]),
+            parameters=provenance["config"],
+            seed=int(provenance["seed"]),
+            metrics={name: math.nan if value is None else float(value) for name, value in metrics},
+            chance=result.get("chance") or {},
             dataset=str(result.get("dataset", "")),
             collapsed=bool(result["collapsed"]),
             result=result,
             provenance=provenance,
         )
+
+
+def _check_names(file: str, values: Mapping[str, Any], *names: str) -> None:
+    """Raises `ValueError` if a field that every record has is not there."""
+    for name in names:
+        if name not in values:
+            raise ValueError(f"{file} has no {name!r}")

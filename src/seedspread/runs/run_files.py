@@ -26,6 +26,7 @@ from seedspread.runs.files import (
     damage_of_parquet,
     open_file,
     read_json,
+    read_record,
 )
 from seedspread.runs.record import CONFIG, FAILURE, PROVENANCE, RESULT, Failure
 
@@ -177,7 +178,7 @@ class RunFiles:
     def result(self) -> dict[str, Any]:
         """The fields of the result."""
         try:
-            return read_json(str(self.path), RESULT)
+            return read_record(str(self.path), RESULT)
         except FileNotFoundError:
             raise RecordError(f"{self.path} holds no finished run (no {RESULT})") from None
         except (OSError, ValueError) as error:
@@ -208,13 +209,13 @@ class RunFiles:
         """How far the run is, as it last said."""
         try:
             return Heartbeat.read(str(self.path))
-        except UNREADABLE:  # none yet, or from before it told how far a run is
+        except UNREADABLE:  # none yet, or damaged
             return None
 
     def base_key(self) -> str | None:
         """What the finished run is but for its inputs; None if it has none, or cannot be read."""
         try:
-            base = read_json(str(self.path), PROVENANCE).get("base_key")
+            base = read_record(str(self.path), PROVENANCE).get("base_key")
         except UNREADABLE:
             return None
         return base if isinstance(base, str) else None
@@ -222,7 +223,7 @@ class RunFiles:
     def inputs(self) -> dict[str, str]:
         """The input files of the finished run, with their content's checksums."""
         try:
-            return dict(read_json(str(self.path), PROVENANCE)["inputs"])
+            return dict(read_record(str(self.path), PROVENANCE)["inputs"])
         except UNREADABLE:
             return {}
 
@@ -230,10 +231,11 @@ class RunFiles:
         """What the finished run took of its worker's time, since it was last started; None if not known.
 
         Args:
-            alone: whether no other can have been trained with it: then older records tell as well.
+            alone: whether no other can have been trained with it: then the time since its start is its own,
+                and stands for `worker_seconds` if its runner records none.
         """
         try:
-            values = read_json(str(self.path), PROVENANCE)
+            values = read_record(str(self.path), PROVENANCE)
             own = "worker_seconds" if not alone or "worker_seconds" in values else "seconds_since_last_start"
             return float(values[own])
         except UNREADABLE:

@@ -16,12 +16,11 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from seedspread.atomic import replacing
-from seedspread.runs.files import FORMAT, UNREADABLE, NewerFormatError, read_json
+from seedspread.runs.files import FORMAT, UNREADABLE, NewerFormatError, read_record
 from seedspread.runs.folder import RunFolder
 from seedspread.runs.identity import checked_key
 from seedspread.runs.levels import level_name, setting_name
 from seedspread.runs.metrics import Metric
-from seedspread.runs.record import FIRST_RUNNER
 from seedspread.runs.sequential import SequentialRecord, read_sequential, sequential_values
 from seedspread.runs.store import RunState, Store, StoreError
 
@@ -241,7 +240,7 @@ def declared_metric(store: Store, name: str) -> Metric | None:
 
 
 def _read(path: Path) -> RecordedStudy:
-    values = read_json(str(path.parent), path.name)
+    values = read_record(str(path.parent), path.name)
     cells = tuple(
         RecordedCell(
             dict(cell["cell"]),
@@ -254,23 +253,22 @@ def _read(path: Path) -> RecordedStudy:
     factors = {factor for cell in cells for factor in cell.levels}
     if audit is not None and not set(audit.factors) <= factors:
         raise ValueError("its audit names what is no factor")
-    threads, implementation = values.get("threads"), values.get("implementation")
-    growing = values.get("sequential")
+    threads, implementation, growing = values["threads"], values["implementation"], values["sequential"]
     return RecordedStudy(
         name=str(values["name"]),
         title=str(values["title"]),
         note=str(values["note"]),
         audit=audit,
-        runner=str(values.get("runner", FIRST_RUNNER)),
+        runner=str(values["runner"]),
         cells=cells,
         threads=None if threads is None else int(threads),
-        metrics=tuple(Metric(**metric) for metric in values.get("metrics", ())),
-        accepted={checked_key(a): checked_key(b) for a, b in dict(values.get("accepted", {})).items()},
-        origin=str(values.get("origin", "")),
+        metrics=tuple(Metric(**metric) for metric in values["metrics"]),
+        accepted={checked_key(a): checked_key(b) for a, b in values["accepted"].items()},
+        origin=str(values["origin"]),
         implementation=None if implementation is None else str(implementation),
         sequential=None if growing is None else read_sequential(growing),
-        question=str(values.get("question", "")),
-        prediction=str(values.get("prediction", "")),
+        question=str(values["question"]),
+        prediction=str(values["prediction"]),
     )
 
 

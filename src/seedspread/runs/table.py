@@ -13,10 +13,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from seedspread.errors import SeedspreadError
-from seedspread.runs.files import UNREADABLE, NewerFormatError, RecordError, read_json
+from seedspread.runs.files import UNREADABLE, NewerFormatError, RecordError, read_record
 from seedspread.runs.folder import RunFolder
 from seedspread.runs.metrics import SCORED, scores
-from seedspread.runs.record import CONFIG, FIRST_RUNNER, PROVENANCE, RESULT, Record
+from seedspread.runs.record import CONFIG, PROVENANCE, RESULT, Record
 
 _PLAIN = (str, int, float, bool)
 
@@ -80,8 +80,8 @@ def runs_table(folder: "Path | str", metrics: Sequence[str] = ()) -> pd.DataFram
 
     Args:
         folder: of the store.
-        metrics: that every run must have; of older runs they are computed from the stored predictions. What
-            chance scores on them stands beside, as `chance.NAME`.
+        metrics: that are wanted of every run; those that it was not stored with are computed from its
+            predictions, if it kept them. What chance scores on them stands beside, as `chance.NAME`.
     """
     table, problems = runs_and_problems(Path(folder), metrics)
     if problems:
@@ -146,7 +146,7 @@ def with_metrics(
     """A run's metrics and what chance scores; those that it was not stored with come from its predictions."""
     values, chance = dict(record.metrics), dict(record.chance)
     lacking = any(name in SCORED and name not in values for name in metrics)
-    if lacking and (record.runner == FIRST_RUNNER or RunFolder(folder).has_predictions):
+    if lacking and RunFolder(folder).has_predictions:
         stored = RunFolder(folder).predictions("logits", "labels")
         found, guessed = scores(stored["logits"][0], stored["labels"])
         values, chance = found | values, guessed | chance
@@ -159,7 +159,7 @@ def is_collapsed(folder: Path) -> bool | str:
     Raises `NewerFormatError` for a result that is whole, and newer than this program.
     """
     try:
-        collapsed = bool(read_json(str(folder), RESULT)["collapsed"])
+        collapsed = bool(read_record(str(folder), RESULT)["collapsed"])
         return RunFolder(folder).damage() or collapsed
     except NewerFormatError:
         raise

@@ -4,7 +4,6 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 
-from seedspread.runs.record import FIRST_RUNNER
 from seedspread.runs.store import FINISHED, RunState, Store
 from seedspread.runs.studies import RecordedStudy
 
@@ -31,13 +30,13 @@ class TimedRun:
         key: the run.
         cell: runs of one take about as long as each other.
         kind: of cells; one of which nothing is known is like the others of its kind.
-        alone: whether no other can be trained with it.
+        alone: whether no other can be trained with it, as far as is known.
     """
 
     key: str
     cell: Hashable
     kind: Hashable
-    alone: bool
+    alone: bool = True
 
 
 class TimeLeft:
@@ -60,10 +59,10 @@ class TimeLeft:
         """Of studies as a store remembers them; a run that cells share is the first one's."""
         runs: dict[str, TimedRun] = {}
         for study in studies:
-            kind, alone = (study.runner, study.origin), study.runner != FIRST_RUNNER
+            kind = (study.runner, study.origin)
             for number, cell in enumerate(study.cells):
                 for key in cell.runs.values():
-                    runs.setdefault(key, TimedRun(key, (study.name, study.origin, number), kind, alone))
+                    runs.setdefault(key, TimedRun(key, (study.name, study.origin, number), kind))
         return cls(store, runs.values())
 
     def seconds(self, states: Mapping[str, RunState]) -> float | None:

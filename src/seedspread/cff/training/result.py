@@ -1,6 +1,6 @@
 """What came out of a run: accuracies, diagnostics. Needs no torch: whoever looks at a run may have none."""
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +62,7 @@ class RunResult:
         feature_similarity: the mean cosine between the test images' features at the last layer.
         collapsed: accuracy no better than the majority class, or features of all images alike: the run is
             finished, but it is not a sample of the same thing as others.
-        metrics: of the first probe's test logits, by name; of a run that was stored without, its accuracy.
+        metrics: of the first probe's test logits, by name.
         chance: what the best constant guess scores, by metric.
     """
 
@@ -80,8 +80,8 @@ class RunResult:
     majority_share: float
     feature_similarity: float
     collapsed: bool
-    metrics: dict[str, float] = field(default_factory=dict)
-    chance: dict[str, float] = field(default_factory=dict)
+    metrics: dict[str, float]
+    chance: dict[str, float]
 
     def values(self) -> dict[str, Any]:
         """As plain values, for JSON."""
@@ -94,8 +94,6 @@ class RunResult:
         try:
             values["probes"] = tuple(ProbeResult(**probe) for probe in values["probes"])
             values["layers"] = tuple(LayerResult(**layer) for layer in values["layers"])
-            values.setdefault("metrics", {"accuracy": values["test_accuracy"]})
-            values.setdefault("chance", {"accuracy": values["majority_share"]})
             return cls(**{name: value for name, value in values.items() if name not in ("format", "runner")})
         except (KeyError, TypeError, AttributeError) as error:
             raise RecordError(
