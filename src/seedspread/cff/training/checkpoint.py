@@ -11,9 +11,6 @@ from torch import Tensor, nn
 from seedspread.runs.checkpoints import newest_checkpoint, write_checkpoint
 from seedspread.runs.folder import RunFolder
 
-# Parts of tensors' names that are called otherwise in checkpoints, which keep the words of the first edition.
-_STORED_NAMES = {".qkv.": ".into.", ".proj.": ".out."}
-
 
 @dataclass(frozen=True)
 class Checkpoint:
@@ -51,20 +48,13 @@ def read_newest(folder: RunFolder) -> Checkpoint | None:
 
 
 def module_tensors(prefix: str, module: nn.Module) -> dict[str, Tensor]:
-    """Copies of a module's weights, by their names in checkpoints."""
-    return {f"{prefix}.{_stored_name(name)}": t.clone() for name, t in module.state_dict().items()}
+    """Copies of a module's weights, by their names below `prefix`."""
+    return {f"{prefix}.{name}": t.clone() for name, t in module.state_dict().items()}
 
 
 def load_module(prefix: str, module: nn.Module, tensors: dict[str, Tensor]) -> None:
     """Puts the weights back."""
-    names = {_stored_name(name): name for name in module.state_dict()}
-    module.load_state_dict({names[stored]: tensor for stored, tensor in below(prefix, tensors).items()})
-
-
-def _stored_name(name: str) -> str:
-    for word, stored in _STORED_NAMES.items():
-        name = name.replace(word, stored)
-    return name
+    module.load_state_dict(below(prefix, tensors))
 
 
 def below(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
