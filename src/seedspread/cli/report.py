@@ -171,7 +171,6 @@ def _values(made: "Report", page: Path | None, drawn: list[Path], written: list[
         "details": [{"setting": title, "verdict": verdict} for title, verdict in answer.details],
         "advice": answer.advice,
         "caveats": answer.caveats,
-        "mind": answer.caveats,  # its former name
         "figures": [str(path) for path in drawn],
         "tables": [str(path) for path in written],
     }
