@@ -132,10 +132,10 @@ def test_the_program_is_killed_and_resumed_to_the_same_metrics(tmp_path: Path) -
         done = {path for path, text in logs.items() if "val_acc" in text}
         return [path for path, text in logs.items() if done and path not in done and "epoch 3 of" in text]
 
-    campaign = subprocess.Popen(command, cwd=tmp_path, start_new_session=True, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(command, cwd=tmp_path, start_new_session=True, stderr=subprocess.DEVNULL)
     wait_for(in_the_middle, 300)
-    os.killpg(campaign.pid, signal.SIGKILL)
-    campaign.wait()
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
     killed = in_the_middle()[0]
     assert not (killed.parent / "result.json").exists()
     finished = {path: path.stat().st_mtime_ns for path in store.glob("*/result.json")}
@@ -210,7 +210,7 @@ def test_a_command_of_the_readme_is_understood(command: str) -> None:
     called.make_context("seedspread", words)  # raises at what it does not know
 
 
-QUICK = ("audit examples/paper-cifar10.csv", "seeds", "campaign plan", "data list")
+QUICK = ("audit examples/paper-cifar10.csv", "seeds", "plan", "data list")
 
 
 @pytest.mark.parametrize("start", QUICK)

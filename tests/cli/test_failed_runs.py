@@ -44,7 +44,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("failing")
     (folder / "train.py").write_text(PROGRAM)
     (folder / "rates.toml").write_text(STUDY)
-    message = said("campaign", "run", folder / "rates.toml", "--store", folder / "store", fails=True)
+    message = said("run", folder / "rates.toml", "--store", folder / "store", fails=True)
     assert message.startswith("8 runs failed")
     return folder
 
@@ -92,7 +92,7 @@ def test_the_report_and_its_dose_curve_agree_with_the_audit(study: Path) -> None
 def test_a_store_in_which_every_run_failed_has_nothing_to_audit(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("import sys\nsys.exit(1)")
     (tmp_path / "rates.toml").write_text(STUDY)
-    said("campaign", "run", tmp_path / "rates.toml", "--store", tmp_path / "store", fails=True)
+    said("run", tmp_path / "rates.toml", "--store", tmp_path / "store", fails=True)
     assert said("audit", tmp_path / "store", fails=True) == "no run of rates is finished yet"
 
 

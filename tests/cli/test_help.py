@@ -15,6 +15,7 @@ from seedspread.cli.help import EXAMPLES
 from tests.cli.test_cli import seedspread_here
 
 ROOT = Path(__file__).parents[2]
+MOVING = {"bench", "evidence"}  # out of the package
 
 
 def commands(command: Any = None, path: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any]:
@@ -40,19 +41,32 @@ def test_examples_are_command_lines_that_are_understood(path: tuple[str, ...]) -
     commands()[path].make_context(path[-1], words)  # raises for what it does not understand
 
 
+def test_the_help_lists_every_command_in_a_panel() -> None:
+    shown = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "200"}).output
+    panels = dict(re.findall(r"╭─ (\w+) ─+╮\n(.*?)╰─", shown, re.DOTALL))
+    listed = {name: re.findall(r"^│ ([a-z][\w-]*)", text, re.MULTILINE) for name, text in panels.items()}
+    listed = {name: [one for one in there if one not in MOVING] for name, there in listed.items()}
+    assert listed == {
+        "Options": [],
+        "Analyze": ["audit", "compare", "components", "seeds", "collect"],
+        "Run": ["plan", "run", "status", "report", "serve", "docs"],
+        "Paper": ["quickstart", "train", "diagnose", "verify-paper", "data"],
+    }
+
+
 def test_every_example_is_of_a_command() -> None:
     there = {" ".join(path) for path in commands()}
     assert set(EXAMPLES) <= there
 
 
-def test_every_option_of_a_campaign_says_for_which_engines_it_is() -> None:
-    options = {o.name: o.help for o in commands()["campaign", "run"].params if o.opts[0].startswith("--")}
+def test_every_option_of_run_says_for_which_engines_it_is() -> None:
+    options = {o.name: o.help for o in commands()["run",].params if o.opts[0].startswith("--")}
     about_the_study = {"store", "data_dir", "max_runs", "accept_changed", "json", "backend"}
     for name in set(options) - about_the_study:
         assert re.match(r"((local|ray|slurm)(, )?)+: |All engines: ", options[name]), name
 
 
-@pytest.mark.parametrize(("arguments", "first"), [(("train",), "mini/"), (("campaign", "plan"), "evidence/")])
+@pytest.mark.parametrize(("arguments", "first"), [(("train",), "mini/"), (("plan",), "evidence/")])
 def test_a_name_that_is_none_is_told_in_a_sentence(arguments: tuple[str, ...], first: str) -> None:
     assert f"is named 'nothere'; there are {first}" in seedspread_here(*arguments, "nothere").stderr
     near = seedspread_here(*arguments, "quickstrt").stderr

@@ -61,12 +61,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 AUDIT = ("audit", "t.csv", "--group", f"arm{EVIL}", "--value", f"score{EVIL}", "--baseline", f"a{EVIL}")
 COMMANDS = {
-    "plan": ("campaign", "plan", f"{NAME}.toml", "--store", NAME),
-    "plan json": ("campaign", "plan", f"{NAME}.toml", "--store", NAME, "--json"),
-    "status": ("campaign", "status", f"{NAME}.toml", "--store", NAME),
-    "run": ("campaign", "run", f"{NAME}.toml", "--store", NAME, "--max-failures", "1", "--workers", "1"),
-    "wrong study": ("campaign", "plan", "wrong.toml"),
-    "no study": ("campaign", "plan", EVIL),
+    "plan": ("plan", f"{NAME}.toml", "--store", NAME),
+    "plan json": ("plan", f"{NAME}.toml", "--store", NAME, "--json"),
+    "status": ("status", f"{NAME}.toml", "--store", NAME),
+    "run": ("run", f"{NAME}.toml", "--store", NAME, "--max-failures", "1", "--workers", "1"),
+    "wrong study": ("plan", "wrong.toml"),
+    "no study": ("plan", EVIL),
     "audit": (*AUDIT, "--explain"),
     "audit markdown": (*AUDIT, "--format", "markdown"),
     "audit latex": (*AUDIT, "--format", "latex"),

@@ -57,7 +57,7 @@ def said(*arguments: object, fails: bool = False) -> str:
 def printed(text: str) -> list[str]:
     """The command in a text, without `seedspread`."""
     (command,) = re.findall(
-        r"seedspread ((?:audit|campaign|compare|report|collect|seeds|data) .*?)(?:$|;|\. |\.$|  | \()",
+        r"seedspread ((?:audit|plan|run|status|compare|report|collect|seeds|data) .*?)(?:$|;|\. |\.$|  | \()",
         text,
         re.M,
     )
@@ -99,7 +99,7 @@ def test_the_audit_of_shared_runs_has_every_level_also_beside_another_study(tmp_
     store = tmp_path / "a store"
     study = written(tmp_path, "margins", MARGINS, AUDIT + 'by = "margin_first"\n')
     fill(Plan.make(StudySpec.from_file(study), store))
-    command = printed(said("campaign", "run", study, "--store", store))
+    command = printed(said("run", study, "--store", store))
     alone = answered(command)
     compared = [(c["stratum"], c["group"]) for c in alone["comparisons"]]
     assert compared == [(m, arm) for m in ("0.2", "0.4", "0.8") for arm in ("clamp", "soft_clamp")]
@@ -132,15 +132,15 @@ def test_the_audits_of_programs_and_of_a_collection_of_them(tmp_path: Path) -> N
     both = tmp_path / "both.toml"
     audit = '[audit]\ngroup = "arm"\nbaseline = "old"\nby = "study"\nvalue = "accuracy"\n'
     both.write_text(f'include = ["{one}", "{program_study(tmp_path / "three", "third")}"]\n{audit}')
-    first = printed(said("campaign", "run", one, "--store", store, "--workers", 2))
+    first = printed(said("run", one, "--store", store, "--workers", 2))
     assert first[-1] == "same"
     assert [c["group"] for c in answered(first)["comparisons"]] == ["new"]
-    second = printed(said("campaign", "run", two, "--store", store, "--workers", 2))
+    second = printed(said("run", two, "--store", store, "--workers", 2))
     assert second[-1] == str(two)  # the store has two of that name
     assert [c["group"] for c in answered(second)["comparisons"]] == ["newer"]
     assert "give the study's .toml file" in said(*first, fails=True)
     assert "records 2 studies called same; give the .toml file" in said("audit", store, fails=True)
-    third = printed(said("campaign", "run", both, "--store", store, "--workers", 2))
+    third = printed(said("run", both, "--store", store, "--workers", 2))
     found = answered(third)
     assert [(c["stratum"], c["group"]) for c in found["comparisons"]] == [
         ("same", "new"),
@@ -152,10 +152,10 @@ def test_a_study_is_the_same_from_wherever_it_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     study, store = program_study(tmp_path / "one", "same"), tmp_path / "store"
-    said("campaign", "run", study, "--store", store, "--workers", 2)
+    said("run", study, "--store", store, "--workers", 2)
     (tmp_path / "two").mkdir()
     monkeypatch.chdir(tmp_path / "two")
-    again = said("campaign", "run", "../one/same.toml", "--store", "../store")
+    again = said("run", "../one/same.toml", "--store", "../store")
     assert answered(printed(again)) == answered(["audit", "../store"])  # one study, not two of a name
 
 
@@ -182,22 +182,21 @@ def test_what_an_error_says_to_run_mends_it(tmp_path: Path) -> None:
     said("report", store, "--out", tmp_path / "report.html")
     (tmp_path / "empty").mkdir()
     command = printed(said("report", tmp_path / "empty", fails=True))
-    assert command == ["campaign", "run", "STUDY", "--store", str(tmp_path / "empty")]
+    assert command == ["run", "STUDY", "--store", str(tmp_path / "empty")]
 
 
 def test_failed_runs_are_advised_to_be_mended_and_that_helps(tmp_path: Path) -> None:
-    """Not `let the campaign go on`: all have failed."""
+    """Not `let the study go on`: all have failed."""
     study, store = program_study(tmp_path, "study"), tmp_path / "store"
     (tmp_path / "train.py").write_text(PROGRAM.replace('"broken"', "arm"))
-    campaign = ["campaign", "run", str(study), "--store", str(store)]
-    assert "try again with --retry-failed" in said(*campaign, fails=True)
+    command = ["run", str(study), "--store", str(store)]
+    assert "try again with --retry-failed" in said(*command, fails=True)
     advice = json.loads(said("report", store, "--out", tmp_path / "r.html", "--json"))["advice"]
     assert advice == [
-        "6 of 6 runs failed: see why under “What was run”, mend it, and rerun the campaign's command with "
-        "--retry-failed."
+        "6 of 6 runs failed: see why under “What was run”, mend it, and rerun the study with --retry-failed."
     ]
     (tmp_path / "train.py").write_text(PROGRAM)
-    assert "6 of 6 runs are done" in said(*campaign, "--retry-failed")
+    assert "6 of 6 runs are done" in said(*command, "--retry-failed")
     assert "retry" not in said("report", store, "--out", tmp_path / "r.html", "--json")
 
 
@@ -337,7 +336,7 @@ def commands() -> dict[str, Any]:
 
 # A command's words, and its arguments and options; what follows is the sentence around it.
 WORDS = re.compile(
-    r"seedspread (?P<name>NAMES)(?P<arguments>(?: (?!--)[\w./-]*[\w/])?(?: --[\w-]+(?: [\w./]+\b)?)*)"
+    r"seedspread (?P<name>NAMES)\b(?P<arguments>(?: (?!--)[\w./-]*[\w/])?(?: --[\w-]+(?: [\w./]+\b)?)*)"
 )
 
 
@@ -352,7 +351,19 @@ def test_every_command_in_a_text_can_be_given() -> None:
             if arguments:
                 there[found["name"]].make_context(found["name"], arguments)  # raises a usage error
                 given.append(f"{found['name']} {found['arguments'].strip()}")
-    assert {"audit STORE", "seeds --ratio 2", "campaign plan mini/cifar10-factorial"} <= set(given)
+    assert {"audit STORE", "seeds --ratio 2", "plan mini/cifar10-factorial"} <= set(given)
+
+
+def test_every_command_in_a_text_is_there() -> None:
+    """A word after `seedspread` is a command, but for a verb in a sentence and a command that was renamed."""
+    there = {words.partition(" ")[0] for words in commands()}
+    named = {
+        (place, word) for place, text in texts() for word in re.findall(r"seedspread ([a-z][\w-]*)", text)
+    }
+    others = {
+        (place, word) for place, word in named if word not in there | {"x"}
+    }  # x: a word that is filled in
+    assert others == {("runs/files.py", "reads"), ("cli/__init__.py", "campaign")}
 
 
 def test_every_option_in_a_text_is_there() -> None:
@@ -367,7 +378,7 @@ def test_runs_that_ended_with_an_error_are_named_in_the_audit(tmp_path: Path) ->
     study = program_study(tmp_path, "some")
     program = PROGRAM.replace('arm == "broken"', '(arm, seed) == ("new", "2")')
     (tmp_path / "train.py").write_text(program)
-    done = CliRunner().invoke(app, ["campaign", "run", str(study), "--store", str(tmp_path / "store")])
+    done = CliRunner().invoke(app, ["run", str(study), "--store", str(tmp_path / "store")])
     assert "1 run failed" in str(done.exception)
     notes = answered(printed(done.stdout))["notes"]
     assert "1 run that ended with an error counts as failed (new, seed 2)." in notes
@@ -375,9 +386,9 @@ def test_runs_that_ended_with_an_error_are_named_in_the_audit(tmp_path: Path) ->
 
 def test_the_command_that_status_prints_begins_the_store(tmp_path: Path) -> None:
     study, store = program_study(tmp_path / "a study", "study"), tmp_path / "a store"
-    asked = ("campaign", "status", study, "--store", store)
+    asked = ("status", study, "--store", store)
     command = printed(said(*asked, fails=True))
-    assert command == ["campaign", "run", str(study), "--store", str(store)]
+    assert command == ["run", str(study), "--store", str(store)]
     assert "6 of 6 runs are done" in said(*command)
     assert "6 distinct runs: 6 done." in said(*asked)
 
@@ -385,13 +396,13 @@ def test_the_command_that_status_prints_begins_the_store(tmp_path: Path) -> None
 def test_what_status_says_of_failed_runs_can_be_done(tmp_path: Path) -> None:
     study, store = program_study(tmp_path, "study"), tmp_path / "store"
     (tmp_path / "train.py").write_text(PROGRAM.replace('"broken"', '"new"'))
-    said("campaign", "run", study, "--store", store, fails=True)
-    plan = said("campaign", "plan", study, "--store", store)
+    said("run", study, "--store", store, fails=True)
+    plan = said("plan", study, "--store", store)
     assert "Nothing is left to do. 3 runs failed, to be tried again with --retry-failed." in plan
-    assert "3 done, 3 failed" in said("campaign", "status", study, "--store", store)
+    assert "3 done, 3 failed" in said("status", study, "--store", store)
     (tmp_path / "train.py").write_text(PROGRAM)
-    assert "6 of 6 runs are done" in said("campaign", "run", study, "--store", store, "--retry-failed")
-    assert "Everything is there." in said("campaign", "plan", study, "--store", store)
+    assert "6 of 6 runs are done" in said("run", study, "--store", store, "--retry-failed")
+    assert "Everything is there." in said("plan", study, "--store", store)
 
 
 def test_the_data_that_an_error_says_to_fetch_is_fetched_to_where_it_is_looked_for(
@@ -402,7 +413,7 @@ def test_the_data_that_an_error_says_to_fetch_is_fetched_to_where_it_is_looked_f
     study.write_text(
         'runner = "cff"\npreset = "mini/cifar10"\nseeds = 1\n[factors]\nmargin_type = ["clamp", "subtract"]\n'
     )
-    asked = ("campaign", "run", study, "--store", tmp_path / "store", "--data-dir", data)
+    asked = ("run", study, "--store", tmp_path / "store", "--data-dir", data)
     command = printed(said(*asked, fails=True))
     assert command == ["data", "fetch", "cifar10", "--data-dir", str(data)]
     listed = said("data", "list", "--data-dir", data)
@@ -413,7 +424,7 @@ def test_the_data_that_an_error_says_to_fetch_is_fetched_to_where_it_is_looked_f
 
 
 def test_a_status_without_a_store_names_the_folder_of_data_too(tmp_path: Path) -> None:
-    asked = ("campaign", "status", "mini/cifar10-factorial", "--store", tmp_path / "store")
+    asked = ("status", "mini/cifar10-factorial", "--store", tmp_path / "store")
     assert printed(said(*asked, "--data-dir", tmp_path, fails=True))[-2:] == ["--data-dir", str(tmp_path)]
 
 
@@ -424,5 +435,5 @@ def test_what_quickstart_says_to_run_next_can_be_run(tmp_path: Path, monkeypatch
     table.write_text("\n".join(["arm,seed,accuracy", *rows]))
     text = "\n".join(_what_it_shows(audit(table, "accuracy", "arm", "a")))
     command = printed(text)
-    assert command == ["campaign", "plan", "mini/cifar10-factorial"]
+    assert command == ["plan", "mini/cifar10-factorial"]
     assert json.loads(said(*command, "--json"))["distinct"] == 28

@@ -31,7 +31,7 @@ COMMANDS = [
     ("report", "--published", "--figures", "{}/figures"),
     ("verify-paper", "--write", "{}/page.md"),
     ("data", "show", "--out", "{}/sheet.png"),
-    ("campaign", "run", "quickstart", "--store", "{}/store"),
+    ("run", "quickstart", "--store", "{}/store"),
     ("quickstart", "--store", "{}/store"),
 ]
 

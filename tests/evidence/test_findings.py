@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from seedspread.analysis.comparison import Comparison
 from seedspread.cff.advice import advise
 from seedspread.cli import app
-from seedspread.cli import campaign as cli_campaign
+from seedspread.cli import study as cli_study
 from seedspread.evidence.findings import Finding, compared, findings, rates_and_outcomes
 from seedspread.evidence.saturated import saturated
 from seedspread.evidence.sources import sources
@@ -146,14 +146,14 @@ def test_published_runs_count_as_done_in_a_new_store(tmp_path: Path) -> None:
     plan = Plan.make(StudySpec.from_file("evidence/margin"), tmp_path / "store", tmp_path)
     published = sum(key in published_runs().index for key in plan.distinct)
     assert published > 0
-    assert cli_campaign._take_published(plan) == published
+    assert cli_study._take_published(plan) == published
     assert len(plan.missing()) == len(plan.distinct) - published
-    assert cli_campaign._take_published(plan) == 0
+    assert cli_study._take_published(plan) == 0
 
 
 def test_other_studies_take_nothing(tmp_path: Path) -> None:
     plan = Plan.make(StudySpec.from_file("quickstart"), tmp_path / "store", tmp_path)
-    assert cli_campaign._take_published(plan) == 0
+    assert cli_study._take_published(plan) == 0
 
 
 HIGH = (("fashion-mnist", "clamp"), ("dose", "clamp, 0.8"), ("pair-density", "clamp, superclass"))

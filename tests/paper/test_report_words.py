@@ -110,7 +110,7 @@ def test_no_advice_rests_on_a_single_seed(tmp_path: Path) -> None:
     assert answer.question.startswith("Does dropout = 0.5 instead of dropout = 0 change")
 
 
-def test_a_campaign_is_let_go_on_while_runs_are_to_come(tmp_path: Path) -> None:
+def test_a_study_is_let_go_on_while_runs_are_to_come(tmp_path: Path) -> None:
     plan = made_store(tmp_path, seeds=2)
     unfinished(plan, *range(8))
-    assert Report(material_of(tmp_path)).answer.advice[0].startswith("Let the campaign go on")
+    assert Report(material_of(tmp_path)).answer.advice[0].startswith("Let the study go on")

@@ -20,7 +20,7 @@ from seedspread.report.page.report import Report
 from seedspread.runs.record import Failure
 from seedspread.runs.store import Store
 from seedspread.runs.studies import AuditSpec, save_study
-from seedspread.study.loop import run_campaign
+from seedspread.study.loop import run_plan
 from seedspread.study.plan import Plan
 from seedspread.study.spec import StudySpec
 from seedspread.study.study import store_material
@@ -167,7 +167,7 @@ def test_real_runs_have_layers_curves_and_floors(tmp_path: Path) -> None:
 
     study = tiny_study(tmp_path, seeds=3, probe__layers="all")
     plan = Plan.make(study, tmp_path / "store")
-    run_campaign(plan, LocalExecutor(workers=2))
+    run_plan(plan, LocalExecutor(workers=2))
     report = Report(material_of(tmp_path / "store"))
     assert not report.material.problems
     made = {chart.id.removeprefix("study-") for chart in report.charts}

@@ -1,4 +1,4 @@
-"""The live page's runs under way: how far they are, their curves so far; counts as a campaign has them."""
+"""The live page's runs under way: how far they are, their curves so far; counts as in `seedspread run`."""
 
 import json
 import re
@@ -15,7 +15,7 @@ from seedspread.runs.record import Failure
 from seedspread.runs.run_files import Heartbeat
 from seedspread.runs.studies import save_study
 from seedspread.study.estimate import Estimate
-from seedspread.study.executor import CampaignProgress
+from seedspread.study.executor import StudyProgress
 from seedspread.study.plan import Plan
 from seedspread.study.show import status_view
 from seedspread.study.spec import StudySpec
@@ -94,7 +94,7 @@ def test_a_run_that_several_settings_share_counts_once_as_on_the_terminal(tmp_pa
     plan.store.folder(key).mkdir()
     plan.store.run(key).fail(Failure("it broke"))
     live = LiveReport(lambda: Report(material_of(plan.store.path)), lambda: "")
-    progress = CampaignProgress(len(plan.distinct), failed={key: "it broke"})
+    progress = StudyProgress(len(plan.distinct), failed={key: "it broke"})
     assert (
         live.edition.progress
         == f"{progress.ended} of {progress.total} runs, 1 failed"

@@ -62,7 +62,7 @@ def test_what_is_no_number_is_refused_by_its_name(folder: Path, value: Any) -> N
     assert not (folder / VALUES).exists()
 
 
-def test_without_a_campaign_it_goes_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_outside_a_run_it_goes_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(FOLDER, raising=False)
     monkeypatch.chdir(tmp_path)
     seedspread.log(loss=1.0)

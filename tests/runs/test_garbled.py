@@ -16,7 +16,7 @@ from seedspread.runs.lease import StalenessTracker, claim, newest
 from seedspread.runs.store import Store
 from seedspread.runs.studies import load_studies, store_marks
 from seedspread.study.local import LocalExecutor
-from seedspread.study.loop import run_campaign
+from seedspread.study.loop import run_plan
 from seedspread.study.plan import Plan
 from seedspread.study.study import write_report
 from seedspread.study.worker import attempt
@@ -43,7 +43,7 @@ BYTES = st.one_of(
 def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store of four finished runs."""
     store = tmp_path_factory.mktemp("filled") / "store"
-    run_campaign(Plan.make(dice_study(seeds=2), store), LocalExecutor(workers=1))
+    run_plan(Plan.make(dice_study(seeds=2), store), LocalExecutor(workers=1))
     return store
 
 
@@ -149,5 +149,5 @@ def test_a_link_in_place_of_the_studies_leads_nowhere(tmp_path: Path) -> None:
     (tmp_path / "store").mkdir()
     (tmp_path / "store" / ".studies").symlink_to(tmp_path / "outside")
     with pytest.raises(SeedspreadError, match="is a link"):
-        run_campaign(Plan.make(dice_study(seeds=1), tmp_path / "store"), LocalExecutor(workers=1))
+        run_plan(Plan.make(dice_study(seeds=1), tmp_path / "store"), LocalExecutor(workers=1))
     assert not list((tmp_path / "outside").iterdir())

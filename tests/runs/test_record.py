@@ -24,7 +24,7 @@ from seedspread.runs.store import Store
 from seedspread.runs.table import read_row, runs_and_problems
 from seedspread.study.estimate import Estimate
 from seedspread.study.local import LocalExecutor
-from seedspread.study.loop import run_campaign
+from seedspread.study.loop import run_plan
 from seedspread.study.plan import Plan
 from seedspread.study.show import status_view
 from tests.cff.training.tiny import tiny
@@ -36,7 +36,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Four runs, as they are written now."""
     folder = tmp_path_factory.mktemp("finished")
     plan = Plan.make(tiny_study(folder, seeds=2), folder / "store")
-    assert len(run_campaign(plan, LocalExecutor(workers=2)).done) == 4
+    assert len(run_plan(plan, LocalExecutor(workers=2)).done) == 4
     return folder / "store"
 
 
@@ -150,9 +150,9 @@ def test_a_newer_record_is_refused_in_one_line_everywhere(finished: Path, tmp_pa
 
 
 def test_a_failure_keeps_the_cause_the_message_and_the_traceback(tmp_path: Path) -> None:
-    """A loss that is not finite, in a campaign and alone."""
+    """A loss that is not finite, in a study and alone."""
     plan = Plan.make(tiny_study(tmp_path, seeds=1, training__learning_rate=1e30), tmp_path / "store")
-    run_campaign(plan, LocalExecutor(workers=1))
+    run_plan(plan, LocalExecutor(workers=1))
     with pytest.raises(RunFailedError):
         train(tiny(training__learning_rate=1e30), tmp_path / "alone")
     for folder in [*(plan.store.folder(key) for key in plan.distinct), tmp_path / "alone"]:
@@ -251,7 +251,7 @@ def test_a_newer_result_is_never_retried_or_touched(finished: Path, tmp_path: Pa
     change(folder, "result.json", format=FORMAT + 1)
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     for retry in (False, True):
-        progress = run_campaign(plan, LocalExecutor(workers=1), retry_failed=retry)
+        progress = run_plan(plan, LocalExecutor(workers=1), retry_failed=retry)
         assert ["upgrade it" in message for message in progress.failed.values()] == [True]
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 

@@ -21,7 +21,7 @@ def test_a_request_that_nobody_read_is_passed_on() -> None:
 
 
 @pytest.mark.parametrize("numbers", [(signal.SIGTERM, signal.SIGINT), (signal.SIGINT, signal.SIGTERM)])
-def test_ctrl_c_and_a_campaigns_own_request_are_one(numbers: tuple[int, int]) -> None:
+def test_ctrl_c_and_a_studys_own_request_are_one(numbers: tuple[int, int]) -> None:
     request = StopRequest()
     for number in numbers:
         request.handle(number, None)

@@ -1,4 +1,4 @@
-"""A runner that is not the paper's: it throws dice. What it can do in a campaign, any runner can."""
+"""A runner that is not the paper's: it throws dice. What it can do in a study, any runner can."""
 
 import random
 import time

@@ -1,4 +1,4 @@
-"""Campaigns that are killed at random moments, and what is left of them."""
+"""Studies that are killed at random moments, and what is left of them."""
 
 import os
 import random
@@ -14,7 +14,7 @@ from tests.study.test_local import start
 
 @dataclass
 class Counts:
-    """What was done to a campaign."""
+    """What was done to a study."""
 
     starts: int = 0
     workers_killed: int = 0
@@ -66,37 +66,37 @@ def disturb(
     `until_busy` waits until a run is under way, so that every fault hits one; by default faults come anywhen.
     """
     counts, seen, store = Counts(), Seen(), folder / "store"
-    campaign = None
+    process = None
     while faults:
-        if campaign is None:
-            campaign = start(folder, "--workers", "2", "--lease-seconds", "5")
+        if process is None:
+            process = start(folder, "--workers", "2", "--lease-seconds", "5")
             counts.starts += 1
         if until_busy is not None:
             until_busy()
         time.sleep(rng.uniform(1.0, 6.0) if until_busy is None else rng.uniform(0.0, 1.5))
         seen.look(store)
-        workers = children(campaign.pid)
+        workers = children(process.pid)
         what = rng.choice(["workers", "coordinator", "both"])
         faults -= 1
         if what == "workers" and workers:
             kill(rng.sample(workers, rng.randint(1, len(workers))))
             counts.workers_killed += 1
             continue
-        kill([campaign.pid])
+        kill([process.pid])
         if what == "both":
             kill(workers)
         counts.coordinators_killed += what != "both"
         counts.both_killed += what == "both"
-        campaign.communicate(timeout=60)
-        campaign = None
+        process.communicate(timeout=60)
+        process = None
         seen.look(store)
-    end(campaign or start(folder, "--workers", "2", "--lease-seconds", "5"))
-    counts.starts += campaign is None
+    end(process or start(folder, "--workers", "2", "--lease-seconds", "5"))
+    counts.starts += process is None
     seen.look(store)
     return counts
 
 
-def end(campaign: "subprocess.Popen[str]") -> None:
-    """Waits for a campaign that nobody disturbs any more."""
-    _, err = campaign.communicate(timeout=300)
-    assert campaign.returncode == 0, err
+def end(process: "subprocess.Popen[str]") -> None:
+    """Waits for a study that nobody disturbs any more."""
+    _, err = process.communicate(timeout=300)
+    assert process.returncode == 0, err

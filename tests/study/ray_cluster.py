@@ -1,4 +1,4 @@
-"""A campaign on a real Ray cluster of two nodes on this machine, one of which is lost in mid-campaign.
+"""A study on a real Ray cluster of two nodes on this machine, one of which is lost in the middle.
 
 Run as a script, so that Ray's threads and warnings stay out of the test process:
 python ray_cluster.py STUDY STORE [--lose-a-node]
@@ -21,7 +21,7 @@ from seedspread.study.spec import StudySpec
 
 
 def main() -> None:
-    """Runs the campaign and prints its report."""
+    """Runs the study and prints its report."""
     study, store = StudySpec.from_file(sys.argv[1]), Path(sys.argv[2])
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
     node = cluster.add_node(num_cpus=1)

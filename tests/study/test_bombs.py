@@ -86,20 +86,20 @@ def test_the_limit_is_raised_and_lowered(tmp_path: Path) -> None:
     path.write_text(crossed(2, seeds=MAX_RUNS // 100 + 1))
     assert len(StudySpec.from_file(path, MAX_RUNS * 2).seeds) == 201
     for command in ("plan", "status"):
-        arguments = ("campaign", command, str(path), "--store", str(tmp_path / "store"))
+        arguments = (command, str(path), "--store", str(tmp_path / "store"))
         done = seedspread_here(*arguments)
         assert done.returncode == 1
         assert done.stderr.count("\n") == 1
         assert "20,100 runs; the limit is 20,000, which --max-runs, or max_runs from" in done.stderr
         assert "limit is 5," in seedspread_here(*arguments, "--max-runs", "5").stderr
-    assert "limit is 5," in seedspread_here("campaign", "run", str(path), "--max-runs", "5").stderr
+    assert "limit is 5," in seedspread_here("run", str(path), "--max-runs", "5").stderr
 
 
 def test_a_plan_of_very_many_cells_is_cut_on_a_terminal_and_whole_in_json(tmp_path: Path) -> None:
     path = tmp_path / "s.toml"
     path.write_text(crossed(3))
     (tmp_path / "store").mkdir()
-    arguments = ("campaign", "status", str(path), "--store", str(tmp_path / "store"))
+    arguments = ("status", str(path), "--store", str(tmp_path / "store"))
     assert "and 500 more cells, which --json lists" in " ".join(seedspread_here(*arguments).stdout.split())
     assert len(json.loads(seedspread_here(*arguments, "--json").stdout)["runs"]) == 1000
 
@@ -186,11 +186,11 @@ def test_a_study_of_many_shapes_is_estimated_from_a_few(monkeypatch: pytest.Monk
         ("diagnose", "{}"), ("audit", "{}.csv"), ("audit", "{}"), ("audit", "{}.parquet"), ("report", "{}"),
         ("report", "--published", "--out", "{}.html"), ("report", "--published", "--tables", "{}"),
         ("report", "--published", "--figures", "{}"), ("serve", "{}"), ("verify-paper", "--write", "{}.md"),
-        ("campaign", "plan", "{}.toml"), ("campaign", "plan", "{}"),
-        ("campaign", "plan", "quickstart", "--store", "{}"),
-        ("campaign", "status", "quickstart", "--store", "{}"),
-        ("campaign", "run", "quickstart", "--store", "{}"), ("quickstart", "--store", "{}"),
-        ("campaign", "plan", "quickstart", "--data-dir", "{}"),
+        ("plan", "{}.toml"), ("plan", "{}"),
+        ("plan", "quickstart", "--store", "{}"),
+        ("status", "quickstart", "--store", "{}"),
+        ("run", "quickstart", "--store", "{}"), ("quickstart", "--store", "{}"),
+        ("plan", "quickstart", "--data-dir", "{}"),
         ("data", "list", "--data-dir", "{}"),
         ("data", "show", "--out", "{}.png"), ("data", "show", "svhn", "--data-dir", "{}"),
     ],
@@ -214,7 +214,7 @@ def test_a_long_title_is_no_name_of_a_file(tmp_path: Path) -> None:
 
 WORDS = "clamp subtract quickstart mini/all s.toml accuracy margin_type auto"
 NAMES = (
-    "title runner preset seeds settings factors cells include audit campaign note group baseline block by "
+    "title runner preset seeds settings factors cells include audit engine note group baseline block by "
     "value stack margin_type model.depth seeds.run"
 )
 PLAIN = st.booleans() | st.integers() | st.floats() | st.text(max_size=20) | st.dates()
@@ -238,7 +238,7 @@ STUDIES = st.dictionaries(KEYS, VALUES, max_size=8) | st.fixed_dictionaries(
         "cells": st.lists(st.dictionaries(KEYS, LEVELS, max_size=3), max_size=3),
         "include": st.lists(LEVELS, max_size=3),
         "audit": st.dictionaries(KEYS, VALUES, max_size=4),
-        "campaign": st.dictionaries(KEYS, LEVELS, max_size=2),
+        "engine": st.dictionaries(KEYS, LEVELS, max_size=2),
     },
 )
 

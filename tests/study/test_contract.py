@@ -1,4 +1,4 @@
-"""A campaign knows runners by their contract alone: one that trains nothing runs, is audited and reported."""
+"""A study knows runners by their contract alone: one that trains nothing runs, is audited and reported."""
 
 import json
 import os
@@ -21,9 +21,9 @@ from seedspread.runs.stopping import StopRequest
 from seedspread.runs.store import Store
 from seedspread.runs.studies import AuditSpec, save_study
 from seedspread.study.estimate import Estimate
-from seedspread.study.executor import CampaignProgress
+from seedspread.study.executor import StudyProgress
 from seedspread.study.local import LocalExecutor
-from seedspread.study.loop import run_campaign
+from seedspread.study.loop import run_plan
 from seedspread.study.plan import Plan
 from seedspread.study.study import StudyRuns, run_study
 from seedspread.study.worker import attempt_group
@@ -56,13 +56,13 @@ def test_it_runs_and_is_audited_and_reported(tmp_path: Path) -> None:
 
 def test_what_has_failed_is_kept_whole_and_tried_again_when_asked(tmp_path: Path) -> None:
     plan = Plan.make(dice_study(seeds=3, fail=2), tmp_path)
-    progress = run_campaign(plan, LocalExecutor(1))
+    progress = run_plan(plan, LocalExecutor(1))
     assert (len(progress.done), set(progress.failed.values())) == (4, {"the die fell off the table"})
     failed = next(iter(progress.failed))
     failure = json.loads((plan.store.folder(failed) / "failure.json").read_text())
     assert (failure["table"], failure["throw"]) == ("round", 3)
     assert "RunFailedError" in failure["traceback"]
-    again = run_campaign(Plan.make(dice_study(seeds=3), tmp_path), LocalExecutor(1), retry_failed=True)
+    again = run_plan(Plan.make(dice_study(seeds=3), tmp_path), LocalExecutor(1), retry_failed=True)
     assert (len(again.done), again.failed) == (2, {})
 
 
@@ -70,14 +70,14 @@ def test_it_says_at_once_what_it_cannot_run(tmp_path: Path) -> None:
     study = dice_study()
     study.cells[0].parameters["sides"] = 0
     with pytest.raises(RunnerError, match="a side at least"):
-        run_campaign(Plan.make(study, tmp_path), LocalExecutor(1))
+        run_plan(Plan.make(study, tmp_path), LocalExecutor(1))
     assert Store(tmp_path).keys() == []
 
 
 def test_runs_of_two_runners_share_a_store(tmp_path: Path) -> None:
     dice = run_study(dice_study(seeds=2), tmp_path / "store", LocalExecutor(2))
     tiny = Plan.make(tiny_study(tmp_path, seeds=1), tmp_path / "store")
-    run_campaign(tiny, LocalExecutor(2))
+    run_plan(tiny, LocalExecutor(2))
     store = Store(tmp_path / "store")
     assert store.problems() == []
     assert len(store.table()) == 6
@@ -95,10 +95,10 @@ def test_the_plan_asks_the_runner_for_everything(tmp_path: Path) -> None:
 def test_progress_is_told_as_runs_end(tmp_path: Path) -> None:
     heard: list[int] = []
 
-    def hear(progress: CampaignProgress) -> None:
+    def hear(progress: StudyProgress) -> None:
         heard.append(progress.ended)
 
-    run_campaign(Plan.make(dice_study(), tmp_path), LocalExecutor(1), hear)
+    run_plan(Plan.make(dice_study(), tmp_path), LocalExecutor(1), hear)
     assert heard[0] == 0
     assert heard[-1] == 16
     assert heard == sorted(heard)

@@ -1,4 +1,4 @@
-"""How long a campaign will take, by what its store tells."""
+"""How long a study will take, by what its store tells."""
 
 import json
 from dataclasses import replace
@@ -15,9 +15,9 @@ from seedspread.runs.files import FORMAT
 from seedspread.runs.run_files import Heartbeat, RunFiles
 from seedspread.runs.store import RunState
 from seedspread.study.estimate import Estimate
-from seedspread.study.executor import CampaignProgress
+from seedspread.study.executor import StudyProgress
 from seedspread.study.local import LocalExecutor
-from seedspread.study.loop import run_campaign
+from seedspread.study.loop import run_plan
 from seedspread.study.overview import Overview
 from seedspread.study.plan import Plan
 from tests.cff.training.tiny import tiny
@@ -106,20 +106,20 @@ def test_a_measured_step_is_scaled_by_what_runs_took(tmp_path: Path, monkeypatch
     assert Estimate(plan).work_left(states) == pytest.approx(12 + 2 * 40)
 
 
-def test_a_campaign_and_its_status_say_the_same(tmp_path: Path) -> None:
+def test_run_and_status_say_the_same(tmp_path: Path) -> None:
     plan = Plan.make(dice_study(seeds=4), tmp_path)
-    heard: list[CampaignProgress] = []
+    heard: list[StudyProgress] = []
     seen: list[float | None] = []
 
-    def hear(progress: CampaignProgress) -> None:
+    def hear(progress: StudyProgress) -> None:
         heard.append(replace(progress))
         seen.append(Estimate(plan).seconds_left(plan.states()))
 
-    run_campaign(plan, LocalExecutor(workers=2), hear)
+    run_plan(plan, LocalExecutor(workers=2), hear)
     assert [cell.name for cell in heard[1].cells] == ["sides = 6", "sides = 20"]
     assert sum(cell.planned for cell in heard[1].cells) == 8
     states = plan.states()
-    overview = Overview(plan, CampaignProgress(8))
+    overview = Overview(plan, StudyProgress(8))
     assert overview.look()
     assert not overview.look()  # not all the time
     assert overview.progress.seconds_left == Estimate(plan).seconds_left(states) is None

@@ -16,7 +16,7 @@ import pytest
 
 from seedspread.runs.store import Store
 from seedspread.study.local import LocalExecutor
-from seedspread.study.loop import run_campaign
+from seedspread.study.loop import run_plan
 from seedspread.study.plan import Plan
 from seedspread.study.worker import attempt_until_ended
 from tests.study.faults import children, disturb
@@ -28,7 +28,7 @@ LONG: dict[str, Any] = {"training__epochs": 12}
 
 
 def check_rounds(folder: Path, rounds: int, seeds: int, faults: int) -> list[dict[str, int]]:
-    """Rounds of a campaign that is killed again and again, each compared with the undisturbed one."""
+    """Rounds of a study that is killed again and again, each compared with the undisturbed one."""
     expected = undisturbed(tiny_study(folder / "baseline", seeds, **LONG), folder / "baseline" / "store")
     counts = []
     for number in range(rounds):
@@ -70,10 +70,10 @@ def test_a_full_disk_fails_runs_with_a_reason_and_loses_nothing(small_disk: Path
     filler = small_disk / "filler"
     filler.write_bytes(bytes(4_000_000))
     plan = Plan.make(study, small_disk / "store")
-    report = run_campaign(plan, LocalExecutor(workers=1), max_failures=1)
+    report = run_plan(plan, LocalExecutor(workers=1), max_failures=1)
     assert report.failed or report.stopped
     filler.unlink()
-    again = run_campaign(plan, LocalExecutor(workers=1), retry_failed=True)
+    again = run_plan(plan, LocalExecutor(workers=1), retry_failed=True)
     assert not again.failed
     assert results(small_disk / "store") == undisturbed(study, tmp_path / "baseline")
 
@@ -81,14 +81,14 @@ def test_a_full_disk_fails_runs_with_a_reason_and_loses_nothing(small_disk: Path
 def test_a_checkpoint_that_was_cut_short_is_passed_over(tmp_path: Path) -> None:
     study_file(tmp_path, seeds=1, **LONG)
     study = tiny_study(tmp_path, seeds=1, **LONG)
-    campaign = start(tmp_path, "--workers", "1")
+    process = start(tmp_path, "--workers", "1")
     store = tmp_path / "store"
     wait_for(lambda: len(list(store.glob("*/checkpoint-*"))) > 1)
-    os.killpg(campaign.pid, signal.SIGKILL)
-    campaign.communicate(timeout=60)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate(timeout=60)
     newest = max(store.glob("*/checkpoint-*"))
     newest.write_bytes(newest.read_bytes()[:1000])
-    run_campaign(Plan.make(study, store), LocalExecutor(workers=1))
+    run_plan(Plan.make(study, store), LocalExecutor(workers=1))
     assert results(store) == undisturbed(study, tmp_path / "baseline")
 
 
@@ -120,17 +120,17 @@ print(json.dumps(dataclasses.asdict(attempt(items(plan, lease_seconds=1.0)[0])))
     assert not [p for p in folder.iterdir() if p.name.startswith(("checkpoint", "."))]
 
 
-def test_a_store_copied_in_mid_campaign_can_be_gone_on_with(tmp_path: Path) -> None:
+def test_a_store_copied_in_the_middle_can_be_gone_on_with(tmp_path: Path) -> None:
     study_file(tmp_path, seeds=1, **LONG)
     study = tiny_study(tmp_path, seeds=1, **LONG)
-    campaign = start(tmp_path, "--workers", "2")
+    process = start(tmp_path, "--workers", "2")
     store = tmp_path / "store"
     wait_for(lambda: any(store.glob("*/checkpoint-*")))
-    os.killpg(campaign.pid, signal.SIGSTOP)
+    os.killpg(process.pid, signal.SIGSTOP)
     shutil.copytree(store, tmp_path / "copy", ignore=shutil.ignore_patterns(".*"))
-    os.killpg(campaign.pid, signal.SIGCONT)
-    campaign.communicate(timeout=120)
-    run_campaign(Plan.make(study, tmp_path / "copy"), LocalExecutor(workers=2))
+    os.killpg(process.pid, signal.SIGCONT)
+    process.communicate(timeout=120)
+    run_plan(Plan.make(study, tmp_path / "copy"), LocalExecutor(workers=2))
     assert results(tmp_path / "copy") == results(store)
 
 
@@ -142,17 +142,17 @@ def test_a_run_whose_checkpoints_are_all_damaged_starts_afresh(tmp_path: Path) -
     folder.mkdir(parents=True)
     (folder / "run.json").write_text(json.dumps({"key": key, "threads": 1}))
     (folder / "checkpoint-000001-0123456789abcdef.safetensors").write_bytes(b"half")
-    assert not run_campaign(plan, LocalExecutor(workers=1)).failed
+    assert not run_plan(plan, LocalExecutor(workers=1)).failed
     assert results(tmp_path / "store") == undisturbed(study, tmp_path / "baseline")
 
 
 def test_a_worker_whose_coordinator_dies_at_once_does_not_live_on(tmp_path: Path) -> None:
     study_file(tmp_path, seeds=2, training__epochs=400)
-    campaign = start(tmp_path, "--workers", "1")
-    wait_for(lambda: bool(children(campaign.pid)))
-    workers = children(campaign.pid)
-    campaign.kill()
-    campaign.communicate(timeout=30)
+    process = start(tmp_path, "--workers", "1")
+    wait_for(lambda: bool(children(process.pid)))
+    workers = children(process.pid)
+    process.kill()
+    process.communicate(timeout=30)
     wait_for(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers), 60)
 
 
@@ -175,9 +175,7 @@ def test_a_run_that_kills_its_worker_fails_and_the_others_go_on(
         "state.LayerwiseModel = model\n"
     )
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path / 'poison'}:{os.environ.get('PYTHONPATH', '')}")
-    report = run_campaign(
-        Plan.make(tiny_study(tmp_path, seeds=2), tmp_path / "store"), LocalExecutor(workers=1)
-    )
+    report = run_plan(Plan.make(tiny_study(tmp_path, seeds=2), tmp_path / "store"), LocalExecutor(workers=1))
     assert len(report.done) == 3
     (message,) = report.failed.values()
     assert "its worker died 3 times in a row, with this run alone" in message

@@ -21,9 +21,9 @@ from seedspread.runs.lease import Holder, StalenessTracker, newest
 from seedspread.runs.store import FINISHED
 from seedspread.runs.studies import recorded_study
 from seedspread.runs.table import RunsError, runs_table
-from seedspread.study.file import CampaignSpec
+from seedspread.study.file import EngineSpec
 from seedspread.study.local import LocalExecutor, _next_attempt
-from seedspread.study.loop import run_campaign
+from seedspread.study.loop import run_plan
 from seedspread.study.plan import Plan
 from seedspread.study.study import StudyRuns, write_report
 from tests.study.dice import dice_study
@@ -45,31 +45,31 @@ def threads(plan: Plan) -> set[int]:
 
 def test_a_run_has_one_thread_whatever_is_left_to_do(tmp_path: Path) -> None:
     plan = Plan.make(tiny_study(tmp_path, seeds=1, runtime__threads=None), tmp_path / "store")
-    run_campaign(plan, LocalExecutor(workers=1))
+    run_plan(plan, LocalExecutor(workers=1))
     assert threads(plan) == {1}
     before = results(tmp_path / "store")
     shutil.rmtree(plan.store.folder(next(iter(plan.distinct))))
-    run_campaign(plan, LocalExecutor(workers=1))
+    run_plan(plan, LocalExecutor(workers=1))
     assert threads(plan) == {1}
     assert results(tmp_path / "store") == before
 
 
 def test_a_study_or_the_command_asks_for_threads_and_another_number_is_refused(tmp_path: Path) -> None:
-    study = tiny_study(tmp_path, seeds=1, campaign="threads = 2", runtime__threads=None)
+    study = tiny_study(tmp_path, seeds=1, engine="threads = 2", runtime__threads=None)
     plan = Plan.make(study, tmp_path / "store")
-    run_campaign(plan, LocalExecutor(workers=1))
+    run_plan(plan, LocalExecutor(workers=1))
     assert threads(plan) == {2}
     recorded = recorded_study(plan.store, study.name)
     assert recorded is not None
     assert recorded.threads == 2
     shutil.rmtree(plan.store.folder(next(iter(plan.distinct))))
     with pytest.raises(SeedspreadError, match=r"was begun with 2 CPU threads.*add --force"):
-        run_campaign(plan, LocalExecutor(workers=1, threads=1))
-    silent = Plan.make(replace(study, campaign=CampaignSpec()), tmp_path / "store")
-    run_campaign(silent, LocalExecutor(workers=1))
+        run_plan(plan, LocalExecutor(workers=1, threads=1))
+    silent = Plan.make(replace(study, engine=EngineSpec()), tmp_path / "store")
+    run_plan(silent, LocalExecutor(workers=1))
     assert threads(plan) == {2}  # where nobody says, a study keeps its number
     shutil.rmtree(plan.store.folder(next(iter(plan.distinct))))
-    run_campaign(plan, LocalExecutor(workers=1, threads=1), force=True)
+    run_plan(plan, LocalExecutor(workers=1, threads=1), force=True)
     assert threads(plan) == {1, 2}
 
 
@@ -78,10 +78,10 @@ def test_threads_of_a_study_of_which_nothing_was_run_are_free(tmp_path: Path) ->
     plan.store.path.mkdir()
     for key in plan.distinct:  # nothing can begin
         plan.store.folder(key).write_text("in the way")
-    assert len(run_campaign(plan, LocalExecutor(workers=1, threads=2)).failed) == 2
+    assert len(run_plan(plan, LocalExecutor(workers=1, threads=2)).failed) == 2
     for key in plan.distinct:
         plan.store.folder(key).unlink()
-    assert len(run_campaign(plan, LocalExecutor(workers=1, threads=3)).done) == 2
+    assert len(run_plan(plan, LocalExecutor(workers=1, threads=3)).done) == 2
 
 
 # Links, and files that are somebody's own
@@ -102,7 +102,7 @@ def test_a_run_folder_that_is_no_folder_is_refused_by_name(tmp_path: Path, what:
     else:
         plan.store.folder(key).write_text("mine")
     for retry in (False, True):
-        progress = run_campaign(plan, LocalExecutor(workers=1), retry_failed=retry)
+        progress = run_plan(plan, LocalExecutor(workers=1), retry_failed=retry)
         assert list(progress.failed) == [key]
         assert str(plan.store.folder(key)) in progress.failed[key]
     assert sorted(path.name for path in outside.iterdir()) == sorted(own)
@@ -120,7 +120,7 @@ def test_sweeping_leaves_what_this_program_did_not_make(tmp_path: Path) -> None:
         (folder / name).write_text("mine")
     (folder / "linked").symlink_to(tmp_path)
     (folder / ".result-0123456789abcdef.json").write_text("half written by a process that was killed")
-    run_campaign(plan, LocalExecutor(workers=1))
+    run_plan(plan, LocalExecutor(workers=1))
     names = {path.name for path in folder.iterdir()}
     assert names >= {*own, "linked", "result.json"}
     assert ".result-0123456789abcdef.json" not in names
@@ -156,7 +156,7 @@ def disturbed(act: Callable[[int], None], plan: Plan, times: int = 1) -> Iterato
 def test_a_worker_that_goes_is_replaced(tmp_path: Path, number: signal.Signals) -> None:
     plan = Plan.make(dice_study(seeds=2, seconds_each=0.3, company=1), tmp_path / "store")
     with disturbed(lambda pid: os.kill(pid, number), plan):
-        progress = run_campaign(plan, LocalExecutor(workers=1))
+        progress = run_plan(plan, LocalExecutor(workers=1))
     assert (len(progress.done), progress.failed, progress.stopped) == (4, {}, "")
 
 
@@ -169,7 +169,7 @@ def test_a_worker_of_ones_own_that_falls_silent_is_killed_and_replaced(tmp_path:
         os.kill(pid, signal.SIGSTOP)
 
     with disturbed(stop, plan):
-        progress = run_campaign(plan, LocalExecutor(workers=1), lease_seconds=1.5)
+        progress = run_plan(plan, LocalExecutor(workers=1), lease_seconds=1.5)
     assert len(progress.done) == 2
     assert stopped
     assert not Path(f"/proc/{stopped[0]}").exists()
@@ -196,7 +196,7 @@ def test_a_run_that_another_has_fallen_silent_over_comes_first(tmp_path: Path) -
 def test_two_kills_from_outside_do_not_fail_a_healthy_run(tmp_path: Path) -> None:
     plan = Plan.make(dice_study(seeds=1, seconds_each=0.4, company=1), tmp_path / "store")
     with disturbed(lambda pid: os.kill(pid, signal.SIGKILL), plan, times=2):
-        progress = run_campaign(plan, LocalExecutor(workers=1))
+        progress = run_plan(plan, LocalExecutor(workers=1))
     assert (len(progress.done), progress.failed) == (2, {})
 
 
@@ -210,7 +210,7 @@ def test_an_empty_run_json_is_put_aside_and_the_run_begun_afresh(tmp_path: Path)
     folder.mkdir(parents=True)
     (folder / "run.json").write_text("")
     (folder / "checkpoint-000001-0123456789abcdef.safetensors").write_bytes(b"of what was begun")
-    assert not run_campaign(plan, LocalExecutor(workers=1)).failed
+    assert not run_plan(plan, LocalExecutor(workers=1)).failed
     assert (folder / "run.json.damaged").exists()
     assert results(tmp_path / "store") == undisturbed(study, tmp_path / "baseline")
 
@@ -225,7 +225,7 @@ def test_a_checkpoint_without_its_key_is_put_aside_and_the_run_begun_afresh(
     folder.mkdir(parents=True)
     (folder / "run.json").write_text(json.dumps({"key": key, "threads": 1}))
     write_checkpoint(plan.store.run(key), save({}, {"nothing": "of ours"}))
-    assert not run_campaign(plan, LocalExecutor(workers=1)).failed
+    assert not run_plan(plan, LocalExecutor(workers=1)).failed
     assert "put aside, and the run begun afresh" in capfd.readouterr().err
     assert results(tmp_path / "store") == undisturbed(study, tmp_path / "baseline")
 
@@ -257,7 +257,7 @@ def test_damaged_arrays_are_damage_everywhere(
         audit(runs_table(plan.store.path), "accuracy", "margin_type", "subtract")
     report = write_report(plan.store.path, tmp_path / "page.html")
     assert any(name in problem for problem in report.material.problems)
-    again = run_campaign(plan, LocalExecutor(workers=1), retry_failed=True)
+    again = run_plan(plan, LocalExecutor(workers=1), retry_failed=True)
     assert list(again.done) == [key]
     assert not plan.store.damage(key)
     assert results(tmp_path / "all" / "store") == results(trained / "store")
@@ -267,7 +267,7 @@ def test_damaged_arrays_are_damage_everywhere(
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A study of four finished runs, and its store."""
     folder = tmp_path_factory.mktemp("trained")
-    run_campaign(Plan.make(tiny_study(folder, seeds=2), folder / "store"), LocalExecutor(workers=1))
+    run_plan(Plan.make(tiny_study(folder, seeds=2), folder / "store"), LocalExecutor(workers=1))
     return folder
 
 
@@ -276,8 +276,8 @@ def test_counts_add_up_in_what_is_printed(tmp_path: Path, trained: Path) -> None
     folders = sorted(path.parent for path in (tmp_path / "store").glob("*/result.json"))
     (folders[0] / "predictions.safetensors").write_bytes(b"")
     (folders[1] / "result.json").write_bytes(b"")
-    campaign = start(tmp_path)
-    out, err = campaign.communicate(timeout=60)
+    process = start(tmp_path)
+    out, err = process.communicate(timeout=60)
     assert "2 of 4 runs are done (0 of them now), 2 failed" in out
     assert "2 runs failed" in err
 
@@ -289,7 +289,7 @@ def test_a_store_is_merged_by_copying_into_one_that_is_in_use(tmp_path: Path) ->
     """Whole folders, in any order, while two workers fill the same store."""
     study = dice_study(seeds=12, seconds_each=0.05)
     whole = Plan.make(study, tmp_path / "whole")
-    run_campaign(whole, LocalExecutor(workers=2))
+    run_plan(whole, LocalExecutor(workers=2))
     plan = Plan.make(study, tmp_path / "store")
     plan.store.path.mkdir()
     over = threading.Event()
@@ -302,7 +302,7 @@ def test_a_store_is_merged_by_copying_into_one_that_is_in_use(tmp_path: Path) ->
 
     thread = threading.Thread(target=copy)
     thread.start()
-    progress = run_campaign(plan, LocalExecutor(workers=2))
+    progress = run_plan(plan, LocalExecutor(workers=2))
     thread.join()
     assert over.is_set()
     assert not progress.failed
@@ -313,15 +313,15 @@ def test_a_store_is_merged_by_copying_into_one_that_is_in_use(tmp_path: Path) ->
     assert not table.duplicated(["sides", "seed"]).any()
 
 
-def test_no_worker_outlives_a_stopped_campaign(tmp_path: Path) -> None:
+def test_no_worker_outlives_a_stopped_study(tmp_path: Path) -> None:
     tiny_study(tmp_path, seeds=2, training__epochs=400)
-    campaign = start(tmp_path, "--workers", "2")
-    wait_for(lambda: len(children(campaign.pid)) == 2)
-    workers = children(campaign.pid)
+    process = start(tmp_path, "--workers", "2")
+    wait_for(lambda: len(children(process.pid)) == 2)
+    workers = children(process.pid)
     os.kill(workers[0], signal.SIGSTOP)
-    campaign.send_signal(signal.SIGTERM)
+    process.send_signal(signal.SIGTERM)
     time.sleep(0.5)
     with contextlib.suppress(ProcessLookupError):
         os.kill(workers[0], signal.SIGCONT)
-    campaign.communicate(timeout=90)
+    process.communicate(timeout=90)
     wait_for(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers))

@@ -9,7 +9,7 @@ from seedspread.errors import SeedspreadError
 from seedspread.runs.store import Store
 from seedspread.runs.studies import load_studies
 from seedspread.study.local import LocalExecutor
-from seedspread.study.loop import run_campaign
+from seedspread.study.loop import run_plan
 from seedspread.study.plan import Plan
 from seedspread.study.spec import StudyError
 from seedspread.study.study import Study, run_study
@@ -39,7 +39,7 @@ def test_the_store_remembers_it(tmp_path: Path) -> None:
     assert not again.missing()
     assert keys(again) == keys(Plan.make(study, store, implementation="native"))
     assert load_studies(Store(store))[0][0].implementation == "native"
-    assert run_campaign(again, LocalExecutor(workers=1)).total == 0
+    assert run_plan(again, LocalExecutor(workers=1)).total == 0
 
 
 def test_a_study_that_was_begun_is_not_begun_anew_by_mistake(tmp_path: Path) -> None:
@@ -88,6 +88,6 @@ def test_a_worker_without_a_compiler_leaves_native_runs_to_others(
         assert not plan.store.has_failed(item.key)
         assert not plan.store.folder(item.key).exists()
         with pytest.raises(SeedspreadError, match=r"install g\+\+ or clang"):
-            run_campaign(plan, LocalExecutor(workers=1))
+            run_plan(plan, LocalExecutor(workers=1))
     finally:
         building.build.cache_clear()

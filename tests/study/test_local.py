@@ -1,4 +1,4 @@
-"""The local engine: failures, stopping, two campaigns at once."""
+"""The local engine: failures, stopping, two commands at once."""
 
 import json
 import os
@@ -12,16 +12,16 @@ import pytest
 
 from seedspread.runs.store import Store
 from seedspread.study.local import LocalExecutor
-from seedspread.study.loop import run_campaign
+from seedspread.study.loop import run_plan
 from seedspread.study.plan import Plan
 from seedspread.study.spec import StudySpec
 from tests.study.tiny import results, study_file, tiny_study, undisturbed
 
-COMMAND = [sys.executable, "-c", "from seedspread.cli import main; main()", "campaign", "run"]
+COMMAND = [sys.executable, "-c", "from seedspread.cli import main; main()", "run"]
 
 
 def start(folder: Path, *options: str) -> "subprocess.Popen[str]":
-    """A campaign in a process group of its own."""
+    """A study in a process group of its own."""
     return subprocess.Popen(
         [*COMMAND, str(folder / "study.toml"), "--store", str(folder / "store"), *options],
         stdout=subprocess.PIPE,
@@ -47,21 +47,21 @@ def test_one_failure_never_stops_the_others(tmp_path: Path) -> None:
     text = path.read_text().replace('margin_type = ["clamp", "subtract"]', levels)
     path.write_text(text.split("[audit]")[0])
     plan = Plan.make(StudySpec.from_file(path), tmp_path / "store")
-    report = run_campaign(plan, LocalExecutor(workers=2))
+    report = run_plan(plan, LocalExecutor(workers=2))
     assert len(report.done) == 1
     assert len(report.failed) == 1
     assert "not finite" in next(iter(report.failed.values()))
-    again = run_campaign(plan, LocalExecutor())
+    again = run_plan(plan, LocalExecutor())
     assert (len(again.done), len(again.failed)) == (0, 1)
     states = plan.states().values()
     assert sorted(s.state for s in states)[-1] == "failed"
-    retried = run_campaign(plan, LocalExecutor(), retry_failed=True)
+    retried = run_plan(plan, LocalExecutor(), retry_failed=True)
     assert (len(retried.failed), retried.total) == (1, 1)
 
 
 def test_it_stops_early_when_asked(tmp_path: Path) -> None:
-    study = tiny_study(tmp_path, seeds=6, campaign="stack = 1", training__learning_rate=1e30)
-    report = run_campaign(Plan.make(study, tmp_path / "store"), LocalExecutor(workers=2), max_failures=2)
+    study = tiny_study(tmp_path, seeds=6, engine="stack = 1", training__learning_rate=1e30)
+    report = run_plan(Plan.make(study, tmp_path / "store"), LocalExecutor(workers=2), max_failures=2)
     assert "--max-failures" in report.stopped
     assert len(report.failed) in (2, 3)  # the second worker may have been at its own
 
@@ -72,19 +72,19 @@ def test_a_run_that_has_begun_keeps_its_threads(tmp_path: Path) -> None:
     folder = plan.store.folder(key)
     folder.mkdir(parents=True)
     (folder / "run.json").write_text(json.dumps({"key": key, "threads": 3}))
-    run_campaign(plan, LocalExecutor(workers=2))
+    run_plan(plan, LocalExecutor(workers=2))
     assert json.loads((folder / "provenance.json").read_text())["threads"] == 3
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.soak)])
 def test_stopping_leaves_everything_resumable(tmp_path: Path, number: signal.Signals) -> None:
     study = tiny_study(tmp_path, seeds=1, training__epochs=12)
-    campaign = start(tmp_path, "--workers", "2")
+    process = start(tmp_path, "--workers", "2")
     store = tmp_path / "store"
     wait_for(lambda: any(store.glob("*/checkpoint-*")))
-    os.killpg(campaign.pid, number) if number == signal.SIGINT else campaign.send_signal(number)
-    out, err = campaign.communicate(timeout=60)
-    assert campaign.returncode == 130, err
+    os.killpg(process.pid, number) if number == signal.SIGINT else process.send_signal(number)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
     assert "rerun the same command to resume" in err
     assert "Traceback" not in err
     assert len(results(store)) < 2
@@ -95,12 +95,12 @@ def test_stopping_leaves_everything_resumable(tmp_path: Path, number: signal.Sig
     assert results(store) == undisturbed(study, tmp_path / "undisturbed")
 
 
-def test_two_campaigns_at_once_share_the_work(tmp_path: Path) -> None:
+def test_two_commands_at_once_share_the_work(tmp_path: Path) -> None:
     study_file(tmp_path, seeds=2)
     both = [start(tmp_path, "--workers", "1") for _ in range(2)]
-    for campaign in both:
-        _, err = campaign.communicate(timeout=180)
-        assert campaign.returncode == 0, err
+    for process in both:
+        _, err = process.communicate(timeout=180)
+        assert process.returncode == 0, err
     store = Store(tmp_path / "store")
     assert len(results(store.path)) == 4
     tokens = [sorted(p.name for p in store.folder(k).glob("lease-*.json")) for k in store.keys()]  # noqa: SIM118

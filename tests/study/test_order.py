@@ -42,7 +42,7 @@ def test_every_cell_has_a_seed_before_any_has_the_next(tmp_path: Path) -> None:
 
 
 def test_a_stack_has_the_lowest_seeds_of_all_cells_of_its_shape(tmp_path: Path) -> None:
-    plan = Plan.make(tiny_study(tmp_path, seeds=8, campaign="stack = 4"), tmp_path / "store")
+    plan = Plan.make(tiny_study(tmp_path, seeds=8, engine="stack = 4"), tmp_path / "store")
     stacks = groups(plan, ordered(plan))
     assert [sorted(item.seed for item in stack) for stack in stacks] == [
         [0, 0, 1, 1], [2, 2, 3, 3], [4, 4, 5, 5], [6, 6, 7, 7]

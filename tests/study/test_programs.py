@@ -1,4 +1,4 @@
-"""Campaigns of programs: what holds for the paper's studies holds for them."""
+"""Studies of programs: what holds for the paper's studies holds for them."""
 
 import json
 import os
@@ -19,7 +19,7 @@ from seedspread.runs.store import Store
 from seedspread.runs.studies import load_studies, recorded_study
 from seedspread.runs.table import runs_table
 from seedspread.study.local import LocalExecutor
-from seedspread.study.loop import run_campaign
+from seedspread.study.loop import run_plan
 from seedspread.study.plan import Plan
 from seedspread.study.spec import StudySpec
 from seedspread.tables.errors import TableError
@@ -38,18 +38,18 @@ def cli(*arguments: object) -> str:
 
 
 def run(plan: Plan, workers: int = 2, **options: bool) -> None:
-    progress = run_campaign(plan, LocalExecutor(workers=workers), **options)  # type: ignore[arg-type]
+    progress = run_plan(plan, LocalExecutor(workers=workers), **options)  # type: ignore[arg-type]
     assert not progress.failed, progress.failed
     assert not progress.left
 
 
 def test_a_study_of_a_program_from_its_plan_to_its_report(tmp_path: Path) -> None:
     path, store = study_file(tmp_path, seeds=4), tmp_path / "store"
-    assert "8 runs to do" in cli("campaign", "plan", path, "--store", store)
-    told = cli("campaign", "run", path, "--store", store, "--workers", 2)
+    assert "8 runs to do" in cli("plan", path, "--store", store)
+    told = cli("run", path, "--store", store, "--workers", 2)
     assert "8 of 8 runs are done" in told
     assert told.endswith("--study study")
-    assert "8 distinct runs: 8 done." in cli("campaign", "status", path, "--store", store)
+    assert "8 distinct runs: 8 done." in cli("status", path, "--store", store)
     found = json.loads(cli("audit", store, "--group", "x", "--baseline", "0", "--json"))
     assert found["rows"] == 8
     cli("report", store, "--out", tmp_path / "page.html")
@@ -65,17 +65,17 @@ if seed == 2 and len(tries.read_text()) < 2: print("not yet"); sys.exit(4)
 report()
 """
     plan = plan_of(tmp_path, body, seeds=2)
-    progress = run_campaign(plan, LocalExecutor(workers=2))
+    progress = run_plan(plan, LocalExecutor(workers=2))
     assert (len(progress.done), len(progress.failed)) == (2, 2)
     assert all("exit status 4 (last output: not yet)" in message for message in progress.failed.values())
-    assert len(run_campaign(plan, LocalExecutor()).failed) == 2
+    assert len(run_plan(plan, LocalExecutor()).failed) == 2
     run(plan, retry_failed=True)
     assert len(results(plan.store.path)) == 4
 
 
-def test_too_many_failures_stop_a_campaign(tmp_path: Path) -> None:
+def test_too_many_failures_stop_a_study(tmp_path: Path) -> None:
     plan = plan_of(tmp_path, "sys.exit(1)", seeds=10)
-    progress = run_campaign(plan, LocalExecutor(workers=2), max_failures=3)
+    progress = run_plan(plan, LocalExecutor(workers=2), max_failures=3)
     assert "--max-failures" in progress.stopped
     assert 3 <= len(progress.failed) <= 5
 
@@ -97,12 +97,12 @@ report()
 @pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.soak)])
 def test_stopping_gives_programs_time_to_save_and_they_resume(tmp_path: Path, number: signal.Signals) -> None:
     path, store = study_file(tmp_path, SAVES), tmp_path / "store"
-    campaign = start(tmp_path, "--workers", "2")
+    process = start(tmp_path, "--workers", "2")
     wait_for(lambda: len([p for p in store.glob("*/program/pid") if is_there(p)]) == 2)
-    wait_for(lambda: "waiting" in cli("campaign", "status", path, "--store", store))
-    os.killpg(campaign.pid, number) if number == signal.SIGINT else campaign.send_signal(number)
-    _, err = campaign.communicate(timeout=60)
-    assert campaign.returncode == 130, err
+    wait_for(lambda: "waiting" in cli("status", path, "--store", store))
+    os.killpg(process.pid, number) if number == signal.SIGINT else process.send_signal(number)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
     assert "rerun the same command to resume" in err
     assert "Traceback" not in err
     assert not any(is_alive(int(pid.read_text())) for pid in store.glob("*/program/pid"))
@@ -112,26 +112,26 @@ def test_stopping_gives_programs_time_to_save_and_they_resume(tmp_path: Path, nu
 
 
 def test_a_closed_terminal_leaves_no_process(tmp_path: Path) -> None:
-    """The whole process group of a campaign is gone at once; a program's own child is in another."""
+    """The whole process group of a study is gone at once; a program's own child is in another."""
     body = "import subprocess\nother = subprocess.Popen(['sleep', '600'])\n"
     body += "(folder / 'pids').write_text(f'{os.getpid()} {other.pid}'); time.sleep(600)"
     study_file(tmp_path, body)
-    campaign = start(tmp_path, "--workers", "2")
+    process = start(tmp_path, "--workers", "2")
     store = tmp_path / "store"
     wait_for(lambda: len([p for p in store.glob("*/program/pids") if is_there(p)]) == 2)
-    os.killpg(campaign.pid, signal.SIGKILL)
-    _, err = campaign.communicate(timeout=60)
+    os.killpg(process.pid, signal.SIGKILL)
+    _, err = process.communicate(timeout=60)
     pids = [int(pid) for path in store.glob("*/program/pids") for pid in path.read_text().split()]
     wait_for(lambda: not any(map(is_alive, pids)))
     assert "Traceback" not in err
 
 
-def test_two_campaigns_at_once_share_the_work(tmp_path: Path) -> None:
+def test_two_commands_at_once_share_the_work(tmp_path: Path) -> None:
     study_file(tmp_path, "time.sleep(0.2)\n(folder / 'x').open('a').write('x')\nreport()", seeds=4)
     both = [start(tmp_path, "--workers", "1") for _ in range(2)]
-    for campaign in both:
-        _, err = campaign.communicate(timeout=180)
-        assert campaign.returncode == 0, err
+    for process in both:
+        _, err = process.communicate(timeout=180)
+        assert process.returncode == 0, err
     marks = [path.read_text() for path in (tmp_path / "store").glob("*/program/x")]
     assert marks == ["x"] * 8  # each ran once
 
@@ -154,7 +154,7 @@ attempt_first(Plan.make(StudySpec.from_file({str(tmp_path / "study.toml")!r}), {
     try:
         wait_for(lambda: any(plan.store.path.glob("*/program/pid-*")))
         sleeper.send_signal(signal.SIGSTOP)
-        progress = run_campaign(plan, LocalExecutor(workers=2), lease_seconds=1.0)
+        progress = run_plan(plan, LocalExecutor(workers=2), lease_seconds=1.0)
         assert len(progress.done) == 2
         assert not any(is_alive(int(path.name[4:])) for path in plan.store.path.glob("*/program/pid-*"))
     finally:
@@ -202,7 +202,7 @@ def test_each_run_has_a_gpu_of_its_own(tmp_path: Path, monkeypatch: pytest.Monke
     given = {}
     for share, workers in ((None, 2), (0.5, 4), (2.0, 2)):
         plan = plan_of(tmp_path / str(share), body, seeds=2)
-        run_campaign(plan, LocalExecutor(workers=workers, gpus_per_run=share))
+        run_plan(plan, LocalExecutor(workers=workers, gpus_per_run=share))
         given[share] = {path.read_text().split("\n")[0] for path in plan.store.path.glob("*/log.txt")}
     assert given == {None: {"3", "7"}, 0.5: {"3", "7"}, 2.0: {"3,7"}}
 
@@ -212,7 +212,7 @@ def test_changed_inputs_make_runs_stale_unless_they_are_accepted(tmp_path: Path)
     before = plan_of(tmp_path, seeds=3, run=inputs)
     run(before)
     path, store = study_file(tmp_path, "report()  # changed", seeds=3, run=inputs), tmp_path / "store"
-    stale = cli("campaign", "plan", path, "--store", store)
+    stale = cli("plan", path, "--store", store)
     assert "6 are stale: the store has them from before train.py changed" in stale
     kept = Plan.make(StudySpec.from_file(path), store, accept_changed=True)
     run(kept)
@@ -298,12 +298,12 @@ def test_a_factor_may_be_called_dataset_and_several_may_be_strata(tmp_path: Path
 def test_status_shows_the_last_line_of_a_run_under_way(tmp_path: Path) -> None:
     path = study_file(tmp_path, "print('epoch 3 \\x1b[31mof 5', flush=True); time.sleep(600)")
     (tmp_path / "store").mkdir()
-    campaign = start(tmp_path, "--workers", "2")
+    process = start(tmp_path, "--workers", "2")
     try:
-        wait_for(lambda: "epoch 3 [31mof 5" in cli("campaign", "status", path, "--store", tmp_path / "store"))
+        wait_for(lambda: "epoch 3 [31mof 5" in cli("status", path, "--store", tmp_path / "store"))
     finally:
-        campaign.send_signal(signal.SIGTERM)
-        campaign.communicate(timeout=60)
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=60)
 
 
 def test_what_a_failed_attempt_reported_is_not_the_result_of_the_next(tmp_path: Path) -> None:
@@ -316,8 +316,8 @@ else:
     sys.exit(1)
 """
     plan = plan_of(tmp_path, body)
-    assert len(run_campaign(plan, LocalExecutor(workers=1)).failed) == 2
-    run_campaign(plan, LocalExecutor(workers=1), retry_failed=True)
+    assert len(run_plan(plan, LocalExecutor(workers=1)).failed) == 2
+    run_plan(plan, LocalExecutor(workers=1), retry_failed=True)
     assert set(plan.table()["accuracy"]) == {0.99}
 
 
@@ -355,13 +355,13 @@ def test_the_audit_of_a_store_is_that_of_its_study(tmp_path: Path) -> None:
 
 def test_without_inputs_the_plan_says_that_changes_go_unnoticed(tmp_path: Path) -> None:
     path = study_file(tmp_path)
-    assert "changes of the program go unnoticed" in cli("campaign", "plan", path, "--store", tmp_path / "s")
+    assert "changes of the program go unnoticed" in cli("plan", path, "--store", tmp_path / "s")
 
 
 def test_a_metric_that_is_declared_later_is_said_to_be_missing(tmp_path: Path) -> None:
     run(plan_of(tmp_path))
     path = tmp_path / "study.toml"
     path.write_text(path.read_text().replace("[metrics]", "[metrics]\nf1 = {}"))
-    out = cli("campaign", "run", path, "--store", tmp_path / "store")
+    out = cli("run", path, "--store", tmp_path / "store")
     assert "2 finished runs have no f1, which was declared after they were made" in out
     assert "audit them with" not in out

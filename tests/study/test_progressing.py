@@ -1,25 +1,25 @@
-"""What is said of a campaign while it runs, on a terminal and elsewhere."""
+"""What is said of a study while it runs, on a terminal and elsewhere."""
 
 import io
 
 from seedspread.render.terminal import Terminal
-from seedspread.study.executor import CampaignProgress, CellProgress
+from seedspread.study.executor import CellProgress, StudyProgress
 from seedspread.study.progressing import Progressing
 
 
-def half_way() -> CampaignProgress:
+def half_way() -> StudyProgress:
     cells = (
         CellProgress("margin_type = clamp", 6, 3, 1, (4, 5), "encoder, epoch 2 of 5"),
         CellProgress("margin_type = subtract", 6, 3, 0, (4,), "encoder, epoch 3 of 5"),
     )
-    return CampaignProgress(
+    return StudyProgress(
         total=8, done={"a"}, failed={"b": "not finite"}, before=4,
         titles={"b": "margin_type = clamp, seed 3"}, cells=cells,
         images_per_second=1234.0, seconds_left=100.0,
     )  # fmt: skip
 
 
-def shown(progress: CampaignProgress, width: int, *, terminal: bool) -> str:
+def shown(progress: StudyProgress, width: int, *, terminal: bool) -> str:
     file = io.StringIO()
     with Progressing(Terminal(file=file, width=width, force_terminal=terminal)) as progressing:
         progressing.tell(progress)
@@ -48,5 +48,5 @@ def test_nothing_is_said_twice() -> None:
     file = io.StringIO()
     with Progressing(Terminal(file=file, width=80)) as progressing:
         for _ in range(3):
-            progressing.tell(CampaignProgress(2, done={"a", "b"}))
+            progressing.tell(StudyProgress(2, done={"a", "b"}))
     assert file.getvalue() == "2/2 runs\n"

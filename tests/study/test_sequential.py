@@ -1,4 +1,4 @@
-"""Campaigns that add seeds until the answer is in: of programs and functions, killed and resumed."""
+"""Studies that add seeds until the answer is in: of programs and functions, killed and resumed."""
 
 import json
 import os
@@ -38,18 +38,18 @@ def study(folder: Path, body: str = SPREADS, rule: str = RULE, seeds: object = 1
 
 def test_it_stops_when_it_is_decided_and_says_so_everywhere(tmp_path: Path) -> None:
     path, store = str(study(tmp_path)), str(tmp_path / "store")
-    plan = " ".join(seedspread_here("campaign", "plan", path, "--store", store).stdout.split())
+    plan = " ".join(seedspread_here("plan", path, "--store", store).stdout.split())
     assert "10 runs are named" in plan
     assert "Looks at 5, 10, 15 seeds" in plan
     assert "at most 30 (15 seeds)" in plan
-    done = seedspread_here("campaign", "run", path, "--store", store, "--workers", "2")
+    done = seedspread_here("run", path, "--store", store, "--workers", "2")
     assert done.returncode == 0, done.stderr
     assert "Look 1 of at most 3, 5 seeds: x = 0.5 against x = 0 " in done.stderr
     record = looks(tmp_path / "store")
     assert record.stopped == "decided"
     assert record.seeds < 15
     assert len(Store(store).keys()) == 2 * record.seeds
-    again = seedspread_here("campaign", "run", path, "--store", store)
+    again = seedspread_here("run", path, "--store", store)
     assert "0 of them now" in again.stdout
     assert looks(tmp_path / "store") == record
     found = json.loads(seedspread_here("audit", store, "--json").stdout)
@@ -57,7 +57,7 @@ def test_it_stops_when_it_is_decided_and_says_so_everywhere(tmp_path: Path) -> N
     assert headline["looks"]["number"] == len(record.looks)
     assert headline["interval"]["low"] == last.low
     assert headline["p"] == last.p
-    status = " ".join(seedspread_here("campaign", "status", path, "--store", store).stdout.split())
+    status = " ".join(seedspread_here("status", path, "--store", store).stdout.split())
     assert f"The study stopped at {record.seeds} seeds per arm: decided." in status
     report = Report(from_store(tmp_path / "store"))
     comparison = report.material.settings[0].comparisons[0]
@@ -84,19 +84,19 @@ def test_without_a_difference_it_goes_to_its_limit(tmp_path: Path) -> None:
     assert looks(tmp_path / "store").stopped == "limit of 15 seeds reached"
 
 
-def test_a_killed_campaign_keeps_its_looks(tmp_path: Path) -> None:
+def test_a_killed_study_keeps_its_looks(tmp_path: Path) -> None:
     path, store = study(tmp_path, ALIKE), tmp_path / "store"
     main = "from seedspread.cli import main; main()"
-    command = [sys.executable, "-c", main, "campaign", "run", str(path), "--store", str(store)]
+    command = [sys.executable, "-c", main, "run", str(path), "--store", str(store)]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                          start_new_session=True) as campaign:  # fmt: skip
+                          start_new_session=True) as process:  # fmt: skip
         while not any(found.sequential and found.sequential.looks for found in load_studies(Store(store))[0]):
-            assert campaign.poll() is None
+            assert process.poll() is None
             time.sleep(0.05)
-        os.killpg(campaign.pid, signal.SIGKILL)
+        os.killpg(process.pid, signal.SIGKILL)
     before = looks(store)
     assert 1 <= len(before.looks) <= 3
-    done = seedspread_here("campaign", "run", str(path), "--store", str(store), "--lease-seconds", "1")
+    done = seedspread_here("run", str(path), "--store", str(store), "--lease-seconds", "1")
     assert done.returncode == 0, done.stderr
     after = looks(store)
     assert after.looks[: len(before.looks)] == before.looks
@@ -163,7 +163,7 @@ def test_rules_that_cannot_be(tmp_path: Path, rule: str, words: str) -> None:
 def test_a_rule_that_is_never_met_is_refused_before_the_first_run(tmp_path: Path) -> None:
     path = str(study(tmp_path, rule=f"{RULE}precision = 1.1\n"))
     for verb in ("plan", "run"):
-        said = seedspread_here("campaign", verb, path, "--store", str(tmp_path / "store"))
+        said = seedspread_here(verb, path, "--store", str(tmp_path / "store"))
         assert said.returncode == 1
         assert said.stderr.strip().splitlines()[-1].startswith("error: sequential.precision = 1.1 is never")
     assert not list(tmp_path.glob("store/*"))
@@ -221,13 +221,13 @@ def test_a_collection_grows_study_by_study(tmp_path: Path) -> None:
     study(tmp_path / "b", ALIKE, TWO_LOOKS).rename(tmp_path / "b" / "b.toml")
     path, store = tmp_path / "both.toml", str(tmp_path / "store")
     path.write_text(f'include = ["{tmp_path}/a/a.toml", "{tmp_path}/b/b.toml"]\n')
-    done = seedspread_here("campaign", "run", str(path), "--store", store)
+    done = seedspread_here("run", str(path), "--store", store)
     assert done.returncode == 0, done.stderr
     for name, looks_taken in (("a", 1), ("b", 1), ("b", 2)):
         assert f"{name}: Look {looks_taken} of at most 2, " in done.stderr
     refused = seedspread_here("audit", store, "--study", str(path))
     assert refused.stderr.endswith("names no comparison; name one of its studies with --study: a, b\n")
-    status = seedspread_here("campaign", "status", str(path), "--store", store).stdout
+    status = seedspread_here("status", str(path), "--store", store).stdout
     assert "Looks at a" in status
     assert "Looks at b" in status
     assert [s.growing is not None for s in from_store(tmp_path / "store").settings] == [True, True]
@@ -244,7 +244,7 @@ def test_looks_wait_for_runs_that_were_ended(tmp_path: Path) -> None:
 
 def test_an_arm_that_only_fails_is_mended_before_a_look(tmp_path: Path) -> None:
     path = study(tmp_path, f"sys.exit('boom') if x == '0.5' else None; {ALIKE}")
-    said = seedspread_here("campaign", "run", str(path), "--store", str(tmp_path / "store"))
+    said = seedspread_here("run", str(path), "--store", str(tmp_path / "store"))
     assert said.returncode == 1
     assert said.stderr.splitlines()[-1].startswith("error: 5 runs failed; try again with --retry-failed")
     assert not looks(tmp_path / "store").looks
@@ -257,7 +257,7 @@ def test_between_looks_the_last_one_is_the_headline(tmp_path: Path) -> None:
     (whole,) = plan.recorded()
     assert whole.sequential is not None
     first = replace(whole.sequential, looks=whole.sequential.looks[:1])
-    save_study(plan.store, replace(whole, sequential=first))  # as a killed campaign leaves it
+    save_study(plan.store, replace(whole, sequential=first))  # as a killed study leaves it
     (seen,) = first.looks[0].comparisons
     question = recorded_question(str(store), None, None, None, ())
     assert question is not None

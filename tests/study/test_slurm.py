@@ -13,7 +13,7 @@ import pytest
 
 from seedspread.runs.table import runs_table
 from seedspread.study.local import LocalExecutor
-from seedspread.study.loop import run_campaign
+from seedspread.study.loop import run_plan
 from seedspread.study.plan import Plan
 from seedspread.study.slurm_engine import SlurmError, SlurmExecutor
 from tests.runners import programs
@@ -28,20 +28,20 @@ CLUSTER = ROOT / "tests" / "slurm" / "cluster.sh"
 RUN = """
 import json, sys
 from pathlib import Path
-from seedspread.study.loop import run_campaign
+from seedspread.study.loop import run_plan
 from seedspread.study.plan import Plan
 from seedspread.study.slurm_engine import SlurmExecutor
 from seedspread.study.spec import StudySpec
 plan = Plan.make(StudySpec.from_file(sys.argv[1]), Path(sys.argv[2]))
 options = json.loads(sys.argv[3])
 lease = {name: options.pop(name) for name in ("lease_seconds",) if name in options}
-report = run_campaign(plan, SlurmExecutor(**options), **lease)
+report = run_plan(plan, SlurmExecutor(**options), **lease)
 print(json.dumps({"done": len(report.done), "failed": report.failed, "stopped": report.stopped}))
 """
 
 
 def submit(folder: Path, environment: dict[str, str], **options: object) -> "subprocess.Popen[str]":
-    """A campaign in a process of its own, so that submitit's warnings and threads stay there."""
+    """A study in a process of its own, so that submitit's warnings and threads stay there."""
     arguments = [str(folder / "study.toml"), str(folder / "slurm"), json.dumps(options)]
     return subprocess.Popen(
         [sys.executable, "-c", RUN, *arguments],
@@ -52,9 +52,9 @@ def submit(folder: Path, environment: dict[str, str], **options: object) -> "sub
     )
 
 
-def ended(campaign: "subprocess.Popen[str]") -> dict[str, object]:
-    out, err = campaign.communicate(timeout=300)
-    assert campaign.returncode == 0, err[-3000:]
+def ended(process: "subprocess.Popen[str]") -> dict[str, object]:
+    out, err = process.communicate(timeout=300)
+    assert process.returncode == 0, err[-3000:]
     found: dict[str, object] = json.loads(next(line for line in out.splitlines() if line.startswith("{")))
     return found
 
@@ -72,7 +72,7 @@ def test_without_slurm_it_says_so_in_a_line(tmp_path: Path) -> None:
     os.environ["PATH"] = str(tmp_path)
     try:
         with pytest.raises(SlurmError) as caught:
-            run_campaign(plan, SlurmExecutor())
+            run_plan(plan, SlurmExecutor())
     finally:
         os.environ["PATH"] = path
     assert "\n" not in str(caught.value)
@@ -109,7 +109,7 @@ def test_a_program_is_a_job_that_reports(slurm: dict[str, str], tmp_path: Path) 
     programs.study_file(tmp_path, "print(os.environ['SLURM_JOB_ID']); report()", run='inputs = ["train.py"]')
     assert ended(submit(tmp_path, slurm, minutes=10)) == {"done": 2, "failed": {}, "stopped": ""}
     local = programs.plan_of(tmp_path / "local", "print('no job'); report()")
-    run_campaign(local, LocalExecutor(workers=2))
+    run_plan(local, LocalExecutor(workers=2))
     values = [
         runs_table(store).sort_values("x")["accuracy"] for store in (tmp_path / "slurm", local.store.path)
     ]
@@ -120,7 +120,7 @@ def test_a_study_grows_look_by_look_whether_one_waits_or_not(slurm: dict[str, st
     path = programs.study_file(tmp_path, ALIKE, seeds=10, run='inputs = ["train.py"]', more=TWO_LOOKS)
     store = tmp_path / "store"
     main = [sys.executable, "-c", "from seedspread.cli import main; main()"]
-    command = [*main, "campaign", "run", str(path), "--store", str(store), "--backend", "slurm"]
+    command = [*main, "run", str(path), "--store", str(store), "--backend", "slurm"]
 
     def again(*options: str) -> str:
         done = subprocess.run(
@@ -145,7 +145,7 @@ def test_a_study_grows_look_by_look_whether_one_waits_or_not(slurm: dict[str, st
 
 def test_a_requeued_job_goes_on_from_its_checkpoint(slurm: dict[str, str], tmp_path: Path) -> None:
     study_file(tmp_path, seeds=1, training__epochs=60)
-    campaign = submit(tmp_path, slurm, minutes=10, lease_seconds=5)
+    process = submit(tmp_path, slurm, minutes=10, lease_seconds=5)
     store = tmp_path / "slurm"
     wait_for(lambda: any(store.glob("*/checkpoint-*")), 120)
     listed = subprocess.run(
@@ -158,11 +158,11 @@ def test_a_requeued_job_goes_on_from_its_checkpoint(slurm: dict[str, str], tmp_p
     job = listed.stdout.split()[0]
     time.sleep(1)
     subprocess.run(["scontrol", "requeue", job], check=True, env=os.environ | slurm)
-    while campaign.poll() is None:  # a requeued job would wait for two minutes before it starts again
+    while process.poll() is None:  # a requeued job would wait for two minutes before it starts again
         hurry = ["scontrol", "update", f"JobId={job}", "StartTime=now"]
         subprocess.run(hurry, check=False, capture_output=True, env=os.environ | slurm)
         time.sleep(1)
-    found = ended(campaign)
+    found = ended(process)
     assert found == {"done": 2, "failed": {}, "stopped": ""}
     tokens = [
         max(p.name for p in folder.glob("lease-*")) for folder in store.iterdir() if folder.name[0] != "."

@@ -20,7 +20,7 @@ from seedspread.runs.request import RunRequest
 from seedspread.runs.stopping import StopRequest
 from seedspread.runs.store import Store
 from seedspread.study.local import LocalExecutor
-from seedspread.study.loop import run_campaign, work_items
+from seedspread.study.loop import run_plan, work_items
 from seedspread.study.plan import Plan
 from seedspread.study.spec import StudyError, StudySpec
 from seedspread.study.worker import WorkItem, attempt_group
@@ -40,7 +40,7 @@ def sizes(
 ) -> list[int]:
     """With how many each of so many runs is run together."""
     wanted = f'stack = "{stack}"' if stack == "auto" else f"stack = {stack}"
-    study = replace(tiny_study(folder, campaign=wanted, **changes), seeds=tuple(range(runs)))
+    study = replace(tiny_study(folder, engine=wanted, **changes), seeds=tuple(range(runs)))
     plan = Plan.make(replace(study, cells=study.cells[:1]), folder / "store")
     planned = list(plan.distinct.values())
     return [item.group_size for item in work_items(plan, planned, {study.name: threads}, workers, 60)]
@@ -92,10 +92,10 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     return undisturbed(study, folder / "store")
 
 
-def test_a_stacked_campaign_has_the_same_results(tmp_path: Path, alone: dict[str, bytes]) -> None:
+def test_a_stacked_study_has_the_same_results(tmp_path: Path, alone: dict[str, bytes]) -> None:
     study = tiny_study(tmp_path, seeds=3, training__epochs=5)
-    assert study.campaign.stack == "auto"
-    report = run_campaign(Plan.make(study, tmp_path / "store"), LocalExecutor(workers=1))
+    assert study.engine.stack == "auto"
+    report = run_plan(Plan.make(study, tmp_path / "store"), LocalExecutor(workers=1))
     assert len(report.done) == 6
     assert results(tmp_path / "store") == alone
     found = [json.loads(path.read_text()) for path in (tmp_path / "store").glob("*/provenance.json")]
@@ -107,28 +107,28 @@ def test_a_stack_that_is_killed_is_gone_on_with_to_the_same_bits(
 ) -> None:
     study_file(tmp_path, seeds=3, training__epochs=5)
     store = tmp_path / "store"
-    campaign = start(tmp_path, "--workers", "1")
+    process = start(tmp_path, "--workers", "1")
     wait_for(lambda: len(list(store.glob("*/checkpoint-*"))) > 8)
-    os.killpg(campaign.pid, signal.SIGKILL)
-    campaign.communicate()
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
     # Whatever they were interrupted at, and though some are now alone.
-    campaign = start(tmp_path, "--workers", "2")
-    _, errors = campaign.communicate(timeout=300)
-    assert campaign.returncode == 0, errors
+    process = start(tmp_path, "--workers", "2")
+    _, errors = process.communicate(timeout=300)
+    assert process.returncode == 0, errors
     assert results(store) == alone
 
 
 def test_a_stop_leaves_every_run_of_a_stack_resumable(tmp_path: Path, alone: dict[str, bytes]) -> None:
     study_file(tmp_path, seeds=3, training__epochs=5)
     store = tmp_path / "store"
-    campaign = start(tmp_path, "--workers", "1")
+    process = start(tmp_path, "--workers", "1")
     wait_for(lambda: len(list(store.glob("*/checkpoint-*"))) > 8)
-    os.killpg(campaign.pid, signal.SIGINT)
-    campaign.communicate(timeout=120)
-    assert campaign.returncode == 130
+    os.killpg(process.pid, signal.SIGINT)
+    process.communicate(timeout=120)
+    assert process.returncode == 130
     begun = [folder for folder in store.iterdir() if any(folder.glob("checkpoint-*"))]
     assert len(begun) == 6
-    report = run_campaign(
+    report = run_plan(
         Plan.make(StudySpec.from_file(tmp_path / "study.toml"), store), LocalExecutor(workers=1)
     )
     assert not report.failed
@@ -146,17 +146,17 @@ def test_a_run_that_another_has_is_left_out(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("campaign", "words"),
+    ("engine", "words"),
     [
-        ("stack = 0", 'campaign.stack: must be "auto" or a number from 1 to 64; got 0'),
+        ("stack = 0", 'engine.stack: must be "auto" or a number from 1 to 64; got 0'),
         ('stack = "many"', "got 'many'"),
         ("stack = true", "got True"),
         ("stak = 4", "did you mean 'stack'"),
     ],
 )
-def test_what_is_no_stack_is_said_in_a_line(tmp_path: Path, campaign: str, words: str) -> None:
+def test_what_is_no_stack_is_said_in_a_line(tmp_path: Path, engine: str, words: str) -> None:
     with pytest.raises(StudyError, match=re.escape(words)) as caught:
-        tiny_study(tmp_path, campaign=campaign)
+        tiny_study(tmp_path, engine=engine)
     assert "\n" not in str(caught.value)
 
 
@@ -221,7 +221,7 @@ def test_a_run_that_has_failed_is_given_back_before_the_others_end(
 
 def test_a_study_whose_runs_are_to_be_alone_stays_alone_in_a_collection(tmp_path: Path) -> None:
     first = tiny_study(tmp_path / "a", seeds=2)
-    other = replace(tiny_study(tmp_path / "b", campaign="stack = 1"), name="other", seeds=(10, 11, 12))
+    other = replace(tiny_study(tmp_path / "b", engine="stack = 1"), name="other", seeds=(10, 11, 12))
     both = replace(first, cells=(), seeds=(), included=(first, other))
     plan = Plan.make(both, tmp_path / "store")
     found = work_items(plan, list(plan.distinct.values()), {first.name: 1, "other": 1}, 1, 60)
@@ -238,7 +238,7 @@ def test_studies_that_vary_other_streams_are_not_stacked_together(tmp_path: Path
         parts.append(replace(StudySpec.from_file(path), name=stream))
     both = replace(parts[0], name="both", cells=(), seeds=(), included=tuple(parts))
     plan = Plan.make(both, tmp_path / "store")
-    report = run_campaign(plan, LocalExecutor(workers=1))
+    report = run_plan(plan, LocalExecutor(workers=1))
     assert not report.failed
     assert len(report.done) == len(plan.distinct) == 6  # with seed 0, as the others have, they are one run
 

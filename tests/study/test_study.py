@@ -109,6 +109,12 @@ def test_cells_are_called_by_their_factors(tmp_path: Path) -> None:
         ('margin_type = ["clamp", "subtract"]', "", "nothing to compare"),
         ('margin_type = ["clamp", "subtract"]', '"runtime.threads" = [1, 2]', "cannot be a factor"),
         ("title", "titel", "no such field; did you mean 'title'"),
+        ("[factors]", "[campaign]\nstack = 1\n[factors]", "campaign: no such field; it is called engine now"),
+        (
+            "[factors]",
+            'audit = { group = "margin_type", reference = "clamp" }\n[factors]',
+            "audit.reference: no such field; it is called baseline now",
+        ),
         ("[factors]", "[factors", "not a TOML file"),
         (
             "[factors]",
@@ -270,7 +276,7 @@ def test_seeds_may_drive_some_streams_only(tmp_path: Path) -> None:
 def test_a_question_and_a_prediction_travel_with_the_study(tmp_path: Path) -> None:
     path = tmp_path / "s.toml"
     path.write_text(f'question = "Is it so?"\nprediction = "It is."\n{GOOD}')
-    printed = CliRunner().invoke(app, ["campaign", "plan", str(path), "--store", str(tmp_path / "store")])
+    printed = CliRunner().invoke(app, ["plan", str(path), "--store", str(tmp_path / "store")])
     assert "Question: Is it so?" in printed.output
     assert "Prediction: It is." in printed.output
     store = Store(tmp_path / "store")

@@ -17,7 +17,7 @@ runner = "cff"
 preset = "{preset}"
 seeds = [{seeds}]
 settings = {{ {settings} }}
-campaign = {{ {campaign} }}
+engine = {{ {engine} }}
 [factors]
 margin_type = ["clamp", "subtract"]
 [audit]
@@ -26,24 +26,22 @@ baseline = "subtract"
 """
 
 
-def study_file(
-    folder: Path, seeds: int = 2, settings: str = "", campaign: str = "", **changes: object
-) -> Path:
+def study_file(folder: Path, seeds: int = 2, settings: str = "", engine: str = "", **changes: object) -> Path:
     """A study of clamp against subtract with so many seeds; `changes` are to the tiny config."""
     folder.mkdir(parents=True, exist_ok=True)
     preset = folder / "tiny.toml"
     preset.write_text(to_toml(tiny(**changes)))
     path = folder / "study.toml"
     numbers = ", ".join(str(seed) for seed in range(seeds))
-    path.write_text(STUDY.format(preset=preset, seeds=numbers, settings=settings, campaign=campaign))
+    path.write_text(STUDY.format(preset=preset, seeds=numbers, settings=settings, engine=engine))
     return path
 
 
 def tiny_study(
-    folder: Path, seeds: int = 2, settings: str = "", campaign: str = "", **changes: object
+    folder: Path, seeds: int = 2, settings: str = "", engine: str = "", **changes: object
 ) -> StudySpec:
     """The same, read."""
-    return StudySpec.from_file(study_file(folder, seeds, settings, campaign, **changes))
+    return StudySpec.from_file(study_file(folder, seeds, settings, engine, **changes))
 
 
 def items(plan: Plan, **options: Any) -> list[WorkItem]:

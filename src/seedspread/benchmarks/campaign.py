@@ -22,7 +22,7 @@ from seedspread.cff.training.state import TrainingRun
 from seedspread.runs.request import RunRequest
 from seedspread.runs.stopping import StopRequest
 from seedspread.study.local import LocalExecutor
-from seedspread.study.loop import run_campaign
+from seedspread.study.loop import run_plan
 from seedspread.study.plan import Plan
 from seedspread.study.spec import StudySpec
 
@@ -59,7 +59,7 @@ def study_of(preset: str, seeds: int, implementation: str, stack: int) -> StudyS
         "factors": {"margin_type": ["clamp", "subtract"]},
         "seeds": seeds,
         "settings": {"implementation": implementation},
-        "campaign": {"stack": stack},
+        "engine": {"stack": stack},
     }
     return StudySpec.from_values(preset, values, CffRunner())
 
@@ -69,7 +69,7 @@ def campaign(study: StudySpec, workers: int, cpu_seconds: list[float]) -> None:
     before = _of_children()
     with tempfile.TemporaryDirectory() as folder:
         plan = Plan.make(study, folder)
-        progress = run_campaign(plan, LocalExecutor(workers=workers))
+        progress = run_plan(plan, LocalExecutor(workers=workers))
         if progress.left or progress.failed:
             raise RuntimeError(f"{len(progress.failed)} runs failed, {progress.left} were left")
     cpu_seconds.append(_of_children() - before)

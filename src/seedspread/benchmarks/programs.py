@@ -1,4 +1,4 @@
-"""What a campaign costs where the runs cost nothing: a program that does nothing, many times."""
+"""What a study costs where the runs cost nothing: a program that does nothing, many times."""
 
 import resource
 import subprocess
@@ -37,7 +37,7 @@ def _by_seedspread(runs: int, workers: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         study = Path(folder) / "study.toml"
         study.write_text(_STUDY.format(runs=runs))
-        command = [sys.executable, "-c", "from seedspread.cli import main; main()", "campaign", "run"]
+        command = [sys.executable, "-c", "from seedspread.cli import main; main()", "run"]
         options = ["--store", f"{folder}/store", "--workers", str(workers)]
         subprocess.run([*command, str(study), *options], check=True, capture_output=True)
 
@@ -66,7 +66,7 @@ def _cpu() -> float:
 
 def run(runs: int, workers: int, as_json: bool) -> None:
     """Measures each way once, one after the other, and prints a table or JSON."""
-    ways = {"seedspread campaign run": _by_seedspread, f"xargs -P{workers}": _by_xargs}
+    ways = {"seedspread run": _by_seedspread, f"xargs -P{workers}": _by_xargs}
     if find_spec("joblib"):
         ways["joblib"] = _by_joblib
     measured = [{"way": name, **_cost(way, runs, workers)} for name, way in ways.items()]

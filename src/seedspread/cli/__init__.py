@@ -2,7 +2,7 @@
 
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any
 
@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from seedspread.cli import audit as auditing
-from seedspread.cli import bench, campaign, data, evidence
+from seedspread.cli import bench, data, evidence, study
 from seedspread.cli import collect as collecting
 from seedspread.cli import compare as comparing
 from seedspread.cli import components as splitting
@@ -51,30 +51,47 @@ class _Commands(TyperGroup):
             return super().invoke(ctx)
 
 
+class _Root(_Commands):
+    """The command `seedspread` itself: tells the new names of old commands."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args[0] == "campaign":
+            raise SeedspreadError(_renamed(args[1:]))
+        return super().resolve_command(ctx, args)
+
+
+def _renamed(words: list[str]) -> str:
+    """What has become of `seedspread campaign`."""
+    if words and words[0] in ("plan", "run", "status"):
+        return f"seedspread campaign {words[0]} is now seedspread {words[0]}"
+    return "seedspread campaign is now seedspread plan, seedspread run and seedspread status"
+
+
 app = typer.Typer(
-    cls=_Commands,
+    cls=_Root,
     name="seedspread",
     help="Did this implementation detail change how much my results spread across seeds?",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command()(training.train)
-app.command()(training.diagnose)
-app.command()(auditing.audit)
-app.command()(comparing.compare)
-app.command()(auditing.seeds)
-app.command()(splitting.components)
-app.command()(collecting.collect)
-app.command()(verify_paper)
-app.command()(reporting.report)
-app.command()(reporting.serve)
-app.command()(quickstart)
-app.command()(docs)
-app.add_typer(campaign.app, name="campaign", cls=_Commands)
-app.add_typer(data.app, name="data", cls=_Commands)
-app.add_typer(evidence.app, name="evidence", cls=_Commands)
-app.add_typer(bench.app, name="bench", cls=_Commands)
+_PANELS: dict[str, tuple[Callable[..., None], ...]] = {
+    "Analyze": (
+        auditing.audit,
+        comparing.compare,
+        splitting.components,
+        auditing.seeds,
+        collecting.collect,
+    ),
+    "Run": (study.plan, study.run, study.status, reporting.report, reporting.serve, docs),
+    "Paper": (quickstart, training.train, training.diagnose, verify_paper),
+}
+for _panel, _commands in _PANELS.items():
+    for _command in _commands:
+        app.command(rich_help_panel=_panel)(_command)
+app.add_typer(data.app, name="data", cls=_Commands, rich_help_panel="Paper")
+app.add_typer(evidence.app, name="evidence", cls=_Commands, rich_help_panel="Paper")
+app.add_typer(bench.app, name="bench", cls=_Commands, rich_help_panel="Paper")
 explain(app)
 
 

@@ -1,4 +1,4 @@
-"""The options of `seedspread campaign run`, each with the engines that it is for."""
+"""The options of `seedspread run`, each with the engines that it is for."""
 
 from typing import Annotated, Literal
 

@@ -67,6 +67,6 @@ def _what_it_shows(result: "AuditResult") -> list[str]:
         "be seen, in this model, on this sample.",
         "What it cannot show: anything about the paper's effect, which is about a model 37 times larger, "
         "trained 120 times longer on 80 times more images.",
-        "What to run next: seedspread campaign plan mini/cifar10-factorial  (real CIFAR-10 in miniature, "
+        "What to run next: seedspread plan mini/cifar10-factorial  (real CIFAR-10 in miniature, "
         "about a minute a run), or paper/cifar10-factorial (GPUs).",
     ]

@@ -186,7 +186,7 @@ def serve(
     value: Value = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Show the report of a store while a campaign runs: new runs appear by themselves."""
+    """Show the report of a store while a study runs: new runs appear by themselves."""
     require_extra("report", "seedspread serve")
     from seedspread.render.terminal import Terminal
     from seedspread.report.page.report import Report

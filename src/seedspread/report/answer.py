@@ -149,10 +149,10 @@ def _without_comparison(material: ReportData) -> list[str]:
     if failed and not to_come:
         return [
             f"{failed} of {len(states)} runs failed: see why under “What was run”, mend it, and rerun the "
-            "campaign's command with --retry-failed."
+            "study with --retry-failed."
         ]
     if to_come:
-        return ["Let the campaign go on (rerun its command to resume it), and make the report again."]
+        return ["Let the study go on (rerun its command to resume it), and make the report again."]
     return []
 
 

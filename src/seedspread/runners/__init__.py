@@ -1,1 +1,1 @@
-"""Runners: what can be run in a campaign, each behind one contract (`contract.py`)."""
+"""Runners: what can be run in a study, each behind one contract (`contract.py`)."""

@@ -1,6 +1,6 @@
-"""The contract by which anything is run in a campaign.
+"""The contract by which anything is run in a study.
 
-A campaign knows of a run its parameters, which only its runner understands, its seed and its key. Whoever
+A study knows of a run its parameters, which only its runner understands, its seed and its key. Whoever
 implements `Runner` gets plans, leases, engines, resuming and the store for it. A runner is sent to worker
 processes and compared with others: it can be pickled and hashed, as a frozen dataclass of plain values can.
 """

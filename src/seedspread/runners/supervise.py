@@ -1,7 +1,7 @@
 """A process between a worker and a program: it runs the program and lets nothing of it outlive the run.
 
 Started as a script with the standard library alone (`python -I -S supervise.py`), so that it costs little.
-It has a session of its own, so that what ends a campaign by its process group (a terminal that is closed,
+It has a session of its own, so that what ends a study by its process group (a terminal that is closed,
 `timeout -s KILL`) leaves it there to end the program.
 It is told what to run by a line of JSON on its standard input, and to stop by a second line (or SIGTERM).
 When the input ends the worker is dead, and the program is killed at once, as with SIGUSR1. What became of it

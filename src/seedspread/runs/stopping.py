@@ -38,7 +38,7 @@ class StopRequest:
     def handle(self, number: int, _: FrameType | None) -> None:
         """Remembers the signal; a second Ctrl-C stops at once.
 
-        One beside a SIGTERM does not: Ctrl-C in a terminal reaches a campaign's workers by both, in either
+        One beside a SIGTERM does not: Ctrl-C in a terminal reaches a study's workers by both, in either
         order.
         """
         if number == signal.SIGINT == self.number:

@@ -1,4 +1,4 @@
-"""Which studies a store holds: written when a campaign starts, so that the store explains itself later.
+"""Which studies a store holds: written when a study starts to run, so that the store explains itself later.
 
 A record names every cell with its parameters and every run by its key. It needs no study file, no data and
 no runner to be read again, and it travels with the store.
@@ -292,5 +292,5 @@ def store_marks(store: Path) -> tuple[list[str], bool]:
 
 
 def _paths(store: Path) -> list[Path]:
-    """Hidden ones are what a campaign was writing when it was killed."""
+    """Hidden ones are what was being written when a study was killed."""
     return sorted(path for path in (store / STUDIES).glob("*.json") if not path.name.startswith("."))

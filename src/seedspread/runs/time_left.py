@@ -42,7 +42,7 @@ class TimedRun:
 class TimeLeft:
     """Expected seconds of a worker's time, of which runs that are trained together have a share each.
 
-    It remembers what finished runs took: a campaign asks again and again.
+    It remembers what finished runs took: whoever watches a study asks again and again.
 
     Args:
         store: where the runs are.

@@ -9,7 +9,7 @@ from seedspread.study.worker import WorkItem
 
 @dataclass(frozen=True)
 class CellProgress:
-    """How a cell of a campaign stands.
+    """How a cell of a running study stands.
 
     Attributes:
         name: `margin_type = clamp`.
@@ -29,8 +29,8 @@ class CellProgress:
 
 
 @dataclass
-class CampaignProgress:
-    """How a campaign stands.
+class StudyProgress:
+    """How a running study stands.
 
     Attributes:
         total: the runs that it had to do.
@@ -69,7 +69,7 @@ class CampaignProgress:
         return self.titles.get(key, key)
 
 
-ProgressCallback = Callable[[CampaignProgress], None]
+ProgressCallback = Callable[[StudyProgress], None]
 
 
 class Job(Protocol):
@@ -79,7 +79,7 @@ class Job(Protocol):
     def interrupted(self) -> str:
         """What to say when whoever waits for it goes."""
 
-    def poll(self, progress: CampaignProgress) -> str:
+    def poll(self, progress: StudyProgress) -> str:
         """Waits a moment and looks after the work; says why it cannot go on, or nothing while it can.
 
         What only the engine knows, such as a task that failed without a word in the store, goes into

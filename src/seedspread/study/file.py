@@ -103,7 +103,7 @@ class MetricSpec(FrozenConfig):
         )
 
 
-class CampaignSpec(FrozenConfig):
+class EngineSpec(FrozenConfig):
     """How a study's runs are run: not what they are.
 
     Attributes:
@@ -143,7 +143,7 @@ class StudyFile(FrozenConfig):
     metrics: dict[str, MetricSpec] = Field(default_factory=dict)
     include: tuple[str, ...] = ()
     audit: AuditSpec | None = None
-    campaign: CampaignSpec = CampaignSpec()
+    engine: EngineSpec = EngineSpec()
     sequential: SequentialSpec | None = None
     note: str = ""
     question: str = ""
@@ -212,14 +212,20 @@ _MISSING = {
 }
 
 
+# Former names, by what they are called now.
+_RENAMED = {"campaign": "engine", "audit.reference": "baseline"}
+
+
 def explain(error: ValidationError) -> str:
     """What is wrong with a study's file, in one line that names the field."""
     # A name that is not known explains a name that is missing.
     first = sorted(error.errors(), key=lambda e: e["type"] != "extra_forbidden")[0]
     location = [str(part) for part in first["loc"]]
     if first["type"] == "extra_forbidden":
-        fields = _fields_at(location[:-1])
-        return f"{'.'.join(location)}: no such field{did_you_mean(location[-1], fields)}"
+        where = ".".join(location)
+        if where in _RENAMED:
+            return f"{where}: no such field; it is called {_RENAMED[where]} now"
+        return f"{where}: no such field{did_you_mean(location[-1], _fields_at(location[:-1]))}"
     where = ".".join(part for part in location if part not in ("str", "int", "float", "bool"))
     if (len(location) > 2 and location[0] in ("factors", "cells")) or location[:1] == ["settings"]:
         return f"{where}: must be a text, a finite number, or true or false; got {short(first['input'])}"
@@ -232,7 +238,7 @@ def explain(error: ValidationError) -> str:
 
 def _fields_at(location: list[str]) -> Any:
     parts: dict[str, type[BaseModel]] = {
-        "audit": AuditSpec, "campaign": CampaignSpec, "run": RunSpec, "metrics": MetricSpec,
+        "audit": AuditSpec, "engine": EngineSpec, "run": RunSpec, "metrics": MetricSpec,
         "sequential": SequentialSpec,
     }  # fmt: skip
     return parts.get(location[0] if location else "", StudyFile).model_fields

@@ -16,7 +16,7 @@ from seedspread.errors import SeedspreadError
 from seedspread.runs.lease import StalenessTracker, newest
 from seedspread.runs.record import Failure
 from seedspread.runs.store import Store
-from seedspread.study.executor import CampaignProgress, Job
+from seedspread.study.executor import Job, StudyProgress
 from seedspread.study.gpus import check_share, gpu_slots, gpus_here
 from seedspread.study.spawn import main_left_out
 from seedspread.study.worker import AttemptResult, WorkItem, attempt_group, stop_when_orphaned
@@ -144,7 +144,7 @@ class _WorkerPool:
             self.close()
             raise
 
-    def poll(self, progress: CampaignProgress) -> str:
+    def poll(self, progress: StudyProgress) -> str:
         """Starts a worker for each that died of something, unless that does not help."""
         time.sleep(max(_POLL_SECONDS, len(self._items) / _LOOKS_PER_SECOND))
         for worker in self._workers:
@@ -179,7 +179,7 @@ class _WorkerPool:
         outbox.close()
         return _Worker(process, inbox)
 
-    def _kill_silent(self, progress: CampaignProgress) -> None:
+    def _kill_silent(self, progress: StudyProgress) -> None:
         """A worker that is there and whose lease no longer moves (it hangs, it was stopped) is ended."""
         own = {worker.process.pid: worker.process for worker in self._workers}
         for item in self._items:
@@ -205,7 +205,7 @@ class _WorkerPool:
         idle = all(worker.is_idle for worker in self._workers)
         if idle and self._idle:
             # They saw nothing left to do, and the loop has looked since: what is left was taken by another
-            # campaign that has died.
+            # command that has died.
             self._workers = [self._start(visible) for visible in self._gpus]
         self._idle = idle
         return ""

@@ -1,4 +1,4 @@
-"""A campaign that looks: it runs what a look needs, looks, and adds seeds until the rule says stop."""
+"""A study that grows: it runs what a look needs, looks, and adds seeds until the rule says stop."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -7,8 +7,8 @@ from typing import Any, Protocol
 from seedspread.runs.sequential import SequentialRecord, SequentialSpec, TakenLook
 from seedspread.runs.store import FINISHED
 from seedspread.runs.studies import RecordedStudy, recorded_study, save_study
-from seedspread.study.executor import CampaignProgress, Executor, ProgressCallback
-from seedspread.study.loop import run_campaign
+from seedspread.study.executor import Executor, ProgressCallback, StudyProgress
+from seedspread.study.loop import run_plan
 from seedspread.study.plan import Plan
 
 
@@ -35,7 +35,7 @@ def run_looking(
     *,
     retry_failed: bool = False,
     **options: Any,
-) -> tuple[Plan, CampaignProgress]:
+) -> tuple[Plan, StudyProgress]:
     """Runs what a plan is missing, look by look where studies grow; the last plan, and how it went.
 
     Args:
@@ -46,13 +46,13 @@ def run_looking(
         on_progress: hears of every change.
         on_look: hears of every look.
         retry_failed: try again what has failed before.
-        options: of `run_campaign`.
+        options: of `run_plan`.
     """
     plan = plan.grown({name: _begun(plan, name, judge) for name in plan.growing})
-    progress = run_campaign(plan, executor, on_progress, retry_failed=retry_failed, **options)
+    progress = run_plan(plan, executor, on_progress, retry_failed=retry_failed, **options)
     while not progress.stopped and (grown := _look(plan, judge, on_look)) != plan.growing:
         plan = plan.grown(grown)
-        progress = _together(progress, run_campaign(plan, executor, on_progress, **options))
+        progress = _together(progress, run_plan(plan, executor, on_progress, **options))
     return plan, progress
 
 
@@ -103,7 +103,7 @@ def _has_ended(plan: Plan, study: RecordedStudy) -> bool:
     )
 
 
-def _together(before: CampaignProgress, now: CampaignProgress) -> CampaignProgress:
+def _together(before: StudyProgress, now: StudyProgress) -> StudyProgress:
     done, failed = before.done | now.done, before.failed | now.failed
     return replace(
         now, total=len(done) + len(failed) + now.left, done=done, failed=failed, before=before.before

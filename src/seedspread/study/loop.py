@@ -1,4 +1,4 @@
-"""A campaign: the one loop over an engine, whatever it is, that runs what a plan is missing."""
+"""The one loop over an engine, whatever it is, that runs what a plan is missing."""
 
 import math
 import signal
@@ -16,7 +16,7 @@ from seedspread.runs.lease import LEASE_SECONDS
 from seedspread.runs.levels import counted_runs
 from seedspread.runs.store import FINISHED, Store
 from seedspread.runs.studies import recorded_study, save_study
-from seedspread.study.executor import CampaignProgress, Executor, Job, ProgressCallback
+from seedspread.study.executor import Executor, Job, ProgressCallback, StudyProgress
 from seedspread.study.implementation import check_unchanged
 from seedspread.study.overview import Overview
 from seedspread.study.plan import Plan, PlannedRun
@@ -24,16 +24,16 @@ from seedspread.study.spec import StudySpec
 from seedspread.study.worker import WorkItem
 
 
-class CampaignStoppedError(SeedspreadError):
-    """The campaign was stopped, or stopped itself; everything can be resumed."""
+class StudyStoppedError(SeedspreadError):
+    """The study was stopped, or stopped itself; everything can be resumed."""
 
     exit_code = 130
 
 
-def raise_if_unfinished(progress: CampaignProgress, *, waited: bool) -> None:
-    """In one line: what stopped a campaign, or how many of its runs failed; nothing of jobs that go on."""
+def raise_if_unfinished(progress: StudyProgress, *, waited: bool) -> None:
+    """In one line: what stopped a study, or how many of its runs failed; nothing of jobs that go on."""
     if progress.stopped == "interrupted":
-        raise CampaignStoppedError("interrupted; rerun the same command to resume")
+        raise StudyStoppedError("interrupted; rerun the same command to resume")
     if progress.stopped and waited:
         raise SeedspreadError(progress.stopped)
     if progress.failed:
@@ -45,7 +45,7 @@ def raise_if_unfinished(progress: CampaignProgress, *, waited: bool) -> None:
         raise SeedspreadError(f"{counted_runs(progress.left)} did not end; rerun the same command to resume")
 
 
-def run_campaign(
+def run_plan(
     plan: Plan,
     executor: Executor,
     on_progress: ProgressCallback = lambda _: None,
@@ -54,7 +54,7 @@ def run_campaign(
     retry_failed: bool = False,
     lease_seconds: float = LEASE_SECONDS,
     force: bool = False,
-) -> CampaignProgress:
+) -> StudyProgress:
     """Runs what a plan is missing; returns what became of it.
 
     Args:
@@ -93,7 +93,7 @@ def _threads_of(plan: Plan, asked: int | None, force: bool) -> dict[str, int]:
     """
     threads = {}
     for study in plan.study.parts:
-        wanted = asked or study.campaign.threads
+        wanted = asked or study.engine.threads
         begun = _begun_with(plan, study)
         if begun is not None and wanted not in (None, begun) and not force:
             raise SeedspreadError(
@@ -113,7 +113,7 @@ def _begun_with(plan: Plan, study: StudySpec) -> int | None:
     return recorded.threads if any(run.is_done or run.has_begun for run in runs) else None
 
 
-def _prepare(plan: Plan, retry_failed: bool) -> tuple[list[PlannedRun], CampaignProgress]:
+def _prepare(plan: Plan, retry_failed: bool) -> tuple[list[PlannedRun], StudyProgress]:
     """The runs to do; failed ones only if they are to be retried."""
     todo, failed = [], {}
     for key, run in plan.distinct.items():
@@ -129,7 +129,7 @@ def _prepare(plan: Plan, retry_failed: bool) -> tuple[list[PlannedRun], Campaign
     total = len(todo) + len(failed)
     titles = {key: run.title for key, run in plan.distinct.items()}
     before = len(plan.distinct) - total
-    return todo, CampaignProgress(total, failed=failed, before=before, titles=titles)
+    return todo, StudyProgress(total, failed=failed, before=before, titles=titles)
 
 
 def _run(
@@ -178,7 +178,7 @@ def _watch(
     return ""
 
 
-def _refresh(store: Store, items: Iterable[WorkItem], progress: CampaignProgress) -> None:
+def _refresh(store: Store, items: Iterable[WorkItem], progress: StudyProgress) -> None:
     """Brings a progress up to date from the store."""
     for item in items:
         key = item.key
@@ -206,7 +206,7 @@ def work_items(
         workers: that find their runs for themselves; None if each run is a job of its own.
         lease_seconds: after how long a silent lease may be taken over.
     """
-    wanted = {part.name: part.campaign.stack for part in plan.study.parts}
+    wanted = {part.name: part.engine.stack for part in plan.study.parts}
     store = str(plan.store.path.absolute())
     data_dir = None if plan.data_dir is None else plan.data_dir.absolute()
     groups: dict[int, str | None] = {}  # the runs of a cell share their parameters
@@ -268,7 +268,7 @@ def _deaf_to_interrupts() -> Iterator[None]:
 
 @contextmanager
 def _interrupts() -> Iterator[None]:
-    """SIGTERM ends a campaign as Ctrl-C does; only the main thread can hear it."""
+    """SIGTERM ends a study as Ctrl-C does; only the main thread can hear it."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -1,4 +1,4 @@
-"""What is to be seen of a campaign while it runs: its cells, how far their runs are, the time left."""
+"""What is to be seen of a study while it runs: its cells, how far their runs are, the time left."""
 
 import time
 from collections.abc import Iterable, Mapping
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from seedspread.runs.run_files import Heartbeat
 from seedspread.runs.store import FINISHED, RunState, Store
 from seedspread.study.estimate import Estimate
-from seedspread.study.executor import CampaignProgress, CellProgress
+from seedspread.study.executor import CellProgress, StudyProgress
 from seedspread.study.plan import CellId, Plan, PlannedRun
 
 _LOOK_SECONDS = 2.0
@@ -15,17 +15,17 @@ _LOOK_SHARE = 0.05
 
 
 class Overview:
-    """Keeps a campaign's progress up to date with what its store tells of the runs under way.
+    """Keeps a running study's progress up to date with what its store tells of the runs under way.
 
     Attributes:
-        progress: of the campaign.
+        progress: of the study.
 
     Args:
         plan: what there is to do.
         progress: how it stands.
     """
 
-    def __init__(self, plan: Plan, progress: CampaignProgress) -> None:
+    def __init__(self, plan: Plan, progress: StudyProgress) -> None:
         self.progress = progress
         self._plan, self._estimate, self._next = plan, Estimate(plan), 0.0
         self._states = {key: state for key, state in plan.states().items() if state.state in FINISHED}

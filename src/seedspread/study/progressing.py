@@ -1,4 +1,4 @@
-"""A campaign for whoever watches it: a bar and its cells on a terminal, a line now and then elsewhere."""
+"""A study for whoever watches it run: a bar and its cells on a terminal, a line now and then elsewhere."""
 
 import time
 
@@ -10,7 +10,7 @@ from seedspread.errors import abridged
 from seedspread.render.live import LiveDisplay
 from seedspread.render.terminal import Terminal
 from seedspread.runs.time_left import duration
-from seedspread.study.executor import CampaignProgress, CellProgress
+from seedspread.study.executor import CellProgress, StudyProgress
 
 _SECONDS_BETWEEN_LINES = 10.0
 _CELLS_SHOWN, _CELLS_IN_A_LINE = 12, 4
@@ -19,7 +19,7 @@ _LINE_WIDTH = 100
 
 
 class Progressing:
-    """Tells how a campaign goes."""
+    """Tells how a running study goes."""
 
     def __init__(self, console: Terminal) -> None:
         self._console = console
@@ -46,7 +46,7 @@ class Progressing:
         if self._has_bar:
             self._live.stop()
 
-    def tell(self, progress: CampaignProgress) -> None:
+    def tell(self, progress: StudyProgress) -> None:
         """Something has changed."""
         for key, message in progress.failed.items():
             if key not in self._reported:
@@ -68,13 +68,13 @@ class Progressing:
             self._tenths = int(10 * done)
             self.say(f"simulating the levels of the looks, once for their numbers: {self._tenths}0%")
 
-    def _draw(self, progress: CampaignProgress) -> None:
+    def _draw(self, progress: StudyProgress) -> None:
         ended, planned = progress.before + progress.ended, progress.before + progress.total
         self._progress.update(self._task, total=planned, completed=ended)
         facts = [Text(", ".join(_facts(progress)))] if _facts(progress) else []
         self._live.update(Group(self._progress, *facts, *_cell_lines(progress.cells)))
 
-    def _print(self, progress: CampaignProgress) -> None:
+    def _print(self, progress: StudyProgress) -> None:
         """A line, unless the last one is fresh or says the same."""
         line, now = _as_line(progress), time.monotonic()
         is_over = not progress.left
@@ -83,7 +83,7 @@ class Progressing:
             self._console.print(Text(line), soft_wrap=True)
 
 
-def _facts(progress: CampaignProgress) -> list[str]:
+def _facts(progress: StudyProgress) -> list[str]:
     """`1 failed`, `1,234 images/s`, `about 40 s left`."""
     facts = [f"{len(progress.failed)} failed"] if progress.failed else []
     if progress.left and progress.images_per_second:
@@ -93,7 +93,7 @@ def _facts(progress: CampaignProgress) -> list[str]:
     return facts
 
 
-def _as_line(progress: CampaignProgress) -> str:
+def _as_line(progress: StudyProgress) -> str:
     ended, planned = progress.before + progress.ended, progress.before + progress.total
     parts = [f"{ended}/{planned} runs", *_facts(progress)]
     if not progress.left:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from seedspread.errors import SeedspreadError, require_extra
-from seedspread.study.executor import CampaignProgress, Job
+from seedspread.study.executor import Job, StudyProgress
 from seedspread.study.worker import AttemptResult, WorkItem, attempt_until_ended
 
 _POLL_SECONDS = 1.0
@@ -81,7 +81,7 @@ class _RayTasks:
         self._ray, self._remote, self._shut_down = ray, remote, shut_down
         self._pending: dict[Any, WorkItem] = {self._submit(item): item for item in items}
 
-    def poll(self, progress: CampaignProgress) -> str:
+    def poll(self, progress: StudyProgress) -> str:
         """Starts again the tasks that were only stopped, and hears of those that failed."""
         if not self._pending:
             return "all Ray tasks have ended, and runs are left"

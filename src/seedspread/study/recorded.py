@@ -110,7 +110,7 @@ def studies_asked(
 
 @dataclass(frozen=True)
 class Looking:
-    """Takes the looks of a campaign; `progress` hears how far a simulation of their levels is."""
+    """Takes the looks at a study; `progress` hears how far a simulation of their levels is."""
 
     progress: Progress = lambda _: None
 
@@ -140,7 +140,7 @@ def _failed_runs(store: Store, study: RecordedStudy) -> list[str]:
     named = "; ".join([*list(failed.values())[:_FAILED_NAMED], *["..."] * (len(failed) > _FAILED_NAMED)])
     return [
         f"{len(failed)} of {len(study.keys)} runs were ended or refused, which says nothing of them, and are "
-        f"left out ({named}): rerun the campaign's command with --retry-failed."
+        f"left out ({named}): rerun the study with --retry-failed."
     ]
 
 

@@ -101,7 +101,7 @@ def failures(plan: Plan, states: Mapping[str, RunState]) -> list[str]:
 
 
 def status_view(plan: Plan, states: dict[str, RunState], estimate: Estimate) -> RenderableType:
-    """The state of a study, as `campaign status` shows it."""
+    """The state of a study, as `seedspread status` shows it."""
     parts: list[RenderableType] = [plan_table(plan, states), *map(Text, more_cells(plan))]
     counts = Counter(s.state for s in states.values())
     speed, left = images_per_second(states), estimate.seconds_left(states)

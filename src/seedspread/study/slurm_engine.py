@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from seedspread.errors import SeedspreadError, require_extra
-from seedspread.study.executor import CampaignProgress, Job
+from seedspread.study.executor import Job, StudyProgress
 from seedspread.study.worker import AttemptResult, WorkItem, attempt_until_ended
 
 _POLL_SECONDS = 2.0
@@ -33,7 +33,7 @@ class SlurmExecutor:
         minutes: the time limit of a job; one that reaches it is requeued and goes on.
         partition: Slurm's.
         workers: how many jobs of the array run at once; None lets Slurm decide.
-        wait: False submits and returns; `campaign status` then tells how it goes.
+        wait: False submits and returns; `seedspread status` then tells how it goes.
         extra: further parameters of `sbatch`, by name.
     """
 
@@ -105,7 +105,7 @@ class _SlurmArray:
     def __init__(self, jobs: list[Any], logs: Path, *, wait: bool) -> None:
         self._jobs, self._logs, self._wait = jobs, logs, wait
 
-    def poll(self, progress: CampaignProgress) -> str:
+    def poll(self, progress: StudyProgress) -> str:
         """Whether the jobs are still there."""
         if not self._wait:
             array = self._jobs[0].job_id.split("_")[0]

@@ -19,7 +19,7 @@ from seedspread.runs.sequential import SequentialSpec
 from seedspread.runs.studies import AuditSpec
 from seedspread.runs.toml_text import MAX_BYTES, TomlError, TooLargeError, parse_toml, read_toml
 from seedspread.study.cells import StudyCell, StudyError, study_cells
-from seedspread.study.file import CampaignSpec, RunSpec, StudyFile, explain
+from seedspread.study.file import EngineSpec, RunSpec, StudyFile, explain
 from seedspread.study.shipped import study_names, study_text
 
 __all__ = ["MAX_RUNS", "StudyCell", "StudyError", "StudySpec"]
@@ -46,7 +46,7 @@ class StudySpec:
         question: what it is to answer.
         prediction: what was expected of it before it ran.
         included: the studies of a collection, each with its own comparison; none in a single study.
-        campaign: how its runs are run.
+        engine: how its runs are run.
         metrics: those that it declares.
         origin: the file or function that it is of, if it runs one's own code.
         implementation: how its runs are computed, where a command has said so.
@@ -63,7 +63,7 @@ class StudySpec:
     question: str = field(default="", repr=False)
     prediction: str = field(default="", repr=False)
     included: tuple["StudySpec", ...] = ()
-    campaign: CampaignSpec = field(default_factory=CampaignSpec, repr=False)
+    engine: EngineSpec = field(default_factory=EngineSpec, repr=False)
     metrics: tuple[Metric, ...] = field(default=(), repr=False)
     origin: str = ""
     implementation: str | None = None
@@ -164,10 +164,10 @@ def _check_parts(name: str, file: StudyFile) -> None:
     """A study has parts of its own, or includes others."""
     own = (file.preset, file.runner, file.run, file.factors, file.cells, file.seeds, file.vary, file.metrics,
            file.sequential)  # fmt: skip
-    if file.include and (any(own) or "campaign" in file.model_fields_set):
+    if file.include and (any(own) or "engine" in file.model_fields_set):
         raise StudyError(
             f"{name}: a study that includes others runs nothing itself: it has no preset, run, runner, "
-            "factors, cells, seeds, vary, metrics, sequential or campaign"
+            "factors, cells, seeds, vary, metrics, sequential or engine"
         )
     if file.factors and file.cells:
         raise StudyError(f"{name}: give factors (crossed) or cells (a list), not both")
@@ -194,7 +194,7 @@ def _build(name: str, file: StudyFile, included: tuple[StudySpec, ...], runner: 
         question=file.question,
         prediction=file.prediction,
         included=included,
-        campaign=file.campaign,
+        engine=file.engine,
         metrics=tuple(spec.metric(metric) for metric, spec in file.metrics.items()),
         origin=runner.origin,
         sequential=file.sequential,

@@ -1,6 +1,6 @@
 """For people who write Python: a study run, audited and reported, without the terminal.
 
-This module and the command line are the only places that join campaigns, statistics and reports.
+This module and the command line are the only places that join studies, statistics and reports.
 """
 
 import os

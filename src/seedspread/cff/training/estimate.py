@@ -1,4 +1,4 @@
-"""How long a campaign will take, from a step that is measured on this machine."""
+"""How long a study will take, from a step that is measured on this machine."""
 
 import time
 from collections.abc import Iterable
@@ -63,7 +63,7 @@ def _size(config: RunConfig) -> int:
 
 
 def _seconds_per_image(config: RunConfig, threads: int) -> float:
-    """Of one run as a campaign would train it: with the whole batch, beside others, where that is faster.
+    """Of one run as a study would train it: with the whole batch, beside others, where that is faster.
 
     On a CPU the seconds are those of a core, whatever else the machine does meanwhile.
     """

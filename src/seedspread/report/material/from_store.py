@@ -58,7 +58,7 @@ def from_store(
     """
     require_extra("report", "a report")
     if not path.is_dir():
-        command = shlex.join(["seedspread", "campaign", "run", "STUDY", "--store", str(path)])
+        command = shlex.join(["seedspread", "run", "STUDY", "--store", str(path)])
         raise ReportError(f"{path} is not a folder of runs; make one with: {command}")
     store = Store(path)
     tell("looking for studies")

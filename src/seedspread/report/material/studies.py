@@ -57,7 +57,7 @@ def _study_of_runs(store: Store) -> RecordedStudy:
         study = extension_of(runner).study_of_runs(of_runner, name)
         if study is not None:
             return study
-    command = shlex.join(["seedspread", "campaign", "run", "STUDY", "--store", str(store.path)])
+    command = shlex.join(["seedspread", "run", "STUDY", "--store", str(store.path)])
     raise ReportError(
         f"{store.path} holds no finished run and no record of a study; name its study with --study, "
         f"or run one with: {command}"

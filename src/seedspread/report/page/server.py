@@ -104,7 +104,7 @@ class LiveReport:
 
 
 def _progress(report: Report) -> str:
-    """`13 of 36 runs, 1 failed`: each run once, as a campaign counts them."""
+    """`13 of 36 runs, 1 failed`: each run once, as `seedspread run` counts them."""
     states = {key: state.state for s in report.material.settings for key, state in s.states.items()}
     failed = sum(state == "failed" for state in states.values())
     ended = failed + sum(state in FINISHED for state in states.values())

@@ -99,7 +99,7 @@ class UnderWay:
         )  # fmt: skip
 
     def _seconds_left(self, studies: tuple[RecordedStudy, ...]) -> float | None:
-        """As `campaign status` estimates it; a run that is done stays so."""
+        """As `seedspread status` estimates it; a run that is done stays so."""
         if self._time is None or self._time[0] != studies:
             self._time = studies, TimeLeft.of(self._store, studies)
         keys = dict.fromkeys(key for study in studies for key in study.keys)

@@ -1,4 +1,4 @@
-"""`seedspread campaign plan|run|status`."""
+"""`seedspread plan`, `run` and `status`."""
 
 import shlex
 import time
@@ -14,10 +14,8 @@ from seedspread.errors import MissingExtraError, SeedspreadError, require_extra
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from seedspread.study.executor import CampaignProgress
+    from seedspread.study.executor import StudyProgress
     from seedspread.study.plan import Plan
-
-app = typer.Typer(help="Many runs: plan them, run them, see their progress.", no_args_is_help=True)
 
 StudyName = Annotated[str, typer.Argument(help="A study, such as mini/cifar10-factorial, or a .toml file.")]
 StoreOption = Annotated[Path, typer.Option(help="The folder of results.")]
@@ -53,7 +51,6 @@ def _plan(
     return Plan.make(spec, store, data_dir, accept_changed=accept_changed, implementation=implementation)
 
 
-@app.command()
 def plan(
     study: StudyName,
     store: StoreOption = Path("store"),
@@ -130,7 +127,7 @@ def _question(made: "Plan") -> list[str]:
         from seedspread.evidence.tables import published_runs
 
         count = sum(key in published_runs().index for key in made.missing())
-        told = f"{count} of the runs to do are published: campaign run takes them from there."
+        told = f"{count} of the runs to do are published, and will be taken from there."
         lines += [told] if count else []
     return lines
 
@@ -161,7 +158,6 @@ def _plan_values(made: "Plan", seconds: float | None) -> dict[str, Any]:
     }
 
 
-@app.command()
 def run(
     study: StudyName,
     store: StoreOption = Path("store"),
@@ -231,7 +227,7 @@ def _take_published(made: "Plan") -> int:
     return restore(made.store, made.missing())
 
 
-def _progress_values(made: "Plan", progress: "CampaignProgress") -> dict[str, Any]:
+def _progress_values(made: "Plan", progress: "StudyProgress") -> dict[str, Any]:
     from seedspread.runs.sequential import sequential_values
 
     return {
@@ -248,7 +244,7 @@ def _progress_values(made: "Plan", progress: "CampaignProgress") -> dict[str, An
     }
 
 
-def _summary(made: "Plan", progress: "CampaignProgress", store: Path, study: str) -> str:
+def _summary(made: "Plan", progress: "StudyProgress", store: Path, study: str) -> str:
     from seedspread.study.show import lacking
 
     total, there = len(made.distinct), len(made.distinct) - len(made.missing())
@@ -279,7 +275,6 @@ def _known_as(made: "Plan", asked: str) -> str:
     return made.study.name if len(same) == 1 else asked
 
 
-@app.command()
 def status(
     study: StudyName,
     store: StoreOption = Path("store"),
@@ -303,7 +298,7 @@ def status(
         if store.exists():
             raise SeedspreadError(f"the store {store} is not a folder; name another with --store")
         data = ["--data-dir", str(data_dir)] if data_dir else []
-        begin = shlex.join(["seedspread", "campaign", "run", study, "--store", str(store), *data])
+        begin = shlex.join(["seedspread", "run", study, "--store", str(store), *data])
         raise SeedspreadError(
             f"there is no store {str(store)!r}; name another with --store, or begin it: {begin}"
         )

@@ -1,4 +1,4 @@
-"""`seedspread campaign`, as a user runs it."""
+"""`seedspread plan`, `run` and `status`, as a user runs them."""
 
 import json
 import re
@@ -12,37 +12,37 @@ from tests.study.tiny import study_file
 def test_plan_run_status(tmp_path: Path) -> None:
     study = str(study_file(tmp_path, seeds=1))
     store = str(tmp_path / "store")
-    plan = seedspread_command("campaign", "plan", study, "--store", store)
+    plan = seedspread_command("plan", study, "--store", store)
     assert plan.returncode == 0, plan.stderr
     assert "2 runs are named, 2 are distinct" in plan.stdout
     assert "from a measured step" in " ".join(plan.stdout.split())
-    done = seedspread_command("campaign", "run", study, "--store", store, "--json")
+    done = seedspread_command("run", study, "--store", store, "--json")
     assert done.returncode == 0, done.stderr
     assert len(json.loads(done.stdout)["done"]) == 2
     assert "2/2 runs" in done.stderr
-    status = seedspread_here("campaign", "status", study, "--store", store)
+    status = seedspread_here("status", study, "--store", store)
     assert "2 distinct runs: 2 " in status.stdout
-    listed = json.loads(seedspread_here("campaign", "status", study, "--store", store, "--json").stdout)
+    listed = json.loads(seedspread_here("status", study, "--store", store, "--json").stdout)
     assert {r["state"] for r in listed["runs"]} <= {"done", "collapsed"}
     more = str(study_file(tmp_path, seeds=2))
-    half = " ".join(seedspread_here("campaign", "status", more, "--store", store).stdout.split())
+    half = " ".join(seedspread_here("status", more, "--store", store).stdout.split())
     assert "4 distinct runs: 2 " in half
     assert "about" in half
     assert "left" in half
     study = str(study_file(tmp_path, seeds=1))
-    again = seedspread_here("campaign", "plan", study, "--store", store)
+    again = seedspread_here("plan", study, "--store", store)
     assert "Everything is there" in again.stdout
 
 
 def test_failures_are_told_and_set_the_exit_code(tmp_path: Path) -> None:
     study = str(study_file(tmp_path, seeds=1, training__learning_rate=1e30))
     store = str(tmp_path / "store")
-    done = seedspread_command("campaign", "run", study, "--store", store)
+    done = seedspread_command("run", study, "--store", store)
     assert done.returncode == 1
     assert "not finite" in done.stderr
     said = done.stderr.strip().splitlines()[-1]
     assert said.startswith("error: 2 runs failed; try again with --retry-failed (from Python: ")
-    status = seedspread_here("campaign", "status", study, "--store", store)
+    status = seedspread_here("status", study, "--store", store)
     assert "2 failed" in status.stdout
     assert "failed: margin_type = clamp, seed 0: layer 0: " in " ".join(status.stdout.split())
     assert re.search("the first, margin_type = (clamp|subtract), seed 0: ", said)  # two workers, one each
@@ -54,9 +54,7 @@ def test_failures_are_told_and_set_the_exit_code(tmp_path: Path) -> None:
 
 
 def test_a_plan_needs_neither_data_nor_torch(tmp_path: Path) -> None:
-    done = without_torch(
-        "campaign", "plan", "paper/all", "--store", str(tmp_path), "--data-dir", str(tmp_path)
-    )
+    done = without_torch("plan", "paper/all", "--store", str(tmp_path), "--data-dir", str(tmp_path))
     assert done.returncode == 0, done.stderr
     said = " ".join(done.stdout.split())
     assert "119 runs are named, 102 are distinct" in said
@@ -78,7 +76,7 @@ def test_mistakes_are_one_line(tmp_path: Path) -> None:
             "whole GPUs",
         ),
     ):
-        done = seedspread_here("campaign", *arguments)
+        done = seedspread_here(*arguments)
         assert done.returncode == 1
         assert done.stderr.strip().splitlines()[-1].startswith("error: ")
         assert said in done.stderr
@@ -88,7 +86,7 @@ def test_mistakes_are_one_line(tmp_path: Path) -> None:
 def test_options_of_other_engines_are_refused_in_one_line(tmp_path: Path) -> None:
     study = str(study_file(tmp_path, seeds=1))
     for option in (["--no-wait"], ["--minutes", "5"], ["--address", "auto"]):
-        done = seedspread_here("campaign", "run", study, "--store", str(tmp_path / "store"), *option)
+        done = seedspread_here("run", study, "--store", str(tmp_path / "store"), *option)
         assert done.returncode == 1
         assert done.stderr.startswith(f"error: {option[0].replace('no-', '')} is for --backend ")
         assert len(done.stderr.strip().splitlines()) == 1
@@ -97,6 +95,6 @@ def test_options_of_other_engines_are_refused_in_one_line(tmp_path: Path) -> Non
 def test_a_metric_that_is_none_is_refused_before_anything_runs(tmp_path: Path) -> None:
     path = study_file(tmp_path, seeds=1)
     path.write_text(path.read_text() + 'value = "nnl"\n')
-    done = seedspread_here("campaign", "plan", str(path), "--store", str(tmp_path / "store"))
+    done = seedspread_here("plan", str(path), "--store", str(tmp_path / "store"))
     assert done.returncode == 1
     assert "audit.value 'nnl' is no metric; did you mean 'nll'?" in done.stderr
