@@ -184,7 +184,7 @@ def test_what_needs_an_extra_names_it_in_one_line(
     asked = [(extra, line) for extra, of_extra in lines.items() for line in of_extra]
     ended = run_commands([line for _, line in asked], env=without_extras, cwd=tmp_path)
     for (extra, line), (code, _, err) in zip(asked, ended, strict=True):
-        assert code == 1, line
+        assert code == 2, line
         assert err.count("\n") == 1, f"{line}: {err}"
         assert err.endswith(f"pip install 'seedspread[{extra}]'\n"), f"{line}: {err}"
     assert not [path for path in tmp_path.iterdir() if path.suffix in (".html", ".png")]

@@ -115,6 +115,6 @@ def test_without_torch_a_command_that_needs_it_says_so_in_one_line() -> None:
     done = python(
         NO_TORCH + "sys.argv = ['seedspread', 'bench', 'loss']; from seedspread.cli import main; main()"
     )
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert len(done.stderr.strip().splitlines()) == 1
     assert "pip install 'seedspread[train]'" in done.stderr

@@ -66,7 +66,10 @@ def commands_page() -> str:
     from seedspread.cli import app  # noqa: PLC0415
 
     root = typer.main.get_command(app)
-    intro = "`seedspread COMMAND --help` shows the same in a terminal."
+    intro = (
+        "`seedspread COMMAND --help` shows the same in a terminal; `python -m seedspread` works, too. "
+        "An error is one line on stderr with exit status 2; `seedspread --debug COMMAND` shows its traceback."
+    )
     return "\n".join(["# Commands", "", intro, *_command("seedspread", root)]) + "\n"
 
 

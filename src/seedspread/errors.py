@@ -35,7 +35,7 @@ def printable(text: str) -> str:
 class SeedspreadError(Exception):
     """A mistake that the user can mend; the command line prints it as one line, without a traceback."""
 
-    exit_code = 1
+    exit_code = 2
 
     def __str__(self) -> str:
         """On one line, not endless, and harmless in a terminal: it may quote what stands in a file."""

@@ -75,7 +75,7 @@ def test_mistakes_are_one_line(tmp_path: Path) -> None:
         ((str(tmp_path / "empty"), "--value", "x", "--group", "y"), "holds no finished run; give"),
     ):
         done = seedspread_here("audit", *arguments)
-        assert done.returncode == 1
+        assert done.returncode == 2
         assert done.stderr.count("\n") == 1
         assert said in done.stderr
 
@@ -97,7 +97,7 @@ def test_the_paper_is_verified_without_torch() -> None:
     assert set(found["summary"]) == {"reproduces", "differs", "not derivable"}
     assert [round(rung["p"], 3) for rung in found["ladder"]][:6] == [0.003, 0.001, 0.002, 0.022, 0.027, 0.07]
     assert found["answer"][0]["title"].startswith("The central claim")
-    assert seedspread_here("verify-paper", "--only", "wrong").returncode == 1
+    assert seedspread_here("verify-paper", "--only", "wrong").returncode == 2
 
 
 def test_the_direction_can_be_said(tmp_path: Path) -> None:
@@ -112,11 +112,11 @@ def test_the_direction_can_be_said(tmp_path: Path) -> None:
     assert found["metric"]["better"] == "lower"
     assert [arm["failed"] for arm in found["comparisons"][0]["collapse"]["arms"]] == [3, 0]
     both = seedspread_here(*asked, "--lower-is-better", "--higher-is-better")
-    assert (both.returncode, both.stderr.count("\n")) == (1, 1)
+    assert (both.returncode, both.stderr.count("\n")) == (2, 1)
     assert "not both" in both.stderr
 
 
 def test_a_picture_of_another_kind_is_refused_before_anything_is_read() -> None:
     done = seedspread_here("audit", "nowhere.csv", "--plot", "x.jpg")
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert done.stderr == "error: x.jpg must end in .pdf, .svg, .png\n"

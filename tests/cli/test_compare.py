@@ -34,7 +34,7 @@ def store(tmp_path: Path) -> Path:
 
 def refused(*arguments: str) -> str:
     done = seedspread_here("compare", *arguments)
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert len(done.stderr.strip().splitlines()) == 1
     return done.stderr
 

@@ -38,7 +38,7 @@ def test_other_forms_and_mistakes(tmp_path: Path) -> None:
         ((path, "--study", "x"), "--study is for a store"),
     ):
         done = seedspread_here("components", *arguments)
-        assert done.returncode == 1
+        assert done.returncode == 2
         assert said in done.stderr
         assert len(done.stderr.splitlines()) == 1
 

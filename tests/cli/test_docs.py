@@ -57,7 +57,7 @@ def test_a_page_may_be_named_as_a_checkout_has_it() -> None:
 
 def test_a_page_that_is_none_is_one_line_with_the_nearest() -> None:
     done = seedspread_here("docs", "statstics")
-    assert (done.returncode, done.stdout) == (1, "")
+    assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "error: there is no page 'statstics'; did you mean 'statistics'?\n"
     far = seedspread_here("docs", "../../etc/passwd").stderr
     assert far == "error: there is no page '../../etc/passwd'; see which there are: seedspread docs\n"

@@ -93,7 +93,7 @@ def test_an_option_with_one_value_is_given_once(tmp_path: Path) -> None:
     table.write_text("g,h,v\na,x,1\nb,y,2\n")
     done = seedspread_here("audit", str(table), "--value", "v", "--group", "g", "--group", "h")
     assert (done.returncode, done.stderr) == (
-        1,
+        2,
         "error: --group is given twice, and takes one value; leave out one of them\n",
     )
     done = seedspread_here("audit", str(table), "--value", "v", "--group", "g", "--by", "h", "--by", "h")

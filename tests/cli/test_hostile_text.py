@@ -134,14 +134,16 @@ def test_exports_have_none_either(folder: Path, monkeypatch: pytest.MonkeyPatch)
     assert any("evil" in path.read_text() for path in files)
 
 
-def test_a_bug_shows_its_traceback_without_them(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("debug", [(), ("--debug",)])
+def test_a_bug_is_shown_without_them(debug: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise ZeroDivisionError(EVIL)
 
     monkeypatch.setattr("seedspread.analysis.budget.seed_budget", fail)
-    done = seedspread_here("seeds", "--n", "7")
-    assert done.returncode == 1
+    done = seedspread_here("seeds", "--n", "7", *debug)
+    assert done.returncode == 2
     assert "ZeroDivisionError" in done.stderr
+    assert ("Traceback" in done.stderr) == bool(debug)
     assert printable(done.stderr) == done.stderr
 
 

@@ -34,7 +34,7 @@ SAMPLES = {
     "data.name": "cifar10",
 }
 # Options of other programs, of all commands, and one whose name is filled in.
-OTHERS = {"--list-gpus", "--help", "--version", "--x"}
+OTHERS = {"--list-gpus", "--help", "--version", "--debug", "--x"}
 PROGRAM = """
 import json, random, sys
 arm, seed = sys.argv[1:]

@@ -80,7 +80,7 @@ def test_mistakes_are_one_line(
     monkeypatch.setattr(sys, "argv", ["seedspread", "report", *arguments])
     with pytest.raises(SystemExit) as stopped:
         main()
-    assert stopped.value.code == 1
+    assert stopped.value.code == 2
     told = capsys.readouterr().err
     assert said in told
     assert len(told.strip().splitlines()) == 1, told

@@ -38,7 +38,7 @@ def test_failures_are_told_and_set_the_exit_code(tmp_path: Path) -> None:
     study = str(study_file(tmp_path, seeds=1, training__learning_rate=1e30))
     store = str(tmp_path / "store")
     done = seedspread_command("run", study, "--store", store)
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert "not finite" in done.stderr
     said = done.stderr.strip().splitlines()[-1]
     assert said.startswith("error: 2 runs failed; try again with --retry-failed (from Python: ")
@@ -77,7 +77,7 @@ def test_mistakes_are_one_line(tmp_path: Path) -> None:
         ),
     ):
         done = seedspread_here(*arguments)
-        assert done.returncode == 1
+        assert done.returncode == 2
         assert done.stderr.strip().splitlines()[-1].startswith("error: ")
         assert said in done.stderr
         assert "Traceback" not in done.stderr
@@ -87,7 +87,7 @@ def test_options_of_other_engines_are_refused_in_one_line(tmp_path: Path) -> Non
     study = str(study_file(tmp_path, seeds=1))
     for option in (["--no-wait"], ["--minutes", "5"], ["--address", "auto"]):
         done = seedspread_here("run", study, "--store", str(tmp_path / "store"), *option)
-        assert done.returncode == 1
+        assert done.returncode == 2
         assert done.stderr.startswith(f"error: {option[0].replace('no-', '')} is for --backend ")
         assert len(done.stderr.strip().splitlines()) == 1
 
@@ -96,5 +96,5 @@ def test_a_metric_that_is_none_is_refused_before_anything_runs(tmp_path: Path) -
     path = study_file(tmp_path, seeds=1)
     path.write_text(path.read_text() + 'value = "nnl"\n')
     done = seedspread_here("plan", str(path), "--store", str(tmp_path / "store"))
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert "audit.value 'nnl' is no metric; did you mean 'nll'?" in done.stderr

@@ -31,7 +31,7 @@ def test_train_shows_its_progress_and_its_result(tmp_path: Path, finished: Path)
     assert "encoder 3/3" in done.stderr
     assert "probe 4/4" in done.stderr
     again = seedspread_here("train", str(config), "--out", str(tmp_path / "run"))
-    assert again.returncode == 1
+    assert again.returncode == 2
     assert again.stderr.count("\n") == 1
     known = seedspread_here("train", str(config), "--out", str(tmp_path / "run"), "--resume")
     assert "test accuracy" in known.stdout
@@ -45,7 +45,7 @@ def test_diagnose_prints_the_layers_and_the_advice(finished: Path, tmp_path: Pat
     values = json.loads(seedspread_here("diagnose", str(finished), "--json").stdout)
     assert len(values["rates"]) == 3
     nothing = seedspread_here("diagnose", str(tmp_path))
-    assert nothing.returncode == 1
+    assert nothing.returncode == 2
     assert "no finished run" in nothing.stderr
 
 

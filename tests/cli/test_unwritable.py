@@ -59,7 +59,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_the_reason_is_the_systems(arguments: tuple[str, ...], place: str, said: str) -> None:
     done = seedspread_here(*(argument.format(place) for argument in arguments))
-    assert done.returncode == 1
+    assert done.returncode == 2
     last = done.stderr.splitlines()[-1]
     assert last.startswith("error: ")
     assert said in last

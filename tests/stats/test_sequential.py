@@ -211,7 +211,7 @@ def test_a_look_from_the_command_line(tmp_path: Path) -> None:
     assert "Look 3 of at most 9, at 8, 12, 16 of at most 40 seeds per arm: the headline's p" in said
     for half in (["--look", "3"], ["--of", "9"], ["--step", "4"]):
         refused = seedspread_here(*asked, *half)
-        assert refused.returncode == 1
+        assert refused.returncode == 2
         assert "a look takes its number and how many there are: --look 3 --of 9" in refused.stderr
 
 

@@ -88,7 +88,7 @@ def test_the_limit_is_raised_and_lowered(tmp_path: Path) -> None:
     for command in ("plan", "status"):
         arguments = (command, str(path), "--store", str(tmp_path / "store"))
         done = seedspread_here(*arguments)
-        assert done.returncode == 1
+        assert done.returncode == 2
         assert done.stderr.count("\n") == 1
         assert "20,100 runs; the limit is 20,000, which --max-runs, or max_runs from" in done.stderr
         assert "limit is 5," in seedspread_here(*arguments, "--max-runs", "5").stderr
@@ -149,7 +149,7 @@ def test_many_decimals_on_a_line_are_no_long_key() -> None:
 )  # fmt: skip
 def test_no_config_field_can_be_absurd(setting: str, tmp_path: Path) -> None:
     done = seedspread_here("train", "quickstart", "--set", setting, "--out", str(tmp_path / "run"))
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert done.stderr.startswith("error: ")
     assert done.stderr.count("\n") == 1
     assert len(done.stderr) < 1000
@@ -200,7 +200,7 @@ def test_a_name_of_300_characters_is_one_line(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     done = seedspread_here(*(argument.format("x" * 300) for argument in arguments))
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert done.stderr.startswith("error: ")
     assert done.stderr.count("\n") == 1
 

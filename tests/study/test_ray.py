@@ -75,6 +75,6 @@ def test_an_unreachable_cluster_is_one_line(tmp_path: Path) -> None:
         timeout=120,
         check=False,
     )
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert done.stderr.strip().splitlines()[-1].startswith("error: Ray cannot reach 127.0.0.1:1")
     assert "Traceback" not in done.stderr

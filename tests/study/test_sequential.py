@@ -164,7 +164,7 @@ def test_a_rule_that_is_never_met_is_refused_before_the_first_run(tmp_path: Path
     path = str(study(tmp_path, rule=f"{RULE}precision = 1.1\n"))
     for verb in ("plan", "run"):
         said = seedspread_here(verb, path, "--store", str(tmp_path / "store"))
-        assert said.returncode == 1
+        assert said.returncode == 2
         assert said.stderr.strip().splitlines()[-1].startswith("error: sequential.precision = 1.1 is never")
     assert not list(tmp_path.glob("store/*"))
 
@@ -245,7 +245,7 @@ def test_looks_wait_for_runs_that_were_ended(tmp_path: Path) -> None:
 def test_an_arm_that_only_fails_is_mended_before_a_look(tmp_path: Path) -> None:
     path = study(tmp_path, f"sys.exit('boom') if x == '0.5' else None; {ALIKE}")
     said = seedspread_here("run", str(path), "--store", str(tmp_path / "store"))
-    assert said.returncode == 1
+    assert said.returncode == 2
     assert said.stderr.splitlines()[-1].startswith("error: 5 runs failed; try again with --retry-failed")
     assert not looks(tmp_path / "store").looks
 

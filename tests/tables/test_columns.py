@@ -181,7 +181,7 @@ def test_what_a_refusal_says_to_type_works(tmp_path: Path, table: pd.DataFrame, 
     path = tmp_path / "my runs.csv"
     table.to_csv(path, index=False)
     done = seedspread_here("audit", str(path), *options)
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert done.stderr.count("\n") == 1
     again = seedspread_here(*typed(done.stderr), "--resamples", "100")
     if again.returncode:  # one step may lead to another, such as the metric and then the dataset
@@ -217,7 +217,7 @@ def test_several_values_are_several_audits(tmp_path: Path) -> None:
     assert [one["value"] for one in both["audits"]] == ["AUC", "F1"]
     text = seedspread_here(*words, "--value", "AUC", "--value", "F1")
     assert "Holm's adjustment is over the comparisons of each alone" in text.stderr
-    assert seedspread_here(*words, "--value", "AUC", "--value", "F1", "--plot", "a.png").returncode == 1
+    assert seedspread_here(*words, "--value", "AUC", "--value", "F1", "--plot", "a.png").returncode == 2
 
 
 @settings(max_examples=50, deadline=None)

@@ -220,7 +220,7 @@ def test_excel_without_its_library_says_what_to_install(
     path = tmp_path / "runs.xlsx"
     path.write_bytes(b"")
     done = seedspread_here("audit", str(path), "--value", "v", "--group", "g")
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert done.stderr.count("\n") == 1
     assert install_command("excel") in done.stderr
 

@@ -63,6 +63,6 @@ def test_data_list_and_check(tmp_path: Path) -> None:
 )
 def test_mistakes_are_one_line(arguments: list[str], message: str) -> None:
     done = seedspread_here(*arguments)
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert len(done.stderr.strip().splitlines()) == 1
     assert message in done.stderr

@@ -229,14 +229,14 @@ def test_a_store_without_a_finished_run_is_still_a_store(tmp_path: Path) -> None
     run.begin(1)
     for command in ("audit", "report"):
         done = seedspread_here(command, str(tmp_path))
-        assert done.returncode == 1
+        assert done.returncode == 2
         assert "no finished run" in done.stderr
 
 
 def test_a_server_that_is_not_there_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     done = seedspread_here("collect", "http://127.0.0.1:9", "--metric", "acc")
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert done.stderr.startswith("error: MLflow cannot use http://127.0.0.1:9")
     assert done.stderr.count("\n") == 1
 
@@ -315,7 +315,7 @@ def test_a_table_alone_and_json(tmp_path: Path) -> None:
 def test_mistakes_are_one_line(tmp_path: Path, arguments: list[str], said: str) -> None:
     source = runs(tmp_path / "runs", {"seed": 1, "acc": 1})
     done = seedspread_here("collect", str(source), *arguments)
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert done.stderr.startswith("error: ")
     assert done.stderr.count("\n") == 1
     assert said in done.stderr
@@ -330,10 +330,10 @@ def test_what_is_nothing_or_nowhere_is_one_line(tmp_path: Path) -> None:
         ("notes.txt", "holds no results"),
     ):
         done = seedspread_here("collect", str(tmp_path / source), "--metric", "acc")
-        assert done.returncode == 1
+        assert done.returncode == 2
         assert said in done.stderr
         audited = seedspread_here("audit", str(tmp_path / source), "--value", "acc")
-        assert audited.returncode == 1
+        assert audited.returncode == 2
         assert audited.stderr.count("\n") == 1
 
 
@@ -347,7 +347,7 @@ def test_a_library_that_is_not_installed_is_named(tmp_path: Path, library: str, 
     code = f"import sys; sys.modules[{library!r}] = None; sys.argv = {arguments!r}\n"
     code += "from seedspread.cli import main; main()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert done.stderr.count("\n") == 1
     assert done.stderr.endswith(f": {install_command(library)}\n")
 

@@ -179,7 +179,7 @@ def test_what_a_terminal_would_obey_is_not_printed(tmp_path: Path) -> None:
     assert table.read_text().startswith("run,seed,opt\x1b[2J,")
     for wrong in (["--metric", "\x1b[31m"], ["--metric", "x"], [], ["--metric", metric, "--at", "step=7"]):
         done = seedspread_here("collect", str(tmp_path), *wrong)
-        assert done.returncode == 1
+        assert done.returncode == 2
         assert "\x1b" not in done.stderr
         assert done.stderr.count("\n") == 1
 
