@@ -17,8 +17,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from benchmarks.report import fill, study
 from seedspread import errors
-from seedspread.benchmarks.report import fill, study
 from seedspread.study.plan import Plan
 
 ROOT = Path(__file__).parents[1]
@@ -175,7 +175,6 @@ def test_what_needs_an_extra_names_it_in_one_line(
             ["train", "quickstart"],
             ["quickstart"],
             ["run", "quickstart", "--store", "s"],
-            ["bench", "loss"],
             ["data", "fetch", "cifar10"],
             ["data", "check"],
             ["data", "show"],

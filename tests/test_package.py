@@ -113,7 +113,7 @@ def test_without_torch_a_name_that_needs_it_says_what_to_install() -> None:
 
 def test_without_torch_a_command_that_needs_it_says_so_in_one_line() -> None:
     done = python(
-        NO_TORCH + "sys.argv = ['seedspread', 'bench', 'loss']; from seedspread.cli import main; main()"
+        NO_TORCH + "sys.argv = ['seedspread', 'train', 'quickstart']; from seedspread.cli import main; main()"
     )
     assert done.returncode == 2
     assert len(done.stderr.strip().splitlines()) == 1

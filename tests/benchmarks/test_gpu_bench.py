@@ -1,21 +1,19 @@
-"""`bench step --device cuda`, as far as that can be seen without a GPU."""
+"""`python benchmarks/step.py --device cuda`, as far as that can be seen without a GPU."""
 
 import pytest
 import torch
-from typer.testing import CliRunner
 
-from seedspread.benchmarks import gpu
+from benchmarks import gpu, step
 from seedspread.cff.presets import read_config
-from seedspread.cli import app
+from seedspread.errors import SeedspreadError
 
 from ..cff.training.tiny import tiny
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_without_cuda_it_says_so_in_a_line() -> None:
-    done = CliRunner().invoke(app, ["bench", "step", "--device", "cuda"])
-    assert done.exit_code != 0
-    assert "finds no CUDA device here" in str(done.exception or done.output)
+    with pytest.raises(SeedspreadError, match="finds no CUDA device here"):
+        step.run(device="cuda")
 
 
 def test_every_setting_is_one_of_the_papers_run() -> None:

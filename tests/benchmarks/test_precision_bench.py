@@ -2,7 +2,7 @@
 
 import torch
 
-from seedspread.benchmarks.precision import ProductsOfBf16
+from benchmarks.precision import ProductsOfBf16
 
 
 def products(a: torch.Tensor, b: torch.Tensor) -> list[torch.Tensor]:

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from seedspread.benchmarks import growth
-from seedspread.benchmarks.reference import CheckoutError, reference_step
-from seedspread.benchmarks.step import count_flops, our_step
-from seedspread.benchmarks.train import random_batch
+from benchmarks import growth
+from benchmarks.reference import CheckoutError, reference_step
+from benchmarks.step import count_flops, our_step
+from benchmarks.train import random_batch
 from seedspread.cff.config import ModelConfig
 from seedspread.errors import SeedspreadError
 

@@ -2,7 +2,6 @@
 
 import contextlib
 import io
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -11,8 +10,6 @@ from unittest.mock import patch
 import pytest
 
 import seedspread
-from seedspread.benchmarks import loss
-from seedspread.cff.objective import MARGIN_TYPES
 from seedspread.cli import main
 
 COMMAND = str(Path(sys.executable).with_name("seedspread"))
@@ -40,7 +37,7 @@ def seedspread_here(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_both_ways_of_running_it_say_the_same() -> None:
-    for arguments in (["--version"], ["data", "show", "cifra10"], ["bench", "lost"], ["seeds", "--n", "7"]):
+    for arguments in (["--version"], ["data", "show", "cifra10"], ["data", "lost"], ["seeds", "--n", "7"]):
         one, other = seedspread_command(*arguments), seedspread_here(*arguments)
         assert one.stdout + one.stderr
         assert (one.returncode, one.stdout, one.stderr) == (other.returncode, other.stdout, other.stderr)
@@ -50,7 +47,7 @@ def test_version_and_help() -> None:
     assert seedspread_command("--version").stdout.strip() == f"seedspread {seedspread.__version__}"
     shown = seedspread_command("--help")
     assert shown.returncode == 0
-    assert "bench" in shown.stdout
+    assert "audit" in shown.stdout
 
 
 def test_the_list_of_datasets_is_in_columns() -> None:
@@ -59,21 +56,11 @@ def test_the_list_of_datasets_is_in_columns() -> None:
     assert all(line[width] == " " and line[width + 1] != " " for line in lines)
 
 
-@pytest.mark.parametrize("arguments", [["--versoin"], ["bench", "lost"], ["bench", "loss", "--rounds", "x"]])
+@pytest.mark.parametrize(
+    "arguments", [["--versoin"], ["data", "lost"], ["train", "quickstart", "--seed", "x"]]
+)
 def test_a_mistyped_command_is_explained_without_a_traceback(arguments: list[str]) -> None:
     done = seedspread_command(*arguments)
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
     assert "Error" in done.stderr
-
-
-def test_bench_loss_prints_json(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(loss, "SIZES", (64,))
-    monkeypatch.setattr(loss, "MEMORY_N", 512)
-    loss.run(rounds=3, as_json=True)
-    result = json.loads(capsys.readouterr().out)
-    assert {row["margin_type"] for row in result["timings"]} == set(MARGIN_TYPES)
-    assert all(row["fast_ms"] > 0 and row["plain_over_fast"] > 0 for row in result["timings"])
-    assert result["machine"]
-    loss.run(rounds=3, as_json=False)
-    assert "plain / fast" in " ".join(capsys.readouterr().out.split())

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.report import fill
 from seedspread import Store, compare
-from seedspread.benchmarks.report import fill
 from seedspread.study.plan import Plan
 from seedspread.study.recorded import recorded_question
 from seedspread.study.spec import StudySpec

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from seedspread.benchmarks.report import fill
+from benchmarks.report import fill
 from seedspread.study.plan import Plan
 from seedspread.study.spec import StudySpec
 from tests.cli.test_audit import paper_csv, without_torch

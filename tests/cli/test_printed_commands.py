@@ -14,8 +14,8 @@ import typer.main
 from typer.testing import CliRunner
 
 import seedspread
+from benchmarks.report import fill
 from seedspread.analysis.audit import audit
-from seedspread.benchmarks.report import fill
 from seedspread.cli import app
 from seedspread.cli.quickstart import _what_it_shows
 from seedspread.study.plan import Plan
@@ -315,7 +315,6 @@ def texts() -> list[tuple[str, str]]:
     return [
         (str(path.relative_to(SOURCE)), text)
         for path in sorted(SOURCE.rglob("*.py"))
-        if "benchmarks" not in path.parts  # they start browsers and the like
         for text in literals(ast.parse(path.read_text()))
     ]
 

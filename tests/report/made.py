@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from seedspread.benchmarks.report import fill, study
+from benchmarks.report import fill, study
 from seedspread.cff.config import RunConfig
 from seedspread.report.material.from_store import from_store
 from seedspread.report.material.settings import ReportData

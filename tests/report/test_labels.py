@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from benchmarks.report import fill
 from seedspread.analysis.audit import audit
 from seedspread.analysis.charts import audit_chart
 from seedspread.analysis.components.table import components
-from seedspread.benchmarks.report import fill
 from seedspread.cff.presets import read_config
 from seedspread.paper.report.scale import paper_setting
 from seedspread.render.chart import Chart

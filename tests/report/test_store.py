@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks.report import fill
 from seedspread.analysis.audit import audit
-from seedspread.benchmarks.report import fill
 from seedspread.cff.objective.schedule import layer_margins
 from seedspread.paper.report.extension import PaperReport
 from seedspread.report.material.layers import read_layers

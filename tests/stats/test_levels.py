@@ -6,9 +6,9 @@ Rejections of 1,500 simulated experiments without a difference; bounds lie four 
 import numpy as np
 import pytest
 
-from seedspread.benchmarks import beside_the_ratio
-from seedspread.benchmarks.calibration import measure, tables
-from seedspread.benchmarks.conditions import (
+from benchmarks import beside_the_ratio
+from benchmarks.calibration import measure, tables
+from benchmarks.conditions import (
     COMMON,
     DESIGNS,
     IDLE_PAIRS,

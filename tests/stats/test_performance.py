@@ -9,7 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from seedspread.benchmarks.conditions import INDEPENDENT, PAIRS, Design, simulate
+from benchmarks.conditions import INDEPENDENT, PAIRS, Design, simulate
 from seedspread.runs.metrics import Metric
 from seedspread.stats.arms import Arm, Floats
 from seedspread.stats.outcomes import Performance

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from seedspread.benchmarks.conditions import (
+from benchmarks.conditions import (
     INDEPENDENT,
     PAIRS,
     TWINS,

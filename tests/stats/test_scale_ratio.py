@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from scipy.special import logsumexp
 
-from seedspread.benchmarks.conditions import INDEPENDENT, PAIRS, UNEQUAL_TWINS, alike, draw
+from benchmarks.conditions import INDEPENDENT, PAIRS, UNEQUAL_TWINS, alike, draw
 from seedspread.stats.arms import Arm, Floats
 from seedspread.stats.classic import f_test
 from seedspread.stats.robust import pitman_morgan, seed_jackknife

@@ -8,7 +8,8 @@ import json
 from seedspread.cff.config import RunConfig
 from seedspread.cff.identity import is_fast, shape
 
-# Operations of a layer's step up to which calling for them costs so much that stacking pays (bench stack).
+# Operations of a layer's step up to which calling for them costs so much that stacking pays:
+# `python benchmarks/stack.py` measures it.
 _SMALL = 2e9
 _MOST = 8
 

@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from seedspread.cli import audit as auditing
-from seedspread.cli import bench, data, evidence, study
+from seedspread.cli import data, evidence, study
 from seedspread.cli import collect as collecting
 from seedspread.cli import compare as comparing
 from seedspread.cli import components as splitting
@@ -111,7 +111,6 @@ for _panel, _commands in _PANELS.items():
         app.command(rich_help_panel=_panel)(_command)
 app.add_typer(data.app, name="data", cls=_Commands, rich_help_panel="Paper")
 app.add_typer(evidence.app, name="evidence", cls=_Commands, rich_help_panel="Paper")
-app.add_typer(bench.app, name="bench", cls=_Commands, rich_help_panel="Paper")
 explain(app)
 
 
@@ -147,14 +146,14 @@ def _root(
     pass
 
 
-def main() -> None:
-    """Runs the command line; an error is one line on stderr and exit code 2."""
+def main(program: Callable[[], object] = app) -> None:
+    """Runs the command line, or another program; an error is one line on stderr and exit code 2."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             # A terminal that knows no dots gets question marks, not a traceback.
             stream.reconfigure(errors="replace")
     try:
-        app()
+        program()
     except _SwallowedError as carrier:
         _fail(carrier.__cause__ or carrier)
     except (Exception, KeyboardInterrupt) as error:

@@ -29,7 +29,6 @@ EXAMPLES = {
     "data fetch": "seedspread data fetch cifar10",
     "data check": "seedspread data check cifar10",
     "data show": "seedspread data show cifar10 --out sheet.png",
-    "bench step": "seedspread bench step --rounds 5",
 }
 
 # What an option means where no word follows it.
@@ -84,9 +83,7 @@ def explain(app: typer.Typer, path: str = "") -> None:
         function = getattr(command.callback, "__name__", "")
         name = f"{path}{command.name or function.replace('_', '-')}"
         command.cls = Command
-        # The bench commands take the same few options each.
-        line = EXAMPLES.get(name, f"seedspread {name}")
-        command.epilog = f"Example: {line}"
+        command.epilog = f"Example: {EXAMPLES[name]}"
     for group in app.registered_groups:
         if group.typer_instance is not None:
             explain(group.typer_instance, f"{path}{group.name} ")

@@ -4,7 +4,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seedspread.benchmarks.operations import OperationCounter
+from benchmarks.operations import OperationCounter
 from seedspread.cff.data import fused, pixels
 from seedspread.cff.data.augment import augment, draws
 from seedspread.cff.data.dataset import Split

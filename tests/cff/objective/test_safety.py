@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from benchmarks.loss import peak_memory
 from seedspread import SupConLoss
-from seedspread.benchmarks.loss import peak_memory
 from seedspread.cff.objective import MARGIN_TYPES, STABILITY_MODES, count_positive_pairs
 from seedspread.cff.objective.loss import Implementation
 from seedspread.cff.objective.plain import positive_mask

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from seedspread.benchmarks.operations import OperationCounter, count_step
+from benchmarks.operations import OperationCounter, count_step
 from seedspread.cff.config import RunConfig
 from seedspread.cff.presets import read_config
 from seedspread.cff.training.fast import StackedTrainer

@@ -1,6 +1,6 @@
 """Planning by the test that judges: power and detectable ratios of the headline, from a table of simulations.
 
-`seedspread bench planning --write` makes the table (`planning.json`): per design and size, and per alpha,
+`python benchmarks/planning.py --write` makes the table (`planning.json`): per design and size, and per alpha,
 the log ratio that is detected in each share (`LEVELS`) of experiments. What it exceeds the F test's by,
 times sqrt(n - 1), is interpolated in 1 / (n - 1); designs are interpolated in sqrt(1 - r^2) for pairs, r^2
 for twins, 1 / b for blocks. Where a design departs in several ways, the factors are multiplied.

@@ -9,15 +9,16 @@ import torch
 from rich.table import Table
 from torch import Tensor
 
-from seedspread.benchmarks.timing import Timing, in_own_process, interleaved, megabytes, show, table
+from benchmarks.script import AsJson, Rounds, main
+from benchmarks.timing import Timing, in_own_process, interleaved, megabytes, show, table
 from seedspread.cff.objective import MARGIN_TYPES, SupConLoss
 
 DIM, CLASSES, MEMORY_N = 128, 10, 16384
 SIZES = (256, 1024, 4096)
 
 _PEAK = """
-from seedspread.benchmarks.loss import batch, step
-from seedspread.benchmarks.timing import peak_memory_above
+from benchmarks.loss import batch, step
+from benchmarks.timing import peak_memory_above
 from seedspread.cff.objective import SupConLoss
 loss = SupConLoss(implementation="fast")
 step(loss, *batch(64))  # what a first call loads is not the loss's memory
@@ -40,8 +41,8 @@ def step(loss: Callable[[Tensor, Tensor], Tensor], features: Tensor, labels: Ten
     loss(features, labels).backward()  # type: ignore[no-untyped-call]
 
 
-def run(rounds: int, as_json: bool) -> None:
-    """Measures and prints, as a table or as JSON."""
+def run(rounds: Rounds = 30, as_json: AsJson = False) -> None:
+    """The fast loss against the plain one and pytorch-metric-learning's; its memory at N = 16384."""
     rows = [row for n in SIZES for row in _compare(n, rounds if n <= 1024 else max(3, rounds // 6))]
     result = {
         "rounds": rounds,
@@ -116,3 +117,7 @@ def _lines(result: dict[str, Any]) -> Iterator[str | Table]:
     amount = megabytes(memory["peak_bytes_above_inputs"])
     yield f"Fast loss at N = {memory['N']}: peak memory above the inputs {amount} (measured on Linux only)."
     yield "PML: SupConLoss of pytorch-metric-learning, which has no margin. Fewer rounds at N > 1024."
+
+
+if __name__ == "__main__":
+    main(run)

@@ -1,4 +1,4 @@
-"""`seedspread bench step --device cuda`: a step at the paper's size on a GPU, by settings.
+"""`python benchmarks/step.py --device cuda`: a step at the paper's size on a GPU, by settings.
 
 It was written where no GPU was, and prints what its authors would like to be sent.
 """
@@ -13,9 +13,9 @@ from typing import Any
 import torch
 from rich.table import Table
 
-from seedspread.benchmarks.operations import OperationCounter, random_step
-from seedspread.benchmarks.step import count_flops
-from seedspread.benchmarks.timing import megabytes, show, table
+from benchmarks.operations import OperationCounter, random_step
+from benchmarks.step import count_flops
+from benchmarks.timing import megabytes, show, table
 from seedspread.cff.config import RunConfig
 from seedspread.cff.data.augment import draws
 from seedspread.cff.data.dataset import Split

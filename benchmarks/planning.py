@@ -4,12 +4,15 @@ import json
 import os
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
+import typer
 from rich.progress import track
 
+from benchmarks.conditions import Design, alike, draw
+from benchmarks.script import Workers, main
 from seedspread.atomic import replacing
-from seedspread.benchmarks.conditions import Design, alike, draw
 from seedspread.render.terminal import Terminal
 from seedspread.stats.scale.planning import (
     ALPHAS,
@@ -50,8 +53,12 @@ def thresholds(task: tuple[str, Design, str, int, int]) -> list[list[float]]:
     return [[round(float(x), 3) for x in row] for row in np.quantile(needed, LEVELS, axis=1).T]
 
 
-def run(draws: int, write: bool, workers: int) -> None:
-    """Simulates every design; writes the planner's table, or prints it."""
+def run(
+    draws: Annotated[int, typer.Option(min=100, help="Simulated experiments per design and size.")] = 600,
+    write: Annotated[bool, typer.Option("--write", help="Replace the planner's table.")] = False,
+    workers: Workers = 2,
+) -> None:
+    """What so many seeds can show, by the headline: the table behind `seedspread seeds` (minutes)."""
     work = tasks(draws)
     os.environ["OMP_NUM_THREADS"] = "1"  # the workers are the threads
     with ProcessPoolExecutor(workers) as pool:
@@ -66,3 +73,7 @@ def run(draws: int, write: bool, workers: int) -> None:
         return
     with replacing(Path(TABLE)) as part:
         part.write_text(text)
+
+
+if __name__ == "__main__":
+    main(run)

@@ -12,7 +12,8 @@ from PIL import Image, ImageEnhance, ImageOps
 from rich.table import Table
 from torch import Tensor
 
-from seedspread.benchmarks.timing import interleaved, show, table
+from benchmarks.script import AsJson, Rounds, main
+from benchmarks.timing import interleaved, show, table
 from seedspread.cff.config import DataConfig
 from seedspread.cff.data.dataset import Split, load
 from seedspread.cff.data.loader import Loader
@@ -31,8 +32,8 @@ NAMES = ("cifar", "svhn-medium", "svhn-hard")
 MEAN, STD = (0.5, 0.5, 0.5), (0.5, 0.5, 0.5)
 
 
-def run(rounds: int, as_json: bool) -> None:
-    """Measures and prints, as a table or as JSON."""
+def run(rounds: Rounds = 15, as_json: AsJson = False) -> None:
+    """Augmented views per second against the same pipeline image by image and kornia's modules."""
     images = load(DataConfig()).train.at(np.arange(BATCH))
     rows = [_compare(name, images, rounds) for name in NAMES]
     show({"rounds": rounds, "batch": BATCH, "pipelines": rows}, as_json, _lines)
@@ -147,3 +148,7 @@ def _lines(result: dict[str, Any]) -> Iterator[str | Table]:
         ],
     )
     yield "One by one: the same steps on Pillow images. kornia: its augmentation modules."
+
+
+if __name__ == "__main__":
+    main(run)

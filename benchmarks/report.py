@@ -6,13 +6,15 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pyarrow as pa
+import typer
 from rich.progress import track
 
-from seedspread.benchmarks.timing import show
+from benchmarks.script import AsJson, main
+from benchmarks.timing import show
 from seedspread.cff.config import RunConfig
 from seedspread.cff.identity import RUNNER, margin_is_inert
 from seedspread.cff.objective.schedule import layer_margins
@@ -32,8 +34,11 @@ RUNS = 1000
 _TEST_IMAGES = 1000
 
 
-def run(runs: int, as_json: bool) -> None:
-    """Makes a store, reports on it three times afresh, opens the page three times."""
+def run(
+    runs: Annotated[int, typer.Option(min=8, help="Finished runs in the store.")] = RUNS,
+    as_json: AsJson = False,
+) -> None:
+    """How long the report of a store of 1,000 runs takes, and its page to open: medians of several times."""
     with tempfile.TemporaryDirectory() as folder:
         store, page = Path(folder) / "store", Path(folder) / "report.html"
         fill(Plan.make(study(max(2, runs // 4)), store))
@@ -186,3 +191,7 @@ def _opened(page: Path) -> tuple[float, float] | None:
                     return seconds["seedspread-readable"], seconds["seedspread-ready"]
                 time.sleep(0.05)
     return None
+
+
+if __name__ == "__main__":
+    main(run)

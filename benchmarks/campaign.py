@@ -8,12 +8,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 from unittest.mock import patch
 
+import typer
 from rich.table import Table
 
-from seedspread.benchmarks.timing import in_own_process, interleaved, show, table
+from benchmarks import programs
+from benchmarks.script import AsJson, Workers, main
+from benchmarks.timing import in_own_process, interleaved, show, table
 from seedspread.cff.runner import CffRunner, seeded
 from seedspread.cff.training import loop
 from seedspread.cff.training.native.build import why_not
@@ -36,6 +39,7 @@ WAYS: dict[str, tuple[str, int]] = {
 
 _START = """
 import time
+import typer  # by the benchmark below, not by a worker
 begin = time.perf_counter()
 from seedspread.cff.training.run import choose_device
 from seedspread.cff.training.trainer import trainer_of
@@ -45,7 +49,7 @@ from seedspread.cff.presets import read_config
 config = read_config("quickstart", ["runtime.implementation={implementation}"])
 dataset = load(config.data)
 loaded = time.perf_counter()
-from seedspread.benchmarks.train import random_batch, step_of
+from benchmarks.train import random_batch, step_of
 step_of(config)(random_batch(128))
 print((imported - begin, loaded - imported, time.perf_counter() - loaded))
 """
@@ -125,8 +129,21 @@ def phases(preset: str, way: tuple[str, int]) -> dict[str, float]:
     return {name: value / runs for name, value in seconds.items()}
 
 
-def run(preset: str, seeds: int, rounds: int, workers: int, as_json: bool) -> None:
-    """Measures and prints, as a table or as JSON."""
+def run(
+    rounds: Annotated[int, typer.Option(min=2, help="Rounds of interleaved campaigns.")] = 3,
+    workers: Workers = 2,
+    preset: Annotated[str, typer.Option(help="What is trained.")] = "quickstart",
+    seeds: Annotated[int, typer.Option(min=1, help="Seeds, each with both margins.")] = 4,
+    of_programs: Annotated[
+        int | None,
+        typer.Option("--programs", min=1, help="Instead: this many runs of a program that does nothing."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Runs per hour of a small study, by ways of training them; where the time goes (minutes)."""
+    if of_programs is not None:
+        programs.run(runs=of_programs, workers=workers, as_json=as_json)
+        return
     ways = {name: way for name, way in WAYS.items() if way[0] != "native" or why_not() is None}
     cpu: dict[str, list[float]] = {name: [] for name in ways}
     jobs = {
@@ -178,3 +195,7 @@ def _lines(result: dict[str, Any]) -> Iterator[str | Table]:
     parts |= {f"A run, {name}": seconds for name, seconds in result["phases"].items()}
     for title, of in parts.items():
         yield f"{title}: {', '.join(f'{name} {value:.2f} s' for name, value in of.items())}."
+
+
+if __name__ == "__main__":
+    main(run)

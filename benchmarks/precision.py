@@ -6,17 +6,19 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
+import typer
 from numpy.typing import NDArray
 from rich.progress import track
 from rich.table import Table
 from scipy import stats
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from seedspread.benchmarks.timing import show, table
+from benchmarks.script import AsJson, Workers, main
+from benchmarks.timing import show, table
 from seedspread.cff.presets import ConfigError, read_config
 from seedspread.cff.training.allocator import keep_freed_memory
 from seedspread.cff.training.run import train
@@ -70,8 +72,14 @@ def train_one(preset: str, precision: str, seed: int, data_dir: Path | None) -> 
     }
 
 
-def run(preset: str, seeds: int, workers: int, as_json: bool, data_dir: Path | None) -> None:
-    """Measures and prints, as a table or as JSON."""
+def run(
+    preset: Annotated[str, typer.Option(help="What is trained.")] = "mini/cifar10",
+    seeds: Annotated[int, typer.Option(min=2, help="Seeds, each in both precisions.")] = 5,
+    workers: Workers = 2,
+    data_dir: Annotated[Path | None, typer.Option(help="The data folder.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """What bf16 changes in accuracy and clamp activation rate, seed by seed (minutes)."""
     if read_config(preset).objective.margin_type != "clamp":
         raise ConfigError(f"{preset} does not clamp: there is no clamp activation rate to compare")
     with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
@@ -121,3 +129,7 @@ def _lines(result: dict[str, Any]) -> Iterator[str | Table]:
         rows,
     )
     yield "Not the paper's scale. Products of bf16 factors are summed in float32, as processors for it do."
+
+
+if __name__ == "__main__":
+    main(run)

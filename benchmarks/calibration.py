@@ -5,14 +5,16 @@ import os
 from concurrent.futures import ProcessPoolExecutor
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+import typer
 from rich.progress import track
 
+from benchmarks import beside_the_ratio
+from benchmarks.conditions import DESIGNS, arms_of, draw
+from benchmarks.script import AsJson, Workers, main
 from seedspread.atomic import replacing
-from seedspread.benchmarks import beside_the_ratio
-from seedspread.benchmarks.conditions import DESIGNS, arms_of, draw
 from seedspread.errors import SeedspreadError, reason
 from seedspread.render.terminal import Terminal
 from seedspread.stats import bootstrap, classic, permutation, robust
@@ -111,8 +113,14 @@ def tasks(draws: int, others: int) -> list[Task]:
     ]
 
 
-def run(draws: int, others: int, as_json: bool, write: Path | None, workers: int) -> None:
-    """Simulates every condition and prints, or writes into the page."""
+def run(
+    draws: Annotated[int, typer.Option(min=10, help="Simulated experiments per condition.")] = 3000,
+    others: Annotated[int, typer.Option(min=0, help="The same for the tests beside the headline.")] = 500,
+    write: Annotated[Path | None, typer.Option(help="The page to write the tables into.")] = None,
+    workers: Workers = 2,
+    as_json: AsJson = False,
+) -> None:
+    """Type-I error, power and coverage of every test of spread, by simulation (minutes)."""
     page = None if write is None else _page(write)
     work = tasks(draws, others)
     console = Terminal(stderr=True)
@@ -184,3 +192,7 @@ def _cell(rows: list[dict[str, Any]], name: str, shape: str, measure_: str) -> s
     ]
     digits = 1 if name == HEADLINE and measure_ != "power" else 0
     return " / ".join("-" if value is None else f"{100 * value:.{digits}f}" for value in values)
+
+
+if __name__ == "__main__":
+    main(run)

@@ -6,8 +6,9 @@ from typing import Any
 import torch
 from rich.table import Table
 
-from seedspread.benchmarks.timing import interleaved, show, table
-from seedspread.benchmarks.train import random_batch, step_of
+from benchmarks.script import AsJson, Rounds, main
+from benchmarks.timing import interleaved, show, table
+from benchmarks.train import random_batch, step_of
 from seedspread.cff.config import RunConfig
 from seedspread.cff.presets import check, preset_values
 from seedspread.cff.stacking import worthwhile
@@ -53,8 +54,8 @@ def steps(config: RunConfig, runs: int, together: int) -> Callable[[], None]:
     return step
 
 
-def run(rounds: int, as_json: bool) -> None:
-    """Measures and prints, as a table or as JSON."""
+def run(rounds: Rounds = 5, as_json: AsJson = False) -> None:
+    """Several small runs trained as one program, against one after another, by shape."""
     torch.set_num_threads(1)  # as a worker beside others has it
     keep_freed_memory()
     rows = []
@@ -91,3 +92,7 @@ def _lines(result: dict[str, Any]) -> Iterator[str | Table]:
         ],
     )
     yield "alone to by eight: fast, so many runs as one program; auto: runs that a worker stacks."
+
+
+if __name__ == "__main__":
+    main(run)

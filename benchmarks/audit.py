@@ -8,8 +8,9 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from benchmarks.script import AsJson, Rounds, main
+from benchmarks.timing import interleaved, show
 from seedspread.analysis.audit import audit
-from seedspread.benchmarks.timing import interleaved, show
 from seedspread.render.terminal import Terminal
 from seedspread.stats.bootstrap import ratio_resamples
 
@@ -17,8 +18,8 @@ RESAMPLES, N = 10_000, 14
 ROWS, CELLS = 100_000, 1_000
 
 
-def run(rounds: int, as_json: bool) -> None:
-    """Measures and prints, as text or as JSON."""
+def run(rounds: Rounds = 30, as_json: AsJson = False) -> None:
+    """The ratio bootstrap against drawing its indices and scipy's; an audit of 100,000 rows."""
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=N), rng.normal(size=N)
 
@@ -78,3 +79,7 @@ def _lines(result: dict[str, Any]) -> Iterator[str]:
         f"Audit of {ROWS:,} rows in {CELLS:,} cells: {result['seconds_two_arms']:.1f} s as two arms "
         f"of {CELLS // 2} blocks, {result['seconds_many_strata']:.1f} s as {CELLS // 4} strata of four."
     )
+
+
+if __name__ == "__main__":
+    main(run)

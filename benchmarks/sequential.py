@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+import typer
 from rich.progress import track
 
-from seedspread.atomic import replacing
-from seedspread.benchmarks.conditions import (
+from benchmarks.conditions import (
     COMMON,
     IDLE_PAIRS,
     INDEPENDENT,
@@ -22,6 +22,8 @@ from seedspread.benchmarks.conditions import (
     alike,
     draw,
 )
+from benchmarks.script import AsJson, Workers, main
+from seedspread.atomic import replacing
 from seedspread.render.terminal import Terminal
 from seedspread.runs.sequential import SequentialSpec
 from seedspread.stats.arms import Floats
@@ -152,8 +154,15 @@ def table(done: list[dict[str, Any]], draws: int) -> str:
     return "\n".join(lines) + "\n"
 
 
-def run(draws: int, levels: bool, as_json: bool, workers: int) -> None:
-    """Measures every condition; or simulates the table of levels anew, and replaces it."""
+def run(
+    draws: Annotated[int, typer.Option(min=100, help="Simulated studies per condition.")] = 1000,
+    levels: Annotated[
+        bool, typer.Option("--levels", help="Simulate the table of levels again instead, and replace it.")
+    ] = False,
+    workers: Workers = 2,
+    as_json: AsJson = False,
+) -> None:
+    """Type-I error, coverage and seeds of studies that are looked at while they grow (minutes)."""
     os.environ["OMP_NUM_THREADS"] = "1"  # the workers are the threads
     console = Terminal(stderr=True)
     with ProcessPoolExecutor(workers) as pool:
@@ -171,3 +180,7 @@ def run(draws: int, levels: bool, as_json: bool, workers: int) -> None:
         work = pool.map(partial(measure, draws=draws), range(count))
         done = list(track(work, "looking", count, console=console))
     print(json.dumps(done, indent=2) if as_json else table(done, draws))
+
+
+if __name__ == "__main__":
+    main(run)

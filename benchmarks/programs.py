@@ -12,7 +12,7 @@ from typing import Any
 
 from rich.table import Table
 
-from seedspread.benchmarks.timing import show, table
+from benchmarks.timing import show, table
 
 # The same for all: `echo`, which reports a number on its only line.
 _STUDY = """

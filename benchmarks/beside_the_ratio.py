@@ -8,8 +8,8 @@ import numpy as np
 from scipy import stats
 from scipy.special import expit
 
+from benchmarks.conditions import IDLE_TWINS, INDEPENDENT, QUANTILES, alike, draw
 from seedspread.analysis.forest import heterogeneity, random_effects
-from seedspread.benchmarks.conditions import IDLE_TWINS, INDEPENDENT, QUANTILES, alike, draw
 from seedspread.stats.collapse import two_clusters
 from seedspread.stats.dependence import intraclass_correlation
 from seedspread.stats.floor import floor_from_predictions

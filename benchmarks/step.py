@@ -6,15 +6,17 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import torch
+import typer
 from rich.table import Table
 from torch.utils.flop_counter import FlopCounterMode
 
-from seedspread.benchmarks.reference import reference_step
-from seedspread.benchmarks.timing import interleaved, megabytes, show, table
-from seedspread.benchmarks.train import random_batch, step_of
+from benchmarks.reference import reference_step
+from benchmarks.script import AsJson, Rounds, main
+from benchmarks.timing import interleaved, megabytes, show, table
+from benchmarks.train import random_batch, step_of
 from seedspread.cff.config import ModelConfig, RunConfig, RuntimeConfig
 from seedspread.cff.data.loader import Batch
 from seedspread.cff.training.allocator import keep_freed_memory
@@ -38,8 +40,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
 # Each step lives in a process of its own, with the allocator that its runs have, and waits to be asked.
 _CHILD = """
 import sys, time
-from seedspread.benchmarks.step import count_flops, job
-from seedspread.benchmarks.timing import peak_memory_above
+from benchmarks.step import count_flops, job
+from benchmarks.timing import peak_memory_above
 job({name!r}, {reference!r}, 8)()  # imports, threads
 step = job({name!r}, {reference!r}, {batch})
 print(peak_memory_above(step), flush=True)
@@ -70,8 +72,27 @@ def job(name: str, reference: str | None, images: int) -> Callable[[], object]:
     return our_step(batch, ModelConfig(depth=DEPTH), SETTINGS[name])
 
 
-def run(rounds: int, as_json: bool, reference: Path | None, bf16: bool, busy: int = 0) -> None:
-    """Measures and prints, as a table or as JSON; beside so many processes that keep a core busy."""
+def run(
+    rounds: Rounds = 5,
+    reference: Annotated[
+        Path | None, typer.Option(help="A checkout of HosseinAghagol/ContrastiveFF to measure against.")
+    ] = None,
+    bf16: Annotated[
+        bool, typer.Option("--bf16", help="Also in bf16: very slow without hardware for it.")
+    ] = False,
+    busy: Annotated[int, typer.Option(min=0, help="Beside this many processes that keep a core busy.")] = 0,
+    device: Annotated[
+        Literal["cpu", "cuda"],
+        typer.Option(help="cuda: on a GPU instead, by settings, with all you would send back."),
+    ] = "cpu",
+    as_json: AsJson = False,
+) -> None:
+    """A stage-1 step at the paper's size, against the public code and against the machine."""
+    if device == "cuda":
+        from benchmarks import gpu  # noqa: PLC0415 - which takes its counts from here
+
+        gpu.run(rounds=rounds, as_json=as_json)
+        return
     folder = None if reference is None else str(reference.absolute())
     if folder:
         few = random_batch(2)
@@ -179,3 +200,7 @@ def _lines(result: dict[str, Any]) -> Iterator[str | Table]:
         f"reaches {result['limit_gflops']:.0f} GFLOP/s on this machine, in float32. "
         "Each step is in a process of its own. Native: the products of fast, which it makes and more."
     )
+
+
+if __name__ == "__main__":
+    main(run)

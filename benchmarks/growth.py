@@ -4,15 +4,17 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import torch
+import typer
 from rich.progress import track
 from rich.table import Table
 
-from seedspread.benchmarks.step import our_step
-from seedspread.benchmarks.timing import in_own_process, megabytes, peak_memory_above, show, table
-from seedspread.benchmarks.train import random_batch
+from benchmarks.script import AsJson, main
+from benchmarks.step import our_step
+from benchmarks.timing import in_own_process, megabytes, peak_memory_above, show, table
+from benchmarks.train import random_batch
 from seedspread.cff.config import ModelConfig
 from seedspread.cff.data.loader import Batch
 from seedspread.errors import SeedspreadError
@@ -52,14 +54,18 @@ def measure(values: dict[str, int]) -> dict[str, Any]:
     return values | {"seconds": min(seconds), "peak_bytes": peak}
 
 
-def run(as_json: bool, plot: Path | None) -> None:
-    """Each size in a process of its own, so that none inherits the other's memory."""
+def run(
+    plot: Annotated[Path | None, typer.Option(help="Draw it: .png, .pdf or .svg.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """How time and memory of a stage-1 step grow with batch, depth, tokens and classes."""
     if plot is not None and plot.suffix[1:].lower() not in FORMATS:
         raise SeedspreadError(f"--plot {plot} must end in {', '.join(f'.{form}' for form in FORMATS)}")
     sizes = [(axis, _DEFAULTS | {axis: value}) for axis, values in AXES.items() for value in values]
     rows = []
     for axis, values in track(sizes, "growing", console=Terminal(stderr=True), transient=True):
-        code = f"from seedspread.benchmarks.growth import measure; print(measure({values}))"
+        # Each in a process of its own, so that none inherits the other's memory.
+        code = f"from benchmarks.growth import measure; print(measure({values}))"
         rows.append({"axis": axis} | in_own_process(code))
     if plot is not None:
         save_chart(growth_chart(rows), plot)
@@ -102,3 +108,7 @@ def _panel(axis: str, rows: list[dict[str, Any]]) -> Panel:
     sizes = tuple((size, f"{size:g}") for size in x)
     y = Axis(log=True, ticks=log_ticks(min(values), max(values)))
     return Panel("", Axis(axis, log=True, ticks=sizes), y, tuple(marks))
+
+
+if __name__ == "__main__":
+    main(run)

@@ -6,7 +6,8 @@ from typing import Any
 import torch
 from rich.table import Table
 
-from seedspread.benchmarks.timing import in_own_process, interleaved, megabytes, show, table
+from benchmarks.script import AsJson, Rounds, main
+from benchmarks.timing import in_own_process, interleaved, megabytes, show, table
 from seedspread.cff.config import ModelConfig, RunConfig, TrainingConfig
 from seedspread.cff.data.loader import Batch
 from seedspread.cff.identity import is_native
@@ -22,8 +23,8 @@ RULES = ("layer_local", "end_to_end")
 BATCH, DIM = 64, 128
 
 _PEAK = """
-from seedspread.benchmarks.timing import peak_memory_above
-from seedspread.benchmarks.train import BATCH, autograd_trainer, random_batch
+from benchmarks.timing import peak_memory_above
+from benchmarks.train import BATCH, autograd_trainer, random_batch
 trainer, sums = autograd_trainer({depth}, {rule!r})
 few, many = random_batch(2), random_batch(BATCH)
 trainer.step([few], 0, [sums])  # makes gradients and optimiser state, which are not counted
@@ -75,8 +76,8 @@ def bare_step(trainer: AutogradTrainer, batch: Batch) -> None:
         tokens = output.detach()
 
 
-def run(rounds: int, as_json: bool) -> None:
-    """Measures and prints, as a table or as JSON."""
+def run(rounds: Rounds = 10, as_json: AsJson = False) -> None:
+    """What the diagnostics cost in a stage-1 step, and its memory as the model grows deeper."""
     (trainer, sums), batch = autograd_trainer(depth=4), random_batch(BATCH)
     jobs = {
         "with": lambda: trainer.step([batch], 0, [sums]),
@@ -115,3 +116,7 @@ def _lines(result: dict[str, Any]) -> Iterator[str | Table]:
         [(str(row["depth"]), *(megabytes(row[rule]) for rule in RULES)) for row in result["memory"]],
     )
     yield "Memory is measured on Linux only."
+
+
+if __name__ == "__main__":
+    main(run)
