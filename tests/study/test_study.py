@@ -148,6 +148,49 @@ def test_a_study_that_includes_itself_is_refused(tmp_path: Path) -> None:
         StudySpec.from_file(path)
 
 
+def test_a_file_includes_what_lies_beside_it_wherever_it_is_called_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    studies, elsewhere = tmp_path / "studies", tmp_path / "elsewhere"
+    for folder in (studies / "more", elsewhere):
+        folder.mkdir(parents=True)
+    (studies / "all.toml").write_text('include = ["one.toml", "more/both.toml", "quickstart"]')
+    (studies / "more" / "both.toml").write_text(f'include = ["../one.toml", "{studies / "two.toml"}"]')
+    for name in ("one", "two"):
+        (studies / f"{name}.toml").write_text(GOOD)
+    names = ["one", "one", "two", "quickstart"]
+    for here, path in (
+        (elsewhere, "../studies/all.toml"),
+        (elsewhere, str(studies / "all.toml")),
+        (tmp_path, "studies/all.toml"),
+        (studies, "all.toml"),
+    ):
+        monkeypatch.chdir(here)
+        assert [part.name for part in StudySpec.from_file(path).parts] == names
+
+
+def test_a_file_that_is_not_beside_the_including_one_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the current folder has one of that name."""
+    (tmp_path / "studies").mkdir()
+    (tmp_path / "studies" / "all.toml").write_text('include = ["one.toml"]')
+    (tmp_path / "one.toml").write_text(GOOD)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(StudyError, match=r"studies/one\.toml"):
+        StudySpec.from_file("studies/all.toml")
+
+
+def test_a_study_that_includes_itself_by_a_relative_path_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "s.toml").write_text('include = ["s.toml"]')
+    monkeypatch.chdir(tmp_path)
+    for name in ("s.toml", "./s.toml", str(tmp_path / "s.toml")):
+        with pytest.raises(StudyError, match="includes itself"):
+            StudySpec.from_file(name)
+
+
 def test_runs_are_planned_in_the_order_of_the_study(tmp_path: Path) -> None:
     made = plan("quickstart", tmp_path)
     assert list(made.distinct) == [r.key for r in made.runs]

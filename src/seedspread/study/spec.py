@@ -131,15 +131,16 @@ class _StudyFiles:
             file = self._files[name]
             _check_parts(name, file)
             cells = len(file.cells) or math.prod(len(levels) for levels in file.factors.values())
-            included = sum(self._count(part, (*within, name)) for part in file.include)
+            included = sum(self._count(part, (*within, name)) for part in _included(name, file))
             self._counts[name] = included if file.include else cells * file.seed_count
         return self._counts[name]
 
     def build(self, name: str, runner: Runner | None = None) -> StudySpec:
         """A study that has been counted."""
         if name not in self._studies:
-            included = tuple(self.build(part) for part in self._files[name].include)
-            self._studies[name] = _build(name, self._files[name], included, runner)
+            file = self._files[name]
+            included = tuple(self.build(part) for part in _included(name, file))
+            self._studies[name] = _build(name, file, included, runner)
         return self._studies[name]
 
     def _read(self, name: str) -> dict[str, Any]:
@@ -151,6 +152,12 @@ class _StudyFiles:
             raise StudyError(f"{error}, which {_RAISES}") from None
         except TomlError as error:
             raise StudyError(f"{error}; give a study's name or a .toml file") from None
+
+
+def _included(name: str, file: StudyFile) -> list[str]:
+    """Names of the studies that a file includes: a path is relative to the file's folder."""
+    folder = Path(name).parent if name.endswith(".toml") else Path()
+    return [str(folder / part) if part.endswith(".toml") else part for part in file.include]
 
 
 def _shipped(name: str) -> str:
