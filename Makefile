@@ -19,7 +19,7 @@ test: $(READY)
 
 # Every run of docs/evidence.md once more, into the store `evidence`: about 14 core-hours; killed, it goes on when started again.
 evidence: $(READY)
-	$(BIN)/seedspread run evidence/all --store evidence --afresh
+	$(BIN)/seedspread run evidence/all --store evidence
 
 # Long repetitions of what `make test` does a few times.
 soak: $(READY)

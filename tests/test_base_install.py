@@ -168,8 +168,6 @@ def test_what_needs_an_extra_names_it_in_one_line(
         "parquet": [
             ["audit", "runs.parquet", "--value", "v", "--group", "g"],
             ["collect", str(store), "--out", "b.parquet"],
-            ["audit", "evidence:"],
-            ["run", "evidence/margin", "--store", "s"],
         ],
         "train": [
             ["train", "quickstart"],

@@ -16,7 +16,7 @@ API = {
         "seed_budget",
         "write_report",
     ],
-    "Studies": ["Study", "run_study", "Store", "evidence_store"],
+    "Studies": ["Study", "run_study", "Store"],
     "Inside a run": ["log", "log_predictions", "seed_everything"],
     "The paper's training": ["train", "RunConfig", "ViT", "SupConLoss", "margin_schedule"],
     "What saturates": ["ClampMonitor", "clamp_activation_rate"],

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from seedspread.cff.model import ViT
     from seedspread.cff.objective import SupConLoss, margin_schedule
     from seedspread.cff.training.run import train
-    from seedspread.evidence.restore import evidence_store
     from seedspread.runners.recording import log, log_predictions
     from seedspread.runners.seeding import seed_everything
     from seedspread.runs.store import Store
@@ -41,7 +40,6 @@ __all__ = [
     "collect",
     "compare",
     "components",
-    "evidence_store",
     "log",
     "log_predictions",
     "margin_schedule",
@@ -67,7 +65,6 @@ _HOME = {
     "collect": "seedspread.tables.sources.collecting",
     "compare": "seedspread.study.comparing",
     "components": "seedspread.analysis.components.table",
-    "evidence_store": "seedspread.evidence.restore",
     "margin_schedule": "seedspread.cff.objective",
     "run_study": "seedspread.study.study",
     "seed_budget": "seedspread.analysis.budget",
@@ -79,7 +76,6 @@ _HOME = {
 
 # The extra without which a name cannot be used.
 _NEEDS = dict.fromkeys(("SupConLoss", "ViT", "clamp_activation_rate", "train"), "train")
-_NEEDS["evidence_store"] = "parquet"
 
 
 def __getattr__(name: str) -> Any:

@@ -1,17 +1,14 @@
 """What follows from the published runs, held to the runs themselves."""
 
-import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy import stats
-from typer.testing import CliRunner
 
+from seedspread import components
 from seedspread.analysis.comparison import Comparison
 from seedspread.cff.advice import advise
-from seedspread.cli import app
-from seedspread.cli import study as cli_study
 from seedspread.evidence.findings import Finding, compared, findings, rates_and_outcomes
 from seedspread.evidence.saturated import saturated
 from seedspread.evidence.sources import sources
@@ -19,9 +16,7 @@ from seedspread.evidence.strata import change
 from seedspread.evidence.studies import ALL, SOURCES
 from seedspread.evidence.tables import published_runs
 from seedspread.evidence.verdicts import verdict_table
-from seedspread.study.plan import Plan
 from seedspread.study.shipped import study_names
-from seedspread.study.spec import StudySpec
 
 FOUND = [found for found in findings() if found.audit is not None]
 COMPARED = [(found, c) for found in findings() if found.audit is not None for c in found.audit.comparisons]
@@ -128,32 +123,27 @@ def test_every_comparison_stands_once_among_the_verdicts() -> None:
     assert "Adjusted over all rows (Holm), no differences would be shown." in verdict_table().note
 
 
-def test_sources_are_split_as_the_command_splits_them() -> None:
-    """The page's components, from its table, and the command's, from the store."""
+def test_sources_are_split_by_the_runs_of_their_studies() -> None:
+    """The page's components, by the studies' keys, and those of rows that are chosen by hand."""
     split = sources()
-    if split is None:
-        pytest.skip("a part of evidence/sources is not published")
-    words = ["components", "evidence:", "--study", SOURCES, "--json"]
-    told = json.loads(CliRunner().invoke(app, words, catch_exceptions=False).stdout)
-    for ours, theirs in zip(split.strata[0].arms, told["strata"][0]["arms"], strict=True):
-        assert ours.group == theirs["group"]
-        for part, other in zip(ours.components, theirs["components"], strict=True):
-            assert part.name == other["name"]
-            assert part.variance == pytest.approx(100**2 * other["variance"], rel=1e-3, abs=1e-6)
-
-
-def test_published_runs_count_as_done_in_a_new_store(tmp_path: Path) -> None:
-    plan = Plan.make(StudySpec.from_file("evidence/margin"), tmp_path / "store", tmp_path)
-    published = sum(key in published_runs().index for key in plan.distinct)
-    assert published > 0
-    assert cli_study._take_published(plan) == published
-    assert len(plan.missing()) == len(plan.distinct) - published
-    assert cli_study._take_published(plan) == 0
-
-
-def test_other_studies_take_nothing(tmp_path: Path) -> None:
-    plan = Plan.make(StudySpec.from_file("quickstart"), tmp_path / "store", tmp_path)
-    assert cli_study._take_published(plan) == 0
+    assert split is not None
+    runs = published_runs()
+    streams = [name for name in runs.columns if name.startswith("seeds.") and name != "seeds.run"]
+    one_stream, twins = runs[streams].notna().any(axis=1), runs["seeds.run"].between(1, 8)
+    is_plain = (
+        (runs["dataset"] == "CIFAR-10")
+        & runs["objective.margin_type"].isin(["clamp", "subtract"])
+        & (runs["objective.margin_first"] == 0.4)
+        & (runs["objective.positives"] == "class")
+        & (runs["training.rule"] == "layer_local")
+    )
+    chosen = runs[is_plain & (one_stream | twins)]
+    told = components(chosen, "accuracy", "objective.margin_type", "objective.stability", baseline="subtract")
+    for ours, theirs in zip(split.strata[0].arms, told.strata[0].arms, strict=True):
+        assert ours.group == theirs.group
+        for part, other in zip(ours.components, theirs.components, strict=True):
+            assert part.name == other.name
+            assert part.variance == pytest.approx(100**2 * other.variance, rel=1e-3, abs=1e-6)
 
 
 HIGH = (("fashion-mnist", "clamp"), ("dose", "clamp, 0.8"), ("pair-density", "clamp, superclass"))

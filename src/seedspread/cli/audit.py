@@ -76,7 +76,6 @@ def audit(
 
     check_forms(form, no_seed, seed, plot, value)
     with Terminal(stderr=True).status("auditing ...") as shown:
-        table = asked.located(table)
         recorded = _recorded(table, study, value, group, [*(block or ()), *(by or ())])
         spec, runs = (recorded.spec, recorded.table) if recorded else (None, table)
         values, compared = _comparison(table, spec, value, group, baseline, block, by)

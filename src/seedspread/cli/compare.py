@@ -71,8 +71,7 @@ def compare(
     )  # fmt: skip
     with Terminal(stderr=True).status("comparing ..."):
         better = asked_direction(higher, lower)
-        places = [asked.located(source) for source in sources]
-        result = compare_sources(places, studies or (), question, level, equivalence, better)
+        result = compare_sources(sources, studies or (), question, level, equivalence, better)
     _say(result, form, details, json)
     if plot:
         from seedspread.analysis.sets.charts import draw_sets

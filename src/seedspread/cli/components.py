@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from seedspread.cli.output import say
-from seedspread.cli.table_options import located
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -55,7 +54,6 @@ def components(
     forms = ("text", "markdown", "latex")
     if form not in forms:
         raise TableError(f"--format must be one of {', '.join(forms)}; got {form!r}")
-    table = located(table)
     recorded = _recorded(table, study, value, group)
     runs: str | pd.DataFrame = table
     if recorded is not None:  # what the study of a store is about

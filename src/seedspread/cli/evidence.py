@@ -47,7 +47,7 @@ def evidence(
     say_prose(short)
     say("")
     console.print(to_rich(table))
-    for line in [table.note, *remarks, f"Scale: {verdicts.SCALE}.", _CLOSER]:
+    for line in [table.note, *remarks, f"Scale: {verdicts.SCALE}."]:
         say_prose(line)
 
 
@@ -63,9 +63,6 @@ def _write(path: Path) -> None:
     except OSError as error:
         raise SeedspreadError(f"{path} cannot be written: {reason(error)}") from None
     say(f"page: {path}, with {len(written) - 1} pictures beside it")
-
-
-_CLOSER = "Look closer with: seedspread audit evidence: --study evidence/margin"
 
 
 @app.command()

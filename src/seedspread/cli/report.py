@@ -132,7 +132,7 @@ def _material(
         raise SeedspreadError(f"--{name} is for a table; a store's studies say what is compared")
     if source is None:
         return from_published()
-    return store_material(asked.located(source), study, value=q.value, data_dir=data_dir, tell=tell)
+    return store_material(source, study, value=q.value, data_dir=data_dir, tell=tell)
 
 
 def _say(
@@ -196,7 +196,7 @@ def serve(
     from seedspread.study.study import store_material
 
     with Terminal(stderr=True).status("making the page ..."):
-        place = Path(asked.located(store))
+        place = Path(store)
 
         def make() -> Report:
             return Report(store_material(place, study or (), value=value, data_dir=data_dir))

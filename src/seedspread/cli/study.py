@@ -9,7 +9,7 @@ import typer
 
 from seedspread.cli import engine_options as engine
 from seedspread.cli.output import say, say_json
-from seedspread.errors import MissingExtraError, SeedspreadError, require_extra
+from seedspread.errors import MissingExtraError, SeedspreadError
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -28,9 +28,6 @@ DataDir = Annotated[
 MaxRuns = Annotated[int, typer.Option(min=1, help="Refuse a study that names more runs.")]
 AcceptChanged = Annotated[
     bool, typer.Option("--accept-changed", help="Keep runs whose input files have changed since.")
-]
-Afresh = Annotated[
-    bool, typer.Option("--afresh", help="All engines: for the evidence, also run what is published.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
@@ -121,15 +118,8 @@ def _of_study(made: "Plan", name: str, line: str) -> str:
 
 
 def _question(made: "Plan") -> list[str]:
-    """What the study is to answer, what was expected, and what of it is published, where that is known."""
-    lines = [line for study in made.recorded() for line in study.asked] if not made.study.included else []
-    if made.study.name.startswith("evidence/"):
-        from seedspread.evidence.tables import published_runs
-
-        count = sum(key in published_runs().index for key in made.missing())
-        told = f"{count} of the runs to do are published, and will be taken from there."
-        lines += [told] if count else []
-    return lines
+    """What the study is to answer, and what was expected."""
+    return [line for study in made.recorded() for line in study.asked] if not made.study.included else []
 
 
 def _plan_values(made: "Plan", seconds: float | None) -> dict[str, Any]:
@@ -178,7 +168,6 @@ def run(
     max_runs: MaxRuns = 20_000,
     accept_changed: AcceptChanged = False,
     implementation: engine.Implementation = None,
-    afresh: Afresh = False,
     json: Json = False,
 ) -> None:
     """Run what a study is missing; safe to kill and to start again, here or elsewhere at once."""
@@ -200,8 +189,6 @@ def run(
     made = _plan(
         study, store, data_dir, max_runs, accept_changed=accept_changed, implementation=implementation
     )
-    if not afresh and (taken := _take_published(made)):
-        say(f"{taken} runs are published and were taken from there; --afresh computes them too", err=True)
     with Progressing(Terminal(stderr=True)) as shown:
         made, progress = run_looking(
             made, executor, Looking(shown.say_share), shown.tell,
@@ -215,16 +202,6 @@ def run(
     if not executor.wait and progress.stopped:
         say(progress.stopped, err=True)
     raise_if_unfinished(progress, waited=executor.wait)
-
-
-def _take_published(made: "Plan") -> int:
-    """Puts the published runs of a study of the evidence into the store, as done; returns how many."""
-    if not made.study.name.startswith("evidence/"):
-        return 0
-    require_extra("parquet", "reading the published runs")
-    from seedspread.evidence.restore import restore
-
-    return restore(made.store, made.missing())
 
 
 def _progress_values(made: "Plan", progress: "StudyProgress") -> dict[str, Any]:

@@ -4,13 +4,11 @@ from typing import Annotated
 
 import typer
 
-from seedspread.errors import require_extra
-
 Source = Annotated[
     str,
     typer.Argument(
-        help="A .csv, .tsv, .txt, .json, .jsonl, .xlsx or .parquet file, a folder of runs, what `collect` "
-        "reads, or evidence: for the published runs."
+        help="A .csv, .tsv, .txt, .json, .jsonl, .xlsx or .parquet file, a folder of runs, or what `collect` "
+        "reads."
     ),
 ]
 Values = Annotated[
@@ -51,13 +49,3 @@ Lower = Annotated[
     bool,
     typer.Option("--lower-is-better", help="The value is better when lower; by default its name decides."),
 ]
-
-
-def located(source: str) -> str:
-    """A source by the place it is found at: `evidence:` stands for the published runs, as a store."""
-    if source != "evidence:":
-        return source
-    require_extra("parquet", "reading the published runs")
-    from seedspread.evidence.restore import evidence_store
-
-    return str(evidence_store().path)

@@ -8,7 +8,6 @@
 All are Parquet; `runs.csv` holds the first again, and is read where there is no Parquet.
 """
 
-import hashlib
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -37,12 +36,3 @@ def correct(keys: Sequence[str], folder: Path = FOLDER) -> NDArray[np.bool_]:
     rows = {row["key"]: row for row in pq.read_table(folder / PREDICTIONS).to_pylist()}
     bits = [np.frombuffer(rows[key]["correct"], dtype=np.uint8) for key in keys]
     return np.unpackbits(np.stack(bits), axis=1, count=rows[keys[0]]["examples"]).astype(bool)
-
-
-@cache
-def digest(folder: Path = FOLDER) -> str:
-    """Stands for all that is published."""
-    whole = hashlib.sha256()
-    for name in (RUNS, LAYERS, PREDICTIONS, RECORDS):
-        whole.update((folder / name).read_bytes())
-    return whole.hexdigest()[:16]

@@ -259,15 +259,8 @@ class RunFiles:
             raise RecordError(f"{path} cannot be read ({error}): run it again") from error
 
     def correct(self) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-        """The test examples' ids and which of them the first repeat got right, `(N,)` each.
-
-        From the logits; or from packed bits, which published runs have in their place.
-        """
-        try:
-            stored = self.predictions("logits", "labels", "ids")
-        except RecordError:
-            bits = self.predictions("correct", "ids")
-            return bits["ids"], np.unpackbits(bits["correct"], count=len(bits["ids"])).astype(bool)
+        """The test examples' ids and which of them the first repeat got right, `(N,)` each."""
+        stored = self.predictions("logits", "labels", "ids")
         return stored["ids"], stored["logits"][0].argmax(axis=1) == stored["labels"]
 
     def checkpoints(self) -> list[Path]:
