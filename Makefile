@@ -17,9 +17,9 @@ test: $(READY)
 	@# mypy beside the tests, the first of which mostly wait; files in their order: the slow ones come first
 	@$(BIN)/mypy & mypy=$$!; status=0; $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder || status=$$?; wait $$mypy || status=$$?; exit $$status
 
-# Every run of docs/evidence.md once more, into the store `evidence`: about 14 core-hours; killed, it goes on when started again.
+# Every run of docs/evidence.md once more, into the store `evidence-runs`: about 14 core-hours; killed, it goes on when started again.
 evidence: $(READY)
-	$(BIN)/seedspread run evidence/all --store evidence
+	$(BIN)/seedspread run evidence/studies/all.toml --store evidence-runs
 
 # Long repetitions of what `make test` does a few times.
 soak: $(READY)

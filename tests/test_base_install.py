@@ -140,7 +140,6 @@ def test_the_commands_of_the_base_need_no_extra(
         ["seeds", "--ratio", "4"],
         ["collect", str(store), "--metric", "accuracy", "--out", str(tmp_path / "runs.csv")],
         ["verify-paper"],
-        ["evidence"],
         ["plan", "mini/cifar10-factorial", "--store", str(tmp_path / "planned")],
         ["status", "mini/cifar10-factorial", "--store", str(store)],
         ["data", "list"],

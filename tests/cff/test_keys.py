@@ -15,19 +15,6 @@ from seedspread.study.spec import StudySpec
 
 # Of every study, a hash over the keys of its runs on the official datasets, in order.
 STUDIES = {
-    "evidence/all": "231e9ca039193dd8",
-    "evidence/dose": "cd9aff6664f8b3d1",
-    "evidence/fashion-mnist": "c37a24fff74f615d",
-    "evidence/locality": "91c7f6d60f8724dd",
-    "evidence/margin": "51198dc59f0a1185",
-    "evidence/pair-density": "3fc17be3434aa0c7",
-    "evidence/rounding": "dfb72db22079fc23",
-    "evidence/soft-clamp": "74d28b02d1aa04ee",
-    "evidence/source-augment": "5f00dda4aea9125e",
-    "evidence/source-init": "a5429ca35321b34a",
-    "evidence/source-order": "b20262348c657b6f",
-    "evidence/source-probe": "cf892ea6f4ccb848",
-    "evidence/sources": "b64ec98872082b29",
     "mini/all": "39bc8daa0efa20e7",
     "mini/cifar10-factorial": "8785e41aa083db17",
     "mini/cifar100": "4ed7f18c874fe93b",

@@ -66,7 +66,7 @@ def test_every_option_of_run_says_for_which_engines_it_is() -> None:
         assert re.match(r"((local|ray|slurm)(, )?)+: |All engines: ", options[name]), name
 
 
-@pytest.mark.parametrize(("arguments", "first"), [(("train",), "mini/"), (("plan",), "evidence/")])
+@pytest.mark.parametrize(("arguments", "first"), [(("train",), "mini/"), (("plan",), "mini/")])
 def test_a_name_that_is_none_is_told_in_a_sentence(arguments: tuple[str, ...], first: str) -> None:
     assert f"is named 'nothere'; there are {first}" in seedspread_here(*arguments, "nothere").stderr
     near = seedspread_here(*arguments, "quickstrt").stderr

@@ -6,25 +6,24 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from evidence.findings import Finding, compared, findings, rates_and_outcomes
+from evidence.plan import ALL, SOURCES, STUDIES
+from evidence.saturated import saturated
+from evidence.sources import sources
+from evidence.strata import change
+from evidence.tables import published_runs
+from evidence.verdicts import verdict_table
 from seedspread import components
 from seedspread.analysis.comparison import Comparison
 from seedspread.cff.advice import advise
-from seedspread.evidence.findings import Finding, compared, findings, rates_and_outcomes
-from seedspread.evidence.saturated import saturated
-from seedspread.evidence.sources import sources
-from seedspread.evidence.strata import change
-from seedspread.evidence.studies import ALL, SOURCES
-from seedspread.evidence.tables import published_runs
-from seedspread.evidence.verdicts import verdict_table
-from seedspread.study.shipped import study_names
 
 FOUND = [found for found in findings() if found.audit is not None]
 COMPARED = [(found, c) for found in findings() if found.audit is not None for c in found.audit.comparisons]
 
 
 def test_every_study_is_there_with_its_question_and_its_prediction() -> None:
-    shipped = {name for name in study_names() if name.startswith("evidence/")} - {ALL, SOURCES}
-    assert {found.study.name for found in findings()} == shipped
+    there = {path.stem for path in STUDIES.iterdir()} - {ALL, SOURCES}
+    assert {found.name for found in findings()} == there
     for found in findings():
         assert found.study.question.endswith((".", "?"))
         assert found.study.prediction.endswith(".")
@@ -75,7 +74,7 @@ def test_rate_and_outcome_is_pearsons_correlation() -> None:
 def test_how_ratios_change_is_what_the_audits_say() -> None:
     """Of independent strata Cochran's Q is its square; with a shared baseline it is the arm's own ratio."""
     changed = {found.study.name: (found, one) for found in FOUND if (one := change(found)) is not None}
-    found, one = changed["evidence/dose"]
+    found, one = changed["dose"]
     assert found.audit is not None
     assert not found.audit.forests  # subtraction has one set of runs for both margins
     runs = found.runs[found.runs["margin_type"] == "clamp"].groupby("margin_first")["accuracy"]
@@ -93,7 +92,7 @@ def test_high_rates_are_put_together_from_runs_that_are_apart() -> None:
     together = saturated()
     assert together is not None
     chosen = {
-        f"{found.short_name}: {compared(c)}": (found, c)
+        f"{found.name}: {compared(c)}": (found, c)
         for found, c in COMPARED
         if (c.group, c.baseline) == ("clamp", "subtract") and found.is_whole and found.rate(c) >= 0.5
     }
@@ -151,9 +150,7 @@ HIGH = (("fashion-mnist", "clamp"), ("dose", "clamp, 0.8"), ("pair-density", "cl
 
 def one_of(study: str, compared_as: str = "clamp") -> tuple[Finding, Comparison]:
     """A comparison of a study all of whose runs are there."""
-    found, c = next(
-        (found, c) for found, c in COMPARED if (found.short_name, compared(c)) == (study, compared_as)
-    )
+    found, c = next((found, c) for found, c in COMPARED if (found.name, compared(c)) == (study, compared_as))
     assert found.is_whole
     return found, c
 

@@ -2,32 +2,27 @@
 
 import json
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
-import seedspread
+from evidence.findings import findings
+from evidence.page import PAGE, answer, page, show, write_page
+from evidence.sources import is_source, sources
 from seedspread.cli import app
-from seedspread.evidence.findings import findings
-from seedspread.evidence.page import answer, page, write_page
-from seedspread.evidence.sources import is_source, sources
 from seedspread.paper.answer import paper_ratios
 from seedspread.paper.values import published_arm, values
 from seedspread.stats.scale.planning import power
 
-PAGE = Path(__file__).parents[2] / "docs" / "evidence.md"
+ROOT = Path(__file__).parents[2]
 WHOLE = [found for found in findings() if found.audit is not None]
 
 
-def said(*words: str) -> str:
-    result = CliRunner().invoke(app, list(words), catch_exceptions=False)
-    assert result.exit_code == 0, result.output
-    return result.stdout
-
-
 def test_every_number_on_the_page_is_the_tables() -> None:
-    assert PAGE.read_text() == page(), "write it again: seedspread evidence --write docs/evidence.md"
+    assert PAGE.read_text() == page(), "write it again: python evidence/page.py"
 
 
 def test_every_picture_of_the_page_is_there(tmp_path: Path) -> None:
@@ -42,11 +37,12 @@ def test_every_picture_of_the_page_is_there(tmp_path: Path) -> None:
 
 def test_the_audit_that_the_page_shows_is_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its command line, as it is printed, on the table as it is published."""
-    monkeypatch.chdir(PAGE.parents[1])
+    monkeypatch.chdir(ROOT)
     lines = PAGE.read_text().replace("\\\n", " ").splitlines()
     (command,) = (line for line in lines if line.startswith("seedspread audit "))
-    audited = json.loads(said(*shlex.split(command)[1:], "--json"))
-    (found,) = (one for one in WHOLE if one.short_name == "fashion-mnist")
+    words = [*shlex.split(command)[1:], "--json"]
+    audited = json.loads(CliRunner().invoke(app, words, catch_exceptions=False).stdout)
+    (found,) = (one for one in WHOLE if one.name == "fashion-mnist")
     assert found.audit is not None
     for ours, theirs in zip(found.audit.comparisons, audited["comparisons"], strict=True):
         assert (ours.group, ours.baseline) == (theirs["group"], theirs["baseline"])
@@ -54,17 +50,26 @@ def test_the_audit_that_the_page_shows_is_its_own(monkeypatch: pytest.MonkeyPatc
         assert ours.headline.p == pytest.approx(theirs["headline"]["p"], rel=1e-6)
 
 
-def test_it_fits_a_screen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_fits_a_screen(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    text = said("evidence")
+    show()
+    text = capsys.readouterr().out
     assert text.startswith(answer())
     assert answer() in PAGE.read_text()
     assert "margin" in text
     assert "not the paper's scale" in text
 
 
+@pytest.mark.parametrize("script", ["page.py", "gather.py", "check.py"])
+def test_it_is_a_script(script: str) -> None:
+    asked = [sys.executable, str(ROOT / "evidence" / script), "--help"]
+    done = subprocess.run(asked, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(f"usage: {script}")
+
+
 def test_what_the_prose_quotes_of_the_paper_is_the_papers() -> None:
-    prose = " ".join((Path(seedspread.__file__).parent / "evidence" / "prose.toml").read_text().split())
+    prose = " ".join((ROOT / "evidence" / "prose.toml").read_text().split())
     found, adjusted = paper_ratios()["cifar10"]
     assert found.interval is not None
     assert f"p = {found.p:.3f}; {adjusted:.3f} as one of its four datasets" in page()

@@ -8,13 +8,13 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
+from evidence.check import check_run, config_of, published_record
+from evidence.gather import gather
+from evidence.plan import evidence_plan
+from evidence.tables import FOLDER, LAYERS, PREDICTIONS, RECORDS, RUNS, correct, published_runs
 from seedspread import train
 from seedspread.cff.identity import run_key
 from seedspread.errors import SeedspreadError
-from seedspread.evidence.check import check_run, config_of, published_record
-from seedspread.evidence.gather import gather
-from seedspread.evidence.studies import evidence_plan
-from seedspread.evidence.tables import FOLDER, LAYERS, PREDICTIONS, RECORDS, RUNS, correct, published_runs
 from seedspread.runs.folder import RunFolder
 from seedspread.runs.record import PROVENANCE, RESULT
 from seedspread.runs.store import Store

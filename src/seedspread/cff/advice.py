@@ -23,19 +23,19 @@ _MOST_NAMES = 5  # that a sentence lists
 
 EVIDENCE = (
     "The evidence is thin: the paper has one architecture, four datasets, 5 to 14 runs per arm, and the rate "
-    "of three of them; the runs published here are of one small model (seedspread evidence)."
+    "of three of them; the runs published here are of one small model (seedspread docs evidence)."
 )
-# What the study evidence/margin found, in a clause.
+# What the study `margin` of docs/evidence.md found, in a clause.
 _SMALL = (
     "of a small ViT on CIFAR-10, 24 seeds an arm, at a rate of 29%, the variance under the clamp was 0.45 "
     "times that under subtraction, and more than 1.25 times is excluded (95%)"
 )
-# What evidence/locality found end to end.
+# What `locality` found end to end.
 _BETWEEN = (
     "of a small ViT trained end to end on CIFAR-10, 24 seeds an arm, at a rate of 33%, the variance under "
     "the clamp was 0.83 times that under subtraction, and more than 2.05 times is excluded (95%)"
 )
-# What evidence/fashion-mnist, evidence/dose and evidence/pair-density found.
+# What `fashion-mnist`, `dose` and `pair-density` found.
 _HIGH = (
     "Here, of a small ViT with 24 seeds an arm and accuracies from 37% to 83%, it was not seen at such "
     "rates: on CIFAR-10 at 77% (a first margin of 0.8) the variance under the clamp was 1.14 times that "

@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from seedspread.cli import audit as auditing
-from seedspread.cli import data, evidence, study
+from seedspread.cli import data, study
 from seedspread.cli import collect as collecting
 from seedspread.cli import compare as comparing
 from seedspread.cli import components as splitting
@@ -110,7 +110,6 @@ for _panel, _commands in _PANELS.items():
     for _command in _commands:
         app.command(rich_help_panel=_panel)(_command)
 app.add_typer(data.app, name="data", cls=_Commands, rich_help_panel="Paper")
-app.add_typer(evidence.app, name="evidence", cls=_Commands, rich_help_panel="Paper")
 explain(app)
 
 

@@ -24,7 +24,6 @@ EXAMPLES = {
     "plan": "seedspread plan mini/cifar10-factorial --store runs",
     "run": "seedspread run mini/cifar10-factorial --store runs --workers 2",
     "status": "seedspread status mini/cifar10-factorial --store runs --watch",
-    "evidence check": "seedspread evidence check 532bc889e551cef7d98f",
     "data list": "seedspread data list",
     "data fetch": "seedspread data fetch cifar10",
     "data check": "seedspread data check cifar10",

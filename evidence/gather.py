@@ -1,5 +1,6 @@
-"""From a store of runs to the published tables."""
+"""Adds the finished runs of a store to the published tables: `python evidence/gather.py STORE`."""
 
+import argparse
 import math
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -10,9 +11,10 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from evidence.plan import evidence_plan
+from evidence.tables import FOLDER, LAYERS, PREDICTIONS, RECORDS, RUNS, RUNS_CSV
 from seedspread.atomic import replacing
 from seedspread.errors import SeedspreadError
-from seedspread.evidence.tables import LAYERS, PREDICTIONS, RECORDS, RUNS, RUNS_CSV
 from seedspread.runs.files import read_record
 from seedspread.runs.folder import RunFolder
 from seedspread.runs.record import CONFIG, PROVENANCE, RESULT
@@ -142,3 +144,16 @@ def _predictions(run: RunFolder) -> dict[str, Any]:
         "correct": np.packbits(correct).tobytes(),
         "similarity_histogram": histogram.tolist(),
     }
+
+
+def main() -> None:
+    """Adds what a store has of the studies' runs."""
+    parser = argparse.ArgumentParser(description="Add the finished runs of a store to the published tables.")
+    parser.add_argument("store", help="the folder of results")
+    store = Store(parser.parse_args().store)
+    wanted = evidence_plan(store).distinct
+    print(f"{gather(store, wanted, FOLDER)} runs are new, of {len(wanted)} that the studies name")
+
+
+if __name__ == "__main__":
+    main()

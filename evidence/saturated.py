@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
+from evidence.findings import compared, findings
 from seedspread.analysis.comparison import Forest
 from seedspread.analysis.forest import forests
 from seedspread.cff.advice import HIGH_RATE
-from seedspread.evidence.findings import compared, findings
 from seedspread.stats.numbers import between, number, p_phrase
 
 _LEVEL = 0.95
@@ -56,7 +56,7 @@ def saturated() -> Saturated | None:
             is_asked = (c.group, c.baseline) == ("clamp", "subtract") and found.rate(c) >= HIGH_RATE
             if is_asked and not seen & found.keys(c):
                 seen |= found.keys(c)
-                chosen.append((f"{found.short_name}: {compared(c)}", found.rate(c), c))
+                chosen.append((f"{found.name}: {compared(c)}", found.rate(c), c))
     together = forests([c for _, _, c in chosen], _LEVEL)
     if not together:
         return None

@@ -8,10 +8,10 @@ from typing import Any
 
 import pandas as pd
 
+from evidence.plan import evidence_plan
+from evidence.tables import FOLDER, published_runs
 from seedspread.analysis.audit import audit
 from seedspread.analysis.comparison import AuditResult, Comparison
-from seedspread.evidence.studies import evidence_plan
-from seedspread.evidence.tables import FOLDER, published_runs
 from seedspread.runs.levels import level_name
 from seedspread.runs.store import Store
 from seedspread.stats.correlation import Correlation, seed_correlation
@@ -54,9 +54,9 @@ class Finding:
         return len(self.runs) == self.planned
 
     @property
-    def short_name(self) -> str:
-        """`margin`, of `evidence/margin`."""
-        return self.study.name.rpartition("/")[2]
+    def name(self) -> str:
+        """The study's, such as `margin`."""
+        return self.study.name
 
     def runs_of(self, c: Comparison, level: str) -> pd.DataFrame:
         """Those of one arm of a comparison, by its level: the comparison's group or its baseline."""

@@ -1,34 +1,41 @@
-"""`docs/evidence.md`, made from the published runs: prose from `page.md`, every number from the tables."""
+"""Writes `docs/evidence.md` from the published runs: `python evidence/page.py`; `--show` prints the verdicts.
 
+Prose comes from `page.md` and `prose.toml`, every number from the tables.
+"""
+
+import argparse
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 from jinja2 import Environment, StrictUndefined
 
+from evidence.findings import Finding, compared, findings, rates_and_outcomes, unplanned
+from evidence.plan import ALL, SOURCES, study_named
+from evidence.saturated import saturated
+from evidence.sources import is_source, sources, sources_chart, sources_table, twin_variances
+from evidence.strata import change
+from evidence.tables import FOLDER, correct, published_runs
+from evidence.verdicts import SCALE, rate_of, remarks, verdict_table
 from seedspread.analysis.charts import audit_chart
 from seedspread.analysis.comparison import Comparison
 from seedspread.analysis.components.show import ComponentsResult, sentences
 from seedspread.atomic import replacing
-from seedspread.evidence.findings import Finding, compared, findings, rates_and_outcomes, unplanned
-from seedspread.evidence.saturated import saturated
-from seedspread.evidence.sources import is_source, sources, sources_chart, sources_table, twin_variances
-from seedspread.evidence.strata import change
-from seedspread.evidence.studies import ALL, SOURCES
-from seedspread.evidence.tables import FOLDER, correct, published_runs
-from seedspread.evidence.verdicts import SCALE, rate_of, verdict_table
+from seedspread.cli.output import say_prose
 from seedspread.render.markdown import markdown_text, to_markdown
 from seedspread.render.pictures import write_picture
 from seedspread.render.table import Column, Table
+from seedspread.render.terminal import Terminal
+from seedspread.render.text import to_rich
 from seedspread.runs.toml_text import parse_toml
 from seedspread.stats.floor import floor_from_predictions
 from seedspread.stats.numbers import number
 from seedspread.study.spec import StudySpec
 
+PAGE = Path(__file__).parents[1] / "docs" / "evidence.md"
 # The folder of the pictures, beside the page.
 _PICTURES = "evidence"
 # How the picture of a study with one comparison is read, and that of one with several.
@@ -49,7 +56,7 @@ def page() -> str:
         _text("page.md"),
         scale=SCALE,
         answer=answer(),
-        summary=_filled(_prose_of("summary")["means"], of={_last(s["name"]): s for s in studies}),
+        summary=_filled(_prose_of("summary")["means"], of={s["name"]: s for s in studies}),
         saturated=markdown_text(str(saturated() or "")),
         verdicts=to_markdown(verdict_table()),
         scales=to_markdown(_scales()),
@@ -62,9 +69,7 @@ def page() -> str:
 
 def answer() -> str:
     """What was found, in a few sentences."""
-    numbers = {
-        found.short_name: _numbers(found, found.audit.comparisons) for found in findings() if found.audit
-    }
+    numbers = {found.name: _numbers(found, found.audit.comparisons) for found in findings() if found.audit}
     high = saturated()
     return _filled(_prose_of("summary")["answer"], of=numbers, high=high.values if high else {})
 
@@ -76,7 +81,7 @@ def _filled(template: str, **values: Any) -> str:
 
 
 def _text(name: str) -> str:
-    return files("seedspread.evidence").joinpath(name).read_text()
+    return (Path(__file__).parent / name).read_text()
 
 
 def write_page(path: Path) -> list[Path]:
@@ -88,7 +93,7 @@ def write_page(path: Path) -> list[Path]:
             write_picture(replace(audit_chart(found.audit), scale=found.study.note), pictures[-1])
     if (split := sources()) is not None:
         pictures.append(path.parent / _picture(SOURCES))
-        write_picture(replace(sources_chart(split), scale=StudySpec.from_file(SOURCES).note), pictures[-1])
+        write_picture(replace(sources_chart(split), scale=study_named(SOURCES).note), pictures[-1])
     with replacing(path) as part:
         part.write_text(page())
     return [path, *pictures]
@@ -100,7 +105,7 @@ def _amounts() -> dict[str, Any]:
     return {
         "count": len(runs),
         "hours": f"{runs['seconds'].sum() / 3600:.1f}",
-        "lacking": {f.short_name: f.planned - len(f.runs) for f in every if not f.is_whole},
+        "lacking": {f.name: f.planned - len(f.runs) for f in every if not f.is_whole},
         "versions": sorted({f"torch {t}, numpy {n}, Python {p}" for t, n, p in
                             zip(runs["torch"], runs["numpy"], runs["python"], strict=True)}),
         "cpus": sorted(set(runs["cpu"].dropna())),
@@ -111,7 +116,7 @@ def _amounts() -> dict[str, Any]:
 def _sections() -> list[dict[str, Any]]:
     """One for each study; a collection is one, in which its parts are answered together."""
     by_name = {found.study.name: found for found in findings()}
-    studies = StudySpec.from_file(ALL).included
+    studies = study_named(ALL).included
     return [_together(s, by_name) if s.included else _section(by_name[s.name]) for s in studies]
 
 
@@ -126,10 +131,10 @@ def _together(study: StudySpec, by_name: dict[str, Finding]) -> dict[str, Any]:
         "verdicts": [markdown_text(line) for line in sentences(split.strata[0])] if split else [],
         "arms": to_markdown(sources_table(split)) if split else "",
         "ratios": to_markdown(verdict_table(among=parts)) if split else "",
-        "sd": {part.short_name: _spreads(part) for part in parts},
-        "word": {one.short_name: _word(one) for one in (by_name["evidence/margin"], *parts)},
-        "at_once": _spreads(by_name["evidence/margin"]),
-        **(_twins_and_sums(split, by_name["evidence/margin"]) if split else {}),
+        "sd": {part.name: _spreads(part) for part in parts},
+        "word": {one.name: _word(one) for one in (by_name["margin"], *parts)},
+        "at_once": _spreads(by_name["margin"]),
+        **(_twins_and_sums(split, by_name["margin"]) if split else {}),
     }
     return section | _prose(section, bool(split))
 
@@ -177,17 +182,12 @@ def _about(study: StudySpec) -> dict[str, Any]:
 
 def _picture(name: str) -> str:
     """Seen from the page."""
-    return f"{_PICTURES}/{_last(name)}.png"
-
-
-def _last(name: str) -> str:
-    """`margin`, of `evidence/margin`."""
-    return name.rpartition("/")[2]
+    return f"{_PICTURES}/{name}.png"
 
 
 def _prose(section: dict[str, Any], is_answered: bool) -> dict[str, str]:
     """What it means and what it cannot say, with the section's numbers."""
-    prose = _prose_of(_last(section["name"])) if is_answered else {}
+    prose = _prose_of(section["name"]) if is_answered else {}
     return {part: _filled(prose.get(part, ""), **section) for part in ("means", "limits")}
 
 
@@ -321,3 +321,28 @@ def _scales() -> Table:
     heads = (*setting, "accuracy", "rate at layer 0", "CPU seconds")
     title = "One run each: CIFAR-10 whole, clamp, seed 1, native, one thread"
     return Table("", title, tuple(map(Column, heads)), rows)
+
+
+def show() -> None:
+    """Prints what was found: the answer, a row for each comparison, and what is not in the table."""
+    console = Terminal()
+    table = verdict_table(console.width)
+    say_prose(answer())
+    print()
+    console.print(to_rich(table))
+    for line in (table.note, *remarks(), f"Scale: {SCALE}."):
+        say_prose(line)
+
+
+def main() -> None:
+    """Writes the page, or prints what it says."""
+    parser = argparse.ArgumentParser(description="Write docs/evidence.md and its pictures.")
+    parser.add_argument("--show", action="store_true", help="print the verdicts instead")
+    if parser.parse_args().show:
+        show()
+    else:
+        print(f"page: {PAGE}, with {len(write_page(PAGE)) - 1} pictures beside it")
+
+
+if __name__ == "__main__":
+    main()

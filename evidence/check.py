@@ -1,6 +1,8 @@
-"""A published run repeated, and compared with what is published."""
+"""Repeats a published run, and compares it with what is published: `python evidence/check.py KEY`."""
 
+import argparse
 import json
+import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,13 +11,16 @@ from typing import Any
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from evidence.gather import processor_of
+from evidence.tables import FOLDER, RECORDS, RUNS_CSV, published_runs
 from seedspread.cff.config import RunConfig
 from seedspread.cff.presets import check
+from seedspread.cff.training.allocator import keep_freed_memory
 from seedspread.cff.training.callbacks import Callback
+from seedspread.cff.training.display import Display
 from seedspread.cff.training.run import train
 from seedspread.errors import SeedspreadError
-from seedspread.evidence.gather import processor_of
-from seedspread.evidence.tables import FOLDER, RECORDS, RUNS_CSV, published_runs
+from seedspread.render.terminal import Terminal
 from seedspread.runs.record import CONFIG, PROVENANCE, RESULT
 from seedspread.runs.toml_text import parse_toml
 
@@ -114,3 +119,38 @@ def _sd(key: str, folder: Path) -> float:
     own = [name for name in runs.columns if name.startswith(parts)]
     alike = (runs[own].fillna("") == runs.loc[key, own].fillna("")).all(axis=1)
     return float(runs.loc[alike, "accuracy"].std())
+
+
+def _lines(found: Check) -> list[str]:
+    published, now = found.accuracy
+    if found.same_bits:
+        return [f"{found.key}: the same result to the bit, accuracy {now:.2%}"]
+    values = f"{found.key}: accuracy {now:.2%}, published {published:.2%}"
+    spread = f"runs that differ in their seed alone spread by {100 * found.sd:.2f} points"
+    if not found.differs:
+        return [f"{values}: not the same bits, which an equal machine should give", spread]
+    verdict = "as near as rounding lets one expect" if found.holds else "further off than rounding explains"
+    return [f"{values}: {verdict} ({spread})", *(f"differs: {one}" for one in found.differs)]
+
+
+def main() -> None:
+    """Checks one run; exit code 1 if it does not hold."""
+    parser = argparse.ArgumentParser(
+        description="Repeat one published run, and compare its bits (on an equal machine) or its values."
+    )
+    parser.add_argument("key", help="a published run, by its key or the key's beginning")
+    parser.add_argument("--data-dir", type=Path, help="the data folder")
+    asked = parser.parse_args()
+    try:
+        record = published_record(asked.key)
+        keep_freed_memory()
+        with Display(config_of(record), Terminal(stderr=True)) as display:
+            found = check_run(record, asked.data_dir, display)
+    except SeedspreadError as error:
+        sys.exit(f"error: {error}")
+    print("\n".join(_lines(found)))
+    sys.exit(not found.holds)
+
+
+if __name__ == "__main__":
+    main()

@@ -5,10 +5,10 @@ from functools import cache
 
 import pandas as pd
 
+from evidence.findings import findings
+from evidence.plan import SOURCES, study_named
 from seedspread.analysis.components.show import ComponentsResult
 from seedspread.analysis.components.table import components
-from seedspread.evidence.findings import findings
-from seedspread.evidence.studies import SOURCES
 from seedspread.render.chart import COLOURS, Axis, Chart, Mark, Panel
 from seedspread.render.table import Column, Table
 from seedspread.stats.components.design import NOISE
@@ -23,7 +23,7 @@ _TEST_SIZE = 10_000
 
 def is_source(study: StudySpec) -> bool:
     """Whether it is a part of the study of sources."""
-    return study.name in {part.name for part in StudySpec.from_file(SOURCES).parts}
+    return study.name in {part.name for part in study_named(SOURCES).parts}
 
 
 @cache

@@ -4,11 +4,11 @@ from collections.abc import Iterator, Sequence
 
 import pandas as pd
 
+from evidence.findings import CLAMPED, Finding, compared, findings, rates_and_outcomes
+from evidence.saturated import saturated
+from evidence.strata import change
 from seedspread.analysis.comparison import Comparison
 from seedspread.analysis.forest import holm
-from seedspread.evidence.findings import CLAMPED, Finding, compared, findings, rates_and_outcomes
-from seedspread.evidence.saturated import saturated
-from seedspread.evidence.strata import change
 from seedspread.render.table import Column, Table
 from seedspread.stats.numbers import between, number
 
@@ -54,7 +54,7 @@ def _comparisons(among: Sequence[Finding]) -> Iterator[tuple[Finding, Comparison
 def _no_second_witness(shown: Sequence[tuple[Finding, Comparison]]) -> list[str]:
     """Which comparisons have runs of an earlier one in both of their arms."""
     return [
-        f"{found.short_name} has runs of {earlier.short_name} in both arms, and is no second witness."
+        f"{found.name} has runs of {earlier.name} in both arms, and is no second witness."
         for i, (found, c) in enumerate(shown)
         for earlier, before in shown[:i]
         if all(
@@ -75,7 +75,7 @@ def _over_all(shown: Sequence[tuple[Finding, Comparison]]) -> str:
 def _row(found: Finding, c: Comparison) -> tuple[str, ...]:
     seeds = str(c.seeds[0]) if c.seeds[0] == c.seeds[1] else f"{c.seeds[0]}, {c.seeds[1]}"
     return (
-        found.short_name,
+        found.name,
         compared(c),
         rate_of(found.runs_of(c, c.group)),
         seeds if found.is_whole else f"{seeds} so far",
@@ -96,35 +96,12 @@ def rate_of(runs: pd.DataFrame) -> str:
 
 def remarks() -> list[str]:
     """What is not in the table: high rates together, how ratios change, rate and outcome, what is not run."""
-    changes = [(found.short_name, change(found)) for found in findings()]
+    changes = [(found.name, change(found)) for found in findings()]
     told = [f"{name}: {changed}" for name, changed in changes if changed]
     if (high := saturated()) is not None:
         told.insert(0, str(high))
     outcomes = [f"{one.correlation.r:+.2f} ({one.dataset}, {one.arm})" for one in rates_and_outcomes()]
     told.append(f"A seed's rate over training and its accuracy correlate by {', '.join(outcomes)}.")
-    missing = {found.short_name: found.planned - len(found.runs) for found in findings()}
+    missing = {found.name: found.planned - len(found.runs) for found in findings()}
     left = [f"{name} ({count})" for name, count in missing.items() if count]
     return told + ([f"Not run yet, with the runs they lack: {', '.join(left)}."] if left else [])
-
-
-def as_values() -> list[dict[str, object]]:
-    """The same for programs."""
-    out: list[dict[str, object]] = []
-    for found in findings():
-        frame = found.audit.to_frame() if found.audit else pd.DataFrame()
-        rows = [
-            {name: None if pd.isna(value) else value for name, value in row.items()}
-            for row in frame.to_dict("records")
-        ]
-        out.append(
-            {
-                "study": found.study.name,
-                "title": found.study.title,
-                "question": found.study.question,
-                "prediction": found.study.prediction,
-                "runs": len(found.runs),
-                "planned": found.planned,
-                "comparisons": rows,
-            }
-        )
-    return out

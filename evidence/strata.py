@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import pandas as pd
 from scipy import stats
 
+from evidence.findings import Finding
 from seedspread.analysis.audit import audit
 from seedspread.analysis.comparison import Forest
-from seedspread.evidence.findings import Finding
 from seedspread.runs.levels import setting_name
 from seedspread.stats.numbers import between, number, p_phrase
 from seedspread.stats.result import Interval

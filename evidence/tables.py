@@ -1,11 +1,11 @@
-"""The published numbers as tables, in the package: what each holds, and how it is read.
+"""The published numbers as tables, in `data/`: what each holds, and how it is read.
 
 - `runs`: a row per run: key, dataset, seed, parameters, metrics, rates of the final weights, versions.
 - `layers`: a row per run, epoch and layer.
 - `predictions`: of each run which test images it got right, as packed bits, and the final similarities.
 - `records`: the files of each run as they were written: config, provenance, result.
 
-All are Parquet; `runs.csv` holds the first again, and is read where there is no Parquet.
+All are Parquet; `runs.csv` holds the first again, for those who have no Parquet.
 """
 
 from collections.abc import Sequence
@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 FOLDER = Path(__file__).parent / "data"
@@ -31,8 +32,6 @@ def published_runs(folder: Path = FOLDER) -> pd.DataFrame:
 
 def correct(keys: Sequence[str], folder: Path = FOLDER) -> NDArray[np.bool_]:
     """(runs, images) which of the test images each of these runs got right."""
-    import pyarrow.parquet as pq  # noqa: PLC0415 - not in the base
-
     rows = {row["key"]: row for row in pq.read_table(folder / PREDICTIONS).to_pylist()}
     bits = [np.frombuffer(rows[key]["correct"], dtype=np.uint8) for key in keys]
     return np.unpackbits(np.stack(bits), axis=1, count=rows[keys[0]]["examples"]).astype(bool)

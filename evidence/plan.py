@@ -1,0 +1,25 @@
+"""The studies of the evidence by name, and their runs by key."""
+
+from functools import cache
+from pathlib import Path
+
+from evidence.tables import FOLDER
+from seedspread.runs.store import Store
+from seedspread.study.plan import Plan
+from seedspread.study.spec import StudySpec
+
+STUDIES = Path(__file__).parent / "studies"
+ALL = "all"
+# Its parts vary one source of randomness each, and are answered together.
+SOURCES = "sources"
+
+
+@cache
+def study_named(name: str) -> StudySpec:
+    """A study or a collection, by the stem of its file."""
+    return StudySpec.from_file(STUDIES / f"{name}.toml")
+
+
+def evidence_plan(store: Store) -> Plan:
+    """Every run of every study, by the keys that runs on the official datasets have."""
+    return Plan.make(study_named(ALL), store, FOLDER)  # where no data are: none are looked at
