@@ -25,7 +25,7 @@ TABLE = Table(
     "Title",
     (Column("arm"), Column("mean", "here"), Column("sd", "here"), Column("mean", "paper")),
     (("clamp", "78.52", "0.927", "78.5"), ("a & b_c", "-", "< 0.001", "-")),
-    3,
+    "the paper's Table 3",
     "a note",
 )
 

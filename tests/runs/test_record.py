@@ -127,7 +127,7 @@ def test_a_result_of_another_format_is_run_again_on_demand(finished: Path, tmp_p
     change(plan.store.folder(key), "result.json", format=1)
     assert plan.store.state(key).state == "failed"
     assert "run it again with --retry-failed" in plan.store.state(key).message
-    run_campaign(plan, LocalExecutor(workers=1), retry_failed=True)
+    run_plan(plan, LocalExecutor(workers=1), retry_failed=True)
     assert (plan.store.folder(key) / "result.json").read_bytes() == before
 
 

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from seedspread.analysis.comparison import AuditResult, Comparison, Strip
+    from seedspread.analysis.comparison import AuditResult, Comparison
+    from seedspread.analysis.samples import Strip
 
 # The headline has a colour that no arm has.
 QUOTED = COLOURS[2]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from seedspread.analysis.charts import audit_chart, plot_audit, plot_comparison
+from seedspread.analysis.samples import Strip
 from seedspread.analysis.show import (
     as_html,
     as_latex,
@@ -224,10 +225,10 @@ class AuditResult:
     forest: Forest | None = None
     forests: tuple[Forest, ...] = ()
     notes: tuple[str, ...] = ()
-    values: tuple["Strip", ...] = field(default=(), repr=False)
+    values: tuple[Strip, ...] = field(default=(), repr=False)
     looks: Looks | None = None
 
-    def strips(self, c: Comparison) -> list["Strip"]:
+    def strips(self, c: Comparison) -> list[Strip]:
         """The values of a comparison: the baseline's, then the arm's."""
         return [
             s for g in (c.baseline, c.group) for s in self.values if (s.stratum, s.group) == (c.stratum, g)
@@ -274,17 +275,6 @@ class AuditResult:
     def as_values(self) -> dict[str, Any]:
         """All of it, as JSON has it."""
         return asdict(self) | {"comparisons": [c.as_values() for c in self.comparisons]}
-
-
-@dataclass(frozen=True)
-class Strip:
-    """The values of one group in one stratum, for drawing: seeds and blocks stand beside them."""
-
-    stratum: str
-    group: str
-    values: tuple[float, ...]
-    blocks: tuple[str, ...]
-    seeds: tuple[str, ...]
 
 
 def _row(c: Comparison) -> dict[str, Any]:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import optimize, stats
 
-from seedspread.analysis.comparison import Comparison, Forest, Strip
+from seedspread.analysis.comparison import Comparison, Forest
+from seedspread.analysis.samples import Strip
 from seedspread.stats.arms import Floats
 from seedspread.stats.result import Interval
 

@@ -7,10 +7,20 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from seedspread.analysis.comparison import Strip
 from seedspread.stats.arms import Arm, Floats
 from seedspread.tables.labels import Codes, Names, coded
 from seedspread.tables.runs import Runs
+
+
+@dataclass(frozen=True)
+class Strip:
+    """The values of one group in one stratum, for drawing: seeds and blocks stand beside them."""
+
+    stratum: str
+    group: str
+    values: tuple[float, ...]
+    blocks: tuple[str, ...]
+    seeds: tuple[str, ...]
 
 
 def arms_by_stratum(runs: Runs) -> list[tuple[str, list[Arm]]]:

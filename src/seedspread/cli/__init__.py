@@ -11,10 +11,10 @@ import typer
 from typer.core import TyperGroup
 
 from seedspread.cli import audit as auditing
-from seedspread.cli import data, study
 from seedspread.cli import collect as collecting
 from seedspread.cli import compare as comparing
 from seedspread.cli import components as splitting
+from seedspread.cli import data, study
 from seedspread.cli import report as reporting
 from seedspread.cli import train as training
 from seedspread.cli.docs import docs

@@ -12,9 +12,10 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load
 
+from seedspread.atomic import open_regular
 from seedspread.errors import is_installed, reason
 from seedspread.runners.command import COLUMNS
-from seedspread.runners.recording import PREDICTIONS, VALUES, open_regular
+from seedspread.runners.recording import PREDICTIONS, VALUES
 from seedspread.runs.files import FORMAT, UNREADABLE, read_file
 from seedspread.runs.folder import RunFolder
 from seedspread.runs.metrics import Metric

@@ -6,8 +6,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import TextIO
 
+from seedspread.atomic import open_regular
 from seedspread.errors import reason
-from seedspread.runners.recording import APPEND, open_regular
+from seedspread.runners.recording import APPEND
 from seedspread.runners.supervise import LOG_BYTES
 from seedspread.runs.files import open_file
 from seedspread.runs.run_files import RunFolderError

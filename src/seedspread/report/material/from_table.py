@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Unpack
 
 from seedspread.analysis.audit import audit
-from seedspread.analysis.comparison import AuditResult, Strip
+from seedspread.analysis.comparison import AuditResult
+from seedspread.analysis.samples import Strip
 from seedspread.report.extension import Scale
 from seedspread.report.material.settings import ReportData, Run, Setting, ordered, relative, slug
 from seedspread.runs.levels import split_levels, stratum_name
