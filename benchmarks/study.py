@@ -1,4 +1,4 @@
-"""A campaign of small runs: runs per hour by ways of training them, and where the time goes."""
+"""A study of small runs: runs per hour by ways of training them, and where the time goes."""
 
 import resource
 import statistics
@@ -59,6 +59,7 @@ def study_of(preset: str, seeds: int, implementation: str, stack: int) -> StudyS
     """Clamp and subtract with a few seeds, trained in one way."""
     values = {
         "title": preset,
+        "runner": "cff",
         "preset": preset,
         "factors": {"margin_type": ["clamp", "subtract"]},
         "seeds": seeds,
@@ -68,7 +69,7 @@ def study_of(preset: str, seeds: int, implementation: str, stack: int) -> StudyS
     return StudySpec.from_values(preset, values, CffRunner())
 
 
-def campaign(study: StudySpec, workers: int, cpu_seconds: list[float]) -> None:
+def run_once(study: StudySpec, workers: int, cpu_seconds: list[float]) -> None:
     """Trains it in a store of its own; adds what its processes took."""
     before = _of_children()
     with tempfile.TemporaryDirectory() as folder:
@@ -130,7 +131,7 @@ def phases(preset: str, way: tuple[str, int]) -> dict[str, float]:
 
 
 def run(
-    rounds: Annotated[int, typer.Option(min=2, help="Rounds of interleaved campaigns.")] = 3,
+    rounds: Annotated[int, typer.Option(min=2, help="Rounds of interleaved studies.")] = 3,
     workers: Workers = 2,
     preset: Annotated[str, typer.Option(help="What is trained.")] = "quickstart",
     seeds: Annotated[int, typer.Option(min=1, help="Seeds, each with both margins.")] = 4,
@@ -147,13 +148,14 @@ def run(
     ways = {name: way for name, way in WAYS.items() if way[0] != "native" or why_not() is None}
     cpu: dict[str, list[float]] = {name: [] for name in ways}
     jobs = {
-        name: partial(campaign, study_of(preset, seeds, *way), workers, cpu[name])
+        name: partial(run_once, study_of(preset, seeds, *way), workers, cpu[name])
         for name, way in ways.items()
     }
-    times = interleaved(jobs, rounds, "campaigns")
+    times = interleaved(jobs, rounds, "studies")
     runs, (first_way, *_) = 2 * seeds, ways
     first, first_cpu = times[first_way].median, statistics.median(cpu[first_way])
     result = {
+        "runner": "cff",
         "preset": preset,
         "rounds": rounds,
         "workers": workers,
