@@ -1,9 +1,12 @@
 """How a benchmark is started, `python benchmarks/NAME.py`, and the options that several of them take."""
 
+import sys
 from collections.abc import Callable
 from typing import Annotated
 
 import typer
+
+from seedspread.errors import SeedspreadError
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Rounds = Annotated[int, typer.Option(min=3, help="Rounds of interleaved timings.")]
@@ -12,14 +15,16 @@ Workers = Annotated[int, typer.Option(min=1, help="Processes.")]
 
 def main(benchmark: Callable[..., None]) -> None:
     """Runs a benchmark with the options of the command line; what it refuses is one line on stderr."""
-    from seedspread import cli  # noqa: PLC0415 - not by what a benchmark measures in processes of its own
-
-    cli.main(app_of(benchmark))
+    try:
+        app_of(benchmark)()
+    except SeedspreadError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
 
 
 def app_of(benchmark: Callable[..., None]) -> typer.Typer:
     """A benchmark as a command with the manners of the package's own."""
-    from seedspread.cli.help import Command  # noqa: PLC0415 - likewise
+    from seedspread.cli.help import Command  # noqa: PLC0415 - not by what is measured in processes of its own
 
     app = typer.Typer(
         add_completion=False,

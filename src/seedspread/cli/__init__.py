@@ -145,14 +145,14 @@ def _root(
     pass
 
 
-def main(program: Callable[[], object] = app) -> None:
-    """Runs the command line, or another program; an error is one line on stderr and exit code 2."""
+def main() -> None:
+    """Runs the command line; an error is one line on stderr and exit code 2."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             # A terminal that knows no dots gets question marks, not a traceback.
             stream.reconfigure(errors="replace")
     try:
-        program()
+        app()
     except _SwallowedError as carrier:
         _fail(carrier.__cause__ or carrier)
     except (Exception, KeyboardInterrupt) as error:
