@@ -17,7 +17,7 @@ import seedspread
 from benchmarks.report import fill
 from seedspread.analysis.audit import audit
 from seedspread.cli import app
-from seedspread.cli.quickstart import _what_it_shows
+from seedspread.paper.quickstart import what_it_shows
 from seedspread.study.plan import Plan
 from seedspread.study.spec import StudySpec
 from tests.cff.data.test_fetch import Server, serve
@@ -432,7 +432,7 @@ def test_what_quickstart_says_to_run_next_can_be_run(tmp_path: Path, monkeypatch
     table = tmp_path / "runs.csv"
     rows = (f"{arm},{seed},{80 + (7 * seed + ord(arm)) % 5}" for arm in "ab" for seed in range(4))
     table.write_text("\n".join(["arm,seed,accuracy", *rows]))
-    text = "\n".join(_what_it_shows(audit(table, "accuracy", "arm", "a")))
+    text = "\n".join(what_it_shows(audit(table, "accuracy", "arm", "a")))
     command = printed(text)
     assert command == ["plan", "mini/cifar10-factorial"]
     assert json.loads(said(*command, "--json"))["distinct"] == 28

@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-import seedspread.study.study
 from seedspread import Study, audit, collect, components, seed_budget, train, write_report
 from seedspread.cff.runner import seeded
 from seedspread.cff.training.diagnose import diagnose
 from seedspread.cff.training.result import RunResult
 from seedspread.cli import app
 from seedspread.errors import SeedspreadError
+from seedspread.paper.quickstart import quickstart
 from seedspread.runs.table import runs_table
 from seedspread.study.local import LocalExecutor
 from seedspread.study.spec import StudySpec
@@ -98,9 +98,9 @@ def test_the_quickstart_trains_audits_writes_a_report_and_says_what_it_can_show(
     page = (tmp_path / "store" / "report.html").read_text()
     assert "not the paper" in page
     assert str(tmp_path) not in page  # a page travels: it knows nobody's folders
-    first = seedspread.study.study.quickstart(tmp_path / "store")
+    first = quickstart(tmp_path / "store")
     assert first.rows == 6
-    assert seedspread.study.study.quickstart(str(tmp_path / "store")).comparisons == first.comparisons
+    assert quickstart(str(tmp_path / "store")).comparisons == first.comparisons
 
 
 def test_its_study_has_ten_seeds_or_more_in_one_mode_on_the_embedded_sample() -> None:

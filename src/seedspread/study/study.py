@@ -56,7 +56,7 @@ class StudyRuns:
     def table(self) -> pd.DataFrame:
         """One row per finished run, as the store has them now: factors, `seed` and metrics as columns.
 
-        Metrics are as the runs reported them; accuracies of the paper's training are shares, from 0 to 1.
+        Metrics are as the runs reported them.
         """
         return study_table(self.plan, self._metrics)
 
@@ -194,7 +194,7 @@ class Study:
             store: the folder of results.
             data_dir: the data folder.
             accept_changed: keep runs whose function or inputs have changed since they were made.
-            implementation: how the paper's training is computed; the store's record, or the study's.
+            implementation: how runs are computed; by default as the store's record or the study says.
         """
         spec = self.spec()
         return Plan.make(spec, store, data_dir, accept_changed=accept_changed, implementation=implementation)
@@ -274,7 +274,7 @@ def run_study(
         lease_seconds: after how long a silent lease may be taken over.
         force: run with other threads or another implementation than the study was begun with.
         accept_changed: keep runs whose program, function or inputs have changed since they were made.
-        implementation: how the paper's training is computed; the store's record, or the study's.
+        implementation: how runs are computed; by default as the store's record or the study says.
         max_runs: refuse a study that names more.
     """
     read = study if isinstance(study, StudySpec) else StudySpec.from_file(study, max_runs)
@@ -325,16 +325,3 @@ def write_report(
     report = Report(store_material(store, plans=plans, value=value))
     write_page(report, page)
     return report
-
-
-def quickstart(
-    path: "Path | str",
-    workers: int | None = None,
-    on_progress: ProgressCallback = lambda _: None,
-    implementation: str | None = None,
-) -> AuditResult:
-    """The whole pipeline in miniature on the embedded sample: trains, audits, writes `report.html`."""
-    executor = LocalExecutor(workers=workers)
-    found = run_study("quickstart", path, executor, on_progress, implementation=implementation)
-    found.report(Path(path) / "report.html")
-    return found.audit()

@@ -1,0 +1,63 @@
+"""The quickstart: the paper's comparison in miniature on the embedded sample, from training to a report."""
+
+from pathlib import Path
+
+from seedspread.analysis.comparison import AuditResult
+from seedspread.cff.training.native.build import why_not
+from seedspread.render.terminal import Terminal
+from seedspread.runs.store import Store
+from seedspread.runs.studies import recorded_study
+from seedspread.study.executor import ProgressCallback
+from seedspread.study.local import LocalExecutor
+from seedspread.study.study import run_study
+
+STUDY = "quickstart"
+
+
+def quickstart(
+    path: Path | str,
+    workers: int | None = None,
+    on_progress: ProgressCallback = lambda _: None,
+    implementation: str | None = None,
+) -> AuditResult:
+    """Train, audit and write `report.html`; return the audit.
+
+    Args:
+        path: the folder of results.
+        workers: runs at once; by default as many as cores allow.
+        on_progress: called at every change.
+        implementation: how runs are computed; by default as the store's record or the study says.
+    """
+    executor = LocalExecutor(workers=workers)
+    runs = run_study(STUDY, path, executor, on_progress, implementation=implementation)
+    runs.report(Path(path) / "report.html")
+    return runs.audit()
+
+
+def choose_implementation(store: Path) -> tuple[str | None, str]:
+    """Return the fastest implementation for a new store, a begun store's own; and the line about it."""
+    recorded = recorded_study(Store(store), STUDY)
+    if recorded is not None:
+        begun = recorded.implementation
+        return begun, f"Implementation: {begun or 'fast'}, as it was begun."
+    with Terminal(stderr=True).status("compiling the native kernel ..."):
+        why = why_not()
+    if why is None:
+        return "native", "Implementation: native, a kernel compiled for this CPU."
+    return None, f"Implementation: fast. The native one is not to be had here: {why.rpartition(': ')[0]}."
+
+
+def what_it_shows(result: AuditResult) -> list[str]:
+    """Return what so small a study can show, what it cannot, and what to run next."""
+    c = result.comparisons[0]
+    seeds = min(cell.n for cell in c.cells)
+    detectable = f"only variance ratios above {c.detectable:.1f}" if c.detectable else "hardly any ratio"
+    return [
+        "",
+        f"What this can show: with {seeds} seeds per arm {detectable} (or below the inverse) are likely to "
+        "be seen, in this model, on this sample.",
+        "What it cannot show: anything about the paper's effect, which is about a model 37 times larger, "
+        "trained 120 times longer on 80 times more images.",
+        "What to run next: seedspread plan mini/cifar10-factorial  (real CIFAR-10 in miniature, "
+        "about a minute a run), or paper/cifar10-factorial (GPUs).",
+    ]
