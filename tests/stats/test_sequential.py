@@ -11,7 +11,7 @@ from scipy.special import ndtr, ndtri
 from scipy.stats import pearsonr
 
 from seedspread import Look, audit
-from seedspread.analysis.growing import factor_for
+from seedspread.analysis.sequential import factor_for
 from seedspread.errors import SeedspreadError
 from seedspread.runs.sequential import SequentialSpec
 from seedspread.stats.arms import Floats

@@ -13,10 +13,9 @@ from pathlib import Path
 import ray
 from ray.cluster_utils import Cluster
 
-from seedspread.study.looking import run_looking
 from seedspread.study.plan import Plan
 from seedspread.study.ray_engine import RayExecutor
-from seedspread.study.recorded import Looking
+from seedspread.study.sequential import run_sequential
 from seedspread.study.spec import StudySpec
 
 
@@ -36,7 +35,7 @@ def main() -> None:
 
     if "--lose-a-node" in sys.argv:
         threading.Thread(target=lose, daemon=True).start()
-    _, report = run_looking(Plan.make(study, store), RayExecutor(), Looking(), lease_seconds=10)
+    _, report = run_sequential(Plan.make(study, store), RayExecutor(), lease_seconds=10)
     print(json.dumps({"done": len(report.done), "failed": report.failed, "lost": len(lost)}))
     ray.shutdown()
     cluster.shutdown()  # type: ignore[no-untyped-call]

@@ -13,7 +13,9 @@ from seedspread.cli import app
 from seedspread.errors import SeedspreadError
 from seedspread.paper.quickstart import quickstart
 from seedspread.runs.table import runs_table
+from seedspread.study.executor import StudyProgress
 from seedspread.study.local import LocalExecutor
+from seedspread.study.sequential import Watcher
 from seedspread.study.spec import StudySpec
 from seedspread.study.study import run_study
 from tests.report.made import made_store
@@ -23,7 +25,12 @@ from tests.study.tiny import study_file, tiny_study
 def test_a_study_is_run_audited_and_reported(tmp_path: Path) -> None:
     heard: list[int] = []
     study = tiny_study(tmp_path, seeds=3)
-    found = run_study(study, tmp_path / "store", LocalExecutor(2), lambda p: heard.append(p.ended))
+
+    class Hears(Watcher):
+        def tell(self, progress: StudyProgress) -> None:
+            heard.append(progress.ended)
+
+    found = run_study(study, tmp_path / "store", LocalExecutor(2), Hears())
     assert heard[-1] == 6
     assert sorted(found.table["seed"]) == [0, 0, 1, 1, 2, 2]
     assert found.audit().value == "accuracy"

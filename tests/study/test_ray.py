@@ -13,7 +13,7 @@ from seedspread.study.local import LocalExecutor
 from seedspread.study.loop import run_plan
 from seedspread.study.plan import Plan
 from tests.runners import programs
-from tests.study.growing import ALIKE, TWO_LOOKS, looks
+from tests.study.sequential_programs import ALIKE, TWO_LOOKS, looks
 from tests.study.test_local import COMMAND
 from tests.study.tiny import results, study_file, tiny_study
 

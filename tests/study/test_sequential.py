@@ -16,20 +16,20 @@ from seedspread import Study, audit
 from seedspread.errors import SeedspreadError
 from seedspread.report.material.from_store import from_store
 from seedspread.report.page.report import Report
+from seedspread.runs.sequential import SequentialRecord
 from seedspread.runs.store import Store
 from seedspread.runs.studies import load_studies, save_study
 from seedspread.stats.result import Interval, Looks
-from seedspread.study.growing import growth
 from seedspread.study.local import LocalExecutor
-from seedspread.study.looking import run_looking
-from seedspread.study.plan import Plan
-from seedspread.study.recorded import Looking, recorded_question
+from seedspread.study.plan import Plan, growth
+from seedspread.study.recorded import recorded_question
+from seedspread.study.sequential import Watcher, next_look, run_sequential
 from seedspread.study.spec import StudyError, StudySpec
 from seedspread.study.study import StudyRuns
 from tests.cli.test_cli import seedspread_here
 from tests.runners import programs
 from tests.study import tiny
-from tests.study.growing import ALIKE, RULE, SPREADS, TWO_LOOKS, looks
+from tests.study.sequential_programs import ALIKE, RULE, SPREADS, TWO_LOOKS, looks
 
 
 def study(folder: Path, body: str = SPREADS, rule: str = RULE, seeds: object = 15) -> Path:
@@ -75,9 +75,13 @@ def test_it_stops_when_it_is_decided_and_says_so_everywhere(tmp_path: Path) -> N
 def test_without_a_difference_it_goes_to_its_limit(tmp_path: Path) -> None:
     plan = Plan.make(StudySpec.from_file(study(tmp_path, ALIKE)), tmp_path / "store")
     heard: list[tuple[str, int]] = []
-    plan, progress = run_looking(
-        plan, LocalExecutor(2), Looking(), on_look=lambda name, found: heard.append((name, len(found.looks)))
-    )
+
+    class Hears(Watcher):
+        def looked(self, plan: Plan, name: str, record: SequentialRecord) -> None:
+            assert plan.study.name == name
+            heard.append((name, len(record.looks)))
+
+    plan, progress = run_sequential(plan, LocalExecutor(2), Hears())
     assert heard == [("study", 1), ("study", 2), ("study", 3)]
     assert len(progress.done) == 30
     assert not progress.left
@@ -172,7 +176,7 @@ def test_a_rule_that_is_never_met_is_refused_before_the_first_run(tmp_path: Path
 def test_a_rule_is_not_changed_after_a_look(tmp_path: Path) -> None:
     path, store = study(tmp_path, ALIKE), tmp_path / "store"
     plan = Plan.make(StudySpec.from_file(path), store)
-    run_looking(plan, LocalExecutor(2), Looking())
+    run_sequential(plan, LocalExecutor(2))
     for rule in (RULE.replace("15", "20"), ""):
         study(tmp_path, ALIKE, rule, seeds=20)
         with pytest.raises(StudyError, match="looked at 3 times by another rule") as caught:
@@ -182,7 +186,7 @@ def test_a_rule_is_not_changed_after_a_look(tmp_path: Path) -> None:
 
 def test_neither_is_its_question_and_looks_at_other_runs_are_not_its_own(tmp_path: Path) -> None:
     path, store = study(tmp_path, SPREADS), tmp_path / "store"
-    run_looking(Plan.make(StudySpec.from_file(path), store), LocalExecutor(2), Looking())
+    run_sequential(Plan.make(StudySpec.from_file(path), store), LocalExecutor(2))
     text = path.read_text()
     for changed in (text.replace("x = [0.0, 0.5]", "x = [0.0, 0.5, 0.7]"), text.replace("= 0.0", "= 0.5")):
         assert changed != text
@@ -200,7 +204,7 @@ def test_neither_is_its_question_and_looks_at_other_runs_are_not_its_own(tmp_pat
     study(tmp_path, ALIKE)  # another program: other runs, of which nothing has been seen
     plan = Plan.make(StudySpec.from_file(path), store)
     assert not plan.growing["study"].looks
-    plan, _ = run_looking(plan, LocalExecutor(2), Looking())
+    plan, _ = run_sequential(plan, LocalExecutor(2))
     assert len(looks(store).looks) == 3
 
 
@@ -236,7 +240,7 @@ def test_a_collection_grows_study_by_study(tmp_path: Path) -> None:
 def test_looks_wait_for_runs_that_were_ended(tmp_path: Path) -> None:
     body = "import signal; os.kill(os.getpid(), signal.SIGKILL) if (seed, x) == (2, '0.5') else report()"
     plan = Plan.make(StudySpec.from_file(study(tmp_path, body)), tmp_path / "store")
-    plan, progress = run_looking(plan, LocalExecutor(2), Looking())
+    plan, progress = run_sequential(plan, LocalExecutor(2))
     (failed,) = progress.failed
     assert not plan.store.has_crashed(failed)
     assert not looks(tmp_path / "store").looks
@@ -253,7 +257,7 @@ def test_an_arm_that_only_fails_is_mended_before_a_look(tmp_path: Path) -> None:
 def test_between_looks_the_last_one_is_the_headline(tmp_path: Path) -> None:
     store = tmp_path / "store"
     plan = Plan.make(StudySpec.from_file(study(tmp_path, ALIKE, TWO_LOOKS)), store)
-    plan, _ = run_looking(plan, LocalExecutor(2), Looking())
+    plan, _ = run_sequential(plan, LocalExecutor(2))
     (whole,) = plan.recorded()
     assert whole.sequential is not None
     first = replace(whole.sequential, looks=whole.sequential.looks[:1])
@@ -279,7 +283,7 @@ def test_all_runs_of_a_store_with_several_studies_do_not_count_looks_and_say_so(
     for name, rule in (("grows", TWO_LOOKS), ("fixed", "")):
         path = study(tmp_path / name, SPREADS, rule, seeds=10)
         path = path.rename(path.with_name(f"{name}.toml"))
-        run_looking(Plan.make(StudySpec.from_file(path), store), LocalExecutor(2), Looking())
+        run_sequential(Plan.make(StudySpec.from_file(path), store), LocalExecutor(2))
     found = audit(store, "accuracy", "x", "0", seed=None, resamples=100)
     assert found.looks is None
     assert any("grows is looked at while it grows" in note for note in found.notes)
@@ -289,7 +293,7 @@ def test_the_papers_training(tmp_path: Path) -> None:
     path = tiny.study_file(tmp_path, seeds=8)
     path.write_text(f"{path.read_text()}[sequential]\nstart = 6\nstep = 2\nlimit = 8\nprecision = 1.9\n")
     grows = StudySpec.from_file(path)
-    _, progress = run_looking(Plan.make(grows, tmp_path / "store"), LocalExecutor(2), Looking())
+    _, progress = run_sequential(Plan.make(grows, tmp_path / "store"), LocalExecutor(2))
     assert not progress.failed
     assert [look.seeds for look in looks(tmp_path / "store").looks] == [6, 8]
     fixed = Plan.make(tiny.tiny_study(tmp_path, seeds=8), tmp_path / "other")
@@ -315,4 +319,4 @@ def test_a_look_without_a_comparison_is_refused(tmp_path: Path) -> None:
     plan = Plan.make(StudySpec.from_file(study(tmp_path)), tmp_path / "store")
     (recorded,) = plan.recorded()
     with pytest.raises(SeedspreadError, match="no comparison to look at"):
-        Looking().look(plan, type(recorded)(**(vars(recorded) | {"audit": None})))
+        next_look(plan.store, type(recorded)(**(vars(recorded) | {"audit": None})))

@@ -17,7 +17,7 @@ from seedspread.study.loop import run_plan
 from seedspread.study.plan import Plan
 from seedspread.study.slurm_engine import SlurmError, SlurmExecutor
 from tests.runners import programs
-from tests.study.growing import ALIKE, TWO_LOOKS, looks
+from tests.study.sequential_programs import ALIKE, TWO_LOOKS, looks
 from tests.study.test_local import wait_for
 from tests.study.tiny import results, study_file, tiny_study, undisturbed
 

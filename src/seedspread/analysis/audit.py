@@ -12,9 +12,8 @@ from seedspread.analysis.compare import Comparer, Pair
 from seedspread.analysis.comparison import AuditResult, Comparison
 from seedspread.analysis.forest import forests, repeated_runs
 from seedspread.analysis.judgement import judged
-from seedspread.analysis.looks import Look
+from seedspread.analysis.looks import Look, looks_of_store
 from seedspread.analysis.samples import Strip, compared_arms, strips_of
-from seedspread.analysis.stored_looks import looks_of_store
 from seedspread.runs.levels import arm_name, stratum_name
 from seedspread.runs.metrics import Better, Metric, direction_note, metric_of
 from seedspread.runs.store import Store

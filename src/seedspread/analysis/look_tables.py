@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from seedspread.analysis.growing import seeds_to_come
+from seedspread.analysis.sequential import seeds_to_come
 from seedspread.render.table import Column, Table
 from seedspread.runs.sequential import LookedComparison, SequentialRecord, sequential_values
 from seedspread.stats.numbers import between, number, p_value

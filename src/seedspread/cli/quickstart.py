@@ -28,7 +28,7 @@ def quickstart(
     say(f"{plan.study.title}. {len(plan.missing())} runs to do, in {store}/")
     say(how)
     with Progressing(Terminal(stderr=True)) as progress:
-        result = miniature.quickstart(store, workers, progress.tell, implementation)
+        result = miniature.quickstart(store, workers, progress, implementation)
     say(result.to_text(width=min(Terminal().width, 110)))
     for line in miniature.what_it_shows(result):
         say(line)

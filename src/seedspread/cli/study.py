@@ -62,6 +62,7 @@ def plan(
     from seedspread.render.terminal import Terminal
     from seedspread.study import show
     from seedspread.study.estimate import Estimate
+    from seedspread.study.sequential import named
 
     made = _plan(
         study, store, data_dir, max_runs, accept_changed=accept_changed, implementation=implementation
@@ -87,7 +88,7 @@ def plan(
         *show.more_cells(made),
         *show.sharing(made),
         *notes,
-        *(_of_study(made, name, expectation(facts)) for name, facts in growing.items()),
+        *(named(made, name, expectation(facts)) for name, facts in growing.items()),
         show.time_needed(made, seconds, why if seconds is None else estimate.source),
         *changes,
     ]:
@@ -97,24 +98,22 @@ def plan(
 def _growing(made: "Plan") -> "dict[str, dict[str, Any]]":
     """What is known and expected of the studies that grow, by name; a rule that is never met is refused."""
     from seedspread.analysis.look_tables import sequential_facts
+    from seedspread.analysis.sequential import factor_for
     from seedspread.render.terminal import Terminal
-    from seedspread.study.looking import comparisons_of
-    from seedspread.study.recorded import Looking
+    from seedspread.study.sequential import comparisons_of
 
     cells = {part.name: len(part.cells) for part in made.study.parts}
     out = {}
     with Terminal(stderr=True).status("simulating the levels of the looks ...") as shown:
-        judge = Looking(lambda done: shown.update(f"simulating the levels of the looks: {done:.0%} ..."))
         for name, record in made.growing.items():
             comparisons = comparisons_of(made, name)
-            judge.factor(record.spec, comparisons)
+            factor_for(
+                record.spec,
+                comparisons,
+                lambda done: shown.update(f"simulating the levels of the looks: {done:.0%} ..."),
+            )
             out[name] = sequential_facts(record, comparisons, cells[name])
     return out
-
-
-def _of_study(made: "Plan", name: str, line: str) -> str:
-    """A line on a study, with its name where there are several."""
-    return f"{name}: {line}" if len(made.study.parts) > 1 else line
 
 
 def _question(made: "Plan") -> list[str]:
@@ -171,13 +170,11 @@ def run(
     json: Json = False,
 ) -> None:
     """Run what a study is missing; safe to kill and to start again, here or elsewhere at once."""
-    from seedspread.analysis.look_tables import last_look
     from seedspread.render.terminal import Terminal
     from seedspread.study.executors import executor_named
-    from seedspread.study.looking import run_looking
     from seedspread.study.loop import raise_if_unfinished
     from seedspread.study.progressing import Progressing
-    from seedspread.study.recorded import Looking
+    from seedspread.study.sequential import run_sequential
 
     executor = executor_named(
         backend,
@@ -190,9 +187,8 @@ def run(
         study, store, data_dir, max_runs, accept_changed=accept_changed, implementation=implementation
     )
     with Progressing(Terminal(stderr=True)) as shown:
-        made, progress = run_looking(
-            made, executor, Looking(shown.say_share), shown.tell,
-            lambda name, it: shown.say(_of_study(made, name, last_look(it))),
+        made, progress = run_sequential(
+            made, executor, shown,
             max_failures=max_failures, retry_failed=retry_failed, lease_seconds=lease_seconds, force=force,
         )  # fmt: skip
     if json:
@@ -266,8 +262,8 @@ def status(
 
     from seedspread.render.terminal import Terminal
     from seedspread.study.estimate import Estimate
-    from seedspread.study.growing import growth
     from seedspread.study.overview import images_per_second
+    from seedspread.study.plan import growth
     from seedspread.study.show import status_view
 
     made = _plan(study, store, data_dir, max_runs)

@@ -7,8 +7,8 @@ from seedspread.cff.training.native.build import why_not
 from seedspread.render.terminal import Terminal
 from seedspread.runs.store import Store
 from seedspread.runs.studies import recorded_study
-from seedspread.study.executor import ProgressCallback
 from seedspread.study.local import LocalExecutor
+from seedspread.study.sequential import Watcher
 from seedspread.study.study import run_study
 
 STUDY = "quickstart"
@@ -17,7 +17,7 @@ STUDY = "quickstart"
 def quickstart(
     path: Path | str,
     workers: int | None = None,
-    on_progress: ProgressCallback = lambda _: None,
+    watcher: Watcher | None = None,
     implementation: str | None = None,
 ) -> AuditResult:
     """Train, audit and write `report.html`; return the audit.
@@ -25,11 +25,11 @@ def quickstart(
     Args:
         path: the folder of results.
         workers: runs at once; by default as many as cores allow.
-        on_progress: called at every change.
+        watcher: follows it.
         implementation: how runs are computed; by default as the store's record or the study says.
     """
     executor = LocalExecutor(workers=workers)
-    runs = run_study(STUDY, path, executor, on_progress, implementation=implementation)
+    runs = run_study(STUDY, path, executor, watcher, implementation=implementation)
     runs.report(Path(path) / "report.html")
     return runs.audit()
 

@@ -6,11 +6,15 @@ from rich.console import Group
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
+from seedspread.analysis.look_tables import last_look
 from seedspread.errors import abridged
 from seedspread.render.live import LiveDisplay
 from seedspread.render.terminal import Terminal
+from seedspread.runs.sequential import SequentialRecord
 from seedspread.runs.time_left import duration
 from seedspread.study.executor import CellProgress, StudyProgress
+from seedspread.study.plan import Plan
+from seedspread.study.sequential import Watcher, named
 
 _SECONDS_BETWEEN_LINES = 10.0
 _CELLS_SHOWN, _CELLS_IN_A_LINE = 12, 4
@@ -18,7 +22,7 @@ _SEEDS_SHOWN = 8
 _LINE_WIDTH = 100
 
 
-class Progressing:
+class Progressing(Watcher):
     """Tells how a running study goes."""
 
     def __init__(self, console: Terminal) -> None:
@@ -58,15 +62,18 @@ class Progressing:
         else:
             self._print(progress)
 
-    def say(self, line: str) -> None:
-        """A line that stays."""
-        self._console.print(Text(line), soft_wrap=True)
+    def looked(self, plan: Plan, name: str, record: SequentialRecord) -> None:
+        """Prints a line that stays."""
+        self._say(named(plan, name, last_look(record)))
 
-    def say_share(self, done: float) -> None:
-        """How much of the simulation of a look's levels is done: a line for every tenth."""
-        if int(10 * done) > self._tenths:
-            self._tenths = int(10 * done)
-            self.say(f"simulating the levels of the looks, once for their numbers: {self._tenths}0%")
+    def simulated(self, share: float) -> None:
+        """Prints a line for every tenth."""
+        if int(10 * share) > self._tenths:
+            self._tenths = int(10 * share)
+            self._say(f"simulating the levels of the looks, once for their numbers: {self._tenths}0%")
+
+    def _say(self, line: str) -> None:
+        self._console.print(Text(line), soft_wrap=True)
 
     def _draw(self, progress: StudyProgress) -> None:
         ended, planned = progress.before + progress.ended, progress.before + progress.total

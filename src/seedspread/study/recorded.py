@@ -6,15 +6,12 @@ from pathlib import Path
 
 import pandas as pd
 
-from seedspread.analysis.growing import factor_for, take_look
 from seedspread.analysis.look_tables import standing
-from seedspread.analysis.stored_looks import looks_of
+from seedspread.analysis.looks import looks_of
 from seedspread.errors import SeedspreadError, did_you_mean
-from seedspread.runs.sequential import SequentialSpec, TakenLook
 from seedspread.runs.store import Store
 from seedspread.runs.studies import AuditSpec, RecordedStudy, load_studies
 from seedspread.stats.result import Looks
-from seedspread.stats.sequential.levels import Progress
 from seedspread.study.plan import Plan
 from seedspread.study.shipped import study_names
 from seedspread.study.spec import StudySpec
@@ -106,24 +103,6 @@ def studies_asked(
             raise _unknown(str(store), name, recorded)
         out += found or Plan.make(StudySpec.from_file(name), store, data_dir).recorded()
     return out
-
-
-@dataclass(frozen=True)
-class Looking:
-    """Takes the looks at a study; `progress` hears how far a simulation of their levels is."""
-
-    progress: Progress = lambda _: None
-
-    def factor(self, spec: SequentialSpec, comparisons: int) -> float:
-        """By how much its boundaries are wider than normal theory's; raises if the rule cannot be met."""
-        return factor_for(spec, comparisons, self.progress)
-
-    def look(self, plan: Plan, study: RecordedStudy) -> TakenLook:
-        """The next look at a study whose runs are there."""
-        if study.audit is None or study.sequential is None:
-            raise SeedspreadError(f"{study.name} names no comparison to look at; give it an [audit]")
-        table = study_table(plan.store, [study], study.audit.values[:1])
-        return take_look(table, study.audit, study.sequential, study.metrics)
 
 
 def _failed_runs(store: Store, study: RecordedStudy) -> list[str]:

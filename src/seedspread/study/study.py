@@ -15,8 +15,7 @@ from pydantic import ValidationError
 
 from seedspread.analysis.audit import audit
 from seedspread.analysis.comparison import AuditResult
-from seedspread.analysis.look_tables import last_look
-from seedspread.analysis.stored_looks import looks_of
+from seedspread.analysis.looks import looks_of
 from seedspread.errors import SeedspreadError
 from seedspread.render.terminal import Terminal
 from seedspread.report.material.from_store import from_store
@@ -27,16 +26,15 @@ from seedspread.runners.contract import Level, RunnerError
 from seedspread.runners.function import FunctionRunner
 from seedspread.runs.lease import LEASE_SECONDS
 from seedspread.runs.levels import counted_runs
-from seedspread.stats.sequential.levels import Progress
-from seedspread.study.executor import Executor, ProgressCallback
+from seedspread.study.executor import Executor
 from seedspread.study.file import StudyFile, explain
 from seedspread.study.local import LocalExecutor
-from seedspread.study.looking import LookCallback, run_looking
 from seedspread.study.loop import raise_if_unfinished
 from seedspread.study.notebook import size_of, spec_html, study_html, study_table
 from seedspread.study.plan import Plan
 from seedspread.study.progressing import Progressing
-from seedspread.study.recorded import Looking, studies_asked
+from seedspread.study.recorded import studies_asked
+from seedspread.study.sequential import Watcher, run_sequential
 from seedspread.study.spec import MAX_RUNS, StudyError, StudySpec
 from seedspread.study.values import by_name, plain
 from seedspread.tables.study_table import study_table as study_runs
@@ -224,18 +222,8 @@ class Study:
         if executor is not None and (workers, threads, gpus_per_run) != (None, None, None):
             raise SeedspreadError("give workers, threads and gpus_per_run to the executor itself")
         executor = executor or LocalExecutor(workers, threads, gpus_per_run)
-        with Progressing(Terminal()) if progress else nullcontext() as shown:
-            if shown is None:
-                return run_study(self.spec(), store, executor, **options)
-            return run_study(
-                self.spec(),
-                store,
-                executor,
-                shown.tell,
-                lambda _, looks: shown.say(last_look(looks)),
-                shown.say_share,
-                **options,
-            )
+        with Progressing(Terminal()) if progress else nullcontext() as watcher:
+            return run_study(self.spec(), store, executor, watcher, **options)
 
     def runs(self, store: Path | str) -> StudyRuns:
         """The runs that a store has of it, to audit and report; nothing is run."""
@@ -246,9 +234,7 @@ def run_study(
     study: "StudySpec | Path | str",
     store: "Path | str",
     executor: Executor | None = None,
-    on_progress: ProgressCallback = lambda _: None,
-    on_look: LookCallback = lambda _, __: None,
-    on_simulation: Progress = lambda _: None,
+    watcher: Watcher | None = None,
     *,
     data_dir: Path | str | None = None,
     max_failures: int | None = None,
@@ -265,9 +251,7 @@ def run_study(
         study: a study, the name of a shipped one, or a .toml file.
         store: the folder of results.
         executor: where it is run; worker processes on this machine by default.
-        on_progress: hears of every change.
-        on_look: hears of every look at a study that grows.
-        on_simulation: hears how far the simulation of its levels is, where it takes one.
+        watcher: follows it: every change of a run, and every look at a sequential study.
         data_dir: the data folder.
         max_failures: stop early once so many runs have failed.
         retry_failed: try again what has failed before.
@@ -279,12 +263,10 @@ def run_study(
     """
     read = study if isinstance(study, StudySpec) else StudySpec.from_file(study, max_runs)
     plan = Plan.make(read, store, data_dir, accept_changed=accept_changed, implementation=implementation)
-    plan, progress = run_looking(
+    plan, progress = run_sequential(
         plan,
         executor or LocalExecutor(),
-        Looking(on_simulation),
-        on_progress,
-        on_look,
+        watcher,
         max_failures=max_failures,
         retry_failed=retry_failed,
         lease_seconds=lease_seconds,

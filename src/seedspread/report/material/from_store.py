@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from seedspread.analysis.audit import audit
 from seedspread.analysis.comparison import AuditResult, Comparison
-from seedspread.analysis.stored_looks import looks_of
+from seedspread.analysis.looks import looks_of
 from seedspread.errors import did_you_mean, require_extra
 from seedspread.report.extension import extension_of
 from seedspread.report.material import cells as cells_of

@@ -1,0 +1,123 @@
+"""Sequential studies: run what an interim look needs, look, and add seeds until the rule says stop."""
+
+from dataclasses import replace
+from typing import Any
+
+from seedspread.analysis.sequential import factor_for, take_look
+from seedspread.errors import SeedspreadError
+from seedspread.runs.sequential import SequentialRecord, TakenLook
+from seedspread.runs.store import FINISHED, Store
+from seedspread.runs.studies import RecordedStudy, recorded_study, save_study
+from seedspread.study.executor import Executor, StudyProgress
+from seedspread.study.loop import run_plan
+from seedspread.study.plan import Plan
+from seedspread.tables.study_table import study_table
+
+
+class Watcher:
+    """Follows a study while it runs; inherit it and override what is of interest."""
+
+    def tell(self, progress: StudyProgress) -> None:
+        """Called at every change of a run."""
+
+    def looked(self, plan: Plan, name: str, record: SequentialRecord) -> None:
+        """Called after every look at a sequential study of the plan, with all its looks so far."""
+
+    def simulated(self, share: float) -> None:
+        """Called while the levels of the looks are simulated, with the share that is done."""
+
+
+def run_sequential(
+    plan: Plan,
+    executor: Executor,
+    watcher: Watcher | None = None,
+    *,
+    retry_failed: bool = False,
+    **options: Any,
+) -> tuple[Plan, StudyProgress]:
+    """Run what a plan is missing, look by look for sequential studies; return the last plan and its progress.
+
+    Args:
+        plan: what there is to do; its studies need not be sequential.
+        executor: where it is done. One that does not wait ends before the next look: the same command,
+            given again, takes it.
+        watcher: follows it.
+        retry_failed: try again what has failed before.
+        options: of `run_plan`.
+    """
+    watcher = watcher or Watcher()
+    plan = plan.grown({name: _begun(plan, name, watcher) for name in plan.growing})
+    progress = run_plan(plan, executor, watcher.tell, retry_failed=retry_failed, **options)
+    while not progress.stopped and (looks := _next_looks(plan)):
+        for name, record in looks.items():
+            watcher.looked(plan, name, record)
+        plan = plan.grown({**plan.growing, **looks})
+        progress = _together(progress, run_plan(plan, executor, watcher.tell, **options))
+    return plan, progress
+
+
+def _begun(plan: Plan, name: str, watcher: Watcher) -> SequentialRecord:
+    record = plan.growing[name]
+    if record.factor is not None:
+        return record
+    factor = factor_for(record.spec, comparisons_of(plan, name), watcher.simulated)
+    return replace(record, factor=factor)
+
+
+def comparisons_of(plan: Plan, name: str) -> int:
+    """How many a study makes, whose levels they share."""
+    part = next(part for part in plan.study.parts if part.name == name)
+    if part.audit is None:
+        return 1
+    blocks = set(part.audit.blocks)
+    arms = {tuple(pair for pair in cell.levels if pair[0] not in blocks) for cell in part.cells}
+    strata = {tuple(pair for pair in arm if pair[0] != part.audit.group) for arm in arms}
+    return max(1, len(arms) - len(strata))
+
+
+def _next_looks(plan: Plan) -> dict[str, SequentialRecord]:
+    """Take the next look at every study whose runs have ended, and save it; return all looks of each."""
+    looks = {}
+    for study in plan.recorded():
+        record = plan.growing.get(study.name)
+        if record is None or record.stopped or not _has_ended(plan, study):
+            continue
+        known = recorded_study(plan.store, study.name, study.origin) or study
+        if known.sequential is None or len(known.sequential.looks) <= len(record.looks):
+            look = next_look(plan.store, study)
+            known = replace(known, sequential=replace(record, looks=(*record.looks, look)))
+            save_study(plan.store, known)
+        if known.sequential is not None:
+            looks[study.name] = known.sequential
+    return looks
+
+
+def next_look(store: Store, study: RecordedStudy) -> TakenLook:
+    """Return the next look at a study whose runs are in the store."""
+    if study.audit is None or study.sequential is None:
+        raise SeedspreadError(f"{study.name} names no comparison to look at; give it an [audit]")
+    table = study_table(store, [study], study.audit.values[:1])
+    return take_look(table, study.audit, study.sequential, study.metrics)
+
+
+def named(plan: Plan, name: str, line: str) -> str:
+    """Return a line about a study of the plan, with the study's name if there are several."""
+    return f"{name}: {line}" if len(plan.study.parts) > 1 else line
+
+
+def _has_ended(plan: Plan, study: RecordedStudy) -> bool:
+    """Whether every run has a result, or failed by itself: what was ended or refused says nothing yet.
+
+    A cell without any result waits to be mended: it would take seeds, and leave a comparison out of the look.
+    """
+    done = {key for key in study.keys if plan.store.state(key).state in FINISHED}
+    return all(key in done or plan.store.has_crashed(key) for key in study.keys) and all(
+        done.intersection(cell.runs.values()) for cell in study.cells
+    )
+
+
+def _together(before: StudyProgress, now: StudyProgress) -> StudyProgress:
+    done, failed = before.done | now.done, before.failed | now.failed
+    return replace(
+        now, total=len(done) + len(failed) + now.left, done=done, failed=failed, before=before.before
+    )
