@@ -150,11 +150,14 @@ class Study:
         self._values = {key: value for key, value in values.items() if value is not None and value != ""}
         if not callable(what) and (self._values or inputs or environment or name):
             raise StudyError(f"{what} says all of itself; leave out the other arguments")
-        spec = self.spec()  # mistakes show here, and not when it is run
-        self._shown = f"<Study {spec.name}: {size_of(spec)}>"
+        self._checked = self.spec()  # mistakes show here, and not when it is run
 
     def spec(self) -> StudySpec:
-        """The study as data; of a function, as that and all that it reads are now."""
+        """The study as data; of a function, as that and all that it reads are now.
+
+        Each plan and each run builds it once more: what a function reads, its inputs or a file may have
+        changed since the last one, which gives other keys.
+        """
         if not callable(self._what):
             return StudySpec.from_file(self._what, self._max_runs)
         try:
@@ -167,10 +170,10 @@ class Study:
         return StudySpec.from_values(self._name, self._values, runner, self._max_runs)
 
     def __repr__(self) -> str:
-        return self._shown
+        return f"<Study {self._checked.name}: {size_of(self._checked)}>"
 
     def _repr_html_(self) -> str:
-        return spec_html(self.spec())
+        return spec_html(self._checked)
 
     def _listed(self, argument: str, names: Sequence[str]) -> tuple[str, ...]:
         """Refuses a single name, whose letters would be taken one by one."""
