@@ -3,6 +3,7 @@
 import re
 import shlex
 import subprocess
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from typer.testing import CliRunner
 
 from seedspread.cli import app
 from seedspread.cli.help import EXAMPLES
+from seedspread.cli.table_options import TableOptions
 from tests.cli.test_cli import seedspread_here
 
 ROOT = Path(__file__).parents[2]
@@ -50,6 +52,15 @@ def test_the_help_lists_every_command_in_a_panel() -> None:
         "Run": ["plan", "run", "status", "report", "serve", "docs"],
         "Paper": ["quickstart", "train", "diagnose", "verify-paper", "data"],
     }
+
+
+@pytest.mark.parametrize("name", ["audit", "compare", "report"])
+def test_commands_that_read_a_table_have_every_table_option(name: str) -> None:
+    there = {param.name: param for param in commands()[name,].params}
+    for field in fields(TableOptions):
+        assert there[field.name].default == field.default
+        assert there[field.name].help
+    assert "asked" not in there
 
 
 def test_every_example_is_of_a_command() -> None:

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from seedspread.cli import table_options as asked
-from seedspread.cli.collect import asked_direction
 from seedspread.cli.output import say, say_json, say_prose
+from seedspread.cli.table_options import Source, TableOptions, with_table_options
 from seedspread.errors import SeedspreadError
 
 if TYPE_CHECKING:
@@ -36,25 +35,11 @@ _Step = Annotated[
 ]
 
 
+@with_table_options()
 def audit(
-    table: asked.Source,
-    value: asked.Values = None,
-    group: asked.Group = None,
-    baseline: asked.Baseline = None,
-    block: asked.Block = None,
-    seed: asked.Seed = "seed",
-    no_seed: asked.NoSeed = False,
-    by: asked.By = None,
+    table: Source,
+    asked: TableOptions,
     study: _Study = None,
-    where: asked.Where = None,
-    last: asked.Last = None,
-    best: asked.Best = None,
-    wide: asked.Wide = None,
-    metric_column: asked.MetricColumn = None,
-    sheet: asked.Sheet = None,
-    at: asked.At = "last",
-    higher: asked.Higher = False,
-    lower: asked.Lower = False,
     level: Annotated[float, typer.Option(help="The level of the intervals.")] = 0.95,
     resamples: Annotated[int, typer.Option(help="Bootstrap resamples.")] = 10_000,
     random_seed: Annotated[int, typer.Option(min=0, help="For the resamples.")] = 0,
@@ -74,18 +59,17 @@ def audit(
     from seedspread.analysis.audit import audit as run_audit
     from seedspread.render.terminal import Terminal
 
-    check_forms(form, no_seed, seed, plot, value)
+    check_forms(form, plot, asked.value)
     with Terminal(stderr=True).status("auditing ...") as shown:
-        recorded = _recorded(table, study, value, group, [*(block or ()), *(by or ())])
+        recorded = _recorded(table, study, asked)
         spec, runs = (recorded.spec, recorded.table) if recorded else (None, table)
-        values, compared = _comparison(table, spec, value, group, baseline, block, by)
+        values, compared = _comparison(table, spec, asked)
         looked = _looked(look, of, step, recorded, shown.update)
         results = [
             run_audit(
-                runs, one, *compared[:3], None if no_seed else seed, compared[3],
+                runs, one, *compared[:3], asked.seed_column, compared[3],
                 level=level, resamples=resamples, random_seed=random_seed, chance=chance, test_size=test_size,
-                equivalence=equivalence, look=looked, better=asked_direction(higher, lower), at=at,
-                where=where, last=last, best=best, wide=wide, metric_column=metric_column, sheet=sheet,
+                equivalence=equivalence, look=looked, better=asked.better, **asked.rows,
             )
             for one in values
         ]  # fmt: skip
@@ -96,15 +80,14 @@ def audit(
         _draw(results[0], plot)
 
 
-def _recorded(
-    source: str, study: str | None, values: list[str] | None, group: str | None, others: list[str]
-) -> "RecordedQuestion | None":
+def _recorded(source: str, study: str | None, asked: TableOptions) -> "RecordedQuestion | None":
     """What a store's study asks. A file has none, and is spared what reading studies takes."""
     if study is None and not Path(source).is_dir():
         return None
     from seedspread.study.recorded import recorded_question
 
-    return recorded_question(source, study, values, group, others)
+    others = [*(asked.block or ()), *(asked.by or ())]
+    return recorded_question(source, study, asked.value, asked.group, others)
 
 
 def _looked(
@@ -128,15 +111,11 @@ def _looked(
     return Look(look, of, step, lambda done: tell(f"simulating the levels of the looks: {done:.0%} ..."))
 
 
-def check_forms(
-    form: str, no_seed: bool, seed: str, plot: Path | None, values: Sequence[str] | None = None
-) -> None:
+def check_forms(form: str, plot: Path | None, values: Sequence[str] | None = None) -> None:
     """Refuses what cannot be printed or drawn, before the work."""
     forms = ("text", "markdown", "latex")
     if form not in forms:
         raise SeedspreadError(f"--format must be one of {', '.join(forms)}; got {form!r}")
-    if no_seed and seed != "seed":
-        raise SeedspreadError("give --seed or --no-seed, not both")
     if plot:
         from seedspread.render.pictures import check_picture
 
@@ -177,17 +156,12 @@ def _draw(result: "AuditResult", plot: Path) -> None:
 
 
 def _comparison(
-    table: str,
-    spec: "AuditSpec | None",
-    value: list[str] | None,
-    group: str | None,
-    baseline: str | None,
-    block: list[str] | None,
-    by: list[str] | None,
+    table: str, spec: "AuditSpec | None", asked: TableOptions
 ) -> "tuple[Sequence[str | None], _Compared]":
     """What is to be compared; where that is left out, what the study of a store is about."""
     from seedspread.runs.table import is_store
 
+    value, group, baseline, block, by = asked.value, asked.group, asked.baseline, asked.block, asked.by
     if spec is None:
         default = "accuracy" if Path(table).is_dir() and is_store(Path(table)) else None
         return value or [default], (group, baseline, block, by)

@@ -3,11 +3,12 @@
 import json as jsonlib
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from seedspread.cli.output import say, say_json
+from seedspread.cli.table_options import direction
 from seedspread.errors import SeedspreadError
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def collect(
     from seedspread.tables.sources.show import summary
     from seedspread.tables.sources.write import check_ending, write_table
 
-    better = asked_direction(higher, lower)
+    better = direction(higher, lower)
     if out:
         check_ending(out)
     metrics = metric or []
@@ -106,10 +107,3 @@ def _export(store: str, uri: str, as_json: bool) -> None:
         say_json(done.values())
         return
     say(done.words)
-
-
-def asked_direction(higher: bool, lower: bool) -> Literal["higher", "lower"] | None:
-    """Which direction the flags say is better, if either was given."""
-    if higher and lower:
-        raise SeedspreadError("give --higher-is-better or --lower-is-better, not both")
-    return "higher" if higher else "lower" if lower else None

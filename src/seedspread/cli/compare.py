@@ -1,14 +1,14 @@
 """`seedspread compare`."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from seedspread.cli import table_options as asked
 from seedspread.cli.audit import Json, check_forms
-from seedspread.cli.collect import asked_direction
 from seedspread.cli.output import say
+from seedspread.cli.table_options import OneValue, TableOptions, with_table_options
 
 if TYPE_CHECKING:
     from seedspread.analysis.sets.compared import CompareResult
@@ -25,32 +25,18 @@ _Studies = Annotated[
         "--study", help="The study of each store: once for all, or once for each; of one store two."
     ),
 ]
-_Value = Annotated[str | None, typer.Option(help="The column with one number per run.")]
 _Group = Annotated[str | None, typer.Option(help="The column whose levels are a set's arms.")]
 _Equivalence = Annotated[
     float, typer.Option(help="Variances, or ratios, that differ by no more than this factor count as alike.")
 ]
 
 
+@with_table_options(value=OneValue, group=_Group)
 def compare(
     sources: _Sources,
     studies: _Studies = None,
-    value: _Value = None,
-    group: _Group = None,
-    baseline: asked.Baseline = None,
-    block: asked.Block = None,
-    seed: asked.Seed = "seed",
-    no_seed: asked.NoSeed = False,
-    by: asked.By = None,
-    where: asked.Where = None,
-    last: asked.Last = None,
-    best: asked.Best = None,
-    wide: asked.Wide = None,
-    metric_column: asked.MetricColumn = None,
-    sheet: asked.Sheet = None,
-    at: asked.At = "last",
-    higher: asked.Higher = False,
-    lower: asked.Lower = False,
+    *,
+    asked: TableOptions,
     level: Annotated[float, typer.Option(help="The level of the intervals.")] = 0.95,
     equivalence: _Equivalence = 2.0,
     details: Annotated[bool, typer.Option("--details", help="Every test of the spread.")] = False,
@@ -61,17 +47,12 @@ def compare(
     """The same question of two sets of runs: did the spread change, and do their answers agree?"""
     from seedspread.render.terminal import Terminal
     from seedspread.study.comparing import compare_sources
-    from seedspread.tables.question import Question
 
-    check_forms(form, no_seed, seed, plot)
+    check_forms(form, plot)
     typed = (*sources, *(word for name in studies or () for word in ("--study", name)))
-    question = Question(
-        value, group, baseline, tuple(block or ()), None if no_seed else seed, tuple(by or ()),
-        tuple(where or ()), last, best, wide, metric_column, sheet, at, "compare", typed,
-    )  # fmt: skip
+    question = replace(asked.question(), command="compare", sources=typed)
     with Terminal(stderr=True).status("comparing ..."):
-        better = asked_direction(higher, lower)
-        result = compare_sources(sources, studies or (), question, level, equivalence, better)
+        result = compare_sources(sources, studies or (), question, level, equivalence, asked.better)
     _say(result, form, details, json)
     if plot:
         from seedspread.analysis.sets.charts import draw_sets

@@ -6,35 +6,29 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from seedspread.cli.output import say
+from seedspread.cli.table_options import OneValue, TableOptions, with_table_options
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from seedspread.study.recorded import RecordedQuestion
 
-Several = list[str] | None
+_OPTIONS = ("value", "group", "baseline", "block", "by", "at")
+_Baseline = Annotated[
+    str | None, typer.Option(help="The level to compare the others with; by default every pair.")
+]
 
 
+@with_table_options(_OPTIONS, value=OneValue, baseline=_Baseline)
 def components(
     table: Annotated[
         str,
         typer.Argument(help="A .csv, .tsv or .parquet file, a folder of runs, or what `collect` reads."),
     ],
-    value: Annotated[str | None, typer.Option(help="The column with one number per run.")] = None,
-    group: Annotated[str | None, typer.Option(help="The column whose levels are the arms.")] = None,
-    baseline: Annotated[
-        str | None, typer.Option(help="The level to compare the others with; by default every pair.")
-    ] = None,
-    block: Annotated[
-        Several, typer.Option(help="A column that tells runs of one seed apart; may be repeated.")
-    ] = None,
+    asked: TableOptions,
     seed: Annotated[str | None, typer.Option(help="The column with the seed.")] = None,
     stream: Annotated[
-        Several, typer.Option(help="A column with the seed of one stream; may be repeated.")
-    ] = None,
-    by: Annotated[
-        Several,
-        typer.Option(help="A column, such as dataset, whose levels are split separately; may be repeated."),
+        list[str] | None, typer.Option(help="A column with the seed of one stream; may be repeated.")
     ] = None,
     test_size: Annotated[int | None, typer.Option(help="Test examples, for the test set's floor.")] = None,
     level: Annotated[float, typer.Option(help="The level of the intervals.")] = 0.95,
@@ -42,7 +36,6 @@ def components(
         str | None,
         typer.Option(help="For a store: the study, or the collection of studies, by name or .toml."),
     ] = None,
-    at: Annotated[str, typer.Option(help="For runs logged by step: last, best or step=N.")] = "last",
     form: Annotated[str, typer.Option("--format", help="text, markdown or latex.")] = "text",
     json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
@@ -54,6 +47,7 @@ def components(
     forms = ("text", "markdown", "latex")
     if form not in forms:
         raise TableError(f"--format must be one of {', '.join(forms)}; got {form!r}")
+    value, group, baseline, block, by = asked.one_value, asked.group, asked.baseline, asked.block, asked.by
     recorded = _recorded(table, study, value, group)
     runs: str | pd.DataFrame = table
     if recorded is not None:  # what the study of a store is about
@@ -64,7 +58,7 @@ def components(
         runs = recorded.table.drop_duplicates(["key", group, *block, *by])
     result = split(
         runs, value or _default_value(table), group, block, seed, stream, by,
-        baseline=baseline, test_size=test_size, level=level, at=at,
+        baseline=baseline, test_size=test_size, level=level, at=asked.at,
     )  # fmt: skip
     if json:
         say(result.to_json())

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from seedspread.cli import table_options as asked
-from seedspread.cli.collect import asked_direction
 from seedspread.cli.output import say, say_json, say_prose
+from seedspread.cli.table_options import TableOptions, with_table_options
 from seedspread.errors import SeedspreadError, require_extra
 
 if TYPE_CHECKING:
@@ -16,8 +15,6 @@ if TYPE_CHECKING:
 
     from seedspread.report.material.settings import ReportData
     from seedspread.report.page.report import Report
-    from seedspread.runs.metrics import Better
-    from seedspread.tables.question import Question
 
 Source = Annotated[
     str | None,
@@ -51,6 +48,7 @@ Everything = Annotated[bool, typer.Option("--all", help="All figures and tables;
 DataDir = Annotated[Path | None, typer.Option(help="The data folder, for --study on partial data.")]
 
 
+@with_table_options(value=Value)
 def report(
     source: Source = None,
     out: Out = None,
@@ -60,22 +58,8 @@ def report(
     tables: Tables = None,
     everything: Everything = False,
     data_dir: DataDir = None,
-    value: Value = None,
-    group: asked.Group = None,
-    baseline: asked.Baseline = None,
-    block: asked.Block = None,
-    seed: asked.Seed = "seed",
-    no_seed: asked.NoSeed = False,
-    by: asked.By = None,
-    where: asked.Where = None,
-    last: asked.Last = None,
-    best: asked.Best = None,
-    wide: asked.Wide = None,
-    metric_column: asked.MetricColumn = None,
-    sheet: asked.Sheet = None,
-    at: asked.At = "last",
-    higher: asked.Higher = False,
-    lower: asked.Lower = False,
+    *,
+    asked: TableOptions,
     json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
 ) -> None:
     """Write a page with the answer, every table and every figure: one file that opens offline."""
@@ -83,18 +67,13 @@ def report(
     from seedspread.render.terminal import Terminal
     from seedspread.report.page.export import check_page, write_figures, write_page, write_tables
     from seedspread.report.page.report import Report
-    from seedspread.tables.question import Question
 
-    _check(source, published, value, everything, bool(figures or tables))
+    _check(source, published, asked.one_value, everything, bool(figures or tables))
     page = out or (None if figures or tables else Path("report.html"))
     check_page(page)
-    question = Question(
-        value, group, baseline, tuple(block or ()), None if no_seed else seed, tuple(by or ()),
-        tuple(where or ()), last, best, wide, metric_column, sheet, at,
-    )  # fmt: skip
     with Terminal(stderr=True).status("reading ...") as status:
         tell = _teller(status)
-        material = _material(source, question, asked_direction(higher, lower), study or (), data_dir, tell)
+        material = _material(source, asked, study or (), data_dir, tell)
         tell("making the page")
         made = Report(material)
         if page:
@@ -109,8 +88,7 @@ def report(
 
 def _material(
     source: str | None,
-    question: "Question",
-    better: "Better | None",
+    asked: TableOptions,
     study: Sequence[str],
     data_dir: Path | None,
     tell: Callable[[str], None],
@@ -121,12 +99,11 @@ def _material(
     from seedspread.study.study import store_material
     from seedspread.tables.read import is_table
 
-    q = question
+    q = asked.question()
     if source is not None and is_table(source):
         return from_table(
-            source, q.value, q.group, q.baseline, q.block, q.seed, q.by, better, where=q.where, last=q.last,
-            best=q.best, wide=q.wide, metric_column=q.metric_column, sheet=q.sheet, at=q.at,
-        )  # fmt: skip
+            source, q.value, q.group, q.baseline, q.block, q.seed, q.by, asked.better, **asked.rows
+        )
     for option, _ in (one for one in q.asked() if one[0] != "value"):
         name = "no-seed" if q.seed is None and option == "seed" else option.replace("_", "-")
         raise SeedspreadError(f"--{name} is for a table; a store's studies say what is compared")

@@ -1,8 +1,17 @@
-"""The options that say what is asked of a table."""
+"""The options that describe a question about a table, declared once for all commands that ask one."""
 
-from typing import Annotated
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from functools import wraps
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+
+from seedspread.errors import SeedspreadError
+
+if TYPE_CHECKING:
+    from seedspread.tables.question import Question, Rows
 
 Source = Annotated[
     str,
@@ -11,41 +20,153 @@ Source = Annotated[
         "reads."
     ),
 ]
-Values = Annotated[
-    list[str] | None, typer.Option(help="The column with one number per run; may be repeated.")
-]
-Group = Annotated[str | None, typer.Option(help="The column whose levels are compared.")]
-Baseline = Annotated[
-    str | None,
-    typer.Option(help="The level to compare with; by default the first of two, or every pair."),
-]
-Block = Annotated[
-    list[str] | None, typer.Option(help="A column that tells runs of one seed apart; may be repeated.")
-]
-Seed = Annotated[str, typer.Option(help="The column with the seed; its usual names are found too.")]
-NoSeed = Annotated[bool, typer.Option("--no-seed", help="Every row is a run of its own.")]
-By = Annotated[
-    list[str] | None,
-    typer.Option(help="A column, such as dataset, whose levels are audited separately; may be repeated."),
-]
-Where = Annotated[
-    list[str] | None,
-    typer.Option(help="Take rows such as 'step == 4000 and task in (a, b)'; may be repeated."),
-]
-Last = Annotated[
-    str | None, typer.Option(help="Keep of each run the row where this column, the step, is largest.")
-]
-Best = Annotated[str | None, typer.Option(help="Keep of each run the row where this column is best.")]
-Wide = Annotated[
-    str | None, typer.Option(help="The columns that hold one seed each: 'seed_*'; alone it finds them.")
-]
-MetricColumn = Annotated[
-    str | None, typer.Option(help="The column that names the metric, of which --value is one.")
-]
-Sheet = Annotated[str | None, typer.Option(help="The sheet of an Excel file; the first by default.")]
-At = Annotated[str, typer.Option(help="For runs that another tool logged by step: last, best or step=N.")]
-Higher = Annotated[bool, typer.Option("--higher-is-better", help="The value is better when higher.")]
-Lower = Annotated[
-    bool,
-    typer.Option("--lower-is-better", help="The value is better when lower; by default its name decides."),
-]
+# For commands that take a single --value.
+OneValue = Annotated[str | None, typer.Option(help="The column with one number per run.")]
+
+
+@dataclass(frozen=True)
+class TableOptions:
+    """What a user asks of a table: every field is an option of the commands under `with_table_options`."""
+
+    value: Annotated[
+        list[str] | None, typer.Option(help="The column with one number per run; may be repeated.")
+    ] = None
+    group: Annotated[str | None, typer.Option(help="The column whose levels are compared.")] = None
+    baseline: Annotated[
+        str | None,
+        typer.Option(help="The level to compare with; by default the first of two, or every pair."),
+    ] = None
+    block: Annotated[
+        list[str] | None, typer.Option(help="A column that tells runs of one seed apart; may be repeated.")
+    ] = None
+    seed: Annotated[str, typer.Option(help="The column with the seed; its usual names are found too.")] = (
+        "seed"
+    )
+    no_seed: Annotated[bool, typer.Option("--no-seed", help="Every row is a run of its own.")] = False
+    by: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A column, such as dataset, whose levels are analyzed separately; may be repeated."
+        ),
+    ] = None
+    where: Annotated[
+        list[str] | None,
+        typer.Option(help="Take rows such as 'step == 4000 and task in (a, b)'; may be repeated."),
+    ] = None
+    last: Annotated[
+        str | None, typer.Option(help="Keep of each run the row where this column, the step, is largest.")
+    ] = None
+    best: Annotated[str | None, typer.Option(help="Keep of each run the row where this column is best.")] = (
+        None
+    )
+    wide: Annotated[
+        str | None, typer.Option(help="The columns that hold one seed each: 'seed_*'; alone it finds them.")
+    ] = None
+    metric_column: Annotated[
+        str | None, typer.Option(help="The column that names the metric, of which --value is one.")
+    ] = None
+    sheet: Annotated[str | None, typer.Option(help="The sheet of an Excel file; the first by default.")] = (
+        None
+    )
+    at: Annotated[
+        str, typer.Option(help="For runs that another tool logged by step: last, best or step=N.")
+    ] = "last"
+    higher: Annotated[bool, typer.Option("--higher-is-better", help="The value is better when higher.")] = (
+        False
+    )
+    lower: Annotated[
+        bool,
+        typer.Option(
+            "--lower-is-better", help="The value is better when lower; by default its name decides."
+        ),
+    ] = False
+
+    def __post_init__(self) -> None:
+        if self.no_seed and self.seed != "seed":
+            raise SeedspreadError("give --seed or --no-seed, not both")
+        direction(self.higher, self.lower)
+
+    @property
+    def one_value(self) -> str | None:
+        """The value, or the first of several."""
+        return self.value[0] if self.value else None
+
+    @property
+    def seed_column(self) -> str | None:
+        """The column with the seed; None if each row is a run of its own."""
+        return None if self.no_seed else self.seed
+
+    @property
+    def better(self) -> Literal["higher", "lower"] | None:
+        """Which direction is better, if a flag was given."""
+        return direction(self.higher, self.lower)
+
+    @property
+    def rows(self) -> "Rows":
+        """Row selection."""
+        return {
+            "where": self.where,
+            "last": self.last,
+            "best": self.best,
+            "wide": self.wide,
+            "metric_column": self.metric_column,
+            "sheet": self.sheet,
+            "at": self.at,
+        }
+
+    def question(self) -> "Question":
+        """Return the question about one value."""
+        from seedspread.tables.question import Question
+
+        return Question.of(
+            self.one_value, self.group, self.baseline, self.block, self.seed_column, self.by, **self.rows
+        )
+
+
+def with_table_options(
+    only: Sequence[str] | None = None, **differing: Any
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Replace the parameter `asked: TableOptions` of a command with the options themselves.
+
+    Args:
+        only: the options that the command has; all by default.
+        differing: annotations of options that the command describes differently, by name.
+    """
+    options = [field for field in fields(TableOptions) if only is None or field.name in only]
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        parameters: list[inspect.Parameter] = []
+        for parameter in inspect.signature(command).parameters.values():
+            if parameter.name != "asked":
+                parameters.append(parameter)
+                continue
+            parameters += [
+                inspect.Parameter(
+                    option.name,
+                    parameter.kind,
+                    default=option.default,
+                    annotation=differing.get(option.name, option.type),
+                )
+                for option in options
+            ]
+
+        @wraps(command)
+        def run(**given: Any) -> None:
+            typed = {option.name: given.pop(option.name) for option in options}
+            if isinstance(typed.get("value"), str):
+                typed["value"] = [typed["value"]]
+            command(asked=TableOptions(**typed), **given)
+
+        # What typer reads a command's options from.
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        return run
+
+    return decorate
+
+
+def direction(higher: bool, lower: bool) -> Literal["higher", "lower"] | None:
+    """Return which direction the flags declare better, if either was given."""
+    if higher and lower:
+        raise SeedspreadError("give --higher-is-better or --lower-is-better, not both")
+    return "higher" if higher else "lower" if lower else None
