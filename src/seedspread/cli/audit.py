@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from seedspread.cli.output import say, say_json, say_prose
+from seedspread.cli.output_options import Form, Json, Level, check_forms
 from seedspread.cli.table_options import Source, TableOptions, with_table_options
 from seedspread.errors import SeedspreadError
 
@@ -25,7 +26,6 @@ _Study = Annotated[
     str | None,
     typer.Option(help="For a store: the study to audit, by name or .toml; the only one by default."),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 _Equivalence = Annotated[
     float, typer.Option(help="Variances that differ by no more than this factor count as alike.")
 ]
@@ -40,7 +40,7 @@ def audit(
     table: Source,
     asked: TableOptions,
     study: _Study = None,
-    level: Annotated[float, typer.Option(help="The level of the intervals.")] = 0.95,
+    level: Level = 0.95,
     resamples: Annotated[int, typer.Option(help="Bootstrap resamples.")] = 10_000,
     random_seed: Annotated[int, typer.Option(min=0, help="For the resamples.")] = 0,
     chance: Annotated[float | None, typer.Option(help="The score of a run that has learnt nothing.")] = None,
@@ -52,7 +52,7 @@ def audit(
     details: Annotated[bool, typer.Option("--details", help="Every comparison and test.")] = False,
     explain: Annotated[bool, typer.Option("--explain", help="Why each test, and what it assumes.")] = False,
     plot: Annotated[Path | None, typer.Option(help="Draw the spread: .png, .pdf or .svg.")] = None,
-    form: Annotated[str, typer.Option("--format", help="text, markdown or latex.")] = "text",
+    form: Form = "text",
     json: Json = False,
 ) -> None:
     """Did a change alter the spread over seeds? From any table of per-seed results."""
@@ -109,19 +109,6 @@ def _looked(
             raise SeedspreadError("a look takes its number and how many there are: --look 3 --of 9")
         return None
     return Look(look, of, step, lambda done: tell(f"simulating the levels of the looks: {done:.0%} ..."))
-
-
-def check_forms(form: str, plot: Path | None, values: Sequence[str] | None = None) -> None:
-    """Refuses what cannot be printed or drawn, before the work."""
-    forms = ("text", "markdown", "latex")
-    if form not in forms:
-        raise SeedspreadError(f"--format must be one of {', '.join(forms)}; got {form!r}")
-    if plot:
-        from seedspread.render.pictures import check_picture
-
-        check_picture(plot)
-    if plot and values and len(values) > 1:
-        raise SeedspreadError("a picture shows one value: give one --value with --plot")
 
 
 def _say(results: "list[AuditResult]", form: str, explain: bool, details: bool, json: bool) -> None:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from seedspread.cli.audit import Json, check_forms
 from seedspread.cli.output import say
+from seedspread.cli.output_options import Form, Json, Level, check_forms
 from seedspread.cli.table_options import OneValue, TableOptions, with_table_options
 
 if TYPE_CHECKING:
@@ -37,11 +37,11 @@ def compare(
     studies: _Studies = None,
     *,
     asked: TableOptions,
-    level: Annotated[float, typer.Option(help="The level of the intervals.")] = 0.95,
+    level: Level = 0.95,
     equivalence: _Equivalence = 2.0,
     details: Annotated[bool, typer.Option("--details", help="Every test of the spread.")] = False,
     plot: Annotated[Path | None, typer.Option(help="Draw the ratios: .png, .pdf or .svg.")] = None,
-    form: Annotated[str, typer.Option("--format", help="text, markdown or latex.")] = "text",
+    form: Form = "text",
     json: Json = False,
 ) -> None:
     """The same question of two sets of runs: did the spread change, and do their answers agree?"""

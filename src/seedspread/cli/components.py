@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from seedspread.cli.output import say
+from seedspread.cli.output_options import Form, Json, Level, check_forms
 from seedspread.cli.table_options import OneValue, TableOptions, with_table_options
 
 if TYPE_CHECKING:
@@ -31,22 +32,19 @@ def components(
         list[str] | None, typer.Option(help="A column with the seed of one stream; may be repeated.")
     ] = None,
     test_size: Annotated[int | None, typer.Option(help="Test examples, for the test set's floor.")] = None,
-    level: Annotated[float, typer.Option(help="The level of the intervals.")] = 0.95,
+    level: Level = 0.95,
     study: Annotated[
         str | None,
         typer.Option(help="For a store: the study, or the collection of studies, by name or .toml."),
     ] = None,
-    form: Annotated[str, typer.Option("--format", help="text, markdown or latex.")] = "text",
-    json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    form: Form = "text",
+    json: Json = False,
 ) -> None:
     """Does the variance sit between seeds, in one of their streams, or in same-seed noise? Per arm."""
     from seedspread.analysis.components.table import components as split
     from seedspread.render.terminal import Terminal
-    from seedspread.tables.errors import TableError
 
-    forms = ("text", "markdown", "latex")
-    if form not in forms:
-        raise TableError(f"--format must be one of {', '.join(forms)}; got {form!r}")
+    check_forms(form)
     value, group, baseline, block, by = asked.one_value, asked.group, asked.baseline, asked.block, asked.by
     recorded = _recorded(table, study, value, group)
     runs: str | pd.DataFrame = table

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from seedspread.cli.output import say, say_json
+from seedspread.cli.output_options import Json
 from seedspread.errors import DataError, one_of, require_extra
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ DataDir = Annotated[
         help="The data folder; by default SEEDSPREAD_DATA, or your cache folder.", show_default=False
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 AllowPartial = Annotated[bool, typer.Option(help="Accept a partial dataset.")]
 
 

@@ -9,6 +9,7 @@ import typer
 
 from seedspread.cli import engine_options as engine
 from seedspread.cli.output import say, say_json
+from seedspread.cli.output_options import Json
 from seedspread.errors import MissingExtraError, SeedspreadError
 
 if TYPE_CHECKING:
@@ -29,7 +30,6 @@ MaxRuns = Annotated[int, typer.Option(min=1, help="Refuse a study that names mor
 AcceptChanged = Annotated[
     bool, typer.Option("--accept-changed", help="Keep runs whose input files have changed since.")
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
 def _plan(

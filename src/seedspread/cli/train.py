@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from seedspread.cli.output import say, say_json
+from seedspread.cli.output_options import Json
 from seedspread.errors import require_extra
 
 if TYPE_CHECKING:
     from seedspread.cff.training.diagnose import Diagnosis
     from seedspread.cff.training.result import RunResult
-
-Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
 def train(

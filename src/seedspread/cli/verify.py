@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from seedspread.cli.output import say_json
+from seedspread.cli.output_options import Json
 
 if TYPE_CHECKING:
     from seedspread.paper.check import Finding
@@ -19,7 +20,7 @@ def verify_paper(
     write: Annotated[
         Path | None, typer.Option(help="Write the page for reviewers here, as Markdown.")
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    json: Json = False,
 ) -> None:
     """Recompute every number of the paper from its own per-seed values, and say which hold."""
     from seedspread.atomic import replacing
