@@ -1,7 +1,4 @@
-"""For people who write Python: a study run, audited and reported, without the terminal.
-
-This module and the command line are the only places that join studies, statistics and reports.
-"""
+"""For people who write Python: a study run, audited and reported, without the terminal."""
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -10,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from pydantic import ValidationError
 
@@ -36,7 +34,6 @@ from seedspread.study.progressing import Progressing
 from seedspread.study.recorded import studies_asked
 from seedspread.study.sequential import Watcher, run_sequential
 from seedspread.study.spec import MAX_RUNS, StudyError, StudySpec
-from seedspread.study.values import by_name, plain
 from seedspread.tables.study_table import study_table as study_runs
 
 
@@ -142,7 +139,7 @@ class Study:
         max_runs: int = MAX_RUNS,
     ) -> None:
         values = {"title": title, "factors": factors, "cells": cells, "seeds": seeds, "settings": settings}
-        values = plain(values | {"audit": audit, "metrics": by_name(metrics), "sequential": sequential})
+        values = _plain(values | {"audit": audit, "metrics": _by_name(metrics), "sequential": sequential})
         self._what, self._name = what, name or getattr(what, "__name__", str(what)).strip("<>")
         self._inputs = self._listed("inputs", inputs)
         self._environment = self._listed("environment", environment)
@@ -231,6 +228,24 @@ class Study:
     def runs(self, store: Path | str) -> StudyRuns:
         """The runs that a store has of it, to audit and report; nothing is run."""
         return StudyRuns(self.plan(store))
+
+
+def _by_name(metrics: str | Sequence[str] | Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """What is known of metrics, by name; nothing of those that are only named."""
+    if metrics is None:
+        return None
+    if isinstance(metrics, str):
+        return {metrics: {}}
+    return dict(metrics) if isinstance(metrics, Mapping) else {name: {} for name in metrics}
+
+
+def _plain(value: Any) -> Any:
+    """Levels and seeds as a file would have them: lists of them as such, numpy's numbers as Python's."""
+    if isinstance(value, Mapping):
+        return {name: _plain(inner) for name, inner in value.items()}
+    if isinstance(value, Iterable) and not isinstance(value, str | bytes):
+        return [_plain(one) for one in value]
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def run_study(
