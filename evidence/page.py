@@ -23,6 +23,7 @@ from evidence.verdicts import SCALE, rate_of, remarks, verdict_table
 from seedspread.analysis.charts import audit_chart
 from seedspread.analysis.comparison import Comparison
 from seedspread.analysis.components.show import ComponentsResult, sentences
+from seedspread.analysis.numbers import number
 from seedspread.atomic import replacing
 from seedspread.cli.output import say_prose
 from seedspread.render.markdown import markdown_text, to_markdown
@@ -32,7 +33,6 @@ from seedspread.render.terminal import Terminal
 from seedspread.render.text import to_rich
 from seedspread.runs.toml_text import parse_toml
 from seedspread.stats.floor import floor_from_predictions
-from seedspread.stats.numbers import number
 from seedspread.study.spec import StudySpec
 
 PAGE = Path(__file__).parents[1] / "docs" / "evidence.md"

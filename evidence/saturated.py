@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from evidence.findings import compared, findings
 from seedspread.analysis.comparison import Forest
 from seedspread.analysis.forest import forests
+from seedspread.analysis.numbers import between, number, p_phrase
 from seedspread.cff.advice import HIGH_RATE
-from seedspread.stats.numbers import between, number, p_phrase
 
 _LEVEL = 0.95
 

@@ -9,10 +9,10 @@ from evidence.findings import findings
 from evidence.plan import SOURCES, study_named
 from seedspread.analysis.components.show import ComponentsResult
 from seedspread.analysis.components.table import components
+from seedspread.analysis.numbers import between, number, p_value
 from seedspread.render.chart import COLOURS, Axis, Chart, Mark, Panel
 from seedspread.render.table import Column, Table
 from seedspread.stats.components.design import NOISE
-from seedspread.stats.numbers import between, number, p_value
 from seedspread.stats.result import Interval
 from seedspread.stats.variance_components import ArmComponents, Component
 from seedspread.study.spec import StudySpec

@@ -9,8 +9,8 @@ from scipy import stats
 from evidence.findings import Finding
 from seedspread.analysis.audit import audit
 from seedspread.analysis.comparison import Forest
+from seedspread.analysis.numbers import between, number, p_phrase
 from seedspread.runs.levels import setting_name
-from seedspread.stats.numbers import between, number, p_phrase
 from seedspread.stats.result import Interval
 
 

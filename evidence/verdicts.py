@@ -9,8 +9,8 @@ from evidence.saturated import saturated
 from evidence.strata import change
 from seedspread.analysis.comparison import Comparison
 from seedspread.analysis.forest import holm
+from seedspread.analysis.numbers import between, number
 from seedspread.render.table import Column, Table
-from seedspread.stats.numbers import between, number
 
 SCALE = "a ViT of 4 layers and width 64, 4 epochs: not the paper's scale"
 

@@ -11,10 +11,11 @@ from scipy import stats
 
 from seedspread.analysis.audit import audit
 from seedspread.analysis.samples import arms_by_stratum
+from seedspread.analysis.words import failure_sentence
 from seedspread.runs.metrics import Metric
 from seedspread.stats.arms import Arm
 from seedspread.stats.collapse import detect_collapse, find_suspects
-from seedspread.stats.failures import difference_of_rates, failure_sentence, failures
+from seedspread.stats.failures import difference_of_rates, failures
 from seedspread.stats.outcomes import FailureModel
 from seedspread.stats.scale.ratio import scale_ratio
 from seedspread.tables.check import check_table

@@ -7,9 +7,10 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from seedspread.analysis.ladder_table import ladder_table
+from seedspread.analysis.words import ladder_sentence
 from seedspread.stats.arms import Arm
 from seedspread.stats.dependence import runs_per_seed
-from seedspread.stats.ladder import ladder, ladder_sentence
+from seedspread.stats.ladder import ladder
 from seedspread.stats.result import Rung
 from tests.stats.arms import arm, paper_arms
 

@@ -10,19 +10,20 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from benchmarks.conditions import INDEPENDENT, PAIRS, Design, simulate
-from seedspread.runs.metrics import Metric
+from seedspread.analysis.words import performance_sentence
 from seedspread.stats.arms import Arm, Floats
-from seedspread.stats.outcomes import Performance
-from seedspread.stats.performance import performance, performance_sentence
+from seedspread.stats.outcomes import Better, Performance
+from seedspread.stats.performance import performance
 from seedspread.stats.result import Interval
 from tests.stats.arms import arm
 
-HIGHER, LOWER = Metric("x"), Metric("x", better="lower")
+HIGHER: Better = "higher"
+LOWER: Better = "lower"
 samples = st.lists(st.integers(-30, 30).map(float), min_size=3, max_size=9)
 
 
-def judge(x: Arm, y: Arm, metric: Metric = HIGHER, pairs: bool = True) -> Performance:
-    return performance(x, y, metric, 0.95, pairs)
+def judge(x: Arm, y: Arm, better: Better = HIGHER, pairs: bool = True) -> Performance:
+    return performance(x, y, better, 0.95, pairs)
 
 
 def ends(interval: Interval | None) -> list[float]:
@@ -180,7 +181,7 @@ WIDE, NARROW = 4 * RNG.normal(size=20), RNG.normal(size=20)
 
 
 @pytest.mark.parametrize(
-    ("metric", "shift", "said"),
+    ("better", "shift", "said"),
     [
         (HIGHER, 9.0, "a is better on average by"),
         (LOWER, 9.0, "a is worse on average by"),
@@ -189,8 +190,8 @@ WIDE, NARROW = 4 * RNG.normal(size=20), RNG.normal(size=20)
         (HIGHER, 0.0, "Neither is shown to be better on average"),
     ],
 )
-def test_the_sentence_says_better_rightly(metric: Metric, shift: float, said: str) -> None:
-    p = judge(arm(WIDE - WIDE.mean() + shift), arm(NARROW, name="b"), metric)
+def test_the_sentence_says_better_rightly(better: Better, shift: float, said: str) -> None:
+    p = judge(arm(WIDE - WIDE.mean() + shift), arm(NARROW, name="b"), better)
     sentence = performance_sentence(p)
     assert sentence.startswith(said)
     assert ("with probability 1.00 [0.9" in sentence) == ("a is better" in sentence)

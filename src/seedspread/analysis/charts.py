@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from seedspread.analysis.verdict import between, number, p_value
+from seedspread.analysis.numbers import between, number, p_value
 from seedspread.render.chart import COLOURS, GREY, SYMBOLS, Axis, Chart, Mark, Panel, floats, log_ticks
 from seedspread.render.pictures import PlotError, write_picture
 from seedspread.runs.levels import arm_name, block_name

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from seedspread.analysis.comparison import Comparison
 from seedspread.analysis.components.split import components_of
 from seedspread.analysis.judgement import Judged
-from seedspread.analysis.verdict import warnings
+from seedspread.analysis.words import warnings
 from seedspread.runs.metrics import Metric
 from seedspread.runs.table import correct_predictions
 from seedspread.stats import bootstrap, classic, permutation, robust
@@ -91,7 +91,7 @@ class Comparer:
             warnings=warnings(twins, tests, arm, baseline) + self._unlike(arm, baseline),
             ladder=ladder(arm, baseline, self.level) if self.deep else (),
             failures=failures(arm, baseline, self.metric, self._chance_of(baseline), self.level),
-            performance=None if self.brief else performance(arm, baseline, self.metric, self.level),
+            performance=None if self.brief else performance(arm, baseline, self.metric.better, self.level),
             components=components_of(arm, baseline, self.level) if self.deep else None,
             factor=arm.factor,
             by=self.by,

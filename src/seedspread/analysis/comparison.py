@@ -17,7 +17,7 @@ from seedspread.analysis.show import (
     comparison_as_html,
     comparison_as_text,
 )
-from seedspread.analysis.verdict import verdict
+from seedspread.analysis.words import verdict
 from seedspread.render.pictures import notebook_svg
 from seedspread.runs.levels import arm_name, stratum_name
 from seedspread.runs.metrics import Metric

@@ -1,8 +1,7 @@
 """The ladder as a table."""
 
-from seedspread.analysis.verdict import between, number
+from seedspread.analysis.numbers import between, ladder_p, number
 from seedspread.render.table import Column, Table
-from seedspread.stats.ladder import ladder_p
 from seedspread.stats.result import Rung
 
 LADDER_TITLE = "Which assumption buys which p"

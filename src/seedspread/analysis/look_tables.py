@@ -2,10 +2,10 @@
 
 from typing import Any
 
+from seedspread.analysis.numbers import between, number, p_value
 from seedspread.analysis.sequential import seeds_to_come
 from seedspread.render.table import Column, Table
 from seedspread.runs.sequential import LookedComparison, SequentialRecord, sequential_values
-from seedspread.stats.numbers import between, number, p_value
 from seedspread.stats.result import Interval
 from seedspread.stats.sequential.expected import expected
 from seedspread.stats.sequential.levels import factor_of

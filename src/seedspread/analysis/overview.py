@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from seedspread.analysis.verdict import between, number, p_phrase, p_value
+from seedspread.analysis.numbers import between, number, p_phrase, p_value
 from seedspread.render.table import Column, Table
 from seedspread.runs.levels import arm_name, stratum_name
 from seedspread.stats.result import Interval, Summary

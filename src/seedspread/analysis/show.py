@@ -11,8 +11,9 @@ from rich.text import Text
 
 from seedspread.analysis.components.show import tables as components_tables
 from seedspread.analysis.ladder_table import ladder_table
+from seedspread.analysis.numbers import between, number, p_value
 from seedspread.analysis.overview import MOST_ROWS, fitted, overview_table, summary
-from seedspread.analysis.verdict import between, number, p_value, sentences
+from seedspread.analysis.words import sentences
 from seedspread.errors import printable
 from seedspread.render.latex import tex_text, to_latex
 from seedspread.render.markdown import markdown_text, to_markdown

@@ -8,14 +8,14 @@ from scipy import stats
 
 from seedspread.analysis.forest import heterogeneity, holm
 from seedspread.analysis.judgement import word
-from seedspread.analysis.verdict import between, number, p_value
+from seedspread.analysis.numbers import between, ladder_p, number, p_value
 from seedspread.paper.methods import METHODS
 from seedspread.paper.values import published_arm, values
 from seedspread.paper.variances import components
 from seedspread.stats.arms import Arm
 from seedspread.stats.classic import f_test
 from seedspread.stats.dependence import twins
-from seedspread.stats.ladder import ladder, ladder_p
+from seedspread.stats.ladder import ladder
 from seedspread.stats.result import Rung, Twins
 from seedspread.stats.scale.ratio import ScaleRatio, scale_ratios
 

@@ -4,7 +4,7 @@ import numpy as np
 from scipy import stats
 
 from seedspread.analysis.forest import holm
-from seedspread.analysis.verdict import between, number, p_value
+from seedspread.analysis.numbers import between, number, p_value
 from seedspread.paper.answer import paper_ratios
 from seedspread.paper.methods import METHODS, bootstrap_ends
 from seedspread.paper.values import CheckResult, published_runs, values

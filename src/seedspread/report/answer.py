@@ -6,7 +6,7 @@ from typing import get_args
 
 from seedspread.analysis.comparison import Comparison
 from seedspread.analysis.look_tables import standing
-from seedspread.analysis.verdict import between, number
+from seedspread.analysis.numbers import between, number
 from seedspread.report.material.questions import Row, where
 from seedspread.report.material.settings import ReportData, Setting
 from seedspread.stats.power import BudgetError, seeds_for_standard_error

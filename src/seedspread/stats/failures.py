@@ -5,7 +5,6 @@ import numpy as np
 from seedspread.runs.metrics import Metric
 from seedspread.stats.arms import Arm
 from seedspread.stats.collapse import exact_interval, find_suspects, fisher_p
-from seedspread.stats.numbers import between, number, p_phrase
 from seedspread.stats.outcomes import Estimate, FailureModel
 from seedspread.stats.result import Interval
 from seedspread.stats.scale.ratio import scale_ratio
@@ -56,43 +55,3 @@ def difference_of_rates(first: tuple[int, int], second: tuple[int, int], level: 
     )
     low = p - q - np.hypot(p - a.low, b.high - q)
     return Estimate(p - q, Interval(float(low), float(p - q + np.hypot(a.high - p, q - b.low)), level))
-
-
-def failure_sentence(model: FailureModel) -> str:
-    """`2 of 10 clamp seeds failed against 0 of 10 of subtract (...); among the sound ones ...`."""
-    what = {
-        "failed": "failed",
-        "clusters": "lie in the worse of two clusters",
-        "both": "failed or lie in the worse of two clusters",
-    }[model.kind]
-    (x, y), (n, m), (arm, baseline) = model.failed, model.seeds, model.groups
-    rates = " against ".join(map(_rate, model.rates))
-    sentence = (
-        f"{x} of {n} {arm} seeds {what} against {y} of {m} of {baseline} (rate {rates}, {p_phrase(model.p)})"
-    )
-    return f"{sentence}; {_sound(model)}."
-
-
-def _rate(rate: Estimate) -> str:
-    """`20 % [3, 56]`."""
-    ends = (
-        "" if rate.interval is None else f" [{100 * rate.interval.low:.0f}, {100 * rate.interval.high:.0f}]"
-    )
-    return f"{100 * rate.value:.0f} %{ends}"
-
-
-def _sound(model: FailureModel) -> str:
-    among = "within the better one" if model.kind == "clusters" else "among the sound seeds"
-    ratio, (arm, baseline) = model.sound_ratio, model.groups
-    if ratio is None or ratio.interval is None or model.sound_p is None:
-        first, second = model.sound_seeds
-        return f"{among} ({first} and {second}) no ratio of variances can be had"
-    interval = ratio.interval
-    if ratio.value < 1:  # the larger variance first
-        arm, baseline = baseline, arm
-        interval = Interval(1 / interval.high, 1 / interval.low, interval.level)
-    times = max(ratio.value, 1 / ratio.value)
-    return (
-        f"{among} the variance under {arm} is {number(times)} times {between(interval)} that under "
-        f"{baseline} ({p_phrase(model.sound_p)})"
-    )

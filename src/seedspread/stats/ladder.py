@@ -128,32 +128,3 @@ def _tested(words: _Words, test: TestResult) -> Iterator[Rung]:
 def _modelled(words: _Words, found: ScaleRatio) -> Iterator[Rung]:
     if found.ratio is not None and found.p is not None:
         yield Rung(*words, found.ratio, found.p, (), found.interval)
-
-
-def ladder_sentence(rungs: tuple[Rung, ...]) -> str:
-    """What separates the pooled F test from the headline, assumption by assumption; empty if nothing does."""
-    p = {rung.key: ladder_p(rung.p) for rung in rungs}
-    last = rungs[-1].key if rungs else ""
-    if last not in ("unpaired", "pairs"):
-        return ""
-    steps = [
-        f"{words} {p[key]}"
-        for key, words in (
-            ("within_f", "block means taken out"),
-            ("effective_f", "runs of a seed counted by their correlation"),
-            ("copies_f", "as copies"),
-            ("run_jackknife", "normal values given up instead"),
-            ("seed_jackknife", "with whole seeds" if "run_jackknife" in p else "normal values given up"),
-        )
-        if key in p
-    ]
-    pairs = ", seeds as pairs" if last == "pairs" else ""
-    return (
-        f"p by assumption: normal values and independent runs {p['pooled_f']}; {'; '.join(steps)}; tails "
-        f"modelled{pairs} (the headline) {p[last]}."
-    )
-
-
-def ladder_p(p: float) -> str:
-    """Four decimals: steps between small p values are what a ladder shows."""
-    return f"{p:.4f}" if p >= 0.0001 else "< 0.0001"

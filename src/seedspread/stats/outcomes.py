@@ -3,8 +3,10 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from seedspread.runs.metrics import Better
 from seedspread.stats.result import Interval
+
+# Which direction of a metric is better.
+Better = Literal["higher", "lower"]
 
 
 @dataclass(frozen=True)

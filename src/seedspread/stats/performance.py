@@ -13,10 +13,8 @@ from scipy import stats
 from scipy.optimize import brentq
 from scipy.special import gammaln
 
-from seedspread.runs.metrics import Better, Metric
 from seedspread.stats.arms import Arm, Floats, Ints, common_seeds
-from seedspread.stats.numbers import between, number
-from seedspread.stats.outcomes import Contrast, Estimate, Performance
+from seedspread.stats.outcomes import Better, Contrast, Estimate, Performance
 from seedspread.stats.result import Interval
 
 _TENTH = 0.1
@@ -28,17 +26,17 @@ _MANY = 200
 _FEWEST_PAIRS = 3
 
 
-def performance(arm: Arm, baseline: Arm, metric: Metric, level: float, pairs: bool = True) -> Performance:
+def performance(arm: Arm, baseline: Arm, better: Better, level: float, pairs: bool = True) -> Performance:
     """Means, interquartile means, worst tenths and the probability of improvement.
 
     Args:
         arm: one arm.
         baseline: the other.
-        metric: what the values are, and which direction is better.
+        better: which direction of the values is better.
         level: of the intervals.
         pairs: whether a seed of the same number is the same seed in both arms.
     """
-    sign = 1.0 if metric.better == "higher" else -1.0
+    sign = 1.0 if better == "higher" else -1.0
     shared = len(common_seeds(arm, baseline)[0]) if pairs else 0
     if shared < _FEWEST_PAIRS:
         shared = 0
@@ -47,7 +45,7 @@ def performance(arm: Arm, baseline: Arm, metric: Metric, level: float, pairs: bo
     worst_of = min(len(first.values), len(second.values))
     return Performance(
         groups=(arm.name, baseline.name),
-        better=metric.better,
+        better=better,
         seeds=(len(arm.seed_codes), len(baseline.seed_codes)),
         crashed=(len(arm.crashed), len(baseline.crashed)),
         pairs=shared,
@@ -259,44 +257,3 @@ def _score_variance(theta: float, n: int, m: int) -> float:
     """Of the estimate if the probability is `theta`, as Newcombe's method 5 has it."""
     half = (n + m) / 2 - 1
     return theta * (1 - theta) * (1 + half * ((1 - theta) / (2 - theta) + theta / (1 + theta))) / (n * m)
-
-
-def performance_sentence(p: Performance) -> str:
-    """`clamp is better on average by 0.3 [0.1, 0.5] (a run of clamp beats ...)`: only what is shown."""
-    arm, baseline = p.groups
-    mean, middle, worst = (_claim(contrast, p.better) for contrast in (p.mean, p.iqm, p.worst))
-    chance = f"a run of {arm} beats one of {baseline} with probability {_probability(p.improvement)}"
-    if mean:
-        parts = [f"{arm} is {mean[0]} on average by {mean[1]} ({chance})"]
-    else:
-        size = f"{arm} − {baseline}: {number(p.mean.difference.value)}{_wide(p.mean.difference)}"
-        told = f"{size}; {chance}" if p.improvement.interval else size  # of single runs it would be 0 or 1
-        parts = [f"Neither is shown to be better on average ({told})"]
-    if middle and (mean is None or middle[0] != mean[0]):
-        parts.append(f"the middle half of the runs of {arm} is {middle[0]} by {middle[1]}")
-    if worst:
-        which = f"worst of {p.worst_of} runs" if p.worst_of <= 1 / _TENTH else "worst tenth of the runs"
-        but = "but " if mean and worst[0] != mean[0] else ""
-        parts.append(f"{but}the {which} of {arm} is {worst[0]} by {worst[1]}")
-    if any(p.crashed):
-        parts.append("runs without a value are not counted in this")
-    return "; ".join(parts) + "."
-
-
-def _claim(contrast: Contrast, better: Better) -> tuple[str, str] | None:
-    """`better` or `worse`, and by how much: `0.3 [0.1, 0.5]`; nothing where the interval has both."""
-    interval, value = contrast.difference.interval, contrast.difference.value
-    if interval is None or 0 in interval:
-        return None
-    word = "better" if (value > 0) == (better == "higher") else "worse"
-    low, high = sorted((abs(interval.low), abs(interval.high)))
-    return word, f"{number(abs(value))} {between(Interval(low, high, interval.level))}"
-
-
-def _wide(estimate: Estimate) -> str:
-    return "" if estimate.interval is None else f" {between(estimate.interval)}"
-
-
-def _probability(estimate: Estimate) -> str:
-    ends = estimate.interval
-    return f"{estimate.value:.2f}" + ("" if ends is None else f" [{ends.low:.2f}, {ends.high:.2f}]")

@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.text import Text
 
-from seedspread.analysis.verdict import between, number, p_value
+from seedspread.analysis.numbers import between, number, p_value
 from seedspread.render.latex import tex_text, to_latex
 from seedspread.render.markdown import markdown_text, to_markdown
 from seedspread.render.table import Column, Table

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from seedspread.analysis.verdict import between, number, p_phrase
+from seedspread.analysis.numbers import between, number, p_phrase
 from seedspread.stats.variance_components import ArmComponents, Component, ComponentContrast
 
 _ALPHA = 0.05

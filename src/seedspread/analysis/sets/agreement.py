@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from seedspread.analysis.judgement import judged
+from seedspread.analysis.numbers import between, number, p_phrase
 from seedspread.analysis.samples import compared_arms
 from seedspread.analysis.sets.join import JoinedSets
 from seedspread.runs.levels import arm_name, stratum_name
 from seedspread.stats.estimate import Estimate, difference
 from seedspread.stats.headline import headline_from, headlines, without_estimate
-from seedspread.stats.numbers import between, number, p_phrase
 from seedspread.stats.result import Headline, Interval, Word
 from seedspread.tables.runs import Runs
 

@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from seedspread.analysis.numbers import between, number, p_value
 from seedspread.analysis.overview import overview_table, summary
 from seedspread.analysis.sets.agreement import Agreement, counted
 from seedspread.analysis.show import TextPage, foot, print_comparisons, print_overview, remarks
-from seedspread.analysis.verdict import sentences
+from seedspread.analysis.words import sentences
 from seedspread.render.latex import tex_text, to_latex
 from seedspread.render.markdown import markdown_text, to_markdown
 from seedspread.render.table import Column, Table
 from seedspread.render.text import to_rich
 from seedspread.render.web import for_notebook
 from seedspread.runs.levels import stratum_name
-from seedspread.stats.numbers import between, number, p_value
 
 if TYPE_CHECKING:
     from seedspread.analysis.sets.compared import CompareResult

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from seedspread.analysis.comparison import Comparison
-from seedspread.analysis.verdict import number, p_value
+from seedspread.analysis.numbers import number, p_value
 from seedspread.paper.report.columns import PaperColumns, is_published, name_of, of_paper
 from seedspread.paper.report.layers import gradients, rate, rates_across, rates_by_margin
 from seedspread.paper.report.scale import TITLES

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from seedspread.analysis.charts import ratio_axis, rule
-from seedspread.analysis.verdict import between, number
+from seedspread.analysis.numbers import between, number
 from seedspread.render.chart import COLOURS, Axis, Chart, Kind, Mark, Panel, floats, log_ticks
 from seedspread.report.figures.spread import arm_colour
 from seedspread.report.material.doses import Dose, DoseCurve

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from seedspread.analysis.verdict import between
+from seedspread.analysis.numbers import between
 from seedspread.render.chart import COLOURS, Axis, Chart, Mark, Panel, floats, log_ticks, ordered_colour
 from seedspread.report.figures.spread import arm_colour
 from seedspread.report.material.layers import Profile, TrainingCurve, profile

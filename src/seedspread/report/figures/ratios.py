@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from seedspread.analysis.charts import QUOTED, arms_of, ratio_axis, rule
 from seedspread.analysis.comparison import AuditResult, Comparison, Forest
-from seedspread.analysis.verdict import between, number, p_value, seed_counts
+from seedspread.analysis.numbers import between, number, p_value
+from seedspread.analysis.words import seed_counts
 from seedspread.render.chart import COLOURS, GREY, Axis, Chart, Mark, Panel, floats
 from seedspread.report.material.questions import Row, questions
 from seedspread.report.material.settings import ReportData, Setting, origins, slug

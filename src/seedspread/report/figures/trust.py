@@ -5,7 +5,7 @@ from functools import cache
 import numpy as np
 
 from seedspread.analysis.charts import rule
-from seedspread.analysis.verdict import number
+from seedspread.analysis.numbers import number
 from seedspread.render.chart import COLOURS, Axis, Chart, Mark, Panel, floats, log_ticks
 from seedspread.report.figures.spread import arm_colour
 from seedspread.report.material.questions import short_name

@@ -1,6 +1,6 @@
 """Dose response as a table: what the figure shows, in numbers."""
 
-from seedspread.analysis.verdict import between, number
+from seedspread.analysis.numbers import between, number
 from seedspread.render.table import Column, Table
 from seedspread.report.material.doses import Dose, DoseCurve
 from seedspread.report.material.settings import origins

@@ -6,8 +6,8 @@ import numpy as np
 
 from seedspread.analysis.compare import summarise
 from seedspread.analysis.comparison import Comparison
+from seedspread.analysis.numbers import between, number, p_value
 from seedspread.analysis.overview import mean_and_sd
-from seedspread.analysis.verdict import between, number, p_value
 from seedspread.render.table import Column, Table
 from seedspread.report.material.settings import ReportData, Run, Setting, origins
 

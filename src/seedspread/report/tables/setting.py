@@ -1,6 +1,6 @@
 """The tables of one setting: cells, arms, variance tests, every run; and the shape of all of them."""
 
-from seedspread.analysis.verdict import p_value
+from seedspread.analysis.numbers import p_value
 from seedspread.render.table import Column, Table
 from seedspread.report.material.settings import ReportData, Run, Setting, origins
 from seedspread.report.tables.beside import Beside, digits, heading

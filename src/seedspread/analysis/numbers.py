@@ -29,3 +29,13 @@ def p_phrase(p: float) -> str:
 def between(interval: Interval | None) -> str:
     """`[1.2, 57]`."""
     return "-" if interval is None else f"[{number(interval.low)}, {number(interval.high)}]"
+
+
+def probability(value: float) -> str:
+    """`0.97`, `> 0.99`."""
+    return "> 0.99" if value > 0.99 else "< 0.01" if value < 0.01 else f"{value:.2f}"
+
+
+def ladder_p(p: float) -> str:
+    """Four decimals: steps between small p values are what a ladder shows."""
+    return f"{p:.4f}" if p >= 0.0001 else "< 0.0001"

@@ -7,30 +7,19 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from seedspread.analysis.numbers import between, ladder_p, number, p_phrase, probability
 from seedspread.runs.levels import arm_name
 from seedspread.stats.arms import Arm
 from seedspread.stats.dependence import are_dependent
-from seedspread.stats.failures import failure_sentence
-from seedspread.stats.numbers import between, number, p_phrase, p_value
-from seedspread.stats.performance import performance_sentence
-from seedspread.stats.result import Interval, TestResult, Twins
+from seedspread.stats.outcomes import Better, Contrast, Estimate, FailureModel, Performance
+from seedspread.stats.result import Interval, Rung, TestResult, Twins
 
 if TYPE_CHECKING:
     from seedspread.analysis.comparison import Comparison
 
-__all__ = [
-    "between",
-    "number",
-    "p_phrase",
-    "p_value",
-    "probability",
-    "seed_counts",
-    "sentences",
-    "verdict",
-    "warnings",
-]
-
 _ALPHA = 0.05
+# Of so many runs or fewer the worst tenth is the worst run.
+_TEN = 10
 
 
 def warnings(twins: Sequence[Twins], tests: Sequence[TestResult], arm: Arm, baseline: Arm) -> tuple[str, ...]:
@@ -141,11 +130,6 @@ def _chances(c: Comparison) -> list[str]:
     ]
 
 
-def probability(value: float) -> str:
-    """`0.97`, `> 0.99`."""
-    return "> 0.99" if value > 0.99 else "< 0.01" if value < 0.01 else f"{value:.2f}"
-
-
 def _pairs(c: Comparison) -> list[str]:
     """What the pairs have bought, or cost."""
     h = c.headline
@@ -191,3 +175,108 @@ def seed_counts(c: Comparison) -> str:
     """`7 seeds`, `7 and 5 seeds`."""
     first, second = c.seeds
     return f"{first} seeds" if first == second else f"{first} and {second} seeds"
+
+
+def failure_sentence(model: FailureModel) -> str:
+    """`2 of 10 clamp seeds failed against 0 of 10 of subtract (...); among the sound ones ...`."""
+    what = {
+        "failed": "failed",
+        "clusters": "lie in the worse of two clusters",
+        "both": "failed or lie in the worse of two clusters",
+    }[model.kind]
+    (x, y), (n, m), (arm, baseline) = model.failed, model.seeds, model.groups
+    rates = " against ".join(map(_rate, model.rates))
+    sentence = (
+        f"{x} of {n} {arm} seeds {what} against {y} of {m} of {baseline} (rate {rates}, {p_phrase(model.p)})"
+    )
+    return f"{sentence}; {_sound(model)}."
+
+
+def _rate(rate: Estimate) -> str:
+    """`20 % [3, 56]`."""
+    ends = (
+        "" if rate.interval is None else f" [{100 * rate.interval.low:.0f}, {100 * rate.interval.high:.0f}]"
+    )
+    return f"{100 * rate.value:.0f} %{ends}"
+
+
+def _sound(model: FailureModel) -> str:
+    among = "within the better one" if model.kind == "clusters" else "among the sound seeds"
+    ratio, (arm, baseline) = model.sound_ratio, model.groups
+    if ratio is None or ratio.interval is None or model.sound_p is None:
+        first, second = model.sound_seeds
+        return f"{among} ({first} and {second}) no ratio of variances can be had"
+    interval = ratio.interval
+    if ratio.value < 1:  # the larger variance first
+        arm, baseline = baseline, arm
+        interval = Interval(1 / interval.high, 1 / interval.low, interval.level)
+    times = max(ratio.value, 1 / ratio.value)
+    return (
+        f"{among} the variance under {arm} is {number(times)} times {between(interval)} that under "
+        f"{baseline} ({p_phrase(model.sound_p)})"
+    )
+
+
+def performance_sentence(p: Performance) -> str:
+    """`clamp is better on average by 0.3 [0.1, 0.5] (a run of clamp beats ...)`: only what is shown."""
+    arm, baseline = p.groups
+    mean, middle, worst = (_claim(contrast, p.better) for contrast in (p.mean, p.iqm, p.worst))
+    chance = f"a run of {arm} beats one of {baseline} with probability {_share(p.improvement)}"
+    if mean:
+        parts = [f"{arm} is {mean[0]} on average by {mean[1]} ({chance})"]
+    else:
+        size = f"{arm} − {baseline}: {number(p.mean.difference.value)}{_wide(p.mean.difference)}"
+        told = f"{size}; {chance}" if p.improvement.interval else size  # of single runs it would be 0 or 1
+        parts = [f"Neither is shown to be better on average ({told})"]
+    if middle and (mean is None or middle[0] != mean[0]):
+        parts.append(f"the middle half of the runs of {arm} is {middle[0]} by {middle[1]}")
+    if worst:
+        which = f"worst of {p.worst_of} runs" if p.worst_of <= _TEN else "worst tenth of the runs"
+        but = "but " if mean and worst[0] != mean[0] else ""
+        parts.append(f"{but}the {which} of {arm} is {worst[0]} by {worst[1]}")
+    if any(p.crashed):
+        parts.append("runs without a value are not counted in this")
+    return "; ".join(parts) + "."
+
+
+def _claim(contrast: Contrast, better: Better) -> tuple[str, str] | None:
+    """`better` or `worse`, and by how much: `0.3 [0.1, 0.5]`; nothing where the interval has both."""
+    interval, value = contrast.difference.interval, contrast.difference.value
+    if interval is None or 0 in interval:
+        return None
+    word = "better" if (value > 0) == (better == "higher") else "worse"
+    low, high = sorted((abs(interval.low), abs(interval.high)))
+    return word, f"{number(abs(value))} {between(Interval(low, high, interval.level))}"
+
+
+def _wide(estimate: Estimate) -> str:
+    return "" if estimate.interval is None else f" {between(estimate.interval)}"
+
+
+def _share(estimate: Estimate) -> str:
+    ends = estimate.interval
+    return f"{estimate.value:.2f}" + ("" if ends is None else f" [{ends.low:.2f}, {ends.high:.2f}]")
+
+
+def ladder_sentence(rungs: tuple[Rung, ...]) -> str:
+    """What separates the pooled F test from the headline, assumption by assumption; empty if nothing does."""
+    p = {rung.key: ladder_p(rung.p) for rung in rungs}
+    last = rungs[-1].key if rungs else ""
+    if last not in ("unpaired", "pairs"):
+        return ""
+    steps = [
+        f"{words} {p[key]}"
+        for key, words in (
+            ("within_f", "block means taken out"),
+            ("effective_f", "runs of a seed counted by their correlation"),
+            ("copies_f", "as copies"),
+            ("run_jackknife", "normal values given up instead"),
+            ("seed_jackknife", "with whole seeds" if "run_jackknife" in p else "normal values given up"),
+        )
+        if key in p
+    ]
+    pairs = ", seeds as pairs" if last == "pairs" else ""
+    return (
+        f"p by assumption: normal values and independent runs {p['pooled_f']}; {'; '.join(steps)}; tails "
+        f"modelled{pairs} (the headline) {p[last]}."
+    )
