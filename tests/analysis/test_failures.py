@@ -11,23 +11,21 @@ from scipy import stats
 
 from seedspread.analysis.audit import audit
 from seedspread.analysis.samples import arms_by_stratum
-from seedspread.analysis.words import failure_sentence
-from seedspread.runs.metrics import Metric
+from seedspread.analysis.words import collapse_sentence, failure_sentence
 from seedspread.stats.arms import Arm
 from seedspread.stats.collapse import detect_collapse, find_suspects
 from seedspread.stats.failures import difference_of_rates, failures
-from seedspread.stats.outcomes import FailureModel
+from seedspread.stats.outcomes import Better, FailureModel
 from seedspread.stats.scale.ratio import scale_ratio
 from seedspread.tables.check import check_table
 from seedspread.tables.question import Question
 from tests.stats.arms import arm, paper_arms
 
-ACCURACY, LOSS = Metric("accuracy", unit="per cent"), Metric("loss", better="lower")
 SOUND = [60.0, 61.2, 62.1, 60.7, 63.0, 61.9, 62.6, 60.3]
 
 
-def found(x: Arm, y: Arm, metric: Metric = ACCURACY, chance: float | None = None) -> FailureModel:
-    model = failures(x, y, metric, chance, 0.95)
+def found(x: Arm, y: Arm, better: Better = "higher", chance: float | None = None) -> FailureModel:
+    model = failures(x, y, better, chance, 0.95, 100.0 if better == "higher" else None)
     assert model is not None
     return model
 
@@ -42,13 +40,13 @@ def test_flagged_crashed_and_guessing_runs_have_failed() -> None:
     assert (model.kind, model.failed, model.crashed, model.seeds) == ("failed", (4, 0), (2, 0), (8, 8))
     assert model.sound_seeds == (4, 8)
     assert model.p == pytest.approx(stats.fisher_exact([[4, 4], [0, 8]]).pvalue)
-    collapse = detect_collapse(x, arm(SOUND, name="b"), ACCURACY, 10.0, 0.95)
+    collapse = detect_collapse(x, arm(SOUND, name="b"), "higher", 10.0, 0.95, 100.0)
     assert [(a.failed, a.seeds, a.crashed, a.clustered) for a in collapse.arms] == [
         (4, 8, 2, 0),
         (0, 8, 0, 0),
     ]
     assert (collapse.failed, collapse.clusters) == (True, False)
-    assert "2 a seeds have a run without a value" in collapse.sentence
+    assert "2 a seeds have a run without a value" in collapse_sentence(collapse, "")
 
 
 def test_the_spread_of_the_sound_runs_is_the_headlines_without_the_failed_seeds() -> None:
@@ -75,9 +73,9 @@ def test_words_tell_failures_from_clusters() -> None:
         "3 of 5 clamp seeds lie in the worse of two clusters against 0 of 5 of subtract "
         "(rate 60 % [15, 95] against 0 % [0, 52], p = 0.167); within the better one the variance under "
     )
-    collapse = detect_collapse(clamp, subtract, ACCURACY, None, 0.95)
+    collapse = detect_collapse(clamp, subtract, "higher", None, 0.95, 100.0)
     assert (collapse.failed, collapse.clusters) == (False, True)
-    assert "fail" not in sentence + collapse.sentence
+    assert "fail" not in sentence + collapse_sentence(collapse, "")
     flagged = found(replace(arm(SOUND), failed=np.arange(8) == 0), arm(SOUND, name="b"))
     assert failure_sentence(flagged).startswith(
         "1 of 8 a seeds failed against 0 of 8 of b (rate 12 % [0, 53]"
@@ -93,17 +91,17 @@ values = st.lists(st.floats(0, 1).map(lambda v: round(v, 3)), min_size=5, max_si
 def test_a_loss_fails_where_it_is_high(x: list[float], y: list[float]) -> None:
     """What is said of values is said of their negatives where lower is better."""
     first, second = arm(x), arm(y, name="b")
-    up, _, _ = find_suspects(first, second, Metric("x"), 0.1)
+    up, _, _ = find_suspects(first, second, "higher", 0.1)
     turned = replace(first, values=-first.values), replace(second, values=-second.values)
-    down, _, _ = find_suspects(*turned, Metric("x", better="lower"), -0.1)
+    down, _, _ = find_suspects(*turned, "lower", -0.1)
     for a, b in zip(up, down, strict=True):
         assert (a.failed.tolist(), a.clustered.tolist()) == (b.failed.tolist(), b.clustered.tolist())
 
 
 def test_the_good_runs_of_a_loss_have_not_failed() -> None:
     losses = arm([0.51, 0.5, 0.52, 0.505, 2.3, 2.31, 2.29]), arm([0.5, 0.51, 0.52, 0.53, 0.54], name="b")
-    assert found(*losses, LOSS).failed == (3, 0)
-    assert found(*losses, LOSS, 2.3).kind == "both"
+    assert found(*losses, "lower").failed == (3, 0)
+    assert found(*losses, "lower", 2.3).kind == "both"
 
 
 @pytest.mark.parametrize("n", [5, 7])
@@ -136,14 +134,16 @@ def test_values_of_one_mode_seldom_fall_into_two_clusters(shape: str, n: int) ->
     rng = np.random.default_rng(n)
     uniform = rng.random((500, n))
     draws = {"normal": stats.norm(), "t5": stats.t(5), "gamma": stats.gamma(2)}[shape].ppf(uniform)
-    alarms = sum(detect_collapse(arm(x), arm(np.arange(4.0)), ACCURACY, None, 0.95).found for x in draws)
+    alarms = sum(
+        detect_collapse(arm(x), arm(np.arange(4.0)), "higher", None, 0.95, 100.0).found for x in draws
+    )
     assert alarms <= 10
 
 
 def test_one_outlier_and_rounded_values_are_no_clusters() -> None:
     other = arm([0.5, 0.6, 0.7, 0.8], name="b")
     for x in ([0.9, 0.91, 0.92, 0.93, 0.94, 0.1], [0.91, 0.91, 0.92, 0.92, 0.92, 0.92, 0.91]):
-        assert failures(arm(x), other, ACCURACY, None, 0.95) is None
+        assert failures(arm(x), other, "higher", None, 0.95, 100.0) is None
 
 
 def crashing() -> pd.DataFrame:

@@ -110,15 +110,6 @@ def test_shares_are_shown_in_per_cent_and_nothing_else_is_touched() -> None:
     assert nats.as_share(2.0) is None
 
 
-def test_which_runs_are_no_better_than_chance_depends_on_the_direction() -> None:
-    accuracies, losses = np.array([0.105, 0.5, 0.05]), np.array([2.295, 0.4, 2.6])
-    assert metric_of("accuracy").is_no_better(accuracies, 0.1, 0.5).tolist() == [True, False, True]
-    assert metric_of("nll").is_no_better(losses, 2.3, 0.4).tolist() == [True, False, True]
-    # Of a unit that says nothing, the scale is what the best run has gained.
-    rewards = np.array([101.0, 300.0, 90.0])
-    assert Metric("reward").is_no_better(rewards, 100.0, 300.0).tolist() == [True, False, True]
-
-
 # Names as they stand in tables of Keras, Lightning, Hugging Face, MMDetection, CleanRL, WILDS and others.
 LOWER = """
 val_loss, valLoss, train/loss, eval_loss, Loss, trainloss, logloss, log_loss, cross_entropy,

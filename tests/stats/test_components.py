@@ -16,11 +16,11 @@ from numpy.typing import ArrayLike
 from scipy import optimize, stats
 from statsmodels.formula.api import mixedlm
 
+from seedspread.analysis.components.result import ArmComponents
 from seedspread.analysis.components.split import Split, compare, components_of, split
 from seedspread.stats.arms import Floats, Ints
 from seedspread.stats.components.design import NOISE, SEED, TOGETHER, Sample, design
 from seedspread.stats.components.likelihood import Dense, Spectral
-from seedspread.stats.variance_components import ArmComponents
 from tests.stats.arms import arm, paper_arms
 
 DYESTUFF = (

@@ -3,13 +3,11 @@
 import numpy as np
 import pytest
 
-from seedspread.runs.metrics import Metric
-from seedspread.stats.collapse import detect_collapse, largest_gap
+from seedspread.analysis.words import collapse_sentence, floor_sentence
+from seedspread.stats.collapse import detect_collapse, largest_gap, no_better
 from seedspread.stats.dependence import effective_df, intraclass_correlation, twins
 from seedspread.stats.floor import floor_from_accuracies, floor_from_predictions
 from tests.stats.arms import arm, paper_arms
-
-PER_CENT = Metric("accuracy", unit="per cent")
 
 
 def test_the_intraclass_correlation_of_shrout_and_fleiss() -> None:
@@ -56,7 +54,7 @@ def test_the_hard_svhn_runs_are_two_clusters() -> None:
     assert cut == pytest.approx((19.02 + 34.41) / 2)
     assert p is not None
     assert p < 0.05
-    collapse = detect_collapse(clamp, subtract, PER_CENT, None, 0.95)
+    collapse = detect_collapse(clamp, subtract, "higher", None, 0.95, 100.0)
     assert collapse.found
     assert [(a.failed, a.seeds) for a in collapse.arms] == [(3, 5), (0, 5)]
     # Three of the six failures' places: C(5,3) C(5,0) / C(10,3) = 1/12, both tails.
@@ -66,10 +64,10 @@ def test_the_hard_svhn_runs_are_two_clusters() -> None:
 
 def test_values_near_chance_and_flags_are_failures() -> None:
     x, y = arm([10.2, 60, 61, 62]), arm([60.0, 61, 62, 63], name="b")
-    assert not detect_collapse(x, y, PER_CENT, None, 0.95).found
-    collapse = detect_collapse(x, y, PER_CENT, 10.0, 0.95)
+    assert not detect_collapse(x, y, "higher", None, 0.95, 100.0).found
+    collapse = detect_collapse(x, y, "higher", 10.0, 0.95, 100.0)
     assert [a.failed for a in collapse.arms] == [1, 0]
-    assert "1 of 4 a runs" in collapse.sentence
+    assert "1 of 4 a runs" in collapse_sentence(collapse, "")
 
 
 def test_the_floor_is_the_mean_covariance_of_pairs_of_examples() -> None:
@@ -101,19 +99,33 @@ def test_a_negative_remainder_is_said_to_be_one() -> None:
     floor = floor_from_predictions("a", np.array([[1, 0, 1, 0], [0, 1, 0, 1]], dtype=bool))
     assert floor.remaining is not None
     assert floor.remaining < 0
-    assert "below zero" in floor.sentence
+    assert "below zero" in floor_sentence(floor)
 
 
 def test_the_bound_from_accuracies_is_binomial() -> None:
     floor = floor_from_accuracies("a", np.array([80.0, 80, 80, 80.4, 79.6]), 10_000, 100.0)
     assert floor.floor == pytest.approx(0.8 * 0.2 / 10_000 * 100**2)
     assert floor.is_bound
-    assert "no larger" in floor.sentence
+    assert "no larger" in floor_sentence(floor)
 
 
 @pytest.mark.parametrize(("value", "failed"), [(10.9, 1), (11.5, 0)])
 def test_near_chance_is_within_a_point(value: float, failed: int) -> None:
     collapse = detect_collapse(
-        arm([value, 60, 61, 62]), arm([60.0, 61, 62, 63], name="b"), PER_CENT, 10.0, 0.95
+        arm([value, 60, 61, 62]), arm([60.0, 61, 62, 63], name="b"), "higher", 10.0, 0.95, 100.0
     )
     assert collapse.found == bool(failed)
+
+
+def test_which_runs_are_no_better_than_chance() -> None:
+    accuracies, losses = np.array([0.105, 0.5, 0.05]), np.array([2.295, 0.4, 2.6])
+    assert no_better(accuracies, 0.1, 0.5, 1.0).tolist() == [True, False, True]
+    assert no_better(-losses, -2.3, -0.4, None).tolist() == [True, False, True]
+    # Of a unit that says nothing, the scale is what the best run has gained.
+    rewards = np.array([101.0, 300.0, 90.0])
+    assert no_better(rewards, 100.0, 300.0, None).tolist() == [True, False, True]
+
+
+def test_which_runs_have_failed_depends_on_the_direction() -> None:
+    losses = arm([2.295, 0.4, 0.41, 2.6]), arm([0.4, 0.42, 0.43, 0.44], name="b")
+    assert [a.failed for a in detect_collapse(*losses, "lower", 2.3, 0.95).arms] == [2, 0]

@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 from seedspread.analysis.comparison import Comparison
 from seedspread.analysis.components.split import components_of
 from seedspread.analysis.judgement import Judged
-from seedspread.analysis.words import warnings
-from seedspread.runs.metrics import Metric
+from seedspread.analysis.words import unlike_sentence, warnings
+from seedspread.runs.levels import arm_name
+from seedspread.runs.metrics import Better, Metric
 from seedspread.runs.table import correct_predictions
 from seedspread.stats import bootstrap, classic, permutation, robust
 from seedspread.stats.arms import Arm, Floats, common_seeds
@@ -83,14 +84,14 @@ class Comparer:
             twins=twins,
             seeds=(len(arm.seed_codes), len(baseline.seed_codes)),
             paired_correlation=_paired_correlation(arm, baseline),
-            collapse=detect_collapse(arm, baseline, self.metric, self._chance_of(baseline), self.level),
+            collapse=detect_collapse(arm, baseline, *self._failing(baseline)),
             floors=() if self.brief else self._floors(arms),
             detectable=_detectable(arm, baseline, headline.pairs, twins, self._alpha(headline)),
             p_holm=judged.p_holm,
             word=judged.word,
             warnings=warnings(twins, tests, arm, baseline) + self._unlike(arm, baseline),
             ladder=ladder(arm, baseline, self.level) if self.deep else (),
-            failures=failures(arm, baseline, self.metric, self._chance_of(baseline), self.level),
+            failures=failures(arm, baseline, *self._failing(baseline)),
             performance=None if self.brief else performance(arm, baseline, self.metric.better, self.level),
             components=components_of(arm, baseline, self.level) if self.deep else None,
             factor=arm.factor,
@@ -100,7 +101,7 @@ class Comparer:
 
     def _unlike(self, arm: Arm, baseline: Arm) -> tuple[str, ...]:
         unlike = None if self.brief else unlike_cells(arm, baseline)
-        return (unlike.sentence,) if unlike else ()
+        return (unlike_sentence(unlike, arm.factor),) if unlike else ()
 
     def _alpha(self, headline: Headline) -> float:
         """Of the headline's test by itself."""
@@ -111,7 +112,7 @@ class Comparer:
         arm, baseline, level = pair.arm, pair.baseline, self.level
         if self.brief:
             return (as_test(headline),)
-        shapes = classic.shapiro(arm), classic.shapiro(baseline)
+        shapes = [classic.shapiro(side, arm_name(side.factor, side.name)) for side in (arm, baseline)]
         normal = None if any(s.p is None for s in shapes) else all((s.p or 0) >= 0.05 for s in shapes)
         single = min(len(arm.seed_codes), len(baseline.seed_codes)) < 2
         spread = _NO_VARIANCE if single else self._spread_tests(pair, normal, independent)
@@ -138,6 +139,10 @@ class Comparer:
             *bootstrap.bootstrap_tests(arm, baseline, level, resamples, rng, independent),
             *(t for c in ("mean", "median") for t in classic.two_way_tests(arm, baseline, c, independent)),
         )
+
+    def _failing(self, baseline: Arm) -> tuple[Better, float | None, float, float | None]:
+        """By what runs are judged to have failed: the direction, chance, the level and the unit's scale."""
+        return self.metric.better, self._chance_of(baseline), self.level, self.metric.full_scale
 
     def _chance_of(self, arm: Arm) -> float | None:
         candidates = (self.chance, arm.chance, self.metric.chance)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from seedspread.analysis.charts import audit_chart, plot_audit, plot_comparison
+from seedspread.analysis.components.result import Components
 from seedspread.analysis.samples import Strip
 from seedspread.analysis.show import (
     as_html,
@@ -17,7 +18,7 @@ from seedspread.analysis.show import (
     comparison_as_html,
     comparison_as_text,
 )
-from seedspread.analysis.words import verdict
+from seedspread.analysis.words import collapse_sentence, floor_sentence, verdict
 from seedspread.render.pictures import notebook_svg
 from seedspread.runs.levels import arm_name, stratum_name
 from seedspread.runs.metrics import Metric
@@ -34,7 +35,6 @@ from seedspread.stats.result import (
     Twins,
     Word,
 )
-from seedspread.stats.variance_components import Components
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -127,7 +127,13 @@ class Comparison:
 
     def as_values(self) -> dict[str, Any]:
         """All of it, as JSON has it."""
-        return asdict(self) | {"verdict": self.verdict}
+        collapse = asdict(self.collapse)
+        del collapse["signs"]  # the sentence has them
+        return asdict(self) | {
+            "collapse": collapse | {"sentence": collapse_sentence(self.collapse, self.factor)},
+            "floors": [asdict(floor) | {"sentence": floor_sentence(floor)} for floor in self.floors],
+            "verdict": self.verdict,
+        }
 
     def to_text(self, width: int = 110, explain: bool = False) -> str:
         """For a terminal: the answer and every test; with `explain` the reasons and what each assumes."""

@@ -13,7 +13,7 @@ from seedspread.analysis.components.show import tables as components_tables
 from seedspread.analysis.ladder_table import ladder_table
 from seedspread.analysis.numbers import between, number, p_value
 from seedspread.analysis.overview import MOST_ROWS, fitted, overview_table, summary
-from seedspread.analysis.words import sentences
+from seedspread.analysis.words import collapse_sentence, floor_sentence, sentences
 from seedspread.errors import printable
 from seedspread.render.latex import tex_text, to_latex
 from seedspread.render.markdown import markdown_text, to_markdown
@@ -231,14 +231,13 @@ def remarks(c: Comparison) -> list[str]:
     """What is to be known of a comparison."""
     lines = [f"! {warning}" for warning in c.warnings]
     if c.collapse.found:
-        lines.append(f"! {c.collapse.sentence}")
+        lines.append(f"! {collapse_sentence(c.collapse, c.factor)}")
     if c.paired_correlation is not None:
         lines.append(f"The arms' seed means correlate by {c.paired_correlation:.2f} over the shared seeds.")
     if c.components is not None:
         lines += [found.sentence for found in c.components.comparisons]
     for floor in c.floors:
-        name = arm_name(c.factor, floor.group)
-        lines.append(f"Sampling floor: {name}{floor.sentence.removeprefix(floor.group)}.")
+        lines.append(f"Sampling floor: {floor_sentence(floor, arm_name(c.factor, floor.group))}.")
     return lines
 
 

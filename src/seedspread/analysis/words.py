@@ -10,9 +10,19 @@ from typing import TYPE_CHECKING
 from seedspread.analysis.numbers import between, ladder_p, number, p_phrase, probability
 from seedspread.runs.levels import arm_name
 from seedspread.stats.arms import Arm
+from seedspread.stats.cells import UnlikeCells
 from seedspread.stats.dependence import are_dependent
 from seedspread.stats.outcomes import Better, Contrast, Estimate, FailureModel, Performance
-from seedspread.stats.result import Interval, Rung, TestResult, Twins
+from seedspread.stats.result import (
+    Collapse,
+    FailedRuns,
+    Floor,
+    Interval,
+    Rung,
+    TestResult,
+    Twins,
+    TwoClusters,
+)
 
 if TYPE_CHECKING:
     from seedspread.analysis.comparison import Comparison
@@ -20,6 +30,8 @@ if TYPE_CHECKING:
 _ALPHA = 0.05
 # Of so many runs or fewer the worst tenth is the worst run.
 _TEN = 10
+# Cells that a warning names.
+_MOST_CELLS = 6
 
 
 def warnings(twins: Sequence[Twins], tests: Sequence[TestResult], arm: Arm, baseline: Arm) -> tuple[str, ...]:
@@ -49,11 +61,83 @@ def warnings(twins: Sequence[Twins], tests: Sequence[TestResult], arm: Arm, base
     for side in (arm, baseline):
         sizes = [len(v) for v in side.cells.values()]
         if min(sizes) == 1 and len(sizes) > 1:
-            out.append(f"{side.title} has a block with a single run: it counts for the means only.")
+            name = arm_name(side.factor, side.name)
+            out.append(f"{name} has a block with a single run: it counts for the means only.")
     for name, p in ((t.name, t.p) for t in tests if t.about == "shape"):
         if p is not None and p < _ALPHA:
             out.append(f"{name} rejects normality ({p_phrase(p)}): do not rely on F.")
     return tuple(out)
+
+
+def unlike_sentence(unlike: UnlikeCells, factor: str) -> str:
+    """A warning of cells whose variances are far apart; `factor` is what the arms are levels of."""
+    spans = "; ".join(
+        f"the variance of {arm_name(factor, s.group)} goes from {_variance(s.low)} ({s.low_block}) to "
+        f"{_variance(s.high)} ({s.high_block})"
+        for s in unlike.spans
+    )
+    ratios = unlike.ratios
+    listed = ", ".join(f"{r.block}: {_variance(r.ratio)}" for r in ratios[:_MOST_CELLS])
+    more = f" and {len(ratios) - _MOST_CELLS} more" if len(ratios) > _MOST_CELLS else ""
+    by_cell = f" Ratios of variances by cell: {listed}{more}." if ratios else ""
+    return (
+        f"Cells are unlike: {spans}. A ratio within cells is then that of the cells with the "
+        f"largest variance.{by_cell} Compare them apart (--by), or on a scale that they share."
+    )
+
+
+def _variance(value: float) -> str:
+    return "none" if math.isnan(value) else "∞" if math.isinf(value) else f"{value:.3g}"
+
+
+def collapse_sentence(collapse: Collapse, factor: str) -> str:
+    """Which runs failed or fall apart, and what that does to a variance."""
+    if not collapse.found:
+        return "No run is flagged, near chance, or in a cluster of its own."
+    found = "; ".join(_sign(sign, arm_name(factor, sign.group)) for sign in collapse.signs)
+    if collapse.failed:
+        return (
+            f"{found}. A variance over failed and sound runs together measures how often runs fail: compare "
+            "the rates, and the spread of the sound runs apart."
+        )
+    return (
+        f"{found}. A variance over both clusters measures how far they lie apart: compare how often runs "
+        "fall into the worse one, and the spread within the better one."
+    )
+
+
+def _sign(sign: TwoClusters | FailedRuns, name: str) -> str:
+    if isinstance(sign, TwoClusters):
+        return (
+            f"{name} falls into two clusters, {sign.below} seeds below {sign.cut:.4g} and {sign.above} above "
+            f"(gap test p = {sign.p:.3g})"
+        )
+    if sign.sign == "no value":
+        have = "seed has" if sign.count == 1 else "seeds have"
+        return f"{sign.count} {name} {have} a run without a value"
+    runs = f"{sign.count} of {sign.of} {name} runs"
+    if sign.sign == "flagged":
+        return f"{runs} are flagged as collapsed"
+    return f"{runs} score no better than {sign.chance:.4g}, which takes no learning, or hardly better"
+
+
+def floor_sentence(floor: Floor, name: str | None = None) -> str:
+    """How much of an arm's variance the test set makes by itself; `name` is the arm's in the sentence."""
+    name = floor.group if name is None else name
+    examples = f"{floor.test_size:,} test examples"
+    if floor.remaining is None or floor.interval is None:
+        if floor.observed > floor.floor:
+            return f"{name}: {examples} make at most {floor.floor:.3g} of the variance {floor.observed:.3g}"
+        return (
+            f"{name}: the variance {floor.observed:.3g} is no larger than what {examples} can make by chance "
+            f"({floor.floor:.3g}); it may be nothing else"
+        )
+    below = " (below zero: these runs differ by no more than the test set's chance)"
+    return (
+        f"{name}: of the variance {floor.observed:.3g}, the {examples} make {floor.floor:.3g} by themselves; "
+        f"{floor.remaining:.3g} [{floor.interval.low:.3g}, {floor.interval.high:.3g}] would remain on an "
+        f"infinite test set{below if floor.remaining < 0 else ''}"
+    )
 
 
 def verdict(c: Comparison) -> str:

@@ -109,19 +109,6 @@ class Metric:
             return "-"
         return f"{value:.{places}f}" if self.unit == "per cent" else f"{value:#.4g}"
 
-    def best(self, values: Floats) -> float:
-        """The best of some values."""
-        return float(values.max() if self.better == "higher" else values.min())
-
-    def is_no_better(self, values: Floats, chance: float, best: float) -> NDArray[np.bool_]:
-        """(n,) whether values are no better than `chance`, or better by a hundredth of the scale at most.
-
-        The scale is the unit's; where that has none, what the `best` of all runs has gained over chance.
-        """
-        gains = values - chance if self.better == "higher" else chance - values
-        scale = self.full_scale if self.full_scale is not None else max(abs(best - chance), 0.0)
-        return np.asarray(gains <= 0.01 * scale)
-
 
 def _accuracy(logits: Floats, labels: Labels) -> float:
     return float((logits.argmax(axis=1) == labels).mean())

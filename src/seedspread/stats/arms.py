@@ -6,8 +6,6 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from seedspread.runs.levels import arm_name
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.intp]
 
@@ -39,11 +37,6 @@ class Arm:
     chance: float | None = None
     crashed: Ints = field(default_factory=lambda: np.empty(0, np.intp))
     factor: str = ""
-
-    @property
-    def title(self) -> str:
-        """In a sentence: `clamp`, `depth = 2`."""
-        return arm_name(self.factor, self.name)
 
     def without(self, seeds: Ints) -> "Arm":
         """The arm without the runs of some seeds."""

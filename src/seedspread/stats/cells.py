@@ -11,8 +11,6 @@ from seedspread.stats.scale.ratio import rounding
 # Beyond so many times, and with a p value below that, variances of cells are not of one thing.
 _MOST_TIMES = 10.0
 _ALPHA = 0.001
-# Cells that the sentence names.
-_MOST_NAMED = 6
 
 
 @dataclass(frozen=True)
@@ -29,10 +27,21 @@ class CellRatio:
 
 
 @dataclass(frozen=True)
-class UnlikeCells:
-    """A warning, and the ratio of variances in each block that both arms have."""
+class Span:
+    """From which to which variance the cells of an arm go, and the blocks that have these."""
 
-    sentence: str
+    group: str
+    low: float
+    low_block: str
+    high: float
+    high_block: str
+
+
+@dataclass(frozen=True)
+class UnlikeCells:
+    """The arms that are warned of, and the ratio of variances in each block that both arms have."""
+
+    spans: tuple[Span, ...]
     ratios: tuple[CellRatio, ...]
 
 
@@ -41,35 +50,26 @@ def unlike_cells(arm: Arm, baseline: Arm) -> UnlikeCells | None:
 
     That test takes heavy tails for unequal variances; hence p < 0.001, not 0.05.
     """
-    spans = [_span(arm), _span(baseline)]
-    warned = [s for s in spans if s]
-    if not warned:
-        return None
-    ratios = _ratios(arm, baseline)
-    listed = ", ".join(f"{r.block}: {_number(r.ratio)}" for r in ratios[:_MOST_NAMED])
-    more = f" and {len(ratios) - _MOST_NAMED} more" if len(ratios) > _MOST_NAMED else ""
-    by_cell = f" Ratios of variances by cell: {listed}{more}." if ratios else ""
-    sentence = (
-        f"Cells are unlike: {'; '.join(warned)}. A ratio within cells is then that of the cells with the "
-        f"largest variance.{by_cell} Compare them apart (--by), or on a scale that they share."
-    )
-    return UnlikeCells(sentence, ratios)
+    spans = tuple(span for span in (_span(arm), _span(baseline)) if span is not None)
+    return UnlikeCells(spans, _ratios(arm, baseline)) if spans else None
 
 
-def _span(arm: Arm) -> str:
-    """From which to which variance an arm's cells go; empty if they may all be one."""
+def _span(arm: Arm) -> Span | None:
+    """From which to which variance an arm's cells go; None if they may all be one."""
     cells = {block: values for block, values in arm.cells.items() if len(values) > 1}
     if len(cells) < 2 or not arm.has_spread:
-        return ""
+        return None
     df = np.array([len(values) - 1.0 for values in cells.values()])
     # Equal values need not be without variance: they are rounded.
     variances = np.maximum([_variance(values) for values in cells.values()], rounding(arm))
     low, high = int(variances.argmin()), int(variances.argmax())
     if variances[high] < _MOST_TIMES * variances[low] or bartlett_p(variances, df) >= _ALPHA:
-        return ""
+        return None
     codes = list(cells)
-    ends = [f"{_number(_variance(cells[codes[k]]))} ({arm.block_names[codes[k]]})" for k in (low, high)]
-    return f"the variance of {arm.title} goes from {ends[0]} to {ends[1]}"
+    (a, low_block), (b, high_block) = (
+        (_variance(cells[codes[k]]), arm.block_names[codes[k]]) for k in (low, high)
+    )
+    return Span(arm.name, a, low_block, b, high_block)
 
 
 def bartlett_p(variances: Floats, df: Floats) -> float:
@@ -98,7 +98,3 @@ def _ratios(arm: Arm, baseline: Arm) -> tuple[CellRatio, ...]:
 
 def _variance(values: Floats) -> float:
     return 0.0 if np.ptp(values) == 0 else float(values.var(ddof=1))
-
-
-def _number(value: float) -> str:
-    return "none" if np.isnan(value) else "∞" if np.isinf(value) else f"{value:.3g}"

@@ -218,11 +218,11 @@ def t_test(blank: TestResult, x: Floats, y: Floats, level: float, *, paired: boo
     )
 
 
-def shapiro(arm: Arm) -> TestResult:
-    """Shapiro and Wilk's test of the pooled values of one arm."""
+def shapiro(arm: Arm, title: str = "") -> TestResult:
+    """Shapiro and Wilk's test of the pooled values of one arm; `title` is what its name has it called."""
     blank = TestResult(
         key=f"shapiro_{arm.name}",
-        name=f"Shapiro-Wilk, {arm.title}",
+        name=f"Shapiro-Wilk, {title or arm.name}",
         about="shape",
         why="the F test rests on normality; a large p is weak evidence for it at small n",
         assumes="independent runs",

@@ -4,11 +4,12 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import stats
 
-from seedspread.runs.metrics import Metric
 from seedspread.stats.arms import Arm, Floats, Ints
-from seedspread.stats.result import Collapse, Failures, Interval, TestResult
+from seedspread.stats.outcomes import Better
+from seedspread.stats.result import Collapse, FailedRuns, Failures, Interval, TestResult, TwoClusters
 
 # Of the gap test, by arm: two clusters in a handful of runs are easily chance.
 _GAP_LEVEL = 0.01
@@ -39,47 +40,51 @@ class Suspects:
         return np.union1d(self.failed, self.clustered)
 
 
-def detect_collapse(arm: Arm, baseline: Arm, metric: Metric, chance: float | None, level: float) -> Collapse:
+def detect_collapse(
+    arm: Arm,
+    baseline: Arm,
+    better: Better,
+    chance: float | None,
+    level: float,
+    full_scale: float | None = None,
+) -> Collapse:
     """Counts failed runs and looks for two clusters.
 
     Args:
         arm: one arm.
         baseline: the other.
-        metric: what the values are, and which direction is better.
+        better: which direction of the values is better.
         chance: what a run that learnt nothing scores, if known.
         level: of the intervals.
+        full_scale: see `no_better`.
     """
-    suspects, failures, clusters = find_suspects(arm, baseline, metric, chance)
+    suspects, failures, clusters = find_suspects(arm, baseline, better, chance, full_scale)
     if not failures and not clusters:
-        return Collapse(found=False, sentence="No run is flagged, near chance, or in a cluster of its own.")
+        return Collapse(found=False)
     arms = tuple(_failures(a, s, level) for a, s in zip((arm, baseline), suspects, strict=True))
-    sentence = "; ".join([*clusters, *failures]) + ". "
-    if failures:
-        sentence += (
-            "A variance over failed and sound runs together measures how often runs fail: compare the rates, "
-            "and the spread of the sound runs apart."
-        )
-    else:
-        sentence += (
-            "A variance over both clusters measures how far they lie apart: compare how often runs fall into "
-            "the worse one, and the spread within the better one."
-        )
     p = fisher_p(*((f.failed, f.seeds) for f in arms))
-    return Collapse(True, sentence, arms, _fisher(p), bool(failures), bool(clusters))
+    return Collapse(True, arms, _fisher(p), bool(failures), bool(clusters), (*clusters, *failures))
 
 
 def find_suspects(
-    arm: Arm, baseline: Arm, metric: Metric, chance: float | None
-) -> tuple[tuple[Suspects, Suspects], list[str], list[str]]:
-    """The seeds that failed or fall apart, of both arms; and in words: failures, clusters."""
-    sign = 1.0 if metric.better == "higher" else -1.0
-    failures: list[str] = []
-    clusters: list[str] = []
-    best = metric.best(np.concatenate([arm.values, baseline.values]))
+    arm: Arm, baseline: Arm, better: Better, chance: float | None, full_scale: float | None = None
+) -> tuple[tuple[Suspects, Suspects], list[FailedRuns], list[TwoClusters]]:
+    """The seeds that failed or fall apart, of both arms; and how that is known: failures, clusters."""
+    sign = 1.0 if better == "higher" else -1.0
+    failures: list[FailedRuns] = []
+    clusters: list[TwoClusters] = []
+    # Turned so that higher is better, as all values below.
+    best = float(np.max(sign * np.concatenate([arm.values, baseline.values])))
+    near = [
+        np.zeros(len(side.values), dtype=bool)
+        if chance is None
+        else no_better(sign * side.values, sign * chance, best, full_scale)
+        for side in (arm, baseline)
+    ]
     cuts = [cut for side in (arm, baseline) if (cut := _cut(side, sign, clusters)) is not None]
     out = []
-    for side in (arm, baseline):
-        failed = _failed(side, metric, chance, best, failures)
+    for side, guessing in zip((arm, baseline), near, strict=True):
+        failed = _failed(side, guessing, chance, failures)
         # A seed of either arm that is no better than one arm's worse cluster belongs there.
         below = [side.seed_codes[sign * side.seed_means <= cut] for cut in cuts]
         clustered = np.setdiff1d(np.concatenate([np.empty(0, np.intp), *below]), failed)
@@ -87,26 +92,34 @@ def find_suspects(
     return (out[0], out[1]), failures, clusters
 
 
-def _failed(arm: Arm, metric: Metric, chance: float | None, best: float, reasons: list[str]) -> Ints:
+def no_better(values: Floats, chance: float, best: float, full_scale: float | None) -> NDArray[np.bool_]:
+    """(n,) whether values, of which the high ones are better, gain a hundredth of the scale at most.
+
+    Args:
+        values: (n,) of runs.
+        chance: what a run that learnt nothing scores.
+        best: the best value of all runs.
+        full_scale: what the number one is in the values' unit, 100 in per cent; where that means nothing, the
+            scale is what the best of all runs has gained over chance.
+    """
+    scale = full_scale if full_scale is not None else abs(best - chance)
+    return np.asarray(values - chance <= 0.01 * scale)
+
+
+def _failed(arm: Arm, near: NDArray[np.bool_], chance: float | None, signs: list[FailedRuns]) -> Ints:
     """Seeds with a run that is flagged, has no value, or is no better than chance."""
-    bad = np.zeros(len(arm.values), dtype=bool) if arm.failed is None else arm.failed.copy()
+    runs = len(arm.values)
+    bad = np.zeros(runs, dtype=bool) if arm.failed is None else arm.failed.copy()
     if bad.any():
-        reasons.append(f"{int(bad.sum())} of {len(bad)} {arm.title} runs are flagged as collapsed")
+        signs.append(FailedRuns(arm.name, "flagged", int(bad.sum()), runs))
     if len(arm.crashed):
-        have = "seed has" if len(arm.crashed) == 1 else "seeds have"
-        reasons.append(f"{len(arm.crashed)} {arm.title} {have} a run without a value")
-    if chance is not None:
-        near = metric.is_no_better(arm.values, chance, best)
-        if near.any():
-            reasons.append(
-                f"{int(near.sum())} of {len(near)} {arm.title} runs score no better than "
-                f"{chance:.4g}, which takes no learning, or hardly better"
-            )
-        bad |= near
-    return np.union1d(arm.seeds[bad], arm.crashed)
+        signs.append(FailedRuns(arm.name, "no value", len(arm.crashed), runs))
+    if near.any():
+        signs.append(FailedRuns(arm.name, "chance", int(near.sum()), runs, chance))
+    return np.union1d(arm.seeds[bad | near], arm.crashed)
 
 
-def _cut(arm: Arm, sign: float, reasons: list[str]) -> float | None:
+def _cut(arm: Arm, sign: float, signs: list[TwoClusters]) -> float | None:
     """The best of the worse cluster, if an arm falls apart into two; `sign` is -1 where lower is better.
 
     It is turned so that higher is better, as the values are.
@@ -119,10 +132,7 @@ def _cut(arm: Arm, sign: float, reasons: list[str]) -> float | None:
     cut, p = parted
     low, high = values[values < cut], values[values > cut]
     below, above = (len(low), len(high)) if sign > 0 else (len(high), len(low))
-    reasons.append(
-        f"{arm.title} falls into two clusters, {below} seeds below {sign * cut:.4g} and {above} above "
-        f"(gap test p = {p:.3g})"
-    )
+    signs.append(TwoClusters(arm.name, sign * cut, below, above, p))
     return float(low.max())
 
 

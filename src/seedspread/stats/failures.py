@@ -2,28 +2,34 @@
 
 import numpy as np
 
-from seedspread.runs.metrics import Metric
 from seedspread.stats.arms import Arm
 from seedspread.stats.collapse import exact_interval, find_suspects, fisher_p
-from seedspread.stats.outcomes import Estimate, FailureModel
+from seedspread.stats.outcomes import Better, Estimate, FailureModel
 from seedspread.stats.result import Interval
 from seedspread.stats.scale.ratio import scale_ratio
 
 
 def failures(
-    arm: Arm, baseline: Arm, metric: Metric, chance: float | None, level: float, pairs: bool = True
+    arm: Arm,
+    baseline: Arm,
+    better: Better,
+    chance: float | None,
+    level: float,
+    full_scale: float | None = None,
+    pairs: bool = True,
 ) -> FailureModel | None:
     """Failure rates and the spread of the sound runs; None where no run failed and no arm falls apart.
 
     Args:
         arm: one arm.
         baseline: the other.
-        metric: what the values are, and which direction is better.
+        better: which direction of the values is better.
         chance: what a run that learnt nothing scores, if known.
         level: of the intervals.
+        full_scale: see `collapse.no_better`.
         pairs: whether a seed of the same number is the same seed in both arms.
     """
-    suspects, failed, clusters = find_suspects(arm, baseline, metric, chance)
+    suspects, failed, clusters = find_suspects(arm, baseline, better, chance, full_scale)
     if not failed and not clusters:
         return None
     (x, n), (y, m) = ((len(s.all), s.seeds) for s in suspects)

@@ -21,13 +21,7 @@ def floor_from_accuracies(group: str, values: NDArray[np.float64], test_size: in
     a = float(values.mean()) / scale
     bound = a * (1 - a) / test_size * scale**2
     observed = float(values.var(ddof=1))
-    sentence = (
-        f"{group}: {test_size:,} test examples make at most {bound:.3g} of the variance {observed:.3g}"
-        if observed > bound
-        else f"{group}: the variance {observed:.3g} is no larger than what {test_size:,} test examples can "
-        f"make by chance ({bound:.3g}); it may be nothing else"
-    )
-    return Floor(group, test_size, observed, bound, True, None, None, sentence)
+    return Floor(group, test_size, observed, bound, True, None, None)
 
 
 def floor_from_predictions(
@@ -62,11 +56,4 @@ def floor_from_predictions(
     low, high = observed * (runs - 1) / stats.chi2.ppf([1 - tail, tail], runs - 1) - floor
     square = scale**2
     interval = Interval(float(low) * square, float(high) * square, level)
-    sentence = (
-        f"{group}: of the variance {observed * square:.3g}, the {n:,} test examples make "
-        f"{floor * square:.3g} by themselves; {remaining * square:.3g} [{interval.low:.3g}, "
-        f"{interval.high:.3g}] would remain on an infinite test set"
-    )
-    if remaining < 0:
-        sentence += " (below zero: these runs differ by no more than the test set's chance)"
-    return Floor(group, n, observed * square, floor * square, False, remaining * square, interval, sentence)
+    return Floor(group, n, observed * square, floor * square, False, remaining * square, interval)

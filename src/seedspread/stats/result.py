@@ -118,24 +118,61 @@ class Failures:
 
 
 @dataclass(frozen=True)
+class TwoClusters:
+    """An arm that falls apart.
+
+    Attributes:
+        group: the arm.
+        cut: the middle of the gap.
+        below, above: how many seeds lie on either side of it.
+        p: of the gap test.
+    """
+
+    group: str
+    cut: float
+    below: int
+    above: int
+    p: float
+
+
+@dataclass(frozen=True)
+class FailedRuns:
+    """Runs of an arm that failed for sure.
+
+    Attributes:
+        group: the arm.
+        sign: `flagged`, `no value`, or `chance`: no better than what takes no learning.
+        count: of runs; of those without a value, of seeds.
+        of: all runs of the arm that have a value.
+        chance: what takes no learning, where that is the sign.
+    """
+
+    group: str
+    sign: Literal["flagged", "no value", "chance"]
+    count: int
+    of: int
+    chance: float | None = None
+
+
+@dataclass(frozen=True)
 class Collapse:
     """Whether arms hold failed runs or two clusters: the variance ratio is then the wrong question.
 
     Attributes:
         found: whether either.
-        sentence: what was found.
         arms: counts and rates, of the arm and the baseline.
         test: of the rates.
         failed: whether runs failed for sure: flagged, without a value, or no better than chance.
         clusters: whether an arm falls into two clusters, which by itself does not say that runs failed.
+        signs: what that is known by, clusters first.
     """
 
     found: bool
-    sentence: str
     arms: tuple[Failures, ...] = ()
     test: TestResult | None = None
     failed: bool = False
     clusters: bool = False
+    signs: tuple[TwoClusters | FailedRuns, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -150,7 +187,6 @@ class Floor:
         is_bound: whether `floor` is that bound.
         remaining: the variance that would be left on an infinite test set; it can come out negative.
         interval: of `remaining`.
-        sentence: all that in words.
     """
 
     group: str
@@ -160,7 +196,6 @@ class Floor:
     is_bound: bool
     remaining: float | None
     interval: Interval | None
-    sentence: str
 
 
 @dataclass(frozen=True)

@@ -8,14 +8,15 @@ from typing import Any
 
 from rich.text import Text
 
+from seedspread.analysis.components.result import ArmComponents, ArmsCompared, Components, ComponentsValues
 from seedspread.analysis.numbers import between, number, p_value
+from seedspread.analysis.words import floor_sentence
 from seedspread.render.latex import tex_text, to_latex
 from seedspread.render.markdown import markdown_text, to_markdown
 from seedspread.render.table import Column, Table
 from seedspread.render.terminal import Terminal
 from seedspread.render.text import to_rich
 from seedspread.render.web import for_notebook
-from seedspread.stats.variance_components import ArmComponents, ArmsCompared, Components, ComponentsValues
 
 _UNBIASED = "unbiased"
 
@@ -26,7 +27,12 @@ class ComponentsResult(ComponentsValues):
 
     def to_json(self) -> str:
         """Everything; a number that is not finite is null."""
-        return json.dumps(_plain(asdict(self)), indent=2, allow_nan=False)
+        values = asdict(self)
+        for stratum, told in zip(self.strata, values["strata"], strict=True):
+            for arm, arm_values in zip(stratum.arms, told["arms"], strict=True):
+                if arm.floor is not None:
+                    arm_values["floor"]["sentence"] = floor_sentence(arm.floor)
+        return json.dumps(_plain(values), indent=2, allow_nan=False)
 
     def to_text(self, width: int = 110) -> str:
         """For a terminal."""

@@ -7,6 +7,13 @@ from itertools import combinations
 import numpy as np
 from scipy import stats
 
+from seedspread.analysis.components.result import (
+    ArmComponents,
+    ArmsCompared,
+    Component,
+    ComponentContrast,
+    Components,
+)
 from seedspread.analysis.components.words import arm_sentence, comparison_sentence
 from seedspread.stats.arms import Arm
 from seedspread.stats.components.design import (
@@ -21,13 +28,6 @@ from seedspread.stats.components.design import (
 )
 from seedspread.stats.components.profile import Curve, contrast, fit, intervals, profiles
 from seedspread.stats.result import Floor, Interval
-from seedspread.stats.variance_components import (
-    ArmComponents,
-    ArmsCompared,
-    Component,
-    ComponentContrast,
-    Components,
-)
 
 MOST_RUNS = 1_500
 _QUICKLY = 200  # runs of an arm that are split while an audit waits

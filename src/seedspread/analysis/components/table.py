@@ -6,18 +6,18 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from seedspread.analysis.components.result import Components
 from seedspread.analysis.components.show import ComponentsResult
 from seedspread.analysis.components.split import MOST_RUNS, split, together
 from seedspread.analysis.samples import arms_by_stratum
 from seedspread.errors import did_you_mean
-from seedspread.runs.levels import level_name, stratum_name
+from seedspread.runs.levels import arm_name, level_name, stratum_name
 from seedspread.runs.metrics import Metric, metric_of
 from seedspread.runs.table import correct_predictions
 from seedspread.stats.arms import Arm, Ints
 from seedspread.stats.components.design import SEED, Bools, Sample
 from seedspread.stats.floor import floor_from_accuracies, floor_from_predictions
 from seedspread.stats.result import Floor
-from seedspread.stats.variance_components import Components
 from seedspread.tables.check import check_table
 from seedspread.tables.errors import TableError
 from seedspread.tables.question import Question
@@ -199,9 +199,10 @@ def _check_number(column: "pd.Series[str]") -> None:
 
 
 def _sample(arm: Arm, runs: Runs, factors: "dict[str, pd.Series[str]]", patterns: "pd.Series[str]") -> Sample:
+    title = arm_name(arm.factor, arm.name)
     if len(arm.values) > MOST_RUNS:
         raise TableError(
-            f"{arm.title} has {len(arm.values):,} runs; components are estimated for {MOST_RUNS:,} at most: "
+            f"{title} has {len(arm.values):,} runs; components are estimated for {MOST_RUNS:,} at most: "
             "split them with --by"
         )
     places = dict(zip(runs.frame["seed"], runs.frame["seed_name"].astype(int), strict=True))
@@ -210,7 +211,7 @@ def _sample(arm: Arm, runs: Runs, factors: "dict[str, pd.Series[str]]", patterns
     for name, labels in factors.items():
         chosen = labels.iloc[rows]
         if (chosen == "").any():
-            raise TableError(f"a run of {arm.title} has no {name}; fill it in, or drop the row")
+            raise TableError(f"a run of {title} has no {name}; fill it in, or drop the row")
         codes[name] = pd.factorize(chosen)[0].astype(np.intp)
     driven = patterns.iloc[rows].to_numpy()
     cells = pd.factorize(pd.Series(arm.blocks).astype(str) + "/" + driven)[0]

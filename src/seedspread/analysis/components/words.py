@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
+from seedspread.analysis.components.result import ArmComponents, Component, ComponentContrast
 from seedspread.analysis.numbers import between, number, p_phrase
-from seedspread.stats.variance_components import ArmComponents, Component, ComponentContrast
 
 _ALPHA = 0.05
 _MOST = 2 / 3  # of a variance

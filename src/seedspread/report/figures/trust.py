@@ -6,6 +6,7 @@ import numpy as np
 
 from seedspread.analysis.charts import rule
 from seedspread.analysis.numbers import number
+from seedspread.analysis.words import floor_sentence
 from seedspread.render.chart import COLOURS, Axis, Chart, Mark, Panel, floats, log_ticks
 from seedspread.report.figures.spread import arm_colour
 from seedspread.report.material.questions import short_name
@@ -67,7 +68,7 @@ def floor_chart(material: ReportData) -> Chart | None:
     chosen = [s for s in material.settings if any(c.floors for c in s.comparisons)]
     if not chosen:
         return None
-    sentences = "; ".join(f.sentence for s in chosen for c in s.comparisons for f in c.floors)
+    sentences = "; ".join(floor_sentence(f) for s in chosen for c in s.comparisons for f in c.floors)
     return Chart(
         "floor",
         "Variance against the sampling floor",
@@ -95,8 +96,8 @@ def _floor_panel(s: Setting) -> Panel:
             legend=True))  # fmt: skip
         if f.remaining is not None and f.interval is not None:
             marks.append(Mark("interval", "variance that remains, 95% interval", (f.remaining,), (y - 0.2,),
-                (f.interval.low,), (f.interval.high,), (f"{s.arm_title(arm)}: {f.sentence}",), COLOURS[2], 2,
-                legend=True))  # fmt: skip
+                (f.interval.low,), (f.interval.high,), (f"{s.arm_title(arm)}: {floor_sentence(f)}",),
+                COLOURS[2], 2, legend=True))  # fmt: skip
     ticks = tuple((float(i), s.arm_title(arm)) for i, arm in enumerate(reversed(arms)))
     y_axis = Axis(ticks=ticks, range=(-0.6, len(arms) - 0.4))
     return Panel(s.name, Axis(s.metric.variance_label), y_axis, tuple(marks))

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from seedspread.analysis.look_tables import looks_table, standing
 from seedspread.analysis.show import explanations, test_tables
+from seedspread.analysis.words import collapse_sentence
 from seedspread.render.chart import Chart
 from seedspread.render.table import Column, Table, without_empty
 from seedspread.report.figures import dose, layers, looks, ratios, spread, trust
@@ -68,7 +69,7 @@ def _setting(s: Setting) -> Section:
     words = [c.verdict for c in s.comparisons] + ([f"{s.why[0].upper()}{s.why[1:]}."] if s.why else [])
     words += [warning for c in s.comparisons for warning in c.warnings]
     words += [f"The headline is the {c.headline.method}: {c.headline.why}." for c in s.comparisons[:1]]
-    words += [c.collapse.sentence for c in s.comparisons if c.collapse.found]
+    words += [collapse_sentence(c.collapse, c.factor) for c in s.comparisons if c.collapse.found]
     words += [found.sentence for c in s.comparisons if c.components for found in c.components.comparisons]
     words += [standing(s.growing)] if s.growing is not None else []
     seen = looks.looks_of(s)
