@@ -23,6 +23,7 @@ from benchmarks.conditions import (
     draw,
 )
 from benchmarks.script import AsJson, Workers, main
+from seedspread.analysis.look_levels import factor_of
 from seedspread.atomic import replacing
 from seedspread.render.terminal import Terminal
 from seedspread.runs.sequential import SequentialSpec
@@ -30,7 +31,7 @@ from seedspread.stats.arms import Floats
 from seedspread.stats.result import Looks
 from seedspread.stats.scale.planning import LEVELS, seeds_for
 from seedspread.stats.scale.planning import SHAPES as PLANNED
-from seedspread.stats.sequential.levels import TABLE, factor_from, factor_of, key
+from seedspread.stats.sequential.levels import TABLE, factor_from, key
 from seedspread.stats.sequential.looks import nominal
 from seedspread.stats.sequential.simulation import SHAPES, drawn, p_paths, posteriors
 

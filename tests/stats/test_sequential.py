@@ -11,6 +11,7 @@ from scipy.special import ndtr, ndtri
 from scipy.stats import pearsonr
 
 from seedspread import Look, audit
+from seedspread.analysis.look_levels import factor_of, known_factor
 from seedspread.analysis.sequential import factor_for
 from seedspread.errors import SeedspreadError
 from seedspread.runs.sequential import SequentialSpec
@@ -59,7 +60,7 @@ def test_earlier_looks_ask_for_more() -> None:
 
 def test_looks_at_the_headline_err_no_more_often_than_one_and_peeking_does() -> None:
     sizes = (6, 12, 18)
-    factor = levels.known_factor(sizes) or levels.known_factor((6, 12)) or 1.03
+    factor = known_factor(sizes) or known_factor((6, 12)) or 1.03
     p = p_paths(drawn("contaminated", 400, 18, np.random.default_rng(5)), sizes)
     allowed = [nominal(Looks(sizes, k + 1, factor), 0.05) for k in range(3)]
     counting, peeking = (np.mean((p < level).any(axis=1)) for level in (allowed, 0.05))
@@ -76,33 +77,33 @@ def test_normal_sums_need_no_wider_boundaries() -> None:
 
 def test_levels_are_simulated_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(levels, "_DRAWS", 100)
+    monkeypatch.setattr(levels, "DRAWS", 100)
     heard: list[float] = []
-    first = levels.factor_of((3, 4), heard.append)
+    first = factor_of((3, 4), heard.append)
     assert heard[-1] == 1
     assert 1 <= first < 1.5
-    assert levels.factor_of((3, 4), lambda _: pytest.fail("simulated again")) == first
+    assert factor_of((3, 4), lambda _: pytest.fail("simulated again")) == first
     (kept,) = (tmp_path / "seedspread" / "looks").iterdir()
     kept.write_text('{"factor": 99}')
-    assert levels.known_factor((3, 4)) is None
+    assert known_factor((3, 4)) is None
 
 
 def test_the_table_has_the_rule_of_the_docs() -> None:
-    factor = levels.known_factor(SIZES)
+    factor = known_factor(SIZES)
     assert factor is not None
     assert 1 <= factor < 1.1
 
 
 def test_a_large_effect_ends_at_once_and_none_goes_to_the_limit() -> None:
     factor = 1.03
-    assert expected(RULE, factor, 1e6).seeds == 8
-    assert expected(RULE, factor, 1.0).seeds > 36
-    four = expected(RULE, factor, 4.0)
+    assert expected(RULE.sizes, factor, 1e6).seeds == 8
+    assert expected(RULE.sizes, factor, 1.0).seeds > 36
+    four = expected(RULE.sizes, factor, 4.0)
     assert 18 < four.seeds < 26
     assert four.met > 0.95
-    nearly = expected(RULE, factor, 4.0, so_far=SoFar(20, 4.0, 0.0))
+    nearly = expected(RULE.sizes, factor, 4.0, so_far=SoFar(20, 4.0, 0.0))
     assert 24 <= nearly.seeds < 28
-    assert expected(RULE, factor, 4.0, comparisons=3).seeds > four.seeds
+    assert expected(RULE.sizes, factor, 4.0, comparisons=3).seeds > four.seeds
 
 
 def test_what_stands_in_for_the_headline_gives_away_as_much_to_tails() -> None:
@@ -131,7 +132,7 @@ def test_a_precision_may_stand_in_stop() -> None:
 def test_precision_is_met_when_the_interval_is_narrow() -> None:
     """An interval of n uncorrelated pairs is at least exp(4 z / sqrt(n)) wide, and little more."""
     rule = SequentialSpec(start=8, step=4, limit=60, precision=4)
-    seeds = expected(rule, 1.0, 1.0).seeds
+    seeds = expected(rule.sizes, 1.0, 1.0, precision=rule.precision).seeds
     z = -ndtri(nominal(Looks(rule.sizes, rule.sizes.index(20) + 1, 1.0), 0.05) / 2)
     fewest = (2 * z / np.log(4)) ** 2
     assert fewest < seeds < fewest + 8  # a whole step, and Student's t for z

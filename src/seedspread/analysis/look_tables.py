@@ -2,13 +2,13 @@
 
 from typing import Any
 
+from seedspread.analysis.look_levels import factor_of
 from seedspread.analysis.numbers import between, number, p_value
 from seedspread.analysis.sequential import seeds_to_come
 from seedspread.render.table import Column, Table
 from seedspread.runs.sequential import LookedComparison, SequentialRecord, sequential_values
 from seedspread.stats.result import Interval
 from seedspread.stats.sequential.expected import expected
-from seedspread.stats.sequential.levels import factor_of
 
 
 def last_look(record: SequentialRecord) -> str:
@@ -54,7 +54,10 @@ def sequential_facts(record: SequentialRecord, comparisons: int, cells: int) -> 
     On average on normal values, of variances that are alike and that differ by a ratio of 4; and at most.
     """
     spec, factor = record.spec, record.factor or factor_of(record.spec.sizes)
-    alike, four = (expected(spec, factor, ratio, comparisons=comparisons) for ratio in (1.0, 4.0))
+    alike, four = (
+        expected(spec.sizes, factor, ratio, precision=spec.precision, comparisons=comparisons)
+        for ratio in (1.0, 4.0)
+    )
     return sequential_values(record) | {
         "sizes": list(spec.sizes),
         "stopped": record.stopped,

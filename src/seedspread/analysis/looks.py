@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from seedspread.analysis.look_levels import factor_of
 from seedspread.analysis.samples import arms_by_stratum
 from seedspread.runs.levels import arm_name
 from seedspread.runs.sequential import FEWEST_SEEDS, MOST_LOOKS, MOST_SEEDS, SequentialRecord
@@ -10,7 +11,7 @@ from seedspread.runs.store import Store
 from seedspread.runs.studies import load_studies
 from seedspread.stats.arms import Arm
 from seedspread.stats.result import Looks
-from seedspread.stats.sequential.levels import Progress, factor_of
+from seedspread.stats.sequential.levels import Progress
 from seedspread.tables.errors import TableError
 from seedspread.tables.runs import Runs
 

@@ -7,13 +7,14 @@ import pandas as pd
 from seedspread.analysis.audit import audit_runs, metric_of_runs
 from seedspread.analysis.compare import Comparer
 from seedspread.analysis.comparison import Comparison
+from seedspread.analysis.look_levels import factor_of
 from seedspread.errors import SeedspreadError
 from seedspread.runs.metrics import Metric
 from seedspread.runs.sequential import LookedComparison, SequentialRecord, SequentialSpec, TakenLook
 from seedspread.runs.studies import AuditSpec
 from seedspread.stats.result import Interval, Looks
 from seedspread.stats.sequential.expected import ALPHA, SoFar, expected
-from seedspread.stats.sequential.levels import Progress, factor_of
+from seedspread.stats.sequential.levels import Progress
 from seedspread.tables.check import check_table
 from seedspread.tables.question import Question
 
@@ -24,9 +25,11 @@ _MOST_ALIKE, _NEVER = 0.9, 0.01
 
 
 def factor_for(spec: SequentialSpec, comparisons: int, progress: Progress) -> float:
-    """See `levels.factor_of`; a rule that is never met is refused."""
+    """See `look_levels.factor_of`; a rule that is never met is refused."""
     factor = factor_of(spec.sizes, progress)
-    met = expected(spec, factor, 1.0, correlation=_MOST_ALIKE, comparisons=comparisons).met
+    met = expected(
+        spec.sizes, factor, 1.0, precision=spec.precision, correlation=_MOST_ALIKE, comparisons=comparisons
+    ).met
     if spec.precision is not None and met < _NEVER:
         raise SeedspreadError(
             f"sequential.precision = {spec.precision:g} is never met with {spec.limit} seeds, even by arms "
@@ -93,18 +96,19 @@ def _finite(value: float | None) -> float | None:
 
 def seeds_to_come(record: SequentialRecord) -> float | None:
     """How many more each arm is expected to take, if ratios are what they seem; None if it cannot be told."""
+    spec = record.spec
     if record.stopped or record.factor is None:
         return None
     if not record.looks:
-        return expected(record.spec, record.factor, 1.0).seeds
+        return expected(spec.sizes, record.factor, 1.0, precision=spec.precision).seeds
     last, totals = record.looks[-1], []
     for c in last.comparisons:
         if c.ratio:
             alike = min(max(c.correlation or 0.0, -0.99), 0.99)
             so_far = SoFar(last.seeds, c.ratio, alike)
             total = expected(
-                record.spec, record.factor, c.ratio, correlation=alike, comparisons=len(last.comparisons),
-                so_far=so_far,
+                spec.sizes, record.factor, c.ratio, precision=spec.precision, correlation=alike,
+                comparisons=len(last.comparisons), so_far=so_far,
             )  # fmt: skip
             totals.append(total.seeds)
     return max(totals) - last.seeds if totals else None

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtr, stdtrit
 
-from seedspread.runs.sequential import SequentialSpec
 from seedspread.stats.arms import Floats
 from seedspread.stats.result import Looks
 from seedspread.stats.sequential.looks import nominal
@@ -46,10 +45,11 @@ class Expected:
 
 
 def expected(
-    spec: SequentialSpec,
+    sizes: tuple[int, ...],
     factor: float,
     ratio: float,
     *,
+    precision: float | None = None,
     correlation: float = 0.0,
     comparisons: int = 1,
     equivalence: float = 2.0,
@@ -58,37 +58,40 @@ def expected(
     """From simulated studies.
 
     Args:
-        spec: when it is looked at, and what ends it.
+        sizes: seeds per arm at each look, rising, the last the most that there may be.
         factor: see `Looks`.
         ratio: of the variances, in every comparison.
+        precision: the study ends once every ratio is known to this factor either way; without it, once every
+            ratio is shown to differ from 1, or shown to be near it.
         correlation: of the arms over their seeds.
         comparisons: that must all be decided; the levels are shared among them.
         equivalence: variances that differ by no more than this factor count as alike.
         so_far: the first seeds, and which ratio they show; else from the first seed on.
     """
     rng = np.random.default_rng(21)
-    sizes, alpha = np.array(spec.sizes), ALPHA / comparisons
+    alpha = ALPHA / comparisons
     ends, met = np.zeros(_DRAWS, int), np.ones(_DRAWS, bool)
     for _ in range(comparisons):
-        studies = _Studies(spec.limit, ratio, correlation, so_far, rng)
-        decided = np.stack([_is_met(spec, factor, k, studies, alpha, equivalence) for k in range(len(sizes))])
+        studies = _Studies(sizes[-1], ratio, correlation, so_far, rng)
+        looks = [Looks(sizes, k + 1, factor / _TAILS) for k in range(len(sizes))]
+        decided = np.stack([_is_met(look, precision, studies, alpha, equivalence) for look in looks])
         ever = decided.any(axis=0)
         ends = np.maximum(ends, np.where(ever, decided.argmax(axis=0), len(sizes) - 1))
         met &= ever
-    return Expected(float(np.mean(sizes[ends])), float(np.mean(met)))
+    return Expected(float(np.mean(np.array(sizes)[ends])), float(np.mean(met)))
 
 
 def _is_met(
-    spec: SequentialSpec, factor: float, look: int, studies: "_Studies", alpha: float, equivalence: float
+    looks: Looks, precision: float | None, studies: "_Studies", alpha: float, equivalence: float
 ) -> NDArray[np.bool_]:
     """(draws,) whether the rule is met at a look that is still to come."""
-    n, looks = spec.sizes[look], Looks(spec.sizes, look + 1, factor / _TAILS)
+    n = looks.sizes[looks.number - 1]
     if n <= studies.seen:
         return np.zeros(_DRAWS, bool)
     f, r2 = studies.first(n)
-    if spec.precision is not None:  # the interval's ends, from Pitman and Morgan's test turned round
+    if precision is not None:  # the interval's ends, from Pitman and Morgan's test turned round
         t = stdtrit(n - 2, 0.5 * nominal(looks, alpha))
-        narrow: NDArray[np.bool_] = 1 + 2 * (1 - r2) * t**2 / (n - 2) <= cosh(log(spec.precision))
+        narrow: NDArray[np.bool_] = 1 + 2 * (1 - r2) * t**2 / (n - 2) <= cosh(log(precision))
         return narrow
     tail = np.minimum(_below(f, r2, n), _below(1 / f, r2, n))
     beyond = np.maximum(_below(f * equivalence, r2, n), _below(equivalence / f, r2, n))

@@ -8,14 +8,11 @@ than one look at the limit does: for normal, t5 and contaminated values alike.
 import json
 from collections.abc import Callable
 from functools import cache
-from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
-import platformdirs
 from scipy.special import ndtri
 
-from seedspread.atomic import replacing
 from seedspread.stats.arms import Floats
 from seedspread.stats.sequential.boundary import critical, shape
 from seedspread.stats.sequential.simulation import SHAPES, drawn, p_paths
@@ -23,7 +20,9 @@ from seedspread.stats.sequential.simulation import SHAPES, drawn, p_paths
 TABLE = Path(__file__).with_name("levels.json")
 # Levels whose factors are averaged, since each is known from few experiments; the middle one also alone.
 _ALPHAS = (0.02, 0.03, 0.05, 0.07, 0.1)
-_DRAWS, _BATCH = 1000, 100
+_BATCH = 100
+# Studies that are simulated of each shape.
+DRAWS = 1000
 
 # Hears which share of a simulation is done.
 Progress = Callable[[float], None]
@@ -34,22 +33,19 @@ def key(sizes: tuple[int, ...]) -> str:
     return " ".join(map(str, sizes))
 
 
-def factor_of(sizes: tuple[int, ...], progress: Progress = lambda _: None) -> float:
-    """Of looks at so many seeds: from the table, else simulated (minutes) and kept in the user's cache."""
-    known = known_factor(sizes)
-    if known is not None:
-        return known
-    paths = {name: _paths(name, sizes, progress) for name in SHAPES}
-    factor = factor_from(sizes, list(paths.values()))
-    _keep(sizes, factor)
-    return factor
+def tabled_factor(sizes: tuple[int, ...]) -> float | None:
+    """Of looks at so many seeds, without a simulation; None if it takes one."""
+    return 1.0 if len(sizes) == 1 else _table().get(key(sizes))
 
 
-def known_factor(sizes: tuple[int, ...]) -> float | None:
-    """Without a simulation; None if it takes one."""
-    if len(sizes) == 1:
-        return 1.0
-    return _table().get(key(sizes)) or _cached(sizes)
+def simulated_factor(sizes: tuple[int, ...], progress: Progress = lambda _: None) -> float:
+    """Of looks at so many seeds, from simulated studies without a difference: minutes.
+
+    Args:
+        sizes: seeds per arm at each look, rising.
+        progress: hears how far it is, from 0 to 1.
+    """
+    return factor_from(sizes, [_paths(name, sizes, progress) for name in SHAPES])
 
 
 def factor_from(sizes: tuple[int, ...], paths: list[Floats]) -> float:
@@ -71,7 +67,7 @@ def _factor(sizes: tuple[int, ...], p: Floats) -> float:
 
 
 def _paths(name: str, sizes: tuple[int, ...], progress: Progress) -> Floats:
-    place, batches = SHAPES.index(name), _DRAWS // _BATCH
+    place, batches = SHAPES.index(name), DRAWS // _BATCH
     out = []
     for batch in range(batches):
         rng = np.random.default_rng([place, batch, sizes[-1]])
@@ -84,28 +80,3 @@ def _paths(name: str, sizes: tuple[int, ...], progress: Progress) -> Floats:
 def _table() -> dict[str, float]:
     table: dict[str, float] = json.loads(TABLE.read_text())["factors"]
     return table
-
-
-def _file(sizes: tuple[int, ...]) -> Path:
-    name = sha256(key(sizes).encode()).hexdigest()[:16]
-    return platformdirs.user_cache_path("seedspread") / "looks" / f"{name}.json"
-
-
-def _cached(sizes: tuple[int, ...]) -> float | None:
-    """What was kept; a file that is not as expected counts for nothing, and is replaced."""
-    try:
-        values = json.loads(_file(sizes).read_text())
-        factor = float(values["factor"]) if values["looks"] == key(sizes) else 0.0
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-    return factor if 1 <= factor < 2 else None
-
-
-def _keep(sizes: tuple[int, ...], factor: float) -> None:
-    path = _file(sizes)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(path) as part:
-            part.write_text(json.dumps({"looks": key(sizes), "draws": _DRAWS, "factor": factor}) + "\n")
-    except OSError:
-        pass  # simulated again the next time
