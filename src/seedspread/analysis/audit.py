@@ -14,6 +14,7 @@ from seedspread.analysis.forest import forests, repeated_runs
 from seedspread.analysis.judgement import judged
 from seedspread.analysis.looks import Look, looks_of_store
 from seedspread.analysis.samples import Strip, compared_arms, strips_of
+from seedspread.analysis.words import looks_note
 from seedspread.runs.levels import arm_name, stratum_name
 from seedspread.runs.metrics import Better, Metric, direction_note, metric_of
 from seedspread.runs.store import Store
@@ -174,7 +175,7 @@ def _comparisons(
             "headline's model, and the other tests are left out."
         )
     if looks is not None:
-        notes.append(_on_looks(looks))
+        notes.append(looks_note(looks))
     found = headlines([(pair.arm, pair.baseline) for pair in pairs], comparer.level, equivalence, looks)
     answers = judged([h for h, _ in found], [estimate for _, estimate in found], comparer.level)
     comparer = replace(comparer, by=runs.columns.by)
@@ -193,14 +194,6 @@ def _on_repeated(strips: Sequence[Strip], columns: Columns) -> list[str]:
         f"{stratum_name(columns.by, earlier)} has{more}: the ratios are not independent, and no mean over "
         "strata counts both."
     ]
-
-
-def _on_looks(looks: Looks) -> str:
-    seen = ", ".join(map(str, looks.sizes[: looks.number]))
-    return (
-        f"{looks.title.capitalize()}, at {seen} of at most {looks.sizes[-1]} seeds per arm: the headline's "
-        "p, interval and bounds count the looks; its probabilities and the other tests do not."
-    )
 
 
 def _pairs(runs: Runs) -> tuple[list[Pair], list[str]]:

@@ -1,51 +1,24 @@
-"""The looks at a study that grows, in words and as a table."""
+"""The looks at a study that grows: where it stands, as facts and as a table."""
 
 from typing import Any
 
 from seedspread.analysis.look_levels import factor_of
-from seedspread.analysis.numbers import between, number, p_value
+from seedspread.analysis.numbers import between, interval_of_look, number, p_value
 from seedspread.analysis.sequential import seeds_to_come
+from seedspread.analysis.words import look_sentence, standing_sentence
 from seedspread.render.table import Column, Table
-from seedspread.runs.sequential import LookedComparison, SequentialRecord, sequential_values
-from seedspread.stats.result import Interval
+from seedspread.runs.sequential import SequentialRecord, sequential_values
 from seedspread.stats.sequential.expected import expected
 
 
 def last_look(record: SequentialRecord) -> str:
-    """`Look 2 of at most 9, 12 seeds: clamp against subtract 3.1 [0.9, 11], open; about 8 more seeds`."""
-    if not record.looks:
-        return f"No look yet: the first is at {record.seeds} seeds."
-    look, most = record.looks[-1], len(record.spec.sizes)
-    found = "; ".join(
-        f"{c.title} {number(c.ratio)} {between(interval_of_look(c))}, {c.word or 'not tested'}"
-        for c in look.comparisons
-    )
-    return f"Look {len(record.looks)} of at most {most}, {look.seeds} seeds: {found}; {what_next(record)}."
-
-
-def what_next(record: SequentialRecord) -> str:
-    """`stopped: decided`, or how many seeds are expected."""
-    if record.stopped:
-        return f"stopped: {record.stopped}"
-    more = seeds_to_come(record)
-    if more is None:
-        return "it goes on"
-    return f"about {max(round(more), 1)} more seeds per arm expected, at most {_most(record)}"
+    """The last look in a sentence, with how many seeds are expected."""
+    return look_sentence(record, seeds_to_come(record) if record.looks else None)
 
 
 def standing(record: SequentialRecord) -> str:
     """How a study stands, in a sentence."""
-    if record.stopped:
-        return f"The study stopped at {record.seeds} seeds per arm: {record.stopped}."
-    if record.looks:
-        seen = f"this is its last look; the next is at {record.seeds} seeds"
-    else:
-        seen = f"its first look is at {record.seeds} seeds, and what is seen before decides nothing"
-    return f"The study goes on ({what_next(record)}): {seen}."
-
-
-def _most(record: SequentialRecord) -> int:
-    return record.spec.limit - (record.looks[-1].seeds if record.looks else 0)
+    return standing_sentence(record, seeds_to_come(record))
 
 
 def sequential_facts(record: SequentialRecord, comparisons: int, cells: int) -> dict[str, Any]:
@@ -69,20 +42,6 @@ def sequential_facts(record: SequentialRecord, comparisons: int, cells: int) -> 
         "rule_met": {"ratio_1": alike.met, "ratio_4": four.met},
         "seeds_to_come": seeds_to_come(record),
     }
-
-
-def expectation(facts: dict[str, Any]) -> str:
-    """How many runs a growing study will take, from its facts."""
-    runs, sizes = facts["expected_runs"], facts["sizes"]
-    cells = runs["most"] // sizes[-1]
-    one, four = (
-        f"{runs[name]:.0f} runs ({runs[name] / cells:.0f} seeds; the rule is met by {share:.0%})"
-        for name, share in facts["rule_met"].items()
-    )
-    return (
-        f"Looks at {', '.join(map(str, sizes))} seeds. Expected in all, on average over such studies: {one} "
-        f"if variances are alike, {four} at a ratio of 4; at most {runs['most']} ({sizes[-1]} seeds)."
-    )
 
 
 def looks_table(record: SequentialRecord, title: str) -> Table:
@@ -113,10 +72,3 @@ def looks_table(record: SequentialRecord, title: str) -> Table:
     most = f"Intervals and p values count the looks, at most {len(record.spec.sizes)}."
     note = f"{most} {standing(record)}".removesuffix(".")  # tables end it themselves
     return Table("", title, tuple(map(Column, headings)), rows, note=note)
-
-
-def interval_of_look(c: LookedComparison) -> Interval | None:
-    """Of the ratio; None where there was none."""
-    if c.ratio is None or c.p is None:
-        return None
-    return Interval(c.low or 0.0, float("inf") if c.high is None else c.high, 0.95)

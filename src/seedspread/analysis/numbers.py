@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from seedspread.runs.sequential import LookedComparison
 from seedspread.stats.result import Interval
 
 
@@ -39,3 +40,10 @@ def probability(value: float) -> str:
 def ladder_p(p: float) -> str:
     """Four decimals: steps between small p values are what a ladder shows."""
     return f"{p:.4f}" if p >= 0.0001 else "< 0.0001"
+
+
+def interval_of_look(c: LookedComparison) -> Interval | None:
+    """Of the ratio; None where there was none."""
+    if c.ratio is None or c.p is None:
+        return None
+    return Interval(c.low or 0.0, float("inf") if c.high is None else c.high, 0.95)

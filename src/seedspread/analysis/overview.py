@@ -1,16 +1,16 @@
-"""All comparisons of an audit at a glance: a table that fits a screen, and a sentence over it."""
+"""All comparisons of an audit at a glance: a table that fits a screen."""
 
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from seedspread.analysis.numbers import between, number, p_phrase, p_value
+from seedspread.analysis.numbers import between, number, p_value
+from seedspread.analysis.words import answer_word, forest_arms
 from seedspread.render.table import Column, Table
-from seedspread.runs.levels import arm_name, stratum_name
+from seedspread.runs.levels import stratum_name
 from seedspread.stats.result import Interval, Summary
 
 if TYPE_CHECKING:
@@ -18,37 +18,11 @@ if TYPE_CHECKING:
 
 # Rows that fit a screen; of more comparisons those with the smallest p values are shown.
 MOST_ROWS = 30
-_MOST_MEANS = 3
 _BAR = 21
 _WIDEST = 100.0
 # The columns of the table with bars that a narrow terminal can do without, and what a name needs.
 _MEANS, _INTERVAL, _BARS = (1, 2), (4,), (7,)
 _NAME = 20
-# What is wrong with arms whose spread cannot be judged, and how that is said after a number.
-_UNSOUND = {"runs fail": "where runs fail", "two clusters": "with two clusters"}
-
-
-def summary(audit: AuditResult) -> str:
-    """How many comparisons have which word, and the ratios over strata together."""
-    counts: Counter[str] = Counter(map(_word, audit.comparisons))
-    words = ("shown", "shown to be small", "suggested", "open", *_UNSOUND, "not tested")
-    listed = ", ".join(f"{counts[word]} {_UNSOUND.get(word, word)}" for word in words if counts[word])
-    first = f"{len(audit.comparisons):,} comparisons, adjusted together (Holm): {listed}."
-    means = audit.forests if len(audit.forests) <= _MOST_MEANS else ()  # they are in the table as well
-    return " ".join([first, *(together(forest, audit.group) for forest in means)])
-
-
-def together(forest: Forest, factor: str) -> str:
-    """The mean ratio over strata in a sentence."""
-    a, b = _arms(forest, factor)
-    ratio, ends = forest.pooled, forest.interval
-    if ratio < 1:
-        a, b, ratio, ends = b, a, 1 / ratio, Interval(1 / ends.high, 1 / ends.low, ends.level)
-    return (
-        f"Over {len(forest.titles)} strata the variance under {a} is on average {number(ratio)} times that "
-        f"under {b} ({ends.level:.0%} interval {between(ends)}, {p_phrase(forest.pooled_p)}; REML, "
-        f"Hartung-Knapp); heterogeneity Q({forest.df}) = {forest.q:.3g}, {p_phrase(forest.p)}."
-    )
 
 
 def overview_table(audit: AuditResult, most: int | None = MOST_ROWS, bars: bool = False) -> Table:
@@ -100,23 +74,14 @@ def _row(c: Comparison, alone: bool, axis: _Axis | None) -> tuple[str, ...]:
     stratum = stratum_name(c.by, c.stratum) if c.stratum else ""
     name = (stratum or c.arm_name) if alone else c.title
     arms = (mean_and_sd(s) for s in c.pooled)
-    return (name, *arms, number(ratio), between(interval), p_value(c.p_holm), _word(c), *bar)
-
-
-def _word(c: Comparison) -> str:
-    unsound = "runs fail" if c.collapse.failed else "two clusters"
-    return unsound if c.collapse.found else c.word or "not tested"
+    return (name, *arms, number(ratio), between(interval), p_value(c.p_holm), answer_word(c), *bar)
 
 
 def _mean_row(forest: Forest, factor: str, alone: bool, axis: _Axis | None) -> tuple[str, ...]:
     bar = (axis.bar(forest.pooled, forest.interval),) if axis else ()
-    name = "together" if alone else f"together: {' against '.join(_arms(forest, factor))}"
+    name = "together" if alone else f"together: {' against '.join(forest_arms(forest, factor))}"
     ends = between(forest.interval)
     return (name, "", "", number(forest.pooled), ends, p_value(forest.pooled_p), "", *bar)
-
-
-def _arms(forest: Forest, factor: str) -> tuple[str, str]:
-    return arm_name(factor, forest.group), arm_name(factor, forest.baseline)
 
 
 def mean_and_sd(s: Summary) -> str:

@@ -12,8 +12,8 @@ from rich.text import Text
 from seedspread.analysis.components.show import tables as components_tables
 from seedspread.analysis.ladder_table import ladder_table
 from seedspread.analysis.numbers import between, number, p_value
-from seedspread.analysis.overview import MOST_ROWS, fitted, overview_table, summary
-from seedspread.analysis.words import collapse_sentence, floor_sentence, sentences
+from seedspread.analysis.overview import MOST_ROWS, fitted, overview_table
+from seedspread.analysis.words import explanations, foot, remarks, sentences, summary, test_name
 from seedspread.errors import printable
 from seedspread.render.latex import tex_text, to_latex
 from seedspread.render.markdown import markdown_text, to_markdown
@@ -75,36 +75,17 @@ def _tests_table(title: str, c: Comparison, about: str, estimate: str | None, fu
     return _table(title, ("test", "p", *estimate_headings, "assumptions", ""), rows)
 
 
-def explanations(c: Comparison) -> list[str]:
-    """Per test a paragraph: which it is, why it is used, what it assumes, whether that is met."""
-    return [f"{_name(t)}: {_explained(t)}" for t in c.tests]
-
-
-def _explained(t: TestResult) -> str:
-    df = f" ({', '.join(f'{d:.3g}' for d in t.df)} df)" if t.df else ""
-    statistic = "" if t.statistic is None else f"statistic {t.statistic:.3g}{df}; "
-    p = "" if t.p is None else f"p {p_value(t.p)}; "
-    met = {True: "met", False: "not met", None: "not testable here"}[t.assumptions_met]
-    evidence = f" ({t.evidence})" if t.evidence else ""
-    note = f" {t.note[0].upper()}{t.note[1:]}." if t.note else ""
-    return f"{statistic}{p}{t.why}. Assumes {t.assumes}; {met}{evidence}.{note}"
-
-
 def _short_row(t: TestResult, has_estimate: bool) -> tuple[str, ...]:
     """What fits a terminal: a note only where it stands for something that is missing."""
     note = t.note if t.p is None and t.interval is None else ""
     estimate_cells = (number(t.estimate), between(t.interval)) if has_estimate else ()
-    return (_name(t), p_value(t.p), *estimate_cells, _met(t), note)
+    return (test_name(t), p_value(t.p), *estimate_cells, _met(t), note)
 
 
 def _met(t: TestResult) -> str:
     """Whether its assumptions are met, if it has any."""
     untestable = "not testable" if t.assumes else "-"
     return {True: "met", False: "not met", None: untestable}[t.assumptions_met]
-
-
-def _name(t: TestResult) -> str:
-    return f"* {t.name}" if t.key == "scale_ratio" else t.name
 
 
 def _folded(tests: list[TestResult]) -> list[TestResult]:
@@ -225,28 +206,6 @@ def comparison_as_text(c: Comparison, width: int, explain: bool) -> str:
     for table in test_tables(c, explain):
         page.console.print(to_rich(table))
     return page.text([*(explanations(c) if explain else []), *remarks(c)])
-
-
-def remarks(c: Comparison) -> list[str]:
-    """What is to be known of a comparison."""
-    lines = [f"! {warning}" for warning in c.warnings]
-    if c.collapse.found:
-        lines.append(f"! {collapse_sentence(c.collapse, c.factor)}")
-    if c.paired_correlation is not None:
-        lines.append(f"The arms' seed means correlate by {c.paired_correlation:.2f} over the shared seeds.")
-    if c.components is not None:
-        lines += [found.sentence for found in c.components.comparisons]
-    for floor in c.floors:
-        lines.append(f"Sampling floor: {floor_sentence(floor, arm_name(c.factor, floor.group))}.")
-    return lines
-
-
-def foot(audit: AuditResult) -> str:
-    """How many runs from where, and what was drawn."""
-    return (
-        f"{audit.rows:,} runs from {audit.source}; {audit.level:.0%} intervals; {audit.resamples:,} "
-        f"resamples, random seed {audit.random_seed}."
-    )
 
 
 def as_markdown(audit: AuditResult) -> str:

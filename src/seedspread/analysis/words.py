@@ -1,37 +1,69 @@
-"""The answer in words."""
+"""Every sentence about a result: of a comparison, an audit, sets of runs, variance components, looks."""
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from seedspread.analysis.numbers import between, ladder_p, number, p_phrase, probability
-from seedspread.runs.levels import arm_name
+from seedspread.analysis.numbers import (
+    between,
+    interval_of_look,
+    ladder_p,
+    number,
+    p_phrase,
+    p_value,
+    probability,
+)
+from seedspread.runs.levels import arm_name, stratum_name
+from seedspread.runs.sequential import SequentialRecord
 from seedspread.stats.arms import Arm
 from seedspread.stats.cells import UnlikeCells
+from seedspread.stats.components.design import NOISE, TOGETHER, Design
 from seedspread.stats.dependence import are_dependent
 from seedspread.stats.outcomes import Better, Contrast, Estimate, FailureModel, Performance
 from seedspread.stats.result import (
     Collapse,
     FailedRuns,
     Floor,
+    Headline,
     Interval,
+    Looks,
     Rung,
     TestResult,
     Twins,
     TwoClusters,
+    Word,
 )
 
 if TYPE_CHECKING:
-    from seedspread.analysis.comparison import Comparison
+    from seedspread.analysis.comparison import AuditResult, Comparison, Forest
+    from seedspread.analysis.components.result import ArmComponents, Component, ComponentContrast
+    from seedspread.analysis.sets.agreement import Agreement
+    from seedspread.analysis.sets.compared import CompareResult
 
 _ALPHA = 0.05
 # Of so many runs or fewer the worst tenth is the worst run.
 _TEN = 10
 # Cells that a warning names.
 _MOST_CELLS = 6
+# Of a variance: what most of it is, and what is worth naming; of a difference that is shown: what is little.
+_MOSTLY, _WORTH_NAMING, _LITTLE = 2 / 3, 0.1, 0.2
+# Why components cannot be had, or not all.
+NO_VARIANCE = "no two runs of one block differ, so there is no variance to split"
+NOT_REPEATED = (
+    "no seed is run twice, so that seeds and same-seed noise cannot be told apart; run each seed in two "
+    "blocks (--block), or repeat runs"
+)
+QUIET = "runs that differ only in what comes after training have no same-seed noise among them"
+# Answers that a sentence names.
+_MOST_ANSWERS = 3
+# What is wrong with arms whose spread cannot be judged, and how that is said after a number.
+_UNSOUND = {"runs fail": "where runs fail", "two clusters": "with two clusters"}
+# Means over strata that a sentence has.
+_MOST_MEANS = 3
 
 
 def warnings(twins: Sequence[Twins], tests: Sequence[TestResult], arm: Arm, baseline: Arm) -> tuple[str, ...]:
@@ -181,7 +213,7 @@ def _spread(c: Comparison) -> str:
         return f"In this sample {sentence} ({sd}); whether that is more than chance cannot be told: {h.why}."
     ends = interval if _is_larger(c) else Interval(1 / interval.high, _inverse(interval.low), interval.level)
     adjusted = f", adjusted over {c.family} comparisons (Holm)" if c.family > 1 else ""
-    looks = f", {h.looks.title} counted" if h.looks else ""
+    looks = f", {look_title(h.looks)} counted" if h.looks else ""
     sentence += f" ({sd}; {interval.level:.0%} interval {between(ends)}, {p_phrase(p)}{looks}{adjusted})"
     if c.word == "shown to be small":
         return (
@@ -363,4 +395,340 @@ def ladder_sentence(rungs: tuple[Rung, ...]) -> str:
     return (
         f"p by assumption: normal values and independent runs {p['pooled_f']}; {'; '.join(steps)}; tails "
         f"modelled{pairs} (the headline) {p[last]}."
+    )
+
+
+def explanations(c: Comparison) -> list[str]:
+    """Per test a paragraph: which it is, why it is used, what it assumes, whether that is met."""
+    return [f"{test_name(t)}: {_explained(t)}" for t in c.tests]
+
+
+def _explained(t: TestResult) -> str:
+    df = f" ({', '.join(f'{d:.3g}' for d in t.df)} df)" if t.df else ""
+    statistic = "" if t.statistic is None else f"statistic {t.statistic:.3g}{df}; "
+    p = "" if t.p is None else f"p {p_value(t.p)}; "
+    met = {True: "met", False: "not met", None: "not testable here"}[t.assumptions_met]
+    evidence = f" ({t.evidence})" if t.evidence else ""
+    note = f" {t.note[0].upper()}{t.note[1:]}." if t.note else ""
+    return f"{statistic}{p}{t.why}. Assumes {t.assumes}; {met}{evidence}.{note}"
+
+
+def test_name(t: TestResult) -> str:
+    """The headline has a star."""
+    return f"* {t.name}" if t.key == "scale_ratio" else t.name
+
+
+def remarks(c: Comparison) -> list[str]:
+    """What is to be known of a comparison."""
+    lines = [f"! {warning}" for warning in c.warnings]
+    if c.collapse.found:
+        lines.append(f"! {collapse_sentence(c.collapse, c.factor)}")
+    if c.paired_correlation is not None:
+        lines.append(f"The arms' seed means correlate by {c.paired_correlation:.2f} over the shared seeds.")
+    if c.components is not None:
+        lines += [found.sentence for found in c.components.comparisons]
+    for floor in c.floors:
+        lines.append(f"Sampling floor: {floor_sentence(floor, arm_name(c.factor, floor.group))}.")
+    return lines
+
+
+def foot(audit: AuditResult) -> str:
+    """How many runs from where, and what was drawn."""
+    return (
+        f"{audit.rows:,} runs from {audit.source}; {audit.level:.0%} intervals; {audit.resamples:,} "
+        f"resamples, random seed {audit.random_seed}."
+    )
+
+
+def summary(audit: AuditResult) -> str:
+    """How many comparisons have which word, and the ratios over strata together."""
+    counts: Counter[str] = Counter(map(answer_word, audit.comparisons))
+    words = ("shown", "shown to be small", "suggested", "open", *_UNSOUND, "not tested")
+    listed = ", ".join(f"{counts[word]} {_UNSOUND.get(word, word)}" for word in words if counts[word])
+    first = f"{len(audit.comparisons):,} comparisons, adjusted together (Holm): {listed}."
+    means = audit.forests if len(audit.forests) <= _MOST_MEANS else ()  # they are in the table as well
+    return " ".join([first, *(together(forest, audit.group) for forest in means)])
+
+
+def together(forest: Forest, factor: str) -> str:
+    """The mean ratio over strata in a sentence."""
+    a, b = forest_arms(forest, factor)
+    ratio, ends = forest.pooled, forest.interval
+    if ratio < 1:
+        a, b, ratio, ends = b, a, 1 / ratio, Interval(1 / ends.high, 1 / ends.low, ends.level)
+    return (
+        f"Over {len(forest.titles)} strata the variance under {a} is on average {number(ratio)} times that "
+        f"under {b} ({ends.level:.0%} interval {between(ends)}, {p_phrase(forest.pooled_p)}; REML, "
+        f"Hartung-Knapp); heterogeneity Q({forest.df}) = {forest.q:.3g}, {p_phrase(forest.p)}."
+    )
+
+
+def answer_word(c: Comparison) -> str:
+    """The answer in a word, or why there is none."""
+    unsound = "runs fail" if c.collapse.failed else "two clusters"
+    return unsound if c.collapse.found else c.word or "not tested"
+
+
+def forest_arms(forest: Forest, factor: str) -> tuple[str, str]:
+    """What its arms are called in a sentence."""
+    return arm_name(factor, forest.group), arm_name(factor, forest.baseline)
+
+
+def design_note(made: Design) -> str:
+    """What a design does not tell of the components of an arm; empty if it tells all."""
+    parts = (_noise_note(made), QUIET if made.quiet else "")
+    return "; ".join(part for part in parts if part)
+
+
+def _noise_note(made: Design) -> str:
+    if made.copies:
+        return "runs of equal seeds are equal in all blocks: copies, without noise"
+    if NOISE not in made.names:
+        each = "each other stream's" if made.quiet else "each stream's"
+        return f"no run is repeated, so that {each} variance has the same-seed noise in it"
+    if not made.repeated and len(made.names) > 3:
+        return (
+            "no run is repeated: the noise is told from the streams by taking their effects as additive, and "
+            "holds what they do only together"
+        )
+    if len(made.names) > 2 and TOGETHER not in made.names:
+        return "what streams do only together counts as noise"
+    return ""
+
+
+def idle_note(names: Sequence[str]) -> str:
+    """Of streams that make no variance."""
+    return f"runs that vary {' or '.join(names)} alone hardly differ"
+
+
+def _figure(arm: ArmComponents, key: str) -> float:
+    """The variance that words have of a component.
+
+    Where another component comes out as zero, its mean square counts as noise in the likelihood's maximum;
+    words have the noise's own mean square then.
+    """
+    component = arm.component(key)
+    if component is None:
+        return 0.0
+    at_zero = any(c.variance == 0 for c in arm.components)
+    if key == "noise" and at_zero and component.unbiased is not None:
+        return component.unbiased
+    return component.variance
+
+
+def _amount(variance: float) -> str:
+    """A variance, or `about 0`."""
+    return number(variance) if variance > 0 else "about 0"
+
+
+def _place(component: Component | ComponentContrast) -> str:
+    """`between seeds`, `in same-seed noise`, `in init`."""
+    return component.name if component.key == "seed" else f"in {component.name}"
+
+
+def arm_sentence(arm: ArmComponents) -> str:
+    """What an arm's variance is made of."""
+    if not arm.components:
+        only = f"; the total is {number(arm.total)} {between(arm.interval)}" if arm.interval else ""
+        return f"{arm.title}: {arm.note}{only}.{_floor_share(arm)}"
+    ordered = sorted(arm.components, key=lambda c: -c.variance)
+    first = ordered[0]
+    if first.share >= _MOSTLY:
+        head = f"{'mostly' if first.share < 1 else 'all'} {_place(first)}"
+    else:
+        head = " and ".join(_place(c) for c in ordered if c.share >= _WORTH_NAMING)
+    parts = "; ".join(f"{c.name} {_part(c)}" for c in ordered)
+    note = f" {arm.note[0].upper()}{arm.note[1:]}." if arm.note else ""
+    return f"{arm.title}: the variance {number(arm.total)} sits {head}: {parts}.{note}{_floor_share(arm)}"
+
+
+def _part(c: Component) -> str:
+    facts = [f"{c.share:.0%}"] * (c.variance > 0) + [p_phrase(p) for p in (c.p,) if p is not None]
+    interval = f" {between(c.interval)}" if c.interval else ""
+    return f"{_amount(c.variance)}{interval}" + (f" ({', '.join(facts)})" if facts else "")
+
+
+def _floor_share(arm: ArmComponents) -> str:
+    floor = arm.floor
+    if floor is None:
+        return ""
+    examples = f"{floor.test_size:,} test examples"
+    if floor.floor >= arm.total:
+        return f" It is no more than {examples} can make by chance ({number(floor.floor)})."
+    most = "at most " if floor.is_bound else ""
+    share = floor.floor / arm.total
+    return f" Of it, {examples} make {most}{number(floor.floor)} by chance ({share:.0%})."
+
+
+def comparison_sentence(
+    stratum: str, arms: tuple[ArmComponents, ArmComponents], contrasts: Sequence[ComponentContrast]
+) -> str:
+    """Where the difference between two arms sits."""
+    figures = {c.key: (_figure(arms[0], c.key), _figure(arms[1], c.key)) for c in contrasts}
+
+    def told(c: ComponentContrast) -> str:
+        a, b = figures[c.key]
+        return f"{_place(c)} ({_amount(a)} against {_amount(b)}, {p_phrase(c.p)})"
+
+    title = f"{arms[0].title} against {arms[1].title}"
+    where = f"{stratum}: {title}" if stratum else title
+    shown = [c for c in contrasts if c.p < _ALPHA]
+    rest = [c for c in contrasts if c.p >= _ALPHA]
+    if not shown:
+        return f"{where}: no component is shown to differ: {'; '.join(told(c) for c in contrasts)}."
+    sizes = {key: abs(max(a, 0.0) - max(b, 0.0)) for key, (a, b) in figures.items()}
+    little = _LITTLE * max(sizes[c.key] for c in shown)
+    absent = [told(c) for c in rest if sizes[c.key] <= little]
+    still_open = [told(c) for c in rest if sizes[c.key] > little]
+    sentence = f"{where}: the effect sits {' and '.join(told(c) for c in shown)}"
+    sentence += f", not {' nor '.join(absent)}" if absent else ""
+    sentence += f"; open {' and '.join(still_open)}" if still_open else ""
+    return f"{sentence}."
+
+
+_AGREE = {
+    "shown": "Shown to differ: ",
+    "suggested": "Suggested, not shown, to differ: ",
+    "open": "Open whether they agree: ",
+}
+
+
+def agreement_sentence(
+    h: Headline, p: float | None, word: Word | None, names: tuple[str, str], comparisons: int
+) -> str:
+    """Whether two sets agree; the larger ratio first."""
+    interval = h.shown_interval
+    if h.ratio is None or interval is None or p is None or word is None:
+        return f"Not tested: {h.why}."
+    ratio, ends, (small, large) = h.ratio, interval, names
+    if ratio < 1:
+        low = float("inf") if ends.low == 0 else 1 / ends.low
+        ratio, ends, (small, large) = 1 / ratio, Interval(1 / ends.high, low, ends.level), names[::-1]
+    adjusted = f", adjusted over {comparisons} comparisons (Holm)" if comparisons > 1 else ""
+    sentence = (
+        f"the variance ratio in {large} is {number(ratio)} times that in {small} ({ends.level:.0%} interval "
+        f"{between(ends)}, {p_phrase(p)}{adjusted})"
+    )
+    if word == "shown to be small":
+        return f"Shown to agree: neither ratio is more than {h.equivalence:g} times the other; {sentence}."
+    return f"{_AGREE[word]}{sentence}."
+
+
+def agreements_counted(found: Sequence[Agreement]) -> str:
+    """How many questions have which answer: `2 shown to agree, 1 open`."""
+    names = {"shown": "shown to differ", "suggested": "suggested to differ", "open": "open",
+             "shown to be small": "shown to agree", None: "not tested"}  # fmt: skip
+    counts = {said: sum(a.word == word for a in found) for word, said in names.items()}
+    return ", ".join(f"{count} {said}" for said, count in counts.items() if count)
+
+
+def answer_lines(result: CompareResult) -> list[str]:
+    """Copies, if there are any; did the spread change; and do the sets agree, where both can be asked."""
+    to = f"from {result.names[0]} to {_listed(result.names[1:])}"
+    lines = [*result.copies, f"Did the spread change {to}? {_changed(result)}"]
+    found = result.agreements
+    if len(found) == 1:
+        lines.append(f"Do they agree on {found[0].title}? {found[0].verdict}")
+    elif found:
+        differ = [(_in_set(a.title, a.source, result), a.headline.ratio) for a in found if a.word == "shown"]
+        lines.append(
+            f"Do they agree on the arms' ratios? {len(found):,} comparisons, adjusted together (Holm): "
+            f"{agreements_counted(found)}.{_named(differ, 'the ratio of')}"
+        )
+    return lines
+
+
+def _changed(result: CompareResult) -> str:
+    comparisons = result.spread.comparisons
+    if len(comparisons) == 1:
+        return sentences(comparisons[0])[0]
+    shown = [
+        (_in_set(stratum_name(c.by, c.stratum), c.group, result), c.headline.ratio)
+        for c in comparisons
+        if c.word == "shown"
+    ]
+    return f"{summary(result.spread)}{_named(shown, 'the variance of')}"
+
+
+def _in_set(name: str, source: str, result: CompareResult) -> str:
+    """With the set's name where there are several."""
+    return name if len(result.names) == 2 else f"{name} in {source}"
+
+
+def _named(shown: list[tuple[str, float | None]], what: str) -> str:
+    """What is shown, by name, if it is not much."""
+    if not 0 < len(shown) <= _MOST_ANSWERS:
+        return ""
+    return f" Shown: {'; '.join(f'{number(ratio)} times {what} {name}' for name, ratio in shown)}."
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def look_title(looks: Looks) -> str:
+    """`look 3 of at most 9`."""
+    return f"look {looks.number} of at most {len(looks.sizes)}"
+
+
+def look_sentence(record: SequentialRecord, more: float | None) -> str:
+    """`Look 2 of at most 9, 12 seeds: clamp against subtract 3.1 [0.9, 11], open; about 8 more seeds`.
+
+    `more` is how many are expected.
+    """
+    if not record.looks:
+        return f"No look yet: the first is at {record.seeds} seeds."
+    look, most = record.looks[-1], len(record.spec.sizes)
+    found = "; ".join(
+        f"{c.title} {number(c.ratio)} {between(interval_of_look(c))}, {c.word or 'not tested'}"
+        for c in look.comparisons
+    )
+    where = f"Look {len(record.looks)} of at most {most}, {look.seeds} seeds"
+    return f"{where}: {found}; {_what_next(record, more)}."
+
+
+def _what_next(record: SequentialRecord, more: float | None) -> str:
+    """`stopped: decided`, or how many seeds are expected."""
+    if record.stopped:
+        return f"stopped: {record.stopped}"
+    if more is None:
+        return "it goes on"
+    return f"about {max(round(more), 1)} more seeds per arm expected, at most {_still(record)}"
+
+
+def standing_sentence(record: SequentialRecord, more: float | None) -> str:
+    """How a study stands, in a sentence; `more` is how many seeds are expected."""
+    if record.stopped:
+        return f"The study stopped at {record.seeds} seeds per arm: {record.stopped}."
+    if record.looks:
+        seen = f"this is its last look; the next is at {record.seeds} seeds"
+    else:
+        seen = f"its first look is at {record.seeds} seeds, and what is seen before decides nothing"
+    return f"The study goes on ({_what_next(record, more)}): {seen}."
+
+
+def _still(record: SequentialRecord) -> int:
+    return record.spec.limit - (record.looks[-1].seeds if record.looks else 0)
+
+
+def expectation(facts: dict[str, Any]) -> str:
+    """How many runs a growing study will take, from its facts."""
+    runs, sizes = facts["expected_runs"], facts["sizes"]
+    cells = runs["most"] // sizes[-1]
+    one, four = (
+        f"{runs[name]:.0f} runs ({runs[name] / cells:.0f} seeds; the rule is met by {share:.0%})"
+        for name, share in facts["rule_met"].items()
+    )
+    return (
+        f"Looks at {', '.join(map(str, sizes))} seeds. Expected in all, on average over such studies: {one} "
+        f"if variances are alike, {four} at a ratio of 4; at most {runs['most']} ({sizes[-1]} seeds)."
+    )
+
+
+def looks_note(looks: Looks) -> str:
+    """Which looks the headlines of an audit count."""
+    seen = ", ".join(map(str, looks.sizes[: looks.number]))
+    return (
+        f"{look_title(looks).capitalize()}, at {seen} of at most {looks.sizes[-1]} seeds per arm: the "
+        "headline's p, interval and bounds count the looks; its probabilities and the other tests do not."
     )

@@ -58,7 +58,7 @@ def plan(
     json: Json = False,
 ) -> None:
     """Show which runs a study names, which are there already, and how long the rest will take."""
-    from seedspread.analysis.look_tables import expectation
+    from seedspread.analysis.words import expectation
     from seedspread.render.terminal import Terminal
     from seedspread.study import show
     from seedspread.study.estimate import Estimate

@@ -7,6 +7,7 @@ from typing import get_args
 from seedspread.analysis.comparison import Comparison
 from seedspread.analysis.look_tables import standing
 from seedspread.analysis.numbers import between, number
+from seedspread.analysis.words import look_title
 from seedspread.report.material.questions import Row, where
 from seedspread.report.material.settings import ReportData, Setting
 from seedspread.stats.power import BudgetError, seeds_for_standard_error
@@ -125,7 +126,7 @@ def _difference(s: Setting, c: Comparison, name: bool) -> str:
     on = f"on {s.name} " if name else ""
     ends = between(c.headline.shown_interval)
     arms = f"{c.arm_name} spreads {more} than {c.baseline_name}"
-    looks = f" ({c.headline.looks.title} counted)" if c.headline.looks else ""
+    looks = f" ({look_title(c.headline.looks)} counted)" if c.headline.looks else ""
     return f"{on}{arms}, variance ratio {number(ratio)} {ends}{looks}"
 
 

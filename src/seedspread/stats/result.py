@@ -212,11 +212,6 @@ class Looks:
     number: int
     factor: float
 
-    @property
-    def title(self) -> str:
-        """`look 3 of at most 9`."""
-        return f"look {self.number} of at most {len(self.sizes)}"
-
 
 @dataclass(frozen=True)
 class Headline:

@@ -14,7 +14,15 @@ from seedspread.analysis.components.result import (
     ComponentContrast,
     Components,
 )
-from seedspread.analysis.components.words import arm_sentence, comparison_sentence
+from seedspread.analysis.words import (
+    NO_VARIANCE,
+    NOT_REPEATED,
+    QUIET,
+    arm_sentence,
+    comparison_sentence,
+    design_note,
+    idle_note,
+)
 from seedspread.stats.arms import Arm
 from seedspread.stats.components.design import (
     NOISE,
@@ -31,11 +39,6 @@ from seedspread.stats.result import Floor, Interval
 
 MOST_RUNS = 1_500
 _QUICKLY = 200  # runs of an arm that are split while an audit waits
-_NOT_REPEATED = (
-    "no seed is run twice, so that seeds and same-seed noise cannot be told apart; run each seed in two "
-    "blocks (--block), or repeat runs"
-)
-_QUIET = "runs that differ only in what comes after training have no same-seed noise among them"
 _NAMES = {SEED: "between seeds", NOISE: "same-seed noise", TOGETHER: "streams together"}
 
 
@@ -86,13 +89,13 @@ def split(sample: Sample, level: float, floor: Floor | None = None) -> Split:
         sample.name, len(sample.values), number_of_seeds(sample), (), 0.0, floor=floor, factor=sample.factor
     )
     if made is None:
-        return _told(replace(blank, note="no two runs of one block differ, so there is no variance to split"))
+        return _told(replace(blank, note=NO_VARIANCE))
     names, rest = idle(sample, made)
     if rest is not sample:
         return _beside_idle(split(rest, level, floor), names, blank)
     if NOISE not in made.names and not made.copies and len(made.names) < 2:
         total, interval = _total(sample, level)
-        note = _QUIET if made.quiet else _NOT_REPEATED
+        note = QUIET if made.quiet else NOT_REPEATED
         return _told(replace(blank, total=total, interval=interval, note=note))
     estimates, top = fit(made.likelihood)
     curves = profiles(made.likelihood, estimates, top)
@@ -109,14 +112,13 @@ def split(sample: Sample, level: float, floor: Floor | None = None) -> Split:
     ]
     if made.copies:
         components.append(Component(NOISE, _NAMES[NOISE], None, 0.0, None, 0.0, unbiased=0.0))
-    arm = replace(blank, components=tuple(components), total=total * unit, note=_note(made))
+    arm = replace(blank, components=tuple(components), total=total * unit, note=design_note(made))
     return replace(_told(arm), curves=dict(zip(made.names, curves, strict=True)), unit=unit)
 
 
 def _beside_idle(found: Split, names: tuple[str, ...], blank: ArmComponents) -> Split:
     """What is known of the other runs, and that these factors make no variance."""
-    still = f"runs that vary {' or '.join(names)} alone hardly differ"
-    note = "; ".join(part for part in (found.arm.note, still) if part)
+    note = "; ".join(part for part in (found.arm.note, idle_note(names)) if part)
     none = tuple(Component(name, name, None, 0.0, None, 0.0) for name in names)
     components = (*found.arm.components, *none) if found.arm.components else ()
     arm = replace(found.arm, runs=blank.runs, seeds=blank.seeds, components=components, note=note)
@@ -133,27 +135,6 @@ def _total(sample: Sample, level: float) -> tuple[float, Interval]:
     tails = stats.chi2.ppf([(1 + level) / 2, (1 - level) / 2], values.df)
     low, high = values.within_variance * values.df / tails
     return values.within_variance, Interval(float(low), float(high), level)
-
-
-def _note(made: Design) -> str:
-    parts = (_noise_note(made), _QUIET if made.quiet else "")
-    return "; ".join(part for part in parts if part)
-
-
-def _noise_note(made: Design) -> str:
-    if made.copies:
-        return "runs of equal seeds are equal in all blocks: copies, without noise"
-    if NOISE not in made.names:
-        each = "each other stream's" if made.quiet else "each stream's"
-        return f"no run is repeated, so that {each} variance has the same-seed noise in it"
-    if not made.repeated and len(made.names) > 3:
-        return (
-            "no run is repeated: the noise is told from the streams by taking their effects as additive, and "
-            "holds what they do only together"
-        )
-    if len(made.names) > 2 and TOGETHER not in made.names:
-        return "what streams do only together counts as noise"
-    return ""
 
 
 def _component(made: Design, name: str, variance: float, share: float, curve: Curve) -> Component:

@@ -1,16 +1,15 @@
 """Do two sets of runs give the same answer? The ratio of their variance ratios."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from seedspread.analysis.judgement import judged
-from seedspread.analysis.numbers import between, number, p_phrase
 from seedspread.analysis.samples import compared_arms
 from seedspread.analysis.sets.join import JoinedSets
+from seedspread.analysis.words import agreement_sentence
 from seedspread.runs.levels import arm_name, stratum_name
 from seedspread.stats.estimate import Estimate, difference
 from seedspread.stats.headline import headline_from, headlines, without_estimate
-from seedspread.stats.result import Headline, Interval, Word
+from seedspread.stats.result import Headline, Word
 from seedspread.tables.runs import Runs
 
 METHOD = "ratio of variance ratios"
@@ -78,7 +77,7 @@ def agreements(joined: JoinedSets, level: float, equivalence: float) -> tuple[Ag
     out = []
     for (key, (a, _), (b, _)), j in zip(both, results, strict=True):
         answers, names = (a, b), (a.source, b.source)
-        said = _verdict(j.headline, j.p_holm, j.word, names, len(both))
+        said = agreement_sentence(j.headline, j.p_holm, j.word, names, len(both))
         out.append(
             Agreement(*key, b.source, a.source, answers, j.headline, j.p_holm, j.word, said, columns.group,
                       columns.by)
@@ -115,39 +114,3 @@ def _ratio_of(
         return without_estimate(METHOD, f"no ratio with an interval in {' and '.join(without)}", ratio), None
     estimate = difference(second[1], first[1])
     return headline_from(estimate, METHOD, _WHY, level, equivalence, ratio), estimate
-
-
-_OPENING = {
-    "shown": "Shown to differ: ",
-    "suggested": "Suggested, not shown, to differ: ",
-    "open": "Open whether they agree: ",
-}
-
-
-def _verdict(
-    h: Headline, p: float | None, word: Word | None, names: tuple[str, str], comparisons: int
-) -> str:
-    """Sentences put the larger ratio first."""
-    interval = h.shown_interval
-    if h.ratio is None or interval is None or p is None or word is None:
-        return f"Not tested: {h.why}."
-    ratio, ends, (small, large) = h.ratio, interval, names
-    if ratio < 1:
-        low = float("inf") if ends.low == 0 else 1 / ends.low
-        ratio, ends, (small, large) = 1 / ratio, Interval(1 / ends.high, low, ends.level), names[::-1]
-    adjusted = f", adjusted over {comparisons} comparisons (Holm)" if comparisons > 1 else ""
-    sentence = (
-        f"the variance ratio in {large} is {number(ratio)} times that in {small} ({ends.level:.0%} interval "
-        f"{between(ends)}, {p_phrase(p)}{adjusted})"
-    )
-    if word == "shown to be small":
-        return f"Shown to agree: neither ratio is more than {h.equivalence:g} times the other; {sentence}."
-    return f"{_OPENING[word]}{sentence}."
-
-
-def counted(found: Sequence[Agreement]) -> str:
-    """How many questions have which answer: `2 shown to agree, 1 open`."""
-    names = {"shown": "shown to differ", "suggested": "suggested to differ", "open": "open",
-             "shown to be small": "shown to agree", None: "not tested"}  # fmt: skip
-    counts = {said: sum(a.word == word for a in found) for word, said in names.items()}
-    return ", ".join(f"{count} {said}" for said, count in counts.items() if count)

@@ -9,7 +9,8 @@ import pandas as pd
 from seedspread.analysis.comparison import AuditResult, plain
 from seedspread.analysis.sets.agreement import Agreement
 from seedspread.analysis.sets.charts import plot_sets, sets_chart
-from seedspread.analysis.sets.show import answer_lines, as_html, as_latex, as_markdown, as_text
+from seedspread.analysis.sets.show import as_html, as_latex, as_markdown, as_text
+from seedspread.analysis.words import answer_lines
 from seedspread.render.pictures import notebook_svg
 from seedspread.runs.metrics import Metric
 

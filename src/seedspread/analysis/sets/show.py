@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from seedspread.analysis.numbers import between, number, p_value
-from seedspread.analysis.overview import overview_table, summary
-from seedspread.analysis.sets.agreement import Agreement, counted
-from seedspread.analysis.show import TextPage, foot, print_comparisons, print_overview, remarks
-from seedspread.analysis.words import sentences
+from seedspread.analysis.overview import overview_table
+from seedspread.analysis.sets.agreement import Agreement
+from seedspread.analysis.show import TextPage, print_comparisons, print_overview
+from seedspread.analysis.words import answer_lines, foot, remarks
 from seedspread.render.latex import tex_text, to_latex
 from seedspread.render.markdown import markdown_text, to_markdown
 from seedspread.render.table import Column, Table
 from seedspread.render.text import to_rich
 from seedspread.render.web import for_notebook
-from seedspread.runs.levels import stratum_name
 
 if TYPE_CHECKING:
     from seedspread.analysis.sets.compared import CompareResult
@@ -28,54 +27,8 @@ _WORDS = {
     "shown to be small": "agree: shown",
     None: "not tested",
 }
-# Answers that a sentence names.
-_MOST_NAMED = 3
 # Agreements that a terminal or a notebook shows; of more, those with the smallest p values.
 _MOST_ROWS = 30
-
-
-def answer_lines(result: CompareResult) -> list[str]:
-    """Copies, if there are any; did the spread change; and do the sets agree, where both can be asked."""
-    to = f"from {result.names[0]} to {_listed(result.names[1:])}"
-    lines = [*result.copies, f"Did the spread change {to}? {_changed(result)}"]
-    found = result.agreements
-    if len(found) == 1:
-        lines.append(f"Do they agree on {found[0].title}? {found[0].verdict}")
-    elif found:
-        differ = [(_in_set(a.title, a.source, result), a.headline.ratio) for a in found if a.word == "shown"]
-        lines.append(
-            f"Do they agree on the arms' ratios? {len(found):,} comparisons, adjusted together (Holm): "
-            f"{counted(found)}.{_named(differ, 'the ratio of')}"
-        )
-    return lines
-
-
-def _changed(result: CompareResult) -> str:
-    comparisons = result.spread.comparisons
-    if len(comparisons) == 1:
-        return sentences(comparisons[0])[0]
-    shown = [
-        (_in_set(stratum_name(c.by, c.stratum), c.group, result), c.headline.ratio)
-        for c in comparisons
-        if c.word == "shown"
-    ]
-    return f"{summary(result.spread)}{_named(shown, 'the variance of')}"
-
-
-def _in_set(name: str, source: str, result: CompareResult) -> str:
-    """With the set's name where there are several."""
-    return name if len(result.names) == 2 else f"{name} in {source}"
-
-
-def _named(shown: list[tuple[str, float | None]], what: str) -> str:
-    """What is shown, by name, if it is not much."""
-    if not 0 < len(shown) <= _MOST_NAMED:
-        return ""
-    return f" Shown: {'; '.join(f'{number(ratio)} times {what} {name}' for name, ratio in shown)}."
-
-
-def _listed(names: tuple[str, ...]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def agreement_table(found: tuple[Agreement, ...], most: int | None = None, width: int | None = None) -> Table:

@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from seedspread.analysis.charts import Line, lines_panel
-from seedspread.analysis.look_tables import interval_of_look, standing
-from seedspread.analysis.numbers import between, number
+from seedspread.analysis.look_tables import standing
+from seedspread.analysis.numbers import between, interval_of_look, number
 from seedspread.render.chart import Chart
 from seedspread.report.material.settings import Setting
 from seedspread.runs.sequential import SequentialRecord

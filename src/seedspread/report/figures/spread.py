@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from seedspread.analysis.charts import Dots, arm_marks, arms_axis, methods_panel
+from seedspread.analysis.words import look_title
 from seedspread.render.chart import COLOURS, Axis, Chart, Mark, Panel
 from seedspread.report.material.settings import Setting
 
@@ -46,7 +47,7 @@ def spread_chart(s: Setting) -> Chart | None:
 
 def _on_looks(s: Setting) -> str:
     looks = next((c.headline.looks for c in s.comparisons if c.headline.looks), None)
-    return f" The headline counts the looks ({looks.title}); the other methods do not." if looks else ""
+    return f" The headline counts the looks ({look_title(looks)}); the other methods do not." if looks else ""
 
 
 def _arm_words(s: Setting, arm: str) -> str:

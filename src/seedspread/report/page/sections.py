@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from seedspread.analysis.look_tables import looks_table, standing
-from seedspread.analysis.show import explanations, test_tables
-from seedspread.analysis.words import collapse_sentence
+from seedspread.analysis.show import test_tables
+from seedspread.analysis.words import collapse_sentence, explanations
 from seedspread.render.chart import Chart
 from seedspread.render.table import Column, Table, without_empty
 from seedspread.report.figures import dose, layers, looks, ratios, spread, trust
