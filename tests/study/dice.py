@@ -10,7 +10,7 @@ from typing import Any
 
 import tomli_w
 
-from seedspread.runners.contract import Level, RunnerError
+from seedspread.runners.contract import Group, Level, Runner, RunnerError
 from seedspread.runs.files import FORMAT
 from seedspread.runs.folder import RunFolder
 from seedspread.runs.identity import key_of
@@ -23,7 +23,7 @@ from seedspread.study.spec import StudyCell, StudySpec
 
 
 @dataclass(frozen=True)
-class Dice:
+class Dice(Runner):
     """A run is the mean of so many throws of a die with so many sides.
 
     `fail` is a seed that fails, `seconds_each` is how long a run takes, `company` how many are run together.
@@ -33,57 +33,18 @@ class Dice:
     fail: int | None = None
     seconds_each: float = 0.0
     company: int = 3
-
-    @property
-    def origin(self) -> str:
-        return ""
-
-    @property
-    def metrics(self) -> tuple[str, ...]:
-        return ("score",)
+    metrics = ("score",)
 
     def full_name(self, name: str) -> str:
         if name not in ("sides", "throws"):
             raise RunnerError(f"dice have no {name!r}")
         return name
 
-    def short_name(self, full: str) -> str:
-        return full
-
     def parameters(self, base: str | None, values: Mapping[str, Level]) -> dict[str, Any]:
         return {"throws": 10, **values}
 
-    def values(self, parameters: dict[str, Any]) -> dict[str, Any]:
-        return parameters
-
     def keys(self, runs: Sequence[tuple[Any, int]], data_dir: Path | None) -> list[str]:
         return [key_of({"dice": parameters, "seed": seed}) for parameters, seed in runs]
-
-    def base_keys(self, runs: Sequence[tuple[Any, int]]) -> list[str | None]:
-        return [None] * len(runs)
-
-    @property
-    def streams(self) -> tuple[str, ...]:
-        return ()
-
-    def driving(self, streams: tuple[str, ...]) -> "Dice":
-        return self
-
-    def notes(self, parameters: Iterable[Any]) -> list[str]:
-        return []
-
-    def implemented(self, parameters: Any, implementation: str) -> Any:
-        return parameters
-
-    def why_not_here(self, parameters: Any) -> str | None:
-        return None
-
-    def may_use_gpu(self, parameters: Any) -> bool:
-        return False
-
-    @property
-    def is_portable(self) -> bool:
-        return True
 
     def check(self, parameters: Iterable[Any], data_dir: Path | None) -> None:
         for one in parameters:
@@ -93,11 +54,8 @@ class Dice:
     def seconds(self, parameters: Sequence[Any]) -> float | None:
         return 0.001 * len(parameters)
 
-    def group(self, parameters: Any, threads: int) -> str | None:
-        return f"{parameters['sides']} sides"
-
-    def group_size(self, parameters: Any) -> int:
-        return self.company
+    def group(self, parameters: Any, threads: int) -> Group | None:
+        return Group(f"{parameters['sides']} sides", self.company)
 
     def run(
         self, requests: Sequence[RunRequest], stop: StopRequest, data_dir: Path | None

@@ -16,7 +16,7 @@ from seedspread.cff.presets.names import AmbiguousFieldError, NoSuchFieldError, 
 from seedspread.cff.stacking import stack_of, worthwhile
 from seedspread.cff.training.native.build import why_not
 from seedspread.errors import DataError, require_extra
-from seedspread.runners.contract import AmbiguousNameError, Level, RunnerError
+from seedspread.runners.contract import AmbiguousNameError, Group, Level, Runner, RunnerError
 from seedspread.runs.metrics import SCORED
 from seedspread.runs.request import RunRequest
 from seedspread.runs.stopping import StopRequest
@@ -26,7 +26,7 @@ _NOT_FACTORS = ("seeds.run", "runtime.threads", "runtime.device", "runtime.check
 
 
 @dataclass(frozen=True)
-class CffRunner:
+class CffRunner(Runner):
     """Trains `RunConfig`s; a preset's name is its base.
 
     Attributes:
@@ -35,11 +35,6 @@ class CffRunner:
 
     driven: tuple[str, ...] = ()
     name: str = RUNNER
-
-    @property
-    def origin(self) -> str:
-        """This package."""
-        return ""
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -97,31 +92,17 @@ class CffRunner:
         """By the data that are there; without data, by those of the whole official dataset."""
         return [run_key(self.seeded(c, seed), fingerprint(_dataset(c.data), data_dir)) for c, seed in runs]
 
-    def base_keys(self, runs: Sequence[tuple[RunConfig, int]]) -> list[str | None]:
-        """Its code is this package, whose numerics are in the key."""
-        return [None] * len(runs)
-
-    @property
-    def streams(self) -> tuple[str, ...]:
-        """Weights, batches, augmentation, probe."""
-        return tuple(name for name in SeedConfig.model_fields if name != "run")
-
     def driving(self, streams: tuple[str, ...]) -> "CffRunner":
-        """The other streams keep the seed of the config."""
+        """Weights, batches, augmentation, probe; the other streams keep the seed of the config."""
+        known = [name for name in SeedConfig.model_fields if name != "run"]
+        for stream in streams:
+            if stream not in known:
+                raise RunnerError(f"vary: no stream is called {stream!r}; there are {', '.join(known)}")
         return replace(self, driven=streams)
 
     def seeded(self, config: RunConfig, seed: int) -> RunConfig:
         """The config of a run with a seed."""
         return seeded(config, seed, self.driven)
-
-    def notes(self, parameters: Iterable[RunConfig]) -> list[str]:
-        """Nothing."""
-        return []
-
-    @property
-    def is_portable(self) -> bool:
-        """It is plain values."""
-        return True
 
     def check(self, parameters: Iterable[RunConfig], data_dir: Path | None) -> None:
         """Training needs torch, and its images."""
@@ -150,13 +131,10 @@ class CffRunner:
         """Unless it is told to train elsewhere."""
         return parameters.runtime.device in ("auto", "cuda") and not is_native(parameters)
 
-    def group(self, parameters: RunConfig, threads: int) -> str | None:
-        """Runs of one shape, on one thread."""
-        return stack_of(parameters, parameters.runtime.threads or threads)
-
-    def group_size(self, parameters: RunConfig) -> int:
-        """Several where a step is small."""
-        return worthwhile(parameters)
+    def group(self, parameters: RunConfig, threads: int) -> Group | None:
+        """Runs of one shape, on one thread; several where a step is small."""
+        stack = stack_of(parameters, parameters.runtime.threads or threads)
+        return None if stack is None else Group(stack, worthwhile(parameters))
 
     def run(
         self, requests: Sequence[RunRequest], stop: StopRequest, data_dir: Path | None

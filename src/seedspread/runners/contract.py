@@ -1,13 +1,13 @@
-"""The contract by which anything is run in a study.
+"""What anything must be to be run in a study: a subclass of `Runner`.
 
-A study knows of a run its parameters, which only its runner understands, its seed and its key. Whoever
-implements `Runner` gets plans, leases, engines, resuming and the store for it. A runner is sent to worker
-processes and compared with others: it can be pickled and hashed, as a frozen dataclass of plain values can.
+A study knows of a run its parameters, which only its runner understands, its seed and its key. A subclass of
+`Runner` gets plans, leases, engines, resuming and the store. `examples/own_runner` is a complete one.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Self
 
 from seedspread.errors import SeedspreadError
 from seedspread.runs.request import RunRequest
@@ -24,85 +24,123 @@ class AmbiguousNameError(RunnerError):
     """A short name that several parameters have."""
 
 
-class Runner(Protocol):
-    """Runs runs of one kind."""
+class Group(NamedTuple):
+    """Runs that one worker may run together.
+
+    Attributes:
+        name: equal for runs that may be run together.
+        size: how many of them are worth running together.
+    """
+
+    name: str
+    size: int
+
+
+class Runner(ABC):
+    """Runs runs of one kind: a subclass has a `name`, `parameters`, `keys` and `run`; the rest has defaults.
+
+    A runner is sent to worker processes and compared with others, so make it a frozen dataclass of plain
+    values: it can be pickled and hashed. `name`, `origin`, `metrics` and `is_portable` may be plain
+    attributes of the class.
+    """
 
     @property
+    @abstractmethod
     def name(self) -> str:
-        """By which records know it."""
+        """Name in records and in study files."""
 
     @property
     def origin(self) -> str:
-        """Whose code it runs: a folder, a function; empty if it is this package's own."""
+        """Folder or function whose code it runs; empty if a package brings it."""
+        return ""
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """What can be measured of its runs, by name."""
+        """Names of what its runs measure, the main one first; if empty, study files declare them."""
+        return ()
 
     # What a run is
 
-    def full_name(self, name: str) -> str:
-        """The parameter that a study means by a name, which may be short; `RunnerError` if there is none."""
-
-    def short_name(self, full: str) -> str:
-        """A parameter's shortest clear name, as tables and audits call it."""
-
+    @abstractmethod
     def parameters(self, base: str | None, values: Mapping[str, Level]) -> Any:
-        """Checked parameters: those of `base` (a preset's name), and `values` by their full names."""
+        """Return the checked parameters of a cell; `RunnerError` if a value cannot be.
 
-    def values(self, parameters: Any) -> dict[str, Any]:
-        """Parameters as plain values, as a store keeps them."""
+        Args:
+            base: `preset` of the study file.
+            values: factors and settings, by their full names.
+        """
 
-    def implemented(self, parameters: Any, implementation: str) -> Any:
-        """The parameters with another way to compute the same; `RunnerError` if there is no such way."""
-
+    @abstractmethod
     def keys(self, runs: Sequence[tuple[Any, int]], data_dir: Path | None) -> list[str]:
-        """The identity of each run, from its parameters and seed."""
+        """Return the identity of each run: a hash of all that can alter its result (`runs.identity.key_of`).
+
+        Args:
+            runs: parameters and seed of each.
+            data_dir: the data folder.
+        """
 
     def base_keys(self, runs: Sequence[tuple[Any, int]]) -> list[str | None]:
-        """What each run is but for the content of its input files; None for one that has none."""
+        """Return the identity of each run without the content of its input files; None if it has none."""
+        return [None] * len(runs)
 
-    @property
-    def streams(self) -> tuple[str, ...]:
-        """Names of the random streams that a run's seed drives, each of which can be driven alone."""
+    def values(self, parameters: Any) -> dict[str, Any]:
+        """Return the parameters as plain values, which the store keeps."""
+        return dict(parameters)
 
-    def driving(self, streams: tuple[str, ...]) -> "Runner":
-        """The same runner, whose runs' seeds drive these streams only."""
+    def full_name(self, name: str) -> str:
+        """Return the parameter that a study means by a name; `RunnerError` if there is none."""
+        return name
+
+    def short_name(self, full: str) -> str:
+        """Return a parameter's shortest clear name, for tables and audits."""
+        return full
+
+    def implemented(self, parameters: Any, implementation: str) -> Any:
+        """Return the parameters with another way to compute the same; `RunnerError` if there is none."""
+        raise RunnerError(f"runs of {self.name} have one implementation; leave --implementation out")
+
+    def driving(self, streams: tuple[str, ...]) -> Self:
+        """Return this runner with seeds that drive these streams only; `RunnerError` if one is unknown."""
+        raise RunnerError(f"vary: no stream is called {streams[0]!r}; its runs have one seed")
 
     def notes(self, parameters: Iterable[Any]) -> list[str]:
-        """What a plan should say of these runs, for people."""
+        """Return remarks on these runs that a plan prints."""
+        return []
 
     # How it is run
 
-    @property
-    def is_portable(self) -> bool:
-        """Whether it can be written down for a process that is started later, as a job of Slurm is."""
-
-    def check(self, parameters: Iterable[Any], data_dir: Path | None) -> None:
-        """Raises at once, in one line, if an extra or data that these runs need are not there."""
+    def check(self, parameters: Iterable[Any], data_dir: Path | None) -> None:  # noqa: B027 - most need nothing
+        """Raise, in one line, if an extra or data that these runs need are missing."""
 
     def why_not_here(self, parameters: Any) -> str | None:
-        """Why a worker on this machine cannot run it and should leave it to others; None if it can."""
+        """Return why this machine cannot run it, so that its worker leaves it to others; None if it can."""
+        return None
 
     def seconds(self, parameters: Sequence[Any]) -> float | None:
-        """How long these runs will take on one core of this machine; None if that cannot be told.
+        """Return how long these runs take on one core of this machine; None if unknown.
 
-        `MissingExtraError` if it could be, with more installed.
+        `MissingExtraError` if it could be measured with more installed.
         """
+        return None
+
+    def group(self, parameters: Any, threads: int) -> Group | None:
+        """Return the group of runs that may be run together with this one; None if it is always alone."""
+        return None
 
     def may_use_gpu(self, parameters: Any) -> bool:
-        """Whether a GPU is to be set aside for it, where there are some."""
+        """Return whether to set a GPU aside for it, if there are some."""
+        return False
 
-    def group(self, parameters: Any, threads: int) -> str | None:
-        """Runs with the same answer may be run together by one worker; None for one that is always alone."""
+    @property
+    def is_portable(self) -> bool:
+        """Whether a process that is started later, such as a job of Slurm, can import its code."""
+        return True
 
-    def group_size(self, parameters: Any) -> int:
-        """How many of a group are worth running together."""
-
+    @abstractmethod
     def run(
         self, requests: Sequence[RunRequest], stop: StopRequest, data_dir: Path | None
     ) -> Iterator[tuple[int, object]]:
-        """Runs runs that may be run together, and leaves their records.
+        """Run runs of one group, and leave their records.
 
         A record is what `RunFolder.finish` writes: a result with `format`, `runner`, `key`, `metrics` and
         `collapsed` at least, and a provenance with `runner`, `seed` and `config` (the parameters).

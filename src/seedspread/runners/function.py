@@ -119,9 +119,6 @@ class FunctionRunner(OwnCode):
         """By its name; code that is pickled stays in memory."""
         return self.function.code is None
 
-    def check(self, parameters: Iterable[Parameters], data_dir: Path | None) -> None:
-        """It was there when the study was read."""
-
     def run_one(self, facts: Mapping[str, Any], request: RunRequest, stop: StopRequest) -> dict[str, float]:
         """In this process."""
         return FunctionRun(self.function, self.inputs, self.promised, facts, request, stop).result()

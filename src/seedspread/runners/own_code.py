@@ -5,10 +5,10 @@ import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from seedspread.runners.command import Parameters
-from seedspread.runners.contract import Level, RunnerError
+from seedspread.runners.contract import Level, Runner, RunnerError
 from seedspread.runners.inputs import check_unchanged, digests_of
 from seedspread.runners.measured import (
     CurvesSoFar,
@@ -30,7 +30,7 @@ from seedspread.runs.stopping import StopRequest
 LOGGED = "logged"
 
 
-class OwnCode:
+class OwnCode(Runner):
     """A runner of one's own code; subclasses are frozen dataclasses that have these fields.
 
     Attributes:
@@ -50,10 +50,6 @@ class OwnCode:
         """Those that are promised."""
         return tuple(metric.name for metric in self.promised)
 
-    def short_name(self, full: str) -> str:
-        """The same."""
-        return full
-
     def values(self, parameters: Parameters) -> dict[str, Any]:
         """The parameters by name."""
         return dict(parameters.values)
@@ -63,46 +59,13 @@ class OwnCode:
         environment = tuple((name, os.environ.get(name)) for name in sorted(self.environment))
         return Parameters(tuple(values.items()), digests_of(Path(folder), self.inputs), environment)
 
-    def keys(self, runs: Sequence[tuple[Parameters, int]], data_dir: Path | None) -> list[str]:
-        """What each run is."""
-        raise NotImplementedError
-
-    def base_keys(self, runs: Sequence[tuple[Parameters, int]]) -> list[str | None]:
-        """The same without what of it may be edited."""
-        raise NotImplementedError
-
-    @property
-    def streams(self) -> tuple[str, ...]:
-        """What it draws from its seed, only the code itself knows."""
-        return ()
-
-    def driving(self, streams: tuple[str, ...]) -> Self:
-        """There is nothing to choose from."""
-        return self
-
-    def seconds(self, parameters: Sequence[Parameters]) -> float | None:
-        """Nobody knows."""
-        return None
-
     def implemented(self, parameters: Parameters, implementation: str) -> Parameters:
         """It is computed as it is written."""
         raise RunnerError("one's own code has one implementation; leave --implementation out")
 
-    def why_not_here(self, parameters: Parameters) -> str | None:
-        """It can be tried anywhere."""
-        return None
-
     def may_use_gpu(self, parameters: Parameters) -> bool:
         """It may."""
         return True
-
-    def group(self, parameters: Parameters, threads: int) -> str | None:
-        """It runs alone."""
-        return None
-
-    def group_size(self, parameters: Parameters) -> int:
-        """Alone."""
-        return 1
 
     def run(
         self, requests: Sequence[RunRequest], stop: StopRequest, data_dir: Path | None

@@ -90,11 +90,6 @@ class ProgramRunner(OwnCode):
 
     # How it is run
 
-    @property
-    def is_portable(self) -> bool:
-        """It is plain values."""
-        return True
-
     def check(self, parameters: Iterable[Parameters], data_dir: Path | None) -> None:
         """The program must be there."""
         if not self.command.is_there:

@@ -24,7 +24,8 @@ class Estimate:
         alone: dict[CellId, bool] = {}
         for run in self._runs.values():
             if run.cell_id not in alone:
-                alone[run.cell_id] = run.runner.group_size(run.parameters) == 1
+                group = run.runner.group(run.parameters, threads=1)
+                alone[run.cell_id] = group is None or group.size == 1
         kinds = {run.runner: number for number, run in enumerate(self._runs.values())}
         runs = (
             TimedRun(key, run.cell_id, kinds[run.runner], alone[run.cell_id])

@@ -11,7 +11,7 @@ from types import FrameType
 from typing import Literal
 
 from seedspread.errors import SeedspreadError
-from seedspread.runners.contract import Runner
+from seedspread.runners.contract import Group, Runner
 from seedspread.runs.lease import LEASE_SECONDS
 from seedspread.runs.levels import counted_runs
 from seedspread.runs.store import FINISHED, Store
@@ -209,14 +209,19 @@ def work_items(
     wanted = {part.name: part.engine.stack for part in plan.study.parts}
     store = str(plan.store.path.absolute())
     data_dir = None if plan.data_dir is None else plan.data_dir.absolute()
-    groups: dict[int, str | None] = {}  # the runs of a cell share their parameters
+    groups: dict[int, Group | None] = {}  # the runs of a cell share their parameters
     runners: dict[Runner, int] = {}  # one runner runs a group: those whose seed drives one stream are another
     items = []
     for run in todo:
         if id(run.parameters) not in groups:
             groups[id(run.parameters)] = run.runner.group(run.parameters, threads[run.study])
         group = groups[id(run.parameters)]
-        size = 1 if group is None or workers is None else _most(run, wanted[run.study])
+        size = 1 if group is None or workers is None else _most(group, wanted[run.study])
+        name = (
+            run.key
+            if group is None or size == 1
+            else f"{runners.setdefault(run.runner, len(runners))} {group.name}"
+        )
         items.append(
             WorkItem(
                 store=store,
@@ -227,7 +232,7 @@ def work_items(
                 data_dir=data_dir,
                 threads=threads[run.study],
                 lease_seconds=lease_seconds,
-                group=run.key if size == 1 else f"{runners.setdefault(run.runner, len(runners))} {group}",
+                group=name,
                 group_size=size,
                 may_use_gpu=run.runner.may_use_gpu(run.parameters),
             )
@@ -240,8 +245,8 @@ def work_items(
     ]
 
 
-def _most(run: PlannedRun, wanted: Literal["auto"] | int) -> int:
-    return run.runner.group_size(run.parameters) if wanted == "auto" else wanted
+def _most(group: Group, wanted: Literal["auto"] | int) -> int:
+    return group.size if wanted == "auto" else wanted
 
 
 def even_size(runs: int, workers: int, most: int) -> int:

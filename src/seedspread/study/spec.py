@@ -185,7 +185,7 @@ def _build(name: str, file: StudyFile, included: tuple[StudySpec, ...], runner: 
     try:
         runner = runner or (included[0].runner if included else _runner(name, file))
         if file.vary:
-            runner = _driving(runner, file.vary)
+            runner = runner.driving(file.vary)
         cells = () if included else study_cells(name, file, runner)
         audit = _named_as_cells(file.audit, runner)
     except RunnerError as error:
@@ -244,14 +244,6 @@ def _plugin(name: str) -> Runner:
     return runner
 
 
-def _driving(runner: Runner, streams: tuple[str, ...]) -> Runner:
-    for stream in streams:
-        if stream not in runner.streams:
-            there = f"there are {', '.join(runner.streams)}" if runner.streams else "its runs have one seed"
-            raise RunnerError(f"vary: no stream is called {stream!r}; {there}")
-    return runner.driving(streams)
-
-
 def _named_as_cells(audit: AuditSpec | None, runner: Runner) -> AuditSpec | None:
     """The comparison with its factors by the names that cells have, whichever names the file uses."""
     if audit is None:
@@ -289,7 +281,13 @@ def _check_audit(name: str, study: StudySpec) -> None:
                 f"{name}: audit names {wanted!r}, which is no factor{did_you_mean(wanted, levels)} "
                 f"(factors are {', '.join(sorted(levels))})"
             )
-    metrics = list(dict.fromkeys(metric for part in study.parts for metric in part.runner.metrics))
+    metrics = list(
+        dict.fromkeys(
+            metric
+            for part in study.parts
+            for metric in (*part.runner.metrics, *(declared.name for declared in part.metrics))
+        )
+    )
     for value in audit.values:
         if value not in metrics:
             hint = did_you_mean(value, metrics)

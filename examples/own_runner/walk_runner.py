@@ -1,0 +1,60 @@
+"""A runner of your own, complete: a run is a random walk, measured by how far it gets."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tomli_w
+
+from seedspread.runners.contract import Level, Runner, RunnerError
+from seedspread.runs.files import FORMAT
+from seedspread.runs.folder import RunFolder
+from seedspread.runs.identity import key_of
+from seedspread.runs.request import RunRequest
+from seedspread.runs.stopping import StoppedError, StopRequest
+
+
+@dataclass(frozen=True)
+class WalkRunner(Runner):
+    """Walks `steps` steps of length `stride`."""
+
+    name = "walk"
+    metrics = ("distance",)
+
+    def parameters(self, base: str | None, values: Mapping[str, Level]) -> dict[str, Any]:
+        """Check the values of a cell, and add the defaults."""
+        if unknown := set(values) - {"steps", "stride"}:
+            raise RunnerError(f"a walk has steps and stride, no {min(unknown)!r}")
+        return {"steps": 100, "stride": 1.0, **values}
+
+    def keys(self, runs: Sequence[tuple[Any, int]], data_dir: Path | None) -> list[str]:
+        """Hash all that can alter a result; raise the version whenever the code below does."""
+        return [key_of({"walk": parameters, "seed": seed, "version": 1}) for parameters, seed in runs]
+
+    def run(
+        self, requests: Sequence[RunRequest], stop: StopRequest, data_dir: Path | None
+    ) -> Iterator[tuple[int, object]]:
+        """Walk one after the other; a failure ends its own run only."""
+        for number, request in enumerate(requests):
+            try:
+                yield number, self._walk(request, stop)
+            except Exception as error:
+                yield number, error
+
+    def _walk(self, request: RunRequest, stop: StopRequest) -> float:
+        if request.folder is None:  # a study always names one
+            raise ValueError("a walk needs a folder")
+        folder = RunFolder(request.folder, request.key or "", request.guard)
+        folder.open(tomli_w.dumps(request.parameters), resume=True)
+        folder.begin(request.threads or 1)
+        rng, place = np.random.default_rng(request.seed), 0.0
+        for _ in range(request.parameters["steps"]):
+            place += int(rng.choice((-1, 1))) * request.parameters["stride"]
+            if stop.number is not None:  # Ctrl-C: a longer run leaves a checkpoint here
+                raise StoppedError("stopped on the way", stop.number)
+        result = {"runner": self.name, "key": request.key, "metrics": {"distance": abs(place)}}
+        facts = {"runner": self.name, "seed": request.seed, "config": request.parameters}
+        folder.finish({"format": FORMAT, "collapsed": False} | result, facts)
+        return abs(place)
