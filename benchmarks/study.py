@@ -42,7 +42,7 @@ import time
 import typer  # by the benchmark below, not by a worker
 begin = time.perf_counter()
 from seedspread.cff.training.run import choose_device
-from seedspread.cff.training.trainer import trainer_of
+from seedspread.cff.training.choice import trainer_of
 imported = time.perf_counter()
 from seedspread.cff.data.dataset import load
 from seedspread.cff.presets import read_config

@@ -10,13 +10,13 @@ from benchmarks.script import AsJson, Rounds, main
 from benchmarks.timing import in_own_process, interleaved, megabytes, show, table
 from seedspread.cff.config import ModelConfig, RunConfig, TrainingConfig
 from seedspread.cff.data.loader import Batch
-from seedspread.cff.identity import is_native
+from seedspread.cff.implementations import features_of
 from seedspread.cff.model import ViT
 from seedspread.cff.training.autograd import AutogradTrainer
+from seedspread.cff.training.choice import trainer_of
 from seedspread.cff.training.layerwise import LayerwiseModel
 from seedspread.cff.training.records import EpochSums
 from seedspread.cff.training.run import cpu_threads
-from seedspread.cff.training.trainer import trainer_of
 
 DEPTHS = (2, 4, 8, 16)
 RULES = ("layer_local", "end_to_end")
@@ -49,7 +49,7 @@ def step_of(config: RunConfig, runs: int = 1) -> Callable[[Batch], None]:
     sums = [EpochSums.empty(config.model.depth, torch.device("cpu")) for _ in models]
 
     def step(batch: Batch) -> None:
-        with cpu_threads(1 if is_native(config) else threads):
+        with cpu_threads(1 if features_of(config).has_own_threads else threads):
             trainer.step([batch] * runs, 0, sums)
 
     return step

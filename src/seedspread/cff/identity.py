@@ -115,9 +115,9 @@ def _implementation(config: RunConfig) -> dict[str, Any]:
     """
     if config.training.rule != "layer_local":
         return {}
-    if is_native(config):
+    if config.runtime.implementation == "native":
         return {"native": True}
-    if not is_fast(config):
+    if config.runtime.implementation == "plain":
         return {"loss": "plain"}
     # What is translated for a forward pass by itself rounds as it likes.
     compiled = (
@@ -127,16 +127,6 @@ def _implementation(config: RunConfig) -> dict[str, Any]:
     )
     attention = {"fused_attention": True} if config.runtime.fused_attention else {}
     return {"fast": {"slice_images": config.runtime.micro_batch_size} | compiled | attention}
-
-
-def is_fast(config: RunConfig) -> bool:
-    """Whether a run is trained the fast way, which there is for layer by layer only."""
-    return config.training.rule == "layer_local" and config.runtime.implementation == "fast"
-
-
-def is_native(config: RunConfig) -> bool:
-    """Whether a run is trained by the native kernel, which there is for layer by layer only."""
-    return config.training.rule == "layer_local" and config.runtime.implementation == "native"
 
 
 def shape(config: RunConfig) -> dict[str, Any]:

@@ -10,7 +10,8 @@ from seedspread.cff.config import DataConfig, RunConfig, SeedConfig
 from seedspread.cff.data.files import fetch_command, official_fingerprint
 from seedspread.cff.data.presence import presence
 from seedspread.cff.datasets import dataset_info
-from seedspread.cff.identity import RUNNER, is_native, run_key
+from seedspread.cff.identity import RUNNER, run_key
+from seedspread.cff.implementations import features_of
 from seedspread.cff.presets import ConfigError, check, preset_values
 from seedspread.cff.presets.names import AmbiguousFieldError, NoSuchFieldError, full_name, short_name
 from seedspread.cff.stacking import stack_of, worthwhile
@@ -117,8 +118,8 @@ class CffRunner(Runner):
                 )
 
     def why_not_here(self, parameters: RunConfig) -> str | None:
-        """The native kernel needs a compiler."""
-        return why_not() if is_native(parameters) else None
+        """Some implementations need a compiler."""
+        return why_not() if features_of(parameters).needs_compiler else None
 
     def seconds(self, parameters: Sequence[RunConfig]) -> float | None:
         """From a step that is measured here."""
@@ -129,7 +130,7 @@ class CffRunner(Runner):
 
     def may_use_gpu(self, parameters: RunConfig) -> bool:
         """Unless it is told to train elsewhere."""
-        return parameters.runtime.device in ("auto", "cuda") and not is_native(parameters)
+        return parameters.runtime.device in ("auto", "cuda") and features_of(parameters).uses_gpu
 
     def group(self, parameters: RunConfig, threads: int) -> Group | None:
         """Runs of one shape, on one thread; several where a step is small."""

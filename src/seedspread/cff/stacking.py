@@ -6,7 +6,8 @@ Needs no torch.
 import json
 
 from seedspread.cff.config import RunConfig
-from seedspread.cff.identity import is_fast, shape
+from seedspread.cff.identity import shape
+from seedspread.cff.implementations import features_of
 
 # Operations of a layer's step up to which calling for them costs so much that stacking pays:
 # `python benchmarks/stack.py` measures it.
@@ -26,7 +27,7 @@ def stack_of(config: RunConfig, threads: int, device: str = "cpu") -> str | None
         threads: that it is trained with.
         device: on which it is trained.
     """
-    if not is_fast(config) or config.runtime.compile or threads > 1 or device != "cpu":
+    if not features_of(config).stacks or config.runtime.compile or threads > 1 or device != "cpu":
         return None
     if config.model.dim % 2:
         return None

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,18 +15,22 @@ from torch import Tensor
 from seedspread.cff.config import ModelConfig
 from seedspread.cff.data.loader import Batch
 from seedspread.cff.identity import run_key
+from seedspread.cff.implementations import FEATURES, NATIVE_MARGINS, features_of
 from seedspread.cff.model import ViT
 from seedspread.cff.objective import MARGIN_TYPES, SupConLoss
 from seedspread.cff.objective.spec import LossSpec
 from seedspread.cff.presets import ConfigError
 from seedspread.cff.runner import CffRunner
 from seedspread.cff.stacking import stack_of
+from seedspread.cff.training.choice import trainer_class
 from seedspread.cff.training.features import features, layer_statistics
 from seedspread.cff.training.layerwise import LayerwiseModel
-from seedspread.cff.training.native.build import build
+from seedspread.cff.training.native import kernel
+from seedspread.cff.training.native.build import NativeError, build
 from seedspread.cff.training.native.kernel import Layer, NativeLoss
 from seedspread.cff.training.native.trainer import NativeTrainer
 from seedspread.cff.training.run import train
+from seedspread.runners.contract import RunnerError
 
 from .test_stack import assert_alike, batch, distance, model, plain_gradients, sums_of
 from .tiny import files, needs_native, tiny
@@ -310,6 +315,43 @@ def test_a_native_run_is_trained_alone_and_on_the_cpu() -> None:
     assert stack_of(tiny(**NATIVE), threads=1) is None
     automatic = tiny(**NATIVE, runtime__device="auto")
     assert not CffRunner().may_use_gpu(automatic)
+
+
+def test_a_margin_that_it_does_not_know_is_refused_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shift, subtract = ({**NATIVE, "objective__margin_type": kind} for kind in ("shift", "subtract"))
+    config = tiny(**shift)
+    known = tuple(kind for kind in NATIVE_MARGINS if kind != "shift")
+    monkeypatch.setitem(FEATURES, "native", replace(FEATURES["native"], margins=known))
+    monkeypatch.setattr(NativeTrainer, "features", FEATURES["native"])
+    monkeypatch.setattr(kernel, "NATIVE_MARGINS", known)
+    refused = r"^implementation = 'native' cannot compute margin_type = 'shift'; use 'fast' or 'plain'$"
+    # When it is planned,
+    with pytest.raises(ConfigError, match=refused):
+        tiny(**shift)
+    native = {"runtime.implementation": "native", "objective.margin_type": "shift"}
+    with pytest.raises(RunnerError, match=refused):
+        CffRunner().parameters("quickstart", native)
+    with pytest.raises(RunnerError, match=refused):
+        CffRunner().implemented(tiny(objective__margin_type="shift"), "native")
+    # when it is trained,
+    with pytest.raises(ConfigError, match=refused):
+        train(config, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+    # and by the kernel itself.
+    with pytest.raises(NativeError, match=r"^the native kernel cannot compute margin_type = 'shift'$"):
+        native_gradients(LayerwiseModel(config, model().vit), batch())
+    # A margin that moves no gradient is none to it, and other rules do without it.
+    tiny(**subtract)
+    tiny(**shift, training__rule="end_to_end")
+
+
+def test_trainers_and_plans_read_the_same_features() -> None:
+    for kind, known in FEATURES.items():
+        config = tiny(runtime__implementation=kind)
+        assert trainer_class(config).features is features_of(config) is known
+        assert known.name == kind
 
 
 @pytest.mark.parametrize(

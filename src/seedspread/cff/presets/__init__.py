@@ -11,6 +11,7 @@ import tomli_w
 from pydantic import ValidationError
 
 from seedspread.cff.config import RunConfig
+from seedspread.cff.implementations import features_of
 from seedspread.cff.presets.names import AmbiguousFieldError, NoSuchFieldError, full_name
 from seedspread.errors import SeedspreadError, did_you_mean, short, there_are
 from seedspread.runs.toml_text import TomlError, parse_toml, read_toml
@@ -46,9 +47,12 @@ def check(values: dict[str, Any]) -> RunConfig:
     """Builds a config; `ConfigError` names the field that is wrong, in one line."""
     try:
         # As JSON, because there a list may stand for a tuple while true is no number and "3" is none either.
-        return RunConfig.model_validate_json(json.dumps(values, default=str), strict=True)
+        config = RunConfig.model_validate_json(json.dumps(values, default=str), strict=True)
     except ValidationError as error:
         raise ConfigError(_explain(error)) from error
+    if why := features_of(config).why_not(config):
+        raise ConfigError(why)
+    return config
 
 
 def to_toml(config: RunConfig) -> str:

@@ -1,24 +1,29 @@
 """Stage 1 as it is defined, through autograd, by one of three rules; `fast/` is the fast way."""
 
 from collections.abc import Sequence
+from typing import Self
 
 import torch
 from torch import Tensor, nn
 
 from seedspread.cff.data.loader import Batch
 from seedspread.cff.diagnostics import pair_statistics
+from seedspread.cff.implementations import FEATURES
 from seedspread.cff.objective import PairStatistics
 from seedspread.cff.training.layerwise import LayerwiseModel, optimiser_of
 from seedspread.cff.training.records import EpochSums
+from seedspread.cff.training.trainer import Trainer
 
 
-class AutogradTrainer:
+class AutogradTrainer(Trainer):
     """Trains one model.
 
     Attributes:
         model: what is trained.
         optimisers: one per layer (`layer_local`) or one for all.
     """
+
+    features = FEATURES["plain"]
 
     def __init__(self, model: LayerwiseModel) -> None:
         self.model = model
@@ -29,6 +34,11 @@ class AutogradTrainer:
         if self._rule == "cross_entropy":
             layers[0] += list(model.vit.head.parameters())
         self.optimisers = [optimiser_of(model.config, layer) for layer in layers]
+
+    @classmethod
+    def of(cls, models: Sequence[LayerwiseModel]) -> Self:
+        """Of one model."""
+        return cls(models[0])
 
     def step(
         self, batches: Sequence[Batch], number: int, sums: Sequence[EpochSums], *, update: bool = True
@@ -96,6 +106,12 @@ class AutogradTrainer:
         """Puts the optimisers back."""
         for i, optimiser in enumerate(self.optimisers):
             optimiser.load_state_dict(f"optimiser.{i}", state)
+
+    @staticmethod
+    def representations(model: LayerwiseModel, images: Tensor) -> list[Tensor]:
+        """By the model itself."""
+        with model.autocast():
+            return [layer.float() for layer in model.vit.features(images)]
 
 
 def _add(

@@ -12,10 +12,10 @@ from seedspread.cff.data.loader import Batch
 from seedspread.cff.datasets import dataset_info
 from seedspread.cff.model import ViT
 from seedspread.cff.stacking import stack_of, worthwhile
+from seedspread.cff.training.choice import trainer_of
 from seedspread.cff.training.layerwise import LayerwiseModel
 from seedspread.cff.training.records import EpochSums
 from seedspread.cff.training.run import cpu_threads, device_of
-from seedspread.cff.training.trainer import trainer_of
 from seedspread.cff.training.work import Work
 
 # Images of the step that is measured where models are so large that cost per image hardly depends on it.

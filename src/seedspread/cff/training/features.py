@@ -5,12 +5,9 @@ from torch import Tensor
 
 from seedspread.cff.data.dataset import Dataset, Split
 from seedspread.cff.data.loader import Batch, Loader
-from seedspread.cff.diagnostics import pair_statistics
-from seedspread.cff.identity import is_fast, is_native
 from seedspread.cff.objective import PairStatistics
-from seedspread.cff.training import fast
+from seedspread.cff.training.choice import trainer_class
 from seedspread.cff.training.layerwise import LayerwiseModel
-from seedspread.cff.training.native import trainer as native
 
 # Images per forward pass where nothing is trained.
 _EVALUATION_BATCH = 500
@@ -19,21 +16,15 @@ _EVALUATION_BATCH = 500
 @torch.no_grad()
 def features(model: LayerwiseModel, images: Tensor) -> list[Tensor]:
     """The representation of every layer, each `(B, d)` float32."""
-    if is_native(model.config):
-        return native.features(model, images)
-    if is_fast(model.config):
-        return fast.features(model.vit, images, model.config, model.precision)
-    with model.autocast():
-        return [layer.float() for layer in model.vit.features(images)]
+    return trainer_class(model.config).representations(model, images)
 
 
 @torch.no_grad()
 def layer_statistics(model: LayerwiseModel, batch: Batch) -> list[PairStatistics]:
     """What each layer's loss would see of a batch's positive pairs."""
+    trainer = trainer_class(model.config)
     both = zip(features(model, batch.images), model.margins, strict=True)
-    if is_native(model.config):
-        return [native.pair_statistics(x, batch.labels, margin, model.threads) for x, margin in both]
-    return [pair_statistics(x, batch.labels, margin) for x, margin in both]
+    return [trainer.pair_statistics(x, batch.labels, margin, model) for x, margin in both]
 
 
 @torch.no_grad()

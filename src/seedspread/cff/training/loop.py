@@ -8,11 +8,12 @@ from torch import Tensor
 
 from seedspread.cff.stacking import stack_of
 from seedspread.cff.training.callbacks import Callback
+from seedspread.cff.training.choice import trainer_of
 from seedspread.cff.training.position import Position
 from seedspread.cff.training.result import RunResult
 from seedspread.cff.training.state import TrainingRun
 from seedspread.cff.training.summary import final_diagnostics
-from seedspread.cff.training.trainer import Trainer, trainer_of
+from seedspread.cff.training.trainer import Trainer
 from seedspread.runs.stopping import StoppedError, StopRequest
 
 Outcomes = Iterator[tuple[TrainingRun, RunResult | Exception]]

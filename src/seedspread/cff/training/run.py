@@ -9,11 +9,12 @@ import torch
 from seedspread.cff.config import RunConfig
 from seedspread.cff.data.dataset import Dataset, load
 from seedspread.cff.datasets import dataset_info
-from seedspread.cff.identity import is_native, run_key
+from seedspread.cff.identity import run_key
+from seedspread.cff.implementations import features_of
 from seedspread.cff.presets import ConfigError, to_toml
 from seedspread.cff.training.callbacks import Callback
+from seedspread.cff.training.choice import trainer_class
 from seedspread.cff.training.loop import run_to_completion
-from seedspread.cff.training.native.build import build
 from seedspread.cff.training.result import RunResult
 from seedspread.cff.training.state import TrainingRun
 from seedspread.runs.folder import RunFolder
@@ -114,8 +115,7 @@ def _open(request: RunRequest, dataset: Dataset, *, resume: bool) -> TrainingRun
             "plan again"
         )
     try:
-        if is_native(config):
-            build()  # where it cannot be, no folder is left behind
+        trainer_class(config).prepare(config)  # if it cannot be, no folder is left behind
         folder = RunFolder(request.folder or default_folder(key), key, request.guard)
         if folder.open(to_toml(config), resume=resume):
             return RunResult.read(folder.path)
@@ -152,8 +152,8 @@ def default_folder(key: str) -> Path:
 
 
 def device_of(config: RunConfig) -> torch.device:
-    """Where a run is trained; the native kernel is for the CPU."""
-    return choose_device("cpu" if is_native(config) else config.runtime.device)
+    """Where a run is trained."""
+    return choose_device(config.runtime.device if features_of(config).uses_gpu else "cpu")
 
 
 def choose_device(wanted: str) -> torch.device:

@@ -11,13 +11,14 @@ from torch import Tensor
 from seedspread.cff.config import RunConfig
 from seedspread.cff.data.dataset import Dataset, Split
 from seedspread.cff.data.loader import Loader
-from seedspread.cff.identity import RUNNER, is_native, margin_is_inert, saturates
+from seedspread.cff.identity import RUNNER, margin_is_inert, saturates
+from seedspread.cff.implementations import features_of
 from seedspread.cff.model import ViT
 from seedspread.cff.training import checkpoint
 from seedspread.cff.training.checkpoint import Checkpoint, below, load_module, module_tensors
+from seedspread.cff.training.choice import trainer_class
 from seedspread.cff.training.features import Features, validation_loss
 from seedspread.cff.training.layerwise import LayerwiseModel
-from seedspread.cff.training.native.build import build
 from seedspread.cff.training.pace import Pace
 from seedspread.cff.training.position import Position
 from seedspread.cff.training.probe import Probe
@@ -75,8 +76,8 @@ class TrainingRun:
 
     @property
     def torch_threads(self) -> int:
-        """What torch computes with: the native kernel has threads of its own, whose number alters no bit."""
-        return 1 if is_native(self.config) else self.threads
+        """What torch computes with; the number of threads that are a trainer's own alters no bit."""
+        return 1 if features_of(self.config).has_own_threads else self.threads
 
     def heartbeat(self) -> Heartbeat:
         """How far it is, how fast, and its curves so far."""
@@ -222,9 +223,8 @@ class TrainingRun:
             "config": self.config.model_dump(mode="json"),
             "threads": self.threads,
             "worker_seconds": self.pace.seconds,
+            **trainer_class(self.config).facts(),
         }
-        if is_native(self.config):
-            facts["native"] = build().facts()
         self.folder.finish(result.values(), facts, ("torch", "numpy"))
         return result
 

@@ -4,7 +4,6 @@
 this folder than what is named here.
 """
 
-from seedspread.cff.training.fast.block import features
 from seedspread.cff.training.fast.trainer import StackedTrainer
 
-__all__ = ["StackedTrainer", "features"]
+__all__ = ["StackedTrainer"]

@@ -10,12 +10,13 @@ it is alone; elsewhere runs are not stacked (`stacking.py`).
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
 
 from seedspread.cff.data.loader import Batch
+from seedspread.cff.implementations import FEATURES
 from seedspread.cff.training.fast.block import (
     BlockWeights,
     EmbeddingWeights,
@@ -31,20 +32,24 @@ from seedspread.cff.training.fast.block import (
     stacked_parameters,
     unfolded_gradients,
 )
+from seedspread.cff.training.fast.block import features as pooled_features
 from seedspread.cff.training.fast.loss import LossRules, StackedLoss, StackedPairs, stacked_loss
 from seedspread.cff.training.layerwise import LayerwiseModel, optimiser_of
 from seedspread.cff.training.records import EpochSums
+from seedspread.cff.training.trainer import Trainer
 
 # Numbers of an attention matrix that go through a layer at once: runs are taken together up to this size.
 _AT_ONCE = 2**21
 
 
-class StackedTrainer:
+class StackedTrainer(Trainer):
     """Trains several models in one; their parameters become views of the stack's.
 
     Attributes:
         models: of the runs, which differ in seeds and margins only.
     """
+
+    features = FEATURES["fast"]
 
     def __init__(self, models: Sequence[LayerwiseModel]) -> None:
         self.models = models
@@ -64,6 +69,16 @@ class StackedTrainer:
             LossRules.of([loss.spec for loss in losses], first.dtype, first.device)
             for losses in zip(*(model.losses for model in models), strict=True)
         ]
+
+    @classmethod
+    def of(cls, models: Sequence[LayerwiseModel]) -> Self:
+        """Of any number of models."""
+        return cls(models)
+
+    @staticmethod
+    def representations(model: LayerwiseModel, images: Tensor) -> list[Tensor]:
+        """By the layers as they are trained, in slices."""
+        return pooled_features(model.vit, images, model.config, model.precision)
 
     def step(
         self, batches: Sequence[Batch], number: int, sums: Sequence[EpochSums], *, update: bool = True

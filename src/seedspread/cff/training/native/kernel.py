@@ -14,9 +14,10 @@ import torch
 from torch import Tensor
 
 from seedspread.cff.config import ModelConfig
+from seedspread.cff.implementations import NATIVE_MARGINS
 from seedspread.cff.objective.pairs import HISTOGRAM_BINS
 from seedspread.cff.objective.spec import LossSpec
-from seedspread.cff.training.native.build import build
+from seedspread.cff.training.native.build import NativeError, build
 
 
 class _Shape(Structure):
@@ -28,10 +29,6 @@ class _Spec(Structure):
         *((name, c_ssize_t) for name in "n dim kind direct summed".split()),
         *((name, c_float) for name in "margin sharpness temperature".split()),
     ]
-
-
-# By their numbers in loss.cpp. A margin that only adds a constant is trained as none.
-_MARGINS = {"none": 0, "clamp": 1, "soft_clamp": 2, "shift": 3}
 
 
 @cache
@@ -168,7 +165,9 @@ class NativeLoss:
         """Of `(N, d)` features."""
         features, labels = _contiguous(features), labels.to("cpu", torch.int64).contiguous()
         n, dim = features.shape
-        kind = _MARGINS[spec.margin_type]
+        if spec.margin_type not in NATIVE_MARGINS:
+            raise NativeError(f"the native kernel cannot compute margin_type = {spec.margin_type!r}")
+        kind = NATIVE_MARGINS.index(spec.margin_type)
         direct, summed = spec.stability == "direct", spec.reduction == "sum"
         own = _Spec(n, dim, kind, direct, summed, spec.margin, spec.margin_sharpness, spec.temperature)
         found = cls(

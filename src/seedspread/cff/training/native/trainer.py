@@ -1,20 +1,28 @@
 """Stage 1 by the native kernel, one run at a time; `training/autograd.py` is the definition."""
 
 from collections.abc import Sequence
+from typing import Any, Self
 
 import torch
 from torch import Tensor
 
+from seedspread.cff.config import RunConfig
 from seedspread.cff.data.loader import Batch
+from seedspread.cff.implementations import FEATURES
 from seedspread.cff.objective import PairStatistics
 from seedspread.cff.objective.spec import LossSpec
+from seedspread.cff.presets import ConfigError
 from seedspread.cff.training.layerwise import LayerwiseModel, optimiser_of
+from seedspread.cff.training.native.build import build
 from seedspread.cff.training.native.kernel import Layer, NativeLoss
 from seedspread.cff.training.records import EpochSums
+from seedspread.cff.training.trainer import Trainer
 
 
-class NativeTrainer:
+class NativeTrainer(Trainer):
     """Trains one model."""
+
+    features = FEATURES["native"]
 
     def __init__(self, model: LayerwiseModel) -> None:
         self._model = model
@@ -22,6 +30,23 @@ class NativeTrainer:
         self._layers = layers_of(model)
         # No layer sees another's step before the next batch, so one step moves them all.
         self._optimiser = optimiser_of(model.config, [p for layer in self._parameters for p in layer])
+
+    @classmethod
+    def prepare(cls, config: RunConfig) -> None:
+        """Build the kernel, for a run that it can train."""
+        if why := cls.features.why_not(config):
+            raise ConfigError(why)
+        build()
+
+    @classmethod
+    def facts(cls) -> dict[str, Any]:
+        """How the kernel was compiled."""
+        return {"native": build().facts()}
+
+    @classmethod
+    def of(cls, models: Sequence[LayerwiseModel]) -> Self:
+        """Of one model."""
+        return cls(models[0])
 
     def step(
         self, batches: Sequence[Batch], number: int, sums: Sequence[EpochSums], *, update: bool = True
@@ -60,6 +85,33 @@ class NativeTrainer:
         for layer, own in enumerate(self._of_layers()):
             self._optimiser.load_state_dict(f"optimiser.{layer}", state, own)
 
+    @staticmethod
+    def representations(model: LayerwiseModel, images: Tensor) -> list[Tensor]:
+        """By the kernel."""
+        x, pooled = images, []
+        layers = layers_of(model)
+        for number, layer in enumerate(layers, start=1):
+            passed = layer.forward(x, output=number < len(layers), save=False)
+            pooled.append(passed.pooled)
+            x = x if passed.output is None else passed.output
+        return pooled
+
+    @staticmethod
+    def pair_statistics(
+        features: Tensor, labels: Tensor, margin: float, model: LayerwiseModel
+    ) -> PairStatistics:
+        """By the kernel."""
+        seen = NativeLoss.of(features, labels, LossSpec(margin=margin), model.threads, gradient=False)
+        counts = torch.bincount(labels)
+        return PairStatistics(
+            margin=margin,
+            anchors=len(labels),
+            positive_pairs=int(_positive_pairs(labels)),
+            anchors_without_positive=int((counts == 1).sum()),
+            saturated_pairs=seen.saturated,
+            histogram=seen.histogram,
+        )
+
     def _of_layers(self) -> list[slice]:
         """Each layer's parameters among those of the optimiser."""
         slices, begin = [], 0
@@ -75,32 +127,6 @@ def layers_of(model: LayerwiseModel) -> list[Layer]:
         Layer([p.data for p in layer.parameters()], model.config.model, number == 0, model.threads)
         for number, layer in enumerate(model.vit.layers)
     ]
-
-
-@torch.no_grad()
-def features(model: LayerwiseModel, images: Tensor) -> list[Tensor]:
-    """The mean over tokens after every layer, each `(B, d)`, of images `(B, C, H, W)`."""
-    x, pooled = images, []
-    layers = layers_of(model)
-    for number, layer in enumerate(layers, start=1):
-        passed = layer.forward(x, output=number < len(layers), save=False)
-        pooled.append(passed.pooled)
-        x = x if passed.output is None else passed.output
-    return pooled
-
-
-def pair_statistics(features: Tensor, labels: Tensor, margin: float, threads: int) -> PairStatistics:
-    """As `diagnostics.pair_statistics`, by the kernel."""
-    seen = NativeLoss.of(features, labels, LossSpec(margin=margin), threads, gradient=False)
-    counts = torch.bincount(labels)
-    return PairStatistics(
-        margin=margin,
-        anchors=len(labels),
-        positive_pairs=int(_positive_pairs(labels)),
-        anchors_without_positive=int((counts == 1).sum()),
-        saturated_pairs=seen.saturated,
-        histogram=seen.histogram,
-    )
 
 
 def _positive_pairs(labels: Tensor) -> Tensor:
