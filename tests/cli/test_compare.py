@@ -1,6 +1,7 @@
 """`seedspread compare`: stores, studies and tables beside each other, in every form, and what is refused."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from seedspread import Store, compare
 from seedspread.study.plan import Plan
 from seedspread.study.recorded import recorded_question
 from seedspread.study.spec import StudySpec
+from seedspread.tables.sources.collecting import Collected
 from tests.analysis.sets.made import NEW, OLD
 from tests.cli.test_audit import without_torch
 from tests.cli.test_cli import seedspread_here
@@ -115,8 +117,8 @@ def test_files_of_one_name_are_told_apart_by_their_folders(tables: list[str], tm
 
 
 def test_directions_and_units_that_differ_are_named(tables: list[str], tmp_path: Path) -> None:
-    old, new = OLD.copy(), NEW.copy()
-    old.attrs["better"], new.attrs["better"] = "lower", "higher"
+    old = Collected(OLD, (), (), "a.db", "optuna", "Optuna", "seed", (), (), None, "lower")
+    new = replace(old, table=NEW, declared="higher")
     with pytest.raises(Exception, match="score is better when lower in A and higher in B; say which with"):
         compare(old, new, value="score", group="arm")
     compare(old, new, value="score", group="arm", better="lower")

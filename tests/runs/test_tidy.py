@@ -37,7 +37,10 @@ def test_an_audit_of_a_store_takes_both_names_and_one_of_its_table_the_tables(st
         for name in ("objective.margin_type", "margin_type")
     )
     tidy = audit(Store(store).table(), "accuracy", "margin_type", "subtract", resamples=100)
-    for other in (short, tidy):
+    part = Store(store).table()[["margin_type", "seed", "accuracy", "majority", "folder"]].copy()
+    for other in (short, tidy, audit(part, "accuracy", "margin_type", "subtract", resamples=100)):
+        assert other.source == str(store)
+        assert all(len(c.floors) == 2 for c in other.comparisons)  # from the predictions
         assert other.to_frame().equals(full.to_frame())
 
 
@@ -60,7 +63,7 @@ def test_a_short_name_is_not_clear_if_a_metric_or_another_run_has_it() -> None:
 
     first = run({"a.loss": "hinge", "a.rate": 1, "a.size": 5}, 1)
     second = run({"a.loss": "log", "a.rate": 1, "b.rate": 2, "a.size": 5}, 2)
-    table = tidy_table([first, second], Path("store"))
+    table = tidy_table([first, second])
     assert table["loss"].tolist() == [2.0, 3.0]
     assert table["a.loss"].tolist() == ["hinge", "log"]
     assert {"a.rate", "b.rate", "size"} <= set(table.columns)

@@ -10,7 +10,7 @@ import pytest
 from seedspread.tables.check import check_table
 from seedspread.tables.errors import TableError
 from seedspread.tables.question import Question
-from seedspread.tables.runs import Runs
+from seedspread.tables.run_table import RunTable
 
 METHODS = ("tree", "net", "mix")
 DATASETS = ("wine", "digits", "a b")
@@ -41,7 +41,7 @@ def curves(steps: int = 4) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["step", "reward", "seed", "method", "task"])
 
 
-def check(source: "str | Path | pd.DataFrame", *roles: str, **asked: Any) -> Runs:
+def check(source: "str | Path | pd.DataFrame", *roles: str, **asked: Any) -> RunTable:
     return check_table(source, Question.of(*(roles or (None, None)), **asked))
 
 

@@ -10,7 +10,7 @@ from seedspread.analysis.audit import audit
 from seedspread.tables import check
 from seedspread.tables.errors import TableError
 from seedspread.tables.question import Question
-from seedspread.tables.runs import Runs
+from seedspread.tables.run_table import RunTable
 
 CSV = "margin_type,stability,seed,accuracy\n" + "".join(
     f"{m},{s},{k},{v + k * (1.5 if m == 'clamp' else 0.5) * (-1) ** k}\n"
@@ -33,7 +33,7 @@ def check_table(
     baseline: str | None = None,
     block: str | None = None,
     seed: str | None = "seed",
-) -> Runs:
+) -> RunTable:
     return check.check_table(path, Question.of(value, group, baseline, block, seed))
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from seedspread.analysis.audit import audit
 from seedspread.analysis.samples import arms_by_stratum, strips_of
 from seedspread.tables.columns import baseline_of, seed_names
-from seedspread.tables.runs import MOST_PAIRS
+from seedspread.tables.run_table import MOST_PAIRS
 from tests.cli.test_cli import seedspread_here
 from tests.tables.made import check, curves, refused, scores
 

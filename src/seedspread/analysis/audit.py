@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Unpack
 
 import numpy as np
-import pandas as pd
 
 from seedspread.analysis.compare import Comparer, Pair
 from seedspread.analysis.comparison import AuditResult, Comparison
@@ -25,7 +24,8 @@ from seedspread.tables.check import check_table
 from seedspread.tables.columns import Columns
 from seedspread.tables.errors import TableError
 from seedspread.tables.question import Question, Rows
-from seedspread.tables.runs import Runs
+from seedspread.tables.read import Source
+from seedspread.tables.run_table import RunTable
 
 # Values drawn in all bootstraps of an audit together; a table that would need more gets fewer resamples.
 _DRAWS = 40_000_000
@@ -35,7 +35,7 @@ _MOST_DEEP = 12
 
 
 def audit(
-    table: "str | Path | pd.DataFrame",
+    table: Source,
     value: str | None = None,
     group: str | None = None,
     baseline: str | None = None,
@@ -57,7 +57,8 @@ def audit(
     """Did the group change how much the values spread over seeds?
 
     Args:
-        table: a file, a folder of runs, a DataFrame, or what `seedspread.collect` reads.
+        table: a file, a folder of runs, a DataFrame, what `seedspread.collect` reads, or what it returned.
+            Runs of a store are found by a DataFrame's column `folder`, and with them their predictions.
         value: the column with the result of a run.
         group: the column whose levels are compared.
         baseline: the level with which each other one is compared; by default the first of two levels, or
@@ -89,9 +90,7 @@ def audit(
     return audit_runs(replace(runs, notes=(*runs.notes, *uncounted)), comparer, equivalence, looks)
 
 
-def _looks(
-    look: Looks | Look | None, runs: Runs, table: "str | Path | pd.DataFrame"
-) -> tuple[Looks | None, list[str]]:
+def _looks(look: Looks | Look | None, runs: RunTable, table: Source) -> tuple[Looks | None, list[str]]:
     """Those to count: as asked, else as the store remembers them; and a warning if some are not counted."""
     if isinstance(look, Look):
         return look.on(runs), []
@@ -105,7 +104,9 @@ def affordable(resamples: int, rows: int) -> int:
     return min(resamples, max(_FEWEST_RESAMPLES, _DRAWS // rows))
 
 
-def audit_runs(runs: Runs, comparer: Comparer, equivalence: float, looks: Looks | None = None) -> AuditResult:
+def audit_runs(
+    runs: RunTable, comparer: Comparer, equivalence: float, looks: Looks | None = None
+) -> AuditResult:
     """The audit of runs that were checked."""
     comparisons, notes = _comparisons(runs, comparer, equivalence, looks)
     strips, columns = strips_of(runs), runs.columns
@@ -133,7 +134,7 @@ def audit_runs(runs: Runs, comparer: Comparer, equivalence: float, looks: Looks 
 
 
 def metric_of_runs(
-    runs: Runs, metric: Metric | None, better: Better | None, *, accuracies: bool
+    runs: RunTable, metric: Metric | None, better: Better | None, *, accuracies: bool
 ) -> tuple[Metric, list[str]]:
     """The metric, and a note if its direction was told from its name."""
     better, value = better or runs.better, runs.columns.value
@@ -163,7 +164,7 @@ def check_options(
 
 
 def _comparisons(
-    runs: Runs, comparer: Comparer, equivalence: float, looks: Looks | None
+    runs: RunTable, comparer: Comparer, equivalence: float, looks: Looks | None
 ) -> tuple[list[Comparison], list[str]]:
     """Every comparison, judged together, and a line on each stratum that has none."""
     pairs, notes = _pairs(runs)
@@ -196,7 +197,7 @@ def _on_repeated(strips: Sequence[Strip], columns: Columns) -> list[str]:
     ]
 
 
-def _pairs(runs: Runs) -> tuple[list[Pair], list[str]]:
+def _pairs(runs: RunTable) -> tuple[list[Pair], list[str]]:
     pairs = [Pair(stratum, arm, other, place) for place, stratum, arm, other in compared_arms(runs)]
     columns, compared = runs.columns, {pair.stratum for pair in pairs}
     versus = columns.baseline or "other"

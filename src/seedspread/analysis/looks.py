@@ -13,7 +13,7 @@ from seedspread.stats.arms import Arm
 from seedspread.stats.result import Looks
 from seedspread.stats.sequential.levels import Progress
 from seedspread.tables.errors import TableError
-from seedspread.tables.runs import Runs
+from seedspread.tables.run_table import RunTable
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Look:
     step: int | None = None
     progress: Progress = field(default=lambda _: None, repr=False, compare=False)
 
-    def on(self, runs: Runs) -> Looks:
+    def on(self, runs: RunTable) -> Looks:
         """The looks that the seeds of a table make it; `TableError` if they cannot be."""
         if not 1 <= self.number <= self.of <= MOST_LOOKS:
             raise TableError(
@@ -71,7 +71,7 @@ class Look:
             )
 
 
-def _seeds(runs: Runs) -> int:
+def _seeds(runs: RunTable) -> int:
     """Of every arm; `TableError` unless all have the same, or as many of their own."""
     first: tuple[Arm, set[int]] | None = None
     for _, arms in arms_by_stratum(runs):

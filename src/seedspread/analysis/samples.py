@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from seedspread.stats.arms import Arm, Floats
 from seedspread.tables.labels import Codes, Names, coded
-from seedspread.tables.runs import Runs
+from seedspread.tables.run_table import RunTable
 
 
 @dataclass(frozen=True)
@@ -23,12 +23,12 @@ class Strip:
     seeds: tuple[str, ...]
 
 
-def arms_by_stratum(runs: Runs) -> list[tuple[str, list[Arm]]]:
+def arms_by_stratum(runs: RunTable) -> list[tuple[str, list[Arm]]]:
     """Per stratum its arms, in the order of the table; the baseline first, if there is one."""
     of_stratum: dict[str, list[tuple[str, Codes]]] = {}
     for stratum, group, rows in runs.cells():
         of_stratum.setdefault(stratum, []).append((group, rows))
-    arrays = _Arrays.of(runs.frame)
+    arrays = _Arrays.of(runs)
     crashed = runs.crashed.groupby(["stratum", "group"])["seed"].unique().to_dict()
     found = [
         (name, arrays.arms(name, groups, crashed, runs.columns.group)) for name, groups in of_stratum.items()
@@ -44,7 +44,7 @@ def arms_by_stratum(runs: Runs) -> list[tuple[str, list[Arm]]]:
     return [(name, sorted(arms, key=order)) for name, arms in found]
 
 
-def compared_arms(runs: Runs) -> Iterator[tuple[tuple[int, int], str, Arm, Arm]]:
+def compared_arms(runs: RunTable) -> Iterator[tuple[tuple[int, int], str, Arm, Arm]]:
     """Every comparison: its place, its stratum, the arm, and what it is compared with.
 
     Without a baseline each level of the group is compared with every one that is before it in the table.
@@ -60,7 +60,7 @@ def compared_arms(runs: Runs) -> Iterator[tuple[tuple[int, int], str, Arm, Arm]]
             yield (number, place), name, arm, other
 
 
-def strips_of(runs: Runs) -> tuple[Strip, ...]:
+def strips_of(runs: RunTable) -> tuple[Strip, ...]:
     """The values of each group in each stratum, in the order of the table."""
     values, blocks, seeds = (runs.frame[c].to_numpy() for c in ("value", "block", "seed_name"))
     return tuple(
@@ -82,7 +82,8 @@ class _Arrays:
     chances: Floats | None
 
     @classmethod
-    def of(cls, frame: pd.DataFrame) -> "_Arrays":
+    def of(cls, runs: RunTable) -> "_Arrays":
+        frame, folders = runs.frame, runs.predictions
         blocks, names = coded(frame["block"])
         return cls(
             frame["value"].to_numpy(float),
@@ -90,7 +91,7 @@ class _Arrays:
             names,
             frame["seed"].to_numpy(np.intp),
             frame["failed"].to_numpy(bool),
-            frame["folder"].to_numpy(object) if "folder" in frame else None,
+            None if folders is None else folders.to_numpy(object),
             frame["chance"].to_numpy(float) if "chance" in frame else None,
         )
 

@@ -196,7 +196,7 @@ class Store:
             metrics: had of every run that can have them, from its predictions if need be; what chance scores
                 on them stands beside, as `chance.NAME` (of accuracies as `majority`).
         """
-        return tidy_table(finished_runs(self.path, metrics), self.path)
+        return tidy_table(finished_runs(self.path, metrics))
 
     def layers(self) -> pd.DataFrame:
         """One row per finished run, layer and epoch, of runs that record their layers.
@@ -204,7 +204,7 @@ class Store:
         Columns: the parameters that vary, `seed`, `layer` (from 0), `epoch` (from 1), `loss`,
         `clamp_activation_rate` (NaN in runs that do not clamp), `gradient_norm`, `positive_pairs`, `folder`.
         """
-        return layer_table(finished_runs(self.path), self.path)
+        return layer_table(finished_runs(self.path))
 
     def __repr__(self) -> str:
         return f"Store({str(self.path)!r})"

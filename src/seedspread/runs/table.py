@@ -27,8 +27,22 @@ class RunsError(SeedspreadError):
 
 def is_store(folder: Path) -> bool:
     """Whether any finished run lies in `folder`; other tools call their files `result.json` too."""
-    beside = (PROVENANCE, CONFIG)
-    return any((run / name).exists() for run in _finished(folder) for name in beside)
+    return any(map(_is_ours, _finished(folder)))
+
+
+def store_of(folders: Iterable[str]) -> Path | None:
+    """The store that holds all these folders of finished runs; None if there is none, or several."""
+    store = None
+    for folder in map(Path, folders):
+        if store is None and (folder / RESULT).exists() and _is_ours(folder):
+            store = folder.parent
+        if folder.parent != store:
+            return None
+    return store
+
+
+def _is_ours(run: Path) -> bool:
+    return any((run / name).exists() for name in (PROVENANCE, CONFIG))
 
 
 def has_begun(folder: Path) -> bool:
@@ -93,14 +107,7 @@ def runs_and_problems(folder: Path, metrics: Sequence[str] = ()) -> tuple[pd.Dat
     """The finished runs that can be read, and a line on each that cannot."""
     found = [read_row(path, metrics) for path in sorted(_finished(folder))]
     rows = [one for one in found if isinstance(one, dict)]
-    return as_table(rows, folder), [one for one in found if isinstance(one, str)]
-
-
-def as_table(rows: Iterable[dict[str, Any]], store: Path) -> pd.DataFrame:
-    """Rows of one store as a table that knows its store: an audit may look at the runs' predictions."""
-    table = pd.DataFrame(list(rows))
-    table.attrs["store"] = str(store)
-    return table
+    return pd.DataFrame(rows), [one for one in found if isinstance(one, str)]
 
 
 def read_row(folder: Path, metrics: Sequence[str] = ()) -> dict[str, Any] | str:

@@ -19,16 +19,13 @@ _SEED = "seeds.run"
 _LAYERS = ("layer", "epoch", "loss", "clamp_activation_rate", "gradient_norm", "positive_pairs")
 
 
-def tidy_table(
-    runs: Sequence[RunFields], store: Path, cells: Sequence[Mapping[str, Any]] = ()
-) -> pd.DataFrame:
+def tidy_table(runs: Sequence[RunFields], cells: Sequence[Mapping[str, Any]] = ()) -> pd.DataFrame:
     """One row per run: parameters that vary, seed, metrics, then what is the same in all runs.
 
     A parameter has the last part of its name where no other has it, else its full one.
 
     Args:
         runs: finished ones.
-        store: where they are.
         cells: of each run its factors, under the names that its study gives them.
     """
     cells = cells or [{}] * len(runs)
@@ -46,18 +43,17 @@ def tidy_table(
     vary = [name for name in parameters if _varies([row.get(name) for row in rows])]
     columns = [*vary, "seed", *metrics, "collapsed", "majority", *parameters, "folder"]
     table = pd.DataFrame(rows, columns=list(dict.fromkeys(columns)))
-    table.attrs["store"] = str(store)  # an audit may look at the runs' predictions
     unsaid = [c for c in ("dataset", "majority") if rows and not any(map(_is_said, table[c]))]
     return table.drop(columns=unsaid)
 
 
-def layer_table(runs: Sequence[RunFields], store: Path) -> pd.DataFrame:
+def layer_table(runs: Sequence[RunFields]) -> pd.DataFrame:
     """One row per run, layer and epoch: parameters that vary, seed, what was recorded, the run's folder.
 
     Layers are counted from 0, epochs from 1. The clamp activation rate is NaN where nothing is clamped. A run
     whose history has no layers, or cannot be read, has no rows.
     """
-    table = tidy_table(runs, store)
+    table = tidy_table(runs)
     vary = list(table.columns[: list(table.columns).index("seed")])  # which come before it
     about = [*vary, "seed", "folder"]
     parts = [
@@ -66,9 +62,7 @@ def layer_table(runs: Sequence[RunFields], store: Path) -> pd.DataFrame:
     ]
     parts = [part for part in parts if len(part)]
     columns = [*vary, "seed", *_LAYERS, "folder"]
-    whole = pd.concat(parts, ignore_index=True)[columns] if parts else pd.DataFrame(columns=columns)
-    whole.attrs["store"] = str(store)
-    return whole
+    return pd.concat(parts, ignore_index=True)[columns] if parts else pd.DataFrame(columns=columns)
 
 
 def _history(folder: Path) -> pd.DataFrame:

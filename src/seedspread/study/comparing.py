@@ -7,8 +7,6 @@ from itertools import combinations
 from pathlib import Path
 from typing import Unpack
 
-import pandas as pd
-
 from seedspread.analysis.sets.compare import compare_tables
 from seedspread.analysis.sets.compared import CompareResult
 from seedspread.errors import SeedspreadError
@@ -19,15 +17,13 @@ from seedspread.runs.table import is_store
 from seedspread.study.recorded import RecordedQuestion, recorded_question
 from seedspread.tables.errors import listed
 from seedspread.tables.question import Question, Rows
-from seedspread.tables.read import Table, read_table
-
-Source = str | Path | Store | pd.DataFrame
+from seedspread.tables.read import Source, Table, read_table
 
 _NOT_COUNTED = "Its ratios here do not count the looks; its own audit does."
 
 
 def compare(
-    *sources: Source,
+    *sources: Source | Store,
     value: str | None = None,
     group: str | None = None,
     baseline: str | None = None,
@@ -44,8 +40,8 @@ def compare(
     """The same question of two sets of runs, or more: did the spread change, and do their answers agree?
 
     Args:
-        sources: each a store, a file, a DataFrame, or what `seedspread.collect` reads; the first is what the
-            others are compared with.
+        sources: each a store, a file, a DataFrame, what `seedspread.collect` reads, or what it returned; the
+            first is what the others are compared with.
         value: the column with the result of a run; by default what a store's study is about, as are `group`,
             `baseline`, `block` and `by`.
         group: the column whose levels are the arms; without it each set is one sample.
@@ -69,7 +65,7 @@ def compare(
 
 
 def compare_sources(
-    sources: Sequence[Source],
+    sources: Sequence[Source | Store],
     studies: Sequence[str],
     question: Question,
     level: float = 0.95,
@@ -101,13 +97,13 @@ def compare_sources(
 class _Set:
     """A source, and which study of it."""
 
-    source: str | Path | pd.DataFrame
+    source: Source
     study: str | None
 
     @property
     def place(self) -> tuple[object, str | None]:
         """What tells it from others."""
-        if isinstance(self.source, pd.DataFrame):
+        if not isinstance(self.source, str | Path):
             return id(self.source), None
         path = Path(self.source)
         return path.resolve() if path.exists() else self.source, self.study
@@ -115,18 +111,18 @@ class _Set:
     @property
     def name(self) -> str:
         """As the user wrote it."""
-        return "a DataFrame" if isinstance(self.source, pd.DataFrame) else str(self.source)
+        return str(self.source) if isinstance(self.source, str | Path) else "a DataFrame"
 
     @property
     def is_store(self) -> bool:
         """Whether it holds finished runs."""
-        if isinstance(self.source, pd.DataFrame):
+        if not isinstance(self.source, str | Path):
             return False
         return Path(self.source).is_dir() and is_store(Path(self.source))
 
     def recorded(self, question: Question) -> RecordedQuestion | None:
         """What a store's study asks, and its runs; None of anything else."""
-        if isinstance(self.source, pd.DataFrame):
+        if not isinstance(self.source, str | Path):
             return None
         values = [question.value] if question.value else None
         others = [*question.block, *question.by]
@@ -137,7 +133,7 @@ class _Set:
         return read_table(self.source if found is None else found.table, question, better)
 
 
-def _sets(sources: Sequence[Source], studies: Sequence[str], question: Question) -> list[_Set]:
+def _sets(sources: Sequence[Source | Store], studies: Sequence[str], question: Question) -> list[_Set]:
     """Each source with its study; refuses a single one, or one twice."""
     plain = [one.path if isinstance(one, Store) else one for one in sources]
     if len(plain) == 1 and len(studies) > 1:
@@ -202,7 +198,7 @@ def _names(sets: Sequence[_Set]) -> list[str]:
     choices.append([f"{one.name} {study}".strip() for one, study in zip(sets, studies, strict=True)])
     for names in choices:
         named = [
-            letter if isinstance(one.source, pd.DataFrame) else name
+            name if isinstance(one.source, str | Path) else letter
             for one, name, letter in zip(sets, names, letters, strict=True)
         ]
         if all(named) and len(set(named)) == len(sets):

@@ -21,7 +21,7 @@ def study_table(plan: Plan, metrics: Sequence[str] = ()) -> pd.DataFrame:
     done = [run for run in plan.runs if plan.store.is_done(run.key)]
     fields = [read_fields(plan.store.folder(run.key), metrics) for run in done]
     pairs = [(run, one) for run, one in zip(done, fields, strict=True) if isinstance(one, RunFields)]
-    table = tidy_table([one for _, one in pairs], plan.store.path, [dict(run.cell) for run, _ in pairs])
+    table = tidy_table([one for _, one in pairs], [dict(run.cell) for run, _ in pairs])
     own = {name: [getattr(run, name) for run, _ in pairs] for name in ("seed", "study", "key")}
     return table.assign(**own)
 

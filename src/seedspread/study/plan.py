@@ -17,7 +17,7 @@ from seedspread.runs.levels import level_name, setting_name
 from seedspread.runs.sequential import SequentialRecord
 from seedspread.runs.store import FINISHED, STATES, RunState, Store, StoreError, by_state
 from seedspread.runs.studies import RecordedCell, RecordedStudy, recorded_study
-from seedspread.runs.table import as_table, read_row
+from seedspread.runs.table import read_row
 from seedspread.study.implementation import implemented
 from seedspread.study.spec import StudyError, StudySpec
 
@@ -307,7 +307,7 @@ class Plan:
             row = read_row(self.store.folder(run.key), metrics) if self.store.is_done(run.key) else None
             if isinstance(row, dict):
                 rows.append(row | dict(run.cell) | {"study": run.study, "seed": run.seed, "key": run.key})
-        return as_table(rows, self.store.path)
+        return pd.DataFrame(rows)
 
 
 def growth(

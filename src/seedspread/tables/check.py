@@ -1,7 +1,6 @@
 """From a table as it came to runs that can be audited, or a line that says what to type."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -17,9 +16,9 @@ from seedspread.tables.labels import coded, combined, joined, labels
 from seedspread.tables.numbers import is_empty, numbers_in
 from seedspread.tables.propose import added, told_apart, typed
 from seedspread.tables.question import SET, Question
-from seedspread.tables.read import Table, read_table
+from seedspread.tables.read import Source, Table, read_table
 from seedspread.tables.roles import columns_of
-from seedspread.tables.runs import MOST_PAIRS, Runs
+from seedspread.tables.run_table import MOST_PAIRS, RunTable
 from seedspread.tables.shape import shaped
 
 # Runs of a store that a note names.
@@ -27,15 +26,15 @@ _NAMED = 3
 
 
 def check_table(
-    source: "str | Path | pd.DataFrame",
+    source: Source,
     question: Question,
     better: Better | None = None,
     pool: bool = False,
-) -> Runs:
+) -> RunTable:
     """Reads a table and checks that it can be audited.
 
     Args:
-        source: a file, a folder of runs, a DataFrame, or whatever `collect` reads.
+        source: a file, a folder of runs, a DataFrame, whatever `collect` reads, or what it has read.
         question: which column is what, and how one row per run is had.
         better: which direction of the value is the best one; by default what its name tells.
         pool: whether runs at all levels of other columns may count as one sample.
@@ -43,7 +42,9 @@ def check_table(
     return with_baseline(check_runs(read_table(source, question, better), question, better, pool), question)
 
 
-def check_runs(table: Table, question: Question, better: Better | None = None, pool: bool = False) -> Runs:
+def check_runs(
+    table: Table, question: Question, better: Better | None = None, pool: bool = False
+) -> RunTable:
     """The runs of a table that was read, before it is known with which level the others are compared."""
     table, question = shaped(table, question)
     columns, found = columns_of(table, question)
@@ -63,7 +64,7 @@ def check_runs(table: Table, question: Question, better: Better | None = None, p
     _check_repeats(tidy, table, question, columns)
     told = [] if pool else _check_pooled(table, question, columns)
     notes = (*table.notes, *found, *taken, *numbers.notes, *dropped, *told)
-    return Runs(tidy, columns, table.name, notes, table.store, numbers.per_cent, table.better, crashed)
+    return RunTable(tidy, columns, table.name, notes, table.store, numbers.per_cent, table.better, crashed)
 
 
 def _tidy(table: Table, columns: Columns, values: "pd.Series[float]") -> pd.DataFrame:
@@ -192,7 +193,7 @@ def _check_pooled(table: Table, question: Question, columns: Columns) -> list[st
     )
 
 
-def with_baseline(runs: Runs, question: Question) -> Runs:
+def with_baseline(runs: RunTable, question: Question) -> RunTable:
     """The baseline: as named, one of two levels, or none: then all levels are compared with each other."""
     columns = runs.columns
     groups = [str(name) for name in coded(runs.frame["group"])[1]]

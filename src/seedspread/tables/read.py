@@ -1,7 +1,7 @@
 """Reading a table, whatever it is kept in."""
 
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from gzip import BadGzipFile
 from pathlib import Path
 from typing import Any
@@ -12,11 +12,11 @@ from seedspread.errors import require_extra
 from seedspread.runs.metrics import Better
 from seedspread.runs.store import Store
 from seedspread.runs.studies import load_studies, stale_runs
-from seedspread.runs.table import is_store, runs_table
+from seedspread.runs.table import is_store, runs_table, store_of
 from seedspread.tables.errors import TableError
 from seedspread.tables.excel import read_excel
 from seedspread.tables.question import Question
-from seedspread.tables.sources.collecting import collect, find_reader, is_source
+from seedspread.tables.sources.collecting import Collected, collect, find_reader, is_source
 from seedspread.tables.sources.files import UNREADABLE, read_json, read_json_lines
 from seedspread.tables.sources.place import Place
 from seedspread.tables.sources.rows import step_column
@@ -24,6 +24,8 @@ from seedspread.tables.sources.run import SourceError
 from seedspread.tables.sources.show import in_a_note
 from seedspread.tables.study_table import crashed_rows
 from seedspread.tables.text import read_text
+
+Source = str | Path | pd.DataFrame | Collected
 
 _MOST_CELLS = 200_000_000
 _JSON_LINES = (".jsonl", ".ndjson")
@@ -60,15 +62,16 @@ def is_table(source: "str | Path") -> bool:
     return path.is_file() or (not is_store(path) and is_source(source))
 
 
-def read_table(
-    source: "str | Path | pd.DataFrame", question: Question, better: Better | None = None
-) -> Table:
-    """A table from a file, a folder of runs, a DataFrame, or whatever `collect` reads.
+def read_table(source: Source, question: Question, better: Better | None = None) -> Table:
+    """A table from a file, a folder of runs, a DataFrame, whatever `collect` reads, or what it has read.
 
     Runs of a store and of `collect` are read with the value that the question names, and its step; `better`
     is the direction of the best step.
     """
-    table = _of_frame(source) if isinstance(source, pd.DataFrame) else _of_path(source, question, better)
+    if isinstance(source, Collected):
+        table = replace(_of_frame(source.table), better=source.declared)
+    else:
+        table = _of_frame(source) if isinstance(source, pd.DataFrame) else _of_path(source, question, better)
     frame = table.frame
     twice = frame.columns[frame.columns.duplicated()]
     if len(twice):
@@ -85,9 +88,12 @@ def _numbered(frame: pd.DataFrame, first: int) -> pd.DataFrame:
 
 
 def _of_frame(frame: pd.DataFrame) -> Table:
-    store = frame.attrs.get("store")
+    """Its rows may be runs of a store, in whole or in part: their column `folder` shows it."""
+    numbered = _numbered(frame, 2)
+    folders = numbered["folder"].dropna() if list(numbered.columns).count("folder") == 1 else ()
+    store = store_of(dict.fromkeys(map(str, folders)))
     name = None if store is None else str(store)
-    return Table(_numbered(frame, 2), name or "a DataFrame", store=name, better=frame.attrs.get("better"))
+    return Table(numbered, name or "a DataFrame", store=name)
 
 
 def _of_path(source: "str | Path", question: Question, better: Better | None) -> Table:
@@ -120,9 +126,8 @@ def _of_runs(source: "str | Path", question: Question, better: Better | None) ->
         if question.value is not None:
             raise
         raise TableError(str(error).replace("--metric", "--value")) from None
-    told = collected.table.attrs.get("better")
     notes = tuple(in_a_note(collected))
-    return Table(_numbered(collected.table, 2), str(source), notes, str(source), better=told)
+    return Table(_numbered(collected.table, 2), str(source), notes, str(source), better=collected.declared)
 
 
 def _of_store(path: Path, value: str | None) -> Table:

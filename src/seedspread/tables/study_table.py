@@ -8,7 +8,7 @@ import pandas as pd
 from seedspread.runs.levels import counted_runs, level_name, setting_name
 from seedspread.runs.store import Store
 from seedspread.runs.studies import RecordedCell, RecordedStudy
-from seedspread.runs.table import RunsError, as_table, parameter_columns, read_row
+from seedspread.runs.table import RunsError, parameter_columns, read_row
 
 
 def study_table(store: Store, studies: Sequence[RecordedStudy], metrics: Sequence[str]) -> pd.DataFrame:
@@ -32,7 +32,7 @@ def study_table(store: Store, studies: Sequence[RecordedStudy], metrics: Sequenc
                 if key in read
             ]
         rows += crashed_rows(store, study)
-    return as_table(rows, store.path)
+    return pd.DataFrame(rows)
 
 
 def crashed_rows(store: Store, study: RecordedStudy) -> list[dict[str, Any]]:

@@ -1,7 +1,6 @@
 """Variance components of a table of runs."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -18,11 +17,11 @@ from seedspread.stats.arms import Arm, Ints
 from seedspread.stats.components.design import SEED, Bools, Sample
 from seedspread.stats.floor import floor_from_accuracies, floor_from_predictions
 from seedspread.stats.result import Floor
-from seedspread.tables.check import check_table
+from seedspread.tables.check import check_runs, with_baseline
 from seedspread.tables.errors import TableError
 from seedspread.tables.question import Question
-from seedspread.tables.read import read_table
-from seedspread.tables.runs import MOST_PAIRS, Runs
+from seedspread.tables.read import Source, Table, read_table
+from seedspread.tables.run_table import MOST_PAIRS, RunTable
 
 # Columns of a store's runs: the seed of the whole run, and those of its streams that were set apart.
 _RUN_SEED, _STREAM_SEEDS = "seeds.run", "seeds."
@@ -36,7 +35,7 @@ Names = str | Sequence[str] | None
 
 
 def components(
-    table: "str | Path | pd.DataFrame",
+    table: Source,
     value: str,
     group: str | None = None,
     block: Names = None,
@@ -52,7 +51,8 @@ def components(
     """Where does the variance of each arm come from: between seeds, by stream, or from same-seed noise?
 
     Args:
-        table: one row per run: a file, a folder of runs, a DataFrame, or what `seedspread.collect` reads.
+        table: one row per run; a file, a folder of runs, a DataFrame, what `seedspread.collect` reads, or
+            what it returned.
         value: the column with the result of a run.
         group: the column whose levels are the arms; without it all runs are one.
         block: columns that tell the runs of one seed apart; their means are taken out.
@@ -71,9 +71,8 @@ def components(
         raise TableError(f"test_size must be at least 2; got {test_size}")
     read = read_table(table, Question(value, at=at))
     frame = read.frame.reset_index(drop=True)
-    frame.attrs = {} if read.store is None else {"store": read.store}
     factors, patterns = _factors(frame, read.name, seed, _names(stream))
-    runs = _checked(frame, value, group, _names(block), _names(by), baseline)
+    runs = _checked(frame, read.store, value, group, _names(block), _names(by), baseline)
     strata = _split(runs, factors, patterns, baseline, level, test_size)
     return ComponentsResult(
         source=read.name,
@@ -91,7 +90,7 @@ def components(
 
 
 def _split(
-    runs: Runs,
+    runs: RunTable,
     factors: "dict[str, pd.Series[str]]",
     patterns: "pd.Series[str]",
     baseline: str | None,
@@ -160,14 +159,14 @@ def _labels(frame: pd.DataFrame, source: str, column: str) -> "pd.Series[str]":
 
 def _checked(
     frame: pd.DataFrame,
+    store: str | None,
     value: str,
     group: str | None,
     blocks: tuple[str, ...],
     by: tuple[str, ...],
     baseline: str | None,
-) -> Runs:
+) -> RunTable:
     """The table as an audit checks it, every row a run of its own."""
-    store = frame.attrs.get("store")
     frame = frame.assign(**{_RUN: np.arange(len(frame))})
     if group is None:
         # A checked table has two groups: one run more, which is left out again, is the other one.
@@ -182,9 +181,10 @@ def _checked(
     elif baseline is None and group in frame.columns:
         _check_number(frame[group])
         baseline = next((level for level in frame[group].map(level_name) if level), "")
-    if store is not None:
-        frame.attrs["store"] = store
-    return check_table(frame, Question(value, group, baseline or "", blocks, _RUN, by), pool=True)
+    question = Question(value, group, baseline or "", blocks, _RUN, by)
+    numbered = frame.set_axis(pd.RangeIndex(2, 2 + len(frame)), axis=0)
+    table = Table(numbered, store or "a DataFrame", store=store)
+    return with_baseline(check_runs(table, question, pool=True), question)
 
 
 def _check_number(column: "pd.Series[str]") -> None:
@@ -198,7 +198,9 @@ def _check_number(column: "pd.Series[str]") -> None:
         )
 
 
-def _sample(arm: Arm, runs: Runs, factors: "dict[str, pd.Series[str]]", patterns: "pd.Series[str]") -> Sample:
+def _sample(
+    arm: Arm, runs: RunTable, factors: "dict[str, pd.Series[str]]", patterns: "pd.Series[str]"
+) -> Sample:
     title = arm_name(arm.factor, arm.name)
     if len(arm.values) > MOST_RUNS:
         raise TableError(

@@ -10,7 +10,7 @@ from seedspread.runs.levels import arm_name, stratum_name
 from seedspread.stats.estimate import Estimate, difference
 from seedspread.stats.headline import headline_from, headlines, without_estimate
 from seedspread.stats.result import Headline, Word
-from seedspread.tables.runs import Runs
+from seedspread.tables.run_table import RunTable
 
 METHOD = "ratio of variance ratios"
 _WHY = (
@@ -86,7 +86,7 @@ def agreements(joined: JoinedSets, level: float, equivalence: float) -> tuple[Ag
 
 
 def _answers(
-    runs: Runs, name: str, level: float, equivalence: float
+    runs: RunTable, name: str, level: float, equivalence: float
 ) -> dict[_Key, tuple[Answer, Estimate | None]]:
     """What a set says by itself, as its own audit would."""
     pairs = [(stratum, arm, baseline) for _, stratum, arm, baseline in compared_arms(runs)]

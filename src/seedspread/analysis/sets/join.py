@@ -12,7 +12,7 @@ from seedspread.tables.columns import Columns
 from seedspread.tables.errors import TableError
 from seedspread.tables.labels import coded
 from seedspread.tables.question import SET
-from seedspread.tables.runs import Runs
+from seedspread.tables.run_table import RunTable
 
 _OF_A_STORE = ("folder", "chance")
 _RUN = ["stratum", "group", "block", "seed_name"]
@@ -31,7 +31,7 @@ class RunSet:
     """
 
     name: str
-    runs: Runs
+    runs: RunTable
     metric: Metric
 
 
@@ -49,13 +49,13 @@ class JoinedSets:
     """
 
     names: tuple[str, ...]
-    runs: Runs
+    runs: RunTable
     metric: Metric
     only: dict[str, tuple[str, ...]]
     copies: tuple[str, ...]
     notes: tuple[str, ...]
 
-    def of(self, name: str) -> Runs:
+    def of(self, name: str) -> RunTable:
         """The runs of one set, its arms in the order of all."""
         frame, crashed = self.runs.frame, self.runs.crashed
         arms = coded(frame["group"])[0]
@@ -63,7 +63,7 @@ class JoinedSets:
         own = own.loc[own["source"] == name].reset_index(drop=True)
         return replace(self.runs, frame=own, crashed=crashed.loc[crashed["source"] == name])
 
-    def by_setting(self) -> Runs:
+    def by_setting(self) -> RunTable:
         """The sets as arms, their arms as strata: did an arm's spread change from one set to another?"""
         columns = self.runs.columns
         by = (*columns.by, *_arms_of(columns))
@@ -116,7 +116,9 @@ def join(sets: Sequence[RunSet]) -> JoinedSets:
     every["seed"] = coded(seeds)[0]
     rows = sum(map(len, frames))
     frame, lost = every.iloc[:rows], every.iloc[rows:]
-    runs = Runs(frame, columns, _names(list(dict.fromkeys(s.runs.source for s in sets))), (), crashed=lost)
+    runs = RunTable(
+        frame, columns, _names(list(dict.fromkeys(s.runs.source for s in sets))), (), crashed=lost
+    )
     names = tuple(s.name for s in sets)
     only = _only(frame, columns, names)
     return JoinedSets(names, runs, metric, only, tuple(_copies(frame, names)), tuple(notes))

@@ -35,7 +35,7 @@ from seedspread.runs.levels import joined_levels, level_name, setting_name
 from seedspread.runs.metrics import SCORED, Metric, metric_of
 from seedspread.runs.store import FINISHED, RunState, Store
 from seedspread.runs.studies import RecordedCell, RecordedStudy
-from seedspread.runs.table import as_table, read_row
+from seedspread.runs.table import read_row
 from seedspread.tables.errors import TableError
 from seedspread.tables.study_table import crashed_rows, shared_runs
 
@@ -162,7 +162,7 @@ class _Reading:
         rows = {level: self._rows(cells, states) for level, cells in levels.items()}
         finished = [row for pairs in rows.values() for row, _ in pairs]
         self._crashed = crashed_rows(self._store, self._study.looked_at)
-        result = self._audit(as_table([*finished, *self._crashed] if finished else [], self._store.path))
+        result = self._audit(pd.DataFrame([*finished, *self._crashed] if finished else []))
         return [self._setting(level, levels[level], rows[level], states, result) for level in levels]
 
     def _read_values(self, states: dict[str, RunState]) -> None:

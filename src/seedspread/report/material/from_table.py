@@ -13,7 +13,7 @@ from seedspread.runs.levels import split_levels, stratum_name
 from seedspread.runs.metrics import Better
 from seedspread.tables.errors import TableError
 from seedspread.tables.question import Rows
-from seedspread.tables.runs import MOST_PAIRS
+from seedspread.tables.run_table import MOST_PAIRS
 from seedspread.version import __version__
 
 

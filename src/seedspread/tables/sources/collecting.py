@@ -49,6 +49,8 @@ class Collected:
         varying: the parameters that vary, as columns of the table.
         constant: those that do not.
         better: the direction by which the best was taken; None if it was not asked for.
+        declared: the direction that the source itself records for the first metric, if any. An audit of a
+            `Collected` goes by it; one of its `table` goes by the column's name.
     """
 
     table: pd.DataFrame
@@ -61,6 +63,7 @@ class Collected:
     varying: tuple[str, ...]
     constant: tuple[str, ...]
     better: Better | None
+    declared: Better | None
 
     def __repr__(self) -> str:
         return f"<Collected: {len(self.table)} runs of {self.title} from {self.source}>"
@@ -120,11 +123,10 @@ def collect(
     if place.links:
         notes.append(f"{place.links} links were not followed.")
     notes += _gaps(made.table, metrics)
-    if told_by == "the study":  # an audit of the table goes by it
-        made.table.attrs["better"] = direction
     return Collected(
         made.table, (*unread, *without), tuple(notes), place.source, reader.kind, reader.title,
         made.seed, made.varying, made.constant, direction if when.word == "best" else None,
+        direction if told_by == "the study" else None,
     )  # fmt: skip
 
 

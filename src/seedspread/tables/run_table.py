@@ -1,4 +1,4 @@
-"""A checked table: one row per run."""
+"""`RunTable`: checked rows, one per run, and where their predictions can be had."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -15,11 +15,11 @@ MOST_PAIRS = 2_000
 
 
 @dataclass(frozen=True)
-class Runs:
+class RunTable:
     """A checked table: columns value, group, block, seed, seed_name, stratum, failed, row; one row per run.
 
     Attributes:
-        frame: those columns; of a store, folder and chance as well.
+        frame: those columns; runs of a store have folder and chance as well.
         columns: which column of the source is what.
         source: what was read.
         notes: what was found, and what was left out.
@@ -37,6 +37,11 @@ class Runs:
     per_cent: bool = False
     better: Better | None = None
     crashed: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=["stratum", "group", "seed"]))
+
+    @property
+    def predictions(self) -> "pd.Series[str] | None":
+        """(rows,) the folder of each run, where its predictions are if it kept them; None without a store."""
+        return self.frame.get("folder")
 
     def cells(self) -> Iterator[tuple[str, str, Codes]]:
         """Stratum, group and the rows of each cell; sorted once, however many cells there are."""
