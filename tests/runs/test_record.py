@@ -21,7 +21,7 @@ from seedspread.runs.metrics import scores
 from seedspread.runs.record import Failure, Record, RunFailedError
 from seedspread.runs.run_files import Heartbeat
 from seedspread.runs.store import Store
-from seedspread.runs.table import read_row, runs_and_problems
+from seedspread.runs.table import RunFields, finished_runs, read_fields
 from seedspread.study.estimate import Estimate
 from seedspread.study.local import LocalExecutor
 from seedspread.study.loop import run_plan
@@ -89,9 +89,9 @@ def test_without_predictions_a_run_has_what_it_reported(finished: Path, tmp_path
     with_accuracy_alone(finished, tmp_path / "store", 4)
     for path in (tmp_path / "store").glob("*/predictions.safetensors"):
         path.unlink()
-    table, problems = runs_and_problems(tmp_path / "store", ["nll"])
-    assert len(table) == 4
-    assert "nll" not in table
+    runs, problems = finished_runs(tmp_path / "store", ["nll"])
+    assert len(runs) == 4
+    assert not any("nll" in run.row() for run in runs)
     assert not problems
 
 
@@ -225,8 +225,7 @@ def test_whatever_lies_in_a_file_is_a_line_and_no_traceback(
     shutil.copytree(finished / Store(finished).keys()[0], folder)
     (folder / name).write_bytes(content)
     store = Store(tmp_path / "store")
-    row = read_row(folder)
-    assert isinstance(row, dict | str)
+    assert isinstance(read_fields(folder), RunFields | str)
     assert isinstance(store.state("run").message, str)
     (folder / "result.json").unlink(missing_ok=True)
     assert store.state("run").state in ("failed", "interrupted", "waiting")
@@ -261,10 +260,10 @@ def test_a_metric_that_is_null_spoils_no_other(finished: Path, tmp_path: Path) -
     store = Store(tmp_path / "store")
     folder = store.folder(store.keys()[0])
     change(folder, "result.json", metrics={"accuracy": 0.5, "best": None})
-    row = read_row(folder)
-    assert isinstance(row, dict)
-    assert row["accuracy"] == 0.5
-    assert np.isnan(row["best"])
+    run = read_fields(folder)
+    assert isinstance(run, RunFields)
+    assert run.row()["accuracy"] == 0.5
+    assert np.isnan(run.row()["best"])
 
 
 def test_an_exception_with_details_of_another_kind_is_a_failure_like_any(tmp_path: Path) -> None:
@@ -289,4 +288,4 @@ def test_predictions_that_cannot_be_are_a_line(finished: Path, tmp_path: Path, l
     folder = RunFolder(tmp_path / "store" / key)
     stored = folder.predictions("logits", "ids")
     folder.keep_predictions(stored | {"labels": np.array(labels, dtype=np.int64)})
-    assert isinstance(read_row(folder.path, ["nll"]), str)
+    assert isinstance(read_fields(folder.path, ["nll"]), str)

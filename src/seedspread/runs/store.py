@@ -18,7 +18,7 @@ from seedspread.runs.files import NewerFormatError
 from seedspread.runs.folder import RunFolder
 from seedspread.runs.lease import LEASE_SECONDS, Holder, Lease, StalenessTracker, claim, newest
 from seedspread.runs.run_files import Heartbeat, RunFolderError
-from seedspread.runs.table import finished_runs, is_collapsed, runs_and_problems
+from seedspread.runs.table import finished_runs, is_collapsed
 from seedspread.runs.tidy import layer_table, tidy_table
 
 State = Literal["done", "collapsed", "running", "failed", "interrupted", "waiting"]
@@ -169,7 +169,7 @@ class Store:
             for path in sorted(self.path.iterdir() if self.path.is_dir() else ())
             if not path.name.startswith((".", "report.")) and not RunFolder(path).could_be_a_run
         ]
-        return runs_and_problems(self.path)[1] + foreign
+        return finished_runs(self.path)[1] + foreign
 
     def check(self) -> None:
         """Raises `StoreError` if nothing can be written here."""
@@ -196,7 +196,7 @@ class Store:
             metrics: had of every run that can have them, from its predictions if need be; what chance scores
                 on them stands beside, as `chance.NAME` (of accuracies as `majority`).
         """
-        return tidy_table(finished_runs(self.path, metrics))
+        return tidy_table(finished_runs(self.path, metrics)[0])
 
     def layers(self) -> pd.DataFrame:
         """One row per finished run, layer and epoch, of runs that record their layers.
@@ -204,7 +204,7 @@ class Store:
         Columns: the parameters that vary, `seed`, `layer` (from 0), `epoch` (from 1), `loss`,
         `clamp_activation_rate` (NaN in runs that do not clamp), `gradient_norm`, `positive_pairs`, `folder`.
         """
-        return layer_table(finished_runs(self.path))
+        return layer_table(finished_runs(self.path)[0])
 
     def __repr__(self) -> str:
         return f"Store({str(self.path)!r})"

@@ -90,30 +90,24 @@ def runs_table(folder: "Path | str", metrics: Sequence[str] = ()) -> pd.DataFram
     """One row per finished run: metrics, seed, dataset, collapsed, majority, folder, and its parameters.
 
     Parameters have their full names (`objective.margin_type`) and, where clear, the last part alone.
-    A run that cannot be read is an error here; `runs_and_problems` goes on.
+    A run that cannot be read is an error here; `finished_runs` goes on.
 
     Args:
         folder: of the store.
         metrics: that are wanted of every run; those that it was not stored with are computed from its
             predictions, if it kept them. What chance scores on them stands beside, as `chance.NAME`.
     """
-    table, problems = runs_and_problems(Path(folder), metrics)
+    runs, problems = finished_runs(Path(folder), metrics)
     if problems:
         raise RunsError(f"{problems[0]}; move it away and try again")
-    return table
+    return pd.DataFrame([run.row() for run in runs])
 
 
-def runs_and_problems(folder: Path, metrics: Sequence[str] = ()) -> tuple[pd.DataFrame, list[str]]:
+def finished_runs(folder: Path, metrics: Sequence[str] = ()) -> tuple[list[RunFields], list[str]]:
     """The finished runs that can be read, and a line on each that cannot."""
-    found = [read_row(path, metrics) for path in sorted(_finished(folder))]
-    rows = [one for one in found if isinstance(one, dict)]
-    return pd.DataFrame(rows), [one for one in found if isinstance(one, str)]
-
-
-def read_row(folder: Path, metrics: Sequence[str] = ()) -> dict[str, Any] | str:
-    """A finished run as a row, or what is wrong with it."""
-    fields = read_fields(folder, metrics)
-    return fields if isinstance(fields, str) else fields.row()
+    found = [read_fields(path, metrics) for path in sorted(_finished(folder))]
+    runs = [one for one in found if not isinstance(one, str)]
+    return runs, [one for one in found if isinstance(one, str)]
 
 
 def read_fields(folder: Path, metrics: Sequence[str] = ()) -> RunFields | str:
@@ -139,12 +133,6 @@ def read_fields(folder: Path, metrics: Sequence[str] = ()) -> RunFields | str:
         return str(error)
     except UNREADABLE as error:
         return f"{folder} is not a readable run: {error}"
-
-
-def finished_runs(folder: Path, metrics: Sequence[str] = ()) -> list[RunFields]:
-    """The finished runs that can be read."""
-    found = (read_fields(path, metrics) for path in sorted(_finished(folder)))
-    return [one for one in found if not isinstance(one, str)]
 
 
 def with_metrics(

@@ -8,22 +8,23 @@ from seedspread.render.table import Column, Table, head_of
 from seedspread.render.web import for_notebook
 from seedspread.runs.levels import arm_name, level_name
 from seedspread.runs.studies import AuditSpec
-from seedspread.runs.table import RunFields, read_fields
 from seedspread.runs.tidy import tidy_table
 from seedspread.study.plan import Plan
 from seedspread.study.spec import StudySpec
+from seedspread.tables.from_store import read_runs
 
 _CELLS_SHOWN = 20
 
 
-def study_table(plan: Plan, metrics: Sequence[str] = ()) -> pd.DataFrame:
+def tidy_runs(plan: Plan, metrics: Sequence[str] = ()) -> pd.DataFrame:
     """One row per finished run that the study names, each field once; `study` and `key` come last."""
-    done = [run for run in plan.runs if plan.store.is_done(run.key)]
-    fields = [read_fields(plan.store.folder(run.key), metrics) for run in done]
-    pairs = [(run, one) for run, one in zip(done, fields, strict=True) if isinstance(one, RunFields)]
-    table = tidy_table([one for _, one in pairs], [dict(run.cell) for run, _ in pairs])
-    own = {name: [getattr(run, name) for run, _ in pairs] for name in ("seed", "study", "key")}
-    return table.assign(**own)
+    runs = read_runs(plan.store, plan.recorded(), metrics)[0]
+    table = tidy_table([run.fields for run in runs], [run.cell.levels for run in runs])
+    return table.assign(
+        seed=[run.seed for run in runs],
+        study=[run.study.name for run in runs],
+        key=[run.key for run in runs],
+    )
 
 
 def study_html(plan: Plan, metrics: Sequence[str]) -> str:
@@ -71,7 +72,7 @@ def _question(audit: AuditSpec | None) -> str:
 
 def _cells(plan: Plan, metrics: Sequence[str]) -> pd.DataFrame:
     """A row per cell with finished runs: its levels, its seeds, mean and sd of each metric."""
-    table = study_table(plan, metrics)
+    table = tidy_runs(plan, metrics)
     factors = [n for n in dict.fromkeys(name for run in plan.runs for name, _ in run.cell) if n in table]
     if not factors:
         return pd.DataFrame()

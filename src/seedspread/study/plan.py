@@ -17,9 +17,9 @@ from seedspread.runs.levels import level_name, setting_name
 from seedspread.runs.sequential import SequentialRecord
 from seedspread.runs.store import FINISHED, STATES, RunState, Store, StoreError, by_state
 from seedspread.runs.studies import RecordedCell, RecordedStudy, recorded_study
-from seedspread.runs.table import read_row
 from seedspread.study.implementation import implemented
 from seedspread.study.spec import StudyError, StudySpec
+from seedspread.tables.from_store import read_runs
 
 # A study's name, and the levels of its factors.
 CellId = tuple[str, tuple[tuple[str, Level], ...]]
@@ -302,12 +302,8 @@ class Plan:
 
     def table(self, metrics: Sequence[str] = ()) -> pd.DataFrame:
         """One row per finished run that the study names, factors and `study` as columns."""
-        rows = []
-        for run in self.runs:
-            row = read_row(self.store.folder(run.key), metrics) if self.store.is_done(run.key) else None
-            if isinstance(row, dict):
-                rows.append(row | dict(run.cell) | {"study": run.study, "seed": run.seed, "key": run.key})
-        return pd.DataFrame(rows)
+        runs = read_runs(self.store, self.recorded(), metrics)[0]
+        return pd.DataFrame([run.row() | dict(run.cell.levels) for run in runs])
 
 
 def growth(

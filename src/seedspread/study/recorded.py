@@ -15,7 +15,7 @@ from seedspread.stats.result import Looks
 from seedspread.study.plan import Plan
 from seedspread.study.shipped import study_names
 from seedspread.study.spec import StudySpec
-from seedspread.tables.study_table import shared_runs, study_table
+from seedspread.tables.from_store import shared_runs, study_runs
 
 # Failed runs that a note names.
 _FAILED_NAMED = 3
@@ -84,7 +84,7 @@ def recorded_question(
     store = Store(path)
     if not any(store.is_done(key) for study in chosen for key in study.keys):
         raise SeedspreadError(f"no run of {name or chosen[0].name} is finished yet")
-    table = study_table(store, [study.looked_at for study in chosen], values or spec.values[:1])
+    table = study_runs(store, [study.looked_at for study in chosen], values or spec.values[:1])
     notes = [line for study in chosen for line in (*_failed_runs(store, study), *shared_runs(study))]
     growing = chosen[0].sequential if len(chosen) == 1 else None
     notes += [standing(growing)] if growing is not None else []

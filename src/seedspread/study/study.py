@@ -28,13 +28,13 @@ from seedspread.study.executor import Executor
 from seedspread.study.file import StudyFile, explain
 from seedspread.study.local import LocalExecutor
 from seedspread.study.loop import raise_if_unfinished
-from seedspread.study.notebook import size_of, spec_html, study_html, study_table
+from seedspread.study.notebook import size_of, spec_html, study_html, tidy_runs
 from seedspread.study.plan import Plan
 from seedspread.study.progressing import Progressing
 from seedspread.study.recorded import studies_asked
 from seedspread.study.sequential import Watcher, run_sequential
 from seedspread.study.spec import MAX_RUNS, StudyError, StudySpec
-from seedspread.tables.study_table import study_table as study_runs
+from seedspread.tables.from_store import study_runs
 
 
 @dataclass(frozen=True, repr=False)
@@ -53,7 +53,7 @@ class StudyRuns:
 
         Metrics are as the runs reported them.
         """
-        return study_table(self.plan, self._metrics)
+        return tidy_runs(self.plan, self._metrics)
 
     @property
     def _metrics(self) -> tuple[str, ...]:

@@ -11,10 +11,10 @@ import pandas as pd
 from seedspread.errors import require_extra
 from seedspread.runs.metrics import Better
 from seedspread.runs.store import Store
-from seedspread.runs.studies import load_studies, stale_runs
-from seedspread.runs.table import is_store, runs_table, store_of
+from seedspread.runs.table import is_store, store_of
 from seedspread.tables.errors import TableError
 from seedspread.tables.excel import read_excel
+from seedspread.tables.from_store import all_runs
 from seedspread.tables.question import Question
 from seedspread.tables.sources.collecting import Collected, collect, find_reader, is_source
 from seedspread.tables.sources.files import UNREADABLE, read_json, read_json_lines
@@ -22,7 +22,6 @@ from seedspread.tables.sources.place import Place
 from seedspread.tables.sources.rows import step_column
 from seedspread.tables.sources.run import SourceError
 from seedspread.tables.sources.show import in_a_note
-from seedspread.tables.study_table import crashed_rows
 from seedspread.tables.text import read_text
 
 Source = str | Path | pd.DataFrame | Collected
@@ -134,17 +133,8 @@ def _of_store(path: Path, value: str | None) -> Table:
     if not is_store(path):
         _check_nested(path)
         raise TableError(f"{path} holds no finished run; give a {_KINDS} file, or a folder of runs")
-    table, stale = runs_table(path, [value] if value else []), stale_runs(Store(path))
-    is_stale = table["folder"].map(lambda folder: Path(folder).name in stale)
-    notes = (f"{is_stale.sum()} runs from before their inputs changed were left out.",) if stale else ()
-    table = pd.concat([table.loc[~is_stale], *_crashed(Store(path))])
+    table, notes = all_runs(Store(path), [value] if value else [])
     return Table(_numbered(table, 2), str(path), notes, str(path), str(path))
-
-
-def _crashed(store: Store) -> list[pd.DataFrame]:
-    """The runs that ended with an error of their own, each once; no table if there is none."""
-    rows = {row["key"]: row for study in load_studies(store)[0] for row in crashed_rows(store, study)}
-    return [pd.DataFrame(rows.values()).drop(columns=["study", "key"])] if rows else []
 
 
 def _check_nested(path: Path) -> None:

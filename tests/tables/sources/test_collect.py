@@ -357,3 +357,5 @@ def test_the_direction_that_an_optuna_study_optimises_is_the_audits(tmp_path: Pa
     result = audit(tmp_path / "optuna.log", "value", "optimizer", "adam", resamples=100)
     assert result.metric.better == "higher"
     assert not any("taken to be better" in note for note in result.notes)
+    collected = collect(tmp_path / "optuna.log", "value")
+    assert audit(collected, "value", "optimizer", "adam", resamples=100).metric == result.metric

@@ -35,9 +35,8 @@ from seedspread.runs.levels import joined_levels, level_name, setting_name
 from seedspread.runs.metrics import SCORED, Metric, metric_of
 from seedspread.runs.store import FINISHED, RunState, Store
 from seedspread.runs.studies import RecordedCell, RecordedStudy
-from seedspread.runs.table import read_row
 from seedspread.tables.errors import TableError
-from seedspread.tables.study_table import crashed_rows, shared_runs
+from seedspread.tables.from_store import CellRun, crashed_rows, read_runs, shared_runs
 
 StatusCallback = Callable[[str], None]
 
@@ -134,7 +133,6 @@ class _Reading:
         self._spec, self._extension = study.audit, extension_of(study.runner)
         self._stored = value
         self._metric, self._factor = self._declared(None).for_display
-        self._read: dict[str, dict[str, Any] | str] = {}
         self._crashed: list[dict[str, Any]] = []
         self._judged = frozenset(study.looked_at.keys)
         self.lacking = ""
@@ -158,24 +156,27 @@ class _Reading:
         for cell in self._study.cells:
             levels.setdefault(cells_of.stratum(cell, self._spec), []).append(cell)
         self._tell(f"reading {self._study.name}")
-        self._read_values(states)
-        rows = {level: self._rows(cells, states) for level, cells in levels.items()}
+        rows: dict[str, list[tuple[dict[str, Any], Run]]] = {level: [] for level in levels}
+        for run, row in self._finished(states):
+            if run.key in self._judged and (pair := self._row(run, row)) is not None:
+                rows[cells_of.stratum(run.cell, self._spec)].append(pair)
         finished = [row for pairs in rows.values() for row, _ in pairs]
         self._crashed = crashed_rows(self._store, self._study.looked_at)
         result = self._audit(pd.DataFrame([*finished, *self._crashed] if finished else []))
         return [self._setting(level, levels[level], rows[level], states, result) for level in levels]
 
-    def _read_values(self, states: dict[str, RunState]) -> None:
-        """Reads every finished run; the metric's unit follows from all values together."""
+    def _finished(self, states: dict[str, RunState]) -> list[tuple[CellRun, dict[str, Any]]]:
+        """Every finished run with its row; the metric's unit follows from all values together."""
         name = self._stored
-        finished = [key for key, state in states.items() if state.state in FINISHED]
-        self._read = {key: read_row(self._store.folder(key), [name]) for key in finished}
-        rows = [row for row in self._read.values() if isinstance(row, dict)]
-        values = np.array([row[name] for row in rows if math.isfinite(row.get(name, math.nan))])
-        if rows and not any(name in row for row in rows):
+        read, problems = read_runs(self._store, [self._study], [name])
+        self._problems += problems
+        runs = [(run, run.row()) for run in read if states[run.key].state in FINISHED]
+        values = np.array([row[name] for _, row in runs if math.isfinite(row.get(name, math.nan))])
+        if runs and not any(name in row for _, row in runs):
             self.lacking = f"no run of {self._study.name} has {name!r}{did_you_mean(name, SCORED)}"
         # People read shares in per cent.
         self._metric, self._factor = self._declared(values).for_display
+        return runs
 
     def _audit(self, frame: pd.DataFrame) -> "AuditResult | str":
         if self._spec is None:
@@ -185,24 +186,9 @@ class _Reading:
         strata, looks = cells_of.strata(self._spec), looks_of(self._study.sequential)
         return try_audit(frame, self._metric, self._spec, strata, self._tell, looks)
 
-    def _rows(
-        self, cells: list[RecordedCell], states: dict[str, RunState]
-    ) -> list[tuple[dict[str, Any], Run]]:
-        return [
-            pair
-            for cell in cells
-            for seed, key in cell.runs.items()
-            if key in self._judged
-            and states[key].state in FINISHED
-            and (pair := self._row(cell, seed, key)) is not None
-        ]
-
-    def _row(self, cell: RecordedCell, seed: int, key: str) -> tuple[dict[str, Any], Run] | None:
+    def _row(self, found: CellRun, row: dict[str, Any]) -> tuple[dict[str, Any], Run] | None:
         """A finished run as a row of the table to audit and as a run of the report; None if it is no use."""
-        folder, name, row = self._store.folder(key), self._stored, self._read[key]
-        if isinstance(row, str):
-            self._problems.append(row)
-            return None
+        cell, name, folder = found.cell, self._stored, self._store.folder(found.key)
         if self.lacking:
             return None
         if not math.isfinite(row.get(name, math.nan)):
@@ -215,15 +201,14 @@ class _Reading:
         run = Run(
             arm=level_name(cell.levels[self._spec.group]) if self._spec else cell.title,
             block=cells_of.block(cell, self._spec),
-            seed=str(seed),
+            seed=str(found.seed),
             value=value,
-            key=key,
+            key=found.key,
             collapsed=row["collapsed"],
             clamps=self._extension.saturates(cell.parameters),
             layers=self._layers(folder, cell.parameters),
         )
-        levels = {factor: level_name(level) for factor, level in cell.levels.items()}
-        return row | levels | scaled | {"seed": seed}, run
+        return row | scaled, run
 
     def _layers(self, folder: Path, parameters: Any) -> RunLayers | None:
         layers = self._extension.layers(folder, parameters)
