@@ -11,7 +11,7 @@ from seedspread.runs.studies import RecordedStudy, recorded_study, save_study
 from seedspread.study.executor import Executor, StudyProgress
 from seedspread.study.loop import run_plan
 from seedspread.study.plan import Plan
-from seedspread.tables.study_table import study_table
+from seedspread.tables.from_store import study_runs
 
 
 class Watcher:
@@ -96,7 +96,7 @@ def next_look(store: Store, study: RecordedStudy) -> TakenLook:
     """Return the next look at a study whose runs are in the store."""
     if study.audit is None or study.sequential is None:
         raise SeedspreadError(f"{study.name} names no comparison to look at; give it an [audit]")
-    table = study_table(store, [study], study.audit.values[:1])
+    table = study_runs(store, [study], study.audit.values[:1])
     return take_look(table, study.audit, study.sequential, study.metrics)
 
 
