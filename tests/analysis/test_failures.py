@@ -11,7 +11,6 @@ from scipy import stats
 
 from seedspread.analysis.audit import audit
 from seedspread.analysis.samples import arms_by_stratum
-from seedspread.analysis.words import collapse_sentence, failure_sentence
 from seedspread.stats.arms import Arm
 from seedspread.stats.collapse import detect_collapse, find_suspects
 from seedspread.stats.failures import difference_of_rates, failures
@@ -19,7 +18,7 @@ from seedspread.stats.outcomes import Better, FailureModel
 from seedspread.stats.scale.ratio import scale_ratio
 from seedspread.tables.check import check_table
 from seedspread.tables.question import Question
-from tests.stats.arms import arm, paper_arms
+from tests.stats.arms import arm
 
 SOUND = [60.0, 61.2, 62.1, 60.7, 63.0, 61.9, 62.6, 60.3]
 
@@ -46,7 +45,6 @@ def test_flagged_crashed_and_guessing_runs_have_failed() -> None:
         (0, 8, 0, 0),
     ]
     assert (collapse.failed, collapse.clusters) == (True, False)
-    assert "2 a seeds have a run without a value" in collapse_sentence(collapse, "")
 
 
 def test_the_spread_of_the_sound_runs_is_the_headlines_without_the_failed_seeds() -> None:
@@ -61,26 +59,6 @@ def test_the_spread_of_the_sound_runs_is_the_headlines_without_the_failed_seeds(
 def test_an_arm_of_which_every_run_failed_has_a_rate_and_no_spread() -> None:
     model = found(arm([10.0, 10.1, 9.9]), arm([60.0, 61, 62], name="b"), chance=10.0)
     assert (model.rates[0].value, model.sound_ratio, model.sound_seeds) == (1.0, None, (0, 3))
-    assert "(0 and 3) no ratio of variances can be had" in failure_sentence(model)
-
-
-def test_words_tell_failures_from_clusters() -> None:
-    clamp, subtract = paper_arms("svhn-hard")
-    model = found(clamp, subtract)
-    assert model.kind == "clusters"
-    sentence = failure_sentence(model)
-    assert sentence.startswith(
-        "3 of 5 clamp seeds lie in the worse of two clusters against 0 of 5 of subtract "
-        "(rate 60 % [15, 95] against 0 % [0, 52], p = 0.167); within the better one the variance under "
-    )
-    collapse = detect_collapse(clamp, subtract, "higher", None, 0.95, 100.0)
-    assert (collapse.failed, collapse.clusters) == (False, True)
-    assert "fail" not in sentence + collapse_sentence(collapse, "")
-    flagged = found(replace(arm(SOUND), failed=np.arange(8) == 0), arm(SOUND, name="b"))
-    assert failure_sentence(flagged).startswith(
-        "1 of 8 a seeds failed against 0 of 8 of b (rate 12 % [0, 53]"
-    )
-    assert "among the sound seeds" in failure_sentence(flagged)
 
 
 values = st.lists(st.floats(0, 1).map(lambda v: round(v, 3)), min_size=5, max_size=9)

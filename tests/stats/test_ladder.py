@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from seedspread.analysis.ladder_table import ladder_table
-from seedspread.analysis.words import ladder_sentence
 from seedspread.stats.arms import Arm
 from seedspread.stats.dependence import runs_per_seed
 from seedspread.stats.ladder import ladder
@@ -107,15 +106,6 @@ def test_two_seeds_have_no_jackknife() -> None:
 
 def test_no_spread_has_no_ladder() -> None:
     assert ladder(arm([1.0, 1, 1]), arm([1.0, 2, 3])) == ()
-    assert ladder_sentence(()) == ""
-
-
-def test_the_sentence_gives_each_assumption_its_p() -> None:
-    sentence = ladder_sentence(PAPER)
-    for said in ("independent runs 0.0030", "taken out 0.0009", "correlation 0.0018", "copies 0.0216"):
-        assert said in sentence
-    assert "normal values given up instead 0.0274; with whole seeds 0.0702" in sentence
-    assert "overstates" not in sentence
 
 
 def test_the_table_has_a_row_for_each_rung() -> None:
