@@ -225,7 +225,7 @@ class Store:
         first_line, last_line = (
             f"<p>{escape(printable(line))}</p>" for line in (f"Store {self.path}, {what}.", f"{more}{rest}")
         )
-        return f"<div>{first_line}{rows}{last_line}</div>"
+        return f'<div style="color:inherit">{first_line}{rows}{last_line}</div>'
 
 
 def _cell(value: object) -> str:
