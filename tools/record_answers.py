@@ -136,7 +136,14 @@ if __name__ == "__main__":
 """
 
 
-def answer(command: list[str], store: Path, out: Path) -> Any:
+def anywhere(text: str, places: dict[str, Path]) -> str:
+    """A text with names instead of places of this machine."""
+    for name, place in places.items():
+        text = text.replace(str(place), name)
+    return text
+
+
+def answer(command: list[str], places: dict[str, Path], out: Path) -> Any:
     """A command's JSON; of a report its tables as CSV."""
     line = [sys.executable, "-c", _MAIN, *command]
     if "--tables" not in command:
@@ -147,7 +154,7 @@ def answer(command: list[str], store: Path, out: Path) -> Any:
     if done.returncode:
         return {"exit": "error", "says": done.stderr.strip().splitlines()[-1:]}
     if folder is None:
-        return json.loads(done.stdout.replace(str(out), "OUT").replace(str(store), "STORE"))
+        return json.loads(anywhere(done.stdout, places))
     return {path.name: path.read_text() for path in sorted(folder.glob("*.csv"))}
 
 
@@ -217,7 +224,7 @@ def everything(tables: Path, store: Path) -> dict[str, Any]:
         found: dict[str, Any] = {}
         for name, command in commands(tables, store, out).items():
             print(name, file=sys.stderr)
-            found[name] = answer(spelled(command), store, out)
+            found[name] = answer(spelled(command), {"OUT": out, "STORE": store, "TABLES": tables}, out)
         return {"answers": found, "keys": keys(), "walks": walks(store, out)}
     finally:
         shutil.rmtree(out)
