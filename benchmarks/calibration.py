@@ -11,16 +11,16 @@ import numpy as np
 import typer
 from rich.progress import track
 
-from benchmarks import beside_the_ratio
+from benchmarks import secondary_statistics
 from benchmarks.conditions import DESIGNS, arms_of, draw
 from benchmarks.script import AsJson, Workers, main
 from seedspread.atomic import replacing
 from seedspread.errors import SeedspreadError, reason
 from seedspread.render.terminal import Terminal
-from seedspread.stats import bootstrap, classic, permutation, robust
-from seedspread.stats.arms import Arm
+from seedspread.stats import classic, resampling
+from seedspread.stats.groups import Group
 from seedspread.stats.result import TestResult
-from seedspread.stats.scale.posterior import posterior_of
+from seedspread.stats.variance_ratio import posterior_of
 
 SIZES = (5, 7, 10, 20)
 RATIO = 6.0
@@ -33,23 +33,23 @@ class CalibrationError(SeedspreadError):
     """The page for the results is not as expected."""
 
 
-def tests_of(arm: Arm, baseline: Arm, rng: np.random.Generator) -> list[TestResult]:
+def tests_of(arm: Group, baseline: Group, rng: np.random.Generator) -> list[TestResult]:
     """Every test and interval of spread that the audit gives."""
     return [
-        robust.seed_jackknife(arm, baseline, 0.95),
-        bootstrap.clustered_bootstrap(arm, baseline, 0.95, _RESAMPLES, rng),
-        permutation.seed_permutation(arm, baseline, _RESAMPLES, rng),
-        permutation.within_seed_permutation(arm, baseline, _RESAMPLES, rng),
-        robust.pitman_morgan(arm, baseline, 0.95),
+        classic.seed_jackknife(arm, baseline, 0.95),
+        resampling.clustered_bootstrap(arm, baseline, 0.95, _RESAMPLES, rng),
+        resampling.seed_permutation(arm, baseline, _RESAMPLES, rng),
+        resampling.within_seed_permutation(arm, baseline, _RESAMPLES, rng),
+        classic.pitman_morgan(arm, baseline, 0.95),
         classic.f_test(arm, baseline, 0.95, None, None),
-        robust.bonett(arm, baseline, 0.95, None),
+        classic.bonett(arm, baseline, 0.95, None),
         *(classic.deviations_test(arm, baseline, center, None) for center in ("mean", "median")),
-        *bootstrap.bootstrap_tests(arm, baseline, 0.95, _RESAMPLES, rng),
+        *resampling.bootstrap_tests(arm, baseline, 0.95, _RESAMPLES, rng),
         *(classic.two_way_tests(arm, baseline, center)[0] for center in _centers(arm)),
     ]
 
 
-def _centers(arm: Arm) -> tuple[str, ...]:
+def _centers(arm: Group) -> tuple[str, ...]:
     return ("mean", "median") if len(arm.cells) > 1 else ()
 
 
@@ -127,10 +127,10 @@ def run(
     os.environ["OMP_NUM_THREADS"] = "1"  # the workers are the threads
     with ProcessPoolExecutor(workers) as pool:
         done = list(track(pool.map(measure, work), "calibrating", len(work), console=console))
-        beside = list(pool.map(beside_the_ratio.measure, beside_the_ratio.tasks(draws)))
+        beside = list(pool.map(secondary_statistics.measure, secondary_statistics.tasks(draws)))
     if as_json:
         print(json.dumps(done + beside, indent=2))
-    text = tables(done, draws, others) + "\n" + beside_the_ratio.tables(beside, draws)
+    text = tables(done, draws, others) + "\n" + secondary_statistics.tables(beside, draws)
     if write is not None and page is not None:
         before, after = page
         with replacing(write) as part:

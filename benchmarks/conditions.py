@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import stats
 from scipy.special import ndtr
 
-from seedspread.stats.arms import Arm, Floats
+from seedspread.stats.groups import Floats, Group
 
 # How far below the others a failed run scores, in standard deviations of its arm.
 _DROP = 10.0
@@ -153,18 +153,20 @@ def _factors(name: str, size: tuple[int, int], rng: np.random.Generator) -> Floa
     return out
 
 
-def arms_of(design: Design, values: Floats, present: NDArray[np.bool_]) -> tuple[Arm, Arm]:
+def arms_of(design: Design, values: Floats, present: NDArray[np.bool_]) -> tuple[Group, Group]:
     """One experiment, (seeds, 2, blocks), as arms."""
-    names = tuple(str(b) for b in range(design.blocks))
+    names = tuple((str(b),) for b in range(design.blocks))
     out = []
     for k, name in enumerate(("a", "b")):
         seeds, blocks = np.nonzero(present[:, k])
         first = 0 if design.shared else k * len(values)
-        out.append(Arm(name, values[seeds, k, blocks], blocks, seeds + first, names))
+        out.append(Group(name, values[seeds, k, blocks], blocks, seeds + first, names))
     return out[0], out[1]
 
 
-def simulate(design: Design, name: str, n: int, ratio: float, rng: np.random.Generator) -> tuple[Arm, Arm]:
+def simulate(
+    design: Design, name: str, n: int, ratio: float, rng: np.random.Generator
+) -> tuple[Group, Group]:
     """One experiment with both arms of the named shape."""
     values, present = draw(design, alike(name), n, ratio, 1, rng)
     return arms_of(design, values[0], present)

@@ -14,18 +14,18 @@ from torch import Tensor
 
 from benchmarks.script import AsJson, Rounds, main
 from benchmarks.timing import interleaved, show, table
-from seedspread.cff.config import DataConfig
-from seedspread.cff.data.dataset import Split, load
-from seedspread.cff.data.loader import Loader
-from seedspread.cff.pipelines import (
+from seedspread.cff.config import (
     PIPELINES,
     ColorJitter,
+    DataConfig,
     HorizontalFlip,
     RandomCrop,
     RandomErasing,
     RandomRotation,
     Step,
 )
+from seedspread.cff.data.dataset import Split, load
+from seedspread.cff.data.loader import Loader
 
 BATCH = 512
 NAMES = ("cifar", "svhn-medium", "svhn-hard")

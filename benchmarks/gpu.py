@@ -16,12 +16,11 @@ from rich.table import Table
 from benchmarks.operations import OperationCounter, random_step
 from benchmarks.step import count_flops
 from benchmarks.timing import megabytes, show, table
-from seedspread.cff.config import RunConfig
+from seedspread.cff.config import PIPELINES, RunConfig
 from seedspread.cff.data.augment import draws
 from seedspread.cff.data.dataset import Split
 from seedspread.cff.data.fused import parameters
 from seedspread.cff.data.loader import Loader
-from seedspread.cff.pipelines import PIPELINES
 from seedspread.cff.presets import read_config
 from seedspread.cff.training.run import float32_products
 from seedspread.errors import SeedspreadError

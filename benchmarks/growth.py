@@ -18,8 +18,7 @@ from benchmarks.train import random_batch
 from seedspread.cff.config import ModelConfig
 from seedspread.cff.data.loader import Batch
 from seedspread.errors import SeedspreadError
-from seedspread.render.chart import COLOURS, Axis, Chart, Mark, Panel, floats, log_ticks
-from seedspread.render.pictures import FORMATS
+from seedspread.render.chart import COLOURS, FORMATS, Axis, Chart, Mark, Panel, floats, log_ticks
 from seedspread.render.terminal import Terminal
 from seedspread.render.with_matplotlib import save_chart
 

@@ -11,7 +11,8 @@ from torch import Tensor
 
 from benchmarks.script import AsJson, Rounds, main
 from benchmarks.timing import Timing, in_own_process, interleaved, megabytes, show, table
-from seedspread.cff.objective import MARGIN_TYPES, SupConLoss
+from seedspread.cff.loss import SupConLoss
+from seedspread.cff.margins import MARGIN_TYPES
 
 DIM, CLASSES, MEMORY_N = 128, 10, 16384
 SIZES = (256, 1024, 4096)
@@ -19,7 +20,7 @@ SIZES = (256, 1024, 4096)
 _PEAK = """
 from benchmarks.loss import batch, step
 from benchmarks.timing import peak_memory_above
-from seedspread.cff.objective import SupConLoss
+from seedspread.cff.loss import SupConLoss
 loss = SupConLoss(implementation="fast")
 step(loss, *batch(64))  # what a first call loads is not the loss's memory
 inputs = batch({n})

@@ -18,9 +18,8 @@ from torch.utils._pytree import tree_iter
 from seedspread.cff.config import RunConfig
 from seedspread.cff.data.loader import Batch
 from seedspread.cff.model import ViT
-from seedspread.cff.training.choice import trainer_of
-from seedspread.cff.training.layerwise import LayerwiseModel
-from seedspread.cff.training.records import EpochSums
+from seedspread.cff.training.layerwise import EpochSums, LayerwiseModel
+from seedspread.cff.training.trainers import trainer_of
 
 # Return new tensors, and compute nothing.
 _ALLOCATE = ("aten::empty", "aten::new_empty", "aten::_unsafe_view", "aten::lift_fresh")

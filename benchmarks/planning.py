@@ -14,7 +14,7 @@ from benchmarks.conditions import Design, alike, draw
 from benchmarks.script import Workers, main
 from seedspread.atomic import replacing
 from seedspread.render.terminal import Terminal
-from seedspread.stats.scale.planning import (
+from seedspread.stats.planning import (
     ALPHAS,
     BLOCKS,
     CORRELATIONS,
@@ -25,7 +25,7 @@ from seedspread.stats.scale.planning import (
     TWINS,
     key,
 )
-from seedspread.stats.scale.posterior import posterior_of
+from seedspread.stats.variance_ratio import posterior_of
 
 
 def tasks(draws: int) -> list[tuple[str, Design, str, int, int]]:

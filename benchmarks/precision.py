@@ -20,8 +20,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from benchmarks.script import AsJson, Workers, main
 from benchmarks.timing import show, table
 from seedspread.cff.presets import ConfigError, read_config
-from seedspread.cff.training.allocator import keep_freed_memory
-from seedspread.cff.training.run import train
+from seedspread.cff.training.run import keep_freed_memory, train
 from seedspread.render.terminal import Terminal
 
 PRECISIONS = ("fp32", "bf16")

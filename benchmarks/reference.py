@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from seedspread.cff.config import ModelConfig
-from seedspread.cff.objective.schedule import margin_schedule
+from seedspread.cff.margins import margin_schedule
 from seedspread.errors import SeedspreadError, reason
 
 

@@ -17,13 +17,12 @@ from benchmarks.script import AsJson, main
 from benchmarks.timing import show
 from seedspread.cff.config import RunConfig
 from seedspread.cff.identity import RUNNER, margin_is_inert
-from seedspread.cff.objective.schedule import layer_margins
+from seedspread.cff.margins import layer_margins
 from seedspread.cff.presets import read_config, to_toml
 from seedspread.cff.runner import CffRunner, seeded
 from seedspread.render.terminal import Terminal
-from seedspread.report.material.from_store import from_store
-from seedspread.report.page.export import write_page
-from seedspread.report.page.report import Report
+from seedspread.report.load import load_store
+from seedspread.report.page import Report, write_page
 from seedspread.runs.files import FORMAT
 from seedspread.runs.folder import RunFolder
 from seedspread.runs.studies import AuditSpec, save_study
@@ -154,11 +153,11 @@ def _fill_run(folder: RunFolder, config: RunConfig, labels: "np.ndarray[Any, Any
 
 
 def _make(store: Path, page: Path) -> float:
-    from seedspread.report.material import layers  # noqa: PLC0415 - its cache is emptied: every report is a first one
+    from seedspread.report import layers  # noqa: PLC0415 - its cache is emptied: every report is a first one
 
     layers._read.cache_clear()
     start = time.perf_counter()
-    write_page(Report(from_store(store, (), None, lambda _: None)), page)
+    write_page(Report(load_store(store, (), None, lambda _: None)), page)
     return time.perf_counter() - start
 
 

@@ -23,17 +23,24 @@ from benchmarks.conditions import (
     draw,
 )
 from benchmarks.script import AsJson, Workers, main
-from seedspread.analysis.look_levels import factor_of
+from seedspread.analysis.sequential import factor_of
 from seedspread.atomic import replacing
 from seedspread.render.terminal import Terminal
-from seedspread.runs.sequential import SequentialSpec
-from seedspread.stats.arms import Floats
-from seedspread.stats.result import Looks
-from seedspread.stats.scale.planning import LEVELS, seeds_for
-from seedspread.stats.scale.planning import SHAPES as PLANNED
-from seedspread.stats.sequential.levels import TABLE, factor_from, key
-from seedspread.stats.sequential.looks import nominal
-from seedspread.stats.sequential.simulation import SHAPES, drawn, p_paths, posteriors
+from seedspread.runs.studies import SequentialSpec
+from seedspread.stats.groups import Floats
+from seedspread.stats.planning import LEVELS, seeds_for
+from seedspread.stats.planning import SHAPES as PLANNED
+from seedspread.stats.result import InterimLook
+from seedspread.stats.sequential import (
+    SHAPES,
+    TABLE,
+    factor_from,
+    key,
+    nominal_level,
+    posteriors,
+    simulated_p_values,
+    simulated_values,
+)
 
 ALPHA = 0.05
 # Of the table of levels: every number of seeds at which one of its designs looks.
@@ -66,7 +73,7 @@ def paths(task: tuple[str, int]) -> Floats:
     """(draws, grid) p values of studies without a difference; a batch of them."""
     shape, batch = task
     rng = np.random.default_rng([SHAPES.index(shape), batch, 21])
-    return p_paths(drawn(shape, _BATCH, GRID[-1], rng), GRID)
+    return simulated_p_values(simulated_values(shape, _BATCH, GRID[-1], rng), GRID)
 
 
 def level_table(of_shapes: dict[str, Floats]) -> str:
@@ -95,9 +102,9 @@ def tails(design: Design, shape: str, draws: int, rng: np.random.Generator) -> F
 
 def measured(found: Floats, sizes: tuple[int, ...], factor: float) -> dict[str, float]:
     """Error, coverage at the stop, seeds and power, of (looks, 2, places, draws) tails."""
-    looks = [Looks(sizes, k + 1, factor) for k in range(len(sizes))]
-    level = np.array([nominal(look, ALPHA) for look in looks])[:, None]
-    one_sided = 0.5 * np.array([nominal(look, 2 * ALPHA) for look in looks])[:, None]
+    looks = [InterimLook(sizes, k + 1, factor) for k in range(len(sizes))]
+    level = np.array([nominal_level(look, ALPHA) for look in looks])[:, None]
+    one_sided = 0.5 * np.array([nominal_level(look, 2 * ALPHA) for look in looks])[:, None]
     at = {place: k for k, place in enumerate(_AT)}
     wrong = 2 * found[:, :, at[0]].min(axis=1) < level  # the interval leaves out the true ratio
     out = {

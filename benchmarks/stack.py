@@ -10,10 +10,10 @@ from benchmarks.script import AsJson, Rounds, main
 from benchmarks.timing import interleaved, show, table
 from benchmarks.train import random_batch, step_of
 from seedspread.cff.config import RunConfig
+from seedspread.cff.implementations import worthwhile
 from seedspread.cff.presets import check, preset_values
-from seedspread.cff.stacking import worthwhile
-from seedspread.cff.training.allocator import keep_freed_memory
-from seedspread.cff.training.native.build import why_not
+from seedspread.cff.training.native import why_not
+from seedspread.cff.training.run import keep_freed_memory
 
 RUNS = 8
 STACKS = {"alone": 1, "by two": 2, "by four": 4, "by eight": 8}

@@ -19,8 +19,8 @@ from benchmarks.timing import interleaved, megabytes, show, table
 from benchmarks.train import random_batch, step_of
 from seedspread.cff.config import ModelConfig, RunConfig, RuntimeConfig
 from seedspread.cff.data.loader import Batch
-from seedspread.cff.training.allocator import keep_freed_memory
-from seedspread.cff.training.native.build import why_not
+from seedspread.cff.training.native import why_not
+from seedspread.cff.training.run import keep_freed_memory
 from seedspread.errors import SeedspreadError
 
 BATCH, DEPTH = 512, 8

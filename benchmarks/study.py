@@ -18,11 +18,11 @@ from benchmarks import programs
 from benchmarks.script import AsJson, Workers, main
 from benchmarks.timing import in_own_process, interleaved, show, table
 from seedspread.cff.runner import CffRunner, seeded
-from seedspread.cff.training import loop
-from seedspread.cff.training.native.build import why_not
+from seedspread.cff.training import run as training
+from seedspread.cff.training.native import why_not
 from seedspread.cff.training.run import train_many
 from seedspread.cff.training.state import TrainingRun
-from seedspread.runs.request import RunRequest
+from seedspread.runs.folder import RunFolder
 from seedspread.runs.stopping import StopRequest
 from seedspread.study.local import LocalExecutor
 from seedspread.study.loop import run_plan
@@ -42,7 +42,7 @@ import time
 import typer  # by the benchmark below, not by a worker
 begin = time.perf_counter()
 from seedspread.cff.training.run import choose_device
-from seedspread.cff.training.choice import trainer_of
+from seedspread.cff.training.trainers import trainer_of
 imported = time.perf_counter()
 from seedspread.cff.data.dataset import load
 from seedspread.cff.presets import read_config
@@ -66,7 +66,7 @@ def study_of(preset: str, seeds: int, implementation: str, stack: int) -> StudyS
         "settings": {"implementation": implementation},
         "engine": {"stack": stack},
     }
-    return StudySpec.from_values(preset, values, CffRunner())
+    return StudySpec.from_values(preset, values, lambda _: CffRunner())
 
 
 def run_once(study: StudySpec, workers: int, cpu_seconds: list[float]) -> None:
@@ -117,13 +117,13 @@ def phases(preset: str, way: tuple[str, int]) -> dict[str, float]:
     begin = time.perf_counter()
     with (
         tempfile.TemporaryDirectory() as folder,
-        _timed(seconds, "stage 1", loop._Loop, "_train"),
-        _timed(seconds, "probe", loop._Loop, "_probe"),
-        _timed(seconds, "final diagnostics", loop, "final_diagnostics"),
+        _timed(seconds, "stage 1", training._Loop, "_train"),
+        _timed(seconds, "probe", training._Loop, "_probe"),
+        _timed(seconds, "final diagnostics", training, "final_diagnostics"),
         _timed(seconds, "writing the result", TrainingRun, "finish"),
     ):
-        requests = [RunRequest(config, Path(folder) / str(i)) for i, config in enumerate(configs)]
-        for _, outcome in train_many(requests, StopRequest()):
+        folders = [RunFolder(Path(folder) / str(i)) for i in range(len(configs))]
+        for _, outcome in train_many(configs, folders, StopRequest()):
             if isinstance(outcome, Exception):
                 raise outcome
     seconds["data, folders"] = time.perf_counter() - begin - sum(seconds.values())

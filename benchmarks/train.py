@@ -12,11 +12,9 @@ from seedspread.cff.config import ModelConfig, RunConfig, TrainingConfig
 from seedspread.cff.data.loader import Batch
 from seedspread.cff.implementations import features_of
 from seedspread.cff.model import ViT
-from seedspread.cff.training.autograd import AutogradTrainer
-from seedspread.cff.training.choice import trainer_of
-from seedspread.cff.training.layerwise import LayerwiseModel
-from seedspread.cff.training.records import EpochSums
+from seedspread.cff.training.layerwise import EpochSums, LayerwiseModel
 from seedspread.cff.training.run import cpu_threads
+from seedspread.cff.training.trainers import AutogradTrainer, trainer_of
 
 DEPTHS = (2, 4, 8, 16)
 RULES = ("layer_local", "end_to_end")
@@ -62,7 +60,7 @@ def autograd_trainer(depth: int, rule: str = "layer_local") -> tuple[AutogradTra
         training=TrainingConfig(rule=rule, batch_size=BATCH),  # type: ignore[arg-type]
     )
     model = LayerwiseModel(config, ViT.from_config(config.model))
-    return AutogradTrainer(model), EpochSums.empty(depth, torch.device("cpu"))
+    return AutogradTrainer([model]), EpochSums.empty(depth, torch.device("cpu"))
 
 
 def bare_step(trainer: AutogradTrainer, batch: Batch) -> None:

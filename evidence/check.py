@@ -15,14 +15,12 @@ from evidence.gather import processor_of
 from evidence.tables import FOLDER, RECORDS, RUNS_CSV, published_runs
 from seedspread.cff.config import RunConfig
 from seedspread.cff.presets import check
-from seedspread.cff.training.allocator import keep_freed_memory
-from seedspread.cff.training.callbacks import Callback
 from seedspread.cff.training.display import Display
-from seedspread.cff.training.run import train
+from seedspread.cff.training.run import Callback, keep_freed_memory, train
 from seedspread.errors import SeedspreadError
 from seedspread.render.terminal import Terminal
-from seedspread.runs.record import CONFIG, PROVENANCE, RESULT
-from seedspread.runs.toml_text import parse_toml
+from seedspread.runs.files import parse_toml
+from seedspread.runs.folder import CONFIG, PROVENANCE, RESULT
 
 # Repeated elsewhere, a run is another draw of rounding: within so many standard deviations over seeds.
 _MOST = 4.0

@@ -11,11 +11,11 @@ import pandas as pd
 from evidence.plan import evidence_plan
 from evidence.tables import FOLDER, published_runs
 from seedspread.analysis.audit import audit
-from seedspread.analysis.comparison import AuditResult, Comparison
+from seedspread.analysis.audit_result import AuditResult, Comparison
 from seedspread.runs.levels import level_name
+from seedspread.runs.run import Run
 from seedspread.runs.store import Store
-from seedspread.stats.correlation import Correlation, seed_correlation
-from seedspread.study.plan import PlannedRun
+from seedspread.stats.seed_summaries import Correlation, seed_correlation
 from seedspread.study.spec import StudySpec
 
 _RATE, _MEAN_RATE = "clamp_activation_rate.0", "mean_clamp_activation_rate.0"
@@ -63,8 +63,8 @@ class Finding:
         if self.study.audit is None:
             raise ValueError(f"{self.study.name} compares nothing")
         runs = self.runs[self.runs[self.study.audit.group] == level]
-        for factor in self.study.audit.strata:  # one at most
-            runs = runs[runs[factor] == c.stratum]
+        for factor, own in zip(c.by, c.stratum, strict=True):
+            runs = runs[runs[factor] == own]
         return runs
 
     def rate(self, c: Comparison) -> float:
@@ -79,20 +79,20 @@ class Finding:
 def compared(c: Comparison) -> str:
     """`clamp`, `clamp, end_to_end`, `soft_clamp / clamp`."""
     arms = c.group if c.baseline == "subtract" else f"{c.group} / {c.baseline}"
-    return f"{arms}, {c.stratum}" if c.stratum else arms
+    return f"{arms}, {', '.join(c.stratum)}" if c.stratum else arms
 
 
 @cache
 def findings() -> tuple[Finding, ...]:
     """Every study of the evidence, in order."""
     plan = evidence_plan(Store(FOLDER))
-    named: dict[str, list[PlannedRun]] = {}
+    named: dict[str, list[Run]] = {}
     for run in plan.runs:
         named.setdefault(run.study, []).append(run)
     return tuple(_finding(part, named[part.name]) for part in plan.study.parts)
 
 
-def _finding(study: StudySpec, named: list[PlannedRun]) -> Finding:
+def _finding(study: StudySpec, named: list[Run]) -> Finding:
     published: Mapping[Any, Mapping[Any, Any]] = published_runs().to_dict("index")
     rows = [
         {**published[run.key], "majority": published[run.key]["majority_share"], "key": run.key}

@@ -16,10 +16,9 @@ from evidence.tables import FOLDER, LAYERS, PREDICTIONS, RECORDS, RUNS, RUNS_CSV
 from seedspread.atomic import replacing
 from seedspread.errors import SeedspreadError
 from seedspread.runs.files import read_record
-from seedspread.runs.folder import RunFolder
-from seedspread.runs.record import CONFIG, PROVENANCE, RESULT
+from seedspread.runs.folder import CONFIG, PROVENANCE, RESULT, RunFolder
+from seedspread.runs.run import full_names, read_run
 from seedspread.runs.store import Store
-from seedspread.runs.table import read_fields
 
 # Of a result, beside its metrics and layers.
 _RESULT = ("validation_accuracy", "majority_share", "feature_similarity", "positive_pairs", "pair_share")
@@ -89,9 +88,9 @@ def _text(folder: Path, name: str) -> str:
 
 
 def _row(run: RunFolder) -> dict[str, Any]:
-    fields = read_fields(run.path)
-    if isinstance(fields, str):
-        raise SeedspreadError(fields)
+    found = read_run(run.path)
+    if isinstance(found, str):
+        raise SeedspreadError(found)
     result, provenance = run.result(), read_record(str(run.path), PROVENANCE)
     native: Mapping[str, str] = provenance.get("native", {})
     layers = {
@@ -103,14 +102,14 @@ def _row(run: RunFolder) -> dict[str, Any]:
     means = over_training.groupby("layer")["clamp_activation_rate"].mean()
     return {
         "key": run.key,
-        "dataset": fields.dataset,
-        "seed": fields.about["seed"],
-        **fields.metrics,
-        "collapsed": fields.about["collapsed"],
+        "dataset": found.dataset,
+        "seed": found.seed,
+        **found.metrics,
+        "collapsed": found.collapsed,
         **{name: result[name] for name in _RESULT},
         **layers,
         **{f"mean_clamp_activation_rate.{layer}": float(mean) for layer, mean in means.items()},
-        **fields.parameters,
+        **full_names(found.parameters),
         **{name: provenance["versions"].get(name) for name in _VERSIONS},
         "python": provenance["python"],
         "platform": provenance["platform"],

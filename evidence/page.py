@@ -20,19 +20,17 @@ from evidence.sources import is_source, sources, sources_chart, sources_table, t
 from evidence.strata import change
 from evidence.tables import FOLDER, correct, published_runs
 from evidence.verdicts import SCALE, rate_of, remarks, verdict_table
+from seedspread.analysis.audit_result import Comparison
 from seedspread.analysis.charts import audit_chart
-from seedspread.analysis.comparison import Comparison
-from seedspread.analysis.components.show import ComponentsResult, sentences
-from seedspread.analysis.numbers import number
+from seedspread.analysis.components import ComponentsResult
+from seedspread.analysis.words import number
 from seedspread.atomic import replacing
 from seedspread.cli.output import say_prose
-from seedspread.render.markdown import markdown_text, to_markdown
-from seedspread.render.pictures import write_picture
-from seedspread.render.table import Column, Table
-from seedspread.render.terminal import Terminal
-from seedspread.render.text import to_rich
-from seedspread.runs.toml_text import parse_toml
-from seedspread.stats.floor import floor_from_predictions
+from seedspread.render.table import Column, Table, markdown_text, to_markdown
+from seedspread.render.terminal import Terminal, to_rich
+from seedspread.render.with_matplotlib import write_picture
+from seedspread.runs.files import parse_toml
+from seedspread.stats.testset_noise import noise_from_predictions
 from seedspread.study.spec import StudySpec
 
 PAGE = Path(__file__).parents[1] / "docs" / "evidence.md"
@@ -128,7 +126,7 @@ def _together(study: StudySpec, by_name: dict[str, Finding]) -> dict[str, Any]:
         "runs": sum(len(part.runs) for part in parts),
         "planned": sum(part.planned for part in parts),
         "parts": [{"name": part.study.name, "title": part.study.title} for part in parts],
-        "verdicts": [markdown_text(line) for line in sentences(split.strata[0])] if split else [],
+        "verdicts": [markdown_text(line) for line in split.strata[0].sentences] if split else [],
         "arms": to_markdown(sources_table(split)) if split else "",
         "ratios": to_markdown(verdict_table(among=parts)) if split else "",
         "sd": {part.name: _spreads(part) for part in parts},
@@ -267,7 +265,7 @@ def _floor_share(keys: list[str]) -> str:
     """Of the variance over seeds, what so many test images make by themselves."""
     if len(keys) < 2:
         return "-"
-    floor = floor_from_predictions("", correct(keys))
+    floor = noise_from_predictions("", correct(keys))
     return f"{floor.floor / floor.observed:.0%}"
 
 

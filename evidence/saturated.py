@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 from evidence.findings import compared, findings
-from seedspread.analysis.comparison import Forest
-from seedspread.analysis.forest import forests
-from seedspread.analysis.numbers import between, number, p_phrase
+from seedspread.analysis.audit_result import Forest
+from seedspread.analysis.judgement import forests
+from seedspread.analysis.words import between, number, p_phrase
 from seedspread.cff.advice import HIGH_RATE
 
 _LEVEL = 0.95

@@ -7,13 +7,11 @@ import pandas as pd
 
 from evidence.findings import findings
 from evidence.plan import SOURCES, study_named
-from seedspread.analysis.components.result import ArmComponents, Component
-from seedspread.analysis.components.show import ComponentsResult
-from seedspread.analysis.components.table import components
-from seedspread.analysis.numbers import between, number, p_value
+from seedspread.analysis.components import ArmComponents, Component, ComponentsResult, components
+from seedspread.analysis.words import between, number, p_value
 from seedspread.render.chart import COLOURS, Axis, Chart, Mark, Panel
 from seedspread.render.table import Column, Table
-from seedspread.stats.components.design import NOISE
+from seedspread.stats.components import NOISE
 from seedspread.stats.result import Interval
 from seedspread.study.spec import StudySpec
 

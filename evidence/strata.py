@@ -8,8 +8,8 @@ from scipy import stats
 
 from evidence.findings import Finding
 from seedspread.analysis.audit import audit
-from seedspread.analysis.comparison import Forest
-from seedspread.analysis.numbers import between, number, p_phrase
+from seedspread.analysis.audit_result import Forest
+from seedspread.analysis.words import between, number, p_phrase
 from seedspread.runs.levels import setting_name
 from seedspread.stats.result import Interval
 
@@ -56,7 +56,7 @@ def change(found: Finding) -> Change | None:
     spec = found.study.audit
     if found.audit is None or spec is None or len(spec.strata) != 1 or len(found.audit.comparisons) != 2:
         return None
-    first, second = (c.stratum for c in found.audit.comparisons)
+    (first,), (second,) = (c.stratum for c in found.audit.comparisons)
     group, factor = found.audit.comparisons[0].group, spec.strata[0]
     if found.audit.forests:
         ratio, interval, p = _of_forest(found.audit.forests[0])

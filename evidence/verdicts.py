@@ -7,9 +7,9 @@ import pandas as pd
 from evidence.findings import CLAMPED, Finding, compared, findings, rates_and_outcomes
 from evidence.saturated import saturated
 from evidence.strata import change
-from seedspread.analysis.comparison import Comparison
-from seedspread.analysis.forest import holm
-from seedspread.analysis.numbers import between, number
+from seedspread.analysis.audit_result import Comparison
+from seedspread.analysis.judgement import holm
+from seedspread.analysis.words import between, number
 from seedspread.render.table import Column, Table
 
 SCALE = "a ViT of 4 layers and width 64, 4 epochs: not the paper's scale"

@@ -25,7 +25,7 @@ from typer.testing import CliRunner
 from seedspread import Study
 from seedspread.cli import app
 from seedspread.runs.store import Store
-from tests.study.test_local import COMMAND, wait_for
+from tests.study.processes import COMMAND, wait_for
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = ROOT / "examples"

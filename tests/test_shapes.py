@@ -9,18 +9,18 @@ import torch
 from PIL import Image, ImageEnhance
 
 from seedspread.cff.config import DataConfig, ModelConfig, RunConfig
-from seedspread.cff.data import pixels
+from seedspread.cff.data import augment as pixels
 from seedspread.cff.data.dataset import load
 from seedspread.cff.datasets import DATASETS
 from seedspread.cff.identity import run_key
 from seedspread.cff.model import ViT
 from seedspread.cff.presets import check, read_config, to_toml
 from seedspread.cff.runner import seeded
-from seedspread.cff.training.diagnose import diagnose
+from seedspread.cff.training.result import diagnose
 from seedspread.cff.training.run import train
 from seedspread.errors import DataError
-from seedspread.report.material.from_store import from_store
-from seedspread.report.page.report import Report
+from seedspread.report.load import load_store
+from seedspread.report.page import Report
 from seedspread.runs.store import Store
 from seedspread.runs.studies import save_study
 from seedspread.study.plan import Plan
@@ -72,9 +72,9 @@ def test_both_forms_are_reported_beside_each_other(tmp_path: Path) -> None:
             train(seeded(run.parameters, run.seed), plan.store.folder(run.key))
         for recorded in plan.recorded():
             save_study(Store(tmp_path / "store"), recorded)
-    report = Report(from_store(tmp_path / "store"))
-    assert not report.material.problems
-    assert {s.study: len(s.runs) for s in report.material.settings} == {"enlarged": 4, "as it is": 4}
+    report = Report(load_store(tmp_path / "store"))
+    assert not report.data.problems
+    assert {s.study: len(s.runs) for s in report.data.settings} == {"enlarged": 4, "as it is": 4}
     assert "28 x 28 grey" in report.page()
 
 

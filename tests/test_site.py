@@ -6,6 +6,7 @@ import shlex
 import sys
 import unicodedata
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +16,16 @@ import typer.main
 import yaml
 
 import seedspread
-from seedspread.cff import datasets
-from seedspread.cff.objective import margins
-from seedspread.cff.pipelines import PIPELINES
+from seedspread.cff import datasets, margins
+from seedspread.cff.config import PIPELINES
 from seedspread.cli import app
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 sys.path.insert(0, str(ROOT / "tools"))
 pytest.importorskip("nbclient")
-site = pytest.importorskip("site_hooks")
-reference = pytest.importorskip("reference")
+site = import_module("site_hooks")
+reference = import_module("reference")
 
 CONFIG = yaml.safe_load((ROOT / "mkdocs.yml").read_text())
 PAGES = sorted(

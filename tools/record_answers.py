@@ -30,7 +30,7 @@ RENAMED = {
     "paper_p": "pooled_p",
     "seedspread.campaign.plan": "seedspread.study.plan",
     "seedspread.campaign.study": "seedspread.study.spec",
-    "seedspread.studies": "seedspread.study.shipped",
+    "seedspread.studies": "seedspread.study.spec",
 }
 
 # Fields that are gone since, or new.
@@ -117,7 +117,8 @@ root = os.sep + "seedspread" + os.sep
 noted, passed = os.open(f"{os.environ['WALK']}/{os.getpid()}", os.O_CREAT | os.O_APPEND | os.O_WRONLY), set()
 def note(frame, event, argument):
     name = frame.f_code.co_filename
-    if event == "call" and root in name and name not in passed and frame.f_code.co_name != "<module>":
+    is_function = frame.f_code.co_flags & 1  # neither a module's body nor a class's
+    if event == "call" and is_function and root in name and name.endswith(".py") and name not in passed:
         passed.add(name)
         os.write(noted, (name.rpartition(root)[2] + chr(10)).encode())
 sys.setprofile(note)

@@ -24,8 +24,8 @@ API = {
 # What these return.
 RETURNED = {
     "Existing results": [
-        "seedspread.analysis.comparison.AuditResult",
-        "seedspread.tables.sources.collecting.Collected",
+        "seedspread.analysis.audit_result.AuditResult",
+        "seedspread.tables.sources.collect.Collected",
     ],
     "Studies": ["seedspread.study.study.StudyRuns"],
 }

@@ -8,11 +8,9 @@ from typing import Any
 import numpy as np
 import tomli_w
 
-from seedspread.runners.contract import Level, Runner, RunnerError
+from seedspread.runners.contract import Level, Runner, RunnerError, WorkItem
 from seedspread.runs.files import FORMAT
-from seedspread.runs.folder import RunFolder
-from seedspread.runs.identity import key_of
-from seedspread.runs.request import RunRequest
+from seedspread.runs.run import key_of
 from seedspread.runs.stopping import StoppedError, StopRequest
 
 
@@ -33,28 +31,24 @@ class WalkRunner(Runner):
         """Hash all that can alter a result; raise the version whenever the code below does."""
         return [key_of({"walk": parameters, "seed": seed, "version": 1}) for parameters, seed in runs]
 
-    def run(
-        self, requests: Sequence[RunRequest], stop: StopRequest, data_dir: Path | None
-    ) -> Iterator[tuple[int, object]]:
+    def run(self, items: Sequence[WorkItem], stop: StopRequest) -> Iterator[tuple[int, object]]:
         """Walk one after the other; a failure ends its own run only."""
-        for number, request in enumerate(requests):
+        for number, item in enumerate(items):
             try:
-                yield number, self._walk(request, stop)
+                yield number, self._walk(item, stop)
             except Exception as error:
                 yield number, error
 
-    def _walk(self, request: RunRequest, stop: StopRequest) -> float:
-        if request.folder is None:  # a study always names one
-            raise ValueError("a walk needs a folder")
-        folder = RunFolder(request.folder, request.key or "", request.guard)
-        folder.open(tomli_w.dumps(request.parameters), resume=True)
-        folder.begin(request.threads or 1)
-        rng, place = np.random.default_rng(request.seed), 0.0
-        for _ in range(request.parameters["steps"]):
-            place += int(rng.choice((-1, 1))) * request.parameters["stride"]
+    def _walk(self, item: WorkItem, stop: StopRequest) -> float:
+        run, folder = item.run, item.folder()
+        folder.open(tomli_w.dumps(run.parameters), resume=True)
+        folder.begin(item.threads)
+        rng, place = np.random.default_rng(run.seed), 0.0
+        for _ in range(run.parameters["steps"]):
+            place += int(rng.choice((-1, 1))) * run.parameters["stride"]
             if stop.number is not None:  # Ctrl-C: a longer run leaves a checkpoint here
                 raise StoppedError("stopped on the way", stop.number)
-        result = {"runner": self.name, "key": request.key, "metrics": {"distance": abs(place)}}
-        facts = {"runner": self.name, "seed": request.seed, "config": request.parameters}
+        result = {"runner": self.name, "key": run.key, "metrics": {"distance": abs(place)}}
+        facts = {"runner": self.name, "seed": run.seed, "config": run.parameters}
         folder.finish({"format": FORMAT, "collapsed": False} | result, facts)
         return abs(place)

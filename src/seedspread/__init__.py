@@ -12,20 +12,21 @@ from seedspread.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from seedspread.analysis.audit import audit
-    from seedspread.analysis.budget import seed_budget
-    from seedspread.analysis.components.table import components
-    from seedspread.analysis.looks import Look
+    from seedspread.analysis.components import components
+    from seedspread.analysis.seeds import seed_budget
+    from seedspread.analysis.sequential import Look
     from seedspread.cff.config import RunConfig
-    from seedspread.cff.diagnostics import ClampMonitor, clamp_activation_rate
+    from seedspread.cff.loss import SupConLoss, clamp_activation_rate
+    from seedspread.cff.margins import margin_schedule
     from seedspread.cff.model import ViT
-    from seedspread.cff.objective import SupConLoss, margin_schedule
+    from seedspread.cff.monitor import ClampMonitor
     from seedspread.cff.training.run import train
     from seedspread.runners.recording import log, log_predictions
     from seedspread.runners.seeding import seed_everything
     from seedspread.runs.store import Store
-    from seedspread.study.comparing import compare
+    from seedspread.study.store_questions import compare
     from seedspread.study.study import Study, run_study, write_report
-    from seedspread.tables.sources.collecting import collect
+    from seedspread.tables.sources.collect import collect
 
 __all__ = [
     "ClampMonitor",
@@ -51,23 +52,23 @@ __all__ = [
 ]
 
 _HOME = {
-    "ClampMonitor": "seedspread.cff.diagnostics",
-    "Look": "seedspread.analysis.looks",
+    "ClampMonitor": "seedspread.cff.monitor",
+    "Look": "seedspread.analysis.sequential",
     "RunConfig": "seedspread.cff.config",
     "Store": "seedspread.runs.store",
     "Study": "seedspread.study.study",
-    "SupConLoss": "seedspread.cff.objective",
+    "SupConLoss": "seedspread.cff.loss",
     "ViT": "seedspread.cff.model",
     "audit": "seedspread.analysis.audit",
-    "clamp_activation_rate": "seedspread.cff.diagnostics",
+    "clamp_activation_rate": "seedspread.cff.loss",
     "log": "seedspread.runners.recording",
     "log_predictions": "seedspread.runners.recording",
-    "collect": "seedspread.tables.sources.collecting",
-    "compare": "seedspread.study.comparing",
-    "components": "seedspread.analysis.components.table",
-    "margin_schedule": "seedspread.cff.objective",
+    "collect": "seedspread.tables.sources.collect",
+    "compare": "seedspread.study.store_questions",
+    "components": "seedspread.analysis.components",
+    "margin_schedule": "seedspread.cff.margins",
     "run_study": "seedspread.study.study",
-    "seed_budget": "seedspread.analysis.budget",
+    "seed_budget": "seedspread.analysis.seeds",
     "seed_everything": "seedspread.runners.seeding",
     "train": "seedspread.cff.training.run",
     "write_report": "seedspread.study.study",

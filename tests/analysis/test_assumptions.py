@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from seedspread.stats import bootstrap, classic, permutation, robust
+from seedspread.stats import classic, resampling
 from seedspread.stats.result import TestResult
 from tests.stats.arms import arm
 
@@ -14,19 +14,19 @@ def results(normal: bool | None, independent: bool | None) -> dict[str, TestResu
     """Every test of spread and means, of 30 seeds that have one run each."""
     x, y, rng = arm(X), arm(Y, name="b"), np.random.default_rng(0)
     tests = (
-        robust.seed_jackknife(x, y, 0.95),
-        robust.pitman_morgan(x, y, 0.95, normal),
-        robust.bonett(x, y, 0.95, independent),
-        robust.seed_means_test(x, y, 0.95),
+        classic.seed_jackknife(x, y, 0.95),
+        classic.pitman_morgan(x, y, 0.95, normal),
+        classic.bonett(x, y, 0.95, independent),
+        classic.seed_means_test(x, y, 0.95),
         classic.f_test(x, y, 0.95, normal, independent),
         classic.deviations_test(x, y, "mean", independent),
         classic.deviations_test(x, y, "median", independent),
         classic.welch(x, y, 0.95, independent),
         *classic.two_way_tests(arm(X, X), arm(Y, Y), "mean", independent),
-        permutation.seed_permutation(x, y, 200, rng),
-        permutation.within_seed_permutation(x, y, 200, rng),
-        bootstrap.clustered_bootstrap(x, y, 0.95, 200, rng),
-        *bootstrap.bootstrap_tests(x, y, 0.95, 200, rng, independent),
+        resampling.seed_permutation(x, y, 200, rng),
+        resampling.within_seed_permutation(x, y, 200, rng),
+        resampling.clustered_bootstrap(x, y, 0.95, 200, rng),
+        *resampling.bootstrap_tests(x, y, 0.95, 200, rng, independent),
     )
     return {test.key: test for test in tests}
 

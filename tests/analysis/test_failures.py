@@ -11,11 +11,10 @@ from scipy import stats
 
 from seedspread.analysis.audit import audit
 from seedspread.analysis.samples import arms_by_stratum
-from seedspread.stats.arms import Arm
-from seedspread.stats.collapse import detect_collapse, find_suspects
-from seedspread.stats.failures import difference_of_rates, failures
-from seedspread.stats.outcomes import Better, FailureModel
-from seedspread.stats.scale.ratio import scale_ratio
+from seedspread.stats.failures import detect_collapse, difference_of_rates, failures, find_failed_seeds
+from seedspread.stats.groups import Group
+from seedspread.stats.result import Better, FailureModel
+from seedspread.stats.variance_ratio import robust_ratio
 from seedspread.tables.check import check_table
 from seedspread.tables.question import Question
 from tests.stats.arms import arm
@@ -23,7 +22,7 @@ from tests.stats.arms import arm
 SOUND = [60.0, 61.2, 62.1, 60.7, 63.0, 61.9, 62.6, 60.3]
 
 
-def found(x: Arm, y: Arm, better: Better = "higher", chance: float | None = None) -> FailureModel:
+def found(x: Group, y: Group, better: Better = "higher", chance: float | None = None) -> FailureModel:
     model = failures(x, y, better, chance, 0.95, 100.0 if better == "higher" else None)
     assert model is not None
     return model
@@ -50,7 +49,7 @@ def test_flagged_crashed_and_guessing_runs_have_failed() -> None:
 def test_the_spread_of_the_sound_runs_is_the_headlines_without_the_failed_seeds() -> None:
     values = [*SOUND[:6], 10.1, 10.0]
     model = found(arm(values), arm(SOUND, name="b"), chance=10.0)
-    expected = scale_ratio(arm(SOUND[:6]), arm(SOUND, name="b"))
+    expected = robust_ratio(arm(SOUND[:6]), arm(SOUND, name="b"))
     assert model.sound_ratio is not None
     assert (model.sound_ratio.value, model.sound_ratio.interval) == (expected.ratio, expected.interval)
     assert model.sound_p == expected.p
@@ -69,9 +68,9 @@ values = st.lists(st.floats(0, 1).map(lambda v: round(v, 3)), min_size=5, max_si
 def test_a_loss_fails_where_it_is_high(x: list[float], y: list[float]) -> None:
     """What is said of values is said of their negatives where lower is better."""
     first, second = arm(x), arm(y, name="b")
-    up, _, _ = find_suspects(first, second, "higher", 0.1)
+    up, _, _ = find_failed_seeds(first, second, "higher", 0.1)
     turned = replace(first, values=-first.values), replace(second, values=-second.values)
-    down, _, _ = find_suspects(*turned, "lower", -0.1)
+    down, _, _ = find_failed_seeds(*turned, "lower", -0.1)
     for a, b in zip(up, down, strict=True):
         assert (a.failed.tolist(), a.clustered.tolist()) == (b.failed.tolist(), b.clustered.tolist())
 

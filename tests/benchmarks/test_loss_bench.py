@@ -5,7 +5,7 @@ import json
 import pytest
 
 from benchmarks import loss
-from seedspread.cff.objective import MARGIN_TYPES
+from seedspread.cff.margins import MARGIN_TYPES
 
 
 def test_it_prints_json_and_a_table(

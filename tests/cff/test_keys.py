@@ -5,13 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from seedspread.cff.config import ModelConfig, ObjectiveConfig, RunConfig
+from seedspread.cff.config import ModelConfig, ObjectiveConfig, RandomCrop, RunConfig
 from seedspread.cff.identity import canonical, run_key
-from seedspread.cff.pipelines import RandomCrop
 from seedspread.cff.presets import check, read_config
 from seedspread.study.plan import Plan
-from seedspread.study.shipped import study_names
-from seedspread.study.spec import StudySpec
+from seedspread.study.spec import StudySpec, study_names
 
 # Of every study, a hash over the keys of its runs on the official datasets, in order.
 STUDIES = {

@@ -20,11 +20,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from seedspread import ClampMonitor, SupConLoss
 from seedspread.cff.advice import advise
-from seedspread.cff.diagnostics import NotWatchableError
-from seedspread.cff.diagnostics.monitor import _MOST_WINDOWS
+from seedspread.cff.monitor import _MOST_WINDOWS, NotWatchableError
 from seedspread.errors import SeedspreadError
-from seedspread.paper.answer import paper_ratios
-from tests.test_package import NO_TORCH, python
+from seedspread.paper.conclusions import paper_ratios
 
 HOSTILE = "<script>alert(1)</script>\x1b[2J\u202e\n[red]$x_{$\x00"
 SHAPES = array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=4)
@@ -130,11 +128,13 @@ def test_no_call_waits_for_the_device_and_sums_are_right_in_every_mode() -> None
 
 
 def test_arrays_are_counted_without_torch() -> None:
-    done = python(
-        NO_TORCH + "import numpy as np; from seedspread import ClampMonitor; m = ClampMonitor(); "
+    code = (
+        "import sys; sys.modules['torch'] = None; import numpy as np; from seedspread import ClampMonitor; "
+        "m = ClampMonitor(); "
         "m.record('a', np.array([True, False])); m.watch_clamp('b', [0.5, 2.0], 0, 1); "
         "print(m.rates('a'), m.rates('b')); m.watch(object())"
     )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stdout.strip() == "[0.5] [0.5]"
     assert "builtins.object cannot be watched" in done.stderr.splitlines()[-1]
 

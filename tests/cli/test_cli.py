@@ -1,39 +1,9 @@
 """The command line, run as a user runs it."""
 
-import contextlib
-import io
-import subprocess
-import sys
-from pathlib import Path
-from unittest.mock import patch
-
 import pytest
 
 import seedspread
-from seedspread.cli import main
-
-COMMAND = str(Path(sys.executable).with_name("seedspread"))
-
-
-def seedspread_command(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([COMMAND, *arguments], capture_output=True, text=True, check=False)
-
-
-def seedspread_here(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """The same in this process, where the imports are there already and not what is asked about."""
-    out, err = io.StringIO(), io.StringIO()
-    code: str | int | None = 0
-    with (
-        patch.object(sys, "argv", ["seedspread", *arguments]),
-        contextlib.redirect_stdout(out),
-        contextlib.redirect_stderr(err),
-    ):
-        try:
-            main()
-        except SystemExit as stopped:
-            code = stopped.code
-    assert code is None or isinstance(code, int)
-    return subprocess.CompletedProcess(arguments, code or 0, out.getvalue(), err.getvalue())
+from tests.commands import seedspread_command, seedspread_here
 
 
 def test_both_ways_of_running_it_say_the_same() -> None:

@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 
 from seedspread.cli import app
 from seedspread.cli.help import EXAMPLES
-from seedspread.cli.table_options import TableOptions
-from tests.cli.test_cli import seedspread_here
+from seedspread.cli.options import TableOptions
+from tests.commands import seedspread_here
 
 ROOT = Path(__file__).parents[2]
 

@@ -12,11 +12,11 @@ from typer import rich_utils
 
 from seedspread.errors import SeedspreadError, printable
 from seedspread.render.terminal import Terminal
-from seedspread.runs.record import Failure
+from seedspread.runs.folder import Failure
 from seedspread.study.plan import Plan
 from seedspread.study.spec import StudySpec
-from tests.cli.test_cli import seedspread_here
-from tests.report.made import change, made_store
+from tests.commands import seedspread_here
+from tests.report.helpers import change, made_store
 from tests.study.tiny import study_file
 
 # Clears the screen, names the window, hides text, opens C1 sequences, turns the line round, overwrites it.
@@ -139,7 +139,7 @@ def test_a_bug_is_shown_without_them(debug: tuple[str, ...], monkeypatch: pytest
     def fail(*_: object) -> None:
         raise ZeroDivisionError(EVIL)
 
-    monkeypatch.setattr("seedspread.analysis.budget.seed_budget", fail)
+    monkeypatch.setattr("seedspread.analysis.seeds.seed_budget", fail)
     done = seedspread_here("seeds", "--n", "7", *debug)
     assert done.returncode == 2
     assert "ZeroDivisionError" in done.stderr

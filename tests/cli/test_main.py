@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import seedspread
-from tests.cli.test_cli import seedspread_here
+from tests.commands import seedspread_here
 
 HINT = "; run again with --debug to see where"
 
@@ -23,7 +23,7 @@ def failing(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
     def fail(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr("seedspread.analysis.budget.seed_budget", fail)
+    monkeypatch.setattr("seedspread.analysis.seeds.seed_budget", fail)
 
 
 @pytest.mark.parametrize("name", ["plan", "run", "status"])
@@ -129,7 +129,7 @@ def test_debug_shows_what_an_error_took_the_place_of(monkeypatch: pytest.MonkeyP
         except ValueError:
             raise seedspread.errors.SeedspreadError("the message") from None
 
-    monkeypatch.setattr("seedspread.analysis.budget.seed_budget", fail)
+    monkeypatch.setattr("seedspread.analysis.seeds.seed_budget", fail)
     done = seedspread_here("seeds", "--n", "7", "--debug")
     assert "ValueError: the cause" in done.stderr
     assert done.stderr.endswith("\nerror: the message\n")

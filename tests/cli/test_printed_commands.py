@@ -20,21 +20,13 @@ from seedspread.cli import app
 from seedspread.paper.quickstart import what_it_shows
 from seedspread.study.plan import Plan
 from seedspread.study.spec import StudySpec
-from tests.cff.data.test_fetch import Server, serve
-from tests.cff.data.test_fetch import server as server  # noqa: PLC0414 - a fixture
-from tests.report.test_labels import AUDIT, MARGINS, written
+from tests.cff.data.small import Server, serve, serving
+from tests.commands import SAMPLES, literals, said
+from tests.report.helpers import AUDIT, MARGINS, written
 
 SOURCE = Path(seedspread.__file__).parent
-# What stands in a command's place for what the user has, or for what the program fills in.
-SAMPLES = {
-    "STUDY": "quickstart",
-    "STORE": "store",
-    "info.name": "cifar10",
-    "one.name": "cifar10",
-    "data.name": "cifar10",
-}
 # Options of other programs, of all commands, and one whose name is filled in.
-OTHERS = {"--list-gpus", "--help", "--version", "--debug", "--x"}
+OTHERS = {"--list-gpus", "--help", "--version", "--debug", "--x", "--x-is-better"}
 PROGRAM = """
 import json, random, sys
 arm, seed = sys.argv[1:]
@@ -42,16 +34,6 @@ if arm == "broken":
     sys.exit("cannot train")
 print(json.dumps({"accuracy": 0.8 + random.Random(arm + seed).gauss(0, 0.02), "loss": float(seed)}))
 """
-
-
-def said(*arguments: object, fails: bool = False) -> str:
-    """What a command prints; an error is one line, whose text is given back."""
-    done = CliRunner().invoke(app, [str(argument) for argument in arguments])
-    if fails:
-        assert done.exception is not None
-        return str(done.exception)
-    assert done.exit_code == 0, (done.output, done.exception)
-    return done.stdout
 
 
 def printed(text: str) -> list[str]:
@@ -104,7 +86,7 @@ def test_the_audit_of_shared_runs_has_every_level_also_beside_another_study(tmp_
     compared = [(c["stratum"], c["group"]) for c in alone["comparisons"]]
     assert compared == [(m, arm) for m in ("0.2", "0.4", "0.8") for arm in ("clamp", "soft_clamp")]
     assert json.loads(said("audit", store, "--json")) == alone  # the only study is the one that is meant
-    assert any("serve margin_first = 0.2, 0.4 and 0.8 alike" in str(n) for n in alone["notes"])
+    assert any("0.2, 0.4 and 0.8" in str(n) for n in alone["notes"])
     other = written(tmp_path, "other", MARGINS.replace("0.8", "0.3"), AUDIT + 'by = "margin_first"\n')
     fill(Plan.make(StudySpec.from_file(other), store))
     assert answered(command) == alone
@@ -138,8 +120,8 @@ def test_the_audits_of_programs_and_of_a_collection_of_them(tmp_path: Path) -> N
     second = printed(said("run", two, "--store", store, "--workers", 2))
     assert second[-1] == str(two)  # the store has two of that name
     assert [c["group"] for c in answered(second)["comparisons"]] == ["newer"]
-    assert "give the study's .toml file" in said(*first, fails=True)
-    assert "records 2 studies called same; give the .toml file" in said("audit", store, fails=True)
+    assert ".toml" in said(*first, fails=True)
+    assert ".toml" in said("audit", store, fails=True)
     third = printed(said("run", both, "--store", store, "--workers", 2))
     found = answered(third)
     assert [(c["stratum"], c["group"]) for c in found["comparisons"]] == [
@@ -161,17 +143,11 @@ def test_a_study_is_the_same_from_wherever_it_is_named(
 
 def test_a_study_that_the_store_does_not_have_is_an_error_with_those_that_it_has(tmp_path: Path) -> None:
     fill(Plan.make(StudySpec.from_file(written(tmp_path, "margins", MARGINS, AUDIT)), tmp_path / "store"))
-    assert said("audit", tmp_path / "store", "--study", "margin", fails=True) == (
-        f"{tmp_path / 'store'} records no study 'margin'; did you mean 'margins'? (it has margins)"
-    )
-    assert "did you mean 'margins'? (it has margins)" in said(
-        "report", tmp_path / "store", "--study", "margin", fails=True
-    )
-    assert "records no run of quickstart" in said(
-        "audit", tmp_path / "store", "--study", "quickstart", fails=True
-    )
+    for command in ("audit", "report"):
+        assert "'margins'" in said(command, tmp_path / "store", "--study", "margin", fails=True)
+    assert "quickstart" in said("audit", tmp_path / "store", "--study", "quickstart", fails=True)
     (tmp_path / "runs.csv").write_text("accuracy,arm,seed\n")
-    assert "--study is for a store" in said("audit", tmp_path / "runs.csv", "--study", "margins", fails=True)
+    assert "--study" in said("audit", tmp_path / "runs.csv", "--study", "margins", fails=True)
 
 
 def test_what_an_error_says_to_run_mends_it(tmp_path: Path) -> None:
@@ -192,9 +168,8 @@ def test_failed_runs_are_advised_to_be_mended_and_that_helps(tmp_path: Path) -> 
     command = ["run", str(study), "--store", str(store)]
     assert "try again with --retry-failed" in said(*command, fails=True)
     advice = json.loads(said("report", store, "--out", tmp_path / "r.html", "--json"))["advice"]
-    assert advice == [
-        "6 of 6 runs failed: see why under “What was run”, mend it, and rerun the study with --retry-failed."
-    ]
+    assert "--retry-failed" in advice[0]
+    assert len(advice) == 1
     (tmp_path / "train.py").write_text(PROGRAM)
     assert "6 of 6 runs are done" in said(*command, "--retry-failed")
     assert "retry" not in said("report", store, "--out", tmp_path / "r.html", "--json")
@@ -234,8 +209,8 @@ def test_what_compare_says_to_type_compares(tmp_path: Path) -> None:
     assert {c["stratum"] for c in found["spread"]["comparisons"]} == {
         f"{margin}, {arm}" for margin in ("0.2", "0.4") for arm in ("clamp", "subtract", "soft_clamp")
     }
-    assert "24 of 36 runs of other have the setting" in found["copies"][0]
-    assert "the same set of runs twice" in said("compare", store, store, "--study", "margins", fails=True)
+    assert "24 of 36" in found["copies"][0]
+    assert "twice" in said("compare", store, store, "--study", "margins", fails=True)
     said("collect", store, "--metric", "accuracy", "--out", table, "--keep-duplicates")
     command = printed(said("compare", store, table, fails=True))
     assert command == ["compare", str(store), str(table), "--study", "margins"]
@@ -291,24 +266,6 @@ def test_what_report_says_of_a_table_reports_on_it(tmp_path: Path) -> None:
     assert said("report", tmp_path / "store", "--where", "epoch == 1", fails=True) == (
         "--where is for a table; a store's studies say what is compared"
     )
-
-
-def literals(tree: ast.Module) -> Iterator[str]:
-    """Every text of a module that is no docstring, with samples for what is filled in."""
-    parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.JoinedStr):
-            yield "".join(
-                str(part.value) if isinstance(part, ast.Constant)
-                else SAMPLES.get(ast.unparse(part.value), "x") if isinstance(part, ast.FormattedValue) else ""
-                for part in node.values
-            )  # fmt: skip
-        elif (
-            isinstance(node, ast.Constant)
-            and isinstance(node.value, str)
-            and not isinstance(parents[node], ast.Expr | ast.JoinedStr)
-        ):
-            yield node.value
 
 
 def texts() -> list[tuple[str, str]]:
@@ -380,7 +337,7 @@ def test_runs_that_ended_with_an_error_are_named_in_the_audit(tmp_path: Path) ->
     done = CliRunner().invoke(app, ["run", str(study), "--store", str(tmp_path / "store")])
     assert "1 run failed" in str(done.exception)
     notes = answered(printed(done.stdout))["notes"]
-    assert "1 run that ended with an error counts as failed (new, seed 2)." in notes
+    assert any("(new, seed 2)" in note for note in notes)
 
 
 def test_the_command_that_status_prints_begins_the_store(tmp_path: Path) -> None:
@@ -397,11 +354,17 @@ def test_what_status_says_of_failed_runs_can_be_done(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(PROGRAM.replace('"broken"', '"new"'))
     said("run", study, "--store", store, fails=True)
     plan = said("plan", study, "--store", store)
-    assert "Nothing is left to do. 3 runs failed, to be tried again with --retry-failed." in plan
+    assert "--retry-failed" in plan
     assert "3 done, 3 failed" in said("status", study, "--store", store)
     (tmp_path / "train.py").write_text(PROGRAM)
     assert "6 of 6 runs are done" in said("run", study, "--store", store, "--retry-failed")
-    assert "Everything is there." in said("plan", study, "--store", store)
+    assert json.loads(said("plan", study, "--store", store, "--json"))["missing"] == 0
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with serving() as running:
+        yield running
 
 
 def test_the_data_that_an_error_says_to_fetch_is_fetched_to_where_it_is_looked_for(

@@ -4,8 +4,7 @@ import json
 import re
 from pathlib import Path
 
-from tests.cli.test_audit import without_torch
-from tests.cli.test_cli import seedspread_command, seedspread_here
+from tests.commands import seedspread_command, seedspread_here, without_torch
 from tests.study.tiny import study_file
 
 
@@ -15,7 +14,6 @@ def test_plan_run_status(tmp_path: Path) -> None:
     plan = seedspread_command("plan", study, "--store", store)
     assert plan.returncode == 0, plan.stderr
     assert "2 runs are named, 2 are distinct" in plan.stdout
-    assert "from a measured step" in " ".join(plan.stdout.split())
     done = seedspread_command("run", study, "--store", store, "--json")
     assert done.returncode == 0, done.stderr
     assert len(json.loads(done.stdout)["done"]) == 2
@@ -27,11 +25,10 @@ def test_plan_run_status(tmp_path: Path) -> None:
     more = str(study_file(tmp_path, seeds=2))
     half = " ".join(seedspread_here("status", more, "--store", store).stdout.split())
     assert "4 distinct runs: 2 " in half
-    assert "about" in half
     assert "left" in half
     study = str(study_file(tmp_path, seeds=1))
-    again = seedspread_here("plan", study, "--store", store)
-    assert "Everything is there" in again.stdout
+    again = seedspread_here("plan", study, "--store", store, "--json")
+    assert json.loads(again.stdout)["missing"] == 0
 
 
 def test_failures_are_told_and_set_the_exit_code(tmp_path: Path) -> None:
@@ -41,11 +38,12 @@ def test_failures_are_told_and_set_the_exit_code(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert "not finite" in done.stderr
     said = done.stderr.strip().splitlines()[-1]
-    assert said.startswith("error: 2 runs failed; try again with --retry-failed (from Python: ")
+    assert said.startswith("error: 2 runs failed")
+    assert "--retry-failed" in said
     status = seedspread_here("status", study, "--store", store)
     assert "2 failed" in status.stdout
     assert "failed: margin_type = clamp, seed 0: layer 0: " in " ".join(status.stdout.split())
-    assert re.search("the first, margin_type = (clamp|subtract), seed 0: ", said)  # two workers, one each
+    assert re.search("margin_type = (clamp|subtract), seed 0: ", said)  # two workers, one each
     for arm in ("clamp", "subtract"):
         assert f"failed: margin_type = {arm}, seed 0: " in done.stderr
     page = tmp_path / "page.html"
@@ -58,8 +56,9 @@ def test_a_plan_needs_neither_data_nor_torch(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     said = " ".join(done.stdout.split())
     assert "119 runs are named, 102 are distinct" in said
-    named = "paper/cifar10-factorial (margin_type = subtract, stability = detach)"
-    assert f"7 are shared by {named} and paper/dose-response" in said
+    assert (
+        "paper/cifar10-factorial (margin_type = subtract, stability = detach) and paper/dose-response" in said
+    )
     assert "pip install 'seedspread[train]'" in said
 
 
@@ -97,4 +96,5 @@ def test_a_metric_that_is_none_is_refused_before_anything_runs(tmp_path: Path) -
     path.write_text(path.read_text() + 'value = "nnl"\n')
     done = seedspread_here("plan", str(path), "--store", str(tmp_path / "store"))
     assert done.returncode == 2
-    assert "audit.value 'nnl' is no metric; did you mean 'nll'?" in done.stderr
+    assert "audit.value 'nnl'" in done.stderr
+    assert "'nll'" in done.stderr

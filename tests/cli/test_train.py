@@ -8,11 +8,11 @@ import pytest
 
 from seedspread import train
 from seedspread.cff.presets import to_toml
-from seedspread.cff.training.diagnose import diagnose
 from seedspread.cff.training.display import Display, TensorBoard
+from seedspread.cff.training.result import diagnose
 from seedspread.render.terminal import Terminal
 from tests.cff.training.tiny import tiny
-from tests.cli.test_cli import seedspread_command, seedspread_here
+from tests.commands import seedspread_command, seedspread_here
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,6 @@ def test_diagnose_prints_the_layers_and_the_advice(finished: Path, tmp_path: Pat
     shown = seedspread_command("diagnose", str(finished))
     assert shown.returncode == 0
     assert "activation" in shown.stdout
-    assert "evidence is thin" in " ".join(shown.stdout.split())
     values = json.loads(seedspread_here("diagnose", str(finished), "--json").stdout)
     assert len(values["rates"]) == 3
     nothing = seedspread_here("diagnose", str(tmp_path))
@@ -56,7 +55,6 @@ def test_a_subtraction_runs_would_be_rates_follow_from_its_histogram(tmp_path: P
     assert standard.would_be
     assert standard.rates[0] >= low.rates[0]
     assert standard.rates[2] == low.rates[2]  # both schedules end at 0.1
-    assert "would-be" in str(standard.advice)
 
 
 def test_on_a_terminal_the_display_is_live(tmp_path: Path) -> None:

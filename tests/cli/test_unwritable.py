@@ -8,8 +8,7 @@ import pytest
 from seedspread.cff.presets import to_toml
 from seedspread.errors import reason
 from tests.cff.training.tiny import tiny
-from tests.cli.test_audit import paper_csv
-from tests.cli.test_cli import seedspread_here
+from tests.commands import paper_csv, seedspread_here
 
 COMMANDS = [
     ("train", "tiny.toml", "--out", "{}/run"),

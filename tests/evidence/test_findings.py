@@ -14,7 +14,7 @@ from evidence.strata import change
 from evidence.tables import published_runs
 from evidence.verdicts import verdict_table
 from seedspread import components
-from seedspread.analysis.comparison import Comparison
+from seedspread.analysis.audit_result import Comparison
 from seedspread.cff.advice import advise
 
 FOUND = [found for found in findings() if found.audit is not None]
@@ -37,7 +37,7 @@ def test_ratios_are_those_of_the_runs(found: Finding) -> None:
     assert found.audit is not None
     for c in found.audit.comparisons:
         runs = found.runs
-        for name, level in zip(spec.strata, [c.stratum] if c.stratum else [], strict=True):
+        for name, level in zip(spec.strata, c.stratum, strict=True):
             runs = runs[runs[name] == level]
         arm, baseline = (runs.loc[runs[spec.group] == level, "accuracy"] for level in (c.group, c.baseline))
         assert c.pooled[0].sd == pytest.approx(100 * np.std(arm, ddof=1))

@@ -13,9 +13,9 @@ from evidence.findings import findings
 from evidence.page import PAGE, answer, page, show, write_page
 from evidence.sources import is_source, sources
 from seedspread.cli import app
-from seedspread.paper.answer import paper_ratios
+from seedspread.paper.conclusions import paper_ratios
 from seedspread.paper.values import published_arm, values
-from seedspread.stats.scale.planning import power
+from seedspread.stats.planning import power
 
 ROOT = Path(__file__).parents[2]
 WHOLE = [found for found in findings() if found.audit is not None]

@@ -15,8 +15,7 @@ from evidence.tables import FOLDER, LAYERS, PREDICTIONS, RECORDS, RUNS, correct,
 from seedspread import train
 from seedspread.cff.identity import run_key
 from seedspread.errors import SeedspreadError
-from seedspread.runs.folder import RunFolder
-from seedspread.runs.record import PROVENANCE, RESULT
+from seedspread.runs.folder import PROVENANCE, RESULT, RunFolder
 from seedspread.runs.store import Store
 from seedspread.runs.table import correct_predictions
 

@@ -6,14 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from seedspread.paper.answer import answer, paper_ladder, paper_ratios
-from seedspread.paper.check import check_paper, recompute, summary
-from seedspread.paper.claims import CLAIMS
-from seedspread.paper.methods import METHODS, NAMES
-from seedspread.paper.page import audit_published, page, published_table
-from seedspread.paper.values import Series, half_width, published_arm, series, values
-from seedspread.paper.variances import components
-from seedspread.stats.dependence import intraclass_correlation
+from seedspread.paper.check import check_page, check_paper, summary
+from seedspread.paper.claims import check_claims
+from seedspread.paper.conclusions import answer, audit_published, paper_ladder, paper_ratios
+from seedspread.paper.methods import METHODS, NAMES, components, recompute
+from seedspread.paper.values import Series, half_width, published_arm, published_table, series, values
+from seedspread.stats.pooling import intraclass_correlation
 
 ROOT = Path(__file__).parents[2]
 FINDINGS = check_paper()
@@ -103,9 +101,9 @@ def test_half_of_the_last_digit() -> None:
 
 def test_claims_in_words_have_outcomes_of_every_kind() -> None:
     """And none rests on a missing value."""
-    outcomes = [claim.check() for claim in CLAIMS]
-    assert {True, False, None} == {holds for holds, _, _ in outcomes}
-    assert not any("nan" in computed for _, computed, _ in outcomes)
+    outcomes = check_claims()
+    assert {True, False, None} == {holds for _, holds, _, _ in outcomes}
+    assert not any("nan" in computed for _, _, computed, _ in outcomes)
 
 
 def test_a_method_that_is_named_has_a_name_that_exists() -> None:
@@ -113,12 +111,12 @@ def test_a_method_that_is_named_has_a_name_that_exists() -> None:
 
 
 def test_the_page_in_docs_is_the_one_that_the_data_give() -> None:
-    assert (ROOT / "docs" / "paper-check.md").read_text() == page(FINDINGS)
+    assert (ROOT / "docs" / "paper-check.md").read_text() == check_page(FINDINGS)
 
 
 def test_the_published_accuracies_can_be_audited() -> None:
     result = audit_published()
-    assert [c.stratum for c in result.comparisons] == ["cifar10", "cifar100", "svhn", "fashion-mnist"]
+    assert [c.stratum[0] for c in result.comparisons] == ["cifar10", "cifar100", "svhn", "fashion-mnist"]
     assert [round(c.pooled_test.ratio or 0, 2) for c in result.comparisons] == [5.90, 0.39, 0.25, 0.08]
 
 
@@ -170,7 +168,7 @@ def test_components_of_a_made_table() -> None:
 
 def test_the_arms_are_the_published_values() -> None:
     arm = published_arm("cifar10", "clamp")
-    assert arm.block_names == ("detach", "direct")
+    assert arm.block_names == (("detach",), ("direct",))
     assert arm.cells[1].tolist() == values("cifar10/clamp/direct").tolist()
 
 
@@ -186,7 +184,7 @@ def test_the_answer_rests_on_the_headline_and_gives_the_ladder() -> None:
 
 
 def test_nothing_blames_dependence_alone() -> None:
-    text = page(FINDINGS)
+    text = check_page(FINDINGS)
     assert "overstates" not in text
     assert "makes every p value of Section 5.2 too small" not in text
     assert "| F test, twins as copies |" in text

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from seedspread.cff.training.native.build import build
+from seedspread.cff.training.native import build
 from seedspread.paper.quickstart import choose_implementation
 from seedspread.runs.studies import save_study
 from seedspread.study.plan import Plan

@@ -5,17 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from seedspread.paper.report.extension import PaperReport
-from seedspread.paper.report.published import from_published
+from seedspread.paper.report import PaperReport, load_published
 from seedspread.render.table import Table
-from seedspread.report.page.report import Report
+from seedspread.report.page import Report
 
 DOCS = Path(__file__).parents[2] / "docs"
 
 
 @pytest.fixture(scope="module")
 def report() -> Report:
-    return Report(from_published())
+    return Report(load_published())
 
 
 def by_number(report: Report) -> dict[int | None, Table]:
@@ -67,7 +66,7 @@ def test_printed_values_of_the_diagnostic_tables(report: Report) -> None:
 
 
 def test_what_the_paper_did_not_publish_is_said(report: Report) -> None:
-    lines = " ".join(PaperReport().missing(report.material, report.sections))
+    lines = " ".join(PaperReport().missing(report.data, report.sections))
     for words in ("over training", "accuracy by layer", "sampling floor"):
         assert words in lines
 

@@ -6,12 +6,12 @@ import pandas as pd
 import pytest
 
 from seedspread.cff.presets import read_config
-from seedspread.paper.page import published_table
-from seedspread.paper.printed import printed
-from seedspread.paper.report.scale import paper_setting, scale_of
-from seedspread.report.material.from_table import from_table
-from seedspread.report.page.report import Report
-from tests.report.made import made_store, material_of, unfinished
+from seedspread.paper.methods import printed
+from seedspread.paper.settings import paper_setting, scale_of
+from seedspread.paper.values import published_table
+from seedspread.report.load import load_table
+from seedspread.report.page import Report
+from tests.report.helpers import made_store, material_of, unfinished
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_anyones_table_gets_a_page(tmp_path: Path) -> None:
     table = published_table()
     path = tmp_path / "runs.csv"
     table[table["setting"].isin(["cifar10", "cifar100"])].to_csv(path, index=False)
-    material = from_table(path, "accuracy", "margin_type", "subtract", ["stability"], "seed", "setting")
+    material = load_table(path, "accuracy", "margin_type", "subtract", ["stability"], "seed", "setting")
     report = Report(material)
     assert [s.title for s in material.settings] == ["cifar10", "cifar100"]
     assert material.settings[0].comparisons[0].headline.plain_ratio == pytest.approx(8.2155, abs=1e-4)
@@ -93,7 +93,7 @@ def test_a_clear_difference_is_said_first(tmp_path: Path) -> None:
         ("b", i, 50 + (v - 50) / 40) for i, v in enumerate(values)
     ]
     pd.DataFrame(rows, columns=["arm", "seed", "score"]).to_csv(path, index=False)
-    answer = Report(from_table(path, "score", "arm", "b", None, "seed", None)).answer
+    answer = Report(load_table(path, "score", "arm", "b", None, "seed", None)).summary
     assert answer.short.startswith("Yes: a spreads more than b, variance ratio")
 
 
@@ -105,7 +105,7 @@ def test_no_advice_rests_on_a_single_seed(tmp_path: Path) -> None:
         ("0", i, 50 + (v - 50) / 400) for i, v in enumerate(values)
     ]
     pd.DataFrame(rows, columns=["dropout", "seed", "score"]).to_csv(path, index=False)
-    answer = Report(from_table(path, "score", "dropout", "0", None, "seed", None)).answer
+    answer = Report(load_table(path, "score", "dropout", "0", None, "seed", None)).summary
     assert "or 3 of dropout = 0." in answer.advice[0]
     assert answer.question.startswith("Does dropout = 0.5 instead of dropout = 0 change")
 
@@ -113,4 +113,4 @@ def test_no_advice_rests_on_a_single_seed(tmp_path: Path) -> None:
 def test_a_study_is_let_go_on_while_runs_are_to_come(tmp_path: Path) -> None:
     plan = made_store(tmp_path, seeds=2)
     unfinished(plan, *range(8))
-    assert Report(material_of(tmp_path)).answer.advice[0].startswith("Let the study go on")
+    assert Report(material_of(tmp_path)).summary.advice[0].startswith("Let the study go on")

@@ -13,12 +13,9 @@ import pytest
 from hypothesis import assume, given
 from matplotlib.ticker import MaxNLocator
 
-from seedspread.render.chart import Axis, Chart, Mark, Panel, even_ticks, log_ticks
-from seedspread.render.pictures import FORMATS
-from seedspread.render.sheet import chart_csv
-from seedspread.render.web import to_html
+from seedspread.render.chart import FORMATS, Axis, Chart, Mark, Panel, chart_csv, even_ticks, log_ticks
+from seedspread.render.web import panel_values, to_html
 from seedspread.render.with_matplotlib import write_chart
-from seedspread.render.with_plotly import panel_values
 from seedspread.render.with_svg import marker, panel_svg
 
 ODD = "<script>alert(1)</script>"

@@ -13,11 +13,8 @@ from rich.console import Console
 
 from seedspread.errors import printable
 from seedspread.render.latex import to_latex
-from seedspread.render.markdown import to_markdown
-from seedspread.render.sheet import to_csv
-from seedspread.render.table import Column, Table, numeric_columns, without_empty
-from seedspread.render.terminal import Terminal
-from seedspread.render.text import strip_lines, to_rich
+from seedspread.render.table import Column, Table, numeric_columns, to_csv, to_markdown, without_empty
+from seedspread.render.terminal import Terminal, strip_lines, to_rich
 from seedspread.render.web import to_html
 
 TABLE = Table(

@@ -17,11 +17,10 @@ from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
 
-from seedspread.report.material.from_table import from_table
-from seedspread.report.page.report import Report
-from seedspread.report.page.server import LiveReport, make_server, signature
-from tests.report.made import ODD, made_store, material_of, unfinished
-from tests.report.test_labels import numeric_table
+from seedspread.report.load import load_table
+from seedspread.report.page import Report
+from seedspread.report.server import LiveReport, make_server, signature
+from tests.report.helpers import ODD, made_store, material_of, numeric_table, unfinished
 
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 pytestmark = [
@@ -248,7 +247,7 @@ def test_names_of_rows_leave_room_for_the_rows_on_a_phone(browser: webdriver.Chr
 def test_numeric_arms_keep_their_names_on_a_phone(browser: webdriver.Chrome, tmp_path: Path) -> None:
     """In lines below their marks, none left out, none out of the picture."""
     table = numeric_table(tmp_path)
-    material = from_table(table, "accuracy", "margin", "0.1713", ["batch"], "seed", None)
+    material = load_table(table, "accuracy", "margin", "0.1713", ["batch"], "seed", None)
     path = tmp_path / "page.html"
     path.write_text(Report(material).page(), encoding="utf-8")
     size = {"width": 390, "height": 800, "deviceScaleFactor": 2, "mobile": True}

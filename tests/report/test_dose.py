@@ -7,14 +7,13 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from seedspread.report.material.doses import dose_curves
-from seedspread.report.material.from_table import from_table
-from seedspread.report.page.export import write_figures
-from seedspread.report.page.report import Report
-from seedspread.stats.arms import Arm
-from seedspread.stats.dose import summarise
-from seedspread.stats.robust import seed_jackknife
-from tests.report.test_labels import depth, made
+from seedspread.report.dose import dose_curves
+from seedspread.report.load import load_table
+from seedspread.report.page import Report, write_figures
+from seedspread.stats.classic import seed_jackknife
+from seedspread.stats.groups import Group
+from seedspread.stats.seed_summaries import summarize
+from tests.report.helpers import depth, filled
 
 LEVELS = (0.01, 0.1, 1.0)
 
@@ -36,7 +35,7 @@ def table(folder: Path) -> Path:
 
 
 def test_a_numeric_stratum_gets_its_curve_on_the_page_and_as_a_file(tmp_path: Path) -> None:
-    material = from_table(table(tmp_path), "accuracy", "arm", "old", None, "seed", "lr")
+    material = load_table(table(tmp_path), "accuracy", "arm", "old", None, "seed", "lr")
     (curve,) = dose_curves(material)
     assert (curve.factor, curve.levels, curve.lines) == ("lr", LEVELS, ("new", "old"))
     for dose in curve.line("new"):
@@ -60,31 +59,31 @@ def test_a_numeric_stratum_gets_its_curve_on_the_page_and_as_a_file(tmp_path: Pa
 def test_a_numeric_group_is_a_curve_over_its_baseline(tmp_path: Path) -> None:
     frame = pd.read_csv(table(tmp_path))
     frame[frame["arm"] == "old"].to_csv(tmp_path / "old.csv", index=False)
-    material = from_table(tmp_path / "old.csv", "accuracy", "lr", "0.01", None, "seed", None)
+    material = load_table(tmp_path / "old.csv", "accuracy", "lr", "0.01", None, "seed", None)
     (curve,) = dose_curves(material)
     assert (curve.factor, curve.lines, curve.levels) == ("lr", ("",), LEVELS)
     assert curve.line("")[0].ratio == 1.0
-    assert "lr = 1 instead of" not in Report(material).answer.question
+    assert "lr = 1 instead of" not in Report(material).summary.question
 
 
 def test_two_levels_or_words_are_no_curve(tmp_path: Path) -> None:
     frame = pd.read_csv(table(tmp_path))
     frame[frame["lr"] < 1].to_csv(tmp_path / "two.csv", index=False)
-    assert not dose_curves(from_table(tmp_path / "two.csv", "accuracy", "arm", "old", None, "seed", "lr"))
+    assert not dose_curves(load_table(tmp_path / "two.csv", "accuracy", "arm", "old", None, "seed", "lr"))
     frame["lr"] = frame["lr"].map({0.01: "low", 0.1: "middle", 1.0: "high"})
     frame.to_csv(tmp_path / "words.csv", index=False)
-    assert not dose_curves(from_table(tmp_path / "words.csv", "accuracy", "arm", "old", None, "seed", "lr"))
+    assert not dose_curves(load_table(tmp_path / "words.csv", "accuracy", "arm", "old", None, "seed", "lr"))
 
 
 def test_a_study_of_depths_has_its_curve(tmp_path: Path) -> None:
-    (curve,) = dose_curves(made(tmp_path, depth(tmp_path)))
+    (curve,) = dose_curves(filled(tmp_path, depth(tmp_path)))
     assert (curve.factor, curve.levels, curve.id) == ("depth", (2.0, 4.0, 8.0), "multi3-by-depth")
 
 
 def test_a_summary_is_the_textbooks(tmp_path: Path) -> None:
     values = np.random.default_rng(1).normal(3, 2, 9)
-    arm = Arm("a", values, np.zeros(9, dtype=np.intp), np.arange(9))
-    found = summarise(arm, failed=2, seeds=len(arm.seed_codes))
+    arm = Group("a", values, np.zeros(9, dtype=np.intp), np.arange(9))
+    found = summarize(arm, failed=2, seeds=len(arm.seed_codes))
     interval = stats.ttest_1samp(values, 0).confidence_interval(0.95)
     assert found.mean_interval is not None
     assert (found.mean_interval.low, found.mean_interval.high) == pytest.approx(tuple(interval))
@@ -99,6 +98,6 @@ def test_a_summary_is_the_textbooks(tmp_path: Path) -> None:
 
 
 def test_of_one_seed_there_is_no_interval() -> None:
-    one = Arm("a", np.array([1.0]), np.zeros(1, dtype=np.intp), np.zeros(1, dtype=np.intp))
-    found = summarise(one, failed=0, seeds=1)
+    one = Group("a", np.array([1.0]), np.zeros(1, dtype=np.intp), np.zeros(1, dtype=np.intp))
+    found = summarize(one, failed=0, seeds=1)
     assert (found.sd, found.sd_interval, found.mean_interval) == (None, None, None)

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import plotly.graph_objects as go
 
-from seedspread.render.with_plotly import panel_values
-from seedspread.report.page.report import Report
-from tests.report.made import made_store, material_of
+from seedspread.render.web import panel_values
+from seedspread.report.page import Report
+from tests.report.helpers import made_store, material_of
 
 
 def test_plotly_knows_every_field_of_every_figure(tmp_path: Path) -> None:

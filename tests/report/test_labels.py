@@ -8,46 +8,21 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchmarks.report import fill
 from seedspread.analysis.audit import audit
 from seedspread.analysis.charts import audit_chart
-from seedspread.analysis.components.table import components
+from seedspread.analysis.components import components
 from seedspread.cff.presets import read_config
-from seedspread.paper.report.scale import paper_setting
+from seedspread.paper.settings import paper_setting
 from seedspread.render.chart import Chart
-from seedspread.report.material.from_store import from_store
-from seedspread.report.material.from_table import from_table
-from seedspread.report.material.settings import ReportData, origins
-from seedspread.report.page.report import Report
+from seedspread.report.data import origins
+from seedspread.report.load import load_store, load_table
+from seedspread.report.page import Report
 from seedspread.runs.levels import arm_name, setting_name, stratum_name
-from seedspread.study.plan import Plan
-from seedspread.study.spec import StudySpec
-
-MARGINS = '[factors]\nmargin_type = ["clamp", "soft_clamp", "subtract"]\nmargin_first = [0.2, 0.4, 0.8]\n'
-AUDIT = '[audit]\ngroup = "margin_type"\nbaseline = "subtract"\n'
-
-
-def written(folder: Path, name: str, factors: str, audit: str, preset: str = "mini/cifar10") -> Path:
-    """A study's file."""
-    path = folder / f"{name}.toml"
-    path.write_text(f'title = "{name}"\nrunner = "cff"\npreset = "{preset}"\nseeds = 4\n{factors}{audit}')
-    return path
-
-
-def made(folder: Path, *studies: Path) -> ReportData:
-    """What a report of a store with these studies, all run, is made of."""
-    for study in studies:
-        fill(Plan.make(StudySpec.from_file(study), folder / "store"))
-    return from_store(folder / "store")
-
-
-def depth(folder: Path) -> Path:
-    factors = '[factors]\nmargin_type = ["clamp", "subtract"]\ndepth = [2, 4, 8]\n'
-    return written(folder, "multi3", factors, AUDIT + 'by = "depth"\n')
+from tests.report.helpers import AUDIT, MARGINS, depth, filled, numeric_table, written
 
 
 def test_strata_are_named_by_their_factor_everywhere(tmp_path: Path) -> None:
-    material = made(tmp_path, depth(tmp_path))
+    material = filled(tmp_path, depth(tmp_path))
     names = ["depth = 2", "depth = 4", "depth = 8"]
     assert [s.name for s in material.settings] == names
     assert [s.title for s in material.settings] == names
@@ -60,17 +35,17 @@ def test_strata_are_named_by_their_factor_everywhere(tmp_path: Path) -> None:
 
 
 def test_the_papers_values_stand_beside_its_own_labels_and_depth_only(tmp_path: Path) -> None:
-    material = made(tmp_path, depth(tmp_path))
+    material = filled(tmp_path, depth(tmp_path))
     assert [s.published and s.published.name for s in material.settings] == [None, None, "cifar10"]
     factors = '[factors]\nmargin_type = ["clamp", "subtract"]\nlabels = ["fine", "coarse"]\n'
     labels = written(tmp_path, "labels", factors, AUDIT + 'by = "labels"\n', "mini/cifar100")
     other = tmp_path / "other"
-    fine, coarse = made(other, labels).settings
+    fine, coarse = filled(other, labels).settings
     assert (fine.name, fine.published and fine.published.name) == ("labels = fine", "cifar100")
     assert (coarse.name, coarse.published) == ("labels = coarse", None)
     assert origins([fine, coarse]) == origins([fine])  # the same data and size: told once
     assert origins([coarse]).endswith("not a setting of the paper)")
-    tables = {t.title: t for t in Report(from_store(other / "store")).tables}
+    tables = {t.title: t for t in Report(load_store(other / "store")).tables}
     assert not any("paper" in c.group for c in tables["Each arm: labels = coarse"].columns)
     assert any("paper" in c.group for c in tables["Each arm: labels = fine"].columns)
 
@@ -87,7 +62,7 @@ def test_another_question_is_no_setting_of_the_paper(change: str) -> None:
 
 def test_another_block_than_the_papers_is_another_question(tmp_path: Path) -> None:
     factors = '[factors]\nmargin_type = ["clamp", "subtract"]\ndepth = [4, 8]\n'
-    (setting,) = made(tmp_path, written(tmp_path, "b", factors, AUDIT + 'block = "depth"\n')).settings
+    (setting,) = filled(tmp_path, written(tmp_path, "b", factors, AUDIT + 'block = "depth"\n')).settings
     assert setting.published is None
 
 
@@ -95,7 +70,7 @@ def test_every_question_has_a_figure_of_its_own_whose_rows_name_the_baseline(tmp
     rule = '[factors]\nrule = ["layer_local", "end_to_end"]\n'
     audit = '[audit]\ngroup = "rule"\nbaseline = "end_to_end"\n'
     studies = [depth(tmp_path), written(tmp_path, "rules", rule, audit)]
-    report = Report(made(tmp_path, *studies))
+    report = Report(filled(tmp_path, *studies))
     axes = {chart.id: chart.panels[0].x.title for chart in report.pictures}
     assert list(axes.values()) == [
         "variance ratio, clamp over subtract",
@@ -111,7 +86,7 @@ def test_every_question_has_a_figure_of_its_own_whose_rows_name_the_baseline(tmp
 def test_each_arm_has_its_forest(tmp_path: Path) -> None:
     factors = '[factors]\nmargin_type = ["clamp", "soft_clamp", "subtract"]\ndepth = [2, 4]\n'
     study = written(tmp_path, "margins", factors, AUDIT + 'by = "depth"\n')
-    report = Report(made(tmp_path, study))
+    report = Report(filled(tmp_path, study))
     forests = [c for c in report.charts if c.id.startswith("forest")]
     assert {c.panels[0].x.title for c in forests} == {
         "variance ratio, clamp over subtract",
@@ -121,23 +96,23 @@ def test_each_arm_has_its_forest(tmp_path: Path) -> None:
 
 def test_the_page_says_which_runs_serve_several_levels(tmp_path: Path) -> None:
     study = written(tmp_path, "margins", MARGINS, AUDIT + 'by = "margin_first"\n')
-    material = made(tmp_path, study)
+    material = filled(tmp_path, study)
     shared = "4 runs of margin_type = subtract serve margin_first = 0.2, 0.4 and 0.8 alike"
     assert any(note.startswith(shared) for note in material.notes)
     assert shared in Report(material).page()
 
 
 def test_a_store_without_a_record_names_its_settings_so_too(tmp_path: Path) -> None:
-    made(tmp_path, depth(tmp_path))
+    filled(tmp_path, depth(tmp_path))
     shutil.rmtree(tmp_path / "store" / ".studies")
-    names = {s.name for s in from_store(tmp_path / "store").settings}
+    names = {s.name for s in load_store(tmp_path / "store").settings}
     assert names == {"depth = 2", "depth = 4", "depth = 8"}
 
 
 def test_two_studies_of_one_label_are_told_apart_by_their_names(tmp_path: Path) -> None:
     other = depth(tmp_path).read_text().replace("seeds = 4", "seeds = [5, 6, 7]")
     (tmp_path / "again.toml").write_text(other)
-    material = made(tmp_path, depth(tmp_path), tmp_path / "again.toml")
+    material = filled(tmp_path, depth(tmp_path), tmp_path / "again.toml")
     assert {s.name for s in material.settings} >= {"depth = 2 (multi3)", "depth = 2 (again)"}
 
 
@@ -146,8 +121,8 @@ def test_a_table_is_named_so_too_and_the_paper_is_not_mentioned(tmp_path: Path) 
             for a in ("new", "old") for d in (2, 4) for b in ("x", "y") for s in range(5)]  # fmt: skip
     path = tmp_path / "runs.csv"
     path.write_text("\n".join(["arm,depth,twin,seed,accuracy", *rows]))
-    report = Report(from_table(path, "accuracy", "arm", "old", ["twin"], "seed", "depth"))
-    assert [s.name for s in report.material.settings] == ["depth = 2", "depth = 4"]
+    report = Report(load_table(path, "accuracy", "arm", "old", ["twin"], "seed", "depth"))
+    assert [s.name for s in report.data.settings] == ["depth = 2", "depth = 4"]
     assert "as the paper" not in report.page()
     assert any(m.name == "every run counted as independent" for m in report.pictures[0].panels[0].marks)
 
@@ -156,8 +131,7 @@ def test_levels_as_names() -> None:
     assert setting_name([("depth", 2), ("labels", "fine")]) == "depth = 2, labels = fine"
     assert setting_name([("dataset", "CIFAR-10")]) == "CIFAR-10"
     assert setting_name([("task", 3)]) == "task = 3"
-    assert stratum_name(["a", "b"], "1, x") == "a = 1, b = x"
-    assert stratum_name(["a"], "1, x") == "a = 1, x"
+    assert stratum_name(["a", "b"], ("1", "x")) == "a = 1, b = x"
     assert [arm_name("lr", "0.1"), arm_name("arm", "new"), arm_name("ema", "true")] == [
         "lr = 0.1",
         "new",
@@ -173,24 +147,9 @@ def test_many_open_comparisons_are_counted_and_the_factor_is_asked_after(tmp_pat
     ]  # fmt: skip
     path = tmp_path / "runs.csv"
     pd.DataFrame(rows).to_csv(path, index=False)
-    answer = Report(from_table(path, "accuracy", "arm", None, [], "seed", "task")).answer
+    answer = Report(load_table(path, "accuracy", "arm", None, [], "seed", "task")).summary
     assert answer.question.startswith("Does arm change how much")
     assert "Open for 10 of 12 comparisons: these data do not tell." in answer.short
-
-
-def numeric_table(folder: Path) -> Path:
-    """A numeric factor, and runs in numeric blocks; at one level a run fails."""
-    rng = np.random.default_rng(0)
-    rows = [
-        {"margin": margin, "batch": batch, "seed": seed, "accuracy": 80 + rng.normal(0, 1),
-         "collapsed": seed == 0 and margin == "0.4719"}
-        for margin in ("0.1713", "0.2917", "0.4719")
-        for batch in (3201, 6403)
-        for seed in range(5)
-    ]  # fmt: skip
-    path = folder / "numeric.csv"
-    pd.DataFrame(rows).to_csv(path, index=False)
-    return path
 
 
 BARE = re.compile(r"(?<!margin = )0\.(1713|2917|4719)(?!\d)|(?<!batch = )(3201|6403)(?!\d)")
@@ -215,7 +174,7 @@ def test_numeric_arms_and_blocks_stand_nowhere_bare(tmp_path: Path) -> None:
     found = audit(path, "accuracy", "margin", "0.1713", "batch")
     chart = audit_chart(found)
     texts = [found.to_text(details=True, width=3000), *told(chart)]
-    material = from_table(path, "accuracy", "margin", "0.1713", ["batch"], "seed", None)
+    material = load_table(path, "accuracy", "margin", "0.1713", ["batch"], "seed", None)
     report = Report(material)
     axes = ("Dose response",)  # whose axis is the factor, and whose ticks are its levels
     for c in report.charts:

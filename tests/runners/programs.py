@@ -3,10 +3,16 @@
 from pathlib import Path
 from typing import Any
 
+from seedspread.runners import supervise
+from seedspread.runners.contract import WorkItem
 from seedspread.study.plan import Plan
 from seedspread.study.spec import StudySpec
-from seedspread.study.worker import AttemptResult, WorkItem, attempt
+from seedspread.study.worker import AttemptResult, attempt
 
+LOG = f"""
+sys.path.insert(0, {str(Path(supervise.__file__).parents[2])!r})
+import seedspread
+"""
 STUDY = """
 seeds = {seeds}
 [run]
@@ -57,8 +63,7 @@ def plan_of(folder: Path, *arguments: Any, **named: Any) -> Plan:
 def attempt_first(plan: Plan) -> AttemptResult:
     """Tries the first run once, here."""
     run = plan.runs[0]
-    store = str(plan.store.path.absolute())
-    return attempt(WorkItem(store, run.key, run.runner, run.parameters, run.seed))
+    return attempt(WorkItem(run, plan.runners[run.study]))
 
 
 def failure_of(folder: Path, *arguments: Any, **named: Any) -> str:
@@ -72,3 +77,14 @@ def failure_of(folder: Path, *arguments: Any, **named: Any) -> str:
     assert not plan.store.is_done(key)
     assert "\n" not in result.message
     return result.message
+
+
+def is_there(path: Path) -> bool:
+    return path.exists() and bool(path.read_text())
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in ("Z", "X")
+    except OSError:
+        return False

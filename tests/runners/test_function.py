@@ -16,14 +16,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from seedspread.runners.contract import RunnerError
-from seedspread.runners.function import FunctionRunner
-from seedspread.runners.output import OutputFile
-from seedspread.runs.folder import RunFolder
+from seedspread.runners.contract import RunnerError, WorkItem
+from seedspread.runners.function import FunctionRunner, OutputFile
+from seedspread.runs.folder import Failure, RunFailedError, RunFolder, RunFolderError
 from seedspread.runs.metrics import Metric
-from seedspread.runs.record import Failure, RunFailedError
-from seedspread.runs.request import RunRequest
-from seedspread.runs.run_files import RunFolderError
+from seedspread.runs.run import Run
 from seedspread.runs.stopping import StoppedError, StopRequest, stop_requests
 
 SCORE = (Metric("score"),)
@@ -70,16 +67,16 @@ def module(tmp_path: Path) -> Iterator[Callable[[str], Path]]:
     sys.path[:] = path
 
 
-def request(runner: FunctionRunner, folder: Path, seed: int = 3, **values: Any) -> RunRequest:
+def request(runner: FunctionRunner, folder: Path, seed: int = 3, **values: Any) -> WorkItem:
     parameters = runner.parameters(None, values)
     (key,) = runner.keys([(parameters, seed)], None)
-    return RunRequest(parameters, folder / key, seed, key, threads=1)
+    return WorkItem(Run(key, seed, runner.name, parameters, str((folder / key).absolute())), runner)
 
 
 def outcome(runner: FunctionRunner, folder: Path, seed: int = 3, **values: Any) -> Any:
     """What a run comes to, in this process."""
     with stop_requests() as stop:
-        ((_, found),) = runner.run([request(runner, folder, seed, **values)], stop, None)
+        ((_, found),) = runner.run([request(runner, folder, seed, **values)], stop)
         stop.heard([found])
     return found
 
@@ -235,8 +232,7 @@ def test_only_functions_are_taken(value: Any) -> None:
 def test_it_is_run_and_its_record_and_output_kept(module: Callable[[str], Path], tmp_path: Path) -> None:
     runner = FunctionRunner.from_name("mine:train", module(MODULE), SCORE)
     assert outcome(runner, tmp_path, offset=1.5) == {"score": 7.5}
-    folder = request(runner, tmp_path, offset=1.5).folder
-    assert folder is not None
+    folder = request(runner, tmp_path, offset=1.5).folder().path
     assert (folder / "log.txt").read_text() == "working on 3\n"
     provenance = json.loads((folder / "provenance.json").read_text())
     assert provenance["function"] == "mine:train"
@@ -300,8 +296,7 @@ def test_what_it_logs_is_kept_and_what_it_returns_wins(tmp_path: Path) -> None:
 
     runner = FunctionRunner.of(train, SCORE)
     assert outcome(runner, tmp_path) == {"score": 10.0, "loss": -2.0, "epoch": 2.0}
-    path = request(runner, tmp_path).folder
-    assert path is not None
+    path = request(runner, tmp_path).folder().path
     assert RunFolder(path).history(["score"])["score"].to_pylist() == [0, 1, 2]
 
 
@@ -325,7 +320,7 @@ def test_a_second_attempt_logs_afresh_unless_it_keeps_a_folder(tmp_path: Path) -
         runner = FunctionRunner.of(function, SCORE)
         assert isinstance(outcome(runner, tmp_path), ValueError)
         assert outcome(runner, tmp_path) == {"score": 1.0}
-        path = request(runner, tmp_path).folder
+        path = request(runner, tmp_path).folder().path
         assert path is not None
         assert len(RunFolder(path).history(["score"])) == calls
 
@@ -374,8 +369,7 @@ def test_one_that_was_stopped_and_returns_all_the_same_is_not_filed(tmp_path: Pa
 
     runner = FunctionRunner.of(train, SCORE)
     assert isinstance(outcome(runner, tmp_path), StoppedError)
-    path = request(runner, tmp_path).folder
-    assert path is not None
+    path = request(runner, tmp_path).folder().path
     assert not RunFolder(path).is_done
 
 
@@ -398,8 +392,7 @@ def test_it_finds_its_seed_parameters_and_folder_and_leaves_the_process_as_it_wa
         runner = FunctionRunner.of(train, SCORE)
         assert outcome(runner, tmp_path, width=4) == {"score": 4.0}
         assert (dict(os.environ), os.getcwd(), sys.stdout) == before
-    path = request(runner, tmp_path, width=4).folder
-    assert path is not None
+    path = request(runner, tmp_path, width=4).folder().path
     assert (path / "program" / "model.txt").read_text() == "kept"
     assert (path / "log.txt").read_text() == "from a program\nand its errors\n"
 
@@ -436,7 +429,7 @@ def test_a_module_that_was_edited_since_the_plan_fails_by_name(
     runner = FunctionRunner.from_name("mine:train", module(MODULE), SCORE)
     planned = request(runner, tmp_path)
     module(MODULE.replace(before, after))  # which a worker imports
-    ((_, found),) = runner.run([planned], StopRequest(), None)
+    ((_, found),) = runner.run([planned], StopRequest())
     assert isinstance(found, RunFailedError)
     assert str(found).startswith(f"{part}, of mine:train, is not what it was when the run was planned")
 
@@ -448,8 +441,8 @@ def test_what_a_run_leaves_in_its_module_is_no_change(module: Callable[[str], Pa
 
 
 def test_its_output_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("seedspread.runners.output.LOG_BYTES", 1000)
-    monkeypatch.setattr("seedspread.runners.function_run._WATCH_SECONDS", 0.01)
+    monkeypatch.setattr("seedspread.runners.function.LOG_BYTES", 1000)
+    monkeypatch.setattr("seedspread.runners.function._WATCH_SECONDS", 0.01)
 
     def train(seed: int, folder: Path) -> float:
         until = time.monotonic() + 60
@@ -461,10 +454,11 @@ def test_its_output_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
     runner = FunctionRunner.of(train, SCORE)
     assert outcome(runner, tmp_path) == {"score": 1.0}
-    path = request(runner, tmp_path).folder
-    assert path is not None
-    assert (path / "log.txt.old").exists()
-    assert (path / "log.txt").read_text().endswith("the end\n")
+    path = request(runner, tmp_path).folder().path
+    # A line printed between the renaming and the new file's opening is in the old one.
+    aside = (path / "log.txt.old").read_text()
+    assert (aside + (path / "log.txt").read_text()).endswith("x\nthe end\n")
+    assert len(aside) > 1000
 
 
 def test_what_cannot_be_sent_says_so() -> None:
@@ -501,8 +495,7 @@ def test_nothing_is_written_through_what_lies_in_a_files_place(
     where: str, what: str, tmp_path: Path, module: Callable[[str], Path]
 ) -> None:
     runner = FunctionRunner.from_name("mine:train", module(MODULE), SCORE)
-    made = request(runner, tmp_path).folder
-    assert made is not None
+    made = request(runner, tmp_path).folder().path
     path, outside = planted(tmp_path, f"{made.name}/{where}", what)
     found = outcome(runner, tmp_path)
     assert isinstance(found, RunFolderError), found

@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from seedspread.runners import supervise
-from seedspread.runs.record import Record
-from seedspread.runs.run_files import RunFiles
-from seedspread.runs.table import runs_table
+from seedspread.runs.folder import RunFolder
+from seedspread.runs.run import Run
+from seedspread.runs.store import Store
 from seedspread.study.plan import Plan
 from seedspread.study.spec import StudyError, StudySpec
-from tests.runners.programs import attempt_first, failure_of, plan_of, study_file
+from seedspread.tables.from_store import all_runs
+from tests.runners.programs import LOG, attempt_first, failure_of, plan_of, study_file
 
 
-def record_of(plan: Plan) -> Record:
-    return Record.read(str(plan.store.folder(plan.runs[0].key)))
+def record_of(plan: Plan) -> Run:
+    return Run.read(str(plan.store.folder(plan.runs[0].key)))
 
 
 def done(folder: Path, *arguments: object, **named: object) -> Plan:
@@ -152,11 +152,6 @@ def test_a_command_may_be_a_text_and_its_program_lie_in_the_studys_folder(tmp_pa
 
 # How it reports
 
-LOG = f"""
-sys.path.insert(0, {str(Path(supervise.__file__).parents[2])!r})
-import seedspread
-"""
-
 
 def test_the_file_comes_before_the_last_line_and_that_before_the_log(tmp_path: Path) -> None:
     body = LOG + (
@@ -166,10 +161,10 @@ def test_the_file_comes_before_the_last_line_and_that_before_the_log(tmp_path: P
     )
     plan = done(tmp_path, body)
     assert record_of(plan).metrics == {"accuracy": 0.3, "b": 2, "c": 2, "epoch": 2}
-    table = runs_table(tmp_path / "store")
+    table = all_runs(Store(tmp_path / "store"))[0]
     assert (table["x"][0], table["seed"][0]) == (0.0, 1)  # not what the program said of its parameters
     pytest.importorskip("pyarrow")
-    curve = RunFiles(plan.store.folder(plan.runs[0].key)).history(["epoch", "b", "accuracy"])
+    curve = RunFolder(plan.store.folder(plan.runs[0].key)).history(["epoch", "b", "accuracy"])
     assert curve.to_pydict() == {"epoch": [1, 2], "b": [1, 2], "accuracy": [0.1, None]}
 
 
@@ -186,7 +181,7 @@ def test_processes_that_a_program_forks_log_whole_lines(tmp_path: Path) -> None:
         "for child in children: os.waitpid(child, 0)\n"
     )
     plan = done(tmp_path, body)
-    curve = RunFiles(plan.store.folder(plan.runs[0].key)).history(["n", "step"]).to_pydict()
+    curve = RunFolder(plan.store.folder(plan.runs[0].key)).history(["n", "step"]).to_pydict()
     assert sorted(zip(curve["n"][1:], curve["step"][1:], strict=True)) == [
         (n, step) for n in range(4) for step in range(500)
     ]
@@ -282,7 +277,7 @@ def test_what_it_writes_into_its_folder_is_its_own(tmp_path: Path) -> None:
     plan = done(tmp_path, FOREIGN + "report(0.5)")
     own = plan.store.folder(plan.runs[0].key) / "program"
     assert len(list(own.rglob("*"))) == 8
-    assert len(runs_table(tmp_path / "store")) == 1
+    assert len(all_runs(Store(tmp_path / "store"))[0]) == 1
     assert not plan.store.problems()
     assert plan.store.keys() == [plan.runs[0].key]
 

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from seedspread.runners import supervise
-from tests.study.test_local import wait_for
+from tests.runners.programs import is_alive, is_there
+from tests.study.processes import wait_for
 
 CHILD = """
 import os, sys, time
@@ -70,17 +71,6 @@ class Supervised:
 
 def shell(folder: Path, script: str, **order: Any) -> Supervised:
     return Supervised(folder, "/bin/sh", "-c", script, **order)
-
-
-def is_there(path: Path) -> bool:
-    return path.exists() and bool(path.read_text())
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in ("Z", "X")
-    except OSError:
-        return False
 
 
 def test_it_tells_how_a_program_ended(tmp_path: Path) -> None:

@@ -141,7 +141,7 @@ def test_a_garbled_run_is_listed_by_the_report_of_the_others(filled: Path, tmp_p
     spoilt = next((tmp_path / "store").glob("*/result.json"))
     spoilt.write_bytes(b"[" * 100_000)
     report = write_report(tmp_path / "store", tmp_path / "page.html")
-    assert any(spoilt.parent.name in problem for problem in report.material.problems)
+    assert any(spoilt.parent.name in problem for problem in report.data.problems)
 
 
 def test_a_link_in_place_of_the_studies_leads_nowhere(tmp_path: Path) -> None:

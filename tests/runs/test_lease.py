@@ -169,9 +169,10 @@ def test_a_filesystem_that_stumbles_does_not_end_the_beats(
 
     monkeypatch.setattr("seedspread.runs.lease.os.utime", stumble)
     before = lease.path.stat().st_mtime_ns
-    with lease.heartbeat(seconds=0.6):
-        time.sleep(0.6)
+    lease.keep_beating(seconds=0.6)
+    time.sleep(0.6)
     assert lease.path.stat().st_mtime_ns > before
+    lease.release()
 
 
 def test_a_process_that_cannot_be_seen_is_not_dead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,7 +187,10 @@ def test_a_process_that_cannot_be_seen_is_not_dead(tmp_path: Path, monkeypatch: 
 def test_beats_go_on_in_the_background(tmp_path: Path) -> None:
     lease = claim(tmp_path, StalenessTracker())
     assert lease is not None
-    before = lease.path.stat().st_mtime_ns
-    with lease.heartbeat(seconds=0.6):
-        time.sleep(0.5)
-    assert lease.path.stat().st_mtime_ns > before
+    before, threads = lease.path.stat().st_mtime_ns, threading.active_count()
+    lease.keep_beating(seconds=0.6)
+    time.sleep(0.5)
+    beaten = lease.path.stat().st_mtime_ns
+    assert beaten > before
+    lease.release()
+    assert threading.active_count() == threads

@@ -13,7 +13,15 @@ from scipy.special import softmax
 from sklearn.metrics import accuracy_score, brier_score_loss, log_loss, top_k_accuracy_score
 
 from seedspread.analysis.audit import audit
-from seedspread.runs.metrics import SCORED, Metric, direction_of, metric_of, scores
+from seedspread.runs.metrics import (
+    SCORED,
+    Metric,
+    direction_of,
+    metric_of,
+    rate_from_histogram,
+    rates_from_histograms,
+    scores,
+)
 
 CLASSES = 12
 
@@ -174,3 +182,20 @@ def test_the_direction_that_is_asked_for_counts() -> None:
 def test_the_failed_runs_of_a_loss_are_its_high_ones() -> None:
     (comparison,) = audit(losses(), "loss", "arm", "b").comparisons
     assert [(arm.group, arm.failed) for arm in comparison.collapse.arms] == [("a", 3), ("b", 0)]
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(0, 1000))
+def test_on_a_bins_edge_the_rate_is_the_count(seed: int, steps: int) -> None:
+    margin = steps / 1000
+    values = np.random.default_rng(seed).uniform(-1, 1, 500)
+    counts, _ = np.histogram(values, bins=2000, range=(-1, 1))
+    edge = np.histogram_bin_edges([], bins=2000, range=(-1, 1))[2000 - steps]
+    assert np.isclose(rate_from_histogram(counts, margin), (values >= edge).mean())
+
+
+def test_inside_a_bin_it_is_linear_and_many_are_as_one() -> None:
+    histograms = np.array([[[0, 4, 0, 0], [1, 1, 1, 1]], [[0, 0, 0, 0], [0, 0, 0, 8]]])
+    rates = rates_from_histograms(histograms, 1.25)
+    np.testing.assert_allclose(rates, [[0.5, 0.625], [np.nan, 1.0]])
+    assert rates_from_histograms(histograms, 9.0)[0, 0] == 1.0
+    assert rates_from_histograms(histograms, 0.0)[0, 1] == 0.0

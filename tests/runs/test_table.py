@@ -7,7 +7,9 @@ import pytest
 
 from seedspread.analysis.audit import audit
 from seedspread.cff.training.run import train
-from seedspread.runs.table import RunsError, correct_predictions, runs_table
+from seedspread.runs.store import Store
+from seedspread.runs.table import RunsError, correct_predictions
+from seedspread.tables.from_store import all_runs
 from tests.cff.training.tiny import tiny
 
 
@@ -22,7 +24,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_folder_of_runs_is_a_table(store: Path) -> None:
-    rows = runs_table(store)
+    rows = all_runs(Store(store))[0]
     assert len(rows) == 6
     assert set(rows["margin_type"]) == {"clamp", "subtract"}
     assert set(rows["seed"]) == {0, 1, 2}
@@ -33,7 +35,7 @@ def test_a_folder_of_runs_is_a_table(store: Path) -> None:
 
 
 def test_stored_predictions_give_the_accuracies_back(store: Path) -> None:
-    rows = runs_table(store)
+    rows = all_runs(Store(store))[0]
     correct = correct_predictions(list(rows["folder"]))
     assert correct is not None
     assert list(correct.mean(axis=1)) == pytest.approx(list(rows["accuracy"]))
@@ -52,4 +54,4 @@ def test_a_damaged_run_is_named(store: Path, tmp_path: Path) -> None:
     (broken / "result.json").write_text("{}")
     (broken / "config.toml").write_text("")
     with pytest.raises(RunsError, match="broken is not a readable run"):
-        runs_table(tmp_path)
+        all_runs(Store(tmp_path))[0]

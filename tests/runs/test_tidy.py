@@ -6,8 +6,9 @@ import pytest
 
 from seedspread import Store, Study, audit
 from seedspread.cff.training.run import train
-from seedspread.runs.table import RunFields, runs_table
-from seedspread.runs.tidy import tidy_table
+from seedspread.runs.run import Run
+from seedspread.runs.table import tidy_table
+from seedspread.tables.from_store import all_runs
 from tests.cff.training.tiny import tiny
 
 
@@ -21,7 +22,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_each_field_is_there_once_under_its_short_name_where_that_is_clear(store: Path) -> None:
-    table, both = Store(store).table(), runs_table(store)
+    table, both = Store(store).table(), all_runs(Store(store))[0]
     assert list(table.columns[:3]) == ["margin_type", "seed", "accuracy"]  # what varies comes first
     for whole in (name for name in both.columns if "." in name):
         assert (whole in table) != (whole.rpartition(".")[2] in table) or whole == "seeds.run", whole
@@ -57,9 +58,8 @@ def test_what_a_function_does_not_have_is_left_out(tmp_path: Path) -> None:
 
 
 def test_a_short_name_is_not_clear_if_a_metric_or_another_run_has_it() -> None:
-    def run(parameters: dict[str, object], seed: int) -> RunFields:
-        about = {"seed": seed, "collapsed": False, "majority": 0.1, "folder": str(seed)}
-        return RunFields(parameters, {"loss": 1.0 + seed}, {}, "", about)
+    def run(parameters: dict[str, object], seed: int) -> Run:
+        return Run(str(seed), seed, "any", parameters, str(seed), metrics={"loss": 1.0 + seed})
 
     first = run({"a.loss": "hinge", "a.rate": 1, "a.size": 5}, 1)
     second = run({"a.loss": "log", "a.rate": 1, "b.rate": 2, "a.size": 5}, 2)

@@ -6,19 +6,19 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from seedspread.paper.page import published_table
-from seedspread.stats.arms import Arm
+from seedspread.paper.values import published_table
+from seedspread.stats.groups import Group
 
 
-def arm(*cells: "Sequence[float] | np.ndarray[Any, Any]", name: str = "a", first_seed: int = 0) -> Arm:
+def arm(*cells: "Sequence[float] | np.ndarray[Any, Any]", name: str = "a", first_seed: int = 0) -> Group:
     """An arm from its cells; the i-th value of each is seed `first_seed` + i."""
     values = np.concatenate([np.asarray(c, dtype=float) for c in cells])
     blocks = np.concatenate([np.full(len(c), k) for k, c in enumerate(cells)])
     seeds = np.concatenate([np.arange(len(c)) for c in cells]) + first_seed
-    return Arm(name, values, blocks, seeds, tuple(str(k) for k in range(len(cells))))
+    return Group(name, values, blocks, seeds, tuple((str(k),) for k in range(len(cells))))
 
 
-def paper_arms(setting: str = "cifar10") -> tuple[Arm, Arm]:
+def paper_arms(setting: str = "cifar10") -> tuple[Group, Group]:
     """The published accuracies: clamp and subtract."""
     table = published_table()
     table = table[table["setting"] == setting]

@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from benchmarks.conditions import INDEPENDENT, PAIRS, Design, simulate
-from seedspread.stats.arms import Arm, Floats
-from seedspread.stats.outcomes import Better, Performance
+from seedspread.stats.groups import Floats, Group
 from seedspread.stats.performance import performance
-from seedspread.stats.result import Interval
+from seedspread.stats.result import Better, Interval, Performance
 from tests.stats.arms import arm
 
 HIGHER: Better = "higher"
@@ -21,7 +20,7 @@ LOWER: Better = "lower"
 samples = st.lists(st.integers(-30, 30).map(float), min_size=3, max_size=9)
 
 
-def judge(x: Arm, y: Arm, better: Better = HIGHER, pairs: bool = True) -> Performance:
+def judge(x: Group, y: Group, better: Better = HIGHER, pairs: bool = True) -> Performance:
     return performance(x, y, better, 0.95, pairs)
 
 

@@ -1,7 +1,10 @@
 """Plans against fresh experiments judged by the headline, and what a plan must obey."""
 
+from dataclasses import asdict
+
 import numpy as np
 import pytest
+from scipy import stats
 
 from benchmarks.conditions import (
     INDEPENDENT,
@@ -10,12 +13,21 @@ from benchmarks.conditions import (
     UNBALANCED,
     Design,
     alike,
-    arms_of,
     draw,
 )
-from seedspread.stats.power import BudgetError
-from seedspread.stats.scale.planning import detectable, power, seeds_for
-from seedspread.stats.scale.ratio import scale_ratios
+from seedspread.analysis import seeds as budgets
+from seedspread.stats import planning
+from seedspread.stats.planning import (
+    BudgetError,
+    detectable,
+    detectable_ratio,
+    f_power,
+    power,
+    seeds_for,
+    seeds_for_ratio,
+    seeds_for_standard_error,
+)
+from seedspread.stats.variance_ratio import posterior_of
 
 
 @pytest.mark.parametrize(
@@ -36,8 +48,7 @@ def test_plans_are_kept_by_the_headline(design: Design, shape: str, n: int, rati
     """How often 400 fresh experiments are judged different: three standard errors, and the table's own."""
     rng = np.random.default_rng(n)
     values, present = draw(design, alike(shape), n, ratio, 400, rng)
-    results = scale_ratios([arms_of(design, experiment, present) for experiment in values])
-    seen = np.mean([result.p is not None and result.p < 0.05 for result in results])
+    seen = np.mean(posterior_of(values, present, design.shared).p < 0.05)
     pairs = design.pairs if design.shared else None
     planned = power(ratio, (n, n * design.extra), design.blocks, pairs, design.twins[0], shape=shape)
     assert planned == pytest.approx(seen, abs=0.085)
@@ -86,3 +97,108 @@ def test_there_are_plans_that_cannot_be_made() -> None:
         seeds_for(1.5, baseline_seeds=4)
     with pytest.raises(BudgetError, match="positive and not 1"):
         seeds_for(1.0)
+
+
+def test_the_papers_example_of_a_standard_error() -> None:
+    """It says about 11 against 2 for 0.3 points; 11 seeds give 0.302, so that 12 are needed."""
+    assert pytest.approx(11.1, abs=0.05) == (1.0 / 0.3) ** 2
+    assert seeds_for_standard_error(1.0, 0.3) == 12
+    assert seeds_for_standard_error(0.42, 0.3) == 2
+    assert seeds_for_standard_error(0.9, 0.3) == 9
+
+
+def test_absurd_budgets_are_refused_in_a_line() -> None:
+    with pytest.raises(BudgetError, match="millionth"):
+        seeds_for_standard_error(1.0, 1e-300)
+    with pytest.raises(BudgetError, match="no number of seeds up to 100,000"):
+        budgets.seed_budget(ratio=1.001)
+    assert budgets.seed_budget(ratio=2.0, n=10**8).values["power"] == 1.0
+
+
+def test_without_a_difference_power_is_the_level() -> None:
+    assert f_power(1.0, (7, 7)) == pytest.approx(0.05)
+    assert f_power(1.0, (14, 7), alpha=0.01) == pytest.approx(0.01)
+
+
+def test_power_is_what_simulation_finds() -> None:
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(20_000, 14)) * 3**0.5, rng.normal(size=(20_000, 7))
+    ratio = x.var(axis=1, ddof=1) / y.var(axis=1, ddof=1)
+    p = 2 * np.minimum(stats.f.sf(ratio, 13, 6), stats.f.cdf(ratio, 13, 6))
+    assert f_power(3.0, (14, 7)) == pytest.approx(np.mean(p < 0.05), abs=0.012)
+
+
+def test_exchanging_the_arms_inverts_the_ratio() -> None:
+    assert f_power(4.0, (9, 5)) == pytest.approx(f_power(0.25, (5, 9)))
+
+
+@pytest.mark.parametrize("seeds", [(7, 7), (14, 7), (5, 20)])
+def test_the_detectable_ratio_is_detected_with_that_power(seeds: tuple[int, int]) -> None:
+    assert f_power(detectable_ratio(seeds, 0.9, 0.01), seeds, 0.01) == pytest.approx(0.9)
+
+
+@pytest.mark.parametrize("ratio", [5.9, 2.0, 0.25])
+def test_one_seed_fewer_would_not_do(ratio: float) -> None:
+    n, _ = seeds_for_ratio(ratio)
+    assert f_power(ratio, (n, n)) >= 0.8 > f_power(ratio, (n - 1, n - 1))
+
+
+def test_the_headline_is_planned_and_the_f_test_stands_beside_it() -> None:
+    budget = budgets.seed_budget(ratio=5.9)
+    assert budget.values["f_test"] == seeds_for_ratio(5.9)[0] == 12
+    assert budget.values["seeds"] == list(planning.seeds_for(5.9))
+    assert budget.values["seeds"][0] > 12
+    assert budget.text.endswith("the F test, if values are exactly normal: 12).")
+    assert budgets.seed_budget(n=7).values["f_test"] == pytest.approx(detectable_ratio((7, 7)))
+    assert budgets.seed_budget(ratio=6.0, n=7).values["f_test"] == pytest.approx(f_power(6.0, (7, 7)))
+
+
+@pytest.mark.parametrize(
+    "design",
+    [
+        budgets.Design(blocks=2),
+        budgets.Design(pairs=0.6),
+        budgets.Design(shape="t5"),
+        budgets.Design(blocks=2, pairs=0.3, twins=0.8),
+    ],
+)
+def test_the_f_test_has_no_figure_for_other_designs(design: budgets.Design) -> None:
+    budget = budgets.seed_budget(ratio=6.0, n=9, design=design)
+    assert budget.values["f_test"] is None
+    assert "F test" not in budget.text
+    assert budget.values["power"] == planning.power(6.0, (9, 9), **asdict(design))
+    assert {"seeds", "ratio", "power", "alpha", "shape", "method"} <= set(budget.values)
+
+
+def test_a_standard_error_and_a_ratio_are_both_answered() -> None:
+    both = budgets.seed_budget(sd=1.0, se=0.3, ratio=5.9)
+    one, other = budgets.seed_budget(sd=1.0, se=0.3), budgets.seed_budget(ratio=5.9)
+    assert both.text.splitlines() == [one.text, other.text]
+    assert both.values == {"standard_error": one.values, "spread": other.values}
+
+
+@pytest.mark.parametrize(
+    ("question", "message"),
+    [
+        ({}, "say what is wanted"),
+        ({"sd": 1.0}, "both --sd and --se"),
+        ({"sd": 1.0, "se": 0.0}, "positive"),
+        ({"n": 1}, "two seeds"),
+        ({"sd": float("inf"), "se": 0.3}, "positive"),
+        ({"ratio": 5.9, "n": 7, "alpha": 2.0}, "alpha must lie"),
+        ({"ratio": 5.9, "n_baseline": 0}, "two seeds"),
+        ({"ratio": 1.0}, "not 1"),
+        ({"ratio": 4.0, "power": 1.2}, "power must lie"),
+        ({"ratio": 4.0, "alpha": 0.0}, "alpha must lie"),
+        ({"n": 7, "shape": "norml"}, "did you mean 'normal'"),
+        ({"ratio": 1.5, "n_baseline": 3}, "no number of seeds"),
+        ({"n": 2}, "3 seeds per arm or more"),
+        ({"n": 7, "pairs": 1.5}, "a correlation lies"),
+        ({"n_baseline": 7}, "say what is wanted"),
+    ],
+)
+def test_impossible_questions_are_refused(question: dict[str, float], message: str) -> None:
+    question = question.copy()
+    design = {name: question.pop(name) for name in ("alpha", "shape", "pairs") if name in question}
+    with pytest.raises(BudgetError, match=message):
+        budgets.seed_budget(**question, design=budgets.Design(**design))  # type: ignore[arg-type]

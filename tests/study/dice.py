@@ -10,13 +10,10 @@ from typing import Any
 
 import tomli_w
 
-from seedspread.runners.contract import Group, Level, Runner, RunnerError
+from seedspread.runners.contract import Level, Runner, RunnerError, Stack, WorkItem
 from seedspread.runs.files import FORMAT
-from seedspread.runs.folder import RunFolder
-from seedspread.runs.identity import key_of
-from seedspread.runs.record import RunFailedError
-from seedspread.runs.request import RunRequest
-from seedspread.runs.run_files import Heartbeat
+from seedspread.runs.folder import Heartbeat, RunFailedError
+from seedspread.runs.run import key_of
 from seedspread.runs.stopping import StoppedError, StopRequest
 from seedspread.runs.studies import AuditSpec
 from seedspread.study.spec import StudyCell, StudySpec
@@ -54,24 +51,21 @@ class Dice(Runner):
     def seconds(self, parameters: Sequence[Any]) -> float | None:
         return 0.001 * len(parameters)
 
-    def group(self, parameters: Any, threads: int) -> Group | None:
-        return Group(f"{parameters['sides']} sides", self.company)
+    def group(self, parameters: Any, threads: int) -> Stack | None:
+        return Stack(f"{parameters['sides']} sides", self.company)
 
-    def run(
-        self, requests: Sequence[RunRequest], stop: StopRequest, data_dir: Path | None
-    ) -> Iterator[tuple[int, object]]:
-        assert len({request.parameters["sides"] for request in requests}) == 1
-        for number, request in enumerate(requests):
+    def run(self, items: Sequence[WorkItem], stop: StopRequest) -> Iterator[tuple[int, object]]:
+        assert len({item.run.parameters["sides"] for item in items}) == 1
+        for number, item in enumerate(items):
             try:
-                yield number, self._throw(request, stop)
+                yield number, self._throw(item, stop)
             except Exception as error:
                 yield number, error
 
-    def _throw(self, request: RunRequest, stop: StopRequest) -> float:
-        assert request.folder is not None
-        folder = RunFolder(request.folder, request.key or "", request.guard)
-        folder.open(tomli_w.dumps(request.parameters), resume=True)
-        assert tomllib.loads(folder.config_path().read_text()) == request.parameters
+    def _throw(self, item: WorkItem, stop: StopRequest) -> float:
+        run, folder = item.run, item.folder()
+        folder.open(tomli_w.dumps(run.parameters), resume=True)
+        assert tomllib.loads(folder.config_path().read_text()) == run.parameters
         folder.begin(1)
         folder.beat(lambda: Heartbeat(0.5, "half thrown"))
         end = time.monotonic() + self.seconds_each
@@ -79,20 +73,20 @@ class Dice(Runner):
             time.sleep(0.02)
         if stop.number is not None:
             raise StoppedError("stopped in mid-throw", stop.number)
-        if request.seed == self.fail:
+        if run.seed == self.fail:
             raise RunFailedError("the die fell off the table", table="round", throw=3)
-        rng = random.Random(request.seed)  # noqa: S311 - a die
-        throws = [rng.randint(1, request.parameters["sides"]) for _ in range(request.parameters["throws"])]
+        rng = random.Random(run.seed)  # noqa: S311 - a die
+        throws = [rng.randint(1, run.parameters["sides"]) for _ in range(run.parameters["throws"])]
         value = sum(throws) / len(throws)
         folder.finish(
             {
                 "format": FORMAT,
                 "runner": self.name,
-                "key": request.key,
+                "key": run.key,
                 "metrics": {"score": value},
                 "collapsed": False,
             },
-            {"runner": self.name, "seed": request.seed, "config": request.parameters},
+            {"runner": self.name, "seed": run.seed, "config": run.parameters},
         )
         return value
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.study.test_local import start
+from tests.study.processes import start
 
 
 @dataclass

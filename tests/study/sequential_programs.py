@@ -2,9 +2,8 @@
 
 from pathlib import Path
 
-from seedspread.runs.sequential import SequentialRecord
 from seedspread.runs.store import Store
-from seedspread.runs.studies import load_studies
+from seedspread.runs.studies import SequentialRecord, load_studies
 
 RULE = "[sequential]\nstart = 5\nstep = 5\nlimit = 15\n"
 TWO_LOOKS = RULE.replace("15", "10")

@@ -7,18 +7,18 @@ from typer.testing import CliRunner
 
 from seedspread import Study, audit, collect, components, seed_budget, train, write_report
 from seedspread.cff.runner import seeded
-from seedspread.cff.training.diagnose import diagnose
-from seedspread.cff.training.result import RunResult
+from seedspread.cff.training.result import RunResult, diagnose
 from seedspread.cli import app
 from seedspread.errors import SeedspreadError
 from seedspread.paper.quickstart import quickstart
-from seedspread.runs.table import runs_table
+from seedspread.runs.store import Store
 from seedspread.study.executor import StudyProgress
 from seedspread.study.local import LocalExecutor
 from seedspread.study.sequential import Watcher
 from seedspread.study.spec import StudySpec
 from seedspread.study.study import run_study
-from tests.report.made import made_store
+from seedspread.tables.from_store import all_runs
+from tests.report.helpers import made_store
 from tests.study.tiny import study_file, tiny_study
 
 
@@ -53,11 +53,11 @@ def test_paths_may_be_strings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         train(seeded(run.parameters, run.seed), f"store/{run.key}", data_dir="data")
     report = write_report("store", "page.html", plans=[plan])
     assert (tmp_path / "page.html").exists()
-    assert report.answer.short in report._repr_html_()
+    assert report.summary.short in report._repr_html_()
     assert "tables" in repr(report)
     key = plan.runs[0].key
     assert diagnose(f"store/{key}").result == RunResult.read(f"store/{key}")
-    assert len(runs_table("store")) == len(collect("store", "accuracy").table) == 6
+    assert len(all_runs(Store("store"))[0]) == len(collect("store", "accuracy").table) == 6
     assert "6 runs of" in collect("store", "accuracy")._repr_html_()
 
 
@@ -129,7 +129,7 @@ def test_what_a_notebook_shows_is_short_and_has_a_table(tmp_path: Path) -> None:
     plan = study.plan(tmp_path / "store")
     assert repr(plan).endswith("6 distinct runs: 6 waiting>")
     assert plan._repr_html_().count("<tr style") == 2  # a row per cell
-    table = runs_table(tmp_path / "store", ["accuracy"])
+    table = all_runs(Store(tmp_path / "store"), ["accuracy"])[0]
     audited = audit(table, "accuracy", "margin_type", "subtract", "stability")
     split = components(table, "accuracy", "margin_type", "stability")
     shown = [study.spec(), plan.runs[0], audited, audited.comparisons[0], split, seed_budget(ratio=2.0)]

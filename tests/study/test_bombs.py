@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from seedspread.cff.config import ModelConfig
 from seedspread.cff.presets import ConfigError, check, read_config
-from seedspread.cff.training.estimate import seconds_per_run
+from seedspread.cff.training.run import seconds_per_run
 from seedspread.errors import SeedspreadError
-from seedspread.runs.toml_text import TomlError, parse_toml
+from seedspread.runs.files import TomlError, parse_toml
 from seedspread.study.plan import Plan
 from seedspread.study.spec import MAX_RUNS, StudyError, StudySpec
 from tests.cff.training.tiny import tiny
-from tests.cli.test_cli import seedspread_here
+from tests.commands import seedspread_here
 
 HEAD = 'title = "t"\nrunner = "cff"\npreset = "quickstart"\n'
 FIELDS = ("margin_first", "margin_last", "temperature", "dim", "depth", "margin_exponent")
@@ -171,8 +171,8 @@ def test_a_study_of_many_shapes_is_estimated_from_a_few(monkeypatch: pytest.Monk
         measured.append(config.model.depth)
         return float(config.model.parameters * config.model.tokens)
 
-    monkeypatch.setattr("seedspread.cff.training.estimate._seconds_per_image", measure)
-    monkeypatch.setattr("seedspread.cff.training.estimate._measured", {})
+    monkeypatch.setattr("seedspread.cff.training.run._seconds_per_image", measure)
+    monkeypatch.setattr("seedspread.cff.training.run._measured", {})
     configs = [tiny(model__depth=depth) for depth in range(1, 41)]
     estimates = seconds_per_run(configs, threads=1)
     assert len(measured) == 8

@@ -11,23 +11,22 @@ from pathlib import Path
 
 import pytest
 
-from seedspread.report.material.from_store import from_store
-from seedspread.report.material.studies import ReportError
-from seedspread.runners.contract import RunnerError
+from seedspread.report.data import ReportError
+from seedspread.report.load import load_store
+from seedspread.runners.contract import RunnerError, WorkItem
+from seedspread.runs.folder import Failure
 from seedspread.runs.lease import StalenessTracker
-from seedspread.runs.record import Failure
-from seedspread.runs.request import RunRequest
 from seedspread.runs.stopping import StopRequest
 from seedspread.runs.store import Store
 from seedspread.runs.studies import AuditSpec, save_study
-from seedspread.study.estimate import Estimate
 from seedspread.study.executor import StudyProgress
 from seedspread.study.local import LocalExecutor
 from seedspread.study.loop import run_plan
 from seedspread.study.plan import Plan
+from seedspread.study.progress import Estimate
 from seedspread.study.study import StudyRuns, run_study
 from seedspread.study.worker import attempt_group
-from tests.report.made import made_store
+from tests.report.helpers import made_store
 from tests.study.dice import Dice, dice_study
 from tests.study.tiny import items, tiny_study
 
@@ -107,9 +106,7 @@ def test_progress_is_told_as_runs_end(tmp_path: Path) -> None:
 class Rude(Dice):
     """Raises where it should end its runs one by one, after it was asked to stop."""
 
-    def run(
-        self, requests: Sequence[RunRequest], stop: StopRequest, data_dir: Path | None
-    ) -> Iterator[tuple[int, object]]:
+    def run(self, items: Sequence[WorkItem], stop: StopRequest) -> Iterator[tuple[int, object]]:
         os.kill(os.getpid(), signal.SIGTERM)
         raise RuntimeError("what now?")
 
@@ -124,9 +121,7 @@ def test_a_wish_to_stop_is_heard_though_the_runner_fails(tmp_path: Path) -> None
 class Short(Dice):
     """Does not tell what became of its runs."""
 
-    def run(
-        self, requests: Sequence[RunRequest], stop: StopRequest, data_dir: Path | None
-    ) -> Iterator[tuple[int, object]]:
+    def run(self, items: Sequence[WorkItem], stop: StopRequest) -> Iterator[tuple[int, object]]:
         return iter(())
 
 
@@ -148,9 +143,9 @@ def test_an_older_failure_does_not_stand_for_a_newer_one(tmp_path: Path) -> None
 class Percent(Dice):
     """Its accuracies are in per cent."""
 
-    def _throw(self, request: RunRequest, stop: StopRequest) -> float:
-        value = super()._throw(request, stop)
-        path = Path(str(request.folder)) / "result.json"
+    def _throw(self, item: WorkItem, stop: StopRequest) -> float:
+        value = super()._throw(item, stop)
+        path = Path(item.run.folder) / "result.json"
         path.write_text(path.read_text().replace('"score"', '"acc"').replace(f": {value}", f": {60 + value}"))
         return value
 
@@ -161,7 +156,7 @@ def test_the_unit_of_a_runners_own_metric_is_told_from_its_values(tmp_path: Path
     plan = Plan.make(study, tmp_path)
     for item in items(plan):
         assert attempt_group([item], 1, StalenessTracker(60))[0].outcome == "done"
-    (setting,) = from_store(tmp_path, plan.recorded()).settings
+    (setting,) = load_store(tmp_path, plan.recorded()).settings
     assert setting.value == "acc (%)"
     assert all(60 < run.value < 90 for run in setting.runs)
 
@@ -172,11 +167,11 @@ def test_two_metrics_of_the_same_runs_are_two_comparisons(tmp_path: Path) -> Non
     assert recorded.audit is not None
     other = recorded.audit.model_copy(update={"value": "nll"})
     save_study(plan.store, replace(recorded, name="other", audit=other))
-    assert {s.metric.name for s in from_store(tmp_path).settings} == {"accuracy", "nll"}
+    assert {s.metric.name for s in load_store(tmp_path).settings} == {"accuracy", "nll"}
 
 
 def test_a_metric_that_no_run_has_is_said(tmp_path: Path) -> None:
     made_store(tmp_path)
     with pytest.raises(ReportError, match=r"no run of bench has 'nnl'; did you mean 'nll'\?") as caught:
-        from_store(tmp_path, value="nnl")
+        load_store(tmp_path, value="nnl")
     assert "\n" not in str(caught.value)

@@ -9,17 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seedspread.cff.config import RunConfig
-from seedspread.cff.training.estimate import seconds_per_run
-from seedspread.cff.training.work import Work
+from seedspread.cff.training.run import seconds_per_run
+from seedspread.cff.training.state import Work
 from seedspread.runs.files import FORMAT
-from seedspread.runs.run_files import Heartbeat, RunFiles
+from seedspread.runs.folder import Heartbeat, RunFolder
 from seedspread.runs.store import RunState
-from seedspread.study.estimate import Estimate
 from seedspread.study.executor import StudyProgress
 from seedspread.study.local import LocalExecutor
 from seedspread.study.loop import run_plan
-from seedspread.study.overview import Overview
 from seedspread.study.plan import Plan
+from seedspread.study.progress import Estimate, Overview
 from tests.cff.training.tiny import tiny
 from tests.study.dice import Dice, dice_study
 
@@ -151,7 +150,7 @@ def test_a_finished_run_of_the_papers_training_tells_its_share(tmp_path: Path) -
     from seedspread.cff.training.run import train  # noqa: PLC0415 - slow
 
     train(tiny(), tmp_path / "run")
-    took = RunFiles(tmp_path / "run").seconds(alone=False)
+    took = RunFolder(tmp_path / "run").seconds(alone=False)
     whole = json.loads((tmp_path / "run" / "provenance.json").read_text())["seconds_since_last_start"]
     assert took is not None
     assert 0 < took <= whole

@@ -20,7 +20,7 @@ from seedspread.study.loop import run_plan
 from seedspread.study.plan import Plan
 from seedspread.study.worker import attempt_until_ended
 from tests.study.faults import children, disturb
-from tests.study.test_local import start, wait_for
+from tests.study.processes import start, wait_for
 from tests.study.tiny import items, results, study_file, tiny_study, undisturbed
 
 ROOT = Path(__file__).parents[2]

@@ -16,19 +16,20 @@ from safetensors.numpy import save
 
 from seedspread.analysis.audit import audit
 from seedspread.errors import SeedspreadError
-from seedspread.runs.checkpoints import write_checkpoint
+from seedspread.runs.folder import write_checkpoint
 from seedspread.runs.lease import Holder, StalenessTracker, newest
 from seedspread.runs.store import FINISHED
 from seedspread.runs.studies import recorded_study
-from seedspread.runs.table import RunsError, runs_table
-from seedspread.study.file import EngineSpec
+from seedspread.runs.table import RunsError
 from seedspread.study.local import LocalExecutor, _next_attempt
 from seedspread.study.loop import run_plan
 from seedspread.study.plan import Plan
+from seedspread.study.spec import EngineSpec
 from seedspread.study.study import StudyRuns, write_report
+from seedspread.tables.from_store import all_runs
 from tests.study.dice import dice_study
 from tests.study.faults import children
-from tests.study.test_local import start, wait_for
+from tests.study.processes import start, wait_for
 from tests.study.tiny import items, results, tiny_study, undisturbed
 
 
@@ -254,9 +255,9 @@ def test_damaged_arrays_are_damage_everywhere(
     assert len(plan.missing()) == 1
     assert any(name in problem for problem in plan.store.problems())
     with pytest.raises(RunsError, match=name):
-        audit(runs_table(plan.store.path), "accuracy", "margin_type", "subtract")
+        audit(all_runs(plan.store)[0], "accuracy", "margin_type", "subtract")
     report = write_report(plan.store.path, tmp_path / "page.html")
-    assert any(name in problem for problem in report.material.problems)
+    assert any(name in problem for problem in report.data.problems)
     again = run_plan(plan, LocalExecutor(workers=1), retry_failed=True)
     assert list(again.done) == [key]
     assert not plan.store.damage(key)

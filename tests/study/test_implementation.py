@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from seedspread.cff.training.native import build as building
+from seedspread.cff.training import native as building
 from seedspread.errors import SeedspreadError
 from seedspread.runs.store import Store
 from seedspread.runs.studies import load_studies

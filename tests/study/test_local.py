@@ -3,9 +3,6 @@
 import json
 import os
 import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -15,29 +12,8 @@ from seedspread.study.local import LocalExecutor
 from seedspread.study.loop import run_plan
 from seedspread.study.plan import Plan
 from seedspread.study.spec import StudySpec
+from tests.study.processes import start, wait_for
 from tests.study.tiny import results, study_file, tiny_study, undisturbed
-
-COMMAND = [sys.executable, "-c", "from seedspread.cli import main; main()", "run"]
-
-
-def start(folder: Path, *options: str) -> "subprocess.Popen[str]":
-    """A study in a process group of its own."""
-    return subprocess.Popen(
-        [*COMMAND, str(folder / "study.toml"), "--store", str(folder / "store"), *options],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-        # Where the tests themselves run in the background, Ctrl-C is ignored, and would be by their children.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
-    )
-
-
-def wait_for(condition: object, seconds: float = 60) -> None:
-    end = time.monotonic() + seconds
-    while not condition():  # type: ignore[operator]
-        assert time.monotonic() < end, "it never happened"
-        time.sleep(0.05)
 
 
 def test_one_failure_never_stops_the_others(tmp_path: Path) -> None:

@@ -6,11 +6,11 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from seedspread.runners.contract import WorkItem
 from seedspread.study.local import _companions
 from seedspread.study.loop import work_items
 from seedspread.study.plan import Plan
 from seedspread.study.spec import StudySpec
-from seedspread.study.worker import WorkItem
 from tests.study.dice import dice_study
 from tests.study.tiny import study_file, tiny_study
 
@@ -44,7 +44,7 @@ def test_every_cell_has_a_seed_before_any_has_the_next(tmp_path: Path) -> None:
 def test_a_stack_has_the_lowest_seeds_of_all_cells_of_its_shape(tmp_path: Path) -> None:
     plan = Plan.make(tiny_study(tmp_path, seeds=8, engine="stack = 4"), tmp_path / "store")
     stacks = groups(plan, ordered(plan))
-    assert [sorted(item.seed for item in stack) for stack in stacks] == [
+    assert [sorted(item.run.seed for item in stack) for stack in stacks] == [
         [0, 0, 1, 1], [2, 2, 3, 3], [4, 4, 5, 5], [6, 6, 7, 7]
     ]  # fmt: skip
 
@@ -55,7 +55,7 @@ def test_where_cells_cannot_be_stacked_each_has_its_first_group_before_any_has_i
     seeds: int, company: int, workers: int
 ) -> None:
     plan = Plan.make(dice_study(seeds=seeds, company=company), Path("nowhere"))
-    cells = [group[0].parameters["sides"] for group in groups(plan, ordered(plan, workers))]
+    cells = [group[0].run.parameters["sides"] for group in groups(plan, ordered(plan, workers))]
     for number in range(0, len(cells) - 1, 2):
         assert set(cells[number : number + 2]) == {6, 20}
 

@@ -13,21 +13,20 @@ from typer.testing import CliRunner
 
 from seedspread.analysis.audit import audit
 from seedspread.cli import app
-from seedspread.report.material.from_store import from_store
-from seedspread.report.page.report import Report
+from seedspread.report.load import load_store
+from seedspread.report.page import Report
 from seedspread.runs.store import Store
 from seedspread.runs.studies import load_studies, recorded_study
-from seedspread.runs.table import runs_table
+from seedspread.runs.table import finished_runs
 from seedspread.study.local import LocalExecutor
 from seedspread.study.loop import run_plan
 from seedspread.study.plan import Plan
 from seedspread.study.spec import StudySpec
-from seedspread.tables.errors import TableError
-from tests.runners.programs import plan_of, study_file
-from tests.runners.test_program import LOG
-from tests.runners.test_supervise import is_alive, is_there
+from seedspread.tables.from_store import all_runs
+from seedspread.tables.question import TableError
+from tests.runners.programs import LOG, is_alive, is_there, plan_of, study_file
 from tests.study.faults import disturb
-from tests.study.test_local import start, wait_for
+from tests.study.processes import start, wait_for
 from tests.study.tiny import results, tiny_study
 
 
@@ -179,7 +178,7 @@ report()
 
     counts = disturb(tmp_path, random.Random(faults), faults, until_busy)  # noqa: S311 - moments to kill at
     assert counts.workers_killed + counts.coordinators_killed + counts.both_killed == faults
-    table = runs_table(store)
+    table = all_runs(Store(store))[0]
     assert sorted(zip(table["x"], table["seed"], strict=True)) == [
         (x, seed) for x in (0.0, 0.5) for seed in range(1, 2 * faults + 1)
     ]
@@ -220,13 +219,14 @@ def test_changed_inputs_make_runs_stale_unless_they_are_accepted(tmp_path: Path)
     recorded = recorded_study(kept.store, "study", kept.study.origin)
     assert recorded is not None
     assert set(recorded.accepted.values()) == set(kept.distinct)
-    assert "kept by --accept-changed" in Report(from_store(store)).page()
+    assert "kept by --accept-changed" in Report(load_store(store)).page()
     # A study that never accepted runs them again.
     (store / ".studies").rename(tmp_path / "studies")
     anew = Plan.make(StudySpec.from_file(path), store)
     assert len(anew.stale) == 6
     run(anew)
-    assert len(runs_table(store)) == 12
+    assert len(finished_runs(store)[0]) == 12
+    assert len(all_runs(Store(store))[0]) == 6  # without the stale ones
     result = audit(store, "accuracy", "x", "0")
     assert (result.rows, result.notes) == (6, ("6 runs from before their inputs changed were left out.",))
 
@@ -241,7 +241,7 @@ def test_several_values_are_several_settings_and_names_are_escaped(tmp_path: Pat
     path.write_text(text.replace("x = [", "level = [").replace("{x}", "{level}").replace('"x"', '"level"'))
     plan = Plan.make(StudySpec.from_file(path), tmp_path / "store")
     run(plan)
-    material = from_store(tmp_path / "store")
+    material = load_store(tmp_path / "store")
     assert [s.metric.name for s in material.settings] == ["<script>", "time_ms"]
     assert [len(s.comparisons) for s in material.settings] == [1, 1]
     assert material.settings[1].metric.unit == "ms"
@@ -278,7 +278,7 @@ def test_a_program_and_the_papers_training_share_a_store(tmp_path: Path) -> None
     run(paper)
     assert audit(tmp_path / "store", "score", "x", "0").rows == 6
     assert audit(tmp_path / "store", "accuracy", "margin_type", "subtract").rows == 6
-    material = from_store(tmp_path / "store")
+    material = load_store(tmp_path / "store")
     assert not material.problems
     assert {s.study: len(s.runs) for s in material.settings} == {"program": 6, "study": 6}
 
@@ -292,7 +292,7 @@ def test_a_factor_may_be_called_dataset_and_several_may_be_strata(tmp_path: Path
     words = ["--group", "x", "--baseline", "0", "--by", "dataset", "--by", "size", "--json"]
     found = json.loads(cli("audit", tmp_path / "store", *words))
     assert sorted(c["stratum"] for c in found["comparisons"]) == ["a, 1", "a, 2", "b, 1", "b, 2"]
-    assert len(from_store(tmp_path / "store").settings) == 4
+    assert len(load_store(tmp_path / "store").settings) == 4
 
 
 def test_status_shows_the_last_line_of_a_run_under_way(tmp_path: Path) -> None:
@@ -343,7 +343,7 @@ def test_two_studies_of_one_name_are_two(tmp_path: Path) -> None:
         run(plans[-1])
     assert len(load_studies(Store(store))[0]) == 2
     assert [len(plan.table()) for plan in plans] == [6, 6]
-    assert len(from_store(store).settings) == 2
+    assert len(load_store(store).settings) == 2
 
 
 def test_the_audit_of_a_store_is_that_of_its_study(tmp_path: Path) -> None:

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from seedspread.runs.store import Store
-from seedspread.runs.table import runs_table
 from seedspread.study.local import LocalExecutor
 from seedspread.study.loop import run_plan
 from seedspread.study.plan import Plan
+from seedspread.tables.from_store import all_runs
 from tests.runners import programs
+from tests.study.processes import COMMAND
 from tests.study.sequential_programs import ALIKE, TWO_LOOKS, looks
-from tests.study.test_local import COMMAND
 from tests.study.tiny import results, study_file, tiny_study
 
 pytest.importorskip("ray")
@@ -55,7 +55,7 @@ def test_a_lost_node_loses_no_run_and_the_results_are_those_of_the_local_engine(
 def test_programs_are_tasks(tmp_path: Path) -> None:
     programs.study_file(tmp_path, seeds=2, run='inputs = ["train.py"]')
     assert on_the_cluster(tmp_path) == {"done": 4, "failed": {}, "lost": 0}
-    table = runs_table(tmp_path / "ray")
+    table = all_runs(Store(tmp_path / "ray"))[0]
     assert sorted(zip(table["x"], table["seed"], strict=True)) == [(0.0, 1), (0.0, 2), (0.5, 1), (0.5, 2)]
 
 

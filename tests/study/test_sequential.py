@@ -14,19 +14,18 @@ import pytest
 
 from seedspread import Study, audit
 from seedspread.errors import SeedspreadError
-from seedspread.report.material.from_store import from_store
-from seedspread.report.page.report import Report
-from seedspread.runs.sequential import SequentialRecord
+from seedspread.report.load import load_store
+from seedspread.report.page import Report
 from seedspread.runs.store import Store
-from seedspread.runs.studies import load_studies, save_study
-from seedspread.stats.result import Interval, Looks
+from seedspread.runs.studies import SequentialRecord, load_studies, save_study
+from seedspread.stats.result import InterimLook, Interval
 from seedspread.study.local import LocalExecutor
-from seedspread.study.plan import Plan, growth
-from seedspread.study.recorded import recorded_question
+from seedspread.study.plan import Plan, sequential_records
 from seedspread.study.sequential import Watcher, next_look, run_sequential
 from seedspread.study.spec import StudyError, StudySpec
+from seedspread.study.store_questions import recorded_question
 from seedspread.study.study import StudyRuns
-from tests.cli.test_cli import seedspread_here
+from tests.commands import seedspread_here
 from tests.runners import programs
 from tests.study import tiny
 from tests.study.sequential_programs import ALIKE, RULE, SPREADS, TWO_LOOKS, looks
@@ -59,8 +58,8 @@ def test_it_stops_when_it_is_decided_and_says_so_everywhere(tmp_path: Path) -> N
     assert headline["p"] == last.p
     status = " ".join(seedspread_here("status", path, "--store", store).stdout.split())
     assert f"The study stopped at {record.seeds} seeds per arm: decided." in status
-    report = Report(from_store(tmp_path / "store"))
-    comparison = report.material.settings[0].comparisons[0]
+    report = Report(load_store(tmp_path / "store"))
+    comparison = report.data.settings[0].comparisons[0]
     assert comparison.headline.interval is not None
     assert comparison.headline.interval.low == pytest.approx(last.low)  # in per cent there
     figures, tables = report.for_a_paper
@@ -77,7 +76,7 @@ def test_without_a_difference_it_goes_to_its_limit(tmp_path: Path) -> None:
     heard: list[tuple[str, int]] = []
 
     class Hears(Watcher):
-        def looked(self, plan: Plan, name: str, record: SequentialRecord) -> None:
+        def interim_look(self, plan: Plan, name: str, record: SequentialRecord) -> None:
             assert plan.study.name == name
             heard.append((name, len(record.looks)))
 
@@ -200,10 +199,10 @@ def test_neither_is_its_question_and_looks_at_other_runs_are_not_its_own(tmp_pat
     with pytest.raises(StudyError, match="looked at 1 time by another rule"):
         Plan.make(StudySpec.from_file(path), store)
     path.write_text(text)
-    assert Plan.make(StudySpec.from_file(path), store).growing["study"].stopped == "decided"
+    assert Plan.make(StudySpec.from_file(path), store).sequential["study"].stopped == "decided"
     study(tmp_path, ALIKE)  # another program: other runs, of which nothing has been seen
     plan = Plan.make(StudySpec.from_file(path), store)
-    assert not plan.growing["study"].looks
+    assert not plan.sequential["study"].looks
     plan, _ = run_sequential(plan, LocalExecutor(2))
     assert len(looks(store).looks) == 3
 
@@ -234,7 +233,7 @@ def test_a_collection_grows_study_by_study(tmp_path: Path) -> None:
     status = seedspread_here("status", str(path), "--store", store).stdout
     assert "Looks at a" in status
     assert "Looks at b" in status
-    assert [s.growing is not None for s in from_store(tmp_path / "store").settings] == [True, True]
+    assert [s.sequential is not None for s in load_store(tmp_path / "store").settings] == [True, True]
 
 
 def test_looks_wait_for_runs_that_were_ended(tmp_path: Path) -> None:
@@ -269,9 +268,9 @@ def test_between_looks_the_last_one_is_the_headline(tmp_path: Path) -> None:
     assert "its last look; the next is at 10 seeds" in question.notes[-1]
     by_path = audit(store, "accuracy", "x", "0", resamples=100)
     by_study = StudyRuns(Plan.make(plan.study, store)).audit(resamples=100)
-    (setting,) = from_store(store).settings
+    (setting,) = load_store(store).settings
     assert len(setting.states) == 20
-    assert by_path.looks == by_study.looks == Looks((5, 10), 1, first.factor or 0)
+    assert by_path.looks == by_study.looks == InterimLook((5, 10), 1, first.factor or 0)
     assert seen.low is not None
     assert seen.high is not None
     assert by_study.comparisons[0].headline.interval == Interval(seen.low, seen.high, 0.95)
@@ -312,7 +311,7 @@ def test_a_damaged_record_of_looks_is_none(tmp_path: Path) -> None:
     values["sequential"]["factor"] = 1.0
     path.write_text(json.dumps(values))
     assert load_studies(plan.store)[0] == []
-    assert growth(plan.study, plan.store, plan.keys)["study"].looks == ()
+    assert sequential_records(plan.study, plan.store, plan.runs)["study"].looks == ()
 
 
 def test_a_look_without_a_comparison_is_refused(tmp_path: Path) -> None:

@@ -11,14 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from seedspread.runs.table import runs_table
+from seedspread.runs.store import Store
 from seedspread.study.local import LocalExecutor
 from seedspread.study.loop import run_plan
 from seedspread.study.plan import Plan
 from seedspread.study.slurm_engine import SlurmError, SlurmExecutor
+from seedspread.tables.from_store import all_runs
 from tests.runners import programs
+from tests.study.processes import wait_for
 from tests.study.sequential_programs import ALIKE, TWO_LOOKS, looks
-from tests.study.test_local import wait_for
 from tests.study.tiny import results, study_file, tiny_study, undisturbed
 
 pytest.importorskip("submitit")
@@ -111,7 +112,8 @@ def test_a_program_is_a_job_that_reports(slurm: dict[str, str], tmp_path: Path) 
     local = programs.plan_of(tmp_path / "local", "print('no job'); report()")
     run_plan(local, LocalExecutor(workers=2))
     values = [
-        runs_table(store).sort_values("x")["accuracy"] for store in (tmp_path / "slurm", local.store.path)
+        all_runs(Store(store))[0].sort_values("x")["accuracy"]
+        for store in (tmp_path / "slurm", local.store.path)
     ]
     assert list(values[0]) == list(values[1])
 

@@ -10,22 +10,23 @@ from typing import Any
 
 import pytest
 
+from seedspread.cff.implementations import stack_of, worthwhile
 from seedspread.cff.presets import read_config
-from seedspread.cff.stacking import stack_of, worthwhile
 from seedspread.cff.training.fast import StackedTrainer
 from seedspread.cff.training.result import RunResult
 from seedspread.cff.training.run import train_many
+from seedspread.runners.contract import WorkItem
+from seedspread.runs.folder import RunFolder
 from seedspread.runs.lease import Lease, StalenessTracker
-from seedspread.runs.request import RunRequest
 from seedspread.runs.stopping import StopRequest
 from seedspread.runs.store import Store
 from seedspread.study.local import LocalExecutor
 from seedspread.study.loop import run_plan, work_items
 from seedspread.study.plan import Plan
 from seedspread.study.spec import StudyError, StudySpec
-from seedspread.study.worker import WorkItem, attempt_group
+from seedspread.study.worker import attempt_group
 from tests.cff.training.tiny import tiny
-from tests.study.test_local import start, wait_for
+from tests.study.processes import start, wait_for
 from tests.study.tiny import items, results, study_file, tiny_study, undisturbed
 
 
@@ -186,7 +187,7 @@ def test_a_run_that_is_taken_away_leaves_the_others_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tasks = items_in(tmp_path, seeds=1)
-    step, store, impatient = StackedTrainer.step, Store(tasks[0].store), StalenessTracker(0)
+    step, store, impatient = StackedTrainer.step, tasks[0].store, StalenessTracker(0)
     taken: list[Lease | None] = []
 
     def taking(self: StackedTrainer, *arguments: Any, **named: Any) -> None:
@@ -206,7 +207,7 @@ def test_a_run_that_has_failed_is_given_back_before_the_others_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tasks = items_in(tmp_path, seeds=1)
-    step, store = StackedTrainer.step, Store(tasks[0].store)
+    step, store = StackedTrainer.step, tasks[0].store
     seen: list[list[bool]] = []
 
     def poisoned(self: StackedTrainer, *arguments: Any, **named: Any) -> None:
@@ -225,8 +226,8 @@ def test_a_study_whose_runs_are_to_be_alone_stays_alone_in_a_collection(tmp_path
     both = replace(first, cells=(), seeds=(), included=(first, other))
     plan = Plan.make(both, tmp_path / "store")
     found = work_items(plan, list(plan.distinct.values()), {first.name: 1, "other": 1}, 1, 60)
-    assert {(item.group_size, item.group == item.key) for item in found if item.seed >= 10} == {(1, True)}
-    assert {item.group_size for item in found if item.seed < 10} == {4}
+    assert {(item.group_size, item.group == item.key) for item in found if item.run.seed >= 10} == {(1, True)}
+    assert {item.group_size for item in found if item.run.seed < 10} == {4}
 
 
 def test_studies_that_vary_other_streams_are_not_stacked_together(tmp_path: Path) -> None:
@@ -246,5 +247,6 @@ def test_studies_that_vary_other_streams_are_not_stacked_together(tmp_path: Path
 def test_runs_that_spell_the_same_augmentation_differently_are_trained_together(tmp_path: Path) -> None:
     silent, spelt = tiny(), tiny(seeds__run=1, data__augment="fashion-mnist")
     assert stack_of(silent, 1) == stack_of(spelt, 1)
-    requests = [RunRequest(c, tmp_path / str(i)) for i, c in enumerate((silent, spelt))]
-    assert all(isinstance(one, RunResult) for _, one in train_many(requests, StopRequest()))
+    folders = [RunFolder(tmp_path / str(i)) for i in range(2)]
+    ended = train_many([silent, spelt], folders, StopRequest())
+    assert all(isinstance(one, RunResult) for _, one in ended)

@@ -9,8 +9,8 @@ import pytest
 
 from seedspread.cff.runner import seeded
 from seedspread.cff.training.run import train
+from seedspread.runs.folder import Failure
 from seedspread.runs.lease import StalenessTracker
-from seedspread.runs.record import Failure
 from seedspread.runs.store import Store, StoreError
 from seedspread.study.local import LocalExecutor
 from seedspread.study.loop import run_plan
@@ -139,7 +139,7 @@ def test_another_run_than_planned_is_refused_before_anything_is_written(tmp_path
     store = Store(tmp_path / "store")
     item = items(Plan.make(tiny_study(tmp_path, seeds=1), store))[0]
     other = "0" * len(item.key)
-    ended = attempt(replace(item, key=other))
+    ended = attempt(replace(item, run=replace(item.run, key=other, folder=str(store.folder(other)))))
     assert ended.outcome == "failed"
     assert "not the run that was planned" in ended.message
     assert not store.is_done(other)

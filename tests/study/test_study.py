@@ -12,8 +12,7 @@ from seedspread.errors import SeedspreadError
 from seedspread.runs.store import Store
 from seedspread.runs.studies import load_studies, save_study
 from seedspread.study.plan import Plan
-from seedspread.study.shipped import study_names
-from seedspread.study.spec import StudyError, StudySpec
+from seedspread.study.spec import StudyError, StudySpec, study_names
 
 GOOD = """
 title = "t"

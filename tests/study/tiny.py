@@ -6,9 +6,9 @@ from typing import Any
 from seedspread.cff.presets import to_toml
 from seedspread.cff.runner import seeded
 from seedspread.cff.training.run import train
+from seedspread.runners.contract import WorkItem
 from seedspread.study.plan import Plan
 from seedspread.study.spec import StudySpec
-from seedspread.study.worker import WorkItem
 from tests.cff.training.tiny import tiny
 
 STUDY = """
@@ -46,10 +46,7 @@ def tiny_study(
 
 def items(plan: Plan, **options: Any) -> list[WorkItem]:
     """The runs of a plan as a worker is given them; those of one shape may be run together."""
-    return [
-        WorkItem(str(plan.store.path), key, run.runner, run.parameters, run.seed, group="one", **options)
-        for key, run in plan.distinct.items()
-    ]
+    return [WorkItem(run, plan.runners[run.study], group="one", **options) for run in plan.distinct.values()]
 
 
 def undisturbed(study: StudySpec, folder: Path) -> dict[str, bytes]:

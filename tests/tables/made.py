@@ -8,8 +8,7 @@ import pandas as pd
 import pytest
 
 from seedspread.tables.check import check_table
-from seedspread.tables.errors import TableError
-from seedspread.tables.question import Question
+from seedspread.tables.question import Question, TableError
 from seedspread.tables.run_table import RunTable
 
 METHODS = ("tree", "net", "mix")

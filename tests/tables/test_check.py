@@ -8,8 +8,7 @@ import pytest
 
 from seedspread.analysis.audit import audit
 from seedspread.tables import check
-from seedspread.tables.errors import TableError
-from seedspread.tables.question import Question
+from seedspread.tables.question import Question, TableError
 from seedspread.tables.run_table import RunTable
 
 CSV = "margin_type,stability,seed,accuracy\n" + "".join(

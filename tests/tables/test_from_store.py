@@ -9,7 +9,7 @@ from seedspread.runs.table import RunsError
 from seedspread.study.plan import Plan
 from seedspread.study.spec import StudySpec
 from seedspread.tables.from_store import read_runs, study_runs
-from tests.report.test_labels import AUDIT, written
+from tests.report.helpers import AUDIT, written
 
 FACTORS = '[factors]\nmargin_type = ["clamp", "subtract"]\nmargin_first = [0.2, 0.4]\n'
 
@@ -25,9 +25,9 @@ def test_a_run_that_serves_several_cells_has_a_row_in_each_and_is_read_once(plan
     runs, problems = read_runs(plan.store, plan.recorded(), ["accuracy"])
     assert not problems
     assert [(run.key, run.seed) for run in runs] == [(run.key, run.seed) for run in plan.runs]
-    neutral = [run for run in runs if run.cell.levels["margin_type"] == "subtract"]
+    neutral = [run for run in runs if dict(run.cell)["margin_type"] == "subtract"]
     assert len(neutral) == 8
-    assert len({run.key for run in neutral}) == len({id(run.fields) for run in neutral}) == 4
+    assert len({run.key for run in neutral}) == len({id(run.result) for run in neutral}) == 4
     table = study_runs(plan.store, plan.recorded(), ["accuracy"])
     assert table["key"].tolist() == [run.key for run in runs]
     assert table["folder"].tolist() == [str(plan.store.folder(run.key)) for run in runs]

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from seedspread.analysis.audit import audit
 from seedspread.errors import SeedspreadError, install_command
-from seedspread.tables import text
-from tests.cli.test_cli import seedspread_here
-from tests.report.made import made_store
+from seedspread.tables import read
+from tests.commands import seedspread_here
+from tests.report.helpers import made_store
 from tests.tables.made import check, refused, scores
 
 TABLE = scores()[["Model", "Seed", "AUC"]].iloc[:15].round(6)
@@ -143,7 +143,7 @@ def test_packed_text_and_its_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     path.write_bytes(gzip.compress(CSV.encode()))
     assert same(path)
     path.write_bytes(gzip.compress(CSV.encode() + b"net,1,0.5\n" * 500_000))
-    monkeypatch.setattr(text, "MOST_BYTES", 1 << 20)
+    monkeypatch.setattr(read, "MOST_BYTES", 1 << 20)
     assert "GiB of text" in refused(path, "AUC", "Model")
     path.write_bytes(gzip.compress(CSV.encode())[:60])
     assert "cannot be read as a table" in refused(path, "AUC", "Model")

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seedspread.tables.errors import TableError
-from seedspread.tables.where import Condition, conditions, rows_where
+from seedspread.tables.question import TableError
+from seedspread.tables.shape import Condition, conditions, rows_where
 from tests.tables.made import check, curves, refused, scores
 
 
@@ -179,7 +179,7 @@ def test_a_column_per_seed(prefix: str) -> None:
         frame = check(wide, "AUC", "Model", by="Dataset", wide=pattern).frame
         found = {
             (d, m, s): v
-            for d, m, s, v in frame[["stratum", "group", "seed_name", "value"]].itertuples(index=False)
+            for (d,), m, s, v in frame[["stratum", "group", "seed_name", "value"]].itertuples(index=False)
         }
         assert found == known
 

@@ -1,32 +1,228 @@
 """The audit: from a table of runs to an answer."""
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from math import isfinite, sqrt
 from pathlib import Path
 from typing import Unpack
 
 import numpy as np
+import pandas as pd
 
-from seedspread.analysis.compare import Comparer, Pair
-from seedspread.analysis.comparison import AuditResult, Comparison
-from seedspread.analysis.forest import forests, repeated_runs
-from seedspread.analysis.judgement import judged
-from seedspread.analysis.looks import Look, looks_of_store
-from seedspread.analysis.samples import Strip, compared_arms, strips_of
-from seedspread.analysis.words import looks_note
-from seedspread.runs.levels import arm_name, stratum_name
+from seedspread.analysis.audit_result import AuditResult, Comparison
+from seedspread.analysis.components import components_of
+from seedspread.analysis.judgement import Judged, forests, judged, repeated_runs
+from seedspread.analysis.samples import Pair, compared_pairs, noise_of_test_set, strips_of
+from seedspread.analysis.sequential import Look, factor_of, looks_of_store
+from seedspread.analysis.words import (
+    BRIEF,
+    POOLED_WHY,
+    SINGLE_SEED,
+    brief_note,
+    looks_note,
+    not_compared_note,
+    repeated_notes,
+    warnings,
+)
+from seedspread.runs.levels import Levels, arm_name
 from seedspread.runs.metrics import Better, Metric, direction_note, metric_of
 from seedspread.runs.store import Store
-from seedspread.runs.studies import declared_metric
-from seedspread.stats.headline import MOST_MODELLED, headlines, is_large
-from seedspread.stats.result import Looks
+from seedspread.runs.studies import (
+    AuditSpec,
+    LookComparison,
+    LookRecord,
+    SequentialRecord,
+    SequentialSpec,
+    declared_metric,
+)
+from seedspread.stats import classic, planning, resampling
+from seedspread.stats.failures import detect_collapse, failures
+from seedspread.stats.groups import Floats, Group, common_seeds
+from seedspread.stats.headline import MOST_MODELLED, as_test, headlines, is_large
+from seedspread.stats.performance import performance
+from seedspread.stats.planning import BudgetError
+from seedspread.stats.pooling import are_dependent, same_seed_runs, unequal_cells
+from seedspread.stats.result import (
+    Headline,
+    InterimLook,
+    Interval,
+    SameSeedRuns,
+    Summary,
+    TestResult,
+)
+from seedspread.stats.sensitivity import sensitivity
+from seedspread.stats.sequential import ALPHA, nominal_level
 from seedspread.tables.check import check_table
-from seedspread.tables.columns import Columns
-from seedspread.tables.errors import TableError
-from seedspread.tables.question import Question, Rows
+from seedspread.tables.question import Question, Rows, TableError
 from seedspread.tables.read import Source
 from seedspread.tables.run_table import RunTable
 
+
+@dataclass(frozen=True)
+class Comparer:
+    """What all comparisons of an audit share; see `audit`.
+
+    Attributes:
+        deep: also the sensitivity to assumptions and the variance components, as slow as all the rest.
+        brief: leave out what is not in the overview: there are very many comparisons, or seeds.
+    """
+
+    metric: Metric
+    level: float
+    resamples: int
+    random_seed: int
+    chance: float | None
+    test_size: int | None
+    by: tuple[str, ...] = ()
+    deep: bool = False
+    brief: bool = False
+
+    def compare(self, pair: Pair, judged: Judged, family: int) -> Comparison:
+        """All of it; `judged` says what its headline amounts to among the `family` of all comparisons."""
+        arm, baseline, headline = pair.arm, pair.baseline, judged.headline
+        arms = arm, baseline
+        twins = tuple(t for t in map(same_seed_runs, arms) if t is not None)
+        measured = () if self.brief else arms
+        noise = [noise_of_test_set(a, [a.seeds], self.metric, self.level, self.test_size) for a in measured]
+        unlike = None if self.brief else unequal_cells(arm, baseline)
+        alpha = 1 - self.level if headline.looks is None else nominal_level(headline.looks, 1 - self.level)
+        chances = (c for c in (self.chance, baseline.chance, self.metric.chance) if c is not None)
+        failing = self.metric.better, next(chances, None), self.level, self.metric.full_scale
+        tests = self._tests(pair, headline, _independent(twins))
+        return Comparison(
+            stratum=pair.stratum,
+            group=arm.name,
+            baseline=baseline.name,
+            cells=tuple(
+                summarise(side.name, side.block_names[code], values)
+                for side in arms
+                for code, values in side.cells.items()
+            ),
+            pooled=(summarise(arm.name, (), arm.values), summarise(baseline.name, (), baseline.values)),
+            headline=headline,
+            pooled_test=_pooled_test(tests),
+            tests=tests,
+            twins=twins,
+            seeds=pair.seeds,
+            paired_correlation=_paired_correlation(arm, baseline),
+            collapse=detect_collapse(arm, baseline, *failing),
+            floors=tuple(n for n in noise if n is not None),
+            detectable=_detectable(arm, baseline, headline.pairs, twins, alpha),
+            p_holm=judged.p_holm,
+            word=judged.word,
+            warnings=warnings(twins, tests, arm, baseline, unlike),
+            ladder=sensitivity(arm, baseline, self.level) if self.deep else (),
+            failures=failures(arm, baseline, *failing),
+            performance=None if self.brief else performance(arm, baseline, self.metric.better, self.level),
+            components=components_of(arm, baseline, self.level) if self.deep else None,
+            factor=arm.factor,
+            by=self.by,
+            family=family,
+        )
+
+    def _tests(self, pair: Pair, headline: Headline, independent: bool | None) -> tuple[TestResult, ...]:
+        arm, baseline, level = pair.arm, pair.baseline, self.level
+        if self.brief:
+            return (as_test(headline),)
+        shapes = [classic.shapiro(side, arm_name(side.factor, side.name)) for side in (arm, baseline)]
+        normal = None if any(s.p is None for s in shapes) else all((s.p or 0) >= 0.05 for s in shapes)
+        single = min(len(arm.seed_codes), len(baseline.seed_codes)) < 2
+        spread = _NO_VARIANCE if single else self._spread_tests(pair, normal, independent)
+        means = (
+            classic.seed_means_test(arm, baseline, level),
+            classic.welch(arm, baseline, level, independent),
+        )
+        return (as_test(headline), *spread, *means, *shapes)
+
+    def _spread_tests(
+        self, pair: Pair, normal: bool | None, independent: bool | None
+    ) -> tuple[TestResult, ...]:
+        arm, baseline, level, resamples = pair.arm, pair.baseline, self.level, self.resamples
+        rng = np.random.default_rng([self.random_seed, *pair.place])
+        return (
+            classic.seed_jackknife(arm, baseline, level),
+            resampling.clustered_bootstrap(arm, baseline, level, resamples, rng),
+            resampling.seed_permutation(arm, baseline, resamples, rng),
+            resampling.within_seed_permutation(arm, baseline, resamples, rng),
+            classic.pitman_morgan(arm, baseline, level, normal),
+            classic.f_test(arm, baseline, level, normal, independent),
+            classic.bonett(arm, baseline, level, independent),
+            *(classic.deviations_test(arm, baseline, c, independent) for c in ("mean", "median")),
+            *resampling.bootstrap_tests(arm, baseline, level, resamples, rng, independent),
+            *(t for c in ("mean", "median") for t in classic.two_way_tests(arm, baseline, c, independent)),
+        )
+
+
+def _not_tested(key: str, name: str, note: str) -> TestResult:
+    return TestResult(key, name, "spread", "", "", note=note)
+
+
+_NO_VARIANCE = (
+    _not_tested("seed_jackknife", "seed jackknife (Miller)", SINGLE_SEED),
+    _not_tested("f", "F test, pooled", SINGLE_SEED),
+)
+
+
+def _independent(twins: tuple[SameSeedRuns, ...]) -> bool | None:
+    if not twins:
+        return True
+    return False if any(map(are_dependent, twins)) else None
+
+
+def summarise(group: str, block: Levels, values: Floats) -> Summary:
+    """Mean and sd of a cell, or of an arm."""
+    if len(values) < 2:
+        return Summary(group, block, len(values), float(values.mean()), None, None)
+    variance = 0.0 if np.ptp(values) == 0 else float(values.var(ddof=1))
+    return Summary(group, block, len(values), float(values.mean()), variance**0.5, variance)
+
+
+def _pooled_test(tests: tuple[TestResult, ...]) -> Headline:
+    f = next((t for t in tests if t.key == "f"), _not_tested("f", "F test, pooled", BRIEF))
+    ratio = f.estimate
+    return Headline(
+        ratio=ratio,
+        sd_ratio=None if ratio is None else ratio**0.5,
+        interval=f.interval,
+        p=f.p,
+        method=f.name,
+        why=f.note or POOLED_WHY,
+    )
+
+
+def _paired_correlation(arm: Group, baseline: Group) -> float | None:
+    in_a, in_b = common_seeds(arm, baseline)
+    x, y = arm.seed_means[in_a], baseline.seed_means[in_b]
+    if len(x) < 3 or np.ptp(x) == 0 or np.ptp(y) == 0:
+        return None
+    return float(np.corrcoef(x, y)[0, 1])
+
+
+def _detectable(
+    arm: Group, baseline: Group, pairs: int, twins: tuple[SameSeedRuns, ...], alpha: float
+) -> float | None:
+    """By the headline itself, on normal values; rounded, since it is simulated.
+
+    Pairs count as uncorrelated, since nobody knew their correlation beforehand; twins as alike as they are.
+    """
+    seeds = len(arm.seed_codes), len(baseline.seed_codes)
+    blocks = max(len(arm.cells), len(baseline.cells))
+    alike = [t.correlation or 0.0 for t in twins]
+    return _planned(seeds, blocks, pairs > 0, round(max([0.0, *alike]), 2), alpha)
+
+
+@cache
+def _planned(seeds: tuple[int, int], blocks: int, paired: bool, twins: float, alpha: float) -> float | None:
+    try:
+        found = planning.detectable(seeds, 0.8, blocks, 0.0 if paired else None, twins, alpha)
+    except BudgetError:
+        return None
+    return float(f"{found:.2g}")
+
+
+# By which factor variances may differ and count as alike at an interim look.
+_EQUIVALENCE = 2.0
 # Values drawn in all bootstraps of an audit together; a table that would need more gets fewer resamples.
 _DRAWS = 40_000_000
 _FEWEST_RESAMPLES = 499
@@ -51,7 +247,8 @@ def audit(
     metric: Metric | None = None,
     better: Better | None = None,
     equivalence: float = 2.0,
-    look: Looks | Look | None = None,
+    look: InterimLook | Look | None = None,
+    judged_with: Mapping[Levels, Comparison] | None = None,
     **rows: Unpack[Rows],
 ) -> AuditResult:
     """Did the group change how much the values spread over seeds?
@@ -77,6 +274,8 @@ def audit(
         equivalence: variances that differ by no more than this factor count as alike.
         look: which of how many, where the table grows and is judged again and again; of a store, as its
             study remembers.
+        judged_with: comparisons of a larger audit, by the stratum they have here; these strata are judged as
+            part of it.
         rows: where, last, best, wide, metric_column, sheet, at: how one row per run is had; see `Rows`.
     """
     check_options(level, resamples, chance, test_size, equivalence)
@@ -87,10 +286,13 @@ def audit(
     runs = replace(runs, notes=(*runs.notes, *told))
     comparer = Comparer(metric, level, resamples, random_seed, chance, test_size)
     looks, uncounted = _looks(look, runs, table)
-    return audit_runs(replace(runs, notes=(*runs.notes, *uncounted)), comparer, equivalence, looks)
+    runs = replace(runs, notes=(*runs.notes, *uncounted))
+    return audit_runs(runs, comparer, equivalence, looks, judged_with)
 
 
-def _looks(look: Looks | Look | None, runs: RunTable, table: Source) -> tuple[Looks | None, list[str]]:
+def _looks(
+    look: InterimLook | Look | None, runs: RunTable, table: Source
+) -> tuple[InterimLook | None, list[str]]:
     """Those to count: as asked, else as the store remembers them; and a warning if some are not counted."""
     if isinstance(look, Look):
         return look.on(runs), []
@@ -105,12 +307,18 @@ def affordable(resamples: int, rows: int) -> int:
 
 
 def audit_runs(
-    runs: RunTable, comparer: Comparer, equivalence: float, looks: Looks | None = None
+    runs: RunTable,
+    comparer: Comparer,
+    equivalence: float,
+    looks: InterimLook | None = None,
+    judged_with: Mapping[Levels, Comparison] | None = None,
+    *,
+    over_strata: bool = True,
 ) -> AuditResult:
-    """The audit of runs that were checked."""
-    comparisons, notes = _comparisons(runs, comparer, equivalence, looks)
+    """The audit of runs that were checked; with means over the strata if they are a sample of such."""
+    comparisons, notes = _comparisons(runs, comparer, equivalence, looks, judged_with or {})
     strips, columns = strips_of(runs), runs.columns
-    over_strata = forests(comparisons, comparer.level, strips)
+    means = forests(comparisons, comparer.level, strips) if over_strata else ()
     return AuditResult(
         source=runs.source,
         value=columns.value,
@@ -118,15 +326,15 @@ def audit_runs(
         baseline=columns.baseline or "",
         blocks=columns.blocks,
         seed=columns.seed,
-        by=", ".join(columns.by) or None,
+        by=columns.by,
         rows=len(runs.frame),
         level=comparer.level,
         resamples=comparer.resamples,
         random_seed=comparer.random_seed,
         comparisons=tuple(comparisons),
-        forest=over_strata[0] if len(over_strata) == 1 else None,
-        forests=over_strata,
-        notes=(*runs.notes, *notes, *_on_repeated(strips, columns)),
+        forest=means[0] if len(means) == 1 else None,
+        forests=means,
+        notes=(*runs.notes, *notes, *repeated_notes(repeated_runs(strips), columns.group, columns.by)),
         values=strips,
         metric=comparer.metric,
         looks=looks,
@@ -164,49 +372,100 @@ def check_options(
 
 
 def _comparisons(
-    runs: RunTable, comparer: Comparer, equivalence: float, looks: Looks | None
+    runs: RunTable,
+    comparer: Comparer,
+    equivalence: float,
+    looks: InterimLook | None,
+    judged_with: Mapping[Levels, Comparison],
 ) -> tuple[list[Comparison], list[str]]:
     """Every comparison, judged together, and a line on each stratum that has none."""
     pairs, notes = _pairs(runs)
     comparer = replace(comparer, deep=len(pairs) <= _MOST_DEEP and not comparer.brief)
     if len(pairs) > MOST_MODELLED or any(is_large(pair.arm, pair.baseline) for pair in pairs):
         comparer = replace(comparer, brief=True, deep=False)
-        notes.append(
-            f"{len(pairs):,} comparisons of {len(runs.frame):,} runs: the seed jackknife stands in for the "
-            "headline's model, and the other tests are left out."
-        )
+        notes.append(brief_note(len(pairs), len(runs.frame)))
     if looks is not None:
         notes.append(looks_note(looks))
     found = headlines([(pair.arm, pair.baseline) for pair in pairs], comparer.level, equivalence, looks)
     answers = judged([h for h, _ in found], [estimate for _, estimate in found], comparer.level)
     comparer = replace(comparer, by=runs.columns.by)
-    return [comparer.compare(*both, len(pairs)) for both in zip(pairs, answers, strict=True)], notes
-
-
-def _on_repeated(strips: Sequence[Strip], columns: Columns) -> list[str]:
-    """Why a mean over strata has fewer of them, or is not there."""
-    repeated = repeated_runs(strips)
-    if not repeated:
-        return []
-    (stratum, group), earlier = next(iter(repeated.items()))
-    more = f" (and {len(repeated) - 1} more such)" if len(repeated) > 1 else ""
-    return [
-        f"{stratum_name(columns.by, stratum)} has the runs of {arm_name(columns.group, group)} that "
-        f"{stratum_name(columns.by, earlier)} has{more}: the ratios are not independent, and no mean over "
-        "strata counts both."
-    ]
+    out = []
+    for pair, answer in zip(pairs, answers, strict=True):
+        other = judged_with.get(pair.stratum)
+        if other is None:
+            out.append(comparer.compare(pair, answer, len(pairs)))
+        else:
+            answer_there = Judged(other.headline, other.p_holm, other.word)
+            out.append(comparer.compare(pair, answer_there, other.family))
+    return out, notes
 
 
 def _pairs(runs: RunTable) -> tuple[list[Pair], list[str]]:
-    pairs = [Pair(stratum, arm, other, place) for place, stratum, arm, other in compared_arms(runs)]
+    pairs = list(compared_pairs(runs))
     columns, compared = runs.columns, {pair.stratum for pair in pairs}
     versus = columns.baseline or "other"
     notes = [
-        f"{name} has no {versus} run to compare with, or nothing else; it was left out."
-        for name in dict.fromkeys(runs.frame["stratum"])
-        if name not in compared
+        not_compared_note(stratum, versus)
+        for stratum in dict.fromkeys(runs.frame["stratum"])
+        if stratum not in compared
     ]
     if not pairs:
         both = f"both {versus!r} and another level of {columns.group!r}"
         raise TableError(f"no stratum of {', '.join(columns.by)!r} has {both}")
     return pairs, notes
+
+
+def take_look(
+    table: pd.DataFrame, spec: AuditSpec, record: SequentialRecord, metrics: tuple[Metric, ...] = ()
+) -> LookRecord:
+    """The next look: the headline of every comparison, and whether the study stops.
+
+    Args:
+        table: one row per run.
+        spec: what is compared; the first metric is what is judged.
+        record: the looks so far.
+        metrics: as the study declares them.
+    """
+    number, value = len(record.looks) + 1, spec.values[0]
+    sizes = record.spec.sizes
+    question = Question.of(value, spec.group, spec.baseline, spec.blocks or None, "seed", spec.strata)
+    runs = check_table(table, question, None)
+    declared = next((metric for metric in metrics if metric.name == value), None)
+    metric, _ = metric_of_runs(runs, declared, None, accuracies=False)
+    comparer = Comparer(metric, 1 - ALPHA, 100, 0, None, None, brief=True)
+    looks = InterimLook(sizes, number, record.factor or factor_of(sizes))
+    found = audit_runs(runs, comparer, _EQUIVALENCE, looks).comparisons
+    seeds = sizes[number - 1]
+    return LookRecord(seeds, tuple(map(_looked, found)), why_stop(record.spec, found, seeds))
+
+
+def why_stop(spec: SequentialSpec, found: tuple[Comparison, ...], seeds: int) -> str:
+    """Why a study ends at a look of so many seeds; empty if it goes on."""
+    if spec.precision is not None:
+        if all(_is_narrow(c.headline.shown_interval, spec.precision) for c in found):
+            return f"known to a factor of {spec.precision:g}"
+    elif all(c.word in ("shown", "shown to be small") for c in found):
+        return "decided"
+    return f"limit of {seeds} seeds reached" if seeds == spec.limit else ""
+
+
+def _is_narrow(interval: Interval | None, precision: float) -> bool:
+    return interval is not None and interval.low > 0 and sqrt(interval.high / interval.low) <= precision
+
+
+def _looked(c: Comparison) -> LookComparison:
+    interval = c.headline.shown_interval
+    return LookComparison(
+        title=c.title,
+        ratio=_finite(c.headline.ratio),
+        low=None if interval is None else _finite(interval.low),
+        high=None if interval is None else _finite(interval.high),
+        p=_finite(c.p_holm),
+        word=c.word,
+        correlation=_finite(c.paired_correlation),
+    )
+
+
+def _finite(value: float | None) -> float | None:
+    """As JSON can have it."""
+    return None if value is None or not isfinite(value) else float(value)

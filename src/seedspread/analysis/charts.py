@@ -1,4 +1,4 @@
-"""Charts of an audit: every run, and the variance ratio by every method with its interval."""
+"""Charts of runs and of variance ratios with their intervals: of an audit, and of sets compared."""
 
 from __future__ import annotations
 
@@ -11,18 +11,26 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from seedspread.analysis.numbers import between, number, p_value
-from seedspread.render.chart import COLOURS, GREY, SYMBOLS, Axis, Chart, Mark, Panel, floats, log_ticks
-from seedspread.render.pictures import PlotError, write_picture
-from seedspread.runs.levels import arm_name, block_name
+from seedspread.analysis.words import between, number, p_value
+from seedspread.render.chart import (
+    COLOURS,
+    GREY,
+    SYMBOLS,
+    Axis,
+    Chart,
+    Mark,
+    Panel,
+    PlotError,
+    floats,
+    log_ticks,
+)
+from seedspread.runs.levels import Levels, arm_name, block_name, stratum_name
 from seedspread.stats.result import Interval
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-    from seedspread.analysis.comparison import AuditResult, Comparison
+    from seedspread.analysis.audit_result import AuditResult, Comparison
     from seedspread.analysis.samples import Strip
+    from seedspread.analysis.sets import Agreement, CompareResult
 
 # The headline has a colour that no arm has.
 QUOTED = COLOURS[2]
@@ -32,8 +40,8 @@ _SHOWN = (*_SEED_UNIT, "f", "bonett", "bootstrap", "bootstrap_bca")
 _WIDEST = 1e4  # ratios beyond this are drawn at the edge
 # Comparisons of which every run is drawn, and lines of a forest, that can be read in one picture.
 _MOST_DRAWN, MOST_LINES = 6, 80
-# Letters of a name that stand in one line beside a forest.
-_NAME_LINE = 55
+# Letters of a name that stand in one line beside a forest, and beside each of two panels.
+_NAME_LINE, _SETS_NAME_LINE = 55, 28
 
 
 @dataclass(frozen=True)
@@ -45,32 +53,9 @@ class Dots:
     labels: tuple[str, ...] = ()
 
 
-def draw_audit(audit: AuditResult, path: Path | str) -> None:
-    """Writes the picture; its format follows from the file's name."""
-    write_picture(audit_chart(audit), Path(path))
-
-
-def plot_audit(audit: AuditResult, ax: Axes | None = None) -> Figure:
-    """The picture as a figure; on `ax` the forest alone, or of one comparison its runs."""
-    return on_axes(audit_chart(audit), ax)
-
-
-def plot_comparison(c: Comparison, ax: Axes | None = None) -> Figure:
-    """The ratio of one comparison by every method, as a figure or on `ax`."""
-    panel = _ratios_panel(c, c.title)
-    return on_axes(Chart("comparison", "", "", "", (panel,), c.title, height=0.7), ax)
-
-
-def on_axes(chart: Chart, ax: Axes | None) -> Figure:
-    """A chart as a figure of its own, or its first panel on axes that there are."""
-    from seedspread.render.with_matplotlib import draw, draw_panel  # noqa: PLC0415 - not in the base
-
-    if ax is None:
-        return draw(chart)
-    draw_panel(ax, chart.panels[0])
-    figure = ax.get_figure(root=True)
-    assert figure is not None  # noqa: S101 - for the type checker
-    return figure
+def comparison_chart(c: Comparison) -> Chart:
+    """The ratio of one comparison by every method."""
+    return Chart("comparison", "", "", "", (_ratios_panel(c, c.title),), c.title, height=0.7)
 
 
 def audit_chart(audit: AuditResult) -> Chart:
@@ -156,7 +141,7 @@ def _spread(strip: Strip) -> tuple[float, float | None]:
     return float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else None
 
 
-def _dots(strip: Strip, blocks: list[str], factors: Sequence[str]) -> list[Dots]:
+def _dots(strip: Strip, blocks: list[Levels], factors: Sequence[str]) -> list[Dots]:
     pairs = list(zip(strip.values, strip.blocks, strict=True))
     return [
         Dots(block_name(factors, block), [value for value, label in pairs if label == block])
@@ -242,3 +227,40 @@ def rule(x: tuple[float, ...], y: tuple[float, ...]) -> Mark:
 def arms_of(c: Comparison) -> str:
     """Which variance stands over which."""
     return f"{c.arm_name} over {c.baseline_name}"
+
+
+def sets_chart(result: CompareResult) -> Chart:
+    """The spread from set to set, and beside it each set's own ratios; of one setting its runs."""
+    spread = result.spread
+    if not result.agreements:
+        return audit_chart(spread)
+    lines = max(len(spread.comparisons), 3 * len(result.agreements))
+    if lines > MOST_LINES:
+        raise PlotError(f"a picture of {lines} ratios is not legible; take at most {MOST_LINES}")
+    several, first = len(result.names) > 2, result.names[0]
+    changes = [
+        Line(
+            c.title if several else stratum_name(c.by, c.stratum), c.headline.ratio, c.headline.shown_interval
+        )
+        for c in spread.comparisons
+    ]
+    ratios = [line for a in result.agreements for line in _agreement_lines(a)]
+    title = f"variance, all over {first}" if several else f"variance, {result.names[1]} over {first}"
+    axis = f"ratio, {spread.level:.0%} interval (Holm)"
+    panels = (
+        lines_panel(changes, axis, title),
+        lines_panel(ratios, axis, "the arms' ratios in each set"),
+    )
+    rows = max(sum(-(-len(name) // _SETS_NAME_LINE) for _, name in panel.y.ticks) for panel in panels)
+    scale = f"{spread.rows:,} runs from {spread.source}"
+    return Chart("compare", "", "", "", panels, scale, height=max(1.0, 0.5 + 0.06 * rows))
+
+
+def _agreement_lines(a: Agreement) -> list[Line]:
+    """The ratio in either set, and under them what one is over the other."""
+    first, second = (answer.headline for answer in a.answers)
+    return [
+        Line(f"{a.title}: {a.first}", first.ratio, first.shown_interval, COLOURS[0]),
+        Line(a.source, second.ratio, second.shown_interval, COLOURS[1]),
+        Line(f"{a.source} over {a.first}", a.headline.ratio, a.headline.shown_interval, QUOTED),
+    ]

@@ -1,14 +1,19 @@
 """A checked table as samples: the arms of each stratum, and every comparison that it has."""
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from seedspread.stats.arms import Arm, Floats
-from seedspread.tables.labels import Codes, Names, coded
+from seedspread.runs.levels import Levels
+from seedspread.runs.metrics import Metric
+from seedspread.runs.table import correct_predictions
+from seedspread.stats.groups import Floats, Group
+from seedspread.stats.result import TestSetNoise
+from seedspread.stats.testset_noise import noise_from_accuracies, noise_from_predictions
+from seedspread.tables.columns import Codes, Names, coded, coded_levels
 from seedspread.tables.run_table import RunTable
 
 
@@ -16,16 +21,31 @@ from seedspread.tables.run_table import RunTable
 class Strip:
     """The values of one group in one stratum, for drawing: seeds and blocks stand beside them."""
 
-    stratum: str
+    stratum: Levels
     group: str
     values: tuple[float, ...]
-    blocks: tuple[str, ...]
+    blocks: tuple[Levels, ...]
     seeds: tuple[str, ...]
 
 
-def arms_by_stratum(runs: RunTable) -> list[tuple[str, list[Arm]]]:
+@dataclass(frozen=True)
+class Pair:
+    """A group and its baseline in one stratum; `place` numbers it, so that its draws are its own."""
+
+    stratum: Levels
+    arm: Group
+    baseline: Group
+    place: tuple[int, int]
+
+    @property
+    def seeds(self) -> tuple[int, int]:
+        """Number of seeds of either."""
+        return len(self.arm.seed_codes), len(self.baseline.seed_codes)
+
+
+def arms_by_stratum(runs: RunTable) -> list[tuple[Levels, list[Group]]]:
     """Per stratum its arms, in the order of the table; the baseline first, if there is one."""
-    of_stratum: dict[str, list[tuple[str, Codes]]] = {}
+    of_stratum: dict[Levels, list[tuple[str, Codes]]] = {}
     for stratum, group, rows in runs.cells():
         of_stratum.setdefault(stratum, []).append((group, rows))
     arrays = _Arrays.of(runs)
@@ -35,7 +55,7 @@ def arms_by_stratum(runs: RunTable) -> list[tuple[str, list[Arm]]]:
     ]
     places = {name: place for place, name in enumerate(dict.fromkeys(coded(runs.frame["group"])[1]))}
 
-    def order(arm: Arm) -> int:
+    def order(arm: Group) -> int:
         """The baseline first; without one as in the whole table."""
         if runs.columns.baseline is not None:
             return int(arm.name != runs.columns.baseline)
@@ -44,8 +64,8 @@ def arms_by_stratum(runs: RunTable) -> list[tuple[str, list[Arm]]]:
     return [(name, sorted(arms, key=order)) for name, arms in found]
 
 
-def compared_arms(runs: RunTable) -> Iterator[tuple[tuple[int, int], str, Arm, Arm]]:
-    """Every comparison: its place, its stratum, the arm, and what it is compared with.
+def compared_pairs(runs: RunTable) -> Iterator[Pair]:
+    """Yield every comparison.
 
     Without a baseline each level of the group is compared with every one that is before it in the table.
     """
@@ -57,7 +77,7 @@ def compared_arms(runs: RunTable) -> Iterator[tuple[tuple[int, int], str, Arm, A
         else:
             both = []
         for place, (arm, other) in enumerate(both):
-            yield (number, place), name, arm, other
+            yield Pair(name, arm, other, (number, place))
 
 
 def strips_of(runs: RunTable) -> tuple[Strip, ...]:
@@ -75,7 +95,7 @@ class _Arrays:
 
     values: Floats
     blocks: Codes
-    block_names: Names
+    block_names: list[Levels]
     seeds: Codes
     failed: NDArray[np.bool_]
     folders: Names | None
@@ -84,7 +104,7 @@ class _Arrays:
     @classmethod
     def of(cls, runs: RunTable) -> "_Arrays":
         frame, folders = runs.frame, runs.predictions
-        blocks, names = coded(frame["block"])
+        blocks, names = coded_levels(frame["block"])
         return cls(
             frame["value"].to_numpy(float),
             blocks,
@@ -96,17 +116,17 @@ class _Arrays:
         )
 
     def arms(
-        self, stratum: str, groups: list[tuple[str, Codes]], crashed: Mapping[Hashable, Codes], factor: str
-    ) -> list[Arm]:
+        self, stratum: Levels, groups: list[tuple[str, Codes]], crashed: Mapping[Hashable, Codes], factor: str
+    ) -> list[Group]:
         """The arms of one stratum from the rows of its groups; blocks are coded anew in each stratum."""
         rows = np.sort(np.concatenate([rows for _, rows in groups]))
         _, blocks = pd.factorize(self.blocks[rows])
-        names = tuple(str(self.block_names[block]) for block in blocks)
+        names = tuple(self.block_names[block] for block in blocks)
         own = np.zeros(len(self.block_names), np.intp)
         own[blocks] = np.arange(len(blocks))
         chance = None if self.chances is None else _largest(self.chances[rows])
         return [
-            Arm(
+            Group(
                 name=group,
                 values=self.values[rows],
                 blocks=own[self.blocks[rows]],
@@ -124,3 +144,22 @@ class _Arrays:
 
 def _largest(values: Floats) -> float:
     return float("nan") if np.isnan(values).all() else float(np.nanmax(values))
+
+
+def noise_of_test_set(
+    arm: Group, seeds: Sequence[Codes], metric: Metric, level: float, test_size: int | None
+) -> TestSetNoise | None:
+    """Test-set noise of accuracies: from stored predictions, one run of each seed, or else its bound.
+
+    Another metric is no mean of right and wrong answers. `seeds` are the codes of each kind of seed.
+    """
+    scale = metric.full_scale
+    if scale is None or len(arm.values) < 2:
+        return None
+    if arm.folders and metric.name == "accuracy":
+        _, first = np.unique(np.stack(seeds), axis=1, return_index=True)
+        correct = correct_predictions([arm.folders[i] for i in first]) if len(first) > 1 else None
+        if correct is not None:
+            return noise_from_predictions(arm.name, correct, level, scale)
+    inside = arm.values.min() >= 0 and arm.values.max() <= scale
+    return noise_from_accuracies(arm.name, arm.values, test_size, scale) if test_size and inside else None

@@ -1,31 +1,183 @@
 """Looks at a study that grows: its next one, whether it stops there, and how many seeds are to come."""
 
-from math import isfinite, sqrt
+import json
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
 
-import pandas as pd
+import platformdirs
 
-from seedspread.analysis.audit import audit_runs, metric_of_runs
-from seedspread.analysis.compare import Comparer
-from seedspread.analysis.comparison import Comparison
-from seedspread.analysis.look_levels import factor_of
+from seedspread.analysis.samples import arms_by_stratum
+from seedspread.analysis.words import (
+    between,
+    interval_of_look,
+    look_sentence,
+    number,
+    p_value,
+    standing_sentence,
+    uncounted_note,
+)
+from seedspread.atomic import replacing
 from seedspread.errors import SeedspreadError
-from seedspread.runs.metrics import Metric
-from seedspread.runs.sequential import LookedComparison, SequentialRecord, SequentialSpec, TakenLook
-from seedspread.runs.studies import AuditSpec
-from seedspread.stats.result import Interval, Looks
-from seedspread.stats.sequential.expected import ALPHA, SoFar, expected
-from seedspread.stats.sequential.levels import Progress
-from seedspread.tables.check import check_table
-from seedspread.tables.question import Question
+from seedspread.render.table import Column, Table
+from seedspread.runs.levels import arm_name
+from seedspread.runs.store import Store
+from seedspread.runs.studies import (
+    FEWEST_SEEDS,
+    MOST_LOOKS,
+    MOST_SEEDS,
+    SequentialRecord,
+    SequentialSpec,
+    load_studies,
+    sequential_values,
+)
+from seedspread.stats import sequential
+from seedspread.stats.groups import Group
+from seedspread.stats.result import InterimLook
+from seedspread.stats.sequential import Progress, SoFar, expected
+from seedspread.tables.question import TableError
+from seedspread.tables.run_table import RunTable
 
-# By which factor variances may differ and count as alike.
-EQUIVALENCE = 2.0
+
+def factor_of(sizes: tuple[int, ...], progress: Progress = lambda _: None) -> float:
+    """Of looks at so many seeds: from the table, else simulated (minutes) and kept in the user's cache."""
+    known = known_factor(sizes)
+    if known is not None:
+        return known
+    factor = sequential.simulated_factor(sizes, progress)
+    _keep(sizes, factor)
+    return factor
+
+
+def known_factor(sizes: tuple[int, ...]) -> float | None:
+    """Without a simulation; None if it takes one."""
+    return sequential.tabled_factor(sizes) or _cached(sizes)
+
+
+def _file(sizes: tuple[int, ...]) -> Path:
+    name = sha256(sequential.key(sizes).encode()).hexdigest()[:16]
+    return platformdirs.user_cache_path("seedspread") / "looks" / f"{name}.json"
+
+
+def _cached(sizes: tuple[int, ...]) -> float | None:
+    """What was kept; a file that is not as expected counts for nothing, and is replaced."""
+    try:
+        values = json.loads(_file(sizes).read_text())
+        factor = float(values["factor"]) if values["looks"] == sequential.key(sizes) else 0.0
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return factor if 1 <= factor < 2 else None
+
+
+def _keep(sizes: tuple[int, ...], factor: float) -> None:
+    path = _file(sizes)
+    values = {"looks": sequential.key(sizes), "draws": sequential.DRAWS, "factor": factor}
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(path) as part:
+            part.write_text(json.dumps(values) + "\n")
+    except OSError:
+        pass  # simulated again the next time
+
+
+@dataclass(frozen=True)
+class Look:
+    """Which of how many looks a table is at.
+
+    Attributes:
+        number: from 1 on.
+        of: how many there are at most.
+        step: seeds that each arm gains between looks; by default the looks are evenly spaced from none on.
+        progress: hears how far a simulation of the levels is, where it takes one.
+    """
+
+    number: int
+    of: int
+    step: int | None = None
+    progress: Progress = field(default=lambda _: None, repr=False, compare=False)
+
+    def on(self, runs: RunTable) -> InterimLook:
+        """The looks that the seeds of a table make it; `TableError` if they cannot be."""
+        if not 1 <= self.number <= self.of <= MOST_LOOKS:
+            raise TableError(
+                f"a look is one of at most {MOST_LOOKS}, such as --look 3 --of 9; got {self.number} of "
+                f"{self.of}"
+            )
+        sizes = self._sizes(_seeds(runs))
+        return InterimLook(sizes, self.number, factor_of(sizes, self.progress))
+
+    def _sizes(self, seeds: int) -> tuple[int, ...]:
+        if self.step is None:
+            sizes = tuple(round(seeds * k / self.number) for k in range(1, self.of + 1))
+        elif self.step < 1:
+            raise TableError(f"the step between looks must be 1 seed or more; got {self.step}")
+        else:
+            sizes = tuple(seeds + self.step * (k - self.number) for k in range(1, self.of + 1))
+        self._check(seeds, sizes)
+        return sizes
+
+    def _check(self, seeds: int, sizes: tuple[int, ...]) -> None:
+        """Refuses looks at too few seeds, or too many."""
+        if seeds < FEWEST_SEEDS:
+            raise TableError(
+                f"a look takes {FEWEST_SEEDS} seeds per arm or more; there are {seeds}: add some"
+            )
+        if sizes[0] < FEWEST_SEEDS:
+            advice = "say with --step how many seeds each look adds" if self.step is None else "lower --step"
+            raise TableError(
+                f"look {self.number} at {seeds} seeds per arm would make the first one at {sizes[0]}, and a "
+                f"look takes {FEWEST_SEEDS} or more: {advice}"
+            )
+        if sizes[-1] > MOST_SEEDS:
+            raise TableError(
+                f"the last of {self.of} looks would be at {sizes[-1]:,} seeds per arm, and looks are counted "
+                f"up to {MOST_SEEDS:,}: lower --of or --step"
+            )
+
+
+def _seeds(runs: RunTable) -> int:
+    """Of every arm; `TableError` unless all have the same, or as many of their own."""
+    first: tuple[Group, set[int]] | None = None
+    for _, arms in arms_by_stratum(runs):
+        for arm in arms:
+            seeds = {*map(int, arm.seeds), *map(int, arm.crashed)}
+            first = first or (arm, seeds)
+            if len(seeds) != len(first[1]) or 0 < len(seeds & first[1]) < len(seeds):
+                names = [arm_name(runs.columns.group, a.name) for a in (first[0], arm)]
+                raise TableError(
+                    f"a look judges arms that have the same seeds; {names[0]} has {len(first[1])} and "
+                    f"{names[1]} {len(seeds)}, not all the same: add the missing runs, or leave some out "
+                    "with --where"
+                )
+    if first is None:
+        raise TableError("there is no run to look at")
+    return len(first[1])
+
+
+def looks_of(record: SequentialRecord | None) -> InterimLook | None:
+    """Those that the headlines of a study count now; None of a study that does not grow."""
+    if record is None:
+        return None
+    sizes = record.spec.sizes
+    return InterimLook(sizes, record.number, record.factor or factor_of(sizes))
+
+
+def looks_of_store(path: Path) -> tuple[InterimLook | None, list[str]]:
+    """Of all runs of a store, whatever they are asked: those of its only study; with others, a warning."""
+    studies = load_studies(Store(path))[0]
+    growing = [study for study in studies if study.sequential is not None]
+    if len(studies) == 1 and growing:
+        return looks_of(growing[0].sequential), []
+    return None, [uncounted_note(study.name) for study in growing]
+
+
 # Arms that hardly ever correlate more: what even they do not meet is never met.
 _MOST_ALIKE, _NEVER = 0.9, 0.01
 
 
 def factor_for(spec: SequentialSpec, comparisons: int, progress: Progress) -> float:
-    """See `look_levels.factor_of`; a rule that is never met is refused."""
+    """See `factor_of`; a rule that is never met is refused."""
     factor = factor_of(spec.sizes, progress)
     met = expected(
         spec.sizes, factor, 1.0, precision=spec.precision, correlation=_MOST_ALIKE, comparisons=comparisons
@@ -36,62 +188,6 @@ def factor_for(spec: SequentialSpec, comparisons: int, progress: Progress) -> fl
             f"that correlate by {_MOST_ALIKE:g}: raise precision or limit"
         )
     return factor
-
-
-def take_look(
-    table: pd.DataFrame, spec: AuditSpec, record: SequentialRecord, metrics: tuple[Metric, ...] = ()
-) -> TakenLook:
-    """The next look: the headline of every comparison, and whether the study stops.
-
-    Args:
-        table: one row per run.
-        spec: what is compared; the first metric is what is judged.
-        record: the looks so far.
-        metrics: as the study declares them.
-    """
-    number, value = len(record.looks) + 1, spec.values[0]
-    sizes = record.spec.sizes
-    question = Question.of(value, spec.group, spec.baseline, spec.blocks or None, "seed", spec.strata)
-    runs = check_table(table, question, None)
-    declared = next((metric for metric in metrics if metric.name == value), None)
-    metric, _ = metric_of_runs(runs, declared, None, accuracies=False)
-    comparer = Comparer(metric, 1 - ALPHA, 100, 0, None, None, brief=True)
-    looks = Looks(sizes, number, record.factor or factor_of(sizes))
-    found = audit_runs(runs, comparer, EQUIVALENCE, looks).comparisons
-    seeds = sizes[number - 1]
-    return TakenLook(seeds, tuple(map(_looked, found)), why_stop(record.spec, found, seeds))
-
-
-def why_stop(spec: SequentialSpec, found: tuple[Comparison, ...], seeds: int) -> str:
-    """Why a study ends at a look of so many seeds; empty if it goes on."""
-    if spec.precision is not None:
-        if all(_is_narrow(c.headline.shown_interval, spec.precision) for c in found):
-            return f"known to a factor of {spec.precision:g}"
-    elif all(c.word in ("shown", "shown to be small") for c in found):
-        return "decided"
-    return f"limit of {seeds} seeds reached" if seeds == spec.limit else ""
-
-
-def _is_narrow(interval: Interval | None, precision: float) -> bool:
-    return interval is not None and interval.low > 0 and sqrt(interval.high / interval.low) <= precision
-
-
-def _looked(c: Comparison) -> LookedComparison:
-    interval = c.headline.shown_interval
-    return LookedComparison(
-        title=c.title,
-        ratio=_finite(c.headline.ratio),
-        low=None if interval is None else _finite(interval.low),
-        high=None if interval is None else _finite(interval.high),
-        p=_finite(c.p_holm),
-        word=c.word,
-        correlation=_finite(c.paired_correlation),
-    )
-
-
-def _finite(value: float | None) -> float | None:
-    """As JSON can have it."""
-    return None if value is None or not isfinite(value) else float(value)
 
 
 def seeds_to_come(record: SequentialRecord) -> float | None:
@@ -112,3 +208,66 @@ def seeds_to_come(record: SequentialRecord) -> float | None:
             )  # fmt: skip
             totals.append(total.seeds)
     return max(totals) - last.seeds if totals else None
+
+
+def last_look(record: SequentialRecord) -> str:
+    """The last look in a sentence, with how many seeds are expected."""
+    return look_sentence(record, seeds_to_come(record) if record.looks else None)
+
+
+def standing(record: SequentialRecord) -> str:
+    """How a study stands, in a sentence."""
+    return standing_sentence(record, seeds_to_come(record))
+
+
+def sequential_facts(record: SequentialRecord, comparisons: int, cells: int) -> dict[str, Any]:
+    """A growing study for programs: its rule, its looks, and how many runs it takes, whatever was seen.
+
+    On average on normal values, of variances that are alike and that differ by a ratio of 4; and at most.
+    """
+    spec, factor = record.spec, record.factor or factor_of(record.spec.sizes)
+    alike, four = (
+        expected(spec.sizes, factor, ratio, precision=spec.precision, comparisons=comparisons)
+        for ratio in (1.0, 4.0)
+    )
+    return sequential_values(record) | {
+        "sizes": list(spec.sizes),
+        "stopped": record.stopped,
+        "expected_runs": {
+            "ratio_1": alike.seeds * cells,
+            "ratio_4": four.seeds * cells,
+            "most": spec.limit * cells,
+        },
+        "rule_met": {"ratio_1": alike.met, "ratio_4": four.met},
+        "seeds_to_come": seeds_to_come(record),
+    }
+
+
+def looks_table(record: SequentialRecord, title: str) -> Table:
+    """One row per look and comparison."""
+    several = any(len(look.comparisons) > 1 for look in record.looks)
+    rows = tuple(
+        (
+            str(place),
+            str(look.seeds),
+            *((c.title,) if several else ()),
+            number(c.ratio),
+            between(interval_of_look(c)),
+            p_value(c.p),
+            c.word or "not tested",
+        )
+        for place, look in enumerate(record.looks, 1)
+        for c in look.comparisons
+    )
+    headings = (
+        "look",
+        "seeds",
+        *(("comparison",) if several else ()),
+        "ratio",
+        "interval",
+        "p",
+        "difference",
+    )
+    most = f"Intervals and p values count the looks, at most {len(record.spec.sizes)}."
+    note = f"{most} {standing(record)}".removesuffix(".")  # tables end it themselves
+    return Table("", title, tuple(map(Column, headings)), rows, note=note)

@@ -4,45 +4,84 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from seedspread.analysis.numbers import (
-    between,
-    interval_of_look,
-    ladder_p,
-    number,
-    p_phrase,
-    p_value,
-    probability,
-)
-from seedspread.runs.levels import arm_name, stratum_name
-from seedspread.runs.sequential import SequentialRecord
-from seedspread.stats.arms import Arm
-from seedspread.stats.cells import UnlikeCells
-from seedspread.stats.components.design import NOISE, TOGETHER, Design
-from seedspread.stats.dependence import are_dependent
-from seedspread.stats.outcomes import Better, Contrast, Estimate, FailureModel, Performance
+import numpy as np
+
+from seedspread.runs.levels import Levels, arm_name, joined_levels, stratum_name
+from seedspread.runs.studies import LookComparison, SequentialRecord
+from seedspread.stats.components import NOISE, TOGETHER, Design
+from seedspread.stats.groups import Group
+from seedspread.stats.pooling import UnequalCells, are_dependent
 from seedspread.stats.result import (
+    Better,
     Collapse,
+    Contrast,
+    Estimate,
     FailedRuns,
-    Floor,
+    FailureModel,
     Headline,
+    InterimLook,
     Interval,
-    Looks,
-    Rung,
+    Performance,
+    SameSeedRuns,
     TestResult,
-    Twins,
+    TestSetNoise,
     TwoClusters,
     Word,
 )
 
 if TYPE_CHECKING:
-    from seedspread.analysis.comparison import AuditResult, Comparison, Forest
-    from seedspread.analysis.components.result import ArmComponents, Component, ComponentContrast
-    from seedspread.analysis.sets.agreement import Agreement
-    from seedspread.analysis.sets.compared import CompareResult
+    from seedspread.analysis.audit_result import AuditResult, Comparison, Forest
+    from seedspread.analysis.components import ArmComponents, Component, ComponentContrast, ComponentsResult
+    from seedspread.analysis.seeds import Design as SeedDesign
+    from seedspread.analysis.sets import Agreement, CompareResult
+
+
+def number(value: float | None) -> str:
+    """Three digits, no needless ones; infinity has its sign."""
+    if value is None:
+        return "-"
+    if not np.isfinite(value):
+        return "∞"
+    if value != 0 and (abs(value) >= 1e5 or abs(value) < 1e-3):
+        return f"{value:.2e}"
+    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def p_value(p: float | None) -> str:
+    """`0.003`, `< 0.001`."""
+    return "-" if p is None else "< 0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def p_phrase(p: float) -> str:
+    """`p = 0.003`, `p < 0.001`."""
+    return "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
+
+
+def between(interval: Interval | None) -> str:
+    """`[1.2, 57]`."""
+    return "-" if interval is None else f"[{number(interval.low)}, {number(interval.high)}]"
+
+
+def probability(value: float) -> str:
+    """`0.97`, `> 0.99`."""
+    return "> 0.99" if value > 0.99 else "< 0.01" if value < 0.01 else f"{value:.2f}"
+
+
+def ladder_p(p: float) -> str:
+    """Four decimals: steps between small p values are what a ladder shows."""
+    return f"{p:.4f}" if p >= 0.0001 else "< 0.0001"
+
+
+def interval_of_look(c: LookComparison) -> Interval | None:
+    """Of the ratio; None where there was none."""
+    if c.ratio is None or c.p is None:
+        return None
+    return Interval(c.low or 0.0, float("inf") if c.high is None else c.high, 0.95)
+
 
 _ALPHA = 0.05
 # Of so many runs or fewer the worst tenth is the worst run.
@@ -58,6 +97,21 @@ NOT_REPEATED = (
     "blocks (--block), or repeat runs"
 )
 QUIET = "runs that differ only in what comes after training have no same-seed noise among them"
+# The column of mean squares in a table of components.
+UNBIASED = "unbiased"
+# How the headline of two sets comes about.
+RATIO_OF_RATIOS = (
+    "the headlines of two sets of runs, taken as independent: the difference of their log ratios has the "
+    "distribution that both together give it"
+)
+# Why there is no test of the spread, or no F test.
+SINGLE_SEED = "an arm has a single seed: it counts for the means, and has no variance over seeds"
+BRIEF = "left out of a brief audit"
+POOLED_WHY = "the classical figure: every run counted as independent"
+# Of a set that is a sequential study.
+LOOKS_NOT_COUNTED = "Its ratios here do not count the looks; its own audit does."
+# Settings that a line names.
+_MOST_NAMED = 4
 # Answers that a sentence names.
 _MOST_ANSWERS = 3
 # What is wrong with arms whose spread cannot be judged, and how that is said after a number.
@@ -66,7 +120,13 @@ _UNSOUND = {"runs fail": "where runs fail", "two clusters": "with two clusters"}
 _MOST_MEANS = 3
 
 
-def warnings(twins: Sequence[Twins], tests: Sequence[TestResult], arm: Arm, baseline: Arm) -> tuple[str, ...]:
+def warnings(
+    twins: Sequence[SameSeedRuns],
+    tests: Sequence[TestResult],
+    arm: Group,
+    baseline: Group,
+    unlike: UnequalCells | None,
+) -> tuple[str, ...]:
     """What a reader should know before using the numbers."""
     out = []
     alike = [t for t in twins if are_dependent(t)]
@@ -98,18 +158,20 @@ def warnings(twins: Sequence[Twins], tests: Sequence[TestResult], arm: Arm, base
     for name, p in ((t.name, t.p) for t in tests if t.about == "shape"):
         if p is not None and p < _ALPHA:
             out.append(f"{name} rejects normality ({p_phrase(p)}): do not rely on F.")
+    if unlike is not None:
+        out.append(unlike_sentence(unlike, arm.factor))
     return tuple(out)
 
 
-def unlike_sentence(unlike: UnlikeCells, factor: str) -> str:
+def unlike_sentence(unlike: UnequalCells, factor: str) -> str:
     """A warning of cells whose variances are far apart; `factor` is what the arms are levels of."""
     spans = "; ".join(
-        f"the variance of {arm_name(factor, s.group)} goes from {_variance(s.low)} ({s.low_block}) to "
-        f"{_variance(s.high)} ({s.high_block})"
+        f"the variance of {arm_name(factor, s.group)} goes from {_variance(s.low)} "
+        f"({joined_levels(s.low_block)}) to {_variance(s.high)} ({joined_levels(s.high_block)})"
         for s in unlike.spans
     )
     ratios = unlike.ratios
-    listed = ", ".join(f"{r.block}: {_variance(r.ratio)}" for r in ratios[:_MOST_CELLS])
+    listed = ", ".join(f"{joined_levels(r.block)}: {_variance(r.ratio)}" for r in ratios[:_MOST_CELLS])
     more = f" and {len(ratios) - _MOST_CELLS} more" if len(ratios) > _MOST_CELLS else ""
     by_cell = f" Ratios of variances by cell: {listed}{more}." if ratios else ""
     return (
@@ -153,7 +215,7 @@ def _sign(sign: TwoClusters | FailedRuns, name: str) -> str:
     return f"{runs} score no better than {sign.chance:.4g}, which takes no learning, or hardly better"
 
 
-def floor_sentence(floor: Floor, name: str | None = None) -> str:
+def floor_sentence(floor: TestSetNoise, name: str | None = None) -> str:
     """How much of an arm's variance the test set makes by itself; `name` is the arm's in the sentence."""
     name = floor.group if name is None else name
     examples = f"{floor.test_size:,} test examples"
@@ -170,11 +232,6 @@ def floor_sentence(floor: Floor, name: str | None = None) -> str:
         f"{floor.remaining:.3g} [{floor.interval.low:.3g}, {floor.interval.high:.3g}] would remain on an "
         f"infinite test set{below if floor.remaining < 0 else ''}"
     )
-
-
-def verdict(c: Comparison) -> str:
-    """All that is to be said of a comparison, the answer first."""
-    return " ".join(sentences(c))
 
 
 def sentences(c: Comparison) -> list[str]:
@@ -204,14 +261,13 @@ def _spread(c: Comparison) -> str:
     h = c.headline
     if h.ratio is None:
         return _no_ratio(c)
-    arms = c.arm_name, c.baseline_name
-    a, b = arms if _is_larger(c) else arms[::-1]
-    sentence = f"the variance under {a} is {number(_upwards(c, h.ratio))} times that under {b}"
-    sd = f"{number(_upwards(c, h.ratio) ** 0.5)} times the sd"
     interval, p = h.shown_interval, c.p_holm
+    unknown = Interval(0.0, math.inf, 0.95)
+    ratio, ends, (a, b) = _larger_first(h.ratio, interval or unknown, (c.arm_name, c.baseline_name))
+    sentence = f"the variance under {a} is {number(ratio)} times that under {b}"
+    sd = f"{number(ratio**0.5)} times the sd"
     if interval is None or p is None or c.word is None:
         return f"In this sample {sentence} ({sd}); whether that is more than chance cannot be told: {h.why}."
-    ends = interval if _is_larger(c) else Interval(1 / interval.high, _inverse(interval.low), interval.level)
     adjusted = f", adjusted over {c.family} comparisons (Holm)" if c.family > 1 else ""
     looks = f", {look_title(h.looks)} counted" if h.looks else ""
     sentence += f" ({sd}; {interval.level:.0%} interval {between(ends)}, {p_phrase(p)}{looks}{adjusted})"
@@ -220,6 +276,16 @@ def _spread(c: Comparison) -> str:
             f"Shown to be small: neither variance is more than {h.equivalence:g} times the other; {sentence}."
         )
     return f"{_OPENING[c.word]}{sentence}."
+
+
+def _larger_first(
+    ratio: float, interval: Interval, names: tuple[str, str]
+) -> tuple[float, Interval, tuple[str, str]]:
+    """Turn a ratio round, if it is below 1, so that the name with the larger variance comes first."""
+    if ratio >= 1:
+        return ratio, interval, names
+    ends = Interval(_inverse(interval.high), _inverse(interval.low), interval.level)
+    return _inverse(ratio), ends, names[::-1]
 
 
 def _is_larger(c: Comparison) -> bool:
@@ -318,15 +384,11 @@ def _rate(rate: Estimate) -> str:
 
 def _sound(model: FailureModel) -> str:
     among = "within the better one" if model.kind == "clusters" else "among the sound seeds"
-    ratio, (arm, baseline) = model.sound_ratio, model.groups
+    ratio = model.sound_ratio
     if ratio is None or ratio.interval is None or model.sound_p is None:
         first, second = model.sound_seeds
         return f"{among} ({first} and {second}) no ratio of variances can be had"
-    interval = ratio.interval
-    if ratio.value < 1:  # the larger variance first
-        arm, baseline = baseline, arm
-        interval = Interval(1 / interval.high, 1 / interval.low, interval.level)
-    times = max(ratio.value, 1 / ratio.value)
+    times, interval, (arm, baseline) = _larger_first(ratio.value, ratio.interval, model.groups)
     return (
         f"{among} the variance under {arm} is {number(times)} times {between(interval)} that under "
         f"{baseline} ({p_phrase(model.sound_p)})"
@@ -372,30 +434,6 @@ def _wide(estimate: Estimate) -> str:
 def _share(estimate: Estimate) -> str:
     ends = estimate.interval
     return f"{estimate.value:.2f}" + ("" if ends is None else f" [{ends.low:.2f}, {ends.high:.2f}]")
-
-
-def ladder_sentence(rungs: tuple[Rung, ...]) -> str:
-    """What separates the pooled F test from the headline, assumption by assumption; empty if nothing does."""
-    p = {rung.key: ladder_p(rung.p) for rung in rungs}
-    last = rungs[-1].key if rungs else ""
-    if last not in ("unpaired", "pairs"):
-        return ""
-    steps = [
-        f"{words} {p[key]}"
-        for key, words in (
-            ("within_f", "block means taken out"),
-            ("effective_f", "runs of a seed counted by their correlation"),
-            ("copies_f", "as copies"),
-            ("run_jackknife", "normal values given up instead"),
-            ("seed_jackknife", "with whole seeds" if "run_jackknife" in p else "normal values given up"),
-        )
-        if key in p
-    ]
-    pairs = ", seeds as pairs" if last == "pairs" else ""
-    return (
-        f"p by assumption: normal values and independent runs {p['pooled_f']}; {'; '.join(steps)}; tails "
-        f"modelled{pairs} (the headline) {p[last]}."
-    )
 
 
 def explanations(c: Comparison) -> list[str]:
@@ -452,10 +490,7 @@ def summary(audit: AuditResult) -> str:
 
 def together(forest: Forest, factor: str) -> str:
     """The mean ratio over strata in a sentence."""
-    a, b = forest_arms(forest, factor)
-    ratio, ends = forest.pooled, forest.interval
-    if ratio < 1:
-        a, b, ratio, ends = b, a, 1 / ratio, Interval(1 / ends.high, 1 / ends.low, ends.level)
+    ratio, ends, (a, b) = _larger_first(forest.pooled, forest.interval, forest_arms(forest, factor))
     return (
         f"Over {len(forest.titles)} strata the variance under {a} is on average {number(ratio)} times that "
         f"under {b} ({ends.level:.0%} interval {between(ends)}, {p_phrase(forest.pooled_p)}; REML, "
@@ -476,7 +511,7 @@ def forest_arms(forest: Forest, factor: str) -> tuple[str, str]:
 
 def design_note(made: Design) -> str:
     """What a design does not tell of the components of an arm; empty if it tells all."""
-    parts = (_noise_note(made), QUIET if made.quiet else "")
+    parts = (_noise_note(made), QUIET if made.has_shared_noise else "")
     return "; ".join(part for part in parts if part)
 
 
@@ -484,7 +519,7 @@ def _noise_note(made: Design) -> str:
     if made.copies:
         return "runs of equal seeds are equal in all blocks: copies, without noise"
     if NOISE not in made.names:
-        each = "each other stream's" if made.quiet else "each stream's"
+        each = "each other stream's" if made.has_shared_noise else "each stream's"
         return f"no run is repeated, so that {each} variance has the same-seed noise in it"
     if not made.repeated and len(made.names) > 3:
         return (
@@ -600,10 +635,7 @@ def agreement_sentence(
     interval = h.shown_interval
     if h.ratio is None or interval is None or p is None or word is None:
         return f"Not tested: {h.why}."
-    ratio, ends, (small, large) = h.ratio, interval, names
-    if ratio < 1:
-        low = float("inf") if ends.low == 0 else 1 / ends.low
-        ratio, ends, (small, large) = 1 / ratio, Interval(1 / ends.high, low, ends.level), names[::-1]
+    ratio, ends, (large, small) = _larger_first(h.ratio, interval, names[::-1])
     adjusted = f", adjusted over {comparisons} comparisons (Holm)" if comparisons > 1 else ""
     sentence = (
         f"the variance ratio in {large} is {number(ratio)} times that in {small} ({ends.level:.0%} interval "
@@ -624,7 +656,7 @@ def agreements_counted(found: Sequence[Agreement]) -> str:
 
 def answer_lines(result: CompareResult) -> list[str]:
     """Copies, if there are any; did the spread change; and do the sets agree, where both can be asked."""
-    to = f"from {result.names[0]} to {_listed(result.names[1:])}"
+    to = f"from {result.names[0]} to {listed(result.names[1:])}"
     lines = [*result.copies, f"Did the spread change {to}? {_changed(result)}"]
     found = result.agreements
     if len(found) == 1:
@@ -662,11 +694,7 @@ def _named(shown: list[tuple[str, float | None]], what: str) -> str:
     return f" Shown: {'; '.join(f'{number(ratio)} times {what} {name}' for name, ratio in shown)}."
 
 
-def _listed(names: tuple[str, ...]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
-
-
-def look_title(looks: Looks) -> str:
+def look_title(looks: InterimLook) -> str:
     """`look 3 of at most 9`."""
     return f"look {looks.number} of at most {len(looks.sizes)}"
 
@@ -725,10 +753,156 @@ def expectation(facts: dict[str, Any]) -> str:
     )
 
 
-def looks_note(looks: Looks) -> str:
+def looks_note(looks: InterimLook) -> str:
     """Which looks the headlines of an audit count."""
     seen = ", ".join(map(str, looks.sizes[: looks.number]))
     return (
         f"{look_title(looks).capitalize()}, at {seen} of at most {looks.sizes[-1]} seeds per arm: the "
         "headline's p, interval and bounds count the looks; its probabilities and the other tests do not."
     )
+
+
+def listed(names: Sequence[str]) -> str:
+    """`a, b and c`."""
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def few(settings: Iterable[str]) -> str:
+    """Return settings one after the other; of many the first few."""
+    every = list(settings)
+    more = [f"and {len(every) - _MOST_NAMED} more"] if len(every) > _MOST_NAMED else []
+    return "; ".join([*every[:_MOST_NAMED], *more])
+
+
+def sets_notes(
+    only: dict[str, tuple[str, ...]], one_sample: bool, spread: AuditResult, agreements: bool
+) -> list[str]:
+    """Return what is in one set only, and what a comparison of sets assumes."""
+    lines = [f"Only in {name}: {few(settings)}." for name, settings in only.items()]
+    if one_sample:
+        lines.append("Each set is one sample; --group names the column that tells its arms apart.")
+    if any(c.headline.pairs for c in spread.comparisons):
+        lines.append("Seeds that a setting has in two sets were used as pairs, as between arms of an audit.")
+    if agreements:
+        lines.append(
+            "Whether sets agree is judged as if they were independent; where a seed gives like results in "
+            "both, the intervals are wider than need be."
+        )
+    return lines
+
+
+def copies_note(copies: int, runs: int, name: str, first: str) -> str:
+    """Warn of runs of one set that are those of the first."""
+    which = f"All {copies:,}" if copies == runs else f"{copies:,} of {runs:,}"
+    return (
+        f"{which} runs of {name} have the setting, seed and value of a run of {first}: they are copies, or "
+        "repeat it to the last digit, and are no further evidence."
+    )
+
+
+def scaled_note(value: str, shares: Sequence[str]) -> str:
+    return f"{value} is a share in {listed(shares)}, else in per cent: shares were multiplied by 100."
+
+
+def no_ratio_in(sets: Sequence[str]) -> str:
+    return f"no ratio with an interval in {' and '.join(sets)}"
+
+
+def left_out(more: int, what: str = "") -> list[str]:
+    """Return a line on rows that a table does not show, if there are any."""
+    kind = f"more {what}" if what else "more, "
+    return [f"{more:,} {kind}with larger p values, are not in this table."] if more > 0 else []
+
+
+def headline_note(c: Comparison) -> str:
+    return f"* the headline: {c.headline.why}."
+
+
+def brief_note(comparisons: int, runs: int) -> str:
+    """Say what an audit of very many comparisons, or seeds, leaves out."""
+    return (
+        f"{comparisons:,} comparisons of {runs:,} runs: the seed jackknife stands in for the headline's "
+        "model, and the other tests are left out."
+    )
+
+
+def not_compared_note(stratum: Levels, versus: str) -> str:
+    return f"{joined_levels(stratum)} has no {versus} run to compare with, or nothing else; it was left out."
+
+
+def repeated_notes(
+    repeated: Mapping[tuple[Levels, str], Levels], factor: str, by: Sequence[str]
+) -> list[str]:
+    """Say why a mean over strata has fewer of them, or is not there; nothing if no runs are repeated."""
+    if not repeated:
+        return []
+    (stratum, group), earlier = next(iter(repeated.items()))
+    more = f" (and {len(repeated) - 1} more such)" if len(repeated) > 1 else ""
+    return [
+        f"{stratum_name(by, stratum)} has the runs of {arm_name(factor, group)} that "
+        f"{stratum_name(by, earlier)} has{more}: the ratios are not independent, and no mean over strata "
+        "counts both."
+    ]
+
+
+def uncounted_note(study: str) -> str:
+    """Warn that an audit of all runs of a store does not count the interim looks of a study."""
+    return (
+        f"{study} is looked at while it grows, and these figures of all runs do not count the looks: those "
+        f"of its own audit do (--study {study})."
+    )
+
+
+def components_notes(result: ComponentsResult) -> list[str]:
+    """Return the notes of a table, how to read components at zero, and how they were estimated."""
+    arms = [arm for stratum in result.strata for arm in stratum.arms]
+    at_zero = any(c.variance == 0 and c.unbiased is not None for arm in arms for c in arm.components)
+    explained = (
+        f"A component that comes out as zero counts as noise there; '{UNBIASED}' has the mean squares, which "
+        "sentences quote for the noise."
+    )
+    foot = (
+        f"{result.rows:,} runs from {result.source}; restricted maximum likelihood (REML), "
+        f"{result.level:.0%} profile intervals; normal values are assumed."
+    )
+    return [*result.notes, *([explained] if at_zero else []), foot]
+
+
+def standard_error_sentence(n: int, sd: float, se: float) -> str:
+    text = (
+        f"{n} seeds: the mean of {n} runs with sd {sd:g} has a standard error of {sd / n**0.5:.3g} "
+        f"(at most {se:g} was asked for; (sd/se)² = {(sd / se) ** 2:.4g})."
+    )
+    if n < 5:
+        text += f" From {n} seeds the sd itself is hardly known; take five or more if it is to be estimated."
+    return text
+
+
+def budget_sentence(
+    asked: str, seeds: tuple[int, int], ratio: float, power: float, values: Mapping[str, Any]
+) -> str:
+    """Return how many seeds, which ratio or what power there is, whichever was asked for."""
+    arms = f"{seeds[0]} seeds per arm" if seeds[0] == seeds[1] else f"{seeds[0]} and {seeds[1]} seeds"
+    times, level = f"{ratio**0.5:.3g} times the sd", f"at level {values['alpha']:g}"
+    text, digits = {
+        "seeds": (f"{arms}: power {power:.2f} for a variance ratio of {ratio:g} ({times}) {level}", ""),
+        "ratio": (
+            f"{arms} detect variance ratios above {ratio:.3g} ({times}) with power {power:g} {level}", ".3g"
+        ),
+        "power": (
+            f"Power {power:.2f}: {arms} see a variance ratio of {ratio:g} ({times}) that often {level}", ".2f"
+        ),
+    }[asked]  # fmt: skip
+    exact = values["f_test"]
+    f_test = "" if exact is None else f"; the F test, if values are exactly normal: {exact:{digits}}"
+    return f"{text} ({values['method']}{f_test})."
+
+
+def planning_method(design: SeedDesign) -> str:
+    """Say how the power of a design is known."""
+    parts = [f"{design.shape} values"]
+    if design.pairs is not None:
+        parts.append(f"arms that share seeds and correlate by {design.pairs:g}")
+    if design.blocks > 1:
+        parts.append(f"{design.blocks} blocks with twins that correlate by {design.twins:g}")
+    return f"scale ratio, the audit's headline, simulated on {', '.join(parts)}"

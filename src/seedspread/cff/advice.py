@@ -48,30 +48,23 @@ _HIGH = (
 
 @dataclass(frozen=True)
 class Advice:
-    """What to do about the clamp, and why.
+    """What to do about the clamp, and why."""
 
-    Attributes:
-        verdict: `switch` (to subtraction, on trial), `leave` (as it is) or `not enough to say`.
-        sentence: the advice.
-        reasons: what it rests on, one sentence each.
-        evidence: how far it can be trusted.
-    """
-
-    verdict: Recommendation
-    sentence: str
-    reasons: tuple[str, ...]
-    evidence: str = EVIDENCE
+    verdict: Recommendation  # `switch` (to subtraction, on trial), `leave` (as it is) or `not enough to say`
+    sentence: str  # the advice
+    reasons: tuple[str, ...]  # what it rests on, one sentence each
+    evidence: str = EVIDENCE  # how far it can be trusted
 
     def __str__(self) -> str:
         return " ".join([self.sentence, *self.reasons, self.evidence])
 
     def silent_on(self, names: Sequence[str]) -> "Advice":
-        """The same, saying too of what else was watched that there is no evidence on it."""
+        """Return the same advice with a reason added: there is no evidence on these names."""
         return replace(self, reasons=(*self.reasons, _silence(names)))
 
 
 def no_evidence(names: Sequence[str]) -> Advice:
-    """What there is to say of anything but margins on the similarities of pairs: nothing."""
+    """Return the advice on anything other than margins on similarities of pairs: none."""
     return Advice(
         "not enough to say",
         "No advice: what is known is about margins on the similarities of contrastive pairs.",
@@ -165,7 +158,6 @@ def _no_clamp(rate: float) -> Advice:
 
 
 def _saturated(rate_sentence: str, accuracy: float | None, pair_share: float | None) -> Advice:
-    """The advice at a high rate, where accuracy decides."""
     if accuracy is None:
         return Advice(
             "not enough to say",

@@ -1,13 +1,87 @@
-"""What a run is: frozen, validated, serialisable."""
+"""A run's config, frozen and validated, and augmentation as data: the steps and the paper's pipelines."""
 
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
 from seedspread.cff.datasets import DATASETS, DEFAULT
-from seedspread.cff.pipelines import PIPELINES, Step
 from seedspread.errors import one_of
-from seedspread.runs.frozen import FrozenConfig
+from seedspread.runs.files import FrozenConfig, Share
+
+
+class RandomCrop(FrozenConfig):
+    """Zero padding on all sides, then a window of the old size at a random place."""
+
+    op: Literal["random_crop"] = "random_crop"
+    padding: int = Field(ge=0, le=1000)
+
+
+class HorizontalFlip(FrozenConfig):
+    """Left and right exchanged with probability `p`."""
+
+    op: Literal["horizontal_flip"] = "horizontal_flip"
+    p: Share = 0.5
+
+
+class RandomRotation(FrozenConfig):
+    """A turn by up to `degrees` either way; nearest pixel, black corners."""
+
+    op: Literal["random_rotation"] = "random_rotation"
+    degrees: float = Field(ge=0, le=180)
+
+
+class RandomErasing(FrozenConfig):
+    """A black rectangle, with probability `p`, of a share of the area and a ratio of height to width."""
+
+    op: Literal["random_erasing"] = "random_erasing"
+    p: Share = 0.5
+    scale: tuple[Share, Share] = (0.02, 0.33)
+    ratio: tuple[float, float] = (0.3, 3.3)
+
+    @field_validator("scale", "ratio")
+    @classmethod
+    def _a_range(cls, value: tuple[float, float]) -> tuple[float, float]:
+        if not 0 < value[0] <= value[1]:
+            raise ValueError(f"must be a range of positive numbers, smaller first; got {value}")
+        return value
+
+
+class ColorJitter(FrozenConfig):
+    """Brightness, contrast, saturation by a factor in [1 - x, 1 + x], hue by a shift in [-x, x] of a turn.
+
+    The four are applied in an order drawn for each image; those that are 0 are left out.
+    """
+
+    op: Literal["color_jitter"] = "color_jitter"
+    brightness: float = Field(default=0, ge=0)
+    contrast: float = Field(default=0, ge=0)
+    saturation: float = Field(default=0, ge=0)
+    hue: float = Field(default=0, ge=0, le=0.5)
+
+
+Step = Annotated[
+    RandomCrop | HorizontalFlip | RandomRotation | RandomErasing | ColorJitter, Field(discriminator="op")
+]
+
+# The paper's five, in the order in which it lists their steps. Normalisation comes last and belongs to
+# the dataset.
+PIPELINES: dict[str, tuple[Step, ...]] = {
+    "cifar": (RandomCrop(padding=12), HorizontalFlip()),
+    "svhn-easy": (RandomCrop(padding=12), HorizontalFlip()),
+    "svhn-medium": (
+        RandomCrop(padding=4),
+        RandomRotation(degrees=10),
+        ColorJitter(brightness=0.2, contrast=0.2, saturation=0.2),
+    ),
+    "svhn-hard": (
+        RandomCrop(padding=6),
+        HorizontalFlip(p=0.5),
+        RandomRotation(degrees=15),
+        RandomErasing(p=0.5, scale=(0.1, 0.3)),
+        ColorJitter(brightness=0.4, contrast=0.4, saturation=0.4, hue=0.1),
+    ),
+    "fashion-mnist": (RandomCrop(padding=4), HorizontalFlip()),
+}
 
 
 class DataConfig(FrozenConfig):
@@ -50,7 +124,7 @@ class DataConfig(FrozenConfig):
 
     @property
     def pipeline(self) -> tuple[Step, ...]:
-        """The augmentation's steps: those asked for, or the dataset's own."""
+        """The steps asked for, or those of the dataset's own pipeline."""
         augment = DATASETS[self.name].augment if self.augment is None else self.augment
         return PIPELINES[augment] if isinstance(augment, str) else augment
 
@@ -98,12 +172,12 @@ class ModelConfig(FrozenConfig):
 
     @property
     def parameters(self) -> int:
-        """How many weights the layers have, without biases and norms, which hardly count."""
+        """Number of weights of the layers, without biases and norms, which hardly count."""
         return self.dim * (self.channels * self.patch_size**2 + self.tokens + self.depth * 12 * self.dim)
 
     @property
     def tokens(self) -> int:
-        """T, how many patches an image has."""
+        """T, the number of patches of an image."""
         return (self.image_size // self.patch_size) ** 2
 
 
@@ -219,7 +293,7 @@ class SeedConfig(FrozenConfig):
     probe: Seed | None = None
 
     def stream(self, name: Literal["init", "order", "augment", "probe"]) -> int:
-        """The seed of a stream."""
+        """Return the seed of one source of randomness."""
         own: int | None = getattr(self, name)
         return self.run if own is None else own
 
@@ -272,7 +346,7 @@ class RuntimeConfig(FrozenConfig):
 
 
 class RunConfig(FrozenConfig):
-    """Everything that a run is; the same config is the same run."""
+    """Everything that defines a run; the same config is the same run."""
 
     data: DataConfig = DataConfig()
     model: ModelConfig = ModelConfig()

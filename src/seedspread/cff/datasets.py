@@ -1,23 +1,31 @@
-"""The datasets: their official files, addresses and checksums, their classes and images' shapes."""
+"""The datasets: official files, addresses, checksums, classes, shapes, and which files are present.
 
+Needs no torch.
+"""
+
+import gzip
+import hashlib
+import os
+import shlex
+import zlib
 from dataclasses import dataclass, replace
+from functools import cache
+from itertools import combinations
 from pathlib import Path
 from typing import Literal
 
-from seedspread.errors import DataError, one_of
+import platformdirs
+
+from seedspread.errors import DataError, one_of, reason
 
 _CIFAR_MEAN, _CIFAR_STD = (0.491, 0.482, 0.447), (0.202, 0.199, 0.201)
 
 
 @dataclass(frozen=True)
 class DataFile:
-    """A file of a dataset, unpacked.
+    """A file of a dataset: checksum and size of its official content, unpacked.
 
-    Attributes:
-        name: its name in the dataset's folder.
-        md5: of the official content.
-        size: of the official content, in bytes.
-        images: how many images it has, or belong to it (a file of labels).
+    `images` is how many images it holds or, for a file of labels, describes.
     """
 
     name: str
@@ -28,8 +36,6 @@ class DataFile:
 
 @dataclass(frozen=True)
 class Download:
-    """An official address, and what comes from it."""
-
     url: str
     md5: str
     megabytes: float
@@ -37,23 +43,18 @@ class Download:
 
 @dataclass(frozen=True)
 class DatasetInfo:
-    """All that is known of a dataset without looking at it.
+    """Everything known about a dataset without its files.
 
     Attributes:
-        name: the dataset's name here.
         title: its name in reports.
         folder: its folder inside the data folder.
         train: the training files; for formats with labels apart, images then labels.
         test: the test files, likewise.
-        downloads: where they come from.
         classes: class names, in the order of the labels.
-        mean: per channel, for normalisation.
-        std: per channel, for normalisation.
+        mean: per channel, for normalization; likewise `std`.
         augment: the name of its own pipeline.
-        reader: which format its files have (`formats.READERS`).
-        stored_size: pixels along an image's side, in its files.
-        image_size: likewise, as runs see it.
-        channels: colour channels, as runs see them.
+        reader: the format of its files (`READERS` in `data/dataset.py`).
+        stored_size: pixels along an image's side in its files; `image_size` as runs see it.
         elsewhere: other folders in which its files may be found.
         coarse_classes: names of the coarser labels, where there are such.
         superclasses: what each class is a kind of, in the order of the labels, where that is known.
@@ -70,30 +71,27 @@ class DatasetInfo:
     std: tuple[float, ...]
     augment: str
     reader: Literal["cifar", "svhn", "idx"]
-    stored_size: int
-    image_size: int
-    channels: int
+    stored_size: int = 32
+    image_size: int = 32
+    channels: int = 3
     elsewhere: tuple[str, ...] = ()
     coarse_classes: tuple[str, ...] = ()
     superclasses: tuple[str, ...] = ()
 
     @property
     def files(self) -> tuple[DataFile, ...]:
-        """Training and test files."""
         return self.train + self.test
 
     @property
     def train_size(self) -> int:
-        """Images in the official training part."""
         return _images(self.train)
 
     @property
     def test_size(self) -> int:
-        """Images in the official test part."""
         return _images(self.test)
 
     def check_shape(self, model: tuple[int, int, int]) -> None:
-        """Raises `DataError` unless a model for images of `(C, H, W)` is one for these."""
+        """Raise `DataError` unless a model for images of `(C, H, W)` is one for these."""
         shape = self.channels, self.image_size, self.image_size
         if model != shape:
             raise DataError(
@@ -104,7 +102,6 @@ class DatasetInfo:
 
 
 def _images(files: tuple[DataFile, ...]) -> int:
-    """A file of labels holds none."""
     return sum(file.images for file in files if "labels" not in file.name)
 
 
@@ -165,9 +162,6 @@ CIFAR10 = DatasetInfo(
     std=_CIFAR_STD,
     augment="cifar",
     reader="cifar",
-    stored_size=32,
-    image_size=32,
-    channels=3,
     superclasses=tuple("vehicle" if name in _CIFAR10_VEHICLES else "animal" for name in _CIFAR10_CLASSES),
 )
 
@@ -183,9 +177,6 @@ CIFAR100 = DatasetInfo(
     std=_CIFAR_STD,
     augment="cifar",
     reader="cifar",
-    stored_size=32,
-    image_size=32,
-    channels=3,
     coarse_classes=_CIFAR100_COARSE,
     superclasses=tuple(_CIFAR100_COARSE[coarse] for coarse in _CIFAR100_COARSE_OF),
 )
@@ -205,9 +196,6 @@ SVHN = DatasetInfo(
     std=(0.198, 0.201, 0.197),
     augment="svhn-easy",
     reader="svhn",
-    stored_size=32,
-    image_size=32,
-    channels=3,
 )
 
 FASHION_MNIST = DatasetInfo(
@@ -234,13 +222,12 @@ FASHION_MNIST = DatasetInfo(
     augment="fashion-mnist",
     reader="idx",
     stored_size=28,
-    image_size=32,
-    channels=3,
     elsewhere=("/usr/share/datasets/fashion-mnist",),  # Debian's package dataset-fashion-mnist
 )
 
 # Cut from Fashion-MNIST by tools/make_sample.py: the first 300 training and 100 test images of every class.
-FASHION_SAMPLE = DatasetInfo(
+FASHION_SAMPLE = replace(
+    FASHION_MNIST,
     name="fashion-mnist-sample",
     title="Fashion-MNIST, embedded sample of 3,000 + 1,000 images",
     folder="fashion-mnist-sample",
@@ -253,20 +240,12 @@ FASHION_SAMPLE = DatasetInfo(
         DataFile("t10k-labels-idx1-ubyte", "a00963b89d54a5ab6dc42b2b2c57c0e7", 1_008, 1_000),
     ),
     downloads=(),
-    classes=_FASHION_CLASSES,
-    mean=FASHION_MNIST.mean,
-    std=FASHION_MNIST.std,
-    augment="fashion-mnist",
-    reader="idx",
-    stored_size=28,
-    image_size=32,
-    channels=3,
     elsewhere=(str(Path(__file__).parent / "data" / "sample"),),
 )
 
 
-def _as_it_is(info: DatasetInfo, name: str) -> DatasetInfo:
-    """The same grey images, neither enlarged nor tripled."""
+def _unscaled(info: DatasetInfo, name: str) -> DatasetInfo:
+    """Return the same dataset with grey images as they are stored, neither enlarged nor tripled."""
     return replace(
         info,
         name=name,
@@ -284,8 +263,8 @@ _ALL = (
     SVHN,
     FASHION_MNIST,
     FASHION_SAMPLE,
-    _as_it_is(FASHION_MNIST, "fashion-mnist-28"),
-    _as_it_is(FASHION_SAMPLE, "fashion-mnist-sample-28"),
+    _unscaled(FASHION_MNIST, "fashion-mnist-28"),
+    _unscaled(FASHION_SAMPLE, "fashion-mnist-sample-28"),
 )
 DATASETS = {info.name: info for info in _ALL}
 # What a run is trained on, and a model made for, if nothing else is asked for.
@@ -293,9 +272,143 @@ DEFAULT = FASHION_SAMPLE
 
 
 def dataset_info(name: str) -> DatasetInfo:
-    """The dataset of that name; a `DataError` lists the names there are."""
+    """Return a dataset by name; a `DataError` lists the known names."""
     try:
         one_of("dataset", name, DATASETS)
     except ValueError as error:
         raise DataError(str(error)) from error
     return DATASETS[name]
+
+
+# No official file is larger when unpacked; more than this is not one of them.
+MAX_BYTES = 400 * 2**20
+
+
+def data_folder(data_dir: Path | None = None) -> Path:
+    """Return the data folder: the one asked for, else SEEDSPREAD_DATA, else the user's cache folder."""
+    chosen = data_dir or os.environ.get("SEEDSPREAD_DATA")
+    if chosen:
+        try:
+            return Path(chosen).expanduser()
+        except RuntimeError as error:
+            raise DataError(f"data folder {str(chosen)!r}: {error}") from error
+    return platformdirs.user_cache_path("seedspread") / "data"
+
+
+def fetch_command(name: str, data_dir: Path | None) -> str:
+    """Return the command that downloads a dataset into the folder that was asked for."""
+    into = ["--data-dir", str(data_dir)] if data_dir else []
+    return shlex.join(["seedspread", "data", "fetch", name, *into])
+
+
+def find_file(info: DatasetInfo, file: DataFile, folder: Path) -> Path | None:
+    """Return the path of a file, packed or not, in the data folder or `elsewhere`; None if absent."""
+    for place in (folder / info.folder, *map(Path, info.elsewhere)):
+        for name in (file.name, file.name + ".gz"):
+            try:
+                if (place / name).is_file():
+                    return place / name
+            except OSError as error:
+                raise DataError(f"cannot look into {place}: {reason(error)}") from error
+    return None
+
+
+def read_unpacked(path: Path) -> bytes:
+    """Return the content of a file, unpacked if it ends in .gz."""
+    opened = gzip.open if path.suffix == ".gz" else Path.open
+    try:
+        with opened(path, "rb") as file:
+            content = file.read(MAX_BYTES + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError(f"{path} cannot be read ({error}): delete it and fetch the dataset anew") from error
+    if len(content) > MAX_BYTES:
+        raise DataError(f"{path} holds more than {MAX_BYTES:,} bytes: not an official file; delete it")
+    return bytes(content)
+
+
+def md5(content: bytes) -> str:
+    return hashlib.md5(content, usedforsecurity=False).hexdigest()
+
+
+@dataclass(frozen=True)
+class LocalFile:
+    """A file of a dataset as it is on this machine."""
+
+    expected: DataFile  # what it should be
+    path: Path | None  # where it is, None if it is nowhere
+    content: bytes  # its unpacked content; empty if there is none
+    md5: str  # of that content
+
+    @property
+    def is_official(self) -> bool:
+        return self.md5 == self.expected.md5
+
+
+def read_file(info: DatasetInfo, file: DataFile, folder: Path) -> LocalFile:
+    path = find_file(info, file, folder)
+    if path is None:
+        return LocalFile(file, None, b"", "")
+    content = read_unpacked(path)
+    return LocalFile(file, path, content, md5(content))
+
+
+def check_not_swapped(files: list[LocalFile], info: DatasetInfo, command: str) -> None:
+    """Raise `DataError` if a file has another's content, official or as it is here."""
+    present = [file for file in files if file.path is not None]
+    for file in present:
+        for official in info.files:
+            if file.md5 == official.md5 and official is not file.expected:
+                raise DataError(
+                    f"{file.path} holds the content of {official.name}: the files were swapped; "
+                    f"rename them, or fetch them anew with: {command}"
+                )
+    for file, other in combinations(present, 2):
+        if file.md5 == other.md5:
+            raise DataError(f"{other.path} and {file.path} have the same content: one of them is wrong")
+
+
+@cache
+def official_fingerprint(info: DatasetInfo) -> str:
+    """Identify the whole official content by its checksums, which are known without the files."""
+    text = "\n".join([info.name, *(file.md5 for file in info.files)])
+    return f"official-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+
+
+def partial_fingerprint(info: DatasetInfo, *content: bytes) -> str:
+    """Identify content that is not the whole official one, from the images and labels themselves."""
+    digest = hashlib.sha256(info.name.encode())
+    for piece in content:
+        digest.update(len(piece).to_bytes(8, "little") + piece)
+    return f"partial-{digest.hexdigest()[:16]}"
+
+
+@dataclass(frozen=True)
+class Presence:
+    """A dataset's files, by name only; their content has not been looked at."""
+
+    name: str  # the dataset
+    title: str  # its name in reports
+    folder: str  # where its files are, or would be put
+    found: int  # how many of its files are there
+    short: int  # how many of those are smaller than the official ones
+    packed: int  # how many are packed, so that their size says nothing
+    expected: int  # how many it has
+    bytes: int  # what they take on disk
+
+
+def presence(info: DatasetInfo, data_dir: Path | None = None) -> Presence:
+    """Look for a dataset's files."""
+    folder = data_folder(data_dir)
+    path_of = {file: path for file in info.files if (path := find_file(info, file, folder))}
+    paths = list(path_of.values())
+    short = [f for f, path in path_of.items() if path.suffix != ".gz" and path.stat().st_size < f.size]
+    return Presence(
+        name=info.name,
+        title=info.title,
+        folder=str(paths[0].parent if paths else folder / info.folder),
+        found=len(paths),
+        short=len(short),
+        packed=sum(path.suffix == ".gz" for path in paths),
+        expected=len(info.files),
+        bytes=sum(path.stat().st_size for path in paths),
+    )

@@ -10,11 +10,10 @@ from functools import lru_cache
 from typing import Any
 
 from seedspread.cff.config import RunConfig
-from seedspread.cff.data.files import official_fingerprint
-from seedspread.cff.datasets import dataset_info
-from seedspread.cff.objective.margins import Margin, margin_named
-from seedspread.runs.frozen import FrozenConfig
-from seedspread.runs.identity import key_of
+from seedspread.cff.datasets import dataset_info, official_fingerprint
+from seedspread.cff.margins import Margin, margin_named
+from seedspread.runs.files import FrozenConfig
+from seedspread.runs.run import key_of
 
 # By this name records tell that the paper's training ran them.
 RUNNER = "cff"
@@ -47,17 +46,12 @@ _MARGINS = ("margin_type", "margin_sharpness", *_SCHEDULE)
 
 
 def run_key(config: RunConfig, fingerprint: str | None = None) -> str:
-    """The run's key: 20 hexadecimal digits.
-
-    Args:
-        config: the run.
-        fingerprint: of the data; None stands for the whole official dataset.
-    """
+    """Return the run's key, 20 hexadecimal digits; no fingerprint stands for the whole official dataset."""
     return key_of(canonical(config, fingerprint))
 
 
 def canonical(config: RunConfig, fingerprint: str | None = None) -> dict[str, Any]:
-    """The config without what provably cannot matter, with what it leaves to defaults spelt out."""
+    """Describe a run by what can alter its result, in the frozen vocabulary, defaults spelled out."""
     seeds = {name: config.seeds.stream(name) for name in ("init", "order", "augment", "probe")}
     cell = _Cell(config.model_dump_json(exclude={"seeds"}, serialize_as_any=True), config)
     return _canonical_cell(cell, fingerprint) | {"seeds": seeds}
@@ -65,7 +59,7 @@ def canonical(config: RunConfig, fingerprint: str | None = None) -> dict[str, An
 
 @dataclass(frozen=True)
 class _Cell:
-    """All of a config but its seeds; compared as text, since 0.0 equals -0.0 and is another run."""
+    """A config without its seeds; compared as text, since 0.0 equals -0.0 and is another run."""
 
     text: str
     config: RunConfig = field(compare=False)
@@ -73,7 +67,7 @@ class _Cell:
 
 @lru_cache(maxsize=1024)
 def _canonical_cell(cell: _Cell, fingerprint: str | None) -> dict[str, Any]:
-    """The canonical description of a cell's runs, which a plan needs for each of its seeds."""
+    """Describe the runs of a cell; cached, since a plan needs it for each of its seeds."""
     config = cell.config
     tf32 = {"tf32": True} if config.runtime.tf32 else {}
     return {
@@ -90,13 +84,7 @@ def _canonical_cell(cell: _Cell, fingerprint: str | None) -> dict[str, Any]:
 
 
 def described(part: str, config: FrozenConfig, without: Iterable[str] = ()) -> dict[str, Any]:
-    """A part of a config in the frozen vocabulary.
-
-    Args:
-        part: whose words are used.
-        config: the part.
-        without: words that cannot matter here.
-    """
+    """Describe a part of a config in the words of `part`, without those that cannot matter."""
     words, renamed, dropped = _WORDS[part].split(), _RENAMED.get(part, {}), set(without)
     fields = type(config).model_fields
     out = {}
@@ -130,7 +118,7 @@ def _implementation(config: RunConfig) -> dict[str, Any]:
 
 
 def shape(config: RunConfig) -> dict[str, Any]:
-    """All of a run but its seeds and margins, which alter the numbers and not what is computed with them."""
+    """Describe a run without its seeds and margins, which alter the numbers but not the program."""
     objective = described("objective", config.objective, without=_MARGINS)
     return canonical(config) | {"objective": objective, "seeds": None}
 
@@ -161,7 +149,7 @@ def _training(config: RunConfig) -> dict[str, Any]:
 
 
 def margin_is_inert(config: RunConfig) -> bool:
-    """Whether the margins do not matter, since they move no gradient."""
+    """Whether the margins move no gradient, so that they cannot matter."""
     return margin_of(config).is_inert
 
 
@@ -171,6 +159,6 @@ def saturates(config: RunConfig) -> bool:
 
 
 def margin_of(config: RunConfig) -> Margin:
-    """What kind of margin a run has, whatever its size; cross entropy has none."""
+    """Return the kind of a run's margin; cross entropy has none."""
     none = config.training.rule == "cross_entropy"
     return margin_named("none" if none else config.objective.margin_type)

@@ -1,12 +1,14 @@
-"""What each implementation of the training can do and needs, as plain data. Needs no torch.
+"""What each implementation of the training can do and needs, and which runs may be trained as one program.
 
-Planning reads it here; `Trainer.features` is the same.
+Plain data, which planning reads without torch.
 """
 
+import json
 from dataclasses import dataclass
 
 from seedspread.cff.config import RunConfig
-from seedspread.cff.objective.margins import margin_named
+from seedspread.cff.identity import shape
+from seedspread.cff.margins import margin_named
 
 # Margin types of the native kernel, in the order of their numbers in loss.cpp.
 NATIVE_MARGINS = ("none", "clamp", "soft_clamp", "shift")
@@ -14,23 +16,14 @@ NATIVE_MARGINS = ("none", "clamp", "soft_clamp", "shift")
 
 @dataclass(frozen=True)
 class TrainerFeatures:
-    """What an implementation can do and needs.
+    """What an implementation can do and needs."""
 
-    Attributes:
-        name: its name in `runtime.implementation`.
-        stacks: whether several runs of one shape may be trained as one program.
-        uses_gpu: whether it can train on a GPU.
-        needs_compiler: whether it is compiled on the machine that trains.
-        has_own_threads: whether its threads are not torch's, which then has one.
-        margins: the margin types that it can compute; None for all of them.
-    """
-
-    name: str
-    stacks: bool = False
-    uses_gpu: bool = True
-    needs_compiler: bool = False
-    has_own_threads: bool = False
-    margins: tuple[str, ...] | None = None
+    name: str  # its name in `runtime.implementation`
+    stacks: bool = False  # whether several runs of one shape may be trained as one program
+    uses_gpu: bool = True  # whether it can train on a GPU
+    needs_compiler: bool = False  # whether it is compiled on the machine that trains
+    has_own_threads: bool = False  # whether its threads are not torch's, which then has one
+    margins: tuple[str, ...] | None = None  # the margin types that it can compute; None for all of them
 
     def why_not(self, config: RunConfig) -> str | None:
         """Return why it cannot train a run, in one line; None if it can."""
@@ -54,3 +47,33 @@ def features_of(config: RunConfig) -> TrainerFeatures:
     """Return the features of what trains a run; rules other than layer by layer have the plain one only."""
     is_local = config.training.rule == "layer_local"
     return FEATURES[config.runtime.implementation if is_local else "plain"]
+
+
+# Operations of a layer's step up to which calling for them costs so much that stacking pays:
+# `python benchmarks/stack.py` measures it.
+_SMALL = 2e9
+_MOST = 8
+
+
+def stack_of(config: RunConfig, threads: int, device: str = "cpu") -> str | None:
+    """Return a name that runs share if they may be trained as one program; None for one trained alone.
+
+    That a run's numbers do not depend on those beside it has been seen on CPUs with one thread; elsewhere a
+    reduction may be split in another way. With an odd width it is not so: the features of the second run
+    then begin between the words that a product reads at once, and round otherwise than alone.
+    """
+    if not features_of(config).stacks or config.runtime.compile or threads > 1 or device != "cpu":
+        return None
+    if config.model.dim % 2:
+        return None
+    runtime = config.runtime.model_dump(mode="json", exclude={"threads"})
+    partial = config.data.allow_partial  # the same images only if both may see a part of them
+    return json.dumps([shape(config), runtime, partial], sort_keys=True)
+
+
+def worthwhile(config: RunConfig) -> int:
+    """Return how many runs to train as one program: many if a step is small, one if it fills a core."""
+    length, dim = config.model.tokens, config.model.dim
+    tokens = 2 * config.training.batch_size * length
+    operations = 2 * tokens * (20 * dim**2 + 6 * length * dim)
+    return _MOST if operations <= _SMALL else 1

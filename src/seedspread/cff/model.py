@@ -25,7 +25,6 @@ class Attention(nn.Module):
         nn.init.zeros_(self.proj.bias)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Every token attends to every token of its image."""
         batch, length, dim = tokens.shape
         width = dim // self.heads
         q, k, v = self.qkv(tokens).view(batch, length, 3, self.heads, width).permute(2, 0, 3, 1, 4)
@@ -45,7 +44,6 @@ class EncoderBlock(nn.Module):
         )
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Attention, then the two-layer perceptron, each beside a residual path."""
         tokens = tokens + self.attention(tokens)
         return tokens + self.mlp(tokens)  # type: ignore[no-any-return]
 
@@ -60,7 +58,6 @@ class PatchEmbedding(nn.Module):
         self.position = nn.Parameter(torch.randn(1, (image_size // patch_size) ** 2, dim))
 
     def forward(self, images: Tensor) -> Tensor:
-        """Cuts the patches row by row."""
         p = self.patch_size
         patches = images.unfold(2, p, p).unfold(3, p, p)  # (B, C, H/p, W/p, p, p)
         flat = patches.permute(0, 2, 3, 1, 4, 5).flatten(3).flatten(1, 2)  # (B, T, C p p)
@@ -108,7 +105,7 @@ class ViT(nn.Module):
 
     @classmethod
     def from_config(cls, config: ModelConfig, num_classes: int = 10) -> "ViT":
-        """The model that a config describes."""
+        """Build the model that a config describes."""
         return cls(**config.model_dump(), num_classes=num_classes)
 
     def features(self, images: Tensor, *, stop_gradient: bool = True) -> list[Tensor]:
@@ -131,7 +128,7 @@ class ViT(nn.Module):
         return pooled
 
     def forward(self, images: Tensor) -> Tensor:
-        """Class logits `(B, num_classes)` of the head on the last layer, end to end."""
+        """Return class logits `(B, num_classes)` of the head on the last layer, end to end."""
         return self.head(self.features(images, stop_gradient=False)[-1])  # type: ignore[no-any-return]
 
 

@@ -1,4 +1,4 @@
-"""The command line: one small file per command, no logic."""
+"""The command line: one file per group of commands, no logic."""
 
 import sys
 import traceback
@@ -10,18 +10,11 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from seedspread.cli import audit as auditing
-from seedspread.cli import collect as collecting
-from seedspread.cli import compare as comparing
-from seedspread.cli import components as splitting
-from seedspread.cli import data, study
+from seedspread.cli import analyze, data, paper, study
 from seedspread.cli import report as reporting
-from seedspread.cli import train as training
 from seedspread.cli.docs import docs
 from seedspread.cli.help import explain, without_type
 from seedspread.cli.output import say
-from seedspread.cli.quickstart import quickstart
-from seedspread.cli.verify import verify_paper
 from seedspread.errors import SeedspreadError, printable
 from seedspread.version import __version__
 
@@ -96,15 +89,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 _PANELS: dict[str, tuple[Callable[..., None], ...]] = {
-    "Analyze": (
-        auditing.audit,
-        comparing.compare,
-        splitting.components,
-        auditing.seeds,
-        collecting.collect,
-    ),
+    "Analyze": (analyze.audit, analyze.compare, analyze.components, analyze.seeds, analyze.collect),
     "Run": (study.plan, study.run, study.status, reporting.report, reporting.serve, docs),
-    "Paper": (quickstart, training.train, training.diagnose, verify_paper),
+    "Paper": (paper.quickstart, paper.train, paper.diagnose, paper.verify_paper),
 }
 for _panel, _commands in _PANELS.items():
     for _command in _commands:

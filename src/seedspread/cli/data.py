@@ -6,30 +6,23 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from seedspread.cli.options import DataDir, Json
 from seedspread.cli.output import say, say_json
-from seedspread.cli.output_options import Json
 from seedspread.errors import DataError, one_of, require_extra
 
 if TYPE_CHECKING:
-    from seedspread.cff.data.presence import Presence
-    from seedspread.cff.data.verify import VerifyResult
+    from seedspread.cff.data.dataset import VerifyResult
+    from seedspread.cff.datasets import Presence
 
 app = typer.Typer(help="List, fetch, check and show the datasets.", no_args_is_help=True)
 
-DataDir = Annotated[
-    Path | None,
-    typer.Option(
-        help="The data folder; by default SEEDSPREAD_DATA, or your cache folder.", show_default=False
-    ),
-]
 AllowPartial = Annotated[bool, typer.Option(help="Accept a partial dataset.")]
 
 
 @app.command("list")
 def list_datasets(data_dir: DataDir = None, json: Json = False) -> None:
     """Show which datasets are present, where, and how large they are."""
-    from seedspread.cff.data.presence import presence
-    from seedspread.cff.datasets import DATASETS
+    from seedspread.cff.datasets import DATASETS, presence
 
     datasets = [presence(source, data_dir) for source in DATASETS.values()]
     if json:
@@ -49,8 +42,7 @@ def fetch(
     require_extra("train", "seedspread data fetch", "pooch", "requests")
     from seedspread.cff.data.fetch import download_progress, is_complete
     from seedspread.cff.data.fetch import fetch as download
-    from seedspread.cff.data.files import data_folder
-    from seedspread.cff.datasets import dataset_info
+    from seedspread.cff.datasets import data_folder, dataset_info
 
     source = dataset_info(name)
     if is_complete(source, data_folder(data_dir)):
@@ -72,9 +64,8 @@ def check(
 ) -> None:
     """Compare content with the official data; exit 1 unless all of it is right."""
     require_extra("train", "seedspread data check", "torch")
-    from seedspread.cff.data.presence import presence
-    from seedspread.cff.data.verify import verify
-    from seedspread.cff.datasets import DATASETS, dataset_info
+    from seedspread.cff.data.dataset import verify
+    from seedspread.cff.datasets import DATASETS, dataset_info, presence
 
     chosen = [dataset_info(name) for name in names or []]
     chosen = chosen or [source for source in DATASETS.values() if presence(source, data_dir).found]
@@ -102,11 +93,10 @@ def show(
 ) -> None:
     """Draw a contact sheet: an image of each class beside its augmented views."""
     require_extra("train", "seedspread data show", "torch", "matplotlib")
-    from seedspread.cff.config import DataConfig
+    from seedspread.cff.config import PIPELINES, DataConfig
+    from seedspread.cff.data.augment import contact_sheet
     from seedspread.cff.data.dataset import load
-    from seedspread.cff.data.show import contact_sheet
     from seedspread.cff.datasets import dataset_info
-    from seedspread.cff.pipelines import PIPELINES
 
     source = dataset_info(name)
     try:
@@ -120,7 +110,7 @@ def show(
 
 
 def _presence(one: "Presence", data_dir: Path | None) -> str:
-    from seedspread.cff.data.files import fetch_command
+    from seedspread.cff.datasets import fetch_command
 
     if not one.found:
         is_sample = "-sample" in one.name

@@ -4,6 +4,7 @@ import json
 import shutil
 import sys
 import textwrap
+from pathlib import Path
 from typing import Any
 
 from seedspread.errors import printable
@@ -23,3 +24,22 @@ def say_prose(text: str) -> None:
 def say_json(values: Any) -> None:
     """Prints JSON; what is no printable ASCII character is escaped in it."""
     print(json.dumps(values, indent=2).replace("\x7f", "\\u007f"), flush=True)
+
+
+def say_result(result: Any, form: str, *, as_json: bool = False, **options: bool) -> None:
+    """Print a result object in one of its forms; `options` are those of its text."""
+    from seedspread.render.terminal import Terminal
+
+    if as_json:
+        say(result.to_json())
+    elif form == "text":
+        say(result.to_text(width=Terminal().width, **options))
+    else:
+        say(result.to_markdown() if form == "markdown" else result.to_latex(), end="")
+
+
+def say_picture(path: Path) -> None:
+    """Tell people, but no pipe, where a picture was written."""
+    from seedspread.render.terminal import Terminal
+
+    Terminal(stderr=True).print(f"picture in {path}", soft_wrap=True)

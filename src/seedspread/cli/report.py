@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from seedspread.cli.options import TableOptions, with_table_options
 from seedspread.cli.output import say, say_json, say_prose
-from seedspread.cli.table_options import TableOptions, with_table_options
 from seedspread.errors import SeedspreadError, require_extra
 
 if TYPE_CHECKING:
     from rich.status import Status
 
-    from seedspread.report.material.settings import ReportData
-    from seedspread.report.page.report import Report
+    from seedspread.report.data import ReportData
+    from seedspread.report.page import Report
 
 Source = Annotated[
     str | None,
@@ -65,8 +65,7 @@ def report(
     """Write a page with the answer, every table and every figure: one file that opens offline."""
     require_extra("report", "seedspread report")
     from seedspread.render.terminal import Terminal
-    from seedspread.report.page.export import check_page, write_figures, write_page, write_tables
-    from seedspread.report.page.report import Report
+    from seedspread.report.page import Report, check_page, write_figures, write_page, write_tables
 
     _check(source, published, asked.one_value, everything, bool(figures or tables))
     page = out or (None if figures or tables else Path("report.html"))
@@ -94,28 +93,32 @@ def _material(
     tell: Callable[[str], None],
 ) -> "ReportData":
     """What is reported on: the paper's numbers, a table, or a store."""
-    from seedspread.paper.report.published import from_published
-    from seedspread.report.material.from_table import from_table
-    from seedspread.study.study import store_material
+    from seedspread.report.load import load_store, load_table
     from seedspread.tables.read import is_table
 
     q = asked.question()
     if source is not None and is_table(source):
-        return from_table(
+        return load_table(
             source, q.value, q.group, q.baseline, q.block, q.seed, q.by, asked.better, **asked.rows
         )
     for option, _ in (one for one in q.asked() if one[0] != "value"):
         name = "no-seed" if q.seed is None and option == "seed" else option.replace("_", "-")
         raise SeedspreadError(f"--{name} is for a table; a store's studies say what is compared")
     if source is None:
-        return from_published()
+        from seedspread.paper.report import load_published
+
+        return load_published()
+    if not study:
+        return load_store(Path(source), value=q.value, tell=tell)
+    from seedspread.study.study import store_material
+
     return store_material(source, study, value=q.value, data_dir=data_dir, tell=tell)
 
 
 def _say(
     made: "Report", page: Path | None, files: list[tuple[str, list[Path], Path | None]], everything: bool
 ) -> None:
-    say_prose(made.answer.short)
+    say_prose(made.summary.short)
     if page:
         say(f"page: {page}")
     more = "" if everything else " (--all writes every one)"
@@ -140,7 +143,7 @@ def _teller(status: "Status") -> Callable[[str], None]:
 
 
 def _values(made: "Report", page: Path | None, drawn: list[Path], written: list[Path]) -> dict[str, Any]:
-    answer = made.answer
+    answer = made.summary
     return {
         "page": None if page is None else str(page),
         "question": answer.question,
@@ -166,10 +169,9 @@ def serve(
     """Show the report of a store while a study runs: new runs appear by themselves."""
     require_extra("report", "seedspread serve")
     from seedspread.render.terminal import Terminal
-    from seedspread.report.page.report import Report
-    from seedspread.report.page.server import LiveReport, make_server, signature
-    from seedspread.report.page.under_way import UnderWay
-    from seedspread.study.recorded import studies_asked
+    from seedspread.report.page import Report
+    from seedspread.report.server import LiveReport, UnderWay, make_server, signature
+    from seedspread.study.store_questions import studies_asked
     from seedspread.study.study import store_material
 
     with Terminal(stderr=True).status("making the page ..."):

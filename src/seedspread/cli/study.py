@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from seedspread.cli import engine_options as engine
+from seedspread.cli import options
+from seedspread.cli.options import DataDir, Json
 from seedspread.cli.output import say, say_json
-from seedspread.cli.output_options import Json
 from seedspread.errors import MissingExtraError, SeedspreadError
 
 if TYPE_CHECKING:
@@ -20,12 +20,6 @@ if TYPE_CHECKING:
 
 StudyName = Annotated[str, typer.Argument(help="A study, such as mini/cifar10-factorial, or a .toml file.")]
 StoreOption = Annotated[Path, typer.Option(help="The folder of results.")]
-DataDir = Annotated[
-    Path | None,
-    typer.Option(
-        help="The data folder; by default SEEDSPREAD_DATA, or your cache folder.", show_default=False
-    ),
-]
 MaxRuns = Annotated[int, typer.Option(min=1, help="Refuse a study that names more runs.")]
 AcceptChanged = Annotated[
     bool, typer.Option("--accept-changed", help="Keep runs whose input files have changed since.")
@@ -54,14 +48,14 @@ def plan(
     data_dir: DataDir = None,
     max_runs: MaxRuns = 20_000,
     accept_changed: AcceptChanged = False,
-    implementation: engine.Implementation = None,
+    implementation: options.Implementation = None,
     json: Json = False,
 ) -> None:
     """Show which runs a study names, which are there already, and how long the rest will take."""
     from seedspread.analysis.words import expectation
     from seedspread.render.terminal import Terminal
-    from seedspread.study import show
-    from seedspread.study.estimate import Estimate
+    from seedspread.study import display
+    from seedspread.study.progress import Estimate
     from seedspread.study.sequential import named
 
     made = _plan(
@@ -75,37 +69,36 @@ def plan(
             seconds = estimate.work_left({key: s for key, s in states.items() if s.state != "failed"})
         except MissingExtraError as error:
             why = str(error)
-    growing = _growing(made)
+    sequential = _sequential(made)
     if json:
-        say_json(_plan_values(made, seconds) | {"sequential": growing})
+        say_json(_plan_values(made, seconds) | {"sequential": sequential})
         return
     console = Terminal()
-    console.print(show.plan_table(made, states))
+    console.print(display.plan_table(made, states))
     notes = [*([made.study.note] if made.study.note else []), *made.notes()]
-    changes = [*show.changed_inputs(made), *show.lacking(made)]
+    changes = [*display.changed_inputs(made), *display.lacking(made)]
     for line in [
         *_question(made),
-        *show.more_cells(made),
-        *show.sharing(made),
+        *display.more_cells(made),
+        *display.sharing(made),
         *notes,
-        *(named(made, name, expectation(facts)) for name, facts in growing.items()),
-        show.time_needed(made, seconds, why if seconds is None else estimate.source),
+        *(named(made, name, expectation(facts)) for name, facts in sequential.items()),
+        display.time_needed(made, seconds, why if seconds is None else estimate.source),
         *changes,
     ]:
         console.print(line)
 
 
-def _growing(made: "Plan") -> "dict[str, dict[str, Any]]":
+def _sequential(made: "Plan") -> "dict[str, dict[str, Any]]":
     """What is known and expected of the studies that grow, by name; a rule that is never met is refused."""
-    from seedspread.analysis.look_tables import sequential_facts
-    from seedspread.analysis.sequential import factor_for
+    from seedspread.analysis.sequential import factor_for, sequential_facts
     from seedspread.render.terminal import Terminal
     from seedspread.study.sequential import comparisons_of
 
     cells = {part.name: len(part.cells) for part in made.study.parts}
     out = {}
     with Terminal(stderr=True).status("simulating the levels of the looks ...") as shown:
-        for name, record in made.growing.items():
+        for name, record in made.sequential.items():
             comparisons = comparisons_of(made, name)
             factor_for(
                 record.spec,
@@ -150,31 +143,31 @@ def _plan_values(made: "Plan", seconds: float | None) -> dict[str, Any]:
 def run(
     study: StudyName,
     store: StoreOption = Path("store"),
-    backend: engine.Backend = "local",
-    workers: engine.Workers = None,
-    threads: engine.Threads = None,
-    cpus_per_run: engine.CpusPerRun = None,
-    gpus_per_run: engine.GpusPerRun = None,
-    address: engine.Address = None,
-    partition: engine.Partition = None,
-    minutes: engine.Minutes = None,
-    wait: engine.Wait = None,
+    backend: options.Backend = "local",
+    workers: options.Workers = None,
+    threads: options.Threads = None,
+    cpus_per_run: options.CpusPerRun = None,
+    gpus_per_run: options.GpusPerRun = None,
+    address: options.Address = None,
+    partition: options.Partition = None,
+    minutes: options.Minutes = None,
+    wait: options.Wait = None,
     data_dir: DataDir = None,
-    max_failures: engine.MaxFailures = None,
-    retry_failed: engine.RetryFailed = False,
-    lease_seconds: engine.LeaseSeconds = 120.0,
-    force: engine.Force = False,
+    max_failures: options.MaxFailures = None,
+    retry_failed: options.RetryFailed = False,
+    lease_seconds: options.LeaseSeconds = 120.0,
+    force: options.Force = False,
     max_runs: MaxRuns = 20_000,
     accept_changed: AcceptChanged = False,
-    implementation: engine.Implementation = None,
+    implementation: options.Implementation = None,
     json: Json = False,
 ) -> None:
     """Run what a study is missing; safe to kill and to start again, here or elsewhere at once."""
     from seedspread.render.terminal import Terminal
-    from seedspread.study.executors import executor_named
+    from seedspread.study.display import ProgressDisplay
     from seedspread.study.loop import raise_if_unfinished
-    from seedspread.study.progressing import Progressing
     from seedspread.study.sequential import run_sequential
+    from seedspread.study.study import executor_named
 
     executor = executor_named(
         backend,
@@ -186,7 +179,7 @@ def run(
     made = _plan(
         study, store, data_dir, max_runs, accept_changed=accept_changed, implementation=implementation
     )
-    with Progressing(Terminal(stderr=True)) as shown:
+    with ProgressDisplay(Terminal(stderr=True)) as shown:
         made, progress = run_sequential(
             made, executor, shown,
             max_failures=max_failures, retry_failed=retry_failed, lease_seconds=lease_seconds, force=force,
@@ -201,7 +194,7 @@ def run(
 
 
 def _progress_values(made: "Plan", progress: "StudyProgress") -> dict[str, Any]:
-    from seedspread.runs.sequential import sequential_values
+    from seedspread.runs.studies import sequential_values
 
     return {
         "study": made.study.name,
@@ -213,12 +206,12 @@ def _progress_values(made: "Plan", progress: "StudyProgress") -> dict[str, Any]:
             for key, message in progress.failed.items()
         ],
         "stopped": progress.stopped,
-        "sequential": {name: sequential_values(record) for name, record in made.growing.items()},
+        "sequential": {name: sequential_values(record) for name, record in made.sequential.items()},
     }
 
 
 def _summary(made: "Plan", progress: "StudyProgress", store: Path, study: str) -> str:
-    from seedspread.study.show import lacking
+    from seedspread.study.display import lacking
 
     total, there = len(made.distinct), len(made.distinct) - len(made.missing())
     failed = f", {len(progress.failed)} failed" if progress.failed else ""
@@ -261,10 +254,9 @@ def status(
     from rich.live import Live
 
     from seedspread.render.terminal import Terminal
-    from seedspread.study.estimate import Estimate
-    from seedspread.study.overview import images_per_second
-    from seedspread.study.plan import growth
-    from seedspread.study.show import status_view
+    from seedspread.study.display import status_view
+    from seedspread.study.plan import sequential_records
+    from seedspread.study.progress import Estimate, images_per_second
 
     made = _plan(study, store, data_dir, max_runs)
     if not store.is_dir():
@@ -279,7 +271,7 @@ def status(
     states = made.states()
     if json:
         speed, left = images_per_second(states), estimate.seconds_left(states)
-        known = {"seconds_left": left, "images_per_second": speed or None, "sequential": _growing(made)}
+        known = {"seconds_left": left, "images_per_second": speed or None, "sequential": _sequential(made)}
         say_json(_plan_values(made, None) | known)
         return
     console = Terminal()
@@ -288,11 +280,11 @@ def status(
         return
     with Live(console=console, refresh_per_second=2) as live:
         while True:
-            made = made.grown(growth(made.study, made.store, made.keys))
+            made = made.at_interim_look(sequential_records(made.study, made.store, (*made.runs, *made.later)))
             states = made.states()
             live.update(Group(status_view(made, states, estimate), *_looks(made)), refresh=True)
             ended = all(s.state in ("done", "collapsed", "failed") for s in states.values())
-            if ended and all(record.stopped for record in made.growing.values()):
+            if ended and all(record.stopped for record in made.sequential.values()):
                 return
             time.sleep(2)
 
@@ -301,11 +293,11 @@ def _looks(made: "Plan") -> "list[RenderableType]":
     """The looks at each study that grows, and how it stands."""
     from rich.text import Text
 
-    from seedspread.analysis.look_tables import looks_table, standing
-    from seedspread.render.text import to_rich
+    from seedspread.analysis.sequential import looks_table, standing
+    from seedspread.render.terminal import to_rich
 
     out: list[RenderableType] = []
-    for name, record in made.growing.items():
+    for name, record in made.sequential.items():
         if record.looks:
             out.append(to_rich(looks_table(record, f"Looks at {name}")))
         out.append(Text(standing(record)))

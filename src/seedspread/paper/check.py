@@ -1,19 +1,16 @@
 """The check: each printed number recomputed from the published values by the method the paper names."""
 
-import tomllib
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from importlib.resources import files
 from typing import Any, Literal
 
-import numpy as np
-
-from seedspread.paper.answer import answer, paper_ladder
-from seedspread.paper.claims import CLAIMS
-from seedspread.paper.methods import METHODS, NAMES
-from seedspread.paper.values import Series, half_width, series
-from seedspread.stats.arms import Floats
+from seedspread.analysis.display import ladder_table
+from seedspread.paper.claims import check_claims
+from seedspread.paper.conclusions import answer, paper_ladder, ratio_rows
+from seedspread.paper.methods import NAMES, number_claims, recompute
+from seedspread.paper.values import Series, series
+from seedspread.render.table import markdown_text, to_markdown
 
 ClaimVerdict = Literal["reproduces", "differs", "not derivable"]
 VERDICTS: tuple[ClaimVerdict, ...] = ("reproduces", "differs", "not derivable")
@@ -43,13 +40,12 @@ class Finding:
 
 
 def check_paper() -> list[Finding]:
-    """Every claim, numbers first, in the order of the paper's sections."""
+    """Return a finding for every claim, numbers first, in the order of the paper's sections."""
     findings = [finding for claim in number_claims() for finding in _number_findings(claim)]
-    for claim in CLAIMS:
-        holds, computed, comment = claim.check()
+    for claim, holds, computed, remark in check_claims():
         verdict: ClaimVerdict = "not derivable" if holds is None else "reproduces" if holds else "differs"
-        place = (claim.section, claim.where, claim.says)
-        findings.append(Finding(*place, "in words", computed, verdict, comment))
+        place = (claim["section"], claim["where"], claim["says"])
+        findings.append(Finding(*place, "in words", computed, verdict, remark))
     return sorted(findings, key=lambda f: SECTIONS.index(f.section))
 
 
@@ -69,25 +65,19 @@ SECTIONS = (
 
 
 def summary(findings: Iterable[Finding]) -> dict[str, int]:
-    """How many claims have each verdict."""
+    """Count the claims by verdict."""
     counts = Counter(f.verdict for f in findings)
     return {verdict: counts[verdict] for verdict in VERDICTS}
 
 
 def as_values(findings: list[Finding]) -> dict[str, Any]:
-    """For JSON: the claims and how many have each verdict; what they change, and the ladder, test by test."""
+    """Return the check for JSON, with what it changes and the ladder of tests."""
     return {
         "summary": summary(findings),
         "answer": [asdict(point) for point in answer()],
         "ladder": [asdict(rung) for rung in paper_ladder()],
         "claims": [asdict(f) for f in findings],
     }
-
-
-def number_claims() -> list[dict[str, Any]]:
-    """Every claim in numbers, as `numbers.toml` has it."""
-    data = tomllib.loads((files(__package__) / "numbers.toml").read_text())
-    return [{"section": data["section"]} | claim for claim in data["claim"]]
 
 
 def _number_findings(claim: dict[str, Any]) -> list[Finding]:
@@ -128,55 +118,100 @@ def _number(claim: dict[str, Any], method: str, printed: str, inputs: list[Serie
 
 
 def _of(claim: dict[str, Any]) -> str:
-    """Of what: the values' own name where there is one series of accuracies."""
+    """Return the name of the values, if they are one series of accuracies."""
     names = claim["on"]
     return names[0] if len(names) == 1 and "/" in names[0] and not names[0].startswith("stated") else ""
 
 
-def recompute(method: str, printed: str, inputs: list[Series]) -> tuple[float, bool]:
-    """The value from the published inputs, and whether it can round to what is printed.
-
-    The inputs are rounded themselves. The largest and smallest values that they admit are looked for at the
-    two corners to which the derivative points; both are values that the true inputs may have given.
-    """
-    arrays = [s.values for s in inputs]
-    value = METHODS[method](*arrays)
-    tolerance = _tolerance(printed)
-    target = float(printed.lstrip("~+"))
-    low, high = (value, value) if method.startswith("bootstrap") else _reach(method, inputs, value)
-    return value, low - tolerance <= target <= high + tolerance
-
-
-def _tolerance(printed: str) -> float:
-    """Half of the last digit; after "~", of the last digit that is not a trailing zero."""
-    slack = 1e-9
-    if not printed.startswith("~"):
-        return half_width(printed) * (1 + slack)
-    digits = printed.lstrip("~")
-    return 0.5 * 10.0 ** (len(digits) - len(digits.rstrip("0"))) * (1 + slack)
-
-
-def _reach(method: str, inputs: list[Series], value: float) -> tuple[float, float]:
-    ends = np.cumsum([len(s.values) for s in inputs])[:-1]
-    start = np.concatenate([s.values for s in inputs])
-    widths = np.concatenate([s.half_widths for s in inputs])
-    if not widths.any():
-        return value, value
-
-    def at(point: Floats) -> float:
-        return METHODS[method](*np.split(point, ends))
-
-    signs = np.zeros(len(start))
-    for i in np.flatnonzero(widths):
-        step = np.where(np.arange(len(start)) == i, widths, 0.0)
-        signs[i] = np.sign(at(start + step) - at(start - step))
-    corners = (at(start - signs * widths), at(start + signs * widths))
-    return min(value, *corners), max(value, *corners)
-
-
 def _like(printed: str, value: float) -> str:
-    """One digit more than the paper prints, so that a difference shows."""
+    """Format with one digit more than the paper prints, so that a difference shows."""
     if printed.startswith("~"):
         return f"{value:,.0f}"
     digits = len(printed.split(".")[1]) + 1 if "." in printed else 0
     return f"{value:.{digits}f}" if digits or value == round(value) else f"{value:.1f}"
+
+
+def check_page(findings: list[Finding]) -> str:
+    """Return `docs/paper-check.md`: what holds, what does not, and what that changes."""
+    counts = summary(findings)
+    parts = [
+        "# The paper, checked number by number",
+        "",
+        "Made by `seedspread verify-paper --write docs/paper-check.md` from the per-seed accuracies, tables "
+        "and statements "
+        'of "When Does Margin Clamping Affect Training Variance?" Each printed number is recomputed from the '
+        "published "
+        "values by the method that the paper says it used.",
+        "",
+        f"**{len(findings)} claims: {counts['reproduces']} reproduce, {counts['differs']} differ, "
+        f"{counts['not derivable']} cannot be derived from what is published.**",
+        "",
+        "- *reproduces*: the printed digits can result, given that the published inputs are rounded too;",
+        "- *differs*: they cannot; where another computation gives them, it is named (and checked);",
+        "- *not derivable*: what would be needed is not published.",
+        "",
+        *_conclusions(),
+        "",
+        "## What does not hold",
+        "",
+    ]
+    parts += [_item(f) for f in findings if f.verdict == "differs"]
+    parts += ["", "## What cannot be derived", ""]
+    parts += [_item(f) for f in findings if f.verdict == "not derivable"]
+    parts += ["", "## Every claim", ""]
+    for section in SECTIONS:
+        rows = [f for f in findings if f.section == section]
+        if rows:
+            parts += [f"### {section}", "", *_claims_table(rows), ""]
+    return "\n".join(parts).rstrip() + "\n"
+
+
+def _item(f: Finding) -> str:
+    printed = f.what if f.printed == "in words" else f"{f.what}: printed {f.printed}"
+    computed = f", computed {f.computed}" if f.computed not in ("", "-") else ""
+    comment = markdown_text(_sentence(f.comment))
+    return f"- **{markdown_text(f.where)}**, {markdown_text(printed + computed)}. {comment}"
+
+
+def _sentence(text: str) -> str:
+    symbol = text[1:2] == " " and text[:1] != "a"  # such as t, which stays as it is
+    first = text[:1] if symbol else text[:1].upper()
+    return f"{first}{text[1:]}." if text else ""
+
+
+def _claims_table(rows: list[Finding]) -> list[str]:
+    lines = ["| where | claim | printed | computed | verdict | remark |", "|---|---|---|---|---|---|"]
+    for f in rows:
+        mark = {"differs": "**differs**", "not derivable": "*not derivable*"}.get(f.verdict, f.verdict)
+        cells = [markdown_text(text) for text in (f.where, f.what, f.printed, f.computed)]
+        remark = markdown_text(f.comment) if f.verdict == "reproduces" else ""
+        lines.append("| " + " | ".join([*cells, mark, remark]) + " |")
+    return lines
+
+
+def _conclusions() -> list[str]:
+    return [
+        "## What it changes in the conclusions",
+        "",
+        *(f"{place}. **{point.title}** {point.text}" for place, point in enumerate(answer(), 1)),
+        "",
+        "Ratios are ratios of variances, clamp to subtract; the scale ratio is that of the bulk where tails "
+        "are heavy ([statistics.md](statistics.md)).",
+        "",
+        "| | F test, pooled: ratio | p | scale ratio, with pairs: ratio, 95 % interval | p | p (Holm) | |",
+        "|---|---|---|---|---|---|---|",
+        *("| " + " | ".join(row) + " |" for row in ratio_rows()),
+        "",
+        *to_markdown(ladder_table(paper_ladder())).splitlines(),
+        "",
+        "The paper's CIFAR-10 runs. Each test changes the one above it, or the one that it names.",
+        "",
+        _HOLDS,
+    ]
+
+
+_HOLDS = (
+    "What holds: every mean, standard deviation and variance of Tables 3, 5, 10, 13 and 14, every variance "
+    "ratio, every F test, the bootstrap intervals (to the digit, with numpy's legacy generator started at "
+    "42), the normality tests, and the columns of the diagnostic tables."
+)

@@ -1,13 +1,17 @@
-"""How the paper says its numbers were computed, each as a function of published values."""
+"""How the paper says its numbers were computed, and each recomputed from the published values."""
 
+import tomllib
 from collections.abc import Callable
 from functools import cache
+from importlib.resources import files
+from typing import Any
 
 import numpy as np
 from scipy import stats
 
-from seedspread.stats.arms import Floats
+from seedspread.paper.values import Series, half_width, series
 from seedspread.stats.classic import f_p_value, two_way
+from seedspread.stats.groups import Floats, Group
 
 Method = Callable[..., float]
 
@@ -46,7 +50,6 @@ def _welch(part: str) -> Method:
 
 @cache
 def _welch_parts(x: tuple[float, ...], y: tuple[float, ...]) -> dict[str, float]:
-    """All at once: the five are asked for at the same points."""
     test = stats.ttest_ind(x, y, equal_var=False)
     low, high = test.confidence_interval(0.95)
     parts = {"t": test.statistic, "df": test.df, "p": test.pvalue, "low": low, "high": high}
@@ -54,7 +57,7 @@ def _welch_parts(x: tuple[float, ...], y: tuple[float, ...]) -> dict[str, float]
 
 
 def _two_way(center: str, effect: int) -> Method:
-    """Of the cells clamp/detach, clamp/direct, subtract/detach, subtract/direct."""
+    """Return an effect's p from the cells clamp/detach, clamp/direct, subtract/detach, subtract/direct."""
 
     def compute(*cells: Floats) -> float:
         middle = np.mean if center == "mean" else np.median
@@ -77,7 +80,7 @@ def _stability_groups(center: str) -> Method:
 
 
 def bootstrap_ends(x: Floats, y: Floats) -> tuple[float, float]:
-    """The appendix's procedure, drawn as a script would: numpy's legacy generator, started with 42."""
+    """Follow the appendix as a script would: numpy's legacy generator, started with 42."""
     return _bootstrap_ends(tuple(x), tuple(y))
 
 
@@ -98,14 +101,28 @@ def _margin(layer: int) -> Method:
 
 
 def _expected_pairs(batch: Floats, classes: Floats) -> float:
-    """Ordered pairs of images of one class in a batch drawn without replacement."""
+    """Count ordered pairs of images of one class in a batch drawn without replacement."""
     n, b = classes.sum(), batch[0]
     return float(b * (b - 1) * (classes * (classes - 1)).sum() / (n * (n - 1)))
 
 
 def _balanced_pairs(batch: Floats, classes: Floats) -> float:
-    """The same in a batch that holds equally many images of each class."""
+    """Count them in a batch with equally many images of each class."""
     return float(batch[0] * (batch[0] / len(classes) - 1))
+
+
+def components(arm: Group) -> tuple[float, float]:
+    """The variance between seeds and that of runs of one seed, where every seed was run in every block.
+
+    From the two mean squares of a balanced analysis of variance, block means taken out: the first, not cut
+    off at zero, is unbiased and comes out negative where seeds differ by less than their runs do.
+    """
+    n, blocks = arm.matrix.shape
+    centred = arm.matrix - arm.matrix.mean(axis=0)
+    seeds = centred.mean(axis=1)
+    between = blocks * (seeds**2).sum() / (n - 1)
+    noise = ((centred - seeds[:, None]) ** 2).sum() / ((n - 1) * (blocks - 1))
+    return float((between - noise) / blocks), float(noise)
 
 
 # The effects of the two-way analysis, in its order.
@@ -207,3 +224,84 @@ NAMES = {
     "first_entry": "layer 0",
     "seeds": "seeds, (sd/se)²",
 }
+
+
+def number_claims() -> list[dict[str, Any]]:
+    """Return every claim in numbers, as `numbers.toml` has it."""
+    data = tomllib.loads((files(__package__) / "numbers.toml").read_text())
+    return [{"section": data["section"]} | claim for claim in data["claim"]]
+
+
+def recompute(method: str, printed: str, inputs: list[Series]) -> tuple[float, bool]:
+    """The value from the published inputs, and whether it can round to what is printed.
+
+    The inputs are rounded themselves. The largest and smallest values that they admit are looked for at the
+    two corners to which the derivative points; both are values that the true inputs may have given.
+    """
+    arrays = [s.values for s in inputs]
+    value = METHODS[method](*arrays)
+    tolerance = _tolerance(printed)
+    target = float(printed.lstrip("~+"))
+    low, high = (value, value) if method.startswith("bootstrap") else _reach(method, inputs, value)
+    return value, low - tolerance <= target <= high + tolerance
+
+
+def _tolerance(printed: str) -> float:
+    """Return half of the last digit; after "~", of the last digit that is not a trailing zero."""
+    slack = 1e-9
+    if not printed.startswith("~"):
+        return half_width(printed) * (1 + slack)
+    digits = printed.lstrip("~")
+    return 0.5 * 10.0 ** (len(digits) - len(digits.rstrip("0"))) * (1 + slack)
+
+
+def _reach(method: str, inputs: list[Series], value: float) -> tuple[float, float]:
+    ends = np.cumsum([len(s.values) for s in inputs])[:-1]
+    start = np.concatenate([s.values for s in inputs])
+    widths = np.concatenate([s.half_widths for s in inputs])
+    if not widths.any():
+        return value, value
+
+    def at(point: Floats) -> float:
+        return METHODS[method](*np.split(point, ends))
+
+    signs = np.zeros(len(start))
+    for i in np.flatnonzero(widths):
+        step = np.where(np.arange(len(start)) == i, widths, 0.0)
+        signs[i] = np.sign(at(start + step) - at(start - step))
+    corners = (at(start - signs * widths), at(start + signs * widths))
+    return min(value, *corners), max(value, *corners)
+
+
+@cache
+def _index() -> dict[tuple[int, tuple[str, ...], str], str]:
+    """Return printed numbers by table, values and method; by layer, the method ends with its number."""
+    index: dict[tuple[int, tuple[str, ...], str], str] = {}
+    for claim in number_claims():
+        table = claim["where"].partition(",")[0].removeprefix("Table ")
+        if not table.isdigit():
+            continue
+        on, numbers = tuple(claim.get("on", ())), claim["printed"]
+        if "by_layer" in claim:
+            numbers = {f"{claim['by_layer']} {layer}": text for layer, text in enumerate(numbers)}
+        for method, text in numbers.items():
+            index.setdefault((int(table), on, method), text)
+    return index
+
+
+def printed(table: int, on: tuple[str, ...], method: str, *, judge: bool = False) -> str:
+    """What a table prints for a method on published values; empty if it prints nothing.
+
+    With `judge`, a number that does not follow from the published values is marked.
+    """
+    text = _index().get((table, on, method), "")
+    return f"{text} ✗" if judge and text and not _agrees(on, method, text) else text
+
+
+@cache
+def _agrees(on: tuple[str, ...], method: str, text: str) -> bool:
+    inputs = [series(name) for name in on]
+    name, _, layer = method.partition(" ")
+    if layer:
+        inputs = [s.entry(int(layer)) for s in inputs]
+    return recompute(name, text, inputs)[1]

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from seedspread.analysis.comparison import AuditResult
-from seedspread.cff.training.native.build import why_not
+from seedspread.analysis.audit_result import AuditResult
+from seedspread.cff.training.native import why_not
 from seedspread.render.terminal import Terminal
 from seedspread.runs.store import Store
 from seedspread.runs.studies import recorded_study

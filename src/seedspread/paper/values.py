@@ -8,11 +8,9 @@ from importlib.resources import files
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
-from seedspread.stats.arms import Arm, Floats
-
-# Of a claim in words: whether it holds (None: cannot be told), what was computed, what to know.
-CheckResult = tuple[bool | None, str, str]
+from seedspread.stats.groups import Floats, Group
 
 # Test sets of 10,000 images: a percentage with two decimals is the accuracy itself. SVHN's has 26,032.
 _MORE_THAN_TWO_DECIMALS = ("svhn", "svhn-medium", "svhn-hard")
@@ -28,21 +26,25 @@ class Series:
     half_widths: Floats
 
     def entry(self, i: int) -> "Series":
-        """The i-th number alone."""
         return Series(self.values[i : i + 1], self.half_widths[i : i + 1])
 
 
 def half_width(printed: str) -> float:
-    """Half of the last printed digit: 78.52 stands for anything from 78.515 to 78.525."""
+    """Return half of the last printed digit: 78.52 stands for anything from 78.515 to 78.525."""
     digits = printed.lstrip("+-~< >")
     return 0.5 * 10.0 ** -(len(digits.split(".")[1]) if "." in digits else 0)
 
 
 @cache
 def published_runs() -> list[dict[str, str]]:
-    """Rows of setting, margin_type, stability, seed, accuracy."""
+    """Return rows of setting, margin_type, stability, seed, accuracy."""
     with (files(__package__) / "seeds.csv").open() as file:
         return list(csv.DictReader(file))
+
+
+def published_table() -> pd.DataFrame:
+    """Return every per-seed accuracy of the appendices as a table."""
+    return pd.DataFrame(published_runs()).replace({"stability": {"": "unstated"}})
 
 
 @cache
@@ -52,7 +54,7 @@ def _measured() -> dict[str, Any]:
 
 @cache
 def series(name: str) -> Series:
-    """By name: `cifar10/clamp/detach`, `cifar10/clamp`, `car/svhn`, `classes/svhn`, or a stated size."""
+    """Return values by name: `cifar10/clamp/detach`, `cifar10/clamp`, `car/svhn`, or a stated size."""
     part, _, rest = name.partition("/")
     if part in SETTINGS:
         margin_type, _, stability = rest.partition("/")
@@ -72,28 +74,28 @@ def series(name: str) -> Series:
 
 
 def values(name: str) -> Floats:
-    """Published values by name, without their rounding."""
+    """Return published values by name, without their rounding."""
     return series(name).values
 
 
 @cache
-def published_arm(setting: str, margin_type: str) -> Arm:
-    """The accuracies of a margin type; stability modes are blocks."""
+def published_arm(setting: str, margin_type: str) -> Group:
+    """Return the accuracies of a margin type; stability modes are blocks."""
     rows = [r for r in published_runs() if (r["setting"], r["margin_type"]) == (setting, margin_type)]
     modes = sorted({r["stability"] for r in rows})
-    return Arm(
+    return Group(
         name=margin_type,
         values=np.array([float(r["accuracy"]) for r in rows]),
         blocks=np.array([modes.index(r["stability"]) for r in rows]),
         seeds=np.array([int(r["seed"]) for r in rows]),
-        block_names=tuple(modes),
+        block_names=tuple((mode,) for mode in modes),
     )
 
 
-def mode_arm(setting: str, margin_type: str, mode: str) -> Arm:
-    """The accuracies of a margin type in one stability mode, by seed."""
+def mode_arm(setting: str, margin_type: str, mode: str) -> Group:
+    """Return the accuracies of a margin type in one stability mode, by seed."""
     accuracies = values(f"{setting}/{margin_type}/{mode}")
-    return Arm(mode, accuracies, np.zeros(len(accuracies), int), np.arange(len(accuracies)))
+    return Group(mode, accuracies, np.zeros(len(accuracies), int), np.arange(len(accuracies)))
 
 
 def _rounded(words: list[str]) -> Series:

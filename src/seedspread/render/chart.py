@@ -1,13 +1,18 @@
-"""The chart model: what a figure shows, drawn by plotly and by matplotlib."""
+"""The chart model: what a figure shows, its values as CSV, and the file that it is drawn into."""
 
+import csv
+import io
 import math
 from dataclasses import dataclass
+from itertools import zip_longest
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from seedspread.errors import printable
+from seedspread.errors import SeedspreadError, printable, require_extra
+from seedspread.render.table import spreadsheet_cell
 
 Kind = Literal["dots", "line", "band", "interval", "rule"]
 
@@ -30,12 +35,9 @@ class Mark:
     Attributes:
         kind: `dots`; a `line`; a `band` between low and high; horizontal `interval`s from low to high with
             a dot at x; a `rule`, a thin dashed line that is no data.
-        name: in the legend.
-        x, y: coordinates.
-        low, high: of bands (in y) and intervals (in x).
+        low, high: ends of bands (in y) and intervals (in x).
         labels: hover text of each point.
-        colour: hexadecimal.
-        symbol: which of the markers.
+        symbol: number of the marker.
         legend: whether the legend names it.
     """
 
@@ -52,7 +54,7 @@ class Mark:
 
     @property
     def has_markers(self) -> bool:
-        """A line of few points shows them; one of two is a level, one of many a curve."""
+        """Whether its points are shown: a line of two points is a level, one of many a curve."""
         return self.kind != "line" or 2 < len(self.x) <= 12
 
     def __post_init__(self) -> None:
@@ -87,10 +89,8 @@ class Chart:
 
     Attributes:
         id: short and stable: an anchor of the page, and a file's name.
-        title: what it shows.
         caption: how to read it.
         alt: what a reader who cannot see it should know.
-        panels: its axes, side by side.
         scale: where its numbers come from.
         follows: the published figure that it follows, if there is one.
         height: in units of a panel's usual height.
@@ -107,7 +107,7 @@ class Chart:
 
     @property
     def legend(self) -> list[Mark]:
-        """For each name in the legend the first mark that has it."""
+        """First mark of each name in the legend."""
         first: dict[str, Mark] = {}
         for mark in (m for panel in self.panels for m in panel.marks if m.legend):
             first.setdefault(mark.name, mark)
@@ -115,17 +115,17 @@ class Chart:
 
 
 def floats(values: ArrayLike) -> tuple[float, ...]:
-    """Plain numbers, for marks."""
+    """Return plain numbers, for marks."""
     return tuple(np.asarray(values, dtype=float).ravel().tolist())
 
 
 def ordered_colour(i: int, n: int) -> str:
-    """From dark to light over things that have an order."""
+    """Return the color of the i-th of n things that have an order, from dark to light."""
     return _ORDERED[round(i * (len(_ORDERED) - 1) / max(n - 1, 1))]
 
 
 def log_ticks(low: float, high: float) -> tuple[tuple[float, str], ...]:
-    """Round numbers between two, for a logarithmic axis; at most seven."""
+    """Return at most seven round numbers between two, for a logarithmic axis."""
     for steps, every in (((1, 2, 5), 1), ((1,), 1), ((1,), 2), ((1,), 4)):
         ticks = [s * 10.0**k for k in range(-12, 13, every) for s in steps if low <= s * 10.0**k <= high]
         if len(ticks) <= 7:
@@ -134,7 +134,7 @@ def log_ticks(low: float, high: float) -> tuple[tuple[float, str], ...]:
 
 
 def even_ticks(low: float, high: float, most: int) -> tuple[tuple[float, str], ...]:
-    """Round numbers at even steps of 1, 2 or 5 between two; about `most` and at least two."""
+    """Return round numbers at even steps of 1, 2 or 5 between two; about `most` and at least two."""
     if not low < high:
         return ((low, f"{low:.6g}"),)
     finest = (high - low) / most
@@ -151,11 +151,42 @@ def even_ticks(low: float, high: float, most: int) -> tuple[tuple[float, str], .
 
 
 def caption_of(chart: Chart) -> str:
-    """What to write under a picture: what it shows, how to read it, where its numbers come from."""
+    """Return the words under a picture: what it shows, how to read it, where its numbers come from."""
     parts = (chart.title, chart.caption, f"Data: {chart.scale}" if chart.scale else "")
     return plain(" ".join(f"{part.rstrip('.')}." for part in parts if part))
 
 
 def plain(text: str) -> str:
-    """No font has control characters, and SVG forbids them."""
+    """Return text without control characters, which no font has and SVG forbids."""
     return printable(text).replace("\t", " ")
+
+
+FORMATS = ("pdf", "svg", "png")
+
+
+class PlotError(SeedspreadError):
+    """A picture cannot be drawn or written as requested."""
+
+
+def check_picture(path: Path) -> None:
+    """Refuse a picture that cannot be drawn, or a file name that cannot be, before anything is computed."""
+    require_extra("report", f"the picture {path}", "matplotlib")
+    if path.suffix[1:].lower() not in FORMATS:
+        raise PlotError(f"{path} must end in {', '.join(f'.{form}' for form in FORMATS)}")
+
+
+def chart_csv(chart: Chart) -> str:
+    """Return the values of a figure, a row for each of its points."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(("panel", "series", "kind", "x", "y", "low", "high", "label"))
+    for panel in chart.panels:
+        for mark in (m for m in panel.marks if m.kind != "rule"):
+            columns = (mark.x, mark.y, mark.low, mark.high, mark.labels)
+            for x, y, low, high, label in zip_longest(*columns, fillvalue=""):
+                numbers = ("" if v == "" else f"{v:.10g}" for v in (x, y, low, high))
+                row = (panel.title, mark.name, mark.kind)
+                writer.writerow(
+                    [*map(spreadsheet_cell, row), *numbers, spreadsheet_cell(str(label).replace("\n", "; "))]
+                )
+    return out.getvalue()

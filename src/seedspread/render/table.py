@@ -1,5 +1,7 @@
-"""The table model; each output format has a module of its own."""
+"""The table model, and tables as Markdown and CSV; LaTeX, HTML and the terminal have a module each."""
 
+import csv
+import io
 import math
 import re
 from dataclasses import dataclass, replace
@@ -7,17 +9,18 @@ from itertools import groupby
 
 import pandas as pd
 
+from seedspread.errors import printable
+
 
 @dataclass(frozen=True)
 class Column:
-    """A column: its heading, and the group that it stands in (such as those of one source)."""
+    """A column: its heading, and the group of columns that it stands in."""
 
     text: str
     group: str = ""
 
     @property
     def whole(self) -> str:
-        """Group and heading on one line."""
         return f"{self.group}: {self.text}" if self.group else self.text
 
 
@@ -26,12 +29,8 @@ class Table:
     """A table.
 
     Attributes:
-        id: short and stable: an anchor, a label, a file's name; empty where nothing refers to it.
-        title: what it shows.
-        columns: its headings.
-        rows: text, one cell per column.
+        id: short and stable: an anchor, a label, a file's name; empty if nothing refers to it.
         follows: the published table that it follows, if there is one: `the paper's Table 5`.
-        note: what to know about it.
         muted: rows, by number, to be shown in grey.
         scale: where its numbers come from.
     """
@@ -47,22 +46,20 @@ class Table:
 
     @property
     def heading(self) -> str:
-        """With the published table that it follows."""
         return f"{self.title} ({self.follows})" if self.follows else self.title
 
     @property
     def groups(self) -> tuple[tuple[str, int], ...]:
-        """Runs of columns with one group: its name and how many."""
+        """Name and number of the columns that stand together in one group."""
         return tuple((name, len(list(run))) for name, run in groupby(column.group for column in self.columns))
 
     @property
     def caption(self) -> str:
-        """Title, note and origin in one line."""
         return " ".join(f"{part.rstrip('.')}." for part in (self.heading, self.note, self.scale) if part)
 
 
 def head_of(frame: pd.DataFrame, title: str = "", most: int = 10) -> Table:
-    """The first rows of a DataFrame."""
+    """Return the first rows of a DataFrame."""
     rows = (tuple(_text(value) for value in row) for row in frame.head(most).itertuples(index=False))
     left = len(frame) - most
     more = f"{left:,} more row{'s' * (left > 1)}" if left > 0 else ""
@@ -81,7 +78,7 @@ _NUMBER = re.compile(rf"~?{_DIGITS}[%×]?( pp)?( ± {_DIGITS})?( [✗†])?")
 
 
 def is_number(cell: str) -> bool:
-    """Whether a cell is one number, with the units and marks that tables have."""
+    """Return whether a cell is one number, with the units and marks that tables have."""
     return _NUMBER.fullmatch(cell) is not None
 
 
@@ -91,12 +88,12 @@ def _is_numeric(table: Table, column: int) -> bool:
 
 
 def numeric_columns(table: Table) -> list[bool]:
-    """Which columns hold numbers, and stand to the right; the first names the row."""
+    """Return which columns hold numbers, to be set to the right; the first names the row."""
     return [i > 0 and _is_numeric(table, i) for i in range(len(table.columns))]
 
 
 def without_empty(table: Table, only_groups: bool = False) -> Table:
-    """Without empty columns; or only without empty columns that are in a group."""
+    """Return the table without empty columns, or only without those that are in a group."""
     kept = [
         i
         for i, column in enumerate(table.columns)
@@ -104,3 +101,36 @@ def without_empty(table: Table, only_groups: bool = False) -> Table:
     ]
     rows = tuple(tuple(row[i] for i in kept) for row in table.rows)
     return replace(table, columns=tuple(table.columns[i] for i in kept), rows=rows)
+
+
+_ESCAPED = {char: f"\\{char}" for char in "\\|*_`["} | {"<": "&lt;", ">": "&gt;", "\n": " "}
+
+
+def markdown_text(text: str) -> str:
+    """Return text that Markdown shows as it is."""
+    return "".join(_ESCAPED.get(char, char) for char in printable(text))
+
+
+def to_markdown(table: Table) -> str:
+    cells = [[markdown_text(c.whole) for c in table.columns], ["---"] * len(table.columns)]
+    cells += [[markdown_text(cell) for cell in row] for row in table.rows]
+    lines = [f"**{markdown_text(table.heading)}**", "", *("| " + " | ".join(row) + " |" for row in cells)]
+    notes = [markdown_text(part) for part in (table.note, table.scale) if part]
+    return "\n".join([*lines, *(line for note in notes for line in ("", note))]) + "\n"
+
+
+def to_csv(table: Table) -> str:
+    """Return the cells as they are shown; text that a spreadsheet would take for a formula is quoted."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow([spreadsheet_cell(c.whole) for c in table.columns])
+    writer.writerows([spreadsheet_cell(cell) for cell in row] for row in table.rows)
+    return out.getvalue()
+
+
+def spreadsheet_cell(cell: str) -> str:
+    """Return a cell on one line that starts no formula: names come from files. Signed numbers stay."""
+    cell = printable(cell).replace("\n", " ")
+    if cell[:1] not in ("=", "+", "-", "@", "\t"):
+        return cell
+    return cell if cell in ("-", "−") or is_number(cell) else f"'{cell}"

@@ -1,16 +1,28 @@
-"""A console that nothing from a file can steer.
+"""The terminal: a console that nothing from a file can steer, and tables that fit into its width.
 
 Titles, levels, names of files and failures come from others. Without their control characters they are
 text and nothing else; styles are the program's own.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from importlib import import_module
+from io import StringIO
+from textwrap import wrap
+from types import MappingProxyType
 from typing import Any
 
+import numpy as np
+from rich import box
 from rich.console import Console, ConsoleOptions, RenderableType
+from rich.live import Live
 from rich.segment import Segment
+from rich.table import Table as RichTable
+from rich.text import Text
 
 from seedspread.errors import printable
+from seedspread.render.table import Table, numeric_columns, without_empty
 
 
 class Terminal(Console):
@@ -23,9 +35,182 @@ class Terminal(Console):
         super().__init__(**(own | options))
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """Segments, of which those with `control` are rich's own and the others are text."""
         for segment in super().render(renderable, options):
             if segment.control or segment.text.isprintable():
                 yield segment
             else:
                 yield Segment(printable(segment.text), segment.style)
+
+
+_STRIP = 100
+_BETWEEN = 3  # characters between two columns
+# A column of words is not made narrower than this: one word below the other is not read.
+_NARROWEST = 14
+# A longer heading is broken, though there is room.
+_LONG_HEADING = 24
+
+
+@dataclass(frozen=True)
+class FittedTable:
+    """A table that fits whatever it is printed on, with every number whole."""
+
+    table: Table
+    styles: Mapping[str, str]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+        """Print columns; without room for them, names above their numbers; else a list."""
+        room = options.max_width - 2
+        if widths := _widths(self.table, room):
+            if self.table.title:  # not rich's own, which is broken at the table's width
+                yield Text(self.table.title, style="italic")
+            yield _in_columns(self.table, widths, self.styles)
+        elif widths := _below_names(self.table, room):
+            yield _with_names_above(self.table, widths)
+        else:
+            yield _listed(self.table, options.max_width)
+
+
+def to_rich(table: Table, styles: Mapping[str, str] = MappingProxyType({})) -> FittedTable:
+    """Return a table for rich, with styles for some cells' texts and without empty columns."""
+    return FittedTable(without_empty(table), styles)
+
+
+def _widths(table: Table, room: int) -> list[int] | None:
+    """Return the columns' widths; headings are broken first, then text, numbers never. None: no room."""
+    columns = list(zip(*table.rows, strict=True)) or [()] * len(table.columns)
+    cells = [max(map(len, column), default=0) for column in columns]
+    headings = [column.whole for column in table.columns]
+    words = [max(map(len, heading.split()), default=0) for heading in headings]
+    room -= _BETWEEN * (len(cells) - 1)
+    usual = [max(word, min(len(head), _LONG_HEADING)) for word, head in zip(words, headings, strict=True)]
+    for least in (usual, words):
+        widths = [max(cell, heading) for cell, heading in zip(cells, least, strict=True)]
+        if sum(widths) <= room:
+            return widths
+    texts = [i for i, numeric in enumerate(numeric_columns(table)) if not numeric]
+    room -= sum(width for i, width in enumerate(widths) if i not in texts)
+    for place, i in enumerate(sorted(texts, key=widths.__getitem__)):
+        share = room // (len(texts) - place)
+        if share < min(widths[i], max(_NARROWEST, words[i])):
+            return None
+        widths[i] = min(widths[i], share)
+        room -= widths[i]
+    return widths
+
+
+def _in_columns(table: Table, widths: Sequence[int], styles: Mapping[str, str]) -> RichTable:
+    out = RichTable(box=box.SIMPLE_HEAD, pad_edge=False)
+    for column, numeric, width in zip(table.columns, numeric_columns(table), widths, strict=True):
+        out.add_column(Text(column.whole), justify="right" if numeric else "left", width=width)
+    for row in table.rows:
+        out.add_row(*(Text(cell, style=styles.get(cell, "")) for cell in row))
+    return out
+
+
+def _below_names(table: Table, room: int) -> list[int] | None:
+    """Return the widths of all columns but the first, every cell whole; None if there is no room."""
+    columns = list(zip(*table.rows, strict=True))[1:]
+    if not columns:
+        return None
+    words = [max(map(len, column.whole.split()), default=0) for column in table.columns[1:]]
+    widths = [max(word, *map(len, column)) for word, column in zip(words, columns, strict=True)]
+    return widths if sum(widths) + _BETWEEN * (len(widths) - 1) <= room else None
+
+
+def _with_names_above(table: Table, widths: Sequence[int]) -> Text:
+    numeric = numeric_columns(table)[1:]
+
+    def line(cells: Iterable[str]) -> str:
+        placed = zip(cells, widths, numeric, strict=True)
+        return "  " + (" " * _BETWEEN).join(f"{c:>{w}}" if n else f"{c:<{w}}" for c, w, n in placed)
+
+    heads = [wrap(column.whole, width) for column, width in zip(table.columns[1:], widths, strict=True)]
+    tallest = max(map(len, heads))
+    padded = [[""] * (tallest - len(head)) + head for head in heads]
+    lines = [(f"{table.title}\n", "italic"), *((line(row), "bold") for row in zip(*padded, strict=True))]
+    lines.append((f"  {'─' * (sum(widths) + _BETWEEN * (len(widths) - 1))}", ""))
+    names = [row[0] for row in table.rows]
+    for before, (name, *cells) in zip(["", *names], table.rows, strict=False):
+        lines += [(name, "bold")] if name != before else []
+        lines.append((line(cells), ""))
+    return _joined(lines)
+
+
+def _listed(table: Table, width: int) -> Text:
+    """Return each row as its name and, below it, a line for each of its cells."""
+    lines = [(f"{table.title}\n", "italic")]
+    for name, *cells in table.rows:
+        pairs = zip(table.columns[1:], cells, strict=True)
+        lines.append((name, "bold"))
+        for item in [f"{column.whole}: {cell}" for column, cell in pairs if cell not in ("", "-")]:
+            wrapped = wrap(item, width, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
+            lines += [(line, "") for line in wrapped]
+    return _joined(lines)
+
+
+def _joined(lines: Iterable[tuple[str, str]]) -> Text:
+    return Text("\n").join(Text(line.rstrip(" "), style=style) for line, style in lines) + Text("\n")
+
+
+def strip_lines(strips: Sequence[tuple[str, Sequence[float]]], room: int = 80) -> list[str]:
+    """Return strip plots on one axis, `room` characters wide; a digit counts values that fall together."""
+    everything = np.concatenate([values for _, values in strips])
+    low, high = float(everything.min()), float(everything.max())
+    width = max(len(name) for name, _ in strips)
+    strip = min(max(room - width - 3, 20), _STRIP)
+    lines = []
+    for name, values in strips:
+        columns = (
+            np.zeros(len(values), int)
+            if high == low
+            else np.round((np.array(values) - low) / (high - low) * (strip - 1)).astype(int)
+        )
+        counts = np.bincount(columns, minlength=strip)
+        dots = "".join(" " if k == 0 else "•" if k == 1 else str(k) if k < 10 else "#" for k in counts)
+        lines.append(f"{name:<{width}} |{dots}|")
+    left, right = f"{low:.4g}", f"{high:.4g}"
+    lines.append(f"{'':<{width}}  {left}{right:>{strip - len(left)}}")
+    return lines
+
+
+_WIDTH = 100
+_HTML = "<pre style='margin:0;line-height:1.4;color:inherit;background:none'>{text}</pre>"
+
+
+class LiveDisplay(Live):
+    """rich's `Live`, which needs ipywidgets in a notebook; this one needs none, and redraws when updated."""
+
+    _output: Any = None  # IPython's handle
+
+    def start(self, refresh: bool = False) -> None:
+        if self.console.is_jupyter:
+            self.refresh()
+        else:
+            super().start(refresh)
+
+    def update(self, renderable: RenderableType, *, refresh: bool = False) -> None:
+        super().update(renderable, refresh=refresh or self.console.is_jupyter)
+
+    def refresh(self) -> None:
+        if self.console.is_jupyter:
+            self._show(self.get_renderable())
+        else:
+            super().refresh()
+
+    def stop(self) -> None:
+        if self.console.is_jupyter:
+            self._show("" if self.transient else self.get_renderable())
+        else:
+            super().stop()
+
+    def _show(self, renderable: RenderableType) -> None:
+        ipython = import_module("IPython.display")  # this is reached in a notebook only
+        paper = Terminal(file=StringIO(), width=_WIDTH, color_system=None, legacy_windows=False)
+        paper.print(renderable)
+        assert isinstance(paper.file, StringIO)  # noqa: S101 - for the type checker
+        lines = [line.rstrip() for line in paper.file.getvalue().rstrip().splitlines()]
+        html = ipython.HTML(_HTML.format(text=escape("\n".join(lines))) if lines else "")
+        if self._output is None:
+            self._output = ipython.display(html, display_id=True)
+        else:
+            self._output.update(html)

@@ -1,6 +1,8 @@
-"""Tables and charts as elements of a page, every name in them escaped."""
+"""Tables and charts on a page: HTML in which every name is escaped, and the values that plotly.js draws."""
 
-from collections.abc import Sequence
+import html
+import math
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
@@ -8,7 +10,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from seedspread.errors import printable
-from seedspread.render.chart import PANEL_HEIGHT, Chart
+from seedspread.render.chart import GREY, PANEL_HEIGHT, Axis, Chart, Mark, Panel, PlotError, chart_csv
 from seedspread.render.table import Table, numeric_columns
 from seedspread.render.with_svg import panel_svg, swatch
 
@@ -17,7 +19,7 @@ _SHORT_CELL, _SHORT_HEAD = 26, 14
 
 
 def to_html(exhibit: Table | Chart) -> Markup:
-    """A `figure`: of a table all of it; of a chart its panels as SVG, which plotly takes the place of."""
+    """Return a `figure`; a chart's panels are SVG, which plotly takes the place of where scripts run."""
     values: dict[str, Any]
     if isinstance(exhibit, Table):
         values, name = {"t": exhibit, "classes": _classes(exhibit)}, "table.html"
@@ -28,7 +30,7 @@ def to_html(exhibit: Table | Chart) -> Markup:
 
 
 def _classes(table: Table) -> list[tuple[str, str]]:
-    """Of every column its head's and its cells' classes: `n` of numbers, and how it may be broken.
+    """Return the classes of each column's head and cells: `n` for numbers, and how text may be broken.
 
     Short text stays in one line, and long text has room: tables can be pushed sideways.
     """
@@ -54,17 +56,26 @@ def _chart_values(chart: Chart) -> dict[str, Any]:
 
 
 def for_notebook(
-    lines: Sequence[str], tables: Sequence[Table], notes: Sequence[str] = (), static_svg: str = ""
+    lines: Sequence[str], tables: Sequence[Table], notes: Sequence[str] = (), picture: str = ""
 ) -> str:
-    """Sentences, tables and a picture in the colours of the page around them, light or dark."""
+    """Return sentences, tables and a picture in the colors of the page around them, light or dark."""
     template = environment("seedspread.render").get_template("notebook.html")
-    picture = Markup(static_svg)  # noqa: S704 - drawn by matplotlib, which escapes
     return template.render(lines=lines, tables=tables, notes=notes, picture=picture)
+
+
+def notebook_svg(make: Callable[[], Chart]) -> Markup:
+    """Return a chart for a notebook, drawn without matplotlib; empty if there is too much to draw."""
+    try:
+        values = _chart_values(make())
+    except PlotError:
+        return Markup()
+    template = environment("seedspread.render").get_template("notebook_chart.html")
+    return Markup(template.render(**values))  # noqa: S704 - escaped by the template
 
 
 @cache
 def environment(package: str) -> Environment:
-    """The templates of a package: every value is escaped, tables and charts go through `html`."""
+    """Return the templates of a package: every value is escaped, tables and charts go through `html`."""
     templates = Environment(
         loader=PackageLoader(package),
         autoescape=True,
@@ -78,5 +89,101 @@ def environment(package: str) -> Environment:
 
 
 def _shown(value: Any) -> Any:
-    """Text without control characters and turned directions; what is HTML already is left alone."""
+    """Return text without control characters and turned directions; HTML is left alone."""
     return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+_SYMBOLS = ("circle", "square", "diamond", "triangle-up", "triangle-down", "cross")
+
+
+def chart_values(chart: Chart) -> dict[str, Any]:
+    """Return what the page's script needs of a chart: a plotly figure for each panel, and a CSV."""
+    return {"panels": [panel_values(panel, chart.height) for panel in chart.panels], "csv": chart_csv(chart)}
+
+
+def panel_values(panel: Panel, height: float = 1.0) -> dict[str, Any]:
+    """Return a panel as a plotly figure; colors of text and lines follow the page's theme there."""
+    return {
+        "data": [_trace(mark, panel) for mark in panel.marks],
+        "layout": {
+            "title": {"text": html.escape(panel.title), "x": 0, "xref": "paper", "font": {"size": 13}},
+            "xaxis": _axis(panel.x),
+            "yaxis": _axis(panel.y),
+            "height": round(PANEL_HEIGHT * height),
+            "margin": {"l": 10, "r": 12, "t": 34 if panel.title else 12, "b": 10},
+            "showlegend": False,
+            "hovermode": "closest",
+        },
+    }
+
+
+def _axis(axis: Axis) -> dict[str, Any]:
+    out: dict[str, Any] = {
+        "title": {"text": html.escape(axis.title), "standoff": 8, "font": {"size": 12}},
+        "automargin": True,
+        "zeroline": False,
+        "tickangle": 0,
+    }
+    if axis.log:
+        out["type"] = "log"
+    if axis.ticks:
+        out["tickvals"] = [position for position, _ in axis.ticks]
+        out["ticktext"] = [_lines(text) for _, text in axis.ticks]
+    if axis.range:
+        out["range"] = [math.log10(end) for end in axis.range] if axis.log else list(axis.range)
+    return out
+
+
+def _trace(mark: Mark, panel: Panel) -> dict[str, Any]:
+    # `meta` ties a trace to its entry in the legend, whatever the name holds.
+    common: dict[str, Any] = {"type": "scatter", "name": html.escape(mark.name), "meta": mark.name}
+    if mark.kind == "band":
+        return common | {
+            "x": _numbers((*mark.x, *reversed(mark.x))),
+            "y": _numbers((*mark.high, *reversed(mark.low))),
+            "fill": "toself",
+            "fillcolor": _see_through(mark.colour),
+            "line": {"width": 0, "color": mark.colour},
+            "mode": "lines",
+            "hoverinfo": "skip",
+        }
+    common |= {"x": _numbers(mark.x), "y": _numbers(mark.y)}
+    if mark.kind == "rule":
+        line = {"color": mark.colour, "width": 1.2, "dash": "dash"}
+        return common | {"mode": "lines", "line": line, "hoverinfo": "skip"}
+    marker = {"color": mark.colour, "size": 8, "symbol": _SYMBOLS[mark.symbol % len(_SYMBOLS)]}
+    hover = _hover(mark)
+    if mark.kind == "line":
+        shape = {"color": mark.colour, "width": 2}
+        mode = "lines+markers" if mark.has_markers else "lines"
+        return common | hover | {"mode": mode, "line": shape, "marker": marker | {"size": 6}}
+    if mark.kind == "interval":
+        return common | hover | {"mode": "markers", "marker": marker | {"size": 9}} | _bars(mark, panel.x)
+    return common | hover | {"mode": "markers", "marker": marker | {"opacity": 0.85}}
+
+
+def _hover(mark: Mark) -> dict[str, Any]:
+    return {"text": [_lines(text) for text in mark.labels], "hovertemplate": "%{text}<extra></extra>"}
+
+
+def _lines(text: str) -> str:
+    return "<br>".join(html.escape(line) for line in text.split("\n"))
+
+
+def _bars(mark: Mark, axis: Axis) -> dict[str, Any]:
+    """Return error bars; an end that is infinite goes to the edge of the picture."""
+    low, high = axis.range or (-math.inf, math.inf)
+    over = [min(h, high) - x for x, h in zip(mark.x, mark.high, strict=True)]
+    under = [x - max(lo, low) for x, lo in zip(mark.x, mark.low, strict=True)]
+    bars = {"type": "data", "symmetric": False, "array": _numbers(over), "arrayminus": _numbers(under)}
+    return {"error_x": bars | {"color": mark.colour, "thickness": 2, "width": 5}}
+
+
+def _numbers(values: tuple[float, ...] | list[float]) -> list[float | None]:
+    """Round to six digits and leave out what is not finite."""
+    return [float(f"{v:.6g}") if math.isfinite(v) else None for v in values]
+
+
+def _see_through(colour: str) -> str:
+    red, green, blue = (int((colour or GREY)[i : i + 2], 16) for i in (1, 3, 5))
+    return f"rgba({red},{green},{blue},0.18)"

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from seedspread.atomic import replacing
-from seedspread.errors import require_extra
-from seedspread.render.chart import Axis, Chart, Mark, Panel, caption_of, plain
+from seedspread.errors import reason, require_extra
+from seedspread.render.chart import Axis, Chart, Mark, Panel, PlotError, caption_of, check_picture, plain
 
 try:
     import matplotlib as mpl
@@ -28,7 +28,6 @@ _WORDS = {"pdf": "Subject", "svg": "Description", "png": "Description"}
 _NO_DATE: dict[str, dict[str, str | None]] = {"pdf": {"CreationDate": None}, "svg": {"Date": None}, "png": {}}
 # Widths of one and of both columns of a usual two-column paper, in inches.
 _COLUMN, _PAGE = 3.4, 7.0
-_SCREEN = 8.0
 _HEIGHT = 2.5
 # Letters of a row's name beyond which a column is too narrow, and how wide a letter is.
 _LONG_NAME, _LETTER = 30, 0.056
@@ -58,14 +57,14 @@ class Picture(Figure):
 
 
 def write_chart(chart: Chart, folder: Path, formats: Sequence[str]) -> list[Path]:
-    """Writes `ID.pdf` and so on."""
+    """Write `ID.pdf` and so on, and return the paths."""
     paths = [folder / f"{chart.id}.{form}" for form in formats]
     save_chart(chart, *paths)
     return paths
 
 
 def save_chart(chart: Chart, *paths: Path) -> None:
-    """Writes one picture in the formats that the files' names end in; the same chart gives the same bytes."""
+    """Write a picture in the formats of the files' names; the same chart gives the same bytes."""
     with mpl.rc_context(_STYLE):
         figure = draw(chart)
         for path in paths:
@@ -75,26 +74,25 @@ def save_chart(chart: Chart, *paths: Path) -> None:
                 figure.savefig(part, format=form, dpi=200, metadata=_NO_DATE[form] | words)
 
 
-def static_svg(chart: Chart) -> str:
-    """A chart as an SVG element for a page, in the colour of its text: seen before plotly is there."""
-    out = io.StringIO()
-    with mpl.rc_context(_STYLE):
-        figure = draw(chart, width=_SCREEN)
-        figure.savefig(out, format="svg", transparent=True, metadata={"Date": None})
-    text = out.getvalue()
-    element = text[text.index("<svg") :]
-    return element.replace("#000000", "currentColor").replace("<svg ", '<svg fill="currentColor" ', 1)
+def write_picture(chart: Chart, path: Path) -> None:
+    """Write one picture where a user asked for it; its format follows from the file's name."""
+    check_picture(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        save_chart(chart, path)
+    except OSError as error:
+        raise PlotError(f"{path} cannot be written: {reason(error)}") from None
 
 
 @mpl.rc_context(_STYLE)
-def draw(chart: Chart, width: float | None = None) -> Picture:
-    """The figure: its panels and one legend for all; `width` in inches."""
+def draw(chart: Chart) -> Picture:
+    """Return the figure: its panels and one legend for all."""
     across = min(len(chart.panels), 2)
     down = math.ceil(len(chart.panels) / across)
     labels = [_entry(mark) for mark in chart.legend]
     rows = [line for panel in chart.panels for _, name in panel.y.ticks for line in name.split("\n")]
     names = max(map(len, rows), default=0)
-    width = width or (_COLUMN if across == 1 and names <= _LONG_NAME else _PAGE)
+    width = _COLUMN if across == 1 and names <= _LONG_NAME else _PAGE
     longest = max((len(mark.name) for mark in chart.legend), default=0)
     columns = max(1, min(len(labels), int(width / (0.4 + 0.055 * longest))))
     foot = 0.25 + 0.18 * math.ceil(len(labels) / columns)
@@ -111,7 +109,7 @@ def draw(chart: Chart, width: float | None = None) -> Picture:
 
 
 def _broken(text: str, letters: int) -> str:
-    """In lines of about so many letters; words are left whole."""
+    """Break a text into lines of about so many letters; words are left whole."""
     return "\n".join(
         part
         for line in plain(text).split("\n")
@@ -128,7 +126,7 @@ def _entry(mark: Mark) -> Line2D:
 
 
 def draw_panel(axes: Axes, panel: Panel, width: float = _COLUMN) -> None:
-    """One panel on axes, which may be a user's own, `width` inches wide; long names are broken."""
+    """Draw a panel on axes, which may be a user's own, `width` inches wide; long names are broken."""
     line = int(0.8 * width / _LETTER)
     below, beside = int(0.75 * line / max(len(panel.x.ticks), 1)), int(0.6 * line)
     for axis, room, scale, limits, ticks, label in (

@@ -1,4 +1,7 @@
-"""Panels as plain SVG: what a page shows before plotly.js is there, without scripts, and on paper."""
+"""Panels as plain SVG: for notebooks, and for a page without scripts, on paper or before plotly.js is there.
+
+matplotlib takes a hundred times as long and five times the space, and a base install does not have it.
+"""
 
 import math
 import textwrap
@@ -34,7 +37,7 @@ class _Scale:
 
 
 def panel_svg(panel: Panel, height: float = 1.0, width: int = 440) -> Markup:
-    """An `svg` element in the colour of the text around it; every name in it is escaped."""
+    """Return an `svg` element in the color of the text around it; every name in it is escaped."""
     bottom, right = round(PANEL_HEIGHT * height), width - 14
     x_ends, y_ends = _ends(panel, "x"), _ends(panel, "y")
     x_ticks, y_ticks = _ticks(panel.x, x_ends, 5), _ticks(panel.y, y_ends, 6)
@@ -64,13 +67,13 @@ def panel_svg(panel: Panel, height: float = 1.0, width: int = 440) -> Markup:
 
 
 def _inside(middle: float, text: str, width: int) -> float:
-    """Where a line of text is centred so that it does not leave the picture."""
+    """Return the place at which a line of text is centered without leaving the picture."""
     half = _LETTER * len(text) / 2
     return max(min(middle, width - half), min(half, width / 2))
 
 
 def _wrapped(name: str, letters: int) -> list[str]:
-    """A name in its lines and a few more, where they are long."""
+    """Return the lines of a name, long ones broken, and at most four."""
     lines = [part for line in printable(name).split("\n") for part in textwrap.wrap(line, max(letters, 4))]
     return lines[:4] or [""]
 
@@ -86,7 +89,7 @@ def _text(x: float, y: float, lines: Sequence[str], anchor: str = "middle", more
 
 
 def _ends(panel: Panel, name: str) -> tuple[float, float]:
-    """What an axis shows: its range, or all values with a little room."""
+    """Return the ends of an axis: its range, or all values with a little room."""
     axis: Axis = getattr(panel, name)
     if axis.range:
         return axis.range
@@ -136,7 +139,7 @@ def _mark(mark: Mark, x: _Scale, y: _Scale) -> list[str]:
 
 
 def _path(points: Iterable[tuple[float, float] | None]) -> str:
-    """A line that breaks where a value is missing."""
+    """Return a line that breaks at missing values."""
     out, pen = [], "M"
     for point in points:
         if point is not None:
@@ -157,7 +160,7 @@ def _band(mark: Mark, x: _Scale, y: _Scale) -> str:
 
 
 def _bars(mark: Mark, x: _Scale, y: _Scale) -> str:
-    """An end that is infinite goes to the edge."""
+    """Return the lines of intervals; an end that is infinite goes to the edge."""
     rows = zip(mark.y, mark.low, mark.high, strict=True)
     return "".join(
         f"M{x(max(low, x.low))} {y(b)}H{x(min(high, x.high))}" for b, low, high in rows if low <= high
@@ -165,7 +168,7 @@ def _bars(mark: Mark, x: _Scale, y: _Scale) -> str:
 
 
 def marker(symbol: int, x: float, y: float, r: float) -> str:
-    """The outline of a marker, as a path: circle, square, diamond, two triangles, cross."""
+    """Return the outline of a marker: circle, square, diamond, two triangles, cross."""
     left, top, t = round(x - r, 1), round(y - r, 1), round(r / 2.2, 1)
     arm, bar = round(r - t, 1), 2 * t
     return (
@@ -179,7 +182,7 @@ def marker(symbol: int, x: float, y: float, r: float) -> str:
 
 
 def swatch(mark: Mark) -> Markup:
-    """What stands before a name in the legend."""
+    """Return the sign before a name in the legend."""
     line = f'<path d="M1 8h14" stroke="{mark.colour}" stroke-width="3"/>'
     shape = f'<path d="{marker(mark.symbol, 8, 8, 6)}"/>' if mark.has_markers else line
     return Markup(f'<svg viewBox="0 0 16 16" aria-hidden="true" fill="{mark.colour}">{shape}</svg>')  # noqa: S704 - ours

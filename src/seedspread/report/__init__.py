@@ -1,5 +1,6 @@
-"""The report; it reads stores and audits, and computes no statistic.
+"""The report of a store or a table; it computes no statistic.
 
-`material/` is what is reported on, `answer.py` the answer, `tables/` and `figures/` what it rests on, `page/`
-the page and the files.
+`load.py` reads what is reported on (`data.py`); `summary.py` words the top of the page; `figures.py`,
+`tables.py`, `layers.py` and `dose.py` register exhibits for sections (`sections.py`); `page.py` writes it;
+`server.py` keeps it up to date; `extension.py` is what packages add for their runs.
 """

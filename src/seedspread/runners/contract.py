@@ -1,30 +1,34 @@
-"""What anything must be to be run in a study: a subclass of `Runner`.
+"""The base class of everything that a study can run, and a run on its way to a worker.
 
-A study knows of a run its parameters, which only its runner understands, its seed and its key. A subclass of
+A study knows a run by its parameters, which only its runner understands, its seed and its key. A subclass of
 `Runner` gets plans, leases, engines, resuming and the store. `examples/own_runner` is a complete one.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from seedspread.errors import SeedspreadError
-from seedspread.runs.request import RunRequest
+from seedspread.runs.folder import RunFolder
+from seedspread.runs.lease import LEASE_SECONDS, Lease
+from seedspread.runs.run import Run
 from seedspread.runs.stopping import StopRequest
+from seedspread.runs.store import Store
 
 Level = str | int | float | bool
 
 
 class RunnerError(SeedspreadError):
-    """What a study asks for is nothing that its runner can run; the message names the parameter."""
+    """A study asks for something that its runner cannot run; the message names the parameter."""
 
 
 class AmbiguousNameError(RunnerError):
     """A short name that several parameters have."""
 
 
-class Group(NamedTuple):
+class Stack(NamedTuple):
     """Runs that one worker may run together.
 
     Attributes:
@@ -36,9 +40,48 @@ class Group(NamedTuple):
     size: int
 
 
-class Runner(ABC):
-    """Runs runs of one kind: a subclass has a `name`, `parameters`, `keys` and `run`; the rest has defaults.
+@dataclass(frozen=True)
+class WorkItem:
+    """A run on its way to a worker, with its lease once the worker has claimed it; it can be sent anywhere.
 
+    Attributes:
+        run: its folder is absolute.
+        threads: CPU threads, unless the parameters set them; a run that has begun keeps its own.
+        lease_seconds: time after which a silent lease may be taken over.
+        group: shared by runs that may be run together; the key of a run that is to be alone.
+        group_size: number of runs of its group, itself included, with which it is run together.
+        may_use_gpu: whether a GPU is to be set aside for it, if there are some.
+        lease: the right to write into its folder.
+    """
+
+    run: Run
+    runner: "Runner"
+    data_dir: Path | None = None
+    threads: int = 1
+    lease_seconds: float = LEASE_SECONDS
+    group: str = ""
+    group_size: int = 1
+    may_use_gpu: bool = False
+    lease: Lease | None = None
+
+    @property
+    def key(self) -> str:
+        return self.run.key
+
+    @property
+    def store(self) -> Store:
+        return Store(Path(self.run.folder).parent)
+
+    def folder(self) -> RunFolder:
+        """Return the folder of the run, which refuses to write once the lease is lost."""
+        guard = None if self.lease is None else self.lease.check
+        return RunFolder(Path(self.run.folder), self.run.key, guard)
+
+
+class Runner(ABC):
+    """Runs runs of one kind. A subclass must have `name`, `parameters`, `keys` and `run`.
+
+    Most add `metrics`, `values`, `check`, `seconds` or `group`; the defaults of the rest suit nearly all.
     A runner is sent to worker processes and compared with others, so make it a frozen dataclass of plain
     values: it can be pickled and hashed. `name`, `origin`, `metrics` and `is_portable` may be plain
     attributes of the class.
@@ -48,18 +91,6 @@ class Runner(ABC):
     @abstractmethod
     def name(self) -> str:
         """Name in records and in study files."""
-
-    @property
-    def origin(self) -> str:
-        """Folder or function whose code it runs; empty if a package brings it."""
-        return ""
-
-    @property
-    def metrics(self) -> tuple[str, ...]:
-        """Names of what its runs measure, the main one first; if empty, study files declare them."""
-        return ()
-
-    # What a run is
 
     @abstractmethod
     def parameters(self, base: str | None, values: Mapping[str, Level]) -> Any:
@@ -72,20 +103,62 @@ class Runner(ABC):
 
     @abstractmethod
     def keys(self, runs: Sequence[tuple[Any, int]], data_dir: Path | None) -> list[str]:
-        """Return the identity of each run: a hash of all that can alter its result (`runs.identity.key_of`).
+        """Return the identity of each run: a hash of all that can alter its result (`runs.run.key_of`).
 
         Args:
             runs: parameters and seed of each.
             data_dir: the data folder.
         """
 
-    def base_keys(self, runs: Sequence[tuple[Any, int]]) -> list[str | None]:
-        """Return the identity of each run without the content of its input files; None if it has none."""
-        return [None] * len(runs)
+    @abstractmethod
+    def run(self, items: Sequence[WorkItem], stop: StopRequest) -> Iterator[tuple[int, object]]:
+        """Run runs of one group, and leave their records.
+
+        A record is what `RunFolder.finish` writes: a result with `format`, `runner`, `key`, `metrics` and
+        `collapsed` at least, and a provenance with `runner`, `seed` and `config` (the parameters).
+        Every write goes through the item's `folder()`, which checks its lease first. While a run goes on,
+        the folder is told now and then how far it is (`RunFolder.beat`), which people see as progress. When
+        `stop` is set, each run leaves what it can be resumed from and ends with `StoppedError`.
+
+        Yields:
+            each run's number among the items, and its result or the exception that it ended with, as soon
+            as that is known: then the run is given back. One that fails leaves the others alone. An exception
+            that is raised instead means that those of which nothing was told could not be run together.
+        """
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Names of what its runs measure, the main one first; if empty, study files declare them."""
+        return ()
 
     def values(self, parameters: Any) -> dict[str, Any]:
         """Return the parameters as plain values, which the store keeps."""
         return dict(parameters)
+
+    def check(self, parameters: Iterable[Any], data_dir: Path | None) -> None:  # noqa: B027 - most need nothing
+        """Raise, in one line, if an extra or data that these runs need are missing."""
+
+    def seconds(self, parameters: Sequence[Any]) -> float | None:
+        """Return how long these runs take on one core of this machine; None if unknown.
+
+        `MissingExtraError` if it could be measured with more installed.
+        """
+        return None
+
+    def group(self, parameters: Any, threads: int) -> Stack | None:
+        """Return the group of runs that may be run together with this one; None if it is always alone."""
+        return None
+
+    # What few runners need
+
+    @property
+    def origin(self) -> str:
+        """Folder or function whose code it runs; empty if a package brings it."""
+        return ""
+
+    def base_keys(self, runs: Sequence[tuple[Any, int]]) -> list[str | None]:
+        """Return the identity of each run without the content of its input files; None if it has none."""
+        return [None] * len(runs)
 
     def full_name(self, name: str) -> str:
         """Return the parameter that a study means by a name; `RunnerError` if there is none."""
@@ -107,24 +180,8 @@ class Runner(ABC):
         """Return remarks on these runs that a plan prints."""
         return []
 
-    # How it is run
-
-    def check(self, parameters: Iterable[Any], data_dir: Path | None) -> None:  # noqa: B027 - most need nothing
-        """Raise, in one line, if an extra or data that these runs need are missing."""
-
     def why_not_here(self, parameters: Any) -> str | None:
         """Return why this machine cannot run it, so that its worker leaves it to others; None if it can."""
-        return None
-
-    def seconds(self, parameters: Sequence[Any]) -> float | None:
-        """Return how long these runs take on one core of this machine; None if unknown.
-
-        `MissingExtraError` if it could be measured with more installed.
-        """
-        return None
-
-    def group(self, parameters: Any, threads: int) -> Group | None:
-        """Return the group of runs that may be run together with this one; None if it is always alone."""
         return None
 
     def may_use_gpu(self, parameters: Any) -> bool:
@@ -135,21 +192,3 @@ class Runner(ABC):
     def is_portable(self) -> bool:
         """Whether a process that is started later, such as a job of Slurm, can import its code."""
         return True
-
-    @abstractmethod
-    def run(
-        self, requests: Sequence[RunRequest], stop: StopRequest, data_dir: Path | None
-    ) -> Iterator[tuple[int, object]]:
-        """Run runs of one group, and leave their records.
-
-        A record is what `RunFolder.finish` writes: a result with `format`, `runner`, `key`, `metrics` and
-        `collapsed` at least, and a provenance with `runner`, `seed` and `config` (the parameters).
-        Every write goes through the run's folder, which asks `guard` first. While it runs, the folder is told
-        now and then how far it is (`RunFolder.beat`): that is what people see as progress. When `stop` is set
-        each run leaves what it can be resumed from and ends with `StoppedError`.
-
-        Yields:
-            each run's number among the requests, and its result or the exception that it ended with, as soon
-            as that is known: then the run is given back. One that fails leaves the others alone. An exception
-            that is raised instead means that those of which nothing was told could not be run together.
-        """

@@ -1,4 +1,4 @@
-"""What a program or a function reports of a run, checked and filed: shared by all runners of others' code."""
+"""What the user's code reports of a run: read, checked, and written into the record."""
 
 import json
 import math
@@ -14,17 +14,16 @@ from safetensors.numpy import load
 
 from seedspread.atomic import open_regular
 from seedspread.errors import is_installed, reason
-from seedspread.runners.command import COLUMNS
 from seedspread.runners.recording import PREDICTIONS, VALUES
 from seedspread.runs.files import FORMAT, UNREADABLE, read_file
-from seedspread.runs.folder import RunFolder
+from seedspread.runs.folder import RunFailedError, RunFolder, RunFolderError, thinned
 from seedspread.runs.metrics import Metric
-from seedspread.runs.record import RunFailedError
-from seedspread.runs.run_files import RunFolderError, thinned
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+# Columns of every table of runs, which no parameter and no metric may be called.
+COLUMNS = ("seed", "folder", "collapsed", "majority", "study", "key")
 _LIMIT = 2**30
 _LOOK_BYTES, _MOST_POINTS = 2**22, 2**14
 # What people call the place on a curve, which is no measurement.
@@ -36,9 +35,9 @@ class Reported:
     """What a run has reported.
 
     Attributes:
-        values: by name, as they came.
+        values: last value of each name, unchecked.
         curve: one mapping per call of `log`, in order.
-        arrays: of `log_predictions`; empty if there were none.
+        arrays: of `log_predictions`; None if it was not called.
     """
 
     values: Mapping[str, Any]
@@ -47,11 +46,11 @@ class Reported:
 
 
 def read_logged(folder: Path, begin: int = 0) -> Reported:
-    """What `seedspread.log` and `log_predictions` have left in a folder; nothing if they were not called.
+    """Return what `seedspread.log` and `log_predictions` have left in a folder.
 
     Args:
-        folder: where they left it.
-        begin: the size of the values when this attempt began; those before are part of the curve only.
+        folder: the folder in which the run logs.
+        begin: size of the values when this attempt began; those before are part of the curve only.
     """
     arrays, content = None, _content(folder / VALUES)
     before, now = _lines(content[:begin]), _lines(content[begin:])
@@ -78,10 +77,10 @@ def _lines(content: bytes) -> list[dict[str, Any]]:
 
 
 class CurvesSoFar:
-    """The curves that a run under way has logged; each look reads what is new.
+    """The curves that a run under way has logged so far; each look reads what is new.
 
     Args:
-        folder: where it logs.
+        folder: the folder in which the run logs.
         known: names that are no measurements: its parameters.
     """
 
@@ -91,7 +90,7 @@ class CurvesSoFar:
         self._curves: dict[str, list[float]] = {}
 
     def look(self) -> dict[str, list[float]]:
-        """By name, in order."""
+        """Return the values of each metric, in order."""
         content = self._rest + self._new()
         lines, newline, self._rest = content.rpartition(b"\n")
         for values in _lines(lines + newline):
@@ -122,12 +121,12 @@ class CurvesSoFar:
 
 
 def logged_so_far(folder: Path) -> int:
-    """The size of the values that were logged."""
+    """Return the size of the values that were logged."""
     return len(_content(folder / VALUES))
 
 
 def forget_logged(logged: Path) -> None:
-    """Empties what a former attempt has logged: the file itself stays, which `log` may have open."""
+    """Empty what a former attempt has logged; the file itself stays, which `log` may have open."""
     try:
         (logged / PREDICTIONS).unlink(missing_ok=True)
         file = open_regular(logged / VALUES, os.O_WRONLY)
@@ -152,7 +151,7 @@ def _content(path: Path) -> bytes:
 
 
 def check_metrics(values: Mapping[str, Any], promised: Iterable[Metric]) -> dict[str, float]:
-    """Every number among `values`; `RunFailedError` if a promised one is missing or not a finite number."""
+    """Return the numbers among `values`; `RunFailedError` if a promised one is missing or not finite."""
     numbers = {name: float(value) for name, value in values.items() if _is_finite(value)}
     for metric in promised:
         if metric.name in numbers:
@@ -183,11 +182,11 @@ def file_run(
     promised: Iterable[Metric],
     provenance: Mapping[str, Any],
 ) -> dict[str, float]:
-    """Writes the record of a run that ended well; returns its metrics.
+    """Write the record of a run that ended well, and return its metrics.
 
     Args:
-        folder: of the run.
-        reported: by it.
+        folder: the run's folder.
+        reported: everything that it has reported.
         promised: metrics that it must have reported.
         provenance: at least runner, seed and config.
     """
@@ -220,7 +219,7 @@ def _is_no_better(metric: Metric, value: float) -> bool:
 
 
 def _curve_table(curve: Iterable[Mapping[str, Any]]) -> "pa.Table":
-    """`(calls, names)` a row per call of `log`; what a call did not report is empty."""
+    """Return a table with a row per call of `log`; what a call did not report is empty."""
     import pyarrow as pa  # noqa: PLC0415 - not in the base
 
     rows = [{name: float(v) for name, v in row.items() if _is_finite(v)} for row in curve]
@@ -229,7 +228,7 @@ def _curve_table(curve: Iterable[Mapping[str, Any]]) -> "pa.Table":
 
 
 def read_metrics_file(path: Path) -> dict[str, Any]:
-    """The object in a `metrics.json`; nothing if there is none, `RunFailedError` if it is something else."""
+    """Return the object in a `metrics.json`, empty if there is no file; else `RunFailedError`."""
     try:
         values = json.loads(read_file(path))
     except FileNotFoundError:

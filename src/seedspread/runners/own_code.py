@@ -1,43 +1,67 @@
-"""What runners of people's own code share: programs and functions, and single runs of them."""
+"""What the runners of the user's own code share, be it a program or a function, and what their runs share."""
 
+import hashlib
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from glob import glob
 from pathlib import Path
 from typing import Any
 
-from seedspread.runners.command import Parameters
-from seedspread.runners.contract import Level, Runner, RunnerError
-from seedspread.runners.inputs import check_unchanged, digests_of
+import tomli_w
+
+from seedspread.runners.contract import Level, Runner, RunnerError, WorkItem
 from seedspread.runners.measured import (
+    COLUMNS,
     CurvesSoFar,
     Reported,
+    file_run,
     forget_logged,
     logged_so_far,
     read_logged,
 )
 from seedspread.runners.recording import FOLDER as LOG_FOLDER
 from seedspread.runs.files import UNREADABLE, read_json
-from seedspread.runs.folder import RunFolder
+from seedspread.runs.folder import FAILED_ATTEMPT, Heartbeat, RunFailedError
 from seedspread.runs.metrics import Metric
-from seedspread.runs.record import RunFailedError
-from seedspread.runs.request import RunRequest
-from seedspread.runs.run_files import FAILED_ATTEMPT, Heartbeat
 from seedspread.runs.stopping import StopRequest
+from seedspread.runs.studies import STUDIES
 
 # The folder of a run in which its code logs.
 LOGGED = "logged"
+# Arguments that a run is given beside its parameters.
+RESERVED = ("seed", "folder", "python")
+THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+_FILE_LIMIT = 10_000
+
+# Names of files or parts of code, each with a SHA-256 of its content.
+Digests = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """Everything that defines a run of a program or a function, apart from its seed.
+
+    Attributes:
+        inputs: content of the files that it depends on.
+        environment: variables that it depends on; None for one that is not set.
+    """
+
+    values: tuple[tuple[str, Level], ...]
+    inputs: Digests = ()
+    environment: tuple[tuple[str, str | None], ...] = ()
 
 
 class OwnCode(Runner):
-    """A runner of one's own code; subclasses are frozen dataclasses that have these fields.
+    """A runner of the user's own code; subclasses are frozen dataclasses with these fields.
 
     Attributes:
-        name: by which records know it.
-        promised: the metrics that a run must report.
+        promised: metrics that a run must report.
         inputs: patterns of files whose content is part of a run's identity.
-        environment: names of variables whose values are.
+        environment: names of variables whose values are part of it.
     """
 
     name: str
@@ -46,124 +70,191 @@ class OwnCode(Runner):
     environment: tuple[str, ...]
 
     @property
+    @abstractmethod
+    def folder(self) -> str:
+        """Folder in which the code is run, and from which its inputs are named."""
+
+    @property
+    @abstractmethod
+    def code(self) -> dict[str, Any]:
+        """What is run, as the configuration and the key of a run name it."""
+
+    @property
+    def recorded_code(self) -> dict[str, Any]:
+        """What is run, as the provenance of a run records it."""
+        return self.code
+
+    @abstractmethod
+    def started(self, item: WorkItem, stop: StopRequest) -> "OwnRun":
+        """Return a run of this code, ready to be run."""
+
+    @property
     def metrics(self) -> tuple[str, ...]:
-        """Those that are promised."""
         return tuple(metric.name for metric in self.promised)
 
+    def full_name(self, name: str) -> str:
+        """Return the name; one that has another meaning in a table of runs is refused."""
+        if name in (*RESERVED, *COLUMNS):
+            raise RunnerError(f"{name!r} cannot be a parameter: it has a meaning of its own")
+        if name in self.metrics:
+            raise RunnerError(f"{name!r} is a parameter and a metric; call one of them otherwise")
+        return name
+
+    def parameters(self, base: str | None, values: Mapping[str, Level]) -> Parameters:
+        """Return the values with the inputs and the declared variables as they are now."""
+        environment = tuple((name, os.environ.get(name)) for name in sorted(self.environment))
+        return Parameters(tuple(values.items()), digests_of(Path(self.folder), self.inputs), environment)
+
     def values(self, parameters: Parameters) -> dict[str, Any]:
-        """The parameters by name."""
         return dict(parameters.values)
 
-    def as_planned(self, values: Mapping[str, Level], folder: str) -> Parameters:
-        """Values, with the inputs and the declared variables as they are now."""
-        environment = tuple((name, os.environ.get(name)) for name in sorted(self.environment))
-        return Parameters(tuple(values.items()), digests_of(Path(folder), self.inputs), environment)
+    def identity(self, parameters: Parameters, seed: int) -> dict[str, Any]:
+        """Return what identifies a run, apart from the content of files."""
+        return {
+            "runner": self.name,
+            **self.code,
+            "parameters": dict(parameters.values),
+            "seed": seed,
+            "environment": dict(parameters.environment),
+        }
 
     def implemented(self, parameters: Parameters, implementation: str) -> Parameters:
-        """It is computed as it is written."""
         raise RunnerError("one's own code has one implementation; leave --implementation out")
 
     def may_use_gpu(self, parameters: Parameters) -> bool:
-        """It may."""
         return True
 
-    def run(
-        self, requests: Sequence[RunRequest], stop: StopRequest, data_dir: Path | None
-    ) -> Iterator[tuple[int, object]]:
-        """One after the other."""
-        for number, request in enumerate(requests):
-            planned = [(request.parameters, request.seed or 0)]
-            facts = {"runner": self.name, "base_key": self.base_keys(planned)[0]}
+    def run(self, items: Sequence[WorkItem], stop: StopRequest) -> Iterator[tuple[int, object]]:
+        """Run one after the other; a failure ends its own run only."""
+        for number, item in enumerate(items):
             try:
-                if self.keys(planned, None) != [request.key]:
+                if self.keys([(item.run.parameters, item.run.seed)], None) != [item.run.key]:
                     raise RunFailedError("this is not the run that was planned: give the same command again")
-                yield number, self.run_one(facts, request, stop)
+                yield number, self.started(item, stop).result()
             except Exception as error:
                 yield number, error
 
-    def run_one(self, facts: Mapping[str, Any], request: RunRequest, stop: StopRequest) -> dict[str, float]:
-        """Runs one; its metrics, when all went well. `facts` of the runner are for its provenance."""
-        raise NotImplementedError
 
+class OwnRun(ABC):
+    """One run of the user's own code, from its start to its record."""
 
-class OwnRun:
-    """One run of one's own code on its way.
-
-    Args:
-        start: the folder that it is started in, and that its inputs are seen from.
-        inputs: patterns of the files that it depends on.
-        promised: the metrics that it must report.
-        facts: of its runner, for its provenance.
-        request: the run.
-        stop: a wish to stop.
-    """
-
-    def __init__(
-        self,
-        start: str,
-        inputs: tuple[str, ...],
-        promised: tuple[Metric, ...],
-        facts: Mapping[str, Any],
-        request: RunRequest,
-        stop: StopRequest,
-    ) -> None:
-        if request.folder is None or request.seed is None:
-            raise ValueError("a run of one's own code needs a folder and a seed")
-        self._start, self._inputs, self._promised = start, inputs, promised
-        self._facts, self._stop = facts, stop
-        self._parameters: Parameters = request.parameters
-        self._seed, self._threads = request.seed, request.threads or 1
-        self._folder = RunFolder(request.folder.absolute(), request.key or "", request.guard)
+    def __init__(self, runner: OwnCode, item: WorkItem, stop: StopRequest) -> None:
+        self._runner, self._stop = runner, stop
+        self._parameters: Parameters = item.run.parameters
+        self._seed, self._threads = item.run.seed, item.threads
+        self._folder = item.folder()
         self._started_at = time.monotonic()
-        self._curves = CurvesSoFar(self._folder.path / LOGGED, dict(self._parameters.values))
+        # Where the code keeps files of its own, and where it logs.
+        self._work, self._logged = self._folder.path / "program", self._folder.path / LOGGED
+        self._curves = CurvesSoFar(self._logged, dict(self._parameters.values))
 
-    def heartbeat(self, where: str) -> Heartbeat:
-        """What is known of a run under way: its last line of output, its time, what it has logged."""
-        spent = time.monotonic() - self._started_at
-        return Heartbeat(None, where, spent=spent, curves=self._curves.look())
+    def result(self) -> dict[str, float]:
+        """Run the code, leave the record and return the metrics; a run that is done is not run again."""
+        config = {**self._runner.code, "parameters": dict(self._parameters.values)}
+        if self._folder.open(tomli_w.dumps(config), resume=True):
+            return dict(self._folder.result()["metrics"])
+        self._threads = self._folder.begin(self._threads)
+        self._check_inputs("when it started")
+        for path in (self._work, self._logged):
+            self._folder.own_folder(path.name)
+        return self._run()
 
-    def check_inputs(self, when: str) -> None:
-        """Raises `RunFailedError` if they are not the planned ones."""
-        check_unchanged(Path(self._start), self._inputs, self._parameters.inputs, when)
+    @abstractmethod
+    def _run(self) -> dict[str, float]:
+        """Run the code, leave the record and return the metrics."""
 
-    def announced(self, own: Path, logged: Path) -> dict[str, str]:
-        """The variables by which the code knows its run."""
-        return {
-            "SEEDSPREAD_FOLDER": str(own),
-            "SEEDSPREAD_SEED": str(self._seed),
-            "SEEDSPREAD_PARAMETERS": json.dumps(dict(self._parameters.values)),
-            LOG_FOLDER: str(logged),
-        }
-
-    def provenance(self) -> dict[str, Any]:
-        """What else is to be known of it."""
-        return {
-            **self._facts,
+    def _leave_record(self, reported: Reported) -> dict[str, float]:
+        """Write the record of a run that ended well, and return its metrics."""
+        base_key = self._runner.base_keys([(self._parameters, self._seed)])[0]
+        provenance = {
+            "runner": self._runner.name,
+            "base_key": base_key,
             "seed": self._seed,
             "config": dict(self._parameters.values),
             "inputs": dict(self._parameters.inputs),
             "environment": dict(self._parameters.environment),
             "threads": self._threads,
+            **self._runner.recorded_code,
+        }
+        return file_run(self._folder, reported, self._runner.promised, provenance)
+
+    def _heartbeat(self, last_line: str) -> Heartbeat:
+        """Return what is known of a run under way: its last line of output, its time, what it has logged."""
+        spent = time.monotonic() - self._started_at
+        return Heartbeat(None, last_line, spent=spent, curves=self._curves.look())
+
+    def _check_inputs(self, when: str) -> None:
+        """Raise `RunFailedError` with the first input that is not what was planned."""
+        try:
+            now = dict(digests_of(Path(self._runner.folder), self._runner.inputs))
+        except RunnerError as error:
+            raise RunFailedError(f"{error} ({when})") from None
+        before = dict(self._parameters.inputs)
+        for name in sorted({*before, *now}):
+            if before.get(name) != now.get(name):
+                what = "is new" if name not in before else "is gone" if name not in now else "has changed"
+                raise RunFailedError(
+                    f"its input {name} {what} since it was planned ({when}): give the same command again",
+                    input=name,
+                )
+
+    def _variables(self) -> dict[str, str]:
+        """Return the environment variables that describe the run to its code."""
+        return {
+            "SEEDSPREAD_FOLDER": str(self._work),
+            "SEEDSPREAD_SEED": str(self._seed),
+            "SEEDSPREAD_PARAMETERS": json.dumps(dict(self._parameters.values)),
+            LOG_FOLDER: str(self._logged),
         }
 
-    def note_failure(self, logged: Path, metrics: object = None) -> None:
-        """Remembers what this attempt, which has failed, leaves behind: it is not the next one's."""
-        left = {"metrics": metrics, "values": logged_so_far(logged)}
+    def _note_failure(self, metrics: object = None) -> None:
+        """Note what this failed attempt has reported, so that it is not taken for the next one's."""
+        left = {"metrics": metrics, "values": logged_so_far(self._logged)}
         self._folder.write(FAILED_ATTEMPT, json.dumps(left).encode())
 
-    def forget(self, logged: Path) -> None:
-        """Begins afresh: what former attempts have logged is emptied, and with it what a failed one left."""
-        forget_logged(logged)
+    def _forget_attempts(self) -> None:
+        """Empty what former attempts have logged: this one starts afresh."""
+        forget_logged(self._logged)
         (self._folder.path / FAILED_ATTEMPT).unlink(missing_ok=True)
 
-    def left_by_failure(self) -> tuple[Any, int]:
-        """The state of the metrics' file, and the size of the values, that a failed attempt has left."""
+    def _left_by_failure(self) -> tuple[Any, int]:
+        """Return the state of the metrics file and the size of the values that a failed attempt has left."""
         try:
             left = read_json(str(self._folder.path), FAILED_ATTEMPT)
             return left["metrics"], int(left["values"])
         except UNREADABLE:
             return None, 0
 
-    def logged(self, folder: Path) -> Reported:
-        """What was logged, in attempts that were interrupted too, but for what a failed one has left."""
-        return read_logged(folder, self.left_by_failure()[1])
+    def _read_logged(self) -> Reported:
+        """Return what was logged, also by interrupted attempts, but not what a failed one has left."""
+        return read_logged(self._logged, self._left_by_failure()[1])
+
+
+def digests_of(folder: Path, patterns: Iterable[str]) -> Digests:
+    """Return the files that the patterns name, by their place seen from `folder`, and their content."""
+    paths: dict[str, Path] = {}
+    for pattern in patterns:
+        matches = [path for path in _matching(folder, pattern) if path.is_file()]
+        if not matches:
+            raise RunnerError(
+                f"inputs: {pattern!r} names no file in {folder}; name files, as in 'src/**/*.py'"
+            )
+        paths |= {Path(os.path.relpath(path, folder)).as_posix(): path for path in matches}
+        if len(paths) > _FILE_LIMIT:
+            raise RunnerError(f"inputs: {pattern!r} names more than {_FILE_LIMIT} files; name fewer")
+    try:
+        return tuple((name, _digest(paths[name])) for name in sorted(paths))
+    except OSError as error:
+        raise RunnerError(f"inputs: {error.filename} cannot be read: {error.strerror}") from None
+
+
+def _matching(folder: Path, pattern: str) -> list[Path]:
+    matches = [folder / name for name in glob(pattern, root_dir=folder, recursive=True, include_hidden=True)]
+    # Neither what Python makes of sources when it imports them, nor what runs leave in a store, is an input.
+    stores = {path for match in matches for path in match.parents if (path / STUDIES).is_dir()}
+    return [path for path in matches if "__pycache__" not in path.parts and not stores & set(path.parents)]
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,33 +1,286 @@
 """Any program as a runner: a command with placeholders, started once per run without a shell."""
 
+import json
+import math
+import os
+import re
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
-from seedspread.errors import did_you_mean
-from seedspread.runners.command import RESERVED, Command, Parameters, check_parameter_name
-from seedspread.runners.contract import Level, RunnerError
-from seedspread.runners.own_code import OwnCode
-from seedspread.runners.program_run import ProgramRun
-from seedspread.runs.identity import key_of
+from seedspread.errors import abridged, did_you_mean
+from seedspread.runners import supervise
+from seedspread.runners.contract import Level, RunnerError, WorkItem
+from seedspread.runners.measured import Reported, read_metrics_file
+from seedspread.runners.own_code import (
+    RESERVED,
+    THREADS,
+    OwnCode,
+    OwnRun,
+    Parameters,
+)
+from seedspread.runs.files import UNREADABLE, open_file, read_json
+from seedspread.runs.folder import LOG, PROCESS, RunFailedError
+from seedspread.runs.lease import is_running, process
 from seedspread.runs.metrics import Metric
-from seedspread.runs.request import RunRequest
-from seedspread.runs.stopping import StopRequest
+from seedspread.runs.run import key_of
+from seedspread.runs.stopping import StoppedError, StopRequest
+
+# A doubled brace, a placeholder, or a brace that is neither.
+_PLACEHOLDER = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command with placeholders, which is started for a run.
+
+    Attributes:
+        template: its words; `{seed}`, `{folder}`, `{python}` (the one that runs this) and
+            `{PARAMETER}` are replaced in each, `{{` is a brace.
+        timeout: seconds that it may take.
+    """
+
+    template: tuple[str, ...]
+    folder: str
+    timeout: float | None = None
+
+    @property
+    def placeholders(self) -> list[str]:
+        """Names of its placeholders; `RunnerError` for a brace that is part of none."""
+        matches = [match for word in self.template for match in _PLACEHOLDER.finditer(word)]
+        for match in matches:
+            if match[0] in ("{", "}"):
+                raise RunnerError(
+                    f"run.command has a single {match[0]} in {match.string!r}: write it twice, or put a "
+                    "placeholder that has a blank in quotes"
+                )
+        return [match[1] for match in matches if match[1] is not None]
+
+    def words(self, parameters: Parameters, seed: int, folder: str) -> list[str]:
+        """Return the words with placeholders replaced: a value stays within its word, whatever it is."""
+        values = dict(parameters.values) | {"seed": seed, "folder": folder, "python": sys.executable}
+
+        def value(match: re.Match[str]) -> str:
+            return match[0][0] if match[1] is None else as_text(values[match[1]])
+
+        words = [_PLACEHOLDER.sub(value, word) for word in self.template]
+        return [self._find(words[0]) or words[0], *words[1:]]
+
+    @property
+    def is_there(self) -> bool:
+        """Whether its program can be found, as far as that does not depend on a run."""
+        program = self.template[0]
+        return bool(_PLACEHOLDER.search(program)) or self._find(program) is not None
+
+    def _find(self, program: str) -> str | None:
+        if os.path.dirname(program):
+            return shutil.which(os.path.join(self.folder, program))
+        return shutil.which(program, path=search_path())
+
+
+def as_text(value: Level) -> str:
+    """Return a value as a word of a command: `true` and `false` as TOML has them."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def search_path() -> str:
+    """Return where programs are looked for: this Python's folder comes last, so that there is a `python`."""
+    return os.pathsep.join([os.environ.get("PATH", os.defpath), os.path.dirname(sys.executable)])
+
+
+GRACE_SECONDS = 30.0
+_POLL_SECONDS = 0.5
+_TAIL_LINES, _TAIL_BYTES = 20, 2**14
+_KILL_SECONDS = 10.0
+METRICS = "metrics.json"
+_LINE_WIDTH = 200
+
+
+class ProgramRun(OwnRun):
+    """One run of a program: started under a supervisor, watched, and recorded when it has ended well."""
+
+    def __init__(self, runner: "ProgramRunner", item: WorkItem, stop: StopRequest) -> None:
+        super().__init__(runner, item, stop)
+        self._command = runner.command
+        self._log = self._folder.path / LOG
+        self._log_begin = 0
+
+    def _run(self) -> dict[str, float]:
+        self._end_former()
+        if not any(self._work.iterdir()):
+            self._forget_attempts()  # nothing to resume from: it starts afresh
+        ended = self._supervised()
+        if self._stop.number is not None and ended.get("stopped"):
+            raise StoppedError("stopped; what the program left in its folder is kept", self._stop.number)
+        try:
+            self._check_inputs("when it ended")
+            self._raise_if_failed(ended)
+            try:
+                return self._leave_record(self._reported(ended["last_line"]))
+            except RunFailedError as error:
+                raise self._with_tail(str(error), **error.details) from None
+        except RunFailedError:
+            self._note_failure(_state_of(self._work / METRICS))
+            raise
+
+    def _reported(self, last_line: str) -> Reported:
+        """Return what it reported in any way; a file that a failed attempt has left does not count."""
+        logs, before, path = self._read_logged(), self._left_by_failure()[0], self._work / METRICS
+        is_new = before is None or _state_of(path) != before
+        in_file = read_metrics_file(path) if is_new else {}
+        return replace(logs, values={**logs.values, **_object(last_line), **in_file})
+
+    def _end_former(self) -> None:
+        """Kill what a former attempt has left running here: its worker hangs, its lease was taken over."""
+        try:
+            former = read_json(str(self._folder.path), PROCESS)
+        except UNREADABLE:
+            return
+        deadline = time.monotonic() + _KILL_SECONDS
+        while is_running(former):
+            if time.monotonic() > deadline:
+                raise RunFailedError(f"an earlier attempt still runs (process {former['pid']}): end it")
+            with suppress(ProcessLookupError):
+                os.kill(former["pid"], signal.SIGUSR1)  # its supervisor kills the program, and goes
+            time.sleep(0.02)
+
+    def _supervised(self) -> dict[str, Any]:
+        """Run the program under a supervisor, which ends with this process; return how it ended."""
+        order = {
+            "command": self._command.words(self._parameters, self._seed, str(self._work)),
+            "folder": self._command.folder,
+            "environment": self._environment(),
+            "log": str(self._log),
+            "timeout": self._command.timeout,
+            "grace": GRACE_SECONDS,
+        }
+        with suppress(FileNotFoundError):
+            self._log_begin = self._log.stat().st_size
+        with subprocess.Popen(  # noqa: S603 - our own script
+            [sys.executable, "-I", "-S", supervise.__file__],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        ) as supervisor:
+            assert supervisor.stdin is not None and supervisor.stdout is not None  # noqa: S101, PT018 - pipes
+            self._folder.write(PROCESS, json.dumps(process(supervisor.pid)).encode())
+            with suppress(BrokenPipeError):  # it was killed, which is seen below
+                _send(supervisor.stdin, order)
+                self._watch(supervisor)
+            told = supervisor.stdout.read()
+        try:
+            return dict(json.loads(told))
+        except ValueError:
+            if self._stop.number is not None:
+                raise StoppedError("stopped; it had to be killed", self._stop.number) from None
+            raise RunFailedError("the process that watched over the program was killed") from None
+
+    def _watch(self, supervisor: "subprocess.Popen[bytes]") -> None:
+        """Wait for the supervisor's report; kill it if it does not stop the program when it should."""
+        assert supervisor.stdin is not None and supervisor.stdout is not None  # noqa: S101, PT018 - pipes
+        slack, asked = GRACE_SECONDS + _KILL_SECONDS, False
+        deadline = math.inf if self._command.timeout is None else self._command.timeout + slack
+        deadline += time.monotonic()
+        while not select.select([supervisor.stdout], [], [], _POLL_SECONDS)[0]:
+            self._folder.beat(lambda: self._heartbeat(self._last_line()))
+            if self._stop.number is not None and not asked:
+                asked, deadline = True, time.monotonic() + slack
+                _send(supervisor.stdin, "stop")
+            if time.monotonic() > deadline:
+                supervisor.kill()  # the program dies with it
+                return
+
+    def _environment(self) -> dict[str, str]:
+        planned = dict(self._parameters.environment)  # whatever they are where this run takes place
+        return {
+            "PYTHONUNBUFFERED": "1",  # so that its last line can be seen while it runs
+            **dict.fromkeys(THREADS, str(self._threads)),
+            **{name: value for name, value in os.environ.items() if name not in planned},
+            "PATH": search_path(),
+            **{name: value for name, value in planned.items() if value is not None},
+            **self._variables(),
+        }
+
+    def _raise_if_failed(self, ended: dict[str, Any]) -> None:
+        if "error" in ended:
+            program = self._command.template[0]
+            raise RunFailedError(f"{program!r} could not be started: {ended['error']}")
+        if ended["timed_out"]:
+            limit = self._command.timeout
+            raise self._with_tail(f"it took longer than its timeout of {limit:g} s", timeout=limit)
+        if ended["signal"] is not None:
+            name = _signal_name(ended["signal"])
+            raise self._with_tail(f"it was ended by signal {name}", signal=ended["signal"])
+        if ended["exit_status"]:
+            raise self._with_tail(f"exit status {ended['exit_status']}", exit_status=ended["exit_status"])
+
+    def _with_tail(self, message: str, **details: Any) -> RunFailedError:
+        tail = self._tail()
+        last = f" (last output: {abridged(tail[-1], _LINE_WIDTH)})" if tail else " (no output)"
+        return RunFailedError(f"{message}{last}; see {self._log}", log_tail="\n".join(tail), **details)
+
+    def _tail(self) -> list[str]:
+        """Return the last lines of this attempt's output that are not blank."""
+        try:
+            with open_file(self._log) as file:
+                size = os.fstat(file.fileno()).st_size
+                begin = self._log_begin if size >= self._log_begin else 0  # it was put aside, and begun anew
+                file.seek(max(begin, size - _TAIL_BYTES))
+                lines = file.read(_TAIL_BYTES).decode(errors="replace").splitlines()
+        except OSError:
+            return []
+        return [line for line in lines if line.strip()][-_TAIL_LINES:]
+
+    def _last_line(self) -> str:
+        tail = self._tail()
+        return tail[-1].strip() if tail else ""
+
+
+def _state_of(path: Path) -> list[int] | None:
+    """Return values that change whenever a file is written; None if there is no file."""
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return None
+    return [status.st_ino, status.st_mtime_ns, status.st_size]
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return f"{number} ({signal.Signals(number).name})"
+    except ValueError:
+        return str(number)
+
+
+def _send(pipe: IO[bytes], message: Any) -> None:
+    pipe.write(json.dumps(message).encode() + b"\n")
+    pipe.flush()
+
+
+def _object(line: str) -> dict[str, Any]:
+    """Return the JSON object on the last line of a program's output; empty if it is anything else."""
+    try:
+        values = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}
+    return values if isinstance(values, dict) else {}
+
 
 RUNNER = "program"
 
 
 @dataclass(frozen=True)
 class ProgramRunner(OwnCode):
-    """Runs a command.
-
-    Attributes:
-        command: what is started.
-        promised: the metrics that a run must report.
-        inputs: patterns of files whose content is part of a run's identity.
-        environment: names of variables whose values are.
-    """
+    """Runs a command."""
 
     command: Command
     promised: tuple[Metric, ...]
@@ -35,20 +288,20 @@ class ProgramRunner(OwnCode):
     environment: tuple[str, ...] = ()
     name: str = RUNNER
 
-    # What a run is
+    @property
+    def folder(self) -> str:
+        return self.command.folder
 
     @property
     def origin(self) -> str:
-        """The study's folder."""
         return self.command.folder
 
-    def full_name(self, name: str) -> str:
-        """Any name but those with a meaning of their own."""
-        check_parameter_name(name, self.metrics)
-        return name
+    @property
+    def code(self) -> dict[str, Any]:
+        return {"command": list(self.command.template)}
 
     def parameters(self, base: str | None, values: Mapping[str, Level]) -> Parameters:
-        """With the inputs as they are now; every placeholder must have a value."""
+        """Return the values with the inputs as they are now; every placeholder must have a value."""
         names = [*RESERVED, *values]
         for name in self.command.placeholders:
             if name not in names:
@@ -57,29 +310,20 @@ class ProgramRunner(OwnCode):
                     f"run.command has {{{name}}}, which is no parameter{hint} (there are {', '.join(names)}; "
                     "a brace is written twice)"
                 )
-        return self.as_planned(values, self.command.folder)
+        return super().parameters(base, values)
 
     def keys(self, runs: Sequence[tuple[Parameters, int]], data_dir: Path | None) -> list[str]:
-        """By command, parameters, seed, inputs and declared environment variables."""
-        return [key_of(self._identity(p, seed) | {"inputs": dict(p.inputs)}) for p, seed in runs]
+        """Return hashes of command, parameters, seed, inputs and declared environment variables."""
+        return [key_of(self.identity(p, seed) | {"inputs": dict(p.inputs)}) for p, seed in runs]
 
     def base_keys(self, runs: Sequence[tuple[Parameters, int]]) -> list[str | None]:
-        """The same without the inputs, in this folder: the same command elsewhere is another program."""
+        """Return hashes without the inputs, in this folder: elsewhere it is another program."""
         if not self.inputs:
             return [None] * len(runs)
-        return [key_of(self._identity(p, seed) | {"folder": self.command.folder}) for p, seed in runs]
-
-    def _identity(self, parameters: Parameters, seed: int) -> dict[str, Any]:
-        return {
-            "runner": self.name,
-            "command": list(self.command.template),
-            "parameters": dict(parameters.values),
-            "seed": seed,
-            "environment": dict(parameters.environment),
-        }
+        return [key_of(self.identity(p, seed) | {"folder": self.folder}) for p, seed in runs]
 
     def notes(self, parameters: Iterable[Parameters]) -> list[str]:
-        """What the command leaves out, which may be an oversight."""
+        """Return what the command leaves out, which may be an oversight."""
         names = dict.fromkeys(["seed", *(name for one in parameters for name, _ in one.values)])
         unused = [f"{{{name}}}" for name in names if name not in self.command.placeholders]
         notes = [] if self.inputs else ["No run.inputs are named: changes of the program go unnoticed."]
@@ -88,14 +332,11 @@ class ProgramRunner(OwnCode):
         where = "SEEDSPREAD_SEED or SEEDSPREAD_PARAMETERS"
         return [*notes, f"The command does not name {', '.join(unused)}: the program must look into {where}."]
 
-    # How it is run
-
     def check(self, parameters: Iterable[Parameters], data_dir: Path | None) -> None:
-        """The program must be there."""
+        """Refuse a program that is not there."""
         if not self.command.is_there:
             program = self.command.template[0]
             raise RunnerError(f"the program {program!r} is not there, or cannot be run; see run.command")
 
-    def run_one(self, facts: Mapping[str, Any], request: RunRequest, stop: StopRequest) -> dict[str, float]:
-        """Under a supervisor."""
-        return ProgramRun(self.command, self.inputs, self.promised, facts, request, stop).result()
+    def started(self, item: WorkItem, stop: StopRequest) -> ProgramRun:
+        return ProgramRun(self, item, stop)

@@ -23,7 +23,7 @@ _open: tuple[str, int, int] | None = None
 
 
 def log(**values: SupportsFloat) -> None:
-    """Reports numbers of a run: metrics, and where they were taken, such as the epoch.
+    """Report numbers of a run: metrics, and where they were taken, such as the epoch.
 
     Of a metric that is reported several times the last value counts, and all of them are kept as its curve.
 
@@ -39,7 +39,7 @@ def log(**values: SupportsFloat) -> None:
 
 
 def log_predictions(ids: "ArrayLike", labels: "ArrayLike", logits: "ArrayLike") -> None:
-    """Reports what a run predicted, for the sampling floor; the last call counts.
+    """Report what a run predicted, for the sampling floor; the last call counts.
 
     Args:
         ids: `(N,)` whole numbers that tell test examples apart, the same in every run.
@@ -70,7 +70,7 @@ def log_predictions(ids: "ArrayLike", labels: "ArrayLike", logits: "ArrayLike") 
 
 
 def _number(name: str, value: Any) -> float | int | None:
-    """A single number; None, as JSON has it, for one that is not finite."""
+    """Return a single number; None, as JSON has it, for one that is not finite."""
     if isinstance(value, str | bytes | bool):
         raise TypeError(f"log({name}=...) must be a number; got {value!r}")
     try:

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 
 
 def seed_everything(seed: int) -> None:
-    """Seeds `random`, numpy and torch, where they are there, and asks torch for deterministic algorithms.
+    """Seed `random`, numpy and torch, if they are installed, and ask torch for deterministic algorithms.
 
     Hashes of strings are fixed for processes that are started from here on, not for this one.
 

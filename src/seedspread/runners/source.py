@@ -1,4 +1,4 @@
-"""What a Python function is: its code and the plain values that it reads, known by their content.
+"""What the result of a Python function depends on: its code and the plain values that it reads.
 
 Reached from a function are the functions and classes of its own module (or notebook) that it names, through
 globals, closures, defaults and lists, and theirs. Code counts as its syntax tree without docstrings: a
@@ -30,7 +30,7 @@ from types import (
 )
 from typing import Any
 
-from seedspread.runners.inputs import Digests
+from seedspread.runners.own_code import Digests
 
 _CONTAINERS = (list, tuple, set, frozenset, dict)
 _SLOTS = (GetSetDescriptorType, MemberDescriptorType, type(vars(namedtuple("Pair", "one"))["one"]))
@@ -40,7 +40,7 @@ _LOOK_UPS = ("globals", "eval", "exec")
 
 @dataclass(frozen=True)
 class Source:
-    """What a function is.
+    """What a function depends on.
 
     Attributes:
         parts: functions, classes and plain values, by name, with a SHA-256 of each.
@@ -52,7 +52,7 @@ class Source:
 
 
 def source_of(function: FunctionType) -> Source:
-    """All that a function reaches."""
+    """Return everything that a function reaches."""
     walk = _Walk(unwrapped(function).__globals__)
     walk.value(function.__qualname__, function)
     parts = {name: _sha256("\n".join(sorted(texts))) for name, texts in walk.parts.items()}
@@ -69,7 +69,7 @@ class _Walk:
         self.reads: set[str] = set()
 
     def value(self, name: str, value: Any) -> None:
-        """Takes in whatever a name stands for."""
+        """Add whatever a name stands for."""
         functions = [one for one in (value, unwrapped(value)) if self._is_of_home(one)]
         self._registered(name, value)
         if functions:
@@ -85,7 +85,7 @@ class _Walk:
             self._other(name, value)
 
     def _text(self, name: str, value: Any) -> str:
-        """A value as text; functions in lists and the like by their code, all else by its type."""
+        """Return a value as text; functions in lists and the like by their code, all else by its type."""
         function = unwrapped(value)
         if is_plain(value):
             return canonical(value)
@@ -102,7 +102,7 @@ class _Walk:
         return getattr(value, "__qualname__", type(value).__qualname__)
 
     def _registered(self, name: str, value: Any) -> None:
-        """What is registered with a function of `singledispatch`, to which anybody may add."""
+        """Add what is registered with a function of `singledispatch`."""
         function = value.dispatcher if isinstance(value, singledispatchmethod) else value
         registry = getattr(function, "registry", None) if isinstance(function, FunctionType) else None
         if isinstance(registry, MappingProxyType):
@@ -149,7 +149,7 @@ class _Walk:
             self._module(module)
 
     def _class(self, cls: type) -> None:
-        """Its source, its attributes, the names of its fields, its bases and its metaclass."""
+        """Add a class: its source, attributes, names of fields, bases and metaclass."""
         if id(cls) in self._seen:
             return
         self._seen.add(id(cls))
@@ -191,7 +191,7 @@ class _Walk:
         return attribute == "_abc_impl" or (issubclass(cls, Enum) and attribute.startswith("_"))
 
     def _class_texts(self, cls: type) -> list[str]:
-        """Its definition, wherever its file has one of its name; nothing where no source is found."""
+        """Return every definition of its name in its file; none if no source is found."""
         own = {one.__code__.co_filename for one in vars(cls).values() if self._is_of_home(one)} - {"<string>"}
         home = {one.__code__.co_filename for one in self._home.values() if self._is_of_home(one)}
         found = []
@@ -205,7 +205,7 @@ class _Walk:
 
 
 def unwrapped(value: Any) -> Any:
-    """A function without what decorators have put around it; anything else as it is."""
+    """Return a function without its decorators; anything else as it is."""
     try:
         return inspect.unwrap(value) if callable(value) else value
     except ValueError:  # it claims to wrap itself
@@ -213,7 +213,7 @@ def unwrapped(value: Any) -> Any:
 
 
 def _bound_values(function: FunctionType) -> Iterator[tuple[str, Any]]:
-    """The variables of its closure, as far as they are set, and its defaults."""
+    """Yield the variables of its closure that are set, and its defaults."""
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         try:
             yield name, cell.cell_contents
@@ -226,7 +226,7 @@ def _bound_values(function: FunctionType) -> Iterator[tuple[str, Any]]:
 
 
 def _names(code: CodeType, operations: tuple[str, ...]) -> Iterator[str]:
-    """What a function loads or imports, those within it too."""
+    """Yield the names that a function, and those within it, load or import."""
     yield from (step.argval for step in dis.get_instructions(code) if step.opname in operations)
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
@@ -234,7 +234,7 @@ def _names(code: CodeType, operations: tuple[str, ...]) -> Iterator[str]:
 
 
 def code_text(code: CodeType) -> str:
-    """The code of a function as text that does not depend on how it is laid out."""
+    """Return the code of a function as text that does not depend on its layout."""
     found = _definitions(code)
     if len(found) != 1:  # a prompt, two lambdas of a line, a file that was edited since
         return _bytecode_text(code)
@@ -242,7 +242,6 @@ def code_text(code: CodeType) -> str:
 
 
 def _definition_text(definition: ast.AST) -> str:
-    """A definition as text, without docstrings."""
     definition = copy.deepcopy(definition)
     for node in ast.walk(definition):
         _drop_docstring(node)
@@ -250,13 +249,13 @@ def _definition_text(definition: ast.AST) -> str:
 
 
 def file_has(function: FunctionType) -> bool:
-    """Whether its file, if there is one, still has a function where it was when it was imported."""
+    """Return whether the function's file, if there is one, still has it where it was when imported."""
     code = unwrapped(function).__code__
     return bool(_definitions(code)) or not os.path.exists(code.co_filename)
 
 
 def _definitions(code: CodeType) -> list[ast.AST]:
-    """What in its file, as that is now, a function may have come from."""
+    """Return the definitions in its file, as that is now, that a function may have come from."""
     try:
         lines, _ = inspect.findsource(code)
         tree = _parse("".join(lines))
@@ -294,7 +293,6 @@ def _bytecode_text(code: CodeType) -> str:
 
 
 def is_plain(value: Any) -> bool:
-    """Whether it is a plain value."""
     try:
         canonical(value)
     except TypeError:
@@ -303,7 +301,7 @@ def is_plain(value: Any) -> bool:
 
 
 def canonical(value: Any, within: tuple[int, ...] = ()) -> str:
-    """A plain value as text, whatever the order of its sets and keys; `TypeError` for anything else."""
+    """Return a plain value as text, whatever the order of its sets and keys; else `TypeError`."""
     if id(value) in within:
         raise TypeError("it contains itself")
     inner = (*within, id(value))

@@ -41,7 +41,7 @@ class Log:
         self._file = self._open()
 
     def write(self, chunk: bytes) -> None:
-        """Adds to the file; a full disk costs what would have stood there, and not the run."""
+        """Add to the file; a full disk costs what would have stood there, and not the run."""
         with contextlib.suppress(OSError):
             if os.fstat(self._file.fileno()).st_size + len(chunk) > LOG_BYTES:
                 os.replace(self._path, f"{self._path}.old")
@@ -50,13 +50,13 @@ class Log:
             self._file.write(chunk)
 
     def _open(self) -> BinaryIO:
-        """To add to; a link in its place would lead elsewhere, and is an `OSError`."""
+        """Open for appending; a link in its place would lead elsewhere, and is an `OSError`."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
         return open(os.open(self._path, flags, 0o644), "ab", buffering=0)
 
 
 def last_line(tail: bytes) -> str:
-    """The last line that is not blank; a progress bar's return begins a line as well."""
+    """Return the last line that is not blank; a progress bar's return begins a line as well."""
     lines = tail.rstrip().replace(b"\r", b"\n").rpartition(b"\n")
     return lines[2].decode(errors="replace").strip()
 
@@ -78,7 +78,7 @@ class Supervisor:
         self.stopped = self.timed_out = self.abandoned = False
 
     def run(self) -> dict[str, Any]:
-        """What became of the program."""
+        """Run the program and return how it ended."""
         try:
             self._log = Log(self._order["log"])
             program = self._start()
@@ -102,7 +102,7 @@ class Supervisor:
         }
 
     def _watch(self, program: "subprocess.Popen[bytes]") -> None:
-        """Until the program itself has ended."""
+        """Wait until the program itself has ended."""
         self._selector.register(0, selectors.EVENT_READ, "orders")
         self._selector.register(_wakeups(), selectors.EVENT_READ, "signals")
         for name, stream in (("stdout", program.stdout), ("stderr", program.stderr)):
@@ -150,7 +150,7 @@ class Supervisor:
         return [key for key in self._selector.get_map().values() if key.data in _OUTPUTS]
 
     def _read(self, key: selectors.SelectorKey) -> bool:
-        """Takes what there is of an output; False if there is nothing."""
+        """Read what there is of an output; False if there is nothing."""
         try:
             chunk = os.read(key.fd, 2**16)
         except BlockingIOError:
@@ -168,7 +168,7 @@ class Supervisor:
             os.killpg(group, number)
 
     def _end_descendants(self, group: int) -> None:
-        """Kills what is left of the program's group, and whatever has become a child of this process."""
+        """Kill what is left of the program's group, and whatever has become a child of this process."""
         deadline = time.monotonic() + 5
         while time.monotonic() < deadline:
             self._signal(group, signal.SIGKILL)
@@ -184,7 +184,7 @@ class Supervisor:
 
 
 def _wakeups() -> int:
-    """A file that can be read whenever a signal has come: the program's end is seen at once."""
+    """Return a file that can be read whenever a signal has come: the program's end is seen at once."""
     reader, writer = os.pipe()
     os.set_blocking(reader, False)
     os.set_blocking(writer, False)
@@ -202,7 +202,7 @@ def _children() -> list[int]:
 
 
 def main() -> None:
-    """Reads the order, runs the program, says what became of it."""
+    """Read the order, run the program, report how it ended."""
     signal.signal(signal.SIGCHLD, lambda *_: None)
     _prctl(_SET_SUBREAPER, 1)
     text = b""

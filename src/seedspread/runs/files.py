@@ -1,12 +1,17 @@
-"""Reading what lies in a store, whoever put it there: whole regular files, bounded, links not followed."""
+"""Reading files that anyone may have written: regular files, bounded, links not followed; JSON and TOML."""
 
 import json
 import os
+import re
+import stat
+import tomllib
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Annotated, Any, BinaryIO
+
+from pydantic import BaseModel, ConfigDict, Field
 
 from seedspread.atomic import open_regular
-from seedspread.errors import SeedspreadError
+from seedspread.errors import SeedspreadError, reason
 
 # The version that records state: results, provenances, failures and studies.
 FORMAT = 2
@@ -36,7 +41,7 @@ UNREADABLE = (
 
 
 def read_file(path: "Path | str", limit: int = _JSON_LIMIT) -> bytes:
-    """The content of a regular file of `limit` bytes at most."""
+    """Read a regular file of `limit` bytes at most."""
     with open_file(path) as file:
         size = os.fstat(file.fileno()).st_size
         if size > limit:
@@ -45,12 +50,12 @@ def read_file(path: "Path | str", limit: int = _JSON_LIMIT) -> bytes:
 
 
 def open_file(path: "Path | str") -> BinaryIO:
-    """A regular file, to read; a link, a pipe or a folder in its place is an `OSError`."""
+    """Open a regular file to read; a link, a pipe or a folder in its place is an `OSError`."""
     return open(open_regular(path, os.O_RDONLY), "rb")
 
 
 def read_json(folder: str, name: str) -> dict[str, Any]:
-    """An object from a file of a run's folder; `NewerFormatError` if a newer version has written it."""
+    """Read an object from a file of a run's folder; `NewerFormatError` if a newer version has written it."""
     path = os.path.join(folder, name)
     values = json.loads(read_file(path))
     if not isinstance(values, dict):
@@ -64,7 +69,7 @@ def read_json(folder: str, name: str) -> dict[str, Any]:
 
 
 def read_record(folder: str, name: str) -> dict[str, Any]:
-    """An object from a file that states its format; `ValueError` if that is another one, or missing."""
+    """Read an object from a file that states its format; `ValueError` if that is another one, or missing."""
     values = read_json(folder, name)
     if values.get("format") != FORMAT:
         found = f"has record format {values['format']}" if "format" in values else "states no record format"
@@ -73,7 +78,7 @@ def read_record(folder: str, name: str) -> dict[str, Any]:
 
 
 def damage_of_arrays(path: Path) -> str:
-    """What is wrong with a file of safetensors by its header and length; empty if nothing, or if none."""
+    """What is wrong with a safetensors file by its header and length; empty if nothing, or if none."""
     try:
         with open_file(path) as file:
             size = os.fstat(file.fileno()).st_size
@@ -92,7 +97,7 @@ def damage_of_arrays(path: Path) -> str:
 
 
 def damage_of_parquet(path: Path) -> str:
-    """What is wrong with a file of Parquet by its marks at both ends; empty if nothing, or if none."""
+    """What is wrong with a Parquet file by the marks at both ends; empty if nothing, or if there is none."""
     try:
         with open_file(path) as file:
             size, begin = os.fstat(file.fileno()).st_size, file.read(4)
@@ -104,3 +109,73 @@ def damage_of_parquet(path: Path) -> str:
         return ""
     except OSError as error:
         return f"{path} is damaged: {error}"
+
+
+# Far more than any config or study of people's making has.
+MAX_BYTES = 1_000_000
+_MAX_DEPTH = 32
+_MAX_BITS = 128
+# `a.a.a. ...`: the parser's time grows with the square of a key's parts.
+_LONG_KEY = re.compile(rf"""(?<![\w"'.-])(?:[\w"'-]++[ \t]*+\.[ \t]*+){{{_MAX_DEPTH}}}""")
+
+
+class TomlError(SeedspreadError):
+    """A .toml file that cannot be read; the message names it and says why."""
+
+
+class TooLargeError(TomlError):
+    """A file with more bytes than are read; the message ends with the limit."""
+
+
+def read_toml(path: str, max_bytes: int = MAX_BYTES) -> dict[str, Any]:
+    """The values of a file; `TomlError` if it is none, or too large."""
+    try:
+        if not stat.S_ISREG(os.stat(path).st_mode):  # a pipe would be waited for
+            raise TomlError(f"{path}: not a file")
+        with open(path, "rb") as file:
+            content = file.read(max_bytes + 1)
+    except OSError as error:
+        raise TomlError(f"{path}: {reason(error)}") from None
+    except ValueError:  # a null character
+        raise TomlError(f"{path}: not the name of a file") from None
+    if len(content) > max_bytes:
+        raise TooLargeError(f"{path} has {os.path.getsize(path):,} bytes; the limit is {max_bytes:,}")
+    try:
+        return parse_toml(content.decode(), path)
+    except UnicodeDecodeError:
+        raise TomlError(f"{path}: not a text file") from None
+
+
+def parse_toml(text: str, name: str) -> dict[str, Any]:
+    """The values of a text, which messages call `name`; `TomlError` if it is not TOML, or an absurd one."""
+    if _LONG_KEY.search(text):
+        raise TomlError(f"{name}: a key has more than {_MAX_DEPTH} parts")
+    try:
+        values = tomllib.loads(text)
+    except RecursionError:
+        raise TomlError(f"{name} is nested deeper than {_MAX_DEPTH} levels") from None
+    except ValueError as error:  # also a number of 5,000 digits
+        raise TomlError(f"{name} is not a TOML file: {error}") from None
+    _check_values(values, name)
+    return values
+
+
+def _check_values(values: dict[str, Any], name: str) -> None:
+    level: list[Any] = [values]
+    for _ in range(_MAX_DEPTH):
+        if any(isinstance(value, int) and value.bit_length() > _MAX_BITS for value in level):
+            raise TomlError(f"{name}: a number of more than {_MAX_BITS} bits")
+        inner = [v.values() if isinstance(v, dict) else v for v in level if isinstance(v, dict | list)]
+        level = [value for group in inner for value in group]
+        if not level:
+            return
+    raise TomlError(f"{name} is nested deeper than {_MAX_DEPTH} levels")
+
+
+class FrozenConfig(BaseModel):
+    """A piece of a run's description: immutable, and nothing unknown in it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+Share = Annotated[float, Field(ge=0, le=1)]

@@ -1,68 +1,390 @@
-"""A run's folder as its runner sees it: how it is begun, written to and finished."""
+"""A run's folder: what lies in it under which name, how it is begun, written to, finished and read.
 
+While a run is under way there are `run.json` (what it began with), `heartbeat.json` (how far it is), its
+checkpoints and its lease, of a program `process.json` (who watches over it) and `log.txt`; when it is done,
+`result.json`, `provenance.json`, `config.toml` and what its runner keeps beside them: `history.parquet`,
+`predictions.safetensors`. `result.json` appears last: it is there if and only if the run is done. A run that
+failed has `failure.json`. Nothing is pickled, and a file is whole or not there.
+"""
+
+import hashlib
 import json
 import logging
+import math
 import os
+import platform
+import re
+import signal
+import sys
 import time
+import traceback
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from functools import partial
+from functools import cache, partial
+from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from seedspread.atomic import replacing
-from seedspread.errors import printable
-from seedspread.runs.environment import environment
-from seedspread.runs.files import FORMAT, UNREADABLE, NewerFormatError, read_json
-from seedspread.runs.record import CONFIG, FAILURE, PROVENANCE, RESULT, Failure
-from seedspread.runs.run_files import (
-    BEGUN,
-    FAILED_ATTEMPT,
-    HEARTBEAT,
-    HISTORY,
-    PREDICTIONS,
-    PROCESS,
-    TEMPORARY,
-    Heartbeat,
-    RunFiles,
-    RunFolderError,
+from seedspread.errors import SeedspreadError, printable, require_extra
+from seedspread.runs.files import (
+    FORMAT,
+    UNREADABLE,
+    NewerFormatError,
+    RecordError,
+    damage_of_arrays,
+    damage_of_parquet,
+    open_file,
+    read_file,
+    read_json,
+    read_record,
 )
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+
+def environment(started: datetime, packages: Sequence[str]) -> dict[str, Any]:
+    """Times, machine and versions for the provenance of a run that ends now."""
+    ended = datetime.now(UTC)
+    return {
+        "started": started.isoformat(),
+        "ended": ended.isoformat(),
+        "seconds_since_last_start": (ended - started).total_seconds(),
+        "platform": platform.platform(),
+        "processor": processor(),
+        "python": sys.version.split()[0],
+        "versions": {name: version(name) for name in ("seedspread", *packages)},
+    }
+
+
+@cache
+def processor() -> str:
+    """Its name, and a digest of the arithmetic it has, as far as the system tells; equal ones round alike."""
+    try:
+        told = Path("/proc/cpuinfo").read_text(errors="replace")
+    except OSError:  # no Linux, or closed to this user
+        return f"{platform.machine()} {platform.processor()}".strip()
+    wanted = ("vendor_id", "model name", "flags", "CPU implementer", "CPU part", "Features")
+    pairs = [line.partition(":") for line in told.split("\n\n")[0].splitlines()]
+    facts = [value.strip() for name, _, value in pairs if name.strip() in wanted]
+    digest = hashlib.sha256(" ".join(facts).encode()).hexdigest()[:8]
+    name = next((value.strip() for name, _, value in pairs if name.strip() == "model name"), "")
+    return f"{platform.machine()} {name} ({digest})"
+
+
+# What a failure's details have if the run itself came to grief, and signals by which programs die themselves.
+_OWN = ("exit_status", "what", "raised")
+_OWN_SIGNALS = (signal.SIGABRT, signal.SIGFPE, signal.SIGILL, signal.SIGSEGV)
+
+RESULT, PROVENANCE, CONFIG, FAILURE = "result.json", "provenance.json", "config.toml", "failure.json"
+
+
+class RunFailedError(SeedspreadError):
+    """A run that cannot go on, with what is known of the cause as plain values."""
+
+    def __init__(self, message: str, **details: Any) -> None:
+        super().__init__(message)
+        self.details = details
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a run failed; `details` has the cause as plain values, such as the layer of a NaN loss."""
+
+    message: str
+    traceback: str = ""
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, error: Exception) -> "Failure":
+        message = str(error) or type(error).__name__
+        if not isinstance(error, SeedspreadError):
+            message = f"{type(error).__name__}: {message}"
+            details: Mapping[str, Any] = {"raised": type(error).__name__}
+        else:
+            details = error.details if isinstance(error, RunFailedError) else {}
+        return cls(message, "".join(traceback.format_exception(error)), details)
+
+    @property
+    def last_line(self) -> str:
+        return (self.message.strip().splitlines() or ["no reason was given"])[-1]
+
+    @property
+    def is_own(self) -> bool:
+        """Whether the run itself ended with an error, so that it counts as a failed one.
+
+        Not what it was refused for, such as changed inputs, nor what ended it from outside: a dead worker,
+        a timeout, SIGKILL.
+        """
+        return any(name in self.details for name in _OWN) or self.details.get("signal") in _OWN_SIGNALS
+
+    def values(self) -> dict[str, Any]:
+        return {**self.details, "format": FORMAT, "message": self.message, "traceback": self.traceback}
+
+    @classmethod
+    def read(cls, folder: str) -> "Failure":
+        values = read_record(folder, FAILURE)
+        message, where = str(values.pop("message")), str(values.pop("traceback"))
+        del values["format"]
+        return cls(message, where, values)
+
+
+BEGUN, HEARTBEAT, PROCESS, LOG = "run.json", "heartbeat.json", "process.json", "log.txt"
+FAILED_ATTEMPT = "attempt.json"
+HISTORY, PREDICTIONS = "history.parquet", "predictions.safetensors"
+_CHECKPOINT = r"checkpoint-[0-9]{6,}-[0-9a-f]{16}"
+_CHECKPOINT_FILE = re.compile(rf"{_CHECKPOINT}\.safetensors")
+_FILES = "config|result|provenance|failure|run|heartbeat|history|predictions|process|attempt"
+# All that this program writes into a run's folder while it writes a file, and nothing else.
+TEMPORARY = re.compile(rf"\.({_FILES}|{_CHECKPOINT})-[0-9a-f]{{16}}\.[a-z]+")
+
+
 _log = logging.getLogger(__name__)
 
+
+class RunFolderError(SeedspreadError):
+    """A run's folder cannot be used, or not be written to."""
+
+
+# Points of a curve that a heartbeat carries, and how many curves.
+_POINTS, _CURVES = 100, 4
 _BEAT_SECONDS = 5.0
 
 
-class RunFolder(RunFiles):
+@dataclass(frozen=True)
+class Heartbeat:
+    """How far a run is; None for what it does not tell.
+
+    Attributes:
+        done: share of its work, from 0 to 1.
+        where: the same in words.
+        spent: seconds of its worker's time so far; a share of them if several runs are trained together.
+        seconds: the same for the whole run.
+        curves: what it has measured so far, in order, by name.
+    """
+
+    done: float | None
+    where: str
+    images_per_second: float | None = None
+    spent: float | None = None
+    seconds: float | None = None
+    curves: Mapping[str, Sequence[float]] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, folder: str) -> "Heartbeat":
+        """The heartbeat in a run's folder; what is no number in it is left out."""
+        values = read_json(folder, HEARTBEAT)
+        done, curves = values["done"], values.get("curves")
+        return cls(
+            done=None if done is None else min(max(float(done), 0.0), 1.0),
+            where=str(values["where"]),
+            images_per_second=_amount(values.get("images_per_second")),
+            spent=_amount(values.get("spent")),
+            seconds=_amount(values.get("seconds")),
+            curves=_curves(curves) if isinstance(curves, dict) else {},
+        )
+
+
+def _curves(values: Mapping[str, Any]) -> dict[str, list[float]]:
+    lists = [(name, points) for name, points in values.items() if isinstance(points, list)]
+    return {
+        name: thinned([float(point) for point in points if _is_number(point)])
+        for name, points in lists[:_CURVES]
+    }
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _amount(value: Any) -> float | None:
+    return float(value) if _is_number(value) and value >= 0 else None
+
+
+def thinned(values: Sequence[float]) -> list[float]:
+    """As many points of a curve as a small picture shows, the last among them."""
+    step = -(-len(values) // _POINTS) or 1
+    return list(values[::-1][::step][::-1])
+
+
+class RunFolder:
     """The folder of one run.
 
     Args:
         path: where it is.
         key: the run; only needed to write.
-        guard: is called before every write, and raises if the folder is no longer this process's to write to.
+        guard: called before every write; raises if the folder is no longer this process's to write to.
     """
 
     def __init__(self, path: Path, key: str = "", guard: Callable[[], None] | None = None) -> None:
-        super().__init__(path)
-        self.key = key
-        self.guard = guard
+        self.path, self.key, self.guard = path, key, guard
         self._started = datetime.now(UTC)
         self._beat = 0.0
 
+    # What is there
+
+    def check_place(self) -> None:
+        """Refuse what is no folder: a link would lead out of the store."""
+        if self.path.is_symlink():
+            raise RunFolderError(f"{self.path} is a link; a run's folder must be a folder: remove the link")
+        if self.path.exists() and not self.path.is_dir():
+            raise RunFolderError(f"{self.path} is not a folder, as a run's place must be: move it away")
+
+    @property
+    def is_done(self) -> bool:
+        return (self.path / RESULT).exists()
+
+    @property
+    def has_failed(self) -> bool:
+        return (self.path / FAILURE).exists()
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether there is something to resume from."""
+        return (self.path / BEGUN).exists() or bool(self.checkpoints())
+
+    @property
+    def could_be_a_run(self) -> bool:
+        names = (CONFIG, RESULT, BEGUN, FAILURE)
+        return (
+            self.path.is_dir()
+            and not self.path.is_symlink()
+            and (any((self.path / name).exists() for name in names) or any(self.path.glob("lease-*")))
+        )
+
+    @property
+    def has_predictions(self) -> bool:
+        return (self.path / PREDICTIONS).exists()
+
+    def damage(self) -> str:
+        """What is wrong with a finished run's arrays, as far as a glance can tell; empty if nothing."""
+        return damage_of_arrays(self.path / PREDICTIONS) or damage_of_parquet(self.path / HISTORY)
+
+    def marks(self) -> tuple[list[str], bool]:
+        """What changes whenever the run begins, ends or fails, and whether it may be under way."""
+        files = {file.name: file for file in os.scandir(self.path)}
+        marks = [
+            f"{name} {files[name].stat().st_mtime_ns}" for name in (RESULT, FAILURE, BEGUN) if name in files
+        ]
+        return marks, RESULT not in files and any(name.startswith("lease-") for name in files)
+
+    # Reading
+
+    def result(self) -> dict[str, Any]:
+        try:
+            return read_record(str(self.path), RESULT)
+        except FileNotFoundError:
+            raise RecordError(f"{self.path} holds no finished run (no {RESULT})") from None
+        except (OSError, ValueError) as error:
+            raise RecordError(
+                f"{self.path / RESULT} is not a result of this package: {error}; delete it to run again"
+            ) from error
+
+    def finished_at(self) -> int:
+        """When the result appeared, in nanoseconds."""
+        return (self.path / RESULT).stat().st_mtime_ns
+
+    def config_path(self) -> Path:
+        return self.path / CONFIG
+
+    def failure(self) -> Failure | None:
+        if not self.has_failed:
+            return None
+        try:
+            return Failure.read(str(self.path))
+        except RecordError as error:
+            return Failure(str(error))
+        except UNREADABLE:
+            return Failure(f"{self.path / FAILURE} is damaged")
+
+    def heartbeat(self) -> Heartbeat | None:
+        try:
+            return Heartbeat.read(str(self.path))
+        except UNREADABLE:  # none yet, or damaged
+            return None
+
+    def base_key(self) -> str | None:
+        """Key without the content of input files; None if the run has none, or cannot be read."""
+        try:
+            base = read_record(str(self.path), PROVENANCE).get("base_key")
+        except UNREADABLE:
+            return None
+        return base if isinstance(base, str) else None
+
+    def inputs(self) -> dict[str, str]:
+        """Input files of the finished run, with the checksums of their content."""
+        try:
+            return dict(read_record(str(self.path), PROVENANCE)["inputs"])
+        except UNREADABLE:
+            return {}
+
+    def seconds(self, *, alone: bool) -> float | None:
+        """What the finished run took of its worker's time since its last start; None if not known.
+
+        Args:
+            alone: whether no other run can have been trained with it: then the time since its start is its
+                own, if its runner records no `worker_seconds`.
+        """
+        try:
+            values = read_record(str(self.path), PROVENANCE)
+            own = "worker_seconds" if not alone or "worker_seconds" in values else "seconds_since_last_start"
+            return float(values[own])
+        except UNREADABLE:
+            return None
+
+    def history(self, columns: Sequence[str] | None = None) -> "pa.Table":
+        """What was recorded over training, a row per epoch and layer; all columns, or some."""
+        with open_file(self.path / HISTORY) as file:
+            require_extra("parquet", f"reading {self.path / HISTORY}")
+            from pyarrow import parquet  # noqa: PLC0415 - not in the base
+
+            return parquet.read_table(file, columns=None if columns is None else list(columns))
+
+    def predictions(self, *names: str) -> dict[str, NDArray[Any]]:
+        """Stored arrays by name: logits `(repeats, N, classes)`, labels and ids `(N,)`, a runner's own."""
+        path = self.path / PREDICTIONS
+        try:
+            with open_file(path), safe_open(path, framework="numpy") as file:
+                return {name: file.get_tensor(name) for name in names}
+        except (OSError, SafetensorError) as error:
+            raise RecordError(f"{path} cannot be read ({error}): run it again") from error
+
+    def correct(self) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+        """The test examples' ids and which of them the first repeat got right, `(N,)` each."""
+        stored = self.predictions("logits", "labels", "ids")
+        return stored["ids"], stored["logits"][0].argmax(axis=1) == stored["labels"]
+
+    def checkpoints(self) -> list[Path]:
+        """All checkpoints, oldest first: `checkpoint-NUMBER-CHECKSUM.safetensors`."""
+        return sorted(self.own_files(_CHECKPOINT_FILE), key=_checkpoint_number)
+
+    def own_files(self, pattern: re.Pattern[str]) -> list[Path]:
+        """Regular files right in the folder with such a name; links are left alone."""
+        try:
+            with os.scandir(self.path) as entries:
+                return [
+                    self.path / entry.name
+                    for entry in entries
+                    if pattern.fullmatch(entry.name) and entry.is_file(follow_symlinks=False)
+                ]
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+
+    # Writing
+
     def open(self, config: str, *, resume: bool) -> bool:
-        """Makes the folder, or looks what there is to resume from; True if the result is there already.
+        """Make the folder, or look what there is to resume from; return whether the result is there already.
 
         Args:
             config: the run's parameters, as TOML.
-            resume: whether an unfinished or finished run of the same key is welcome.
+            resume: whether to go on with an unfinished run, or accept a finished one, of the same key.
         """
         self.check_place()
         if self.is_done:
@@ -85,7 +407,7 @@ class RunFolder(RunFiles):
         return False
 
     def own_folder(self, name: str) -> Path:
-        """A folder in the run's, for what is not ours to look at; it is there through every attempt."""
+        """Make a folder for the run's own code, which stays through every attempt."""
         path = self.path / name
         if path.is_symlink():
             raise RunFolderError(f"{path} is a link, which would lead out of the run's folder: remove it")
@@ -93,42 +415,36 @@ class RunFolder(RunFiles):
         return path
 
     def begin(self, threads: int) -> int:
-        """Notes that the run has begun; returns its thread count: what it first began with."""
+        """Note that the run has begun; return its thread count, which is what it first began with."""
         if (begun := self._begun()) is not None:
             return int(begun["threads"])
         self.write(BEGUN, _json({"key": self.key, "threads": threads}))
         return threads
 
     def beat(self, heartbeat: Callable[[], Heartbeat]) -> None:
-        """Tells now and then how far the run is."""
+        """Write now and then how far the run is."""
         now = time.monotonic()
         if now - self._beat >= _BEAT_SECONDS:
             self._beat = now
             self.write(HEARTBEAT, _json(asdict(heartbeat())))
 
     def keep_history(self, table: "pa.Table") -> None:
-        """Writes what was recorded over training."""
         from pyarrow import parquet  # noqa: PLC0415 - not in the base
 
-        def whole() -> None:
-            with replacing(self.path / HISTORY, self.guard) as temporary:
-                parquet.write_table(table, temporary)
-
-        self.writing(whole)
+        self._replace(HISTORY, lambda temporary: parquet.write_table(table, temporary))
 
     def keep_predictions(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Writes arrays by name."""
         self.write(PREDICTIONS, save({name: np.ascontiguousarray(a) for name, a in arrays.items()}))
 
     def finish(
         self, result: Mapping[str, Any], provenance: Mapping[str, Any], packages: Sequence[str] = ()
     ) -> None:
-        """Writes the record, the result last.
+        """Write the record, the result last.
 
         Args:
             result: the same values, to the bit, whenever the run is repeated: metrics, diagnostics.
             provenance: what else is to be known; at least runner, seed and config.
-            packages: whose versions belong to the environment.
+            packages: whose versions can alter the result.
         """
         self.write(
             PROVENANCE, _json({"format": FORMAT} | environment(self._started, packages) | dict(provenance))
@@ -137,25 +453,23 @@ class RunFolder(RunFiles):
         self._sweep()
 
     def fail(self, failure: Failure) -> None:
-        """Writes down why the run has failed: the only way in which that is done."""
         self.write(FAILURE, _json(failure.values()))
 
     def forget_failure(self) -> None:
-        """Lets the run be tried again."""
         (self.path / FAILURE).unlink(missing_ok=True)
 
     def put_result_aside(self) -> None:
-        """Keeps a damaged result, and the arrays that belong to it, out of the way."""
+        """Keep a damaged result, and the arrays that belong to it, out of the way."""
         for name in (RESULT, HISTORY, PREDICTIONS):
             if os.path.lexists(self.path / name):
                 self.put_aside(self.path / name)
 
     def put_aside(self, path: Path) -> None:
-        """Keeps a damaged file of the folder as `NAME.damaged`."""
+        """Keep a damaged file as `NAME.damaged`."""
         self.writing(lambda: path.replace(path.with_name(f"{path.name}.damaged")))
 
     def writing(self, write: Callable[[], object]) -> None:
-        """Runs a piece of writing; a full disk or a read-only folder is one clear line."""
+        """Call `write`; a full disk or a read-only folder is one clear line."""
         try:
             if self.guard is not None:
                 self.guard()
@@ -168,16 +482,18 @@ class RunFolder(RunFiles):
             ) from error
 
     def write(self, name: str, content: bytes) -> None:
-        """A file of the folder, whole or not at all."""
+        """Write a file of the folder, whole or not at all."""
+        self._replace(name, lambda temporary: temporary.write_bytes(content))
 
+    def _replace(self, name: str, write: Callable[[Path], object]) -> None:
         def whole() -> None:
             with replacing(self.path / name, self.guard) as temporary:
-                temporary.write_bytes(content)
+                write(temporary)
 
         self.writing(whole)
 
     def _sweep(self) -> None:
-        """Deletes what a run that was killed has left half-written, or had no time to delete."""
+        """Delete what a killed run has left half-written, or had no time to delete."""
         leftovers = [*self.own_files(TEMPORARY), self.path / FAILURE]
         if self.is_done:
             leftovers += [
@@ -213,5 +529,57 @@ class RunFolder(RunFiles):
             return None
 
 
+def _checkpoint_number(path: Path) -> int:
+    return int(path.name.split("-")[1])
+
+
 def _json(value: Any) -> bytes:
     return (json.dumps(value, indent=2, sort_keys=True, default=str) + "\n").encode()
+
+
+T = TypeVar("T")
+KEPT = 2
+
+
+class CheckpointError(SeedspreadError):
+    """There are checkpoints, and none can be resumed from."""
+
+
+def write_checkpoint(folder: RunFolder, content: bytes) -> None:
+    """Add a checkpoint, then delete all but the last two."""
+    number = max((_checkpoint_number(path) for path in folder.checkpoints()), default=0) + 1
+    name = f"checkpoint-{number:06d}-{_checksum(content)}.safetensors"
+    folder.write(name, content)
+    for old in folder.checkpoints()[:-KEPT]:
+        folder.writing(partial(old.unlink, missing_ok=True))
+
+
+def newest_checkpoint(folder: RunFolder, parse: Callable[[bytes], T]) -> T | None:
+    """Return the newest checkpoint that is whole and that `parse` can read; None if there is none at all.
+
+    `parse` raises what `UNREADABLE` names if it cannot.
+    """
+    problems = []
+    for path in reversed(folder.checkpoints()):
+        try:
+            content = read_file(path, sys.maxsize)
+            if _checksum(content) != path.stem.rsplit("-", 1)[-1]:
+                raise ValueError("its checksum differs")
+            return parse(content)
+        except UNREADABLE as error:
+            problems.append(f"{path.name}: {error}")
+    if problems:
+        raise CheckpointError(f"no checkpoint in {folder.path} can be resumed from ({'; '.join(problems)})")
+    return None
+
+
+def put_checkpoints_aside(folder: RunFolder) -> bool:
+    """Keep all checkpoints out of the way, so that the run starts afresh; False if there were none."""
+    paths = folder.checkpoints()
+    for path in paths:
+        folder.put_aside(path)
+    return bool(paths)
+
+
+def _checksum(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:16]

@@ -14,8 +14,7 @@ import re
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -45,7 +44,7 @@ class Holder:
 
     @property
     def is_valid(self) -> bool:
-        """Whether it was linked here and is not given back, and says what a lease says."""
+        """Whether it was linked here, is not given back, and names a process."""
         pid = self.content.get("pid")
         return self.content.get("inode") == self.inode and type(pid) is int and 0 < pid < _PID_LIMIT
 
@@ -61,12 +60,11 @@ class Holder:
 
     @property
     def pid(self) -> int:
-        """The number of its process."""
         return int(self.content["pid"])
 
     @property
     def worker(self) -> str:
-        """The process itself, told apart from those of other machines and of other times."""
+        """The process, told apart from those of other machines and of other times."""
         return f"{self.content.get('space')} {self.pid} {self.content.get('started')}"
 
 
@@ -101,9 +99,11 @@ class Lease:
 
     def __init__(self, path: Path, token: int, nonce: str) -> None:
         self.path, self.token, self._nonce = path, token, nonce
+        self._over = threading.Event()
+        self._beating: threading.Thread | None = None
 
     def check(self) -> None:
-        """Raises `LeaseLostError` unless this is still the newest lease."""
+        """Raise `LeaseLostError` unless this is still the newest lease."""
         holder = newest(self.path.parent)
         if holder is None or holder.content.get("nonce") != self._nonce:
             raise LeaseLostError(
@@ -116,14 +116,16 @@ class Lease:
         return any(_token(path) > self.token for path in _paths(self.path.parent))
 
     def beat(self) -> None:
-        """Shows that its holder is alive."""
         self.check()
         before = self.path.stat().st_mtime_ns
         now = max(time.time_ns(), before + 1)  # a change is what counts, also when the clock goes back
         os.utime(self.path, ns=(now, now))
 
     def release(self) -> None:
-        """Gives it back; the number stays taken."""
+        """Give it back; the number stays taken. A second time does nothing."""
+        self._over.set()
+        if self._beating is not None:
+            self._beating.join()
         try:
             self.check()
         except LeaseLostError:
@@ -136,13 +138,11 @@ class Lease:
             part.unlink(missing_ok=True)
             os.truncate(self.path, 0)
 
-    @contextmanager
-    def heartbeat(self, seconds: float, every_beat: Callable[[], None] = lambda: None) -> Iterator[None]:
-        """Beats in the background while it is open, often enough for leases of `seconds`."""
-        over = threading.Event()
+    def keep_beating(self, seconds: float, every_beat: Callable[[], None] = lambda: None) -> None:
+        """Beat in the background until it is given back, often enough for leases of `seconds`."""
 
         def beat() -> None:
-            while not over.wait(min(seconds / 6, 5.0)):
+            while not self._over.wait(min(seconds / 6, 5.0)):
                 try:
                     self.beat()
                 except LeaseLostError:
@@ -151,17 +151,12 @@ class Lease:
                     pass  # a filesystem that stumbles: the next beat may come through
                 every_beat()
 
-        thread = threading.Thread(target=beat, daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            over.set()
-            thread.join()
+        self._beating = threading.Thread(target=beat, daemon=True)
+        self._beating.start()
 
 
 def claim(folder: Path, tracker: StalenessTracker) -> Lease | None:
-    """Takes the run's lease if it is free; None if another holds it."""
+    """Take the run's lease if it is free; None if another holds it."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = _paths(folder)  # one look for both: a lease that appears later has the number that is tried below
     holder = _holding(paths)

@@ -1,8 +1,11 @@
-"""Levels of factors, and runs counted, as text: the same wherever they are compared or shown."""
+"""Levels of factors as text: the same wherever they are compared, shown or written."""
 
 import math
 import re
 from collections.abc import Iterable, Sequence
+
+# Levels of several factors, such as those of a dataset and a depth: a text for each factor.
+Levels = tuple[str, ...]
 
 # Factors whose levels are names already: "CIFAR-10" says that it is a dataset.
 _NAMES = frozenset(
@@ -31,20 +34,14 @@ def _is_a_name(factor: str, level: object) -> bool:
     return re.sub(r"[\s_-]", "", factor.lower()) in _NAMES and as_number(level) is None
 
 
-def joined_levels(levels: Sequence[str]) -> str:
-    """`a, b`; the blank after a level's own comma does not break, which tells the levels apart again."""
+def joined_levels(levels: Levels) -> str:
+    """Return `a, b` for a file; the blank after a comma within one of several levels does not break."""
     return ", ".join(level if len(levels) == 1 else level.replace(", ", ",\u00a0") for level in levels)
 
 
-def split_levels(text: str, factors: int) -> list[str]:
-    """The levels of so many factors that `joined_levels` has joined."""
-    return text.split(", ") if factors > 1 else [text]
-
-
-def stratum_name(factors: Sequence[str], stratum: str) -> str:
-    """The same of levels that are joined by commas."""
-    levels = split_levels(stratum, len(factors))
-    return setting_name(zip(factors, levels, strict=True)) if len(levels) == len(factors) else stratum
+def stratum_name(factors: Sequence[str], levels: Levels) -> str:
+    """Return the setting's name from its factors and their levels; empty if there are none."""
+    return setting_name(zip(factors, levels, strict=True))
 
 
 def arm_name(factor: str, level: str) -> str:
@@ -53,10 +50,9 @@ def arm_name(factor: str, level: str) -> str:
     return level if speaks or not factor else f"{factor} = {level}"
 
 
-def block_name(factors: Sequence[str], block: str) -> str:
-    """The same of levels that are joined by commas: `detach`, `batch = 32`."""
-    levels = split_levels(block, len(factors))
-    return ", ".join(map(arm_name, factors, levels)) if block and len(levels) == len(factors) else block
+def block_name(factors: Sequence[str], levels: Levels) -> str:
+    """Return a block in a sentence: `detach`, `batch = 32`; empty if there is none."""
+    return ", ".join(map(arm_name, factors, levels))
 
 
 def as_number(level: object) -> float | None:

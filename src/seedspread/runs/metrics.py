@@ -4,13 +4,14 @@ A metric that follows from a classifier's logits has its formula here too, so th
 it has it all the same: it is computed from the run's stored predictions when it is asked for.
 """
 
+import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_softmax, softmax, xlogy
 
 Floats = NDArray[np.float64]
@@ -76,12 +77,10 @@ class Metric:
 
     @property
     def unit_suffix(self) -> str:
-        """The unit after a heading: ` (%)`, or nothing."""
         return _UNIT_SUFFIXES.get(self.unit, f" ({self.unit})")
 
     @property
     def variance_label(self) -> str:
-        """For an axis with variances."""
         if self.unit == "per cent":
             return "variance (percentage points²)"
         return f"variance of {self.label}"
@@ -141,11 +140,9 @@ def _ece(logits: Floats, labels: Labels) -> float:
 
 @dataclass(frozen=True)
 class Scored:
-    """A metric that follows from logits.
+    """A metric that follows from logits `(N, classes)` and labels `(N,)`.
 
     Attributes:
-        metric: what it is.
-        score: from logits `(N, classes)` and labels `(N,)`.
         chance: what the best constant guess scores, from the classes' shares of the labels, largest first.
         classes: from how many classes on it is worth having.
     """
@@ -271,3 +268,32 @@ def _word_sign(word: str) -> int:
         if stem in _HIGHER:
             return 1
     return -1 if word.endswith(("loss", "error", "mse", "mae")) else 1 if word.endswith("accuracy") else 0
+
+
+def rates_from_histograms(histograms: ArrayLike, margin: float) -> NDArray[np.float64]:
+    """The share of positive pairs with s > 1 - margin; linear inside a bin, NaN where there is no pair.
+
+    Args:
+        histograms: `(..., bins)` counts in equal bins over [-1, 1].
+        margin: m >= 0.
+
+    Returns:
+        `(...)` numbers from 0 to 1.
+    """
+    counts = np.asarray(histograms, dtype=np.float64)
+    bins = counts.shape[-1]
+    # Rounded, because 2000 * 0.4 / 2 must be 400 bins and not 399.9999.
+    above = min(max(round(margin * bins / 2, 6), 0.0), float(bins))
+    whole = math.floor(above)
+    cut = counts[..., bins - whole :].sum(axis=-1)
+    if whole < bins:
+        cut = cut + (above - whole) * counts[..., bins - whole - 1]
+    total = counts.sum(axis=-1)
+    rates: NDArray[np.float64] = np.divide(
+        cut, total, out=np.full(np.shape(total), math.nan), where=total > 0
+    )
+    return rates
+
+
+def rate_from_histogram(histogram: ArrayLike, margin: float) -> float:
+    return float(rates_from_histograms(histogram, margin))

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from seedspread.errors import SeedspreadError, there_are
 
-Group = Literal["runners", "studies", "reports"]
+Kind = Literal["runners", "studies", "reports"]
 
 
 class PluginError(SeedspreadError):
@@ -22,14 +22,13 @@ class PluginError(SeedspreadError):
 
 
 @cache
-def plugins(group: Group) -> dict[str, EntryPoint]:
-    """Everything that installed packages bring, by name."""
-    return {entry.name: entry for entry in entry_points(group=f"seedspread.{group}")}
+def plugins(kind: Kind) -> dict[str, EntryPoint]:
+    return {entry.name: entry for entry in entry_points(group=f"seedspread.{kind}")}
 
 
-def load_plugin(group: Group, name: str) -> Any:
-    """The object of that name; `PluginError` if there is none."""
-    found = plugins(group)
+def load_plugin(kind: Kind, name: str) -> Any:
+    """Return the object of that name; `PluginError` if there is none."""
+    found = plugins(kind)
     if name not in found:
         raise PluginError(f"no installed package brings {name!r}; {there_are(name, sorted(found))}")
     try:

@@ -25,10 +25,8 @@ class Interruption(BaseException):
 class StopRequest:
     """Which signal asked to stop, if any has.
 
-    Attributes:
-        number: of the signal.
-        interrupts: whether it raises `Interruption` wherever the main thread is: set by whoever runs code
-            that is not ours, for as long as it runs.
+    `interrupts` is whether it raises `Interruption` wherever the main thread is: set by whoever runs foreign
+    code, for as long as it runs.
     """
 
     def __init__(self) -> None:
@@ -36,10 +34,9 @@ class StopRequest:
         self.interrupts = False
 
     def handle(self, number: int, _: FrameType | None) -> None:
-        """Remembers the signal; a second Ctrl-C stops at once.
+        """Note the signal; a second Ctrl-C stops at once.
 
-        One beside a SIGTERM does not: Ctrl-C in a terminal reaches a study's workers by both, in either
-        order.
+        One beside a SIGTERM does not: Ctrl-C in a terminal reaches workers by both, in either order.
         """
         if number == signal.SIGINT == self.number:
             raise KeyboardInterrupt
@@ -48,14 +45,14 @@ class StopRequest:
             raise Interruption
 
     def heard(self, outcomes: Iterable[object]) -> None:
-        """Forgets the signal if something was stopped by it; else whoever is outside is to hear of it."""
+        """Forget the signal if something was stopped by it; else whoever is outside is to hear of it."""
         if any(isinstance(outcome, StoppedError) for outcome in outcomes):
             self.number = None
 
 
 @contextmanager
 def stop_requests() -> Iterator[StopRequest]:
-    """Catches SIGTERM and SIGINT while it is open; only the main thread can."""
+    """Catch SIGTERM and SIGINT while it is open; only the main thread can."""
     request = StopRequest()
     if threading.current_thread() is not threading.main_thread():
         yield request

@@ -15,11 +15,9 @@ import pandas as pd
 
 from seedspread.errors import SeedspreadError, printable, reason
 from seedspread.runs.files import NewerFormatError
-from seedspread.runs.folder import RunFolder
+from seedspread.runs.folder import Heartbeat, RunFolder, RunFolderError
 from seedspread.runs.lease import LEASE_SECONDS, Holder, Lease, StalenessTracker, claim, newest
-from seedspread.runs.run_files import Heartbeat, RunFolderError
-from seedspread.runs.table import finished_runs, is_collapsed
-from seedspread.runs.tidy import layer_table, tidy_table
+from seedspread.runs.table import finished_runs, is_collapsed, layer_table, tidy_table
 
 State = Literal["done", "collapsed", "running", "failed", "interrupted", "waiting"]
 STATES: tuple[State, ...] = ("done", "collapsed", "running", "failed", "interrupted", "waiting")
@@ -32,12 +30,10 @@ class RunState:
     """Where a run is.
 
     Attributes:
-        key: the run.
-        state: in a word.
         message: the last line of its failure, if it has failed.
         heartbeat: how far it is, while it runs.
         worker: the process that runs it, told apart from all others.
-        name: by which people know it, its cell and seed, where a study names it.
+        name: its cell and seed, where a study names it.
     """
 
     key: str
@@ -65,11 +61,9 @@ class Store:
         self.path = Path(path)
 
     def folder(self, key: str) -> Path:
-        """Where a run is, or goes."""
         return self.path / key
 
     def run(self, key: str) -> RunFolder:
-        """The folder of a run, to read."""
         return RunFolder(self.folder(key), key)
 
     def claim(self, key: str, tracker: StalenessTracker) -> Lease | None:
@@ -78,7 +72,6 @@ class Store:
         return claim(self.folder(key), tracker)
 
     def is_done(self, key: str) -> bool:
-        """Whether a run has its result."""
         return self.run(key).is_done
 
     def has_failed(self, key: str) -> bool:
@@ -100,7 +93,7 @@ class Store:
         return collapsed if isinstance(collapsed, str) else ""
 
     def can_be_retried(self, key: str) -> bool:
-        """Not what a newer version has written, and not what lies where no run can be."""
+        """False for what a newer version has written, and for what lies where no run can be."""
         try:
             self.run(key).check_place()
             self.damage(key)
@@ -109,13 +102,12 @@ class Store:
         return True
 
     def forget_failure(self, key: str) -> None:
-        """Lets a failed run be tried again; a damaged result is kept aside."""
+        """Let a failed run be tried again; a damaged result is kept aside."""
         self.run(key).forget_failure()
         if self.damage(key):
             self.run(key).put_result_aside()
 
     def state(self, key: str) -> RunState:
-        """Where a run is."""
         run = self.run(key)
         try:
             run.check_place()
@@ -134,7 +126,7 @@ class Store:
         return RunState(key, "interrupted" if run.has_begun else "waiting")
 
     def finished_by_base_key(self) -> dict[str, str]:
-        """Of each run that depends on input files, by what it is without them, the one that ended last."""
+        """Of runs that depend on input files, the one that ended last, by its key without them."""
         ended: dict[str, tuple[int, str]] = {}
         for key in self.keys():
             run = self.run(key)
@@ -144,18 +136,16 @@ class Store:
         return {base: key for base, (_, key) in ended.items()}
 
     def states(self, keys: Iterable[str]) -> dict[str, RunState]:
-        """Where several runs are."""
         return {key: self.state(key) for key in keys}
 
     def running(self) -> list[RunState]:
-        """The runs that are under way."""
         begun = (
             key for key in self.keys() if not self.is_done(key) and any(self.folder(key).glob("lease-*"))
         )
         return [state for key in begun if (state := self.state(key)).state == "running"]
 
     def keys(self) -> list[str]:
-        """Every folder of the store that could be a run."""
+        """Names of all folders of the store that could be runs."""
         if not self.path.is_dir():
             return []
         with os.scandir(self.path) as entries:
@@ -163,7 +153,7 @@ class Store:
         return sorted(name for name in folders if not name.startswith("."))
 
     def problems(self) -> list[str]:
-        """Damaged and foreign files, by name."""
+        """A line on each file that is damaged or not of a run."""
         foreign = [
             f"{path} is not a run's folder"
             for path in sorted(self.path.iterdir() if self.path.is_dir() else ())
@@ -172,7 +162,7 @@ class Store:
         return finished_runs(self.path)[1] + foreign
 
     def check(self) -> None:
-        """Raises `StoreError` if nothing can be written here."""
+        """Raise `StoreError` if nothing can be written here."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             trial = self.path / f".trial-{secrets.token_hex(8)}"
@@ -182,7 +172,7 @@ class Store:
             raise StoreError(f"the store {self.path} cannot be written: {reason(error)}") from None
 
     def counts(self) -> dict[State, int]:
-        """How many runs are in each state."""
+        """Number of runs in each state."""
         times = Counter(self.state(key).state for key in self.keys())
         return {state: times[state] for state in STATES}
 
@@ -193,10 +183,10 @@ class Store:
         (`training.epochs`). First come those that vary, the seed and the metrics.
 
         Args:
-            metrics: had of every run that can have them, from its predictions if need be; what chance scores
-                on them stands beside, as `chance.NAME` (of accuracies as `majority`).
+            metrics: computed from a run's predictions if it did not report them; what chance scores stands
+                beside, as `chance.NAME` (of accuracies as `majority`).
         """
-        return tidy_table(finished_runs(self.path, metrics)[0])
+        return tidy_table(finished_runs(self.path, metrics)[0], metrics)
 
     def layers(self) -> pd.DataFrame:
         """One row per finished run, layer and epoch, of runs that record their layers.
@@ -210,7 +200,6 @@ class Store:
         return f"Store({str(self.path)!r})"
 
     def _repr_html_(self) -> str:
-        """Its states, and the first runs by what varies."""
         counts = ", ".join(f"{count} {state}" for state, count in self.counts().items() if count)
         what = f"{len(self.keys())} runs: {counts}" if counts else "no runs"
         table = self.table()
@@ -250,7 +239,7 @@ def _finished(folder: Path) -> tuple[State, str]:
 
 
 def _at_work(folder: Path) -> Holder | None:
-    """For a person who looks: alive as far as a glance can tell. Who would take over waits and watches."""
+    """Who runs a run, as far as a glance can tell. Who would take over waits and watches."""
     holder = newest(folder)
     if holder is None or holder.is_dead:
         return None

@@ -7,28 +7,176 @@ no runner to be read again, and it travels with the store.
 import hashlib
 import json
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, model_validator
 
 from seedspread.atomic import replacing
 from seedspread.runs.files import FORMAT, UNREADABLE, NewerFormatError, read_record
 from seedspread.runs.folder import RunFolder
-from seedspread.runs.identity import checked_key
 from seedspread.runs.levels import level_name, setting_name
 from seedspread.runs.metrics import Metric
-from seedspread.runs.sequential import SequentialRecord, read_sequential, sequential_values
+from seedspread.runs.run import checked_key
 from seedspread.runs.store import RunState, Store, StoreError
+
+# A variance of fewer seeds tells next to nothing.
+FEWEST_SEEDS = 3
+# More tell nothing more, and only cost.
+MOST_LOOKS = 100
+# Of an arm: with more of them the headline's model, whose levels these are, is not used.
+MOST_SEEDS = 5000
+_PRECISION = re.compile(r"\s*precision\s*=\s*([0-9]+(?:\.[0-9]+)?)\s*")
+
+
+class SequentialSpec(BaseModel):
+    """When a study has interim looks, and what ends it.
+
+    Attributes:
+        start: seeds of every group at the first interim look.
+        step: how many are added from one to the next.
+        limit: the most there may be, at the last one.
+        stop: `decided`: once every comparison is shown, or shown to be small. By default.
+        precision: instead, once every ratio is known to this factor either way; also as
+            `stop = "precision = 4"`.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    start: StrictInt
+    step: StrictInt
+    limit: StrictInt
+    stop: Literal["decided"] | None = None
+    precision: float | None = Field(default=None, gt=1)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _either_way(cls, values: Any) -> Any:
+        """`stop = "precision = 4"` says the same as `precision = 4`."""
+        stop = values.get("stop") if isinstance(values, dict) else None
+        found = _PRECISION.fullmatch(stop) if isinstance(stop, str) else None
+        if found is None:
+            if stop not in (None, "decided"):
+                raise ValueError(f'stop must be "decided" or "precision = 4" (a factor); got {stop!r}')
+            return values
+        if values.get("precision") is not None:
+            raise ValueError("precision is given twice, in stop and by itself")
+        return {**values, "stop": None, "precision": float(found[1])}
+
+    @model_validator(mode="after")
+    def _can_be_followed(self) -> "SequentialSpec":
+        if self.start < FEWEST_SEEDS:
+            raise ValueError(f"start must be {FEWEST_SEEDS} seeds or more; got {self.start}")
+        if self.step < 1:
+            raise ValueError(f"step must be 1 seed or more; got {self.step}")
+        if self.limit < self.start:
+            raise ValueError(f"limit must be as large as start, {self.start}, or larger; got {self.limit}")
+        if self.limit > MOST_SEEDS:
+            raise ValueError(f"limit must be {MOST_SEEDS:,} seeds or fewer; got {self.limit:,}")
+        looks = 1 - (self.start - self.limit) // self.step  # before `sizes`, which may not fit into memory
+        if looks > MOST_LOOKS:
+            raise ValueError(f"step = {self.step} makes {looks:,} looks; take at most {MOST_LOOKS}")
+        if self.stop and self.precision:
+            raise ValueError('give stop = "decided" or precision, not both')
+        return self
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Seeds of every group at each interim look."""
+        return *range(self.start, self.limit, self.step), self.limit
+
+    @property
+    def title(self) -> str:
+        """`start 8, step 4, limit 40, until decided`."""
+        until = f"a precision of {self.precision:g}" if self.precision else "decided"
+        return f"start {self.start}, step {self.step}, limit {self.limit}, until {until}"
+
+
+@dataclass(frozen=True)
+class LookComparison:
+    """What an interim look said of one comparison.
+
+    The interval and p count the looks, and are adjusted (Holm); `correlation` is over the groups' seeds.
+    """
+
+    title: str
+    ratio: float | None
+    low: float | None
+    high: float | None
+    p: float | None
+    word: str | None
+    correlation: float | None = None
+
+
+@dataclass(frozen=True)
+class LookRecord:
+    """An interim look, with so many seeds per group; `stop` is why the study ended here, if it did."""
+
+    seeds: int
+    comparisons: tuple[LookComparison, ...]
+    stop: str = ""
+
+
+@dataclass(frozen=True)
+class SequentialRecord:
+    """A sequential study as a store records it.
+
+    `factor` is by how much its boundaries are wider than those of normal theory; None until it has begun.
+    """
+
+    spec: SequentialSpec
+    factor: float | None = None
+    looks: tuple[LookRecord, ...] = ()
+
+    @property
+    def stopped(self) -> str:
+        """Why it has ended; empty while it goes on."""
+        return self.looks[-1].stop if self.looks else ""
+
+    @property
+    def seeds(self) -> int:
+        """Seeds per group at the interim look that is to come, or at the one that ended it."""
+        return self.spec.sizes[len(self.looks) - 1 if self.stopped else len(self.looks)]
+
+    @property
+    def number(self) -> int:
+        """The interim look whose level holds now: the last that was taken; before the first, the first."""
+        return max(1, len(self.looks))
+
+
+def sequential_values(record: SequentialRecord) -> dict[str, Any]:
+    looks = [asdict(look) for look in record.looks]
+    return record.spec.model_dump(mode="json") | {"factor": record.factor, "looks": looks}
+
+
+def read_sequential(values: Mapping[str, Any]) -> SequentialRecord:
+    """Read what `sequential_values` wrote; raise `ValueError`, `KeyError` or `TypeError` if it is damaged."""
+    rest = {name: value for name, value in values.items() if name not in ("factor", "looks")}
+    spec = SequentialSpec.model_validate(rest)
+    factor = None if values["factor"] is None else float(values["factor"])
+    looks = tuple(
+        LookRecord(
+            int(look["seeds"]),
+            tuple(LookComparison(**comparison) for comparison in look["comparisons"]),
+            str(look["stop"]),
+        )
+        for look in values["looks"]
+    )
+    in_order = tuple(look.seeds for look in looks) == spec.sizes[: len(looks)]
+    usable = 0 < factor < 10 if factor is not None else not looks
+    if not in_order or not usable or any(look.stop for look in looks[:-1]):
+        raise ValueError("its looks are not those of its rule")
+    return SequentialRecord(spec, factor, looks)
+
 
 STUDIES = ".studies"
 
 
 def _as_text(value: object) -> object:
-    """Levels are compared by their text, as a table of runs shows them."""
     return level_name(value) if isinstance(value, str | bool | int | float) else value
 
 
@@ -53,22 +201,18 @@ class AuditSpec(BaseModel):
 
     @property
     def blocks(self) -> tuple[str, ...]:
-        """All of them."""
         return _several(self.block)
 
     @property
     def strata(self) -> tuple[str, ...]:
-        """All that it is audited by."""
         return _several(self.by)
 
     @property
     def values(self) -> tuple[str, ...]:
-        """All metrics."""
         return _several(self.value)
 
     @property
     def factors(self) -> tuple[str, ...]:
-        """All that it names."""
         return (self.group, *self.blocks, *self.strata)
 
 
@@ -98,28 +242,22 @@ class RecordedCell:
         return setting_name(self.levels.items())
 
     def named(self, states: Mapping[str, RunState]) -> dict[str, RunState]:
-        """The states of its runs, each with its cell and seed as its name."""
+        """States of its runs, each with its cell and seed as its name."""
         names = {key: f"{self.name}, seed {seed}" for seed, key in self.runs.items()}
         return {key: replace(states[key], name=name) for key, name in names.items()}
 
 
 @dataclass(frozen=True)
 class RecordedStudy:
-    """A single study as a store remembers it.
+    """A single study as a store records it.
 
     Attributes:
-        name: by which it is called.
-        title: what it is about.
-        note: what to know about it.
-        audit: the comparison that it is about.
-        runner: what ran it.
-        cells: what is compared.
         threads: of each run, where its parameters leave them open.
         metrics: those that it declares.
-        accepted: runs that are kept although they were made with other inputs, by what was planned instead.
+        accepted: runs that are kept although they were made with other inputs, by the planned keys.
         origin: whose code it runs; studies that differ in it are two, whatever their name.
         implementation: how its runs are computed, where a command has said so.
-        sequential: its rule and its looks, if it grows.
+        sequential: its rule and its interim looks.
         question: what it is to answer.
         prediction: what was expected of it before it ran.
     """
@@ -141,13 +279,13 @@ class RecordedStudy:
 
     @property
     def asked(self) -> list[str]:
-        """Its question and its prediction, in words, where it has them."""
+        """Question and prediction, in words."""
         both = {"Question": self.question, "Prediction": self.prediction}
         return [f"{name}: {text}" for name, text in both.items() if text]
 
     @property
-    def looked_at(self) -> "RecordedStudy":
-        """With the runs of the last look alone, if it has been looked at: later ones wait for the next."""
+    def at_last_look(self) -> "RecordedStudy":
+        """The study with the runs of its last interim look only; all of them before the first one."""
         if self.sequential is None or not self.sequential.looks:
             return self
         seeds = self.sequential.looks[-1].seeds
@@ -161,7 +299,7 @@ class RecordedStudy:
 
 
 def save_study(store: Store, study: RecordedStudy) -> None:
-    """Writes a study down; it takes the place of an older one of the same name."""
+    """Record a study; it takes the place of an older one of the same name."""
     path = _path(store, study.name, study.origin)
     if path.parent.is_symlink():
         raise StoreError(f"{path.parent} is a link, which would lead out of the store: remove it")
@@ -172,7 +310,7 @@ def save_study(store: Store, study: RecordedStudy) -> None:
 
 
 def recorded_study(store: Store, name: str, origin: str = "") -> RecordedStudy | None:
-    """A study as the store remembers it; None if it does not, or if the record is damaged."""
+    """A study as the store records it; None if it does not, or if the record is damaged."""
     try:
         return _read(_path(store, name, origin))
     except NewerFormatError:
@@ -234,7 +372,6 @@ def stale_runs(store: Store) -> set[str]:
 
 
 def declared_metric(store: Store, name: str) -> Metric | None:
-    """A metric as a study of the store declares it."""
     declared = (metric for study in load_studies(store)[0] for metric in study.metrics)
     return next((metric for metric in declared if metric.name == name), None)
 
@@ -253,7 +390,7 @@ def _read(path: Path) -> RecordedStudy:
     factors = {factor for cell in cells for factor in cell.levels}
     if audit is not None and not set(audit.factors) <= factors:
         raise ValueError("its audit names what is no factor")
-    threads, implementation, growing = values["threads"], values["implementation"], values["sequential"]
+    threads, implementation, sequential = values["threads"], values["implementation"], values["sequential"]
     return RecordedStudy(
         name=str(values["name"]),
         title=str(values["title"]),
@@ -266,7 +403,7 @@ def _read(path: Path) -> RecordedStudy:
         accepted={checked_key(a): checked_key(b) for a, b in values["accepted"].items()},
         origin=str(values["origin"]),
         implementation=None if implementation is None else str(implementation),
-        sequential=None if growing is None else read_sequential(growing),
+        sequential=None if sequential is None else read_sequential(sequential),
         question=str(values["question"]),
         prediction=str(values["prediction"]),
     )

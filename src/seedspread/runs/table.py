@@ -1,10 +1,7 @@
-"""A folder of finished runs as a table: one row per run, its metrics and its parameters as columns."""
+"""Finished runs of a store as rows, and as tidy DataFrames: one per run, or per run, layer and epoch."""
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +11,8 @@ from numpy.typing import NDArray
 
 from seedspread.errors import SeedspreadError
 from seedspread.runs.files import UNREADABLE, NewerFormatError, RecordError, read_record
-from seedspread.runs.folder import RunFolder
-from seedspread.runs.metrics import SCORED, scores
-from seedspread.runs.record import CONFIG, PROVENANCE, RESULT, Record
-
-_PLAIN = (str, int, float, bool)
+from seedspread.runs.folder import CONFIG, PROVENANCE, RESULT, RunFolder
+from seedspread.runs.run import Run, full_names, read_run
 
 
 class RunsError(SeedspreadError):
@@ -56,96 +50,11 @@ def _finished(folder: Path) -> Any:
     return (path.parent for path in folder.glob(f"*/{RESULT}") if not path.parent.is_symlink())
 
 
-@dataclass(frozen=True)
-class RunFields:
-    """What a row on a finished run is made of.
-
-    Attributes:
-        parameters: under their full names, such as `objective.margin_type`; what is empty is left out.
-        metrics: by name.
-        chance: what chance scores on those that were asked for, as `chance.NAME`.
-        dataset: what it was run on; empty where its runner does not say.
-        about: seed, collapsed, majority and folder.
-    """
-
-    parameters: Mapping[str, Any]
-    metrics: Mapping[str, float]
-    chance: Mapping[str, float]
-    dataset: str
-    about: Mapping[str, Any]
-
-    def row(self) -> dict[str, Any]:
-        """Parameters under their full names and, where clear in this run, the last part alone as well."""
-        return (
-            {"dataset": self.dataset}  # unless it is a parameter
-            | dict(self.metrics)
-            | _with_short_names(self.parameters)
-            | dict(self.metrics)
-            | dict(self.chance)
-            | dict(self.about)
-        )
-
-
-def runs_table(folder: "Path | str", metrics: Sequence[str] = ()) -> pd.DataFrame:
-    """One row per finished run: metrics, seed, dataset, collapsed, majority, folder, and its parameters.
-
-    Parameters have their full names (`objective.margin_type`) and, where clear, the last part alone.
-    A run that cannot be read is an error here; `finished_runs` goes on.
-
-    Args:
-        folder: of the store.
-        metrics: that are wanted of every run; those that it was not stored with are computed from its
-            predictions, if it kept them. What chance scores on them stands beside, as `chance.NAME`.
-    """
-    runs, problems = finished_runs(Path(folder), metrics)
-    if problems:
-        raise RunsError(f"{problems[0]}; move it away and try again")
-    return pd.DataFrame([run.row() for run in runs])
-
-
-def finished_runs(folder: Path, metrics: Sequence[str] = ()) -> tuple[list[RunFields], list[str]]:
+def finished_runs(folder: Path, metrics: Sequence[str] = ()) -> tuple[list[Run], list[str]]:
     """The finished runs that can be read, and a line on each that cannot."""
-    found = [read_fields(path, metrics) for path in sorted(_finished(folder))]
+    found = [read_run(path, metrics) for path in sorted(_finished(folder))]
     runs = [one for one in found if not isinstance(one, str)]
     return runs, [one for one in found if isinstance(one, str)]
-
-
-def read_fields(folder: Path, metrics: Sequence[str] = ()) -> RunFields | str:
-    """What a finished run's row is made of, or what is wrong with the run."""
-    try:
-        if damage := RunFolder(folder).damage():
-            return damage
-        record = Record.read(str(folder))
-        values, chance = with_metrics(record, folder, metrics)
-        return RunFields(
-            parameters=_full_names(record.parameters),
-            metrics=values,
-            chance={f"chance.{name}": chance[name] for name in metrics if name in chance},
-            dataset=record.dataset,
-            about={
-                "seed": record.seed,
-                "collapsed": record.collapsed,
-                "majority": chance.get("accuracy", float("nan")),
-                "folder": str(folder),
-            },
-        )
-    except RecordError as error:
-        return str(error)
-    except UNREADABLE as error:
-        return f"{folder} is not a readable run: {error}"
-
-
-def with_metrics(
-    record: Record, folder: Path, metrics: Sequence[str]
-) -> tuple[dict[str, float], dict[str, float]]:
-    """A run's metrics and what chance scores; those that it was not stored with come from its predictions."""
-    values, chance = dict(record.metrics), dict(record.chance)
-    lacking = any(name in SCORED and name not in values for name in metrics)
-    if lacking and RunFolder(folder).has_predictions:
-        stored = RunFolder(folder).predictions("logits", "labels")
-        found, guessed = scores(stored["logits"][0], stored["labels"])
-        values, chance = found | values, guessed | chance
-    return values, chance
 
 
 def is_collapsed(folder: Path) -> bool | str:
@@ -162,33 +71,6 @@ def is_collapsed(folder: Path) -> bool | str:
         return f"{folder} is not a readable run: {error}"
 
 
-def _full_names(parameters: Any) -> dict[str, Any]:
-    """Parts of parameters with their names before those of their fields; what is empty is left out."""
-    full: dict[str, Any] = {}
-    for part, fields in parameters.items():
-        if isinstance(fields, dict):
-            full |= {f"{part}.{name}": value for name, value in fields.items() if value is not None}
-        elif fields is not None:
-            full[part] = fields
-    return {name: v if isinstance(v, _PLAIN) else json.dumps(v) for name, v in full.items()}
-
-
-def parameter_columns(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """A run's parameters as the columns that a table of runs has for them."""
-    return _with_short_names(_full_names(parameters))
-
-
-def _with_short_names(full: Mapping[str, Any]) -> dict[str, Any]:
-    return dict(full) | {name: full[whole] for name, whole in _short_names(tuple(full))}
-
-
-@cache
-def _short_names(full: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
-    """The last part of each name that no other shares, and the whole name; the same for most runs."""
-    counts = Counter(name.rpartition(".")[2] for name in full)
-    return tuple((name.rpartition(".")[2], name) for name in full if counts[name.rpartition(".")[2]] == 1)
-
-
 def correct_predictions(folders: list[str]) -> NDArray[np.bool_] | None:
     """(runs, N) which test examples each run got right; None unless all can be read and saw the same ones."""
     found, ids = [], None
@@ -202,3 +84,98 @@ def correct_predictions(folders: list[str]) -> NDArray[np.bool_] | None:
         except (RecordError, IndexError, ValueError):
             return None  # none, or damaged: no floor can be had from these runs
     return np.stack(found) if found else None
+
+
+# What a run has beside parameters and metrics; `dataset` may be a parameter as well.
+_ABOUT = ("seed", "collapsed", "majority", "folder")
+# Sources of randomness have the names of other things (`order`, `augment`); `name` alone says little.
+_WHOLE = ("seeds.", "probe.", "data.name")
+_SEED = "seeds.run"
+_LAYERS = ("layer", "epoch", "loss", "clamp_activation_rate", "gradient_norm", "positive_pairs")
+
+
+def tidy_table(runs: Sequence[Run], metrics: Sequence[str] = ()) -> pd.DataFrame:
+    """One row per run: parameters that vary, seed, metrics, then what is the same in all runs.
+
+    Factors have the names that their study gives them. Any other parameter has the last part of its name
+    where no other has it, else its full one.
+
+    Args:
+        runs: finished ones.
+        metrics: for which what chance scores stands beside.
+    """
+    chance = [run.chance_columns([name for name in metrics if name != "accuracy"]) for run in runs]
+    parameters = [full_names(run.parameters) for run in runs]
+    factors = dict.fromkeys(factor for run in runs for factor, _ in run.cell)
+    columns = dict.fromkeys(
+        name for run, scores in zip(runs, chance, strict=True) for name in (*run.metrics, *scores)
+    )
+    names = _names(runs, parameters, set(factors), {*columns, *_ABOUT})
+    rows = [
+        {"dataset": run.dataset}
+        | {name: own[whole] for whole, name in names.items() if whole in own}
+        | {**run.metrics, **scores, "seed": run.seed, "collapsed": run.collapsed, "majority": run.majority}
+        | {"folder": run.folder, **dict(run.cell)}
+        for run, own, scores in zip(runs, parameters, chance, strict=True)
+    ]
+    described = [*factors, "dataset", *names.values()]
+    vary = [name for name in described if _varies([row.get(name) for row in rows])]
+    order = [*vary, "seed", *columns, "collapsed", "majority", *described, "folder"]
+    table = pd.DataFrame(rows, columns=list(dict.fromkeys(order)))
+    unsaid = [c for c in ("dataset", "majority") if rows and not any(map(_is_said, table[c]))]
+    return table.drop(columns=unsaid)
+
+
+def layer_table(runs: Sequence[Run]) -> pd.DataFrame:
+    """One row per run, layer and epoch: parameters that vary, seed, what was recorded, the run's folder.
+
+    Layers are counted from 0, epochs from 1. The clamp activation rate is NaN where nothing is clamped. A run
+    whose history has no layers, or cannot be read, has no rows.
+    """
+    table = tidy_table(runs)
+    vary = list(table.columns[: list(table.columns).index("seed")])  # which come before it
+    about = [*vary, "seed", "folder"]
+    parts = [
+        _history(Path(row["folder"])).assign(**{str(name): row[name] for name in about})
+        for row in table[about].to_dict("records")
+    ]
+    parts = [part for part in parts if len(part)]
+    columns = [*vary, "seed", *_LAYERS, "folder"]
+    return pd.concat(parts, ignore_index=True)[columns] if parts else pd.DataFrame(columns=columns)
+
+
+def _history(folder: Path) -> pd.DataFrame:
+    """What a run recorded of its layers, epoch by epoch."""
+    try:
+        frame: pd.DataFrame = RunFolder(folder).history(_LAYERS).to_pandas()
+    except UNREADABLE:
+        return pd.DataFrame()
+    if not {"layer", "epoch"} <= set(frame.columns):  # a program's own history
+        return pd.DataFrame()
+    return frame.assign(epoch=frame["epoch"] + 1)
+
+
+def _names(
+    runs: Sequence[Run], parameters: Sequence[Mapping[str, Any]], factors: set[str], taken: set[str]
+) -> dict[str, str]:
+    """The column of each parameter, by its full name."""
+    whole = dict.fromkeys(name for own in parameters for name in own)
+    ends = Counter(name.rpartition(".")[2] for name in whole)
+    sources = sum(name.startswith("seeds.") for name in whole)  # of randomness, each with its seed
+    if sources <= 1 and all(own.get(_SEED) == run.seed for own, run in zip(parameters, runs, strict=True)):
+        whole.pop(_SEED, None)
+    names = {}
+    for name in whole:
+        end = name.rpartition(".")[2]
+        is_clear = ends[end] == 1 and end not in taken and not name.startswith(_WHOLE)
+        names[name] = end if name not in factors and is_clear else name
+    return names
+
+
+def _varies(values: list[Any]) -> bool:
+    """Whether a parameter has several levels, which may be of several types."""
+    return len({repr(value) for value in values}) > 1
+
+
+def _is_said(value: Any) -> bool:
+    return bool(value != "" and value == value)  # noqa: PLR0124 - NaN is not equal to itself

@@ -27,9 +27,8 @@ class TimedRun:
     """A run, and which others tell how long it takes.
 
     Attributes:
-        key: the run.
-        cell: runs of one take about as long as each other.
-        kind: of cells; one of which nothing is known is like the others of its kind.
+        cell: its runs take about as long as each other.
+        kind: of cells; one without any finished run is like the others of its kind.
         alone: whether no other can be trained with it, as far as is known.
     """
 
@@ -42,11 +41,7 @@ class TimedRun:
 class TimeLeft:
     """Expected seconds of a worker's time, of which runs that are trained together have a share each.
 
-    It remembers what finished runs took: whoever watches a study asks again and again.
-
-    Args:
-        store: where the runs are.
-        runs: that are asked for.
+    It keeps what finished runs took: whoever watches a study asks again and again.
     """
 
     def __init__(self, store: Store, runs: Iterable[TimedRun]) -> None:
@@ -56,7 +51,7 @@ class TimeLeft:
 
     @classmethod
     def of(cls, store: Store, studies: Sequence[RecordedStudy]) -> "TimeLeft":
-        """Of studies as a store remembers them; a run that cells share is the first one's."""
+        """For studies that a store records; a run that cells share is the first one's."""
         runs: dict[str, TimedRun] = {}
         for study in studies:
             kind = (study.runner, study.origin)
@@ -66,7 +61,7 @@ class TimeLeft:
         return cls(store, runs.values())
 
     def seconds(self, states: Mapping[str, RunState]) -> float | None:
-        """By the clock, with the workers that are at it now; None if that is unknown, or if there are none.
+        """Seconds by the clock, with the workers that are at it now; None if unknown, or if there are none.
 
         The end is not before the busiest of them is through with what it has.
         """
@@ -81,7 +76,7 @@ class TimeLeft:
         return max(sum(left.values()) / len(busy), *busy.values())
 
     def by_cell(self, states: Mapping[str, RunState]) -> dict[Hashable, float]:
-        """What a run takes, for the cells of which one has ended or is under way."""
+        """Seconds of a run, for the cells of which one has ended or is under way."""
         looked: dict[Hashable, int] = {}
         ended: dict[Hashable, list[float]] = {}
         begun: dict[Hashable, list[float]] = {}
@@ -103,7 +98,7 @@ class TimeLeft:
     def rests(
         self, keys: Iterable[str], states: Mapping[str, RunState], by_cell: Mapping[Hashable, float]
     ) -> dict[str, float]:
-        """What is left of each run; one of a cell of which nothing is known is like those of the others.
+        """Seconds left of each run; one of a cell of which nothing is known is like those of the others.
 
         It takes no less than what one of its cell, of which only the time is known, has taken already.
         """
@@ -123,7 +118,6 @@ class TimeLeft:
         return spent
 
     def _by_kind(self, by_cell: Mapping[Hashable, float]) -> dict[Hashable, float]:
-        """The mean over the cells of each kind."""
         kinds = {run.cell: run.kind for run in self._runs.values() if run.cell in by_cell}
         known: dict[Hashable, list[float]] = {}
         for cell, kind in kinds.items():
@@ -132,7 +126,6 @@ class TimeLeft:
 
 
 def _rest(whole: float, state: RunState) -> float:
-    """What is left of a run that has perhaps begun."""
     beat = state.heartbeat
     if beat is None:
         return whole

@@ -1,17 +1,20 @@
-"""The classical tests: F, Levene, Brown-Forsythe, Welch, Shapiro-Wilk, two-way deviations."""
+"""Tests of two groups: F, Levene, Brown-Forsythe, Miller's jackknife, Bonett, Pitman-Morgan.
+
+Also those beside the spread: Welch's and the paired t test of means, Shapiro and Wilk's of normality.
+"""
 
 import warnings
 from dataclasses import replace
+from typing import cast
 
 import numpy as np
-from scipy import stats
+from scipy import optimize, stats
 
-from seedspread.stats.arms import Arm, Floats
+from seedspread.stats.groups import Floats, Group, common_seeds
 from seedspread.stats.result import Interval, TestResult
 
 
 def independence_evidence(independent: bool | None) -> str:
-    """What the data say of independent runs."""
     return {
         True: "every run is a seed of its own; that seeds are independent no table can tell",
         False: "runs of one seed resemble each other",
@@ -20,44 +23,53 @@ def independence_evidence(independent: bool | None) -> str:
 
 
 def unless_contradicted(independent: bool | None) -> bool | None:
-    """For tests that rest on independent runs alone, which a table can contradict but never confirm."""
+    """Return `assumptions_met` of tests that assume independent runs: data contradict or cannot tell."""
     return False if independent is False else None
 
 
 def evidence_for(assumption: str, holds: bool | None) -> str:
-    """`normality is contradicted`."""
     status = {True: "is not contradicted", False: "is contradicted", None: "cannot be told"}
     return f"{assumption} {status[holds]}"
 
 
 def f_interval(ratio: float, df: tuple[float, float], level: float) -> Interval:
-    """The exact interval of a ratio of variances of normal data."""
+    """Return the exact interval of a variance ratio for normal values, with `df` degrees of freedom."""
     tail = (1 - level) / 2
     return Interval(float(ratio / stats.f.ppf(1 - tail, *df)), float(ratio / stats.f.ppf(tail, *df)), level)
 
 
 def f_p_value(ratio: float, df: tuple[float, float]) -> float:
-    """Two-sided: twice the smaller tail."""
+    """Return the two-sided p value of a variance ratio of normal values: twice the smaller tail."""
     return float(min(1.0, 2 * min(stats.f.sf(ratio, *df), stats.f.cdf(ratio, *df))))
 
 
 def f_test(
-    arm: Arm, baseline: Arm, level: float, normal: bool | None, independent: bool | None
+    group: Group, baseline: Group, level: float, normal: bool | None, independent: bool | None
 ) -> TestResult:
-    """The ratio of pooled variances (Eq. vr), as though every run were independent."""
+    """Test the ratio of pooled variances, as if every run were independent.
+
+    Args:
+        group: runs of one group.
+        baseline: runs of the other.
+        level: of the interval.
+        normal: whether the values are normal; None if unknown.
+        independent: whether all runs are; None if unknown.
+    """
+    contradicted = normal is False or independent is False
+    both_met = False if contradicted else True if normal and independent else None
     blank = TestResult(
         key="f",
         name="F test, pooled",
         about="spread",
         why="the classical test of two variances, exact on normal values",
         assumes="normal values, independent runs",
-        assumptions_met=_both(normal, independent),
+        assumptions_met=both_met,
         evidence=f"{evidence_for('normality', normal)}; {independence_evidence(independent)}",
     )
-    top, bottom = arm.values.var(ddof=1), baseline.values.var(ddof=1)
-    if np.ptp(arm.values) == 0 or np.ptp(baseline.values) == 0 or not (top > 0 and bottom > 0):
+    top, bottom = group.values.var(ddof=1), baseline.values.var(ddof=1)
+    if np.ptp(group.values) == 0 or np.ptp(baseline.values) == 0 or not (top > 0 and bottom > 0):
         return replace(blank, note="an arm has no spread at all, so there is no ratio to test")
-    ratio, df = float(top / bottom), (len(arm.values) - 1.0, len(baseline.values) - 1.0)
+    ratio, df = float(top / bottom), (len(group.values) - 1.0, len(baseline.values) - 1.0)
     return replace(
         blank,
         statistic=ratio,
@@ -68,15 +80,12 @@ def f_test(
     )
 
 
-def _both(normal: bool | None, independent: bool | None) -> bool | None:
-    """Met only where normality was tested and no two runs share a seed."""
-    if normal is False or independent is False:
-        return False
-    return True if normal and independent else None
+def deviations_test(group: Group, baseline: Group, center: str, independent: bool | None) -> TestResult:
+    """Test equal spread by deviations from the mean (Levene) or the median (Brown and Forsythe).
 
-
-def deviations_test(arm: Arm, baseline: Arm, center: str, independent: bool | None) -> TestResult:
-    """Levene's test (center "mean") or Brown and Forsythe's (center "median"), the two arms pooled."""
+    M. B. Brown and A. B. Forsythe, Robust tests for the equality of variances, Journal of the American
+    Statistical Association 69 (1974) 364-367.
+    """
     levene = center == "mean"
     blank = TestResult(
         key="levene" if levene else "brown_forsythe",
@@ -88,26 +97,21 @@ def deviations_test(arm: Arm, baseline: Arm, center: str, independent: bool | No
         evidence=independence_evidence(independent),
     )
     middle = np.mean if center == "mean" else np.median
-    if len(arm.values) < 3 or len(baseline.values) < 3:
+    if len(group.values) < 3 or len(baseline.values) < 3:
         return replace(
             blank, note="needs three runs in each arm: two always lie equally far from their middle"
         )
-    if not any(np.ptp(np.abs(x.values - middle(x.values))) > 0 for x in (arm, baseline)):
+    if not any(np.ptp(np.abs(x.values - middle(x.values))) > 0 for x in (group, baseline)):
         return replace(blank, note="the deviations do not vary within the arms")
-    test = stats.levene(arm.values, baseline.values, center=center)
-    df = (1.0, float(len(arm.values) + len(baseline.values) - 2))
+    test = stats.levene(group.values, baseline.values, center=center)
+    df = (1.0, float(len(group.values) + len(baseline.values) - 2))
     return replace(blank, statistic=float(test.statistic), df=df, p=float(test.pvalue))
 
 
 def two_way_tests(
-    arm: Arm, baseline: Arm, center: str, independent: bool | None = None
+    group: Group, baseline: Group, center: str, independent: bool | None = None
 ) -> tuple[TestResult, ...]:
-    """The two-way analysis of absolute deviations from cell means or medians, Type II.
-
-    Group, block and interaction each get a p value. The fits work on cell
-    means weighted by cell sizes, which gives the same sums of squares as the runs one by one and does not
-    grow with them.
-    """
+    """Test group, block and interaction by a two-way analysis of absolute deviations, Type II."""
     label = "Levene" if center == "mean" else "Brown-Forsythe"
     terms = ("group", "block", "interaction")
     blanks = [
@@ -122,13 +126,13 @@ def two_way_tests(
         )
         for term in terms
     ]
-    blocks = sorted({*arm.cells, *baseline.cells})
+    blocks = sorted({*group.cells, *baseline.cells})
     if len(blocks) < 2:
         return ()
     middle = np.mean if center == "mean" else np.median
     cells = [
         (g, blocks.index(b), np.abs(values - middle(values)))
-        for g, x in enumerate((arm, baseline))
+        for g, x in enumerate((group, baseline))
         for b, values in x.cells.items()
     ]
     effects = two_way(cells)
@@ -146,10 +150,13 @@ Effect = tuple[float | None, tuple[float, ...]]
 
 
 def two_way(cells: list[tuple[int, int, Floats]]) -> list[Effect] | str:
-    """F and degrees of freedom of the first factor, the second, and their interaction (Type II), or why not.
+    """Return F and df of the first factor, the second, and their interaction (Type II), or why not.
+
+    The fits work on cell means weighted by cell sizes, which gives the same sums of squares as the runs and
+    does not grow with them.
 
     Args:
-        cells: (level of the first factor, level of the second, values) for each cell that is not empty.
+        cells: (level of the first factor, level of the second, values) of each cell that is not empty.
     """
     sizes = np.array([len(values) for _, _, values in cells], dtype=float)
     means = np.array([values.mean() for _, _, values in cells])
@@ -182,8 +189,8 @@ def _dummies(codes: Floats) -> Floats:
     return out
 
 
-def welch(arm: Arm, baseline: Arm, level: float, independent: bool | None) -> TestResult:
-    """Welch's t test of the means of all runs pooled."""
+def welch(group: Group, baseline: Group, level: float, independent: bool | None) -> TestResult:
+    """Test the means of all runs pooled by Welch's t test."""
     blank = TestResult(
         key="welch",
         name="Welch's t, pooled",
@@ -193,7 +200,7 @@ def welch(arm: Arm, baseline: Arm, level: float, independent: bool | None) -> Te
         assumptions_met=unless_contradicted(independent),
         evidence=independence_evidence(independent),
     )
-    x, y = arm.values, baseline.values
+    x, y = group.values, baseline.values
     difference = float(x.mean() - y.mean())
     if len(x) < 2 or len(y) < 2:
         return replace(blank, estimate=difference, note="an arm has a single run")
@@ -203,9 +210,9 @@ def welch(arm: Arm, baseline: Arm, level: float, independent: bool | None) -> Te
 
 
 def t_test(blank: TestResult, x: Floats, y: Floats, level: float, *, paired: bool = False) -> TestResult:
-    """`blank` with the t test of two means: Welch's, or of pairs."""
+    """Complete `blank` by Welch's or the paired t test of (n,) and (m,) values."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # one arm may be constant: the tests allow it
+        warnings.simplefilter("ignore", RuntimeWarning)  # one group may be constant: the tests allow it
         test = stats.ttest_rel(x, y) if paired else stats.ttest_ind(x, y, equal_var=False)
     low, high = test.confidence_interval(level)
     return replace(
@@ -218,20 +225,236 @@ def t_test(blank: TestResult, x: Floats, y: Floats, level: float, *, paired: boo
     )
 
 
-def shapiro(arm: Arm, title: str = "") -> TestResult:
-    """Shapiro and Wilk's test of the pooled values of one arm; `title` is what its name has it called."""
+def shapiro(group: Group, title: str = "") -> TestResult:
+    """Test the normality of a group's pooled values; `title` is the group's name for people."""
     blank = TestResult(
-        key=f"shapiro_{arm.name}",
-        name=f"Shapiro-Wilk, {title or arm.name}",
+        key=f"shapiro_{group.name}",
+        name=f"Shapiro-Wilk, {title or group.name}",
         about="shape",
         why="the F test rests on normality; a large p is weak evidence for it at small n",
         assumes="independent runs",
     )
-    if len(arm.values) < 3:
+    if len(group.values) < 3:
         return replace(blank, note="needs three runs")
-    if np.ptp(arm.values) == 0:
+    if np.ptp(group.values) == 0:
         return replace(blank, note="all values are equal")
-    if len(arm.values) > 5000:
+    if len(group.values) > 5000:
         return replace(blank, note="its p value is not known beyond 5,000 runs")
-    result = stats.shapiro(arm.values)
+    result = stats.shapiro(group.values)
     return replace(blank, statistic=float(result.statistic), p=float(result.pvalue))
+
+
+def seed_jackknife(group: Group, baseline: Group, level: float) -> TestResult:
+    """Test the log variance ratio by Miller's jackknife, leaving out whole seeds.
+
+    Each group's log within-cell variance is computed without each seed in turn. The spread of the resulting
+    pseudo-values gives its standard error, and the t interval has Welch's degrees of freedom. Shared seeds
+    are not used as pairs: for normal values the variance of the log ratio falls with the square of the
+    correlation, so leaving pairs out can cost power but not validity.
+
+    R. G. Miller, Jackknifing variances, Annals of Mathematical Statistics 39 (1968) 567-582.
+    """
+    blank = TestResult(
+        key="seed_jackknife",
+        name="seed jackknife (Miller)",
+        about="spread",
+        why="the seed is the unit; neither normal values nor a model of the tails is needed",
+        assumes="independent seeds, arms of like shape",
+        evidence="each seed, with all its twins, counts once; that seeds are independent no table can tell, "
+        "and with few of them unlike tails pass for a ratio",
+    )
+    if not (group.has_spread and baseline.has_spread):
+        return replace(blank, note="an arm has no spread within its cells, so there is no ratio")
+    errors = [log_variance_error(x) for x in (group, baseline)]
+    if None in errors:
+        return replace(
+            blank, note="needs three seeds in each arm, and spread that does not rest on one of them alone"
+        )
+    (first, k1), (second, k2) = cast(list[tuple[float, int]], errors)
+    square = first**2 + second**2
+    if square == 0:
+        return replace(blank, note="every seed deviates equally far, so that its error is not estimable")
+    df = square**2 / (first**4 / (k1 - 1) + second**4 / (k2 - 1))
+    log_ratio = float(np.log(group.within_variance / baseline.within_variance))
+    half = stats.t.ppf((1 + level) / 2, df) * np.sqrt(square)
+    t = log_ratio / np.sqrt(square)
+    return replace(
+        blank,
+        statistic=float(t),
+        df=(float(df),),
+        p=float(2 * stats.t.sf(abs(t), df)),
+        estimate=float(np.exp(log_ratio)),
+        std_error=float(np.sqrt(square)),
+        interval=Interval(float(np.exp(log_ratio - half)), float(np.exp(log_ratio + half)), level),
+    )
+
+
+def log_variance_error(group: Group) -> tuple[float, int] | None:
+    """Return the jackknife standard error of a group's log within-cell variance, and its number of seeds."""
+    k = len(group.seed_codes)
+    if k < 3:
+        return None
+    squares, runs = group.by_seed  # with the factor n / (n - 1) that leaving a run out of a cell needs
+    df = group.df - runs
+    total = (group.residuals**2).sum()
+    left = total - squares
+    if np.any(df < 1) or np.any(left <= 1e-12 * total):
+        return None
+    logs = np.log(left / df)
+    return float(np.sqrt((k - 1) / k * ((logs - logs.mean()) ** 2).sum())), k
+
+
+def bonett(group: Group, baseline: Group, level: float, independent: bool | None) -> TestResult:
+    """Test a variance ratio by Bonett's method: normal theory with an estimated kurtosis.
+
+    The kurtosis is pooled at the ratio that is tested, so the interval is also valid away from 1.
+
+    D. G. Bonett, Robust confidence interval for a ratio of standard deviations, Applied Psychological
+    Measurement 30 (2006) 432-439.
+    """
+    blank = TestResult(
+        key="bonett",
+        name="Bonett, pooled",
+        about="spread",
+        why="allows for heavy tails through the kurtosis, which F does not",
+        assumes="independent runs; both arms of one shape",
+        assumptions_met=unless_contradicted(independent),
+        evidence=independence_evidence(independent),
+    )
+    x, y = group.values, baseline.values
+    if min(len(x), len(y)) < 5:
+        return replace(blank, note="needs five runs in each arm: the kurtosis cannot be had from fewer")
+    if np.ptp(x) == 0 or np.ptp(y) == 0:
+        return replace(blank, note="an arm has no spread at all, so there is no ratio")
+    pair = _BonettPair(x, y)
+    z = stats.norm.ppf((1 + level) / 2)
+    low, high = (pair.bound(z, sign) for sign in (-1, 1))
+    return replace(blank, p=pair.p_value(), estimate=pair.ratio, interval=Interval(low, high, level))
+
+
+class _BonettPair:
+    def __init__(self, x: Floats, y: Floats) -> None:
+        self.sizes = len(x), len(y)
+        self.variances = float(x.var(ddof=1)), float(y.var(ddof=1))
+        self.fourth = tuple(float(((v - _trimmed_mean(v)) ** 4).sum()) for v in (x, y))
+        self.ratio = self.variances[0] / self.variances[1]
+
+    def error(self, ratio: float) -> float:
+        """Return the standard error of the log ratio if the true ratio were `ratio`."""
+        (n1, n2), (v1, v2), (a1, a2) = self.sizes, self.variances, self.fourth
+        kurtosis = (n1 + n2) * (a1 + ratio**2 * a2) / ((n1 - 1) * v1 + ratio * (n2 - 1) * v2) ** 2
+        # Below the least that any distribution has, the estimate is noise.
+        parts = [max(kurtosis - (n - 3) / n, 1e-12) / (n - 1) for n in self.sizes]
+        return float(np.sqrt(sum(parts)))
+
+    def distance(self, log_ratio: float, z: float) -> float:
+        """Return the corrected log ratio minus `log_ratio`, at the critical value z."""
+        n1, n2 = self.sizes
+        # Bonett's equalizer; it is 1 for equal sizes, and undefined if z reaches a size.
+        z = min(z, 0.9 * min(n1, n2))
+        return float(np.log(n1 / (n1 - z) * (n2 - z) / n2 * self.ratio)) - log_ratio
+
+    def bound(self, z: float, sign: int) -> float:
+        """Return the end of the interval below (-1) or above (+1) the estimate."""
+
+        def excess(log_ratio: float) -> float:
+            return abs(self.distance(log_ratio, z)) - z * self.error(float(np.exp(log_ratio)))
+
+        middle = self.distance(0.0, z)
+        far = middle + sign * 1.0
+        while excess(far) < 0:
+            far += sign * 1.0
+            if abs(far - middle) > 200:
+                return 0.0 if sign < 0 else float("inf")
+        return float(np.exp(optimize.brentq(excess, *sorted((middle, far)))))
+
+    def p_value(self) -> float:
+        """Return the smallest level whose interval excludes 1."""
+        error = self.error(1.0)
+
+        def excess(z: float) -> float:
+            return z * error - abs(self.distance(0.0, z))
+
+        if abs(self.distance(0.0, 0.0)) == 0:
+            return 1.0
+        high = 1.0
+        while excess(high) < 0 and high < 200:
+            high *= 2
+        if excess(high) < 0:
+            return 0.0
+        return float(2 * stats.norm.sf(optimize.brentq(excess, 0.0, high)))
+
+
+def _trimmed_mean(values: Floats) -> float:
+    trim = 1 / (2 * np.sqrt(len(values) - 4))
+    return float(np.median(values) if trim >= 0.5 else stats.trim_mean(values, trim))
+
+
+def pitman_morgan(group: Group, baseline: Group, level: float, normal: bool | None = None) -> TestResult:
+    """Test paired variances: they are equal if sum and difference of the pairs are uncorrelated.
+
+    The pairs are seed means, so with several blocks the variances of those are compared.
+
+    E. J. G. Pitman, Biometrika 31 (1939) 9-12; W. A. Morgan, Biometrika 31 (1939) 13-19.
+    """
+    blank = TestResult(
+        key="pitman_morgan",
+        name="Pitman-Morgan, paired seeds",
+        about="spread",
+        why="the same seeds in both arms are pairs, and correlated pairs sharpen the comparison",
+        assumes="normal pairs",
+        assumptions_met=normal,
+        evidence=evidence_for("normality", normal),
+    )
+    in_a, in_b = common_seeds(group, baseline)
+    if len(in_a) < 3:
+        return replace(blank, note="needs three seeds that are in both arms")
+    x, y = group.seed_means[in_a], baseline.seed_means[in_b]
+    if _flat(x) or _flat(y):
+        return replace(blank, note="an arm has no spread over the shared seeds")
+    n = len(x)
+    ratio = float(x.var(ddof=1) / y.var(ddof=1))
+    share = 1 - np.corrcoef(x, y)[0, 1] ** 2
+    averaged = max(len(group.cells), len(baseline.cells)) > 1
+    note = "variances of the seed means over blocks" if averaged else ""
+    if share < 1e-12:
+        return replace(blank, estimate=ratio, note="the pairs are perfectly correlated")
+    t = float((ratio - 1) * np.sqrt((n - 2) / (4 * ratio * share)))
+    k = 1 + 2 * share * stats.t.ppf((1 + level) / 2, n - 2) ** 2 / (n - 2)
+    root = np.sqrt(k**2 - 1)
+    return replace(
+        blank,
+        statistic=t,
+        df=(float(n - 2),),
+        p=float(2 * stats.t.sf(abs(t), n - 2)),
+        estimate=ratio,
+        interval=Interval(float(ratio * (k - root)), float(ratio * (k + root)), level),
+        note=note,
+    )
+
+
+def _flat(values: Floats) -> bool:
+    return bool(np.ptp(values) <= 1e-12 * np.abs(values).max())
+
+
+def seed_means_test(group: Group, baseline: Group, level: float) -> TestResult:
+    """Test the means of seeds: paired t if the groups share all seeds, Welch's otherwise."""
+    in_a, in_b = common_seeds(group, baseline)
+    paired = len(in_a) == len(group.seed_codes) == len(baseline.seed_codes) and len(in_a) >= 2
+    blank = TestResult(
+        key="seed_means",
+        name="paired t on seed means" if paired else "Welch's t on seed means",
+        about="means",
+        why="the seed is the unit; twins are averaged first",
+        assumes="independent seeds, means roughly normal",
+        evidence="each seed counts once; that seeds are independent no table can tell",
+    )
+    x, y = group.seed_means, baseline.seed_means
+    if paired:
+        x, y = x[in_a], y[in_b]
+    difference = float(x.mean() - y.mean())
+    if min(len(x), len(y)) < 2:
+        return replace(blank, estimate=difference, note="an arm has a single seed")
+    if (paired and _flat(x - y + max(abs(x).max(), 1.0))) or (_flat(x) and _flat(y)):
+        return replace(blank, estimate=difference, note="there is no spread to test against")
+    return t_test(blank, x, y, level, paired=paired)

@@ -1,45 +1,223 @@
-"""How often runs fail, and how much the sound ones spread: two questions that one variance mixes."""
+"""Failed runs and two clusters of runs: where a group has either, its variance answers the wrong question."""
+
+from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
 
-from seedspread.stats.arms import Arm
-from seedspread.stats.collapse import exact_interval, find_suspects, fisher_p
-from seedspread.stats.outcomes import Better, Estimate, FailureModel
-from seedspread.stats.result import Interval
-from seedspread.stats.scale.ratio import scale_ratio
+from seedspread.stats.groups import Floats, Group, Ints
+from seedspread.stats.result import (
+    Better,
+    Collapse,
+    Estimate,
+    FailedRuns,
+    FailureModel,
+    Failures,
+    Interval,
+    TestResult,
+    TwoClusters,
+)
+from seedspread.stats.variance_ratio import robust_ratio
+
+# Level of the gap test, per group: two clusters in a handful of runs are easily chance.
+_GAP_LEVEL = 0.01
+# A gap counts if it is so many times as wide as either cluster.
+_WIDE = 1.5
+_NULL_DRAWS = 20_000
+# Beyond this many runs the largest gap says little about modes.
+_MOST = 200
+
+
+@dataclass(frozen=True)
+class FailedSeeds:
+    """Seeds of a group that failed, or lie in the worse of two clusters, by their codes."""
+
+    failed: Ints  # with a run that is flagged, has no value, or is no better than chance
+    clustered: Ints  # others, that are no better than the worse of two clusters of either group
+    seeds: int  # all of the group's, including those without a value
+
+    @property
+    def all(self) -> Ints:
+        return np.union1d(self.failed, self.clustered)
+
+
+def detect_collapse(
+    group: Group,
+    baseline: Group,
+    better: Better,
+    chance: float | None,
+    level: float,
+    full_scale: float | None = None,
+) -> Collapse:
+    """Count failed runs and look for two clusters; see `failures` for the arguments."""
+    sides, failed, clusters = find_failed_seeds(group, baseline, better, chance, full_scale)
+    if not failed and not clusters:
+        return Collapse(found=False)
+    rates = []
+    for side, found in zip((group, baseline), sides, strict=True):
+        count, interval = len(found.all), exact_interval(len(found.all), found.seeds, level)
+        crashed, clustered = len(side.crashed), len(found.clustered)
+        rate = count / found.seeds
+        rates.append(Failures(side.name, count, found.seeds, rate, interval, crashed, clustered))
+    test = TestResult(
+        key="fisher",
+        name="Fisher's exact test of the failure rates, by seed",
+        about="failures",
+        why="an arm holds failed runs, or two clusters: whether runs fail more often is then the question",
+        assumes="independent seeds",
+        evidence="each seed counts once",
+        p=fisher_p(*((f.failed, f.seeds) for f in rates)),
+    )
+    return Collapse(True, tuple(rates), test, bool(failed), bool(clusters), (*clusters, *failed))
+
+
+def find_failed_seeds(
+    group: Group, baseline: Group, better: Better, chance: float | None, full_scale: float | None = None
+) -> tuple[tuple[FailedSeeds, FailedSeeds], list[FailedRuns], list[TwoClusters]]:
+    """Return the failed and clustered seeds of both groups, and the evidence: failed runs, clusters."""
+    sign = 1.0 if better == "higher" else -1.0  # times the values: higher is better
+    best = float(np.max(sign * np.concatenate([group.values, baseline.values])))
+    failures: list[FailedRuns] = []
+    clusters: list[TwoClusters] = []
+    cuts: list[float] = []
+    for side in (group, baseline):
+        # Seed means: same-seed runs fall on one side together, and block means make no clusters.
+        values = sign * side.seed_means
+        if parted := two_clusters(values):
+            cut, p = parted
+            low, high = int(np.sum(values < cut)), int(np.sum(values > cut))
+            below, above = (low, high) if sign > 0 else (high, low)
+            clusters.append(TwoClusters(side.name, sign * cut, below, above, p))
+            cuts.append(float(values[values < cut].max()))
+    out = []
+    for side in (group, baseline):
+        runs = len(side.values)
+        flagged, guessing = np.zeros(runs, bool) if side.failed is None else side.failed, np.zeros(runs, bool)
+        if chance is not None:
+            guessing = no_better(sign * side.values, sign * chance, best, full_scale)
+        if flagged.any():
+            failures.append(FailedRuns(side.name, "flagged", int(flagged.sum()), runs))
+        if len(side.crashed):
+            failures.append(FailedRuns(side.name, "no value", len(side.crashed), runs))
+        if guessing.any():
+            failures.append(FailedRuns(side.name, "chance", int(guessing.sum()), runs, chance))
+        failed = np.union1d(side.seeds[flagged | guessing], side.crashed)
+        # A seed of either group that is no better than one group's worse cluster belongs there.
+        in_worse = [side.seed_codes[sign * side.seed_means <= cut] for cut in cuts]
+        clustered = np.setdiff1d(np.concatenate([np.empty(0, np.intp), *in_worse]), failed)
+        out.append(FailedSeeds(failed, clustered, len(np.union1d(side.seed_codes, side.crashed))))
+    return (out[0], out[1]), failures, clusters
+
+
+def no_better(values: Floats, chance: float, best: float, full_scale: float | None) -> NDArray[np.bool_]:
+    """Return (n,) whether values, higher being better, gain at most a hundredth of the scale over chance.
+
+    Args:
+        values: (n,) one per run.
+        chance: score of a run that learned nothing.
+        best: best value of all runs.
+        full_scale: the scale, 100 for percentages; None if the metric has none, so that it is what the best
+            run gains over chance.
+    """
+    scale = full_scale if full_scale is not None else abs(best - chance)
+    return np.asarray(values - chance <= 0.01 * scale)
+
+
+def two_clusters(values: Floats) -> tuple[float, float] | None:
+    """Return where (n,) values fall into two clusters, and the gap test's p; None if they do not."""
+    cut, p = largest_gap(values)
+    if cut is None or p is None or p >= _GAP_LEVEL:
+        return None
+    low, high = values[values < cut], values[values > cut]
+    wide = high.min() - low.max() >= _WIDE * max(np.ptp(low), np.ptp(high))
+    return (cut, p) if wide else None
+
+
+def exact_interval(count: int, of: int, level: float) -> Interval:
+    """Return Clopper and Pearson's exact interval of a rate."""
+    exact = stats.binomtest(count, of).proportion_ci(level, method="exact")
+    return Interval(float(exact.low), float(exact.high), level)
+
+
+def fisher_p(*counts: tuple[int, int]) -> float:
+    """Return the p value of Fisher's exact test of equal rates, from (failed, seeds) of each group."""
+    return float(stats.fisher_exact([[failed, seeds - failed] for failed, seeds in counts]).pvalue)
+
+
+def largest_gap(values: Floats) -> tuple[float | None, float | None]:
+    """Return the middle of the widest gap of (n,) values with two or more on either side, and its p value.
+
+    The statistic is the gap over the range of the wider cluster. Its null distribution is simulated, for the
+    sample's size, from exponential values: of shapes with one mode they fall into clusters most often, so the
+    test is conservative for normal, heavy-tailed and less skewed ones.
+    """
+    n = len(values)
+    if not 5 <= n <= _MOST or np.ptp(values) == 0:
+        return None, None
+    ordered = np.sort(values)
+    statistic, widest = _gap_ratios(ordered[None], _resolution(ordered))
+    null = _null_gaps(n)
+    p = (1 + float(np.sum(null >= statistic[0]))) / (1 + len(null))
+    return float((ordered[widest[0] + 1] + ordered[widest[0] + 2]) / 2), p
+
+
+def _gap_ratios(ordered: Floats, resolution: float = 0.0) -> tuple[Floats, Ints]:
+    """Return (k,) widest gaps of (k, n) sorted samples over the wider range beside them, and their places."""
+    gaps = np.diff(ordered, axis=1)[:, 1:-1]
+    widest = np.argmax(gaps, axis=1)
+    rows = np.arange(len(ordered))
+    low = ordered[rows, widest + 1] - ordered[:, 0]
+    high = ordered[:, -1] - ordered[rows, widest + 2]
+    ratios: Floats = gaps[rows, widest] / (np.maximum(low, high) + resolution)
+    return ratios, widest
+
+
+def _resolution(ordered: Floats) -> float:
+    """Return the rounding step of values that tie: the smallest gap between others."""
+    gaps = np.diff(ordered)
+    tied = gaps <= 1e-9 * (ordered[-1] - ordered[0])
+    return float(gaps[~tied].min()) if tied.any() else 0.0
+
+
+@cache
+def _null_gaps(n: int) -> Floats:
+    rng = np.random.default_rng([n, 20_000])
+    return _gap_ratios(np.sort(rng.standard_exponential((_NULL_DRAWS, n)), axis=1))[0]
 
 
 def failures(
-    arm: Arm,
-    baseline: Arm,
+    group: Group,
+    baseline: Group,
     better: Better,
     chance: float | None,
     level: float,
     full_scale: float | None = None,
     pairs: bool = True,
 ) -> FailureModel | None:
-    """Failure rates and the spread of the sound runs; None where no run failed and no arm falls apart.
+    """Return failure rates and the spread of successful runs; None without failed runs or clusters.
 
     Args:
-        arm: one arm.
-        baseline: the other.
+        group: runs of one group.
+        baseline: runs of the other.
         better: which direction of the values is better.
-        chance: what a run that learnt nothing scores, if known.
+        chance: score of a run that learned nothing, if known.
         level: of the intervals.
-        full_scale: see `collapse.no_better`.
-        pairs: whether a seed of the same number is the same seed in both arms.
+        full_scale: see `no_better`.
+        pairs: whether a seed that both groups have is the same seed.
     """
-    suspects, failed, clusters = find_suspects(arm, baseline, better, chance, full_scale)
+    sides, failed, clusters = find_failed_seeds(group, baseline, better, chance, full_scale)
     if not failed and not clusters:
         return None
-    (x, n), (y, m) = ((len(s.all), s.seeds) for s in suspects)
-    first, second = (side.without(s.all) for side, s in zip((arm, baseline), suspects, strict=True))
-    sound = scale_ratio(first, second, level, pairs)
+    (x, n), (y, m) = ((len(s.all), s.seeds) for s in sides)
+    first, second = (side.without(s.all) for side, s in zip((group, baseline), sides, strict=True))
+    sound = robust_ratio(first, second, level, pairs)
     return FailureModel(
         kind="both" if failed and clusters else "failed" if failed else "clusters",
-        groups=(arm.name, baseline.name),
+        groups=(group.name, baseline.name),
         failed=(x, y),
-        crashed=(len(arm.crashed), len(baseline.crashed)),
+        crashed=(len(group.crashed), len(baseline.crashed)),
         seeds=(n, m),
         rates=(Estimate(x / n, exact_interval(x, n, level)), Estimate(y / m, exact_interval(y, m, level))),
         difference=difference_of_rates((x, n), (y, m), level),
@@ -51,13 +229,13 @@ def failures(
 
 
 def difference_of_rates(first: tuple[int, int], second: tuple[int, int], level: float) -> Estimate:
-    """From (count, of): distances to the ends of two exact intervals, squared and added (Zou, Donner 2008).
+    """Return the difference of two rates, each given as (count, of).
 
-    As they are, it is conservative: it agrees with Fisher's test nearly always, where Newcombe's does not.
+    Its interval adds the squared distances to the ends of two exact intervals. It is conservative, and unlike
+    Newcombe's nearly always agrees with Fisher's test.
+    G. Y. Zou and A. Donner, Construction of confidence limits about effect measures, Statistics in Medicine
+    27 (2008) 1693-1702.
     """
-    (p, q), (a, b) = (
-        (k / n for k, n in (first, second)),
-        (exact_interval(*o, level) for o in (first, second)),
-    )
+    (p, a), (q, b) = ((k / n, exact_interval(k, n, level)) for k, n in (first, second))
     low = p - q - np.hypot(p - a.low, b.high - q)
     return Estimate(p - q, Interval(float(low), float(p - q + np.hypot(a.high - p, q - b.low)), level))

@@ -1,56 +1,62 @@
-"""The headline of a comparison: which estimate it is, and all that it says."""
+"""The headline of a comparison: the variance ratio to report, by the model or by the seed jackknife."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 from math import log
 
-from seedspread.stats.arms import Arm
-from seedspread.stats.estimate import Estimate, FromJackknife, FromPosterior, interval_of, ratio_at
-from seedspread.stats.result import Headline, Looks, TestResult
-from seedspread.stats.robust import seed_jackknife
-from seedspread.stats.scale.ratio import MOST_SEEDS, ScaleRatio, scale_ratios
-from seedspread.stats.sequential.looks import AtLook, nominal
+from seedspread.stats.classic import seed_jackknife
+from seedspread.stats.groups import Group
+from seedspread.stats.result import Headline, InterimLook, TestResult
+from seedspread.stats.sequential import AtLook, nominal_level
+from seedspread.stats.variance_ratio import (
+    MOST_SEEDS,
+    FromJackknife,
+    FromPosterior,
+    LogRatioEstimate,
+    RobustRatio,
+    interval_of,
+    ratio_at,
+    robust_ratios,
+)
 
-# The model takes milliseconds a comparison; with more of them the seed jackknife stands in.
+# The model takes milliseconds per comparison; with more of them the seed jackknife stands in.
 MOST_MODELLED = 500
 MODEL = "scale ratio (Student t)"
 
 
 def headlines(
-    pairs: Sequence[tuple[Arm, Arm]], level: float, equivalence: float, looks: Looks | None = None
-) -> list[tuple[Headline, Estimate | None]]:
-    """Of each arm and its baseline; the estimate behind it is None where there is no ratio.
+    pairs: Sequence[tuple[Group, Group]], level: float, equivalence: float, looks: InterimLook | None = None
+) -> list[tuple[Headline, LogRatioEstimate | None]]:
+    """Return the headline of each group and its baseline, and its estimate: None if there is no ratio.
 
     Args:
-        pairs: arms with their baselines.
+        pairs: groups with their baselines.
         level: of the intervals.
-        equivalence: by which factor variances may differ and count as alike.
-        looks: to count, where the arms grow and are judged again and again.
+        equivalence: factor by which variances may differ and still count as alike.
+        looks: the interim look at a growing study, for which p, interval and bounds are adjusted.
     """
-    if len(pairs) > MOST_MODELLED:
-        found = [_by_jackknife(arm, baseline, level, equivalence) for arm, baseline in pairs]
-        return [_counting(looks, *each, level) for each in found]
-    small = [pair for pair in pairs if not is_large(*pair)]
-    modelled = iter(scale_ratios(small, level if looks is None else 1 - nominal(looks, 1 - level)))
+    few = len(pairs) <= MOST_MODELLED
+    modelled = [few and not is_large(*pair) for pair in pairs]
+    at_level = level if looks is None else 1 - nominal_level(looks, 1 - level)
+    small = [pair for pair, is_modelled in zip(pairs, modelled, strict=True) if is_modelled]
+    ratios = iter(robust_ratios(small, at_level))
     found = [
-        _by_jackknife(*pair, level, equivalence)
-        if is_large(*pair)
-        else _by_model(next(modelled), *pair, level, equivalence)
-        for pair in pairs
+        _by_model(next(ratios), *pair, level, equivalence)
+        if is_modelled
+        else _by_jackknife(*pair, level, equivalence)
+        for pair, is_modelled in zip(pairs, modelled, strict=True)
     ]
-    return [_counting(looks, *each, level) for each in found]
+    return found if looks is None else [_adjusted(looks, *each, level) for each in found]
 
 
-def _counting(
-    looks: Looks | None, headline: Headline, estimate: Estimate | None, level: float
-) -> tuple[Headline, Estimate | None]:
-    """With p, interval and bounds that count the looks; probabilities are the model's, whoever looks."""
-    if looks is None:
-        return headline, estimate
+def _adjusted(
+    looks: InterimLook, headline: Headline, estimate: LogRatioEstimate | None, level: float
+) -> tuple[Headline, LogRatioEstimate | None]:
+    """Adjust p, interval and bounds for interim looks; probabilities stay the model's."""
     if estimate is None:
         return replace(headline, looks=looks), None
     at = AtLook(estimate, looks)
-    counted = replace(
+    adjusted = replace(
         headline,
         interval=interval_of(at, level),
         p=two_sided_p(at),
@@ -59,18 +65,18 @@ def _counting(
         why=f"{headline.why}; p, interval and bounds count the looks",
         looks=looks,
     )
-    return counted, at
+    return adjusted, at
 
 
-def is_large(arm: Arm, baseline: Arm) -> bool:
-    """Whether there are so many seeds that no model is needed, nor affordable."""
-    return max(len(arm.seed_codes), len(baseline.seed_codes)) > MOST_SEEDS
+def is_large(group: Group, baseline: Group) -> bool:
+    """Return whether there are so many seeds that the model is neither needed nor affordable."""
+    return max(len(group.seed_codes), len(baseline.seed_codes)) > MOST_SEEDS
 
 
 def _by_model(
-    found: ScaleRatio, arm: Arm, baseline: Arm, level: float, equivalence: float
-) -> tuple[Headline, Estimate | None]:
-    plain = _plain_ratio(arm, baseline)
+    found: RobustRatio, group: Group, baseline: Group, level: float, equivalence: float
+) -> tuple[Headline, LogRatioEstimate | None]:
+    plain = _plain_ratio(group, baseline)
     if found.posterior is None:
         return without_estimate(MODEL, found.note, plain), None
     estimate = FromPosterior(found.posterior)
@@ -80,26 +86,26 @@ def _by_model(
 
 
 def _by_jackknife(
-    arm: Arm, baseline: Arm, level: float, equivalence: float
-) -> tuple[Headline, Estimate | None]:
-    test = seed_jackknife(arm, baseline, level)
+    group: Group, baseline: Group, level: float, equivalence: float
+) -> tuple[Headline, LogRatioEstimate | None]:
+    test = seed_jackknife(group, baseline, level)
     if test.estimate is None or test.std_error is None:
-        return without_estimate(test.name, test.note, _plain_ratio(arm, baseline)), None
+        return without_estimate(test.name, test.note, _plain_ratio(group, baseline)), None
     estimate = FromJackknife(log(test.estimate), test.std_error, test.df[0])
     why = "it stands in for the model, which is for fewer comparisons or seeds; pairs are not used"
     return headline_from(estimate, test.name, why, level, equivalence, test.estimate), estimate
 
 
 def without_estimate(method: str, note: str, plain: float | None) -> Headline:
-    """There may be a ratio where nothing can be said of its error."""
+    """Return a headline that has at most a raw ratio, and no interval."""
     return Headline(plain, None if plain is None else plain**0.5, None, None, method, note, plain_ratio=plain)
 
 
 def headline_from(
-    estimate: Estimate, method: str, why: str, level: float, equivalence: float, plain: float | None
+    estimate: LogRatioEstimate, method: str, why: str, level: float, equivalence: float, plain: float | None
 ) -> Headline:
-    """All that is said of an estimate; `plain` is the ratio of the plain variances."""
-    ratio, above_1 = ratio_at(estimate, 0.5), estimate.above(0.0)
+    """Return the headline of an estimate; `plain` is the raw variance ratio."""
+    ratio = ratio_at(estimate, 0.5)
     beyond = estimate.below(-log(equivalence)) + estimate.above(log(equivalence))
     return Headline(
         ratio=ratio,
@@ -108,7 +114,7 @@ def headline_from(
         p=two_sided_p(estimate),
         method=method,
         why=why,
-        above_1=above_1,
+        above_1=estimate.above(0.0),
         above_2=estimate.above(log(2.0)),
         below_half=estimate.below(-log(2.0)),
         at_least=ratio_at(estimate, 1 - level),
@@ -119,19 +125,19 @@ def headline_from(
     )
 
 
-def two_sided_p(estimate: Estimate) -> float:
-    """Twice the smaller tail about a ratio of 1."""
+def two_sided_p(estimate: LogRatioEstimate) -> float:
+    """Return twice the smaller tail about a ratio of 1."""
     return min(2 * min(estimate.above(0.0), estimate.below(0.0)), 1.0)
 
 
-def _plain_ratio(arm: Arm, baseline: Arm) -> float | None:
-    if not (arm.has_spread and baseline.has_spread):
+def _plain_ratio(group: Group, baseline: Group) -> float | None:
+    if not (group.has_spread and baseline.has_spread):
         return None
-    return arm.within_variance / baseline.within_variance
+    return group.within_variance / baseline.within_variance
 
 
-def why_model(found: ScaleRatio) -> str:
-    """Why the model is the headline, and what it made of the design."""
+def why_model(found: RobustRatio) -> str:
+    """Explain why the model is the headline, and how it used the design."""
     why = "tails are modelled, the seed is the unit, error rates are known (seedspread docs statistics)"
     if found.pairs:
         why += f"; the {found.pairs} seeds that both arms have are used as pairs"
@@ -143,7 +149,7 @@ def why_model(found: ScaleRatio) -> str:
 
 
 def as_test(headline: Headline) -> TestResult:
-    """The headline as a line among the tests."""
+    """Return the headline as one of the tests."""
     modelled = headline.method == MODEL
     return TestResult(
         key="scale_ratio" if modelled else "seed_jackknife",

@@ -1,8 +1,8 @@
-"""Which arm's runs are better: on average, in the middle, at their worst, and how often.
+"""Which group's runs are better: on average, in the middle, at their worst, and how often.
 
-Every interval comes from the seed jackknife: the estimate without each seed in turn gives the influence of
-that seed, which both arms have in common where they share it, and the squares of the influences give a t
-interval. Percentile bootstraps of whole seeds are far too short with so few (docs/statistics.md).
+Every interval comes from the seed jackknife: the estimate without each seed in turn gives that seed's
+influence, the groups' influences of a shared seed are added, and their squares give a t interval.
+Percentile bootstraps of whole seeds are far too short with so few (docs/statistics.md).
 """
 
 from collections.abc import Callable
@@ -11,47 +11,50 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import stats
 from scipy.optimize import brentq
-from scipy.special import gammaln
 
-from seedspread.stats.arms import Arm, Floats, Ints, common_seeds
-from seedspread.stats.outcomes import Better, Contrast, Estimate, Performance
-from seedspread.stats.result import Interval
+from seedspread.stats.groups import Floats, Group, Ints, common_seeds
+from seedspread.stats.result import Better, Contrast, Estimate, Interval, Performance
 
 _TENTH = 0.1
 # With more seeds, groups of them are left out in turn.
-_MOST_GROUPS = 100
+_MOST_UNITS = 100
 # With more runs the worst tenth hardly depends on how many there are.
 _MANY = 200
-# A difference of means takes three pairs, as a paired t test does.
+# A difference of means needs three pairs, as a paired t test does.
 _FEWEST_PAIRS = 3
 
 
-def performance(arm: Arm, baseline: Arm, better: Better, level: float, pairs: bool = True) -> Performance:
-    """Means, interquartile means, worst tenths and the probability of improvement.
+def performance(
+    group: Group, baseline: Group, better: Better, level: float, pairs: bool = True
+) -> Performance:
+    """Compare means, interquartile means and worst tenths, and how often a run of the group is better.
+
+    For interquartile means and the probability of improvement: R. Agarwal et al., Deep reinforcement learning
+    at the edge of the statistical precipice, NeurIPS 2021.
 
     Args:
-        arm: one arm.
-        baseline: the other.
+        group: runs of one group.
+        baseline: runs of the other.
         better: which direction of the values is better.
         level: of the intervals.
-        pairs: whether a seed of the same number is the same seed in both arms.
+        pairs: whether a seed that both groups have is the same seed.
     """
     sign = 1.0 if better == "higher" else -1.0
-    shared = len(common_seeds(arm, baseline)[0]) if pairs else 0
+    shared = len(common_seeds(group, baseline)[0]) if pairs else 0
     if shared < _FEWEST_PAIRS:
         shared = 0
-    groups = _groups(arm, baseline, shared > 0)
-    first, second = (_Sample.of(side, sign, g) for side, g in zip((arm, baseline), groups, strict=True))
+    units = _units(group, baseline, shared > 0)
+    first, second = (_Sample.of(side, sign, u) for side, u in zip((group, baseline), units, strict=True))
     worst_of = min(len(first.values), len(second.values))
     return Performance(
-        groups=(arm.name, baseline.name),
+        groups=(group.name, baseline.name),
         better=better,
-        seeds=(len(arm.seed_codes), len(baseline.seed_codes)),
-        crashed=(len(arm.crashed), len(baseline.crashed)),
+        seeds=(len(group.seed_codes), len(baseline.seed_codes)),
+        crashed=(len(group.crashed), len(baseline.crashed)),
         pairs=shared,
         mean=_contrast(first.mean(), second.mean(), sign, level),
         iqm=_contrast(first.iqm(), second.iqm(), sign, level),
-        # Only the lower half of the runs tells of the tail: half the degrees of freedom.
+        # Only the lower half of the runs describes the tail: half the degrees of freedom.
         worst=_contrast(first.worst(worst_of), second.worst(worst_of), sign, level, share=0.5),
         worst_of=worst_of,
         improvement=_improvement(first, second, level),
@@ -60,58 +63,48 @@ def performance(arm: Arm, baseline: Arm, better: Better, level: float, pairs: bo
 
 @dataclass(frozen=True)
 class _Summary:
-    """A number, and how far each seed, or group of seeds, moved it: the squares add up to its variance."""
+    """A number and the influence of each unit (a seed, or several) on it; squares add up to its variance."""
 
     value: float
     influence: Floats
-    groups: Ints
+    units: Ints
 
 
 @dataclass(frozen=True)
 class _Sample:
-    """The runs of an arm, block differences taken out, turned so that higher is better, in order.
+    """The runs of a group, block differences removed, with signs such that higher is better."""
 
-    Args:
-        values: (n,) sorted.
-        places: (n,) the place of each run's seed, or group of seeds, in `groups`.
-        groups: (k,) their codes; the same code in two samples is the same seed.
-        seed_means: (s,) of all seeds.
-        seed_places: (s,) the place of each seed in `groups`.
-    """
-
-    values: Floats
-    places: Ints
-    groups: Ints
-    seed_means: Floats
-    seed_places: Ints
+    values: Floats  # (n,) sorted
+    places: Ints  # (n,) index of each run's unit in `units`
+    units: Ints  # (k,) codes of what is left out at once, seeds or several seeds; shared by both groups
+    seed_means: Floats  # (s,)
+    seed_places: Ints  # (s,) index of each seed's unit in `units`
 
     @staticmethod
-    def of(arm: Arm, sign: float, group: Ints) -> "_Sample":
-        """From an arm; `group` has the code of each of its seeds."""
-        values = arm.values  # as they are, so that ties stay ties
-        if len(arm.cells) > 1:
-            values = arm.residuals + np.mean([cell.mean() for cell in arm.cells.values()])
+    def of(group: Group, sign: float, unit: Ints) -> "_Sample":
+        """Build it from a group and the (s,) units of its seeds."""
+        values = group.values  # as they are, so that ties stay ties
+        if len(group.cells) > 1:
+            values = group.residuals + np.mean([cell.mean() for cell in group.cells.values()])
         values = sign * values
         order = np.argsort(values, kind="stable")
-        groups, of_seed = np.unique(group, return_inverse=True)
-        of_run = of_seed[np.searchsorted(arm.seed_codes, arm.seeds)]
-        return _Sample(values[order], of_run[order], groups, sign * arm.seed_means, of_seed)
+        units, of_seed = np.unique(unit, return_inverse=True)
+        of_run = of_seed[np.searchsorted(group.seed_codes, group.seeds)]
+        return _Sample(values[order], of_run[order], units, sign * group.seed_means, of_seed)
 
     def mean(self) -> _Summary:
-        """Of the seeds' means: its interval is that of a t test, paired or Welch's."""
+        """Average the seeds' means: the interval is that of a t test, paired or Welch's."""
         value = float(self.seed_means.mean())
         return self.summary(value, self.seed_means - value, self.seed_places)
 
     def iqm(self) -> _Summary:
-        """The interquartile mean."""
         return self._jackknife(lambda n: _weights(n, 0.25, 0.75))
 
     def worst(self, of: int) -> _Summary:
-        """The mean of the worst tenth of so many runs.
+        """Average the worst tenth of so many runs.
 
-        With few runs that is one of them, and the jackknife is blind where the next one happens to lie near.
-        So the influence is also had from mean and standard deviation, of which the worst lies so many
-        below; the larger of the two counts.
+        With few runs that is one of them, and the jackknife is blind if the next one happens to lie near. So
+        the influence is also computed for the mean minus so many standard deviations; the larger one counts.
         """
         found = self._jackknife(lambda n: _tail(n, min(n, of)))
         deviations = self.values - self.values.mean()
@@ -124,43 +117,43 @@ class _Sample:
         return max(found, other, key=lambda one: float(one.influence @ one.influence))
 
     def summary(self, value: float, deviations: Floats, places: Ints) -> _Summary:
-        """From the deviations of runs or seeds, which add up to nothing; `places` are their groups."""
-        k = len(self.groups)
+        """Add up deviations of runs or seeds, whose sum is zero, by unit."""
+        k = len(self.units)
         influence = np.bincount(places, deviations, k) / len(places)
-        return _Summary(value, influence * (k / max(k - 1, 1)) ** 0.5, self.groups)
+        return _Summary(value, influence * (k / max(k - 1, 1)) ** 0.5, self.units)
 
     def _jackknife(self, weights: Callable[[int], Floats]) -> _Summary:
-        """Of a weighted sum of the sorted values; `weights` gives those for a number of runs."""
-        k, n = len(self.groups), len(self.values)
+        """Jackknife a weighted sum of the sorted values; `weights` returns those of n runs."""
+        k, n = len(self.units), len(self.values)
         value = float(self.values @ weights(n))
         if k < 2:
-            return _Summary(value, np.zeros(k), self.groups)
+            return _Summary(value, np.zeros(k), self.units)
         known: dict[int, Floats] = {}
         left = np.empty(k)
         for place in range(k):
             kept = self.values[self.places != place]
             left[place] = kept @ known.setdefault(len(kept), weights(len(kept)))
-        return _Summary(value, ((k - 1) / k) ** 0.5 * (left.mean() - left), self.groups)
+        return _Summary(value, ((k - 1) / k) ** 0.5 * (left.mean() - left), self.units)
 
 
-def _groups(arm: Arm, baseline: Arm, paired: bool) -> tuple[Ints, Ints]:
-    """The code of each arm's seeds, by which they are left out: the same for both if they are pairs."""
+def _units(group: Group, baseline: Group, paired: bool) -> tuple[Ints, Ints]:
+    """Return the units of each group's seeds: the same for both if they are pairs."""
     if paired:
-        everyone = np.union1d(arm.seed_codes, baseline.seed_codes)
-        first, second = (np.searchsorted(everyone, side.seed_codes) for side in (arm, baseline))
-        return first % _MOST_GROUPS, second % _MOST_GROUPS
-    first, second = (np.arange(len(side.seed_codes)) % _MOST_GROUPS for side in (arm, baseline))
-    return first, second + _MOST_GROUPS
+        everyone = np.union1d(group.seed_codes, baseline.seed_codes)
+        first, second = (np.searchsorted(everyone, side.seed_codes) for side in (group, baseline))
+        return first % _MOST_UNITS, second % _MOST_UNITS
+    first, second = (np.arange(len(side.seed_codes)) % _MOST_UNITS for side in (group, baseline))
+    return first, second + _MOST_UNITS
 
 
 def _weights(n: int, low: float, high: float) -> Floats:
-    """(n,) of a mean of sorted values from one share of them to another; those at the ends count in part."""
+    """Return (n,) weights of the mean of sorted values between two quantiles; the ends count in part."""
     shares = np.clip(np.arange(n + 1) / n, low, high)
     return np.asarray(np.diff(shares) / (high - low))
 
 
 def _tail(n: int, of: int) -> Floats:
-    """(n,) of what the worst tenth of `of` runs, drawn from n without replacement, gives on average.
+    """Return (n,) weights of the expected worst tenth of `of` runs drawn from n without replacement.
 
     The r-th of n is the j-th of those drawn with probability C(r-1, j-1) C(n-r, of-j) / C(n, of).
     """
@@ -169,19 +162,11 @@ def _tail(n: int, of: int) -> Floats:
     inner = _weights(of, 0.0, _TENTH)
     j = np.flatnonzero(inner) + 1
     r = np.arange(1, n + 1)[:, None]
-    possible = (r >= j) & (n - r >= of - j)
-    with np.errstate(invalid="ignore"):
-        log_chance = _log_choose(r - 1, j - 1) + _log_choose(n - r, of - j) - _log_choose(n, of)
-    return np.asarray(np.where(possible, np.exp(log_chance), 0.0) @ inner[j - 1])
-
-
-def _log_choose(n: "Ints | int", k: "Ints | int") -> Floats:
-    n, k = np.maximum(n, 0), np.maximum(k, 0)
-    return np.asarray(gammaln(n + 1) - gammaln(k + 1) - gammaln(np.maximum(n - k, 0) + 1))
+    return np.asarray(of / n * stats.hypergeom.pmf(j - 1, n - 1, r - 1, of - 1) @ inner[j - 1])
 
 
 def _contrast(first: _Summary, second: _Summary, sign: float, level: float, share: float = 1.0) -> Contrast:
-    """Both and their difference, in the metric's own direction; `share` is of the degrees of freedom."""
+    """Return both and their difference, in the metric's own direction, with a share of the df."""
     turned = replace(second, value=-second.value, influence=-second.influence)
     nothing = _Summary(0.0, np.empty(0), np.empty(0, np.intp))
     return Contrast(
@@ -202,25 +187,27 @@ def _estimate(first: _Summary, second: _Summary, sign: float, level: float, shar
 
 
 def _variance(first: _Summary, second: _Summary) -> tuple[float, float]:
-    """Of a sum: shared seeds have one influence; and its degrees of freedom, by Satterthwaite's formula."""
-    _, in_a, in_b = np.intersect1d(first.groups, second.groups, return_indices=True)
+    """Return the variance of a sum, in which shared units count once, and Satterthwaite's df."""
+    _, in_a, in_b = np.intersect1d(first.units, second.units, return_indices=True)
     a, b = first.influence, second.influence
     parts = (a[in_a] + b[in_b], np.delete(a, in_a), np.delete(b, in_b))
     squares = np.array([part @ part for part in parts])
     df = np.array([max(len(part) - 1, 1) for part in parts])
-    # An arm with a single seed has no variance.
-    if min(len(s.groups) for s in (first, second) if len(s.groups)) < 2 or squares.sum() == 0:
+    # A group with a single seed has no variance.
+    if min(len(s.units) for s in (first, second) if len(s.units)) < 2 or squares.sum() == 0:
         return 0.0, 0.0
     total = float(squares.sum())
     return total, 1 / float(((squares / total) ** 2 / df).sum())
 
 
 def _improvement(first: _Sample, second: _Sample, level: float) -> Estimate:
-    """How often a run of the first is better, ties half; Mann and Whitney's U over the number of pairs.
+    """Return how often a run of the first is better, ties half: Mann and Whitney's U over all pairs.
 
-    Its interval is a score interval: Newcombe's method 5 (2006), with his variance multiplied so that at the
-    estimate it is the seeds' own, in which pairs count, moved towards his as by two seeds. Near 0 and 1,
+    The interval is Newcombe's score interval (method 5), with his variance multiplied so that at the estimate
+    it is the seeds' own, which takes account of pairs, shrunk towards his as by two seeds. Near 0 and 1,
     where seeds hardly differ whatever the truth is, it is his own.
+    R. G. Newcombe, Confidence intervals for an effect size measure based on the Mann-Whitney statistic,
+    Statistics in Medicine 25 (2006) 559-573.
     """
     above = _share_below(second.values, first.values)
     below = 1 - _share_below(first.values, second.values)
@@ -248,12 +235,12 @@ def _improvement(first: _Sample, second: _Sample, level: float) -> Estimate:
 
 
 def _share_below(values: Floats, x: Floats) -> Floats:
-    """(n,) of each of `x`, the share of sorted values below it, ties half."""
+    """Return (n,) shares of sorted values below each of `x`, ties half."""
     ends = np.searchsorted(values, x, "left") + np.searchsorted(values, x, "right")
     return np.asarray(ends / (2 * len(values)))
 
 
 def _score_variance(theta: float, n: int, m: int) -> float:
-    """Of the estimate if the probability is `theta`, as Newcombe's method 5 has it."""
+    """Return the estimate's variance if the probability is `theta`, by Newcombe's method 5."""
     half = (n + m) / 2 - 1
     return theta * (1 - theta) * (1 + half * ((1 - theta) / (2 - theta) + theta / (1 + theta))) / (n * m)

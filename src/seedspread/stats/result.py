@@ -1,16 +1,18 @@
-"""What is found of two arms, part by part: plain typed values, no computation."""
+"""Types of results: plain values, no computation."""
 
 from dataclasses import dataclass
 from typing import Literal
 
 About = Literal["spread", "means", "shape", "failures"]
-# What may be said of a difference in spread, from `judgement.judge`.
+# Verdicts on a difference in spread, from `judgement.judge`.
 Word = Literal["shown", "suggested", "open", "shown to be small"]
+# Which direction of a metric is better.
+Better = Literal["higher", "lower"]
 
 
 @dataclass(frozen=True)
 class Interval:
-    """A confidence interval; `high` is infinite where the data set no upper bound."""
+    """A confidence interval; `high` is infinite if the data set no upper bound."""
 
     low: float
     high: float
@@ -21,50 +23,44 @@ class Interval:
 
 
 @dataclass(frozen=True)
-class TestResult:
-    """One test or interval, and what is needed to judge it.
+class Estimate:
+    """A number and its interval, which is None if the data give none."""
 
-    Attributes:
-        key: short and stable, for programs: `f`, `seed_jackknife`.
-        name: for people.
-        about: what it tests.
-        why: why it was used here.
-        assumes: what must be true for it to mean what it says.
-        assumptions_met: whether the data meet that; None where they cannot tell.
-        evidence: the sentence behind `assumptions_met`.
-        statistic: the test statistic, if there is one.
-        df: its degrees of freedom.
-        p: two-sided.
-        estimate: of the variance ratio, or of the difference of means.
-        std_error: the standard error of the log ratio, where it is used.
-        interval: of that.
-        note: why something is missing, when it is.
-    """
+    value: float
+    interval: Interval | None = None
+
+
+@dataclass(frozen=True)
+class TestResult:
+    """A test or an interval, with what is needed to judge it."""
 
     __test__ = False  # the name is a statistician's, not pytest's
 
-    key: str
-    name: str
+    key: str  # short and stable, for programs: `f`, `seed_jackknife`
+    name: str  # for people
     about: About
-    why: str
+    why: str  # why it was used here
     assumes: str
-    assumptions_met: bool | None = None
-    evidence: str = ""
+    assumptions_met: bool | None = None  # None if the data cannot tell
+    evidence: str = ""  # the sentence behind `assumptions_met`
     statistic: float | None = None
     df: tuple[float, ...] = ()
-    p: float | None = None
-    estimate: float | None = None
-    std_error: float | None = None
-    interval: Interval | None = None
-    note: str = ""
+    p: float | None = None  # two-sided
+    estimate: float | None = None  # of the variance ratio, or of the difference of means
+    std_error: float | None = None  # of the log ratio
+    interval: Interval | None = None  # of `estimate`
+    note: str = ""  # why something is missing
 
 
 @dataclass(frozen=True)
 class Summary:
-    """A cell, or the runs of an arm together: `variance` and `sd` are None for a single run."""
+    """The runs of a cell, or of a whole group: `variance` and `sd` are None for a single run.
+
+    `block` has a level for each factor that makes a block, and none for a whole group.
+    """
 
     group: str
-    block: str
+    block: tuple[str, ...]
     n: int
     mean: float
     sd: float | None
@@ -72,221 +68,181 @@ class Summary:
 
 
 @dataclass(frozen=True)
-class Twins:
-    """How alike the runs of one seed in different blocks are, within one arm.
-
-    Attributes:
-        group: the arm.
-        seeds: how many seeds have more than one run.
-        identical: how many of them have exactly equal values throughout.
-        correlation: intraclass, ICC(3,1), block means taken out; None where it cannot be had.
-        p: of the hypothesis that it is zero (one-sided: twins resemble each other).
-        effective_df: what the arm's variance is worth in degrees of freedom, given that correlation.
-        naive_df: what pooling all runs as independent claims.
-    """
+class SameSeedRuns:
+    """How much the runs of one seed in different blocks agree, within one group."""
 
     group: str
-    seeds: int
-    identical: int
-    correlation: float | None
-    p: float | None
-    effective_df: float
-    naive_df: int
+    seeds: int  # with more than one run
+    identical: int  # of those, seeds whose runs have exactly equal values
+    correlation: float | None  # intraclass, ICC(3,1), block means removed
+    p: float | None  # of no correlation (one-sided: same-seed runs resemble each other)
+    effective_df: float  # degrees of freedom of the group's variance, given that correlation
+    naive_df: int  # degrees of freedom if all runs were independent
 
 
 @dataclass(frozen=True)
 class Failures:
-    """Runs of an arm that are not samples of the same thing as the rest, counted by seed.
-
-    Attributes:
-        group: the arm.
-        failed: seeds of which a run failed, or lies in the worse of two clusters.
-        seeds: all of them.
-        rate: of failure.
-        interval: of that, exact.
-        crashed: seeds among the failed that have a run without a value.
-        clustered: those that only lie in the worse cluster.
-    """
+    """Failure rate of a group, counted by seed."""
 
     group: str
-    failed: int
+    failed: int  # seeds with a failed run, or in the worse of two clusters
     seeds: int
     rate: float
-    interval: Interval
-    crashed: int = 0
-    clustered: int = 0
+    interval: Interval  # of `rate`, exact
+    crashed: int = 0  # of the failed, seeds with a run without a value
+    clustered: int = 0  # of the failed, seeds that only lie in the worse cluster
 
 
 @dataclass(frozen=True)
 class TwoClusters:
-    """An arm that falls apart.
-
-    Attributes:
-        group: the arm.
-        cut: the middle of the gap.
-        below, above: how many seeds lie on either side of it.
-        p: of the gap test.
-    """
+    """A group whose seeds fall into two clusters, with `cut` in the middle of the gap between them."""
 
     group: str
     cut: float
-    below: int
+    below: int  # seeds on this side of it
     above: int
-    p: float
+    p: float  # of the gap test
 
 
 @dataclass(frozen=True)
 class FailedRuns:
-    """Runs of an arm that failed for sure.
-
-    Attributes:
-        group: the arm.
-        sign: `flagged`, `no value`, or `chance`: no better than what takes no learning.
-        count: of runs; of those without a value, of seeds.
-        of: all runs of the arm that have a value.
-        chance: what takes no learning, where that is the sign.
-    """
+    """Runs of a group that certainly failed: flagged, without a value, or no better than chance."""
 
     group: str
     sign: Literal["flagged", "no value", "chance"]
-    count: int
-    of: int
-    chance: float | None = None
+    count: int  # of runs; of seeds if the sign is `no value`
+    of: int  # runs of the group that have a value
+    chance: float | None = None  # the score of a run that learned nothing, if that is the sign
 
 
 @dataclass(frozen=True)
 class Collapse:
-    """Whether arms hold failed runs or two clusters: the variance ratio is then the wrong question.
+    """Whether groups contain failed runs or two clusters: the variance ratio is then the wrong question."""
 
-    Attributes:
-        found: whether either.
-        arms: counts and rates, of the arm and the baseline.
-        test: of the rates.
-        failed: whether runs failed for sure: flagged, without a value, or no better than chance.
-        clusters: whether an arm falls into two clusters, which by itself does not say that runs failed.
-        signs: what that is known by, clusters first.
-    """
-
-    found: bool
-    arms: tuple[Failures, ...] = ()
-    test: TestResult | None = None
-    failed: bool = False
-    clusters: bool = False
-    signs: tuple[TwoClusters | FailedRuns, ...] = ()
+    found: bool  # either of the two
+    arms: tuple[Failures, ...] = ()  # the group, then the baseline
+    test: TestResult | None = None  # of equal rates
+    failed: bool = False  # whether runs certainly failed
+    clusters: bool = False  # two clusters, which alone do not mean that runs failed
+    signs: tuple[TwoClusters | FailedRuns, ...] = ()  # the evidence, clusters first
 
 
 @dataclass(frozen=True)
-class Floor:
-    """The variance that a finite test set makes by itself, in one arm.
+class TestSetNoise:
+    """The part of a group's variance over seeds that a finite test set accounts for."""
 
-    Attributes:
-        group: the arm.
-        test_size: the number of test examples.
-        observed: the variance over seeds.
-        floor: what the test set alone would make; an upper bound where only accuracies are known.
-        is_bound: whether `floor` is that bound.
-        remaining: the variance that would be left on an infinite test set; it can come out negative.
-        interval: of `remaining`.
-    """
+    __test__ = False
 
     group: str
-    test_size: int
-    observed: float
-    floor: float
-    is_bound: bool
-    remaining: float | None
-    interval: Interval | None
+    test_size: int  # number of test examples
+    observed: float  # variance over seeds
+    floor: float  # the test set's part; an upper bound if only accuracies are known
+    is_bound: bool  # whether `floor` is that bound
+    remaining: float | None  # variance left on an infinite test set; may be negative
+    interval: Interval | None  # of `remaining`
 
 
 @dataclass(frozen=True)
-class Looks:
-    """At which numbers of seeds a growing study is judged, and which of these looks this is.
+class InterimLook:
+    """The schedule of a growing study's interim looks, and which of them this is."""
 
-    Attributes:
-        sizes: seeds per arm at each look, the last the most that there may be.
-        number: of this look, from 1 on.
-        factor: by how much the headline's boundaries are wider than those of normal theory.
-    """
-
-    sizes: tuple[int, ...]
-    number: int
-    factor: float
+    sizes: tuple[int, ...]  # seeds per group at each look; the last is the limit
+    number: int  # of this look, from 1 on
+    factor: float  # by which the headline's boundaries are wider than those of normal theory
 
 
 @dataclass(frozen=True)
 class Headline:
-    """The ratio of variances to report, how sure it is, and why this one.
+    """The variance ratio to report, its uncertainty, and why it was computed in this way."""
 
-    Attributes:
-        ratio: of the variances; where tails are modelled, of the bulk of the runs.
-        sd_ratio: its square root.
-        interval: of the ratio, by itself.
-        p: twice the smaller tail about a ratio of 1.
-        method: by which it was computed.
-        why: this one.
-        above_1: the probability that the arm's variance is larger than the baseline's.
-        above_2: that it is more than twice as large.
-        below_half: that it is less than half as large.
-        at_least, at_most: one-sided bounds, each at the interval's level.
-        equivalence: the factor k of the next field.
-        within: the probability that neither variance is more than k times the other.
-        plain_ratio: of the plain variances within cells, in which a rare bad seed counts in full.
-        pairs: how many seeds of both arms were used as pairs.
-        unpaired: the interval without the pairs.
-        tails: degrees of freedom of the Student t; infinite if the values look normal, 3 very heavy tails.
-        adjusted_interval: as wide as Holm's adjustment makes it: it leaves out 1 exactly if `p_holm` is
-            below 1 - level.
-        looks: those that p, intervals and bounds count; None of a study that is judged once.
-    """
-
-    ratio: float | None
+    ratio: float | None  # of the variances; if tails are modeled, of the bulk of the runs
     sd_ratio: float | None
-    interval: Interval | None
-    p: float | None
+    interval: Interval | None  # of the ratio, without adjustment
+    p: float | None  # twice the smaller tail about a ratio of 1
     method: str
     why: str
-    above_1: float | None = None
-    above_2: float | None = None
-    below_half: float | None = None
-    at_least: float | None = None
+    above_1: float | None = None  # probability that the variance is larger than the baseline's
+    above_2: float | None = None  # ... more than twice as large
+    below_half: float | None = None  # ... less than half as large
+    at_least: float | None = None  # one-sided bounds, each at the interval's level
     at_most: float | None = None
-    equivalence: float | None = None
-    within: float | None = None
-    plain_ratio: float | None = None
-    pairs: int = 0
-    unpaired: Interval | None = None
-    tails: float | None = None
-    adjusted_interval: Interval | None = None
-    looks: Looks | None = None
+    equivalence: float | None = None  # the factor k of the next field
+    within: float | None = None  # probability that neither variance is more than k times the other
+    plain_ratio: float | None = None  # raw variance ratio within cells: a rare bad seed counts in full
+    pairs: int = 0  # shared seeds that were used as pairs
+    unpaired: Interval | None = None  # the interval if they were not
+    tails: float | None = None  # degrees of freedom of the Student t; infinite if values look normal
+    adjusted_interval: Interval | None = None  # by Holm: excludes 1 exactly if `p_holm` < 1 - level
+    looks: InterimLook | None = None  # accounted for in p, intervals and bounds
 
     @property
     def shown_interval(self) -> Interval | None:
-        """The interval that words, tables and pictures show: adjusted, where there are several."""
+        """The interval that sentences, tables and figures show: the adjusted one if there is one."""
         return self.adjusted_interval or self.interval
 
 
 @dataclass(frozen=True)
-class Rung:
-    """One test of the ladder.
+class SensitivityTest:
+    """One test of a series in which each changes one assumption of another."""
 
-    Attributes:
-        key: short and stable, for programs: `pooled_f`, `seed_jackknife`, `pairs`.
-        name: for people.
-        of: what the ratio is a ratio of.
-        assumes: what must be true for it, in a few words.
-        changes: what was changed, and from which rung; empty for the first.
-        ratio: of variances.
-        p: two-sided.
-        df: its degrees of freedom, if it has any.
-        interval: of the ratio.
+    key: str  # short and stable, for programs: `pooled_f`, `seed_jackknife`, `pairs`
+    name: str  # for people
+    of: str  # what the ratio is a ratio of
+    assumes: str
+    changes: str  # what changed, and from which test; empty for the first
+    ratio: float
+    p: float  # two-sided
+    df: tuple[float, ...] = ()
+    interval: Interval | None = None  # of the ratio
+
+
+@dataclass(frozen=True)
+class FailureModel:
+    """How often the runs of two groups fail, and the spread of those that do not; counted by seed.
+
+    Pairs contain the group's value first, then the baseline's.
     """
 
-    key: str
-    name: str
-    of: str
-    assumes: str
-    changes: str
-    ratio: float
-    p: float
-    df: tuple[float, ...] = ()
-    interval: Interval | None = None
+    # `failed`: runs are flagged, crashed or at chance; `clusters`: values fall into two clusters, and nothing
+    # else indicates that the worse ones failed; `both`.
+    kind: Literal["failed", "clusters", "both"]
+    groups: tuple[str, str]
+    failed: tuple[int, int]  # seeds with a failed run, or in the worse cluster
+    crashed: tuple[int, int]  # of those, seeds with a run without a value
+    seeds: tuple[int, int]  # all, including crashed ones
+    rates: tuple[Estimate, Estimate]  # with exact intervals (Clopper and Pearson)
+    difference: Estimate  # of the rates; its interval is conservative (Zou and Donner)
+    p: float  # Fisher's exact test of equal rates
+    sound_seeds: tuple[int, int]  # seeds that are not among `failed`
+    sound_ratio: Estimate | None  # their robust variance ratio
+    sound_p: float | None
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """A summary of each group, and the difference, group minus baseline, in the metric's unit."""
+
+    arm: Estimate
+    baseline: Estimate
+    difference: Estimate
+
+
+@dataclass(frozen=True)
+class Performance:
+    """Which group's runs are better, on average and at their worst.
+
+    Block differences are removed; whole seeds are the units, and shared ones count as pairs.
+    """
+
+    groups: tuple[str, str]  # the group and its baseline
+    better: Better
+    seeds: tuple[int, int]  # without crashed ones, which have no value
+    crashed: tuple[int, int]  # seeds with a run without a value
+    pairs: int  # seeds that were used as pairs
+    mean: Contrast  # of the seeds' means
+    iqm: Contrast  # interquartile mean: a quarter of the runs' weight left out at either end
+    # Mean of the worst tenth of `worst_of` runs, the last of them in part (the worst run of ten or fewer).
+    # For a group with more runs: the expected value if so many were drawn from them.
+    worst: Contrast
+    worst_of: int  # runs of the smaller group
+    improvement: Estimate  # probability that a run is better than one of the baseline, ties half

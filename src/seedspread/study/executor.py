@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from seedspread.study.worker import WorkItem
+from seedspread.runners.contract import WorkItem
 
 
 @dataclass(frozen=True)
@@ -12,10 +12,7 @@ class CellProgress:
     """How a cell of a running study stands.
 
     Attributes:
-        name: `margin_type = clamp`.
-        planned: its runs.
-        ended: those that have a result or have failed.
-        failed: those that have failed.
+        ended: runs that have a result or have failed.
         seeds: of its runs that are under way.
         where: how far the furthest of these is; empty if it has not said.
     """
@@ -33,13 +30,12 @@ class StudyProgress:
     """How a running study stands.
 
     Attributes:
-        total: the runs that it had to do.
-        done: those of them that have a result.
+        total: number of runs that it had to do.
         failed: those that failed, with the last line of each.
         stopped: why it ended early, if it did.
-        before: runs of the plan that had a result when it began.
+        before: number of runs of the plan that had a result when it began.
         titles: its runs by cell and seed, for people.
-        cells: its cells, as they were last seen.
+        cells: as they were last seen.
         images_per_second: of all runs under way, if they count images.
         seconds_left: until all has ended, if that is known.
     """
@@ -56,16 +52,13 @@ class StudyProgress:
 
     @property
     def ended(self) -> int:
-        """How many have a result or have failed."""
         return len(self.done) + len(self.failed)
 
     @property
     def left(self) -> int:
-        """How many have neither."""
         return self.total - self.ended
 
     def title(self, key: str) -> str:
-        """A run as people know it."""
         return self.titles.get(key, key)
 
 
@@ -87,10 +80,10 @@ class Job(Protocol):
         """
 
     def cancel(self) -> None:
-        """Nothing more is to be done of it."""
+        """Do nothing more of it."""
 
     def close(self) -> None:
-        """Lets go of what the engine holds; called once, whatever has happened."""
+        """Let go of what the engine holds; called once, whatever has happened."""
 
 
 class Executor(Protocol):
@@ -108,4 +101,4 @@ class Executor(Protocol):
         """Workers that find their runs for themselves; None if each run is a job of its own."""
 
     def submit(self, items: Sequence[WorkItem], max_failures: int | None) -> Job:
-        """Starts the work; workers of its own may stop by themselves once `max_failures` runs have failed."""
+        """Start the work; workers of its own may stop by themselves once `max_failures` runs have failed."""

@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -11,15 +12,79 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
+from typing import Any
 
 from seedspread.errors import SeedspreadError
+from seedspread.runners.contract import WorkItem
+from seedspread.runs.folder import Failure
 from seedspread.runs.lease import StalenessTracker, newest
-from seedspread.runs.record import Failure
 from seedspread.runs.store import Store
 from seedspread.study.executor import Job, StudyProgress
-from seedspread.study.gpus import check_share, gpu_slots, gpus_here
-from seedspread.study.spawn import main_left_out
-from seedspread.study.worker import AttemptResult, WorkItem, attempt_group, stop_when_orphaned
+from seedspread.study.worker import AttemptResult, attempt_group, stop_when_orphaned
+
+
+def gpus_here() -> list[str]:
+    """The GPUs that may be used: those of `CUDA_VISIBLE_DEVICES`, or all that the driver lists."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is not None:
+        return [name.strip() for name in visible.split(",") if name.strip() not in ("", "-1")]
+    try:
+        listed = subprocess.run(
+            ["nvidia-smi", "--list-gpus"],  # noqa: S607 - the driver's own, wherever it is
+            capture_output=True, text=True, timeout=20, check=True,
+        ).stdout  # fmt: skip
+    except (OSError, subprocess.SubprocessError):
+        return []
+    return [str(number) for number, line in enumerate(listed.splitlines()) if line.startswith("GPU")]
+
+
+def check_share(gpus_per_run: float) -> None:
+    """A whole number of GPUs, or a fraction of which a whole number fits one."""
+    runs = 1 / gpus_per_run
+    whole = gpus_per_run if gpus_per_run >= 1 else runs
+    if gpus_per_run < 0 or abs(whole - round(whole)) > 1e-6:
+        raise SeedspreadError(
+            f"gpus_per_run must be a whole number, or a share such as 0.5 or 0.25; got {gpus_per_run:g}"
+        )
+
+
+def gpu_slots(devices: list[str], gpus_per_run: float) -> list[str]:
+    """What `CUDA_VISIBLE_DEVICES` is for each run that there is room for at once."""
+    if gpus_per_run < 1:
+        runs = round(1 / gpus_per_run)
+        return [device for _ in range(runs) for device in devices]
+    each = round(gpus_per_run)
+    slots = [",".join(devices[i : i + each]) for i in range(0, len(devices) - each + 1, each)]
+    if not slots:
+        raise SeedspreadError(f"a run asks for {each} GPUs, and {len(devices)} are visible here")
+    return slots
+
+
+_lock = threading.Lock()
+
+
+@contextmanager
+def main_left_out(items: Iterable[WorkItem]) -> Iterator[None]:
+    """While it is open, processes can be spawned from a script that has no `if __name__ == "__main__":`.
+
+    A spawned process imports the main module, by its `__spec__` or `__file__`, as the things that it is sent
+    may be of it. Ours are not, unless someone's own runner is: functions of a script are sent as code.
+    """
+    main: Any = sys.modules["__main__"]
+    if any(
+        type(thing).__module__ == "__main__" for item in items for thing in (item.runner, item.run.parameters)
+    ):
+        yield
+        return
+    with _lock:
+        kept = {name: vars(main)[name] for name in ("__spec__", "__file__") if name in vars(main)}
+        main.__spec__ = None
+        vars(main).pop("__file__", None)
+        try:
+            yield
+        finally:
+            vars(main).update(kept)
+
 
 _POLL_SECONDS = 0.25
 _STOP_SECONDS = 60.0
@@ -56,13 +121,12 @@ class LocalExecutor:
             check_share(self.gpus_per_run)
 
     def worker_count(self, runs: int, threads: int) -> int:
-        """No more than there are runs, and cores for their threads."""
         return min(self.workers or max(1, cores_here() // threads), runs)
 
     def submit(self, items: Sequence[WorkItem], max_failures: int | None) -> Job:
         """Starts the workers, each with its GPUs; no more of them than GPUs allow."""
         for runner, parameters in {
-            id(item.parameters): (item.runner, item.parameters) for item in items
+            id(item.run.parameters): (item.runner, item.run.parameters) for item in items
         }.values():
             if why := runner.why_not_here(parameters):
                 raise SeedspreadError(why)
@@ -93,28 +157,24 @@ def cores_here() -> int:
 
 @dataclass
 class _Worker:
-    """A worker process, and what it has to say that could not be written into the store."""
+    """A worker process; `inbox` has failures that could not be written into the store."""
 
     process: BaseProcess
     inbox: Connection
 
     @property
     def is_idle(self) -> bool:
-        """Whether it saw nothing left to do."""
         return self.process.exitcode == _THROUGH
 
     @property
     def has_died(self) -> bool:
-        """Whether it went with work left."""
         return self.process.exitcode not in (None, _THROUGH)
 
     @property
     def was_stopped(self) -> bool:
-        """Whether it went because someone asked it to."""
         return self.process.exitcode in (_STOPPED, -signal.SIGTERM)
 
     def messages(self) -> Iterator[AttemptResult]:
-        """Failures that it could not write down."""
         try:
             while self.inbox.poll():
                 yield self.inbox.recv()
@@ -131,7 +191,7 @@ class _WorkerPool:
         self, items: Sequence[WorkItem], gpus: Sequence[str | None], max_failures: int | None
     ) -> None:
         self._items, self._gpus, self._max_failures = items, gpus, max_failures
-        self._store = Store(items[0].store)
+        self._store = items[0].store
         self._context = multiprocessing.get_context("spawn")
         self._tracker = StalenessTracker(items[0].lease_seconds)
         self._workers: list[_Worker] = []
@@ -145,7 +205,7 @@ class _WorkerPool:
             raise
 
     def poll(self, progress: StudyProgress) -> str:
-        """Starts a worker for each that died of something, unless that does not help."""
+        """Start a worker for each that died of something, unless that does not help."""
         time.sleep(max(_POLL_SECONDS, len(self._items) / _LOOKS_PER_SECOND))
         for worker in self._workers:
             progress.failed |= {message.key: message.message for message in worker.messages()}
@@ -158,7 +218,7 @@ class _WorkerPool:
         """Nothing to do: closing ends the workers."""
 
     def close(self) -> None:
-        """The workers write their checkpoints and go."""
+        """Let the workers write their checkpoints and go."""
         processes = [worker.process for worker in self._workers]
         for process in processes:
             process.terminate()  # a request: the run writes a checkpoint and stops
@@ -250,12 +310,12 @@ def work(
     outbox: Connection | None = None,
     gpus: str | None = None,
 ) -> None:
-    """What a worker does: takes whatever is free until everything has ended, or too much has failed.
+    """Take whatever run is free until everything has ended, or too much has failed; what a worker does.
 
     Args:
         items: the runs.
         max_failures: how many failures end it.
-        outbox: hears of failures that cannot be written into the store.
+        outbox: for failures that cannot be written into the store.
         gpus: what its runs see as `CUDA_VISIBLE_DEVICES`; None leaves it as it is.
     """
     if gpus is not None:
@@ -264,7 +324,7 @@ def work(
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     orphaned = stop_when_orphaned()
     orphaned()
-    store = Store(items[0].store)
+    store = items[0].store
     tracker = StalenessTracker(items[0].lease_seconds)
     left = {item.key: item for item in items}
     with _watching_leases(store, left, tracker):

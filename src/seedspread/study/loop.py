@@ -11,17 +11,16 @@ from types import FrameType
 from typing import Literal
 
 from seedspread.errors import SeedspreadError
-from seedspread.runners.contract import Group, Runner
+from seedspread.runners.contract import Runner, Stack, WorkItem
 from seedspread.runs.lease import LEASE_SECONDS
 from seedspread.runs.levels import counted_runs
+from seedspread.runs.run import Run
 from seedspread.runs.store import FINISHED, Store
 from seedspread.runs.studies import recorded_study, save_study
 from seedspread.study.executor import Executor, Job, ProgressCallback, StudyProgress
-from seedspread.study.implementation import check_unchanged
-from seedspread.study.overview import Overview
-from seedspread.study.plan import Plan, PlannedRun
+from seedspread.study.plan import Plan, check_unchanged
+from seedspread.study.progress import Overview
 from seedspread.study.spec import StudySpec
-from seedspread.study.worker import WorkItem
 
 
 class StudyStoppedError(SeedspreadError):
@@ -105,7 +104,6 @@ def _threads_of(plan: Plan, asked: int | None, force: bool) -> dict[str, int]:
 
 
 def _begun_with(plan: Plan, study: StudySpec) -> int | None:
-    """What the store remembers, once a run of the study is there."""
     recorded = recorded_study(plan.store, study.name, study.origin)
     if recorded is None or recorded.threads is None:
         return None
@@ -113,7 +111,7 @@ def _begun_with(plan: Plan, study: StudySpec) -> int | None:
     return recorded.threads if any(run.is_done or run.has_begun for run in runs) else None
 
 
-def _prepare(plan: Plan, retry_failed: bool) -> tuple[list[PlannedRun], StudyProgress]:
+def _prepare(plan: Plan, retry_failed: bool) -> tuple[list[Run], StudyProgress]:
     """The runs to do; failed ones only if they are to be retried."""
     todo, failed = [], {}
     for key, run in plan.distinct.items():
@@ -160,7 +158,7 @@ def _watch(
     max_failures: int | None,
     on_progress: ProgressCallback,
 ) -> str:
-    """Until all has ended; returns why it ended early, if it did."""
+    """Wait until all has ended; return why it ended early, if it did."""
     progress = overview.progress
     before, ended = len(progress.failed), progress.ended
     while progress.left:
@@ -179,7 +177,6 @@ def _watch(
 
 
 def _refresh(store: Store, items: Iterable[WorkItem], progress: StudyProgress) -> None:
-    """Brings a progress up to date from the store."""
     for item in items:
         key = item.key
         if key in progress.done or key in progress.failed:
@@ -192,60 +189,48 @@ def _refresh(store: Store, items: Iterable[WorkItem], progress: StudyProgress) -
 
 def work_items(
     plan: Plan,
-    todo: Sequence[PlannedRun],
+    todo: Sequence[Run],
     threads: Mapping[str, int],
     workers: int | None,
     lease_seconds: float,
 ) -> list[WorkItem]:
-    """What the workers of any engine are given, one for each run to do.
+    """Make what the workers of any engine are given, one item for each run to do.
 
-    Args:
-        plan: that names them.
-        todo: the runs.
-        threads: of a run, by study.
-        workers: that find their runs for themselves; None if each run is a job of its own.
-        lease_seconds: after how long a silent lease may be taken over.
+    `threads` are those of a run, by study; `workers` find their runs for themselves, and None means that each
+    run is a job of its own.
     """
     wanted = {part.name: part.engine.stack for part in plan.study.parts}
-    store = str(plan.store.path.absolute())
     data_dir = None if plan.data_dir is None else plan.data_dir.absolute()
-    groups: dict[int, Group | None] = {}  # the runs of a cell share their parameters
+    groups: dict[int, Stack | None] = {}  # the runs of a cell share their parameters
     runners: dict[Runner, int] = {}  # one runner runs a group: those whose seed drives one stream are another
-    items = []
+    names, sizes = [], []
     for run in todo:
+        runner = plan.runners[run.study]
         if id(run.parameters) not in groups:
-            groups[id(run.parameters)] = run.runner.group(run.parameters, threads[run.study])
+            groups[id(run.parameters)] = runner.group(run.parameters, threads[run.study])
         group = groups[id(run.parameters)]
         size = 1 if group is None or workers is None else _most(group, wanted[run.study])
-        name = (
-            run.key
-            if group is None or size == 1
-            else f"{runners.setdefault(run.runner, len(runners))} {group.name}"
-        )
-        items.append(
-            WorkItem(
-                store=store,
-                key=run.key,
-                runner=run.runner,
-                parameters=run.parameters,
-                seed=run.seed,
-                data_dir=data_dir,
-                threads=threads[run.study],
-                lease_seconds=lease_seconds,
-                group=name,
-                group_size=size,
-                may_use_gpu=run.runner.may_use_gpu(run.parameters),
-            )
-        )
-    if workers is None:  # every run is a job of its own
-        return items
-    times = Counter(item.group for item in items)
+        together = None if group is None or size == 1 else group.name
+        number = runners.setdefault(runner, len(runners))
+        names.append(run.key if together is None else f"{number} {together}")
+        sizes.append(size)
+    times = Counter(names)
     return [
-        replace(item, group_size=even_size(times[item.group], workers, item.group_size)) for item in items
+        WorkItem(
+            run=run,
+            runner=plan.runners[run.study],
+            data_dir=data_dir,
+            threads=threads[run.study],
+            lease_seconds=lease_seconds,
+            group=name,
+            group_size=size if workers is None else even_size(times[name], workers, size),
+            may_use_gpu=plan.runners[run.study].may_use_gpu(run.parameters),
+        )
+        for run, name, size in zip(todo, names, sizes, strict=True)
     ]
 
 
-def _most(group: Group, wanted: Literal["auto"] | int) -> int:
+def _most(group: Stack, wanted: Literal["auto"] | int) -> int:
     return group.size if wanted == "auto" else wanted
 
 

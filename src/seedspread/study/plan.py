@@ -2,61 +2,77 @@
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from seedspread.errors import reason
+from seedspread.errors import SeedspreadError, reason
 from seedspread.render.table import Column, Table
 from seedspread.render.web import for_notebook
-from seedspread.runners.contract import Level, Runner
-from seedspread.runs.levels import level_name, setting_name
-from seedspread.runs.sequential import SequentialRecord
+from seedspread.runners.contract import Runner, RunnerError
+from seedspread.runs.levels import level_name
+from seedspread.runs.run import Cell, Run
 from seedspread.runs.store import FINISHED, STATES, RunState, Store, StoreError, by_state
-from seedspread.runs.studies import RecordedCell, RecordedStudy, recorded_study
-from seedspread.study.implementation import implemented
-from seedspread.study.spec import StudyError, StudySpec
+from seedspread.runs.studies import RecordedCell, RecordedStudy, SequentialRecord, recorded_study
+from seedspread.study.spec import StudyCell, StudyError, StudySpec
 from seedspread.tables.from_store import read_runs
 
+
+def implemented(study: StudySpec, store: Store, asked: str | None) -> StudySpec:
+    """The study as it is asked for; else as the store remembers that it once was.
+
+    Args:
+        study: a study, or a collection.
+        store: where its results are, and go.
+        asked: an implementation's name, for all that it includes; None for what the store and the study say.
+    """
+    if study.included:
+        return replace(study, included=tuple(implemented(part, store, asked) for part in study.included))
+    recorded = recorded_study(store, study.name, study.origin)
+    chosen = asked or (None if recorded is None else recorded.implementation)
+    if chosen is None:
+        return study
+    if any(name == "implementation" for cell in study.cells for name, _ in cell.levels):
+        raise StudyError(f"{study.name} compares implementations itself; leave --implementation out")
+    try:
+        cells = tuple(
+            replace(cell, parameters=study.runner.implemented(cell.parameters, chosen))
+            for cell in study.cells
+        )
+    except RunnerError as error:
+        raise StudyError(f"{study.name}: {error}") from None
+    return replace(study, cells=cells, implementation=chosen)
+
+
+def check_unchanged(study: StudySpec, store: Store) -> None:
+    """Refuses to compute a study otherwise than its runs in the store: all of them would be run anew."""
+    for part in study.parts:
+        recorded = recorded_study(store, part.name, part.origin)
+        if recorded is None or recorded.implementation == part.implementation:
+            continue
+        if _has_begun(recorded, store):
+            before = recorded.implementation
+            was = "as the study says" if before is None else f"with --implementation {before}"
+            undo = "leave --implementation out" if before is None else f"ask for {before}"
+            raise SeedspreadError(
+                f"{part.name} was begun in {store.path} {was}; {part.implementation} would run all of it "
+                f"anew: {undo}, name another store, or add --force"
+            )
+
+
+def _has_begun(recorded: RecordedStudy, store: Store) -> bool:
+    runs = (store.run(key) for key in recorded.keys)
+    return any(run.is_done or run.has_begun for run in runs)
+
+
 # A study's name, and the levels of its factors.
-CellId = tuple[str, tuple[tuple[str, Level], ...]]
-# A run by its study, the levels of its cell and its seed.
-RunName = tuple[str, frozenset[tuple[str, Any]], int]
+CellId = tuple[str, Cell]
 # Of cells, in a notebook.
 _CELLS_SHOWN = 20
-
-
-@dataclass(frozen=True)
-class PlannedRun:
-    """A run that a study names: in which cell, with which seed, what it is, and its key."""
-
-    study: str
-    cell: tuple[tuple[str, Level], ...]
-    seed: int
-    runner: Runner
-    parameters: Any
-    key: str
-
-    @property
-    def cell_id(self) -> CellId:
-        """What tells its cell apart from all others."""
-        return self.study, self.cell
-
-    @property
-    def cell_name(self) -> str:
-        """`margin_type = clamp, depth = 2`."""
-        return setting_name(self.cell)
-
-    @property
-    def title(self) -> str:
-        """`margin_type = clamp, depth = 2, seed 3`."""
-        return f"{self.cell_name}, seed {self.seed}"
-
-    def __repr__(self) -> str:
-        return f"<PlannedRun {self.key}: {self.title}>"
 
 
 @dataclass(frozen=True)
@@ -70,18 +86,19 @@ class Plan:
         runs: every run that the study names, in order; a run that two cells or studies share appears twice.
         accepted: runs that are kept although they were made with other inputs, by what was planned instead.
         stale: runs to do, by key, and what the store has of them from other inputs.
-        growing: the looks at studies that grow, by name; their runs are those of the next look, or the last.
-        later: runs of theirs beyond that look.
+        sequential: interim looks at sequential studies, by name; `runs` has their runs up to the next
+            interim look, or the last one.
+        later: runs of theirs beyond that one.
     """
 
     study: StudySpec
     store: Store
     data_dir: Path | None
-    runs: tuple[PlannedRun, ...]
+    runs: tuple[Run, ...]
     accepted: Mapping[str, str] = field(default_factory=dict)
     stale: Mapping[str, str] = field(default_factory=dict)
-    growing: Mapping[str, SequentialRecord] = field(default_factory=dict)
-    later: tuple[PlannedRun, ...] = ()
+    sequential: Mapping[str, SequentialRecord] = field(default_factory=dict)
+    later: tuple[Run, ...] = ()
 
     @classmethod
     def make(
@@ -105,68 +122,53 @@ class Plan:
         data_dir = None if data_dir is None else Path(data_dir)
         store = store if isinstance(store, Store) else Store(store)
         study = implemented(study, store, implementation)
-        runs: list[PlannedRun] = []
-        bases: list[str | None] = []
+        named: list[tuple[StudySpec, StudyCell, int, str]] = []
+        bases: dict[str, str | None] = {}
         for part in study.parts:
-            named = [(cell, seed) for cell in part.cells for seed in part.seeds]
-            pairs = [(cell.parameters, seed) for cell, seed in named]
-            runs += [
-                PlannedRun(part.name, cell.levels, seed, part.runner, cell.parameters, key)
-                for (cell, seed), key in zip(named, part.runner.keys(pairs, data_dir), strict=True)
-            ]
-            bases += part.runner.base_keys(pairs)
-        plan = cls(study, store, data_dir, tuple(runs))
-        plan = plan._with_changed(bases, accept_changed) if any(bases) else plan
-        return plan.grown(growth(study, store, plan.keys))
+            cells = [(cell, seed) for cell in part.cells for seed in part.seeds]
+            pairs = [(cell.parameters, seed) for cell, seed in cells]
+            keys = part.runner.keys(pairs, data_dir)
+            named += [(part, *cell, key) for cell, key in zip(cells, keys, strict=True)]
+            bases |= zip(keys, part.runner.base_keys(pairs), strict=True)
+        accepted, stale = _with_other_inputs(study, store, bases, accept_changed)
+        folder = str(store.path.absolute())
+        runs = [
+            Run(
+                key=accepted.get(key, key),
+                seed=seed,
+                runner=part.runner.name,
+                parameters=cell.parameters,
+                folder=os.path.join(folder, accepted.get(key, key)),
+                study=part.name,
+                cell=cell.levels,
+            )
+            for part, cell, seed, key in named
+        ]
+        sequential = sequential_records(study, store, runs)
+        now, later = _up_to_interim_look(study, runs, sequential)
+        return cls(study, store, data_dir, now, accepted, stale, sequential, later)
 
-    def grown(self, growing: Mapping[str, SequentialRecord]) -> "Plan":
-        """With the runs of studies that grow up to the look that is to come."""
-        if not growing:
+    def at_interim_look(self, sequential: Mapping[str, SequentialRecord]) -> "Plan":
+        """The plan with the runs of sequential studies up to the interim look that is to come."""
+        if not sequential:
             return self
-        seeds = {part.name: part.seeds for part in self.study.parts}
-        now = {name: frozenset(seeds[name][: record.seeds]) for name, record in growing.items()}
-        every = (*self.runs, *self.later)
-        is_now = [run.study not in now or run.seed in now[run.study] for run in every]
-        return replace(
-            self,
-            runs=tuple(run for run, now in zip(every, is_now, strict=True) if now),
-            later=tuple(run for run, now in zip(every, is_now, strict=True) if not now),
-            growing=growing,
-        )
+        now, later = _up_to_interim_look(self.study, (*self.runs, *self.later), sequential)
+        return replace(self, runs=now, later=later, sequential=sequential)
 
-    def _with_changed(self, bases: list[str | None], accept: bool) -> "Plan":
-        """Looks for runs of the store that differ from planned ones in their inputs only."""
-        made = self.store.finished_by_base_key()
-        before: dict[str, str] = {}
-        for part in self.study.parts:
-            recorded = recorded_study(self.store, part.name, part.origin)
-            before |= {} if recorded is None else recorded.accepted
-        runs, accepted, stale = [], {}, {}
-        for run, base in zip(self.runs, bases, strict=True):
-            other = made.get(base or "")
-            if other is None or other == run.key or self.store.is_done(run.key):
-                runs.append(run)
-            elif accept or before.get(run.key) == other:
-                runs.append(replace(run, key=other))
-                accepted[run.key] = other
-            else:
-                runs.append(run)
-                stale[run.key] = other
-        return replace(self, runs=tuple(runs), accepted=accepted, stale=stale)
-
-    def keys(self) -> dict[RunName, str]:
-        """Of every run that it names, now or later."""
-        return {(run.study, frozenset(run.cell), run.seed): run.key for run in (*self.runs, *self.later)}
+    @cached_property
+    def runners(self) -> dict[str, Runner]:
+        """What runs each single study, by the study's name."""
+        return {part.name: part.runner for part in self.study.parts}
 
     @property
-    def distinct(self) -> dict[str, PlannedRun]:
+    def distinct(self) -> dict[str, Run]:
         """Each run once, by its key: as it is first named."""
-        first: dict[str, PlannedRun] = {}
+        first: dict[str, Run] = {}
         for run in self.runs:
             first.setdefault(run.key, run)
         return first
 
-    def by_seed(self, runs: Iterable[PlannedRun]) -> list[PlannedRun]:
+    def by_seed(self, runs: Iterable[Run]) -> list[Run]:
         """Runs in the order in which they are run: seed by seed, so that every cell can soon be compared.
 
         The studies of a collection come one after the other.
@@ -179,9 +181,8 @@ class Plan:
         return sorted(runs, key=lambda run: places[run.study, run.seed])
 
     @property
-    def shared(self) -> dict[str, list[PlannedRun]]:
-        """Runs that are named more than once, with all their names."""
-        named: dict[str, list[PlannedRun]] = {}
+    def shared(self) -> dict[str, list[Run]]:
+        named: dict[str, list[Run]] = {}
         for run in self.runs:
             named.setdefault(run.key, []).append(run)
         return {key: runs for key, runs in named.items() if len(runs) > 1}
@@ -221,14 +222,13 @@ class Plan:
         return for_notebook([head, self.counts(states)], [self.overview(states, _CELLS_SHOWN)], [rest])
 
     def states(self) -> dict[str, RunState]:
-        """Where each distinct run is."""
         there = self._folders()
         return {
             key: self.store.state(key) if key in there else RunState(key, "waiting") for key in self.distinct
         }
 
-    def missing(self) -> dict[str, PlannedRun]:
-        """The runs that have no result yet, or a damaged one."""
+    def missing(self) -> dict[str, Run]:
+        """Runs that have no result yet, or a damaged one."""
         states = self.states()
         return {key: run for key, run in self.distinct.items() if states[key].state not in FINISHED}
 
@@ -250,7 +250,6 @@ class Plan:
         return {name: count for name, count in counts.items() if count}
 
     def notes(self) -> list[str]:
-        """What the runners say of these runs, for people."""
         return [
             note
             for part in self.study.parts
@@ -259,18 +258,15 @@ class Plan:
 
     def check(self) -> None:
         """Raises at once, in one line, if what the missing runs need is not there."""
-        for runner, runs in self._missing_by_runner().items():
-            runner.check([run.parameters for run in runs], self.data_dir)
-
-    def _missing_by_runner(self) -> dict[Runner, list[PlannedRun]]:
-        grouped: dict[Runner, list[PlannedRun]] = {}
+        missing: dict[Runner, list[Any]] = {}
         for run in self.missing().values():
-            grouped.setdefault(run.runner, []).append(run)
-        return grouped
+            missing.setdefault(self.runners[run.study], []).append(run.parameters)
+        for runner, parameters in missing.items():
+            runner.check(parameters, self.data_dir)
 
     def recorded(self) -> list[RecordedStudy]:
-        """Its single studies, as a store remembers them."""
-        runs: dict[str, dict[tuple[tuple[str, Level], ...], dict[int, str]]] = {}
+        """Its single studies, as a store records them."""
+        runs: dict[str, dict[Cell, dict[int, str]]] = {}
         for run in self.runs:
             runs.setdefault(run.study, {}).setdefault(run.cell, {})[run.seed] = run.key
         studies = []
@@ -293,7 +289,7 @@ class Plan:
                     },
                     origin=part.origin,
                     implementation=part.implementation,
-                    sequential=self.growing.get(part.name),
+                    sequential=self.sequential.get(part.name),
                     question=part.question,
                     prediction=part.prediction,
                 )
@@ -303,25 +299,69 @@ class Plan:
     def table(self, metrics: Sequence[str] = ()) -> pd.DataFrame:
         """One row per finished run that the study names, factors and `study` as columns."""
         runs = read_runs(self.store, self.recorded(), metrics)[0]
-        return pd.DataFrame([run.row() | dict(run.cell.levels) for run in runs])
+        return pd.DataFrame([run.row(metrics) | dict(run.cell) for run in runs])
 
 
-def growth(
-    study: StudySpec, store: Store, keys: Callable[[], Mapping[RunName, str]]
-) -> dict[str, SequentialRecord]:
-    """The looks at each part that grows, by name; a rule or question that was changed since is refused.
+def _with_other_inputs(
+    study: StudySpec, store: Store, bases: Mapping[str, str | None], accept: bool
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Runs of the store that differ from planned ones in their inputs only, by the planned keys.
 
     Args:
         study: one, or a collection.
-        store: that remembers.
-        keys: of all its runs. Where those that were looked at are others now (of a changed program, say),
-            it begins anew.
+        store: that may have them.
+        bases: identity without inputs of each planned run that depends on any, by its key.
+        accept: whether to keep them all.
+
+    Returns:
+        those that are kept in place of the planned ones, and those that are stale.
+    """
+    accepted: dict[str, str] = {}
+    stale: dict[str, str] = {}
+    if not any(bases.values()):
+        return accepted, stale
+    made = store.finished_by_base_key()
+    before: dict[str, str] = {}
+    for part in study.parts:
+        recorded = recorded_study(store, part.name, part.origin)
+        before |= {} if recorded is None else recorded.accepted
+    for key, base in bases.items():
+        other = made.get(base or "")
+        if other is None or other == key or store.is_done(key):
+            continue
+        if accept or before.get(key) == other:
+            accepted[key] = other
+        else:
+            stale[key] = other
+    return accepted, stale
+
+
+def _up_to_interim_look(
+    study: StudySpec, runs: Sequence[Run], sequential: Mapping[str, SequentialRecord]
+) -> tuple[tuple[Run, ...], tuple[Run, ...]]:
+    """The runs up to the next interim look at each sequential study, or up to its last; and those beyond."""
+    seeds = {part.name: frozenset(part.seeds) for part in study.parts}
+    for part in study.parts:
+        if part.name in sequential:
+            seeds[part.name] = frozenset(part.seeds[: sequential[part.name].seeds])
+    now = tuple(run for run in runs if run.seed in seeds[run.study])
+    return now, tuple(run for run in runs if run.seed not in seeds[run.study])
+
+
+def sequential_records(study: StudySpec, store: Store, runs: Sequence[Run]) -> dict[str, SequentialRecord]:
+    """The interim looks at each sequential part, by name; a rule or question that was changed is refused.
+
+    Args:
+        study: one, or a collection.
+        store: that records them.
+        runs: all its runs. If those of an interim look have other keys now (of a changed program, say), the
+            study begins anew.
     """
     out = {}
     for part in study.parts:
         recorded = recorded_study(store, part.name, part.origin)
         begun = None if recorded is None else recorded.sequential
-        if recorded is None or begun is None or _are_others(recorded, keys()):
+        if recorded is None or begun is None or _have_other_keys(recorded, runs):
             begun = None
         elif begun.looks:
             _check_same(part, recorded, begun)
@@ -331,18 +371,19 @@ def growth(
     return out
 
 
-def _are_others(recorded: RecordedStudy, keys: Mapping[RunName, str]) -> bool:
-    """Whether a run that was looked at has another key by now."""
+def _have_other_keys(recorded: RecordedStudy, runs: Sequence[Run]) -> bool:
+    """Whether a run of the last interim look has another key by now."""
+    keys = {(frozenset(run.cell), run.seed): run.key for run in runs if run.study == recorded.name}
     return any(
-        keys.get((recorded.name, frozenset(cell.levels.items()), seed), key) != key
-        for cell in recorded.looked_at.cells
+        keys.get((frozenset(cell.levels.items()), seed), key) != key
+        for cell in recorded.at_last_look.cells
         for seed, key in cell.runs.items()
     )
 
 
 def _check_same(part: StudySpec, recorded: RecordedStudy, begun: SequentialRecord) -> None:
-    """Refuses what its looks were not taken for."""
-    looked, now = recorded.looked_at.cells, [dict(cell.levels) for cell in part.cells]
+    """Refuse what the interim looks were not taken for."""
+    looked, now = recorded.at_last_look.cells, [dict(cell.levels) for cell in part.cells]
     changed = ""
     if begun.spec != part.sequential:
         changed = f"by another rule ({begun.spec.title})"

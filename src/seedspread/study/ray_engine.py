@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from seedspread.errors import SeedspreadError, require_extra
+from seedspread.runners.contract import WorkItem
 from seedspread.study.executor import Job, StudyProgress
-from seedspread.study.worker import AttemptResult, WorkItem, attempt_until_ended
+from seedspread.study.worker import AttemptResult, attempt_until_ended
 
 _POLL_SECONDS = 1.0
 # How often a task is tried again when its node or its process is lost.
@@ -35,7 +36,6 @@ class RayExecutor:
 
     @property
     def threads(self) -> int | None:
-        """As many as CPUs."""
         return self.cpus_per_run
 
     def worker_count(self, runs: int, threads: int) -> None:
@@ -73,8 +73,6 @@ class RayExecutor:
 
 
 class _RayTasks:
-    """A task per run."""
-
     interrupted = "interrupted"
 
     def __init__(self, ray: Any, remote: Any, items: Sequence[WorkItem], *, shut_down: bool) -> None:
@@ -82,7 +80,7 @@ class _RayTasks:
         self._pending: dict[Any, WorkItem] = {self._submit(item): item for item in items}
 
     def poll(self, progress: StudyProgress) -> str:
-        """Starts again the tasks that were only stopped, and hears of those that failed."""
+        """Start again the tasks that were only stopped, and note those that failed."""
         if not self._pending:
             return "all Ray tasks have ended, and runs are left"
         ready, _ = self._ray.wait(list(self._pending), num_returns=1, timeout=_POLL_SECONDS)
@@ -107,18 +105,16 @@ class _RayTasks:
         return result
 
     def cancel(self) -> None:
-        """What has not begun does not, and what has is stopped."""
         for reference in self._pending:
             self._ray.cancel(reference)
 
     def close(self) -> None:
-        """Leaves a cluster that was joined for this."""
         if self._shut_down:
             self._ray.shutdown()
 
 
 def _reach(address: str | None) -> None:
-    """Knocks at HOST:PORT first: Ray itself would wait for minutes."""
+    """Connect to HOST:PORT first: Ray itself would wait for minutes."""
     host, colon, port = (address or "").removeprefix("ray://").rpartition(":")
     if colon and port.isdigit():
         socket.create_connection((host, int(port)), timeout=5).close()

@@ -3,11 +3,11 @@
 from dataclasses import replace
 from typing import Any
 
-from seedspread.analysis.sequential import factor_for, take_look
+from seedspread.analysis.audit import take_look
+from seedspread.analysis.sequential import factor_for
 from seedspread.errors import SeedspreadError
-from seedspread.runs.sequential import SequentialRecord, TakenLook
 from seedspread.runs.store import FINISHED, Store
-from seedspread.runs.studies import RecordedStudy, recorded_study, save_study
+from seedspread.runs.studies import LookRecord, RecordedStudy, SequentialRecord, recorded_study, save_study
 from seedspread.study.executor import Executor, StudyProgress
 from seedspread.study.loop import run_plan
 from seedspread.study.plan import Plan
@@ -20,7 +20,7 @@ class Watcher:
     def tell(self, progress: StudyProgress) -> None:
         """Called at every change of a run."""
 
-    def looked(self, plan: Plan, name: str, record: SequentialRecord) -> None:
+    def interim_look(self, plan: Plan, name: str, record: SequentialRecord) -> None:
         """Called after every look at a sequential study of the plan, with all its looks so far."""
 
     def simulated(self, share: float) -> None:
@@ -46,18 +46,18 @@ def run_sequential(
         options: of `run_plan`.
     """
     watcher = watcher or Watcher()
-    plan = plan.grown({name: _begun(plan, name, watcher) for name in plan.growing})
+    plan = plan.at_interim_look({name: _begun(plan, name, watcher) for name in plan.sequential})
     progress = run_plan(plan, executor, watcher.tell, retry_failed=retry_failed, **options)
     while not progress.stopped and (looks := _next_looks(plan)):
         for name, record in looks.items():
-            watcher.looked(plan, name, record)
-        plan = plan.grown({**plan.growing, **looks})
+            watcher.interim_look(plan, name, record)
+        plan = plan.at_interim_look({**plan.sequential, **looks})
         progress = _together(progress, run_plan(plan, executor, watcher.tell, **options))
     return plan, progress
 
 
 def _begun(plan: Plan, name: str, watcher: Watcher) -> SequentialRecord:
-    record = plan.growing[name]
+    record = plan.sequential[name]
     if record.factor is not None:
         return record
     factor = factor_for(record.spec, comparisons_of(plan, name), watcher.simulated)
@@ -79,7 +79,7 @@ def _next_looks(plan: Plan) -> dict[str, SequentialRecord]:
     """Take the next look at every study whose runs have ended, and save it; return all looks of each."""
     looks = {}
     for study in plan.recorded():
-        record = plan.growing.get(study.name)
+        record = plan.sequential.get(study.name)
         if record is None or record.stopped or not _has_ended(plan, study):
             continue
         known = recorded_study(plan.store, study.name, study.origin) or study
@@ -92,7 +92,7 @@ def _next_looks(plan: Plan) -> dict[str, SequentialRecord]:
     return looks
 
 
-def next_look(store: Store, study: RecordedStudy) -> TakenLook:
+def next_look(store: Store, study: RecordedStudy) -> LookRecord:
     """Return the next look at a study whose runs are in the store."""
     if study.audit is None or study.sequential is None:
         raise SeedspreadError(f"{study.name} names no comparison to look at; give it an [audit]")

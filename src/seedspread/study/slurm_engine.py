@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from seedspread.errors import SeedspreadError, require_extra
+from seedspread.runners.contract import WorkItem
 from seedspread.study.executor import Job, StudyProgress
-from seedspread.study.worker import AttemptResult, WorkItem, attempt_until_ended
+from seedspread.study.worker import AttemptResult, attempt_until_ended
 
 _POLL_SECONDS = 2.0
 # How often a job that runs out of time is started again.
@@ -52,7 +53,6 @@ class SlurmExecutor:
 
     @property
     def threads(self) -> int | None:
-        """As many as CPUs."""
         return self.cpus_per_run
 
     def worker_count(self, runs: int, threads: int) -> None:
@@ -67,7 +67,7 @@ class SlurmExecutor:
         require_extra("slurm", "--backend slurm")
         import submitit  # noqa: PLC0415 - an extra
 
-        folder = Path(items[0].store) / ".slurm"
+        folder = items[0].store.path / ".slurm"
         try:
             folder.mkdir(parents=True, exist_ok=True)
             executor = submitit.AutoExecutor(
@@ -98,15 +98,12 @@ class SlurmExecutor:
 
 
 class _SlurmArray:
-    """The jobs of an array."""
-
     interrupted = "no longer waiting; the jobs go on (scancel ends them)"
 
     def __init__(self, jobs: list[Any], logs: Path, *, wait: bool) -> None:
         self._jobs, self._logs, self._wait = jobs, logs, wait
 
     def poll(self, progress: StudyProgress) -> str:
-        """Whether the jobs are still there."""
         if not self._wait:
             array = self._jobs[0].job_id.split("_")[0]
             return f"submitted {len(self._jobs)} jobs (array {array}); not waiting for them"
@@ -116,7 +113,6 @@ class _SlurmArray:
         return ""
 
     def cancel(self) -> None:
-        """Ends them."""
         for job in self._jobs:
             job.cancel(check=False)
 
@@ -128,7 +124,6 @@ class SlurmAttempt:
     """What a job runs; `checkpoint` is how submitit asks whether it may be requeued."""
 
     def __call__(self, item: WorkItem) -> AttemptResult:
-        """Tries until the run has ended."""
         result = attempt_until_ended(item)
         if result.outcome == "stopped":
             # Slurm asked the job to go. Returning would tell submitit that it is finished, and a requeued job

@@ -1,26 +1,346 @@
-"""A study as data: what is run, factors, seeds, and the comparison that is to be audited. Needs no torch."""
+"""A study: what may stand in its file, checked field by field, and the study as data that comes of it."""
 
 import math
+import re
+import shlex
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from pydantic import ValidationError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    Field,
+    StrictInt,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
-from seedspread.errors import did_you_mean, there_are
-from seedspread.runners.command import COLUMNS, Command
-from seedspread.runners.contract import AmbiguousNameError, Runner, RunnerError
+from seedspread.errors import SeedspreadError, did_you_mean, short, there_are
+from seedspread.runners.contract import AmbiguousNameError, Level, Runner, RunnerError
 from seedspread.runners.function import FunctionRunner
-from seedspread.runners.program import ProgramRunner
+from seedspread.runners.measured import COLUMNS
+from seedspread.runners.program import Command, ProgramRunner
+from seedspread.runs.files import MAX_BYTES, FrozenConfig, TomlError, TooLargeError, parse_toml, read_toml
 from seedspread.runs.levels import level_name
-from seedspread.runs.metrics import Metric
-from seedspread.runs.plugins import PluginError, load_plugin
-from seedspread.runs.sequential import SequentialSpec
-from seedspread.runs.studies import AuditSpec
-from seedspread.runs.toml_text import MAX_BYTES, TomlError, TooLargeError, parse_toml, read_toml
-from seedspread.study.cells import StudyCell, StudyError, study_cells
-from seedspread.study.file import EngineSpec, RunSpec, StudyFile, explain
-from seedspread.study.shipped import study_names, study_text
+from seedspread.runs.metrics import Metric, metric_of
+from seedspread.runs.plugins import PluginError, load_plugin, plugins
+from seedspread.runs.studies import AuditSpec, SequentialSpec
+
+Cell = dict[str, Level]
+
+STACK_LIMIT = 64
+SEED_LIMIT = 2**63
+_THREAD_LIMIT = 1024
+_UNITS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+_DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(s|m|min|h|d)")
+
+
+def _seconds(value: object) -> object:
+    """`90`, `"90s"`, `"30 min"`, `"2h"`, `"1.5d"` as seconds."""
+    match = _DURATION.fullmatch(value.strip()) if isinstance(value, str) else None
+    seconds = float(match[1]) * _UNITS[match[2]] if match else value
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds < math.inf:
+        raise ValueError(f'must be a time such as "2h", "30m" or 90 (seconds); got {value!r}')
+    return float(seconds)
+
+
+def _words(value: object) -> object:
+    """A command as a list of words; a text is split as a shell would."""
+    try:
+        words = shlex.split(value) if isinstance(value, str) else value
+    except ValueError as error:
+        raise ValueError(f"cannot be split into words: {error}; give a list of words") from None
+    if (
+        not isinstance(words, list | tuple)
+        or not words
+        or not all(isinstance(w, str) for w in words)
+        or not words[0]
+    ):
+        raise ValueError('must be a text or a list of words, such as "python train.py --seed {seed}"')
+    if any("\0" in word for word in words):
+        raise ValueError("must not contain a null character")
+    return tuple(words)
+
+
+def _seeds(value: object) -> object:
+    if isinstance(value, str | float | bool) or (isinstance(value, int) and value < 1):
+        raise ValueError(f"must be a number from 1 on, or a list; got {short(value)}")
+    return value
+
+
+class RunSpec(FrozenConfig):
+    """How a program is run.
+
+    Attributes:
+        command: its words, or a text that is split as a shell would; `{seed}`, `{folder}` and every parameter
+            are replaced.
+        inputs: patterns of files whose content is part of a run's identity.
+        environment: names of variables whose values are.
+        timeout: how long a run may take, such as `"2h"`.
+    """
+
+    command: Annotated[tuple[str, ...], BeforeValidator(_words)] | None = None
+    inputs: tuple[str, ...] = ()
+    environment: tuple[str, ...] = ()
+    timeout: Annotated[float, BeforeValidator(_seconds)] | None = None
+
+
+class MetricSpec(FrozenConfig):
+    """What is known of a metric; a direction that is not given is told from the name."""
+
+    better: Literal["higher", "lower"] | None = None
+    unit: str | None = None
+    chance: float | None = None
+    title: str = ""
+
+    def metric(self, name: str) -> Metric:
+        guess = metric_of(name)
+        return Metric(
+            name=name,
+            title=self.title or guess.title,
+            unit={"%": "per cent", "percent": "per cent"}.get(self.unit or "", self.unit) or guess.unit,
+            better=self.better or guess.better,
+            chance=self.chance,
+        )
+
+
+class EngineSpec(FrozenConfig):
+    """How a study's runs are run: not what they are.
+
+    Attributes:
+        stack: how many runs of one shape a worker trains as one program: a number, 1 for each alone, or
+            `auto` for several where that pays. Local engine; `runtime.implementation = "fast"`.
+        threads: CPU threads of a run; None for one, or what the command says.
+    """
+
+    stack: Literal["auto"] | int = "auto"
+    threads: int | None = Field(default=None, ge=1, le=_THREAD_LIMIT, strict=True)
+
+    @field_validator("stack", mode="before")
+    @classmethod
+    def _a_number_of_runs(cls, value: object) -> object:
+        if value == "auto" or (type(value) is int and 1 <= value <= STACK_LIMIT):
+            return value
+        raise ValueError(f'must be "auto" or a number from 1 to {STACK_LIMIT}; got {value!r}')
+
+
+class StudyFile(FrozenConfig):
+    """What stands in a study's file.
+
+    A single study has something to run (`run.command` or `runner`), `factors` or `cells`, and `seeds`; a
+    collection has `include`. `runner` names a function, `module:function`, or a runner that a package
+    brings, which may have presets. `question` and `prediction` are for who reads the answer.
+    """
+
+    title: str = ""
+    preset: str | None = None
+    runner: str | None = None
+    run: RunSpec | None = None
+    seeds: Annotated[StrictInt | tuple[StrictInt, ...], BeforeValidator(_seeds)] = ()
+    vary: tuple[str, ...] = ()
+    settings: dict[str, Level] = Field(default_factory=dict)
+    factors: dict[str, tuple[Level, ...]] = Field(default_factory=dict)
+    cells: tuple[Cell, ...] = ()
+    metrics: dict[str, MetricSpec] = Field(default_factory=dict)
+    include: tuple[str, ...] = ()
+    audit: AuditSpec | None = None
+    engine: EngineSpec = EngineSpec()
+    sequential: SequentialSpec | None = None
+    note: str = ""
+    question: str = ""
+    prediction: str = ""
+
+    @model_validator(mode="after")
+    def _one_thing_to_run(self) -> "StudyFile":
+        command = self.run is not None and self.run.command is not None
+        if command and self.runner:
+            raise ValueError("give runner or run.command, not both: a study runs one thing")
+        if self.preset and self.plugin is None:
+            names = " or ".join(f'runner = "{name}"' for name in plugins("runners"))
+            raise ValueError(f"a preset is for a runner that has presets: add {names}")
+        if self.run is not None and self.plugin:
+            raise ValueError(f"[run] is for a program or a function; {self.plugin} has none")
+        if self.run is not None and not command and not self.runner:
+            raise ValueError('run.command is missing, such as command = "python train.py --seed {seed}"')
+        return self
+
+    @property
+    def plugin(self) -> str | None:
+        """The runner's name, if a package brings it; None for a function or a program."""
+        return self.runner if self.runner is not None and ":" not in self.runner else None
+
+    @model_validator(mode="after")
+    def _looks_at_something(self) -> "StudyFile":
+        if self.sequential is None:
+            return self
+        if self.audit is None:
+            raise ValueError("sequential: nothing is compared, so nothing can be decided; give it an [audit]")
+        if self.seeds and self._named < self.sequential.limit:
+            raise ValueError(
+                f"sequential.limit is {self.sequential.limit}, and seeds names {self._named}: leave seeds "
+                "out, or name as many"
+            )
+        return self
+
+    @property
+    def _named(self) -> int:
+        return self.seeds if isinstance(self.seeds, int) else len(self.seeds)
+
+    @property
+    def seed_count(self) -> int:
+        """How many seeds each cell has, at most."""
+        return self._named if self.sequential is None else self.sequential.limit
+
+    @property
+    def seed_list(self) -> tuple[int, ...]:
+        """The seeds: a number of them stands for 1, 2, ... up to it."""
+        if isinstance(self.seeds, int) or (self.sequential is not None and not self.seeds):
+            return tuple(range(1, self.seed_count + 1))
+        return self.seeds[: self.seed_count]
+
+    @property
+    def promised(self) -> tuple[Metric, ...]:
+        """Metrics that its runs must report: those it names, or those that it audits."""
+        if self.metrics:
+            return tuple(spec.metric(name) for name, spec in self.metrics.items())
+        return tuple(metric_of(name) for name in (self.audit.values if self.audit else ()))
+
+
+# What to write where a field is missing.
+_MISSING = {
+    "audit.group": "; name the factor whose levels are compared",
+    "audit.baseline": "; name the level that the others are compared with",
+}
+
+
+# Former names, by what they are called now.
+_RENAMED = {"campaign": "engine", "audit.reference": "baseline"}
+
+
+def explain(error: ValidationError) -> str:
+    """What is wrong with a study's file, in one line that names the field."""
+    # A name that is not known explains a name that is missing.
+    first = sorted(error.errors(), key=lambda e: e["type"] != "extra_forbidden")[0]
+    location = [str(part) for part in first["loc"]]
+    if first["type"] == "extra_forbidden":
+        where = ".".join(location)
+        if where in _RENAMED:
+            return f"{where}: no such field; it is called {_RENAMED[where]} now"
+        return f"{where}: no such field{did_you_mean(location[-1], _fields_at(location[:-1]))}"
+    where = ".".join(part for part in location if part not in ("str", "int", "float", "bool"))
+    if (len(location) > 2 and location[0] in ("factors", "cells")) or location[:1] == ["settings"]:
+        return f"{where}: must be a text, a finite number, or true or false; got {short(first['input'])}"
+    if first["type"] == "missing":
+        return f"{where} is missing{_MISSING.get(where, '')}"
+    message = first["msg"].removeprefix("Value error, ").replace("tuple", "list")
+    got = "" if first["type"] == "value_error" else f"; got {short(first['input'])}"
+    return f"{where}: {message}{got}" if where else message
+
+
+def _fields_at(location: list[str]) -> Any:
+    parts: dict[str, type[BaseModel]] = {
+        "audit": AuditSpec, "engine": EngineSpec, "run": RunSpec, "metrics": MetricSpec,
+        "sequential": SequentialSpec,
+    }  # fmt: skip
+    return parts.get(location[0] if location else "", StudyFile).model_fields
+
+
+def study_names() -> list[str]:
+    return sorted(_studies())
+
+
+def study_text(name: str) -> str:
+    return _studies()[name].read_text()
+
+
+def _studies() -> dict[str, Traversable]:
+    found: dict[str, Traversable] = {}
+    for entry in plugins("studies").values():
+        for file in files(entry.value).iterdir():
+            inside = file.iterdir() if file.is_dir() else ()
+            for name, study in ((file.name, file), *((f"{file.name}/{f.name}", f) for f in inside)):
+                if name.endswith(".toml"):
+                    found.setdefault(name.removesuffix(".toml"), study)
+    return found
+
+
+class StudyError(SeedspreadError):
+    """A study that cannot be: the message names the file and the field."""
+
+
+@dataclass(frozen=True)
+class StudyCell:
+    """A cell of a study: the levels of its factors, and the parameters that its runs share."""
+
+    levels: tuple[tuple[str, Level], ...]
+    parameters: Any
+
+
+def study_cells(name: str, file: StudyFile, runner: Runner) -> tuple[StudyCell, ...]:
+    if not file.seed_list:
+        raise StudyError(f"{name}: seeds is missing; say how many, such as seeds = 10, or list them")
+    wrong = [seed for seed in file.seed_list if not 0 <= seed < SEED_LIMIT]
+    if wrong:
+        raise StudyError(f"{name}: seeds must lie between 0 and 2^63; got {wrong[0]}")
+    _refuse_repeats(f"{name}: seeds", file.seed_list)
+    cells = _cells(name, file)
+    _check_fields(name, file, cells, runner)
+    settings = {runner.full_name(field): level for field, level in file.settings.items()}
+    out = []
+    for cell in cells:
+        full = {runner.full_name(factor): level for factor, level in cell.items()}
+        levels = tuple((runner.short_name(field), level) for field, level in full.items())
+        out.append(StudyCell(levels, runner.parameters(file.preset, settings | full)))
+    return tuple(out)
+
+
+def _cells(name: str, file: StudyFile) -> list[Cell]:
+    if not file.factors and not file.cells:
+        raise StudyError(f"{name}: there is nothing to compare; give factors or cells")
+    for factor, levels in file.factors.items():
+        if not levels:
+            raise StudyError(f"{name}: factors.{factor} has no levels")
+        _refuse_repeats(f"{name}: factors.{factor}", levels)
+    crossed = [dict(zip(file.factors, levels, strict=True)) for levels in product(*file.factors.values())]
+    cells = list(file.cells) or crossed
+    named = [frozenset((field, level_name(level)) for field, level in cell.items()) for cell in cells]
+    times = Counter(named)
+    repeated = [cell for cell, levels in zip(cells, named, strict=True) if times[levels] > 1]
+    if repeated:
+        raise StudyError(f"{name}: cells has {repeated[0]} twice")
+    for factor, level in (pair for cell in cells for pair in cell.items()):
+        if not level_name(level):
+            raise StudyError(f"{name}: {factor} has {level!r}, which no table tells from a missing value")
+    if len({tuple(sorted(cell)) for cell in cells}) > 1:
+        raise StudyError(f"{name}: every cell must set the same fields")
+    return cells
+
+
+def _refuse_repeats(where: str, values: Sequence[Level]) -> None:
+    """By their names: 1 and 1.0, or 1 and "1", could not be told apart in a table."""
+    times = Counter(map(level_name, values))
+    repeated = [value for value in values if times[level_name(value)] > 1]
+    if repeated:
+        raise StudyError(f"{where} has {repeated[0]!r} twice")
+
+
+def _check_fields(name: str, file: StudyFile, cells: list[Cell], runner: Runner) -> None:
+    """Each parameter has one role: not two names for one factor, not a factor and a setting."""
+    factors = [runner.full_name(field) for field in (cells[0] if cells else {})]
+    full = factors + [runner.full_name(field) for field in file.settings]
+    twice = [field for field, times in Counter(full).items() if times > 1]
+    if twice:
+        raise StudyError(f"{name}: {twice[0]} is given twice, among factors, cells and settings")
+    if not factors:
+        raise StudyError(f"{name}: there is nothing to compare; cells set no field")
+
 
 __all__ = ["MAX_RUNS", "StudyCell", "StudyError", "StudySpec"]
 
@@ -36,21 +356,12 @@ class StudySpec:
     """A study, or a collection of studies.
 
     Attributes:
-        name: by which it is called.
-        title: what it is about.
-        runner: what runs it.
         cells: what is compared; none in a collection.
-        seeds: with which every cell is run; of a growing study, at most.
-        audit: the comparison that it is about.
-        note: what to know about it.
-        question: what it is to answer.
-        prediction: what was expected of it before it ran.
+        seeds: with which every cell is run; of a sequential study, at most.
         included: the studies of a collection, each with its own comparison; none in a single study.
-        engine: how its runs are run.
         metrics: those that it declares.
         origin: the file or function that it is of, if it runs one's own code.
         implementation: how its runs are computed, where a command has said so.
-        sequential: when it is looked at while it grows, and what ends it.
     """
 
     name: str
@@ -81,13 +392,17 @@ class StudySpec:
 
     @classmethod
     def from_values(
-        cls, name: str, values: dict[str, Any], runner: Runner, max_runs: int = MAX_RUNS
+        cls,
+        name: str,
+        values: dict[str, Any],
+        make_runner: Callable[[tuple[Metric, ...]], Runner],
+        max_runs: int = MAX_RUNS,
     ) -> "StudySpec":
-        """A single study from what could stand in a file, run by a runner."""
+        """A single study from what could stand in a file, by a runner made for the metrics it promises."""
         files = _StudyFiles(max_runs)
         files.add(name, values)
         files.check_count(name)
-        return files.build(name, runner)
+        return files.build(name, lambda file: make_runner(file.promised))
 
     @property
     def parts(self) -> tuple["StudySpec", ...]:
@@ -105,14 +420,13 @@ class _StudyFiles:
         self._studies: dict[str, StudySpec] = {}
 
     def add(self, name: str, values: dict[str, Any]) -> None:
-        """What would stand in a file of that name."""
         try:
             self._files[name] = StudyFile.model_validate(values)
         except ValidationError as error:
             raise StudyError(f"{name}: {explain(error)}") from None
 
     def check_count(self, name: str) -> None:
-        """Refuses a study that names too many runs."""
+        """Refuse a study that names too many runs."""
         runs = self._count(name)
         if runs > self._max_runs:
             count = f"{runs:,}" if runs < 10**15 else "more than 10^15"
@@ -135,12 +449,11 @@ class _StudyFiles:
             self._counts[name] = included if file.include else cells * file.seed_count
         return self._counts[name]
 
-    def build(self, name: str, runner: Runner | None = None) -> StudySpec:
-        """A study that has been counted."""
+    def build(self, name: str, make_runner: Callable[[StudyFile], Runner] | None = None) -> StudySpec:
         if name not in self._studies:
             file = self._files[name]
             included = tuple(self.build(part) for part in _included(name, file))
-            self._studies[name] = _build(name, file, included, runner)
+            self._studies[name] = _build(name, file, included, make_runner)
         return self._studies[name]
 
     def _read(self, name: str) -> dict[str, Any]:
@@ -180,10 +493,18 @@ def _check_parts(name: str, file: StudyFile) -> None:
         raise StudyError(f"{name}: give factors (crossed) or cells (a list), not both")
 
 
-def _build(name: str, file: StudyFile, included: tuple[StudySpec, ...], runner: Runner | None) -> StudySpec:
+def _build(
+    name: str,
+    file: StudyFile,
+    included: tuple[StudySpec, ...],
+    make_runner: Callable[[StudyFile], Runner] | None,
+) -> StudySpec:
     title = Path(name).stem if name.endswith(".toml") else name
     try:
-        runner = runner or (included[0].runner if included else _runner(name, file))
+        if make_runner is not None:
+            runner = make_runner(file)
+        else:
+            runner = included[0].runner if included else _runner(name, file)
         if file.vary:
             runner = runner.driving(file.vary)
         cells = () if included else study_cells(name, file, runner)
@@ -207,7 +528,7 @@ def _build(name: str, file: StudyFile, included: tuple[StudySpec, ...], runner: 
         sequential=file.sequential,
     )
     _check_audit(name, study)
-    _check_growing(name, study)
+    _check_sequential(name, study)
     return study
 
 
@@ -236,7 +557,6 @@ def _runner(name: str, file: StudyFile) -> Runner:
 
 
 def _plugin(name: str) -> Runner:
-    """A runner that a package brings."""
     try:
         runner: Runner = load_plugin("runners", name)()
     except PluginError as error:
@@ -300,11 +620,11 @@ def _check_audit(name: str, study: StudySpec) -> None:
         raise StudyError(f"{name}: audit.baseline {audit.baseline!r} is no level of {audit.group}{hint}")
 
 
-def _check_growing(name: str, study: StudySpec) -> None:
-    """Studies that grow end each by itself, and then have different seeds."""
-    growing = [part.name for part in study.parts if part.sequential is not None]
-    if study.included and study.audit is not None and growing:
+def _check_sequential(name: str, study: StudySpec) -> None:
+    """Refuse to compare sequential studies: each ends by itself, so that they have different seeds."""
+    ending = [part.name for part in study.parts if part.sequential is not None]
+    if study.included and study.audit is not None and ending:
         raise StudyError(
-            f"{name}: audit would compare studies with different seeds, since {growing[0]} is sequential and "
+            f"{name}: audit would compare studies with different seeds, since {ending[0]} is sequential and "
             "ends by itself: make them levels of a factor in one study, or leave out this [audit]"
         )

@@ -3,47 +3,73 @@
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from pydantic import ValidationError
 
 from seedspread.analysis.audit import audit
-from seedspread.analysis.comparison import AuditResult
-from seedspread.analysis.looks import looks_of
-from seedspread.errors import SeedspreadError
+from seedspread.analysis.audit_result import AuditResult
+from seedspread.analysis.sequential import looks_of
+from seedspread.errors import SeedspreadError, one_of
 from seedspread.render.terminal import Terminal
-from seedspread.report.material.from_store import from_store
-from seedspread.report.material.settings import ReportData
-from seedspread.report.page.export import write_page
-from seedspread.report.page.report import Report
-from seedspread.runners.contract import Level, RunnerError
+from seedspread.runners.contract import Level
 from seedspread.runners.function import FunctionRunner
 from seedspread.runs.lease import LEASE_SECONDS
 from seedspread.runs.levels import counted_runs
+from seedspread.study.display import ProgressDisplay, size_of, spec_html, study_html, tidy_runs
 from seedspread.study.executor import Executor
-from seedspread.study.file import StudyFile, explain
 from seedspread.study.local import LocalExecutor
 from seedspread.study.loop import raise_if_unfinished
-from seedspread.study.notebook import size_of, spec_html, study_html, tidy_runs
 from seedspread.study.plan import Plan
-from seedspread.study.progressing import Progressing
-from seedspread.study.recorded import studies_asked
+from seedspread.study.ray_engine import RayExecutor
 from seedspread.study.sequential import Watcher, run_sequential
+from seedspread.study.slurm_engine import SlurmExecutor
 from seedspread.study.spec import MAX_RUNS, StudyError, StudySpec
+from seedspread.study.store_questions import studies_asked
 from seedspread.tables.from_store import study_runs
+
+if TYPE_CHECKING:
+    from seedspread.report.data import ReportData
+    from seedspread.report.page import Report
+
+EXECUTORS: dict[str, type[LocalExecutor] | type[RayExecutor] | type[SlurmExecutor]] = {
+    "local": LocalExecutor,
+    "ray": RayExecutor,
+    "slurm": SlurmExecutor,
+}
+
+
+def executor_named(backend: str, options: dict[str, Any]) -> Executor:
+    """An engine with those of the options that are set; one that it does not take is refused.
+
+    Args:
+        backend: one of `EXECUTORS`.
+        options: by the engine's own names; None for one that is not set.
+    """
+    try:
+        one_of("--backend", backend, EXECUTORS)
+    except ValueError as error:
+        raise SeedspreadError(str(error)) from None
+    given = {name: value for name, value in options.items() if value is not None}
+    for name in given:
+        takers = [engine for engine in EXECUTORS if name in _options(engine)]
+        if backend not in takers:
+            option = f"--{name.replace('_', '-')}"
+            raise SeedspreadError(f"{option} is for --backend {' or '.join(takers)}; this is {backend}")
+    return EXECUTORS[backend](**given)
+
+
+def _options(backend: str) -> set[str]:
+    return {field.name for field in fields(EXECUTORS[backend]) if field.init}
 
 
 @dataclass(frozen=True, repr=False)
 class StudyRuns:
-    """The runs of a study in a store.
-
-    Attributes:
-        plan: what the study asks for.
-    """
+    """The runs of a study in a store; `plan` is what the study asks for."""
 
     plan: Plan
 
@@ -75,7 +101,7 @@ class StudyRuns:
         wanted = value or spec.values[0]
         blocks = spec.blocks or None
         studies = self.plan.recorded()
-        table = study_runs(self.plan.store, [study.looked_at for study in studies], [wanted])
+        table = study_runs(self.plan.store, [study.at_last_look for study in studies], [wanted])
         options = {"look": looks_of(studies[0].sequential)} | options
         return audit(table, wanted, spec.group, spec.baseline, blocks, by=spec.strata, **options)
 
@@ -157,14 +183,8 @@ class Study:
         """
         if not callable(self._what):
             return StudySpec.from_file(self._what, self._max_runs)
-        try:
-            promised = StudyFile.model_validate(self._values).promised
-            runner = FunctionRunner.of(self._what, promised, self._inputs, self._environment)
-        except ValidationError as error:
-            raise StudyError(f"{self._name}: {explain(error)}") from None
-        except RunnerError as error:
-            raise StudyError(f"{self._name}: {error}") from None
-        return StudySpec.from_values(self._name, self._values, runner, self._max_runs)
+        make = partial(FunctionRunner.of, self._what, inputs=self._inputs, environment=self._environment)
+        return StudySpec.from_values(self._name, self._values, make, self._max_runs)
 
     def __repr__(self) -> str:
         return f"<Study {self._checked.name}: {size_of(self._checked)}>"
@@ -222,7 +242,7 @@ class Study:
         if executor is not None and (workers, threads, gpus_per_run) != (None, None, None):
             raise SeedspreadError("give workers, threads and gpus_per_run to the executor itself")
         executor = executor or LocalExecutor(workers, threads, gpus_per_run)
-        with Progressing(Terminal()) if progress else nullcontext() as watcher:
+        with ProgressDisplay(Terminal()) if progress else nullcontext() as watcher:
             return run_study(self.spec(), store, executor, watcher, **options)
 
     def runs(self, store: Path | str) -> StudyRuns:
@@ -231,7 +251,6 @@ class Study:
 
 
 def _by_name(metrics: str | Sequence[str] | Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """What is known of metrics, by name; nothing of those that are only named."""
     if metrics is None:
         return None
     if isinstance(metrics, str):
@@ -302,7 +321,7 @@ def store_material(
     value: str | None = None,
     data_dir: Path | str | None = None,
     tell: Callable[[str], None] = lambda _: None,
-) -> ReportData:
+) -> "ReportData":
     """What a report on a store is made of.
 
     Args:
@@ -313,15 +332,19 @@ def store_material(
         data_dir: the data folder, for studies on partial data.
         tell: hears what is being done.
     """
+    from seedspread.report.load import load_store  # noqa: PLC0415 - a fifth of the package
+
     recorded = [study for plan in plans for study in plan.recorded()]
     recorded += studies_asked(store, studies, data_dir)
-    return from_store(Path(store), recorded, value, tell)
+    return load_store(Path(store), recorded, value, tell)
 
 
 def write_report(
     store: "Path | str", page: "Path | str", *, plans: Iterable[Plan] = (), value: str | None = None
-) -> Report:
+) -> "Report":
     """Writes the page of a store: the answer, every table and every figure, in one file."""
+    from seedspread.report.page import Report, write_page  # noqa: PLC0415 - a fifth of the package
+
     report = Report(store_material(store, plans=plans, value=value))
     write_page(report, page)
     return report

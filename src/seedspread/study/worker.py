@@ -10,54 +10,18 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from seedspread.errors import printable
-from seedspread.runners.contract import Runner
-from seedspread.runs.checkpoints import CheckpointError, put_checkpoints_aside
-from seedspread.runs.folder import RunFolder
-from seedspread.runs.lease import LEASE_SECONDS, Lease, LeaseLostError, StalenessTracker, newest
-from seedspread.runs.record import Failure
-from seedspread.runs.request import RunRequest
-from seedspread.runs.run_files import RunFolderError
+from seedspread.runners.contract import WorkItem
+from seedspread.runs.folder import CheckpointError, Failure, RunFolderError, put_checkpoints_aside
+from seedspread.runs.lease import LeaseLostError, StalenessTracker, newest
 from seedspread.runs.stopping import StoppedError, StopRequest, stop_requests
-from seedspread.runs.store import Store
 
 Outcome = Literal["done", "failed", "busy", "lost", "stopped"]
 _POLL_SECONDS = 0.5
-
-
-@dataclass(frozen=True)
-class WorkItem:
-    """All that a worker needs to know of a run; it can be sent anywhere.
-
-    Attributes:
-        store: the store's folder.
-        key: the run.
-        runner: what runs it.
-        parameters: what it is.
-        seed: with which seed.
-        data_dir: the data folder.
-        threads: CPU threads, unless the parameters say; a run that has begun keeps its own.
-        lease_seconds: after how long a silent lease may be taken over.
-        group: shared by runs that may be run together; its key for one that is to be alone.
-        group_size: with how many of its group, itself included, it is run together.
-        may_use_gpu: whether a GPU is to be set aside for it, where there are some.
-    """
-
-    store: str
-    key: str
-    runner: Runner
-    parameters: Any
-    seed: int
-    data_dir: Path | None = None
-    threads: int = 1
-    lease_seconds: float = LEASE_SECONDS
-    group: str = ""
-    group_size: int = 1
-    may_use_gpu: bool = False
 
 
 @dataclass(frozen=True)
@@ -67,70 +31,6 @@ class AttemptResult:
     key: str
     outcome: Outcome
     message: str = ""
-
-
-@dataclass
-class ClaimedRun:
-    """A run whose lease this worker has, until it has ended."""
-
-    item: WorkItem
-    lease: Lease
-    keeping: ExitStack
-    result: AttemptResult | None = field(default=None, init=False)
-
-    @property
-    def folder(self) -> RunFolder:
-        """Where it writes, as long as it has the lease."""
-        return RunFolder(Store(self.item.store).folder(self.item.key), self.item.key, self.lease.check)
-
-    @property
-    def request(self) -> RunRequest:
-        """What its runner is asked for."""
-        item = self.item
-        return RunRequest(
-            parameters=item.parameters,
-            folder=self.folder.path,
-            seed=item.seed,
-            key=item.key,
-            guard=self.lease.check,
-            threads=item.threads,
-        )
-
-    def end(self, outcome: object) -> None:
-        """Notes what became of the run, and gives it back at once: those beside it may go on for long."""
-        self.result = self._result(outcome)
-        self.give_back()
-
-    def give_back(self) -> None:
-        """Lets the lease go; a second time does nothing."""
-        self.keeping.close()
-
-    @property
-    def is_stopped(self) -> bool:
-        """Whether it was asked to stop."""
-        return self.result is not None and self.result.outcome == "stopped"
-
-    def _result(self, outcome: object) -> AttemptResult:
-        key = self.item.key
-        if isinstance(outcome, StoppedError):
-            return AttemptResult(key, "stopped", str(outcome))
-        if isinstance(outcome, LeaseLostError):
-            if self.lease.is_overtaken:
-                return AttemptResult(key, "lost", str(outcome))
-            return AttemptResult(key, "failed", "its folder, or its lease in it, was removed while it ran")
-        if isinstance(outcome, Exception):
-            return self._failed(Failure.of(outcome))
-        return AttemptResult(key, "done")
-
-    def _failed(self, failure: Failure) -> AttemptResult:
-        try:
-            if not self.folder.has_failed:  # its runner may have written down more than is known here
-                self.folder.fail(failure)
-        except LeaseLostError:
-            return AttemptResult(self.item.key, "lost", failure.message)
-        except RunFolderError:
-            pass  # a full disk, perhaps the very reason; the message still reaches whoever is watching
-        return AttemptResult(self.item.key, "failed", failure.last_line)
 
 
 def stop_when_orphaned() -> Callable[[], None]:
@@ -148,7 +48,7 @@ def stop_when_orphaned() -> Callable[[], None]:
 def attempt(
     item: WorkItem, tracker: StalenessTracker | None = None, every_beat: Callable[[], None] = lambda: None
 ) -> AttemptResult:
-    """Tries a run once: `busy` if another worker has it."""
+    """Try a run once: `busy` if another worker has it."""
     return attempt_group([item], 1, tracker or StalenessTracker(item.lease_seconds), every_beat)[0]
 
 
@@ -158,12 +58,12 @@ def attempt_group(
     tracker: StalenessTracker,
     every_beat: Callable[[], None] = lambda: None,
 ) -> list[AttemptResult]:
-    """Tries runs of one group once, together: the first of them that are free, up to `size`.
+    """Try runs of one group once, together: the first of them that are free, up to `size`.
 
     A run that workers have died of more than once is tried alone: it, or one beside it, may be the reason.
     """
     results: list[AttemptResult] = []
-    claimed: list[ClaimedRun] = []
+    claimed: list[WorkItem] = []
     with ExitStack() as stack:
         for item in items:
             alone = _has_been_fatal(item)
@@ -173,93 +73,97 @@ def attempt_group(
             if isinstance(one, AttemptResult):
                 results.append(one)
                 continue
-            stack.callback(one.give_back)
+            if one.lease is not None:
+                stack.callback(one.lease.release)
             claimed.append(one)
             if alone or len(claimed) == size:
                 break
         if claimed:
-            _run(claimed)
-    return results + [one.result for one in claimed if one.result is not None]
+            results += _run(claimed)
+    return results
 
 
 def _claim(
     item: WorkItem, tracker: StalenessTracker, every_beat: Callable[[], None]
-) -> ClaimedRun | AttemptResult:
-    store = Store(item.store)
-    if store.is_done(item.key):
-        return AttemptResult(item.key, "done")
-    if why := item.runner.why_not_here(item.parameters):
-        return AttemptResult(item.key, "failed", why)  # in this worker's eyes: another may take it
+) -> WorkItem | AttemptResult:
+    """The item with its lease, or why it cannot be run now."""
+    run, store = item.run, item.store
+    if store.is_done(run.key):
+        return AttemptResult(run.key, "done")
+    if why := item.runner.why_not_here(run.parameters):
+        return AttemptResult(run.key, "failed", why)  # in this worker's eyes: another may take it
     try:
-        lease = store.claim(item.key, tracker)
+        lease = store.claim(run.key, tracker)
         if lease is not None:
-            store.run(item.key).forget_failure()  # this attempt tells of itself
+            store.run(run.key).forget_failure()  # this attempt tells of itself
     except OSError as error:
-        message = f"{store.folder(item.key)} cannot be written: {error.strerror}"
-        return AttemptResult(item.key, "failed", message)
+        return AttemptResult(run.key, "failed", f"{run.folder} cannot be written: {error.strerror}")
     except RunFolderError as error:
-        return AttemptResult(item.key, "failed", str(error))
+        return AttemptResult(run.key, "failed", str(error))
     if lease is None:
-        return AttemptResult(item.key, "busy")
-    keeping = ExitStack()
-    keeping.callback(lease.release)
-    keeping.enter_context(lease.heartbeat(item.lease_seconds, every_beat))
-    return ClaimedRun(item, lease, keeping)
+        return AttemptResult(run.key, "busy")
+    lease.keep_beating(item.lease_seconds, every_beat)
+    return replace(item, lease=lease)
 
 
 def _has_been_fatal(item: WorkItem) -> bool:
     """Whether its last claim was not its first, and was never given back."""
-    holder = newest(Store(item.store).folder(item.key))
+    holder = newest(Path(item.run.folder))
     return holder is not None and holder.token > 1
 
 
 def attempt_until_ended(item: WorkItem, every_beat: Callable[[], None] = lambda: None) -> AttemptResult:
-    """Tries until the run has a result or has failed: waits while another worker has it."""
-    tracker, store = StalenessTracker(item.lease_seconds), Store(item.store)
+    """Try until the run has a result or has failed; wait while another worker has it."""
+    tracker, store, key = StalenessTracker(item.lease_seconds), item.store, item.key
     while True:
         result = attempt(item, tracker, every_beat)
         if result.outcome not in ("busy", "lost"):
             return result
-        if store.has_failed(item.key):
-            return AttemptResult(item.key, "failed", store.state(item.key).message)
+        if store.has_failed(key):
+            return AttemptResult(key, "failed", store.state(key).message)
         time.sleep(_POLL_SECONDS)
 
 
-def _run(claimed: list[ClaimedRun]) -> None:
-    """Runs the runs and ends each: together, then alone those that this has brought to no end."""
-    shared = _run_once(claimed)
+def _run(claimed: list[WorkItem]) -> list[AttemptResult]:
+    """Run the runs and end each: together, then alone those that this has brought to no end."""
+    ended: dict[str, AttemptResult] = {}
+    shared = _run_once(claimed, ended)
     stopped = StoppedError("stopped before it began", signal.SIGTERM)
     if isinstance(shared, Exception) and len(claimed) > 1:
         why = (str(shared).splitlines() or [type(shared).__name__])[0]
         _say(f"{len(claimed)} runs could not be run together ({why}): one by one")
     for one in claimed:
-        if one.result is not None:
+        key = one.key
+        if key in ended:
             continue
-        if isinstance(shared, StoppedError) or any(other.is_stopped for other in claimed):
-            one.end(stopped)
+        if isinstance(shared, StoppedError) or any(r.outcome == "stopped" for r in ended.values()):
+            ended[key] = _end(one, stopped)
         elif shared is not None and len(claimed) == 1:
-            one.end(shared)
+            ended[key] = _end(one, shared)
         else:  # alone, or from its beginning
-            alone = _run_once([one])
-            if one.result is None:
-                one.end(alone or RuntimeError("the run could not be started afresh"))
+            alone = _run_once([one], ended)
+            if key not in ended:
+                ended[key] = _end(one, alone or RuntimeError("the run could not be started afresh"))
+    return [ended[one.key] for one in claimed]
 
 
-def _run_once(claimed: Sequence[ClaimedRun]) -> Exception | None:
-    """Ends every run that has finished or failed; returns what stopped them all, if anything did.
+def _run_once(claimed: Sequence[WorkItem], ended: dict[str, AttemptResult]) -> Exception | None:
+    """End every run that has finished or failed; return what stopped them all, if anything did.
 
     Apart from that a run has no end yet only if all its checkpoints were damaged: it can start afresh.
     """
-    first = claimed[0].item
+    first = claimed[0]
     stop = StopRequest()
     try:
         with stop_requests() as stop:
             outcomes = {}
-            for number, outcome in first.runner.run([one.request for one in claimed], stop, first.data_dir):
+            for number, outcome in first.runner.run(claimed, stop):
                 outcomes[number] = outcome
                 one = claimed[number]
-                if not (isinstance(outcome, CheckpointError) and _can_start_afresh(one, outcome)):
-                    one.end(outcome)
+                if not isinstance(outcome, CheckpointError):
+                    ended[one.key] = _end(one, outcome)
+                elif (problem := _start_afresh(one, outcome)) is not None:
+                    ended[one.key] = _end(one, problem)
             stop.heard(outcomes.values())
         if len(outcomes) != len(claimed):
             raise RuntimeError(f"the runner told of {len(outcomes)} of {len(claimed)} runs")
@@ -271,19 +175,47 @@ def _run_once(claimed: Sequence[ClaimedRun]) -> Exception | None:
     return None
 
 
-def _can_start_afresh(one: ClaimedRun, error: CheckpointError) -> bool:
-    """Puts a run's checkpoints aside, of which none can be used, and says so; False if there are none."""
+def _start_afresh(one: WorkItem, error: CheckpointError) -> Exception | None:
+    """Put a run's checkpoints aside, of which none can be used, and say so; return why it cannot be."""
     try:
-        one.lease.check()
-        is_aside = put_checkpoints_aside(one.folder)
+        if one.lease is not None:
+            one.lease.check()
+        if not put_checkpoints_aside(one.folder()):
+            return error
     except (LeaseLostError, RunFolderError) as problem:
-        one.end(problem)
-        return False
-    if is_aside:
-        _say(f"{error}: put aside, and the run begun afresh")
-    return is_aside
+        return problem
+    _say(f"{error}: put aside, and the run begun afresh")
+    return None
+
+
+def _end(one: WorkItem, outcome: object) -> AttemptResult:
+    """Say what became of a run, and give it back at once: those beside it may go on for long."""
+    result = _result(one, outcome)
+    if one.lease is not None:
+        one.lease.release()
+    return result
+
+
+def _result(one: WorkItem, outcome: object) -> AttemptResult:
+    key = one.key
+    if isinstance(outcome, StoppedError):
+        return AttemptResult(key, "stopped", str(outcome))
+    if isinstance(outcome, LeaseLostError):
+        if one.lease is not None and one.lease.is_overtaken:
+            return AttemptResult(key, "lost", str(outcome))
+        return AttemptResult(key, "failed", "its folder, or its lease in it, was removed while it ran")
+    if not isinstance(outcome, Exception):
+        return AttemptResult(key, "done")
+    failure, folder = Failure.of(outcome), one.folder()
+    try:
+        if not folder.has_failed:  # its runner may have written down more than is known here
+            folder.fail(failure)
+    except LeaseLostError:
+        return AttemptResult(key, "lost", failure.message)
+    except RunFolderError:
+        pass  # a full disk, perhaps the very reason; the message still reaches whoever is watching
+    return AttemptResult(key, "failed", failure.last_line)
 
 
 def _say(line: str) -> None:
-    """For whoever watches the worker; it may quote what stands in a file."""
     print(printable(line), file=sys.stderr)

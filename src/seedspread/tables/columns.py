@@ -1,19 +1,182 @@
-"""Which column is what: the seed by its usual names, steps, the baseline, what tells runs apart."""
+"""What columns contain (levels, numbers) and what they are for, by their names: seed, step, baseline."""
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
+from seedspread.errors import did_you_mean
+from seedspread.runs.levels import Levels, level_name
 from seedspread.runs.metrics import is_metric_name
-from seedspread.tables.labels import combined
-from seedspread.tables.numbers import EMPTY, WRITTEN
-from seedspread.tables.sources.parameters import is_seed
+from seedspread.tables.question import TableError, listed, row_numbers
+from seedspread.tables.sources.run import is_seed
 
-# From the surest to the least sure; all of these after what is called a seed.
+Codes = NDArray[np.intp]
+Names = NDArray[np.object_]
+
+
+def coded(column: "pd.Series[Any]") -> tuple[Codes, Names]:
+    """Return (rows,) a code for each cell's level, in the order of the table, and the levels as text.
+
+    1 and 1.0 are one level; what is missing is empty.
+    """
+    codes, levels = pd.factorize(column, use_na_sentinel=False)
+    texts = ["" if level is pd.NA else level_name(level) for level in levels]
+    merged, names = pd.factorize(np.array(texts, dtype=object))
+    return merged[codes].astype(np.intp), names
+
+
+def labels(column: "pd.Series[Any]") -> "pd.Series[Any]":
+    """Return each cell's level as text."""
+    codes, names = coded(column)
+    return pd.Series(names[codes], index=column.index, dtype=object)
+
+
+def combined(frame: pd.DataFrame, names: Sequence[str]) -> Codes:
+    """Return (rows,) a code for each combination of the columns' levels, in the order of the table."""
+    codes = np.zeros(len(frame), np.intp)
+    for name in names:
+        own, levels = coded(frame[name])
+        codes = pd.factorize(codes * len(levels) + own)[0].astype(np.intp)
+    return codes
+
+
+def levels_in(frame: pd.DataFrame, names: Sequence[str]) -> "pd.Series[Any]":
+    """Return (rows,) the levels of several columns as a tuple of texts; `()` if there are no columns."""
+    codes = combined(frame, names)
+    first = frame.loc[~pd.Series(codes).duplicated().to_numpy(), list(names)]
+    each = list(zip(*(labels(first[name]) for name in names), strict=True)) if names else [()]
+    return pd.Series(pd.Series(each, dtype=object).to_numpy()[codes], index=frame.index, dtype=object)
+
+
+def coded_levels(column: "pd.Series[Any]") -> tuple[Codes, list[Levels]]:
+    """Return (rows,) a code for each tuple of levels, in the order of the table, and the tuples."""
+    codes, levels = pd.factorize(column.to_numpy())
+    return codes.astype(np.intp), list(levels)
+
+
+EMPTY = {"", "nan", "na", "n/a", "n.a.", "#n/a", "null", "none", "<na>", "-", "--", "—", "–"}
+# Beyond this, squares and products of squares leave the range of floating point.
+_LARGEST = 1e60
+# A number in any way of writing it.
+WRITTEN = re.compile(r"[+-−]?(?:[\d.,\s'’]*\d[\d.,]*(?:e[+-]?\d+)?|inf)\s*%?")
+_END = r"(?:e[+-]?\d+)?"
+_NUMBER = re.compile(rf"[+-]?(?:\d+\.?\d*|\.\d+){_END}", re.IGNORECASE)
+_COMMA = re.compile(rf"[+-]?(?:\d+,\d*|,\d+){_END}", re.IGNORECASE)
+_GROUPS = re.compile(r"[+-]?[1-9]\d{0,2}(?:,\d{3})+")
+_COMMAS_AND_POINT = re.compile(r"[+-]?[1-9]\d{0,2}(?:,\d{3})+\.\d*")
+_POINTS_AND_COMMA = re.compile(r"[+-]?[1-9]\d{0,2}(?:\.\d{3})+,\d*")
+_GAPS = re.compile(r"(?<=\d)[\u00a0\u202f '’](?=\d{3}(?!\d))")
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """A column's numbers, NaN where a cell is empty; whether they had per cent signs."""
+
+    values: "pd.Series[float]"
+    per_cent: bool = False
+    notes: tuple[str, ...] = ()
+
+
+def is_empty(value: object) -> bool:
+    """Return whether a cell is empty, in any of the usual spellings."""
+    return value is None or value is pd.NA or str(value).strip().lower() in EMPTY
+
+
+def is_filled(column: "pd.Series[Any]") -> "pd.Series[bool]":
+    filled = numeric(column).notna().to_numpy(copy=True)
+    filled[~filled] = ~column[~filled].map(is_empty).to_numpy(bool)
+    return pd.Series(filled, index=column.index)
+
+
+def numeric(column: "pd.Series[Any]") -> "pd.Series[float]":
+    """Return numbers as programs write them; NaN for all else."""
+    return pd.to_numeric(column, errors="coerce").astype(float)
+
+
+def numbers_in(column: "pd.Series[Any]", name: str, decimal_comma: bool = False) -> Numbers:
+    """Return the numbers of a column, whose index counts its rows; refuse what is no number and not empty.
+
+    With `decimal_comma`, of a table with another delimiter, `1,234` is 1.234 unless other cells disagree.
+    """
+    rows, column = column.index, column.reset_index(drop=True)  # a wide table's rows hold several runs
+    found = Numbers(numeric(column).replace([np.inf, -np.inf], np.nan))
+    left = found.values.isna() & is_filled(column)
+    if left.any():
+        found = _as_written(column, found.values, left, name, decimal_comma, rows)
+    largest = found.values.abs().max()
+    if largest > _LARGEST or 0 < largest < 1 / _LARGEST:
+        raise TableError(f"{name!r} reaches {largest:g}; change its unit: squares of it cannot be computed")
+    return replace(found, values=found.values.set_axis(rows))
+
+
+def _as_written(
+    column: "pd.Series[Any]",
+    plain: "pd.Series[float]",
+    left: "pd.Series[bool]",
+    name: str,
+    decimal_comma: bool,
+    rows: "pd.Index[Any]",
+) -> Numbers:
+    """Read the cells in `left`, which are no numbers as they stand, as people write them."""
+    text = column[left].astype(str).str.strip().str.replace("−", "-", regex=False)
+    signed = text.str.endswith("%")
+    unsigned = np.sort(np.r_[text.index[~signed], np.flatnonzero(plain.notna())])
+    if signed.any() and len(unsigned):
+        raise TableError(
+            f"{name!r} has a per cent sign in {row_numbers(rows[text.index[signed]])} and none in "
+            f"{row_numbers(rows[unsigned])}; write all of them in one unit"
+        )
+    text = text.str.removesuffix("%").str.strip().str.replace(_GAPS, "", regex=True)
+    has_points = bool(column[plain.notna()].astype(str).str.contains(".", regex=False).any())
+    commas = text.str.contains(",", regex=False)
+    text[commas], note = _without_commas(text[commas], has_points, name, decimal_comma, rows)
+    bad = ~text.str.fullmatch(_NUMBER)
+    if bad.any():
+        cells = column[bad.index[bad]]
+        some = zip(rows[cells.index[:3]], cells, strict=False)
+        examples = ", ".join(f"row {row}: {cell!r}" for row, cell in some)
+        more = f" and {len(cells) - 3:,} more" if len(cells) > 3 else ""
+        raise TableError(f"{name!r} must hold finite numbers; {examples}{more}")
+    values = plain.copy()
+    values[left] = text.astype(float)
+    notes = (f"{name} has per cent signs: it is in per cent.",) if signed.any() else ()
+    return Numbers(values, bool(signed.any()), (*notes, *note))
+
+
+def _without_commas(
+    text: "pd.Series[str]", has_points: bool, name: str, decimal_comma: bool, rows: "pd.Index[Any]"
+) -> tuple["pd.Series[str]", tuple[str, ...]]:
+    """Rewrite cells with commas as a program would, once it is clear what a comma means in the column."""
+    if text.empty:
+        return text, ()
+    groups = text.str.fullmatch(_GROUPS)  # 1,234 may be either
+    decimals = (text.str.fullmatch(_COMMA) & ~groups) | text.str.fullmatch(_POINTS_AND_COMMA)
+    thousands = text.str.fullmatch(_COMMAS_AND_POINT) | (groups & (text.str.count(",") > 1))
+    if not (groups | decimals | thousands).all():
+        return text, ()  # some are no numbers in any way
+    if decimals.any() and (thousands.any() or has_points):
+        raise TableError(
+            f"{name!r} has a decimal comma in {row_numbers(rows[text.index[decimals]])} and decimal points "
+            "elsewhere; write all numbers in one way"
+        )
+    if thousands.any() or has_points:
+        return text.str.replace(",", "", regex=False), (f"Commas in {name} part thousands.",)
+    if decimals.any() or decimal_comma:
+        plain = text.str.replace(".", "", regex=False).str.replace(",", ".", regex=False)
+        return plain, (f"{name} is written with decimal commas.",)
+    row, cell = rows[text.index[0]], text.iloc[0]
+    raise TableError(
+        f"{name!r} has {cell!r} in row {row}, which may be {cell.replace(',', '')} or "
+        f"{cell.replace(',', '.')}; write it without the comma"
+    )
+
+
+# Names of a seed after those with the word in them, the surest first.
 _RUNS = (
     "run run_id run_number run_index run_idx run_name run_no run_nr trial trial_id trial_number rep reps "
     "replicate replication repetition repeat repeats fold cv_fold fold_id"
@@ -27,7 +190,7 @@ _BASELINES = set(
     "baseline base control reference ref none default vanilla standard original plain off false no without "
     "subtract old before".split()
 )
-# What may differ between runs without being part of the design.
+# Columns that may differ between runs without being part of the design.
 _CIRCUMSTANCES = set(
     "host hostname node machine gpu gpus cpu device user date day time timestamp created commit git version "
     "status state job notes note comment comments tags tag".split()
@@ -48,18 +211,28 @@ class Columns:
 
     @property
     def run(self) -> tuple[str, ...]:
-        """The columns that make a run."""
+        """The columns that identify a run."""
         return (*self.by, self.group, *self.blocks, *((self.seed,) if self.seed else ()))
 
 
 def plain_name(name: str) -> str:
-    """`RandomSeed`, `random-seed` and `Random Seed` are one name."""
+    """Return one spelling, `random_seed`, of `RandomSeed`, `random-seed` and `Random Seed`."""
     parted = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
     return re.sub(r"[^a-z0-9]+", "_", parted.lower()).strip("_")
 
 
+def require(column: str, names: Iterable[str], table: str) -> None:
+    """Refuse a column that is not there."""
+    names = list(names)
+    if column in names:
+        return
+    same = [name for name in names if name.lower() == column.lower()]
+    hint = f"; did you mean {same[0]!r}?" if same else did_you_mean(column, names)
+    raise TableError(f"{table} has no column {column!r}{hint} (it has {listed(names)})")
+
+
 def seed_names(names: Iterable[str]) -> list[str]:
-    """Columns that may be the seed by their names, the surest first."""
+    """Return the columns that may be the seed by their names, the surest first."""
 
     def rank(name: str) -> tuple[int, int]:
         plain = plain_name(name)
@@ -73,12 +246,12 @@ def seed_names(names: Iterable[str]) -> list[str]:
 
 
 def is_step(name: str) -> bool:
-    """Whether a column counts steps, by its name."""
+    """Return whether a column counts steps, by its name."""
     return plain_name(name) in _STEPS or plain_name(name).endswith(("_step", "_steps", "_epoch"))
 
 
 def find_seed(frame: pd.DataFrame, names: Sequence[str]) -> str | None:
-    """The seed among the columns `names`; rather one that varies."""
+    """Return the seed among the columns `names`; prefer one that varies."""
     candidates = seed_names(names)
     if "seed" in candidates:
         return "seed"
@@ -86,20 +259,14 @@ def find_seed(frame: pd.DataFrame, names: Sequence[str]) -> str | None:
     return next(iter(varying or candidates), None)
 
 
-def is_shared(frame: pd.DataFrame, seed: str, group: str) -> bool:
-    """Whether any seed was run in two groups."""
-    seeds, both = combined(frame, [seed]), combined(frame, [seed, group])
-    return bool(both.max() > seeds.max())
-
-
 def baseline_of(levels: Sequence[str]) -> str:
-    """Of two levels the one with a word such as baseline or control in it, else the first."""
+    """Return the level with a word such as baseline or control in it, else the first."""
     named = [level for level in levels if set(plain_name(level).split("_")) & _BASELINES]
     return named[0] if len(named) == 1 else levels[0]
 
 
 def is_numeric(column: "pd.Series[Any]") -> bool:
-    """Whether a column holds numbers, as its first cells tell."""
+    """Return whether the first cells of a column are numbers."""
     if pd.api.types.is_bool_dtype(column):
         return False
     first = column.iloc[:_FEW].astype(str).str.strip().str.lower()
@@ -108,18 +275,17 @@ def is_numeric(column: "pd.Series[Any]") -> bool:
 
 
 def is_factor(column: "pd.Series[Any]") -> bool:
-    """Whether a column has levels that recur, as those of a design do; numbers must be whole or few."""
+    """Return whether a column has levels that recur, as those of a design do."""
     levels = column.nunique()
     if not 2 <= levels <= len(column) // 2:
         return False
     if not is_numeric(column):
         return True
-    counts = column.value_counts()
-    return bool(levels <= len(column) // 4 and counts.min() > 1)
+    return bool(levels <= len(column) // 4 and column.value_counts().min() > 1)
 
 
-def telling_apart(frame: pd.DataFrame, run: Sequence[str], others: Sequence[str]) -> list[str]:
-    """Columns among `others` that tell rows of one run apart, as few as it takes; none if they cannot.
+def distinguishing(frame: pd.DataFrame, run: Sequence[str], others: Sequence[str]) -> list[str]:
+    """Return the fewest columns of `others` that distinguish rows of one run; none if they cannot.
 
     A run that was logged twice may leave a tenth of the rows that share their run with another.
     """
@@ -140,11 +306,11 @@ def telling_apart(frame: pd.DataFrame, run: Sequence[str], others: Sequence[str]
     return found if apart == len(frame) else enough
 
 
-def pooled(frame: pd.DataFrame, cell: Sequence[str], others: Sequence[str]) -> str | None:
-    """A column that parts every cell into the same levels of several rows each, if there is one.
+def pooled_factor(frame: pd.DataFrame, cell: Sequence[str], others: Sequence[str]) -> str | None:
+    """Return a column, such as the dataset, whose levels would be pooled as if they were seeds, if any.
 
-    Such as the dataset: its levels would be pooled as if they were seeds. Numbers are levels of a design only
-    if each stands equally often in every cell.
+    It splits every cell into the same levels of several rows each. Numbers are levels of a design only if
+    each stands equally often in every cell.
     """
     cells = combined(frame, cell)
     for name in others:

@@ -1,69 +1,57 @@
-"""From a store to the rows of a table of runs: those of its studies, or all of them."""
+"""The rows of a table from a store: the runs of its studies, or all runs."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from seedspread.runs.levels import counted_runs, level_name, setting_name
+from seedspread.runs.run import Run, parameter_columns, read_run
 from seedspread.runs.store import Store
 from seedspread.runs.studies import RecordedCell, RecordedStudy, load_studies, stale_runs
-from seedspread.runs.table import RunFields, RunsError, parameter_columns, read_fields, runs_table
-
-
-@dataclass(frozen=True)
-class CellRun:
-    """A finished run in one of the cells that it serves.
-
-    Attributes:
-        study: that names it.
-        cell: of that study.
-        seed: as the study counts it.
-        key: of the run.
-        fields: metrics, parameters and the rest of what the run left.
-    """
-
-    study: RecordedStudy
-    cell: RecordedCell
-    seed: int
-    key: str
-    fields: RunFields
-
-    def row(self) -> dict[str, Any]:
-        """Its metrics and parameters, the cell's own levels, and the study."""
-        levels = {factor: level_name(level) for factor, level in self.cell.levels.items()}
-        return self.fields.row() | levels | {"study": self.study.name, "seed": self.seed, "key": self.key}
+from seedspread.runs.table import RunsError, finished_runs
 
 
 def read_runs(
     store: Store, studies: Iterable[RecordedStudy], metrics: Sequence[str] = ()
-) -> tuple[list[CellRun], list[str]]:
-    """The finished runs of studies, cell by cell, and a line on each run that cannot be read.
+) -> tuple[list[Run], list[str]]:
+    """Return the finished runs of studies, cell by cell, and a line on each run that cannot be read.
 
-    A run that serves several cells is read once, and listed in each.
+    A run that serves several cells is read once, and has a row in each.
 
     Args:
         store: where the runs lie.
         studies: one, or the parts of a collection.
         metrics: computed from a run's predictions if the run did not report them.
     """
-    read: dict[str, RunFields | str | None] = {}
-    runs = []
-    for study in studies:
-        for cell in study.cells:
-            for seed, key in cell.runs.items():
-                if key not in read:
-                    read[key] = read_fields(store.folder(key), metrics) if store.is_done(key) else None
-                fields = read[key]
-                if isinstance(fields, RunFields):
-                    runs.append(CellRun(study, cell, seed, key, fields))
+    read: dict[str, Run | str | None] = {}
+    runs = [run for study in studies for run in _runs_of(store, study, metrics, read)]
     return runs, [one for one in read.values() if isinstance(one, str)]
 
 
+def _runs_of(
+    store: Store, study: RecordedStudy, metrics: Sequence[str], read: dict[str, Run | str | None]
+) -> list[Run]:
+    """Return the finished runs of a study; `read` keeps what was read before, by key."""
+    runs = []
+    for cell in study.cells:
+        levels = tuple(cell.levels.items())
+        for seed, key in cell.runs.items():
+            found = read.get(key)
+            if key not in read:
+                there = store.is_done(key)
+                found = read_run(store.folder(key), metrics, study.name, levels, seed) if there else None
+                read[key] = found
+            elif isinstance(found, Run):
+                found = found.also_in(study.name, levels, seed)
+            if isinstance(found, Run):
+                runs.append(found)
+    return runs
+
+
 def study_runs(store: Store, studies: Sequence[RecordedStudy], metrics: Sequence[str]) -> pd.DataFrame:
-    """One row per cell and seed that has ended: metrics, parameters, the cell's own levels, and the study.
+    """Return one row per cell and seed that has ended: metrics, parameters, levels of the cell, the study.
 
     A run that ended with an error of its own has no metric, and counts as collapsed. One that cannot be read
     is an error. The column `folder` is where an audit finds a run's predictions.
@@ -73,29 +61,40 @@ def study_runs(store: Store, studies: Sequence[RecordedStudy], metrics: Sequence
         studies: one, or the parts of a collection.
         metrics: that every run must have.
     """
-    runs, problems = read_runs(store, studies, metrics)
-    if problems:
-        raise RunsError(f"{problems[0]}; move it away and try again")
+    read: dict[str, Run | str | None] = {}
     rows = []
     for study in studies:
-        rows += [run.row() for run in runs if run.study is study] + crashed_rows(store, study)
+        rows += [run.row(metrics) for run in _runs_of(store, study, metrics, read)]
+        rows += crashed_rows(store, study)
+    _check([one for one in read.values() if isinstance(one, str)])
     return pd.DataFrame(rows)
 
 
-def all_runs(store: Store, metrics: Sequence[str]) -> tuple[pd.DataFrame, tuple[str, ...]]:
-    """One row per run of a store that has ended, whatever names it, and a note on runs that are left out."""
-    table, stale = runs_table(store.path, metrics), stale_runs(store)
-    is_stale = table["folder"].map(lambda folder: Path(folder).name in stale)
-    notes = (f"{is_stale.sum()} runs from before their inputs changed were left out.",) if stale else ()
+def all_runs(store: Store, metrics: Sequence[str] = ()) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    """Return one row per run of a store that has ended, and a note on stale runs that are left out.
+
+    A run that cannot be read is an error. Metrics that a run did not report come from its predictions.
+    """
+    runs, problems = finished_runs(store.path, metrics)
+    _check(problems)
+    stale = stale_runs(store)
+    rows = [run.row(metrics) for run in runs if run.key not in stale]
+    left_out = f"{len(runs) - len(rows)} runs from before their inputs changed were left out."
     crashed = {row["key"]: row for study in load_studies(store)[0] for row in crashed_rows(store, study)}
-    failed = [pd.DataFrame(crashed.values()).drop(columns=["study", "key"])] if crashed else []
-    return pd.concat([table.loc[~is_stale], *failed]), notes
+    for row in crashed.values():
+        rows.append({name: value for name, value in row.items() if name not in ("study", "key")})
+    return pd.DataFrame(rows), (left_out,) if stale else ()
+
+
+def _check(problems: Sequence[str]) -> None:
+    if problems:
+        raise RunsError(f"{problems[0]}; move it away and try again")
 
 
 def crashed_rows(store: Store, study: RecordedStudy) -> list[dict[str, Any]]:
-    """One row per cell and seed whose run ended with an error of its own: no metric, counted as collapsed.
+    """Return one row per cell and seed whose run ended with an error of its own; it counts as collapsed.
 
-    It has the run's parameters too, where they are plain values.
+    The row has no metric, but the run's parameters if they are plain values.
     """
     crashed = {key for key in study.keys if store.has_crashed(key)}
     return [
@@ -109,7 +108,7 @@ def crashed_rows(store: Store, study: RecordedStudy) -> list[dict[str, Any]]:
 
 
 def shared_runs(study: RecordedStudy) -> list[str]:
-    """A line on runs that serve several cells: `7 runs of margin_type = subtract serve margin = 1, 2 alike`.
+    """Say which runs serve several cells: `7 runs of margin_type = subtract serve margin = 1, 2 alike`.
 
     What differs between those cells makes no difference to the run, so it is computed once.
     """
@@ -117,10 +116,7 @@ def shared_runs(study: RecordedStudy) -> list[str]:
     for place, cell in enumerate(study.cells):
         for key in cell.runs.values():
             users.setdefault(key, []).append(place)
-    times: dict[tuple[int, ...], int] = {}
-    for places in users.values():
-        if len(places) > 1:
-            times[tuple(places)] = times.get(tuple(places), 0) + 1
+    times = Counter(tuple(places) for places in users.values() if len(places) > 1)
     return [_shared([study.cells[i] for i in places], count) for places, count in times.items()]
 
 

@@ -1,28 +1,46 @@
-"""What is asked of a table, and how one types it."""
+"""What is asked of a table, as options of a command or arguments of a call; the error if it cannot be."""
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, TypedDict, Unpack
 
+from seedspread.errors import SeedspreadError
+
+
+class TableError(SeedspreadError):
+    """A table that cannot be audited as requested."""
+
+
+def listed(names: Iterable[object], most: int = 12) -> str:
+    """Return names one after the other, the first few of many."""
+    every = [str(name) for name in names]
+    return ", ".join(every[:most]) + (f", ... ({len(every):,})" if len(every) > most else "")
+
+
+def row_numbers(rows: Iterable[int]) -> str:
+    """Return `row 3, 7, 9`, as an editor counts them."""
+    every = list(rows)
+    return "row " + ", ".join(str(row) for row in every[:5]) + (", ..." if len(every) > 5 else "")
+
+
 Names = str | Sequence[str] | None
-# What stands for a group where whole sets of runs are compared: no table has such a column.
+# The group if whole sets of runs are compared: no table has such a column.
 SET = "set of runs"
-_NOT_ASKED = ("command", "sources")
 
 
 class Rows(TypedDict, total=False):
-    """How one row per run is had from a table that has more, or has its seeds as columns.
+    """Row selection in a table that has more than one row per run, or has its seeds as columns.
 
     Attributes:
-        at: which step of a run that another tool has logged: `last`, `best` or `step=N`.
+        at: the step of a run that another tool has logged: `last`, `best` or `step=N`.
         where: conditions on rows, such as `step == 4000`; all must be true.
-        last: a column such as `step`: of each run the row where it is largest.
-        best: a column: of each run the row where it is best.
-        wide: which columns hold a seed each, as in `seed_*`; `auto` finds them.
+        last: a column such as `step`: take the row of each run where it is largest.
+        best: a column: take the row of each run where it is best.
+        wide: pattern of the columns that hold a seed each, as in `seed_*`; `auto` finds them.
         metric_column: the column of a long table that names the metric: `value` is one of its levels.
         sheet: of an Excel file; the first by default.
-        command: which command asks, for the line that says what to type.
+        command: that asks, for the line that says what to type.
     """
 
     at: str
@@ -37,18 +55,17 @@ class Rows(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Question:
-    """Which column is what, and how one row per run is had.
+    """Which column is what, and the row selection.
 
     Attributes:
         value: the column with one number per run.
         group: the column whose levels are compared.
         baseline: the level with which the others are compared; None: the first of two, or all with all.
-        block: columns whose levels hold runs of the same seed, such as the stability mode.
+        block: columns varied within a seed, such as the stability mode.
         seed: the column with the seed; `seed` finds it by its usual names. None: each row is a run.
         by: columns, such as the dataset, whose levels are audited apart and adjusted together.
-        where, last, best, wide, metric_column, sheet, at: see `Rows`.
-        command: which command asks it.
-        sources: what stands after the command, where that is more than the table.
+        where, last, best, wide, metric_column, sheet, at, command: see `Rows`.
+        sources: the words after the command, if they are more than the table.
     """
 
     value: str | None = None
@@ -78,41 +95,38 @@ class Question:
         by: Names = None,
         **rows: Unpack[Rows],
     ) -> "Question":
-        """The same from names, one or several."""
-        where = _several(rows.get("where"))
-        given: dict[str, Any] = {**rows, "where": where}
+        """Return the question from names, one or several."""
+        given: dict[str, Any] = {**rows, "where": _several(rows.get("where"))}
         return cls(value, group, baseline, _several(block), seed, _several(by), **given)
 
     @property
     def shapes(self) -> bool:
-        """Whether it asks for rows to be chosen or turned."""
+        """Whether rows or columns are to be chosen."""
         return bool(self.where or self.last or self.best or self.wide or self.metric_column)
 
     def asked(self) -> list[tuple[str, str]]:
-        """The name and value of everything that differs from its default, in the order of the fields."""
+        """Return the name and value of everything that differs from its default."""
         found = []
         for field in fields(self):
             value = getattr(self, field.name)
-            if value in (field.default, SET) or field.name in _NOT_ASKED:
+            if value in (field.default, SET) or field.name in ("command", "sources"):
                 continue
             found += [(field.name, one) for one in (value if isinstance(value, tuple) else (value,))]
         return found
 
     def typed(self, source: str | None) -> str:
-        """As a command for the table in the file `source`; as a call in Python where there is no file."""
+        """Return the command for the table in the file `source`; without a file, the call in Python."""
         if source is None and not self.sources:
             tables = {"compare": "a, b"}.get(self.command, "table")
-            return f"{self.command}({tables}{''.join(f', {k}={v}' for k, v in self._arguments().items())})"
+            given: dict[str, list[str | None]] = {}
+            for name, value in self.asked():
+                given.setdefault(name, []).append(value)
+            arguments = (f", {k}={(v[0] if len(v) == 1 else v)!r}" for k, v in given.items())
+            return f"{self.command}({tables}{''.join(arguments)})"
         words = ["seedspread", self.command, *(self.sources or (str(source),))]
         for name, value in self.asked():
             words += ["--no-seed"] if value is None else [f"--{name.replace('_', '-')}", value]
         return shlex.join(words)
-
-    def _arguments(self) -> dict[str, str]:
-        lists: dict[str, list[str | None]] = {}
-        for name, value in self.asked():
-            lists.setdefault(name, []).append(value)
-        return {name: repr(values[0] if len(values) == 1 else values) for name, values in lists.items()}
 
 
 def _several(given: Names) -> tuple[str, ...]:

@@ -1,49 +1,49 @@
-"""Reading a table, whatever it is kept in."""
+"""Read a table from a file, a folder of runs, a DataFrame or the logs of another tool."""
 
+import codecs
+import csv
+import gzip
+import io
+import warnings
+import zipfile
 import zlib
+from collections import Counter
 from dataclasses import dataclass, replace
-from gzip import BadGzipFile
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, cast
 
 import pandas as pd
 
-from seedspread.errors import require_extra
+from seedspread.errors import did_you_mean, require_extra
 from seedspread.runs.metrics import Better
 from seedspread.runs.store import Store
 from seedspread.runs.table import is_store, store_of
-from seedspread.tables.errors import TableError
-from seedspread.tables.excel import read_excel
 from seedspread.tables.from_store import all_runs
-from seedspread.tables.question import Question
-from seedspread.tables.sources.collecting import Collected, collect, find_reader, is_source
-from seedspread.tables.sources.files import UNREADABLE, read_json, read_json_lines
-from seedspread.tables.sources.place import Place
-from seedspread.tables.sources.rows import step_column
-from seedspread.tables.sources.run import SourceError
-from seedspread.tables.sources.show import in_a_note
-from seedspread.tables.text import read_text
+from seedspread.tables.question import Question, TableError, listed
+from seedspread.tables.sources.collect import Collected, audit_notes, collect, find_reader, is_source
+from seedspread.tables.sources.files import UNREADABLE, Place, read_json, read_json_lines
+from seedspread.tables.sources.run import SourceError, step_column
 
 Source = str | Path | pd.DataFrame | Collected
 
-_MOST_CELLS = 200_000_000
-_JSON_LINES = (".jsonl", ".ndjson")
+MOST_BYTES = 1 << 30
+_MOST_CELLS, _MOST_SHEET_CELLS = 200_000_000, 20_000_000
 _EXCEL = (".xlsx", ".xlsm")
 _KINDS = ".csv, .tsv, .txt, .json, .jsonl, .xlsx or .parquet"
 
 
 @dataclass(frozen=True)
 class Table:
-    """What was read.
+    """A table as it was read, before it is checked.
 
     Attributes:
         frame: the cells; its index counts the rows as an editor shows them.
-        name: what to call it.
+        name: what to call it in messages.
         notes: on how it was read.
         path: as the user named it; None of a DataFrame.
-        store: the folder of runs that it comes from, if it does.
-        decimal_comma: whether a comma in a number is a decimal one unless others tell otherwise.
-        better: which direction of the value is better, if the source tells.
+        store: the folder of the runs, if they are those of a store.
+        decimal_comma: whether a comma in a number is a decimal one unless other cells disagree.
+        better: which direction of the value is better, if the source records it.
     """
 
     frame: pd.DataFrame
@@ -56,13 +56,13 @@ class Table:
 
 
 def is_table(source: "str | Path") -> bool:
-    """Whether a table is read there, be it a file or what another tool has written; not a store of runs."""
+    """Return whether `read_table` finds a file or another tool's logs there, not a store of runs."""
     path = Path(source)
     return path.is_file() or (not is_store(path) and is_source(source))
 
 
 def read_table(source: Source, question: Question, better: Better | None = None) -> Table:
-    """A table from a file, a folder of runs, a DataFrame, whatever `collect` reads, or what it has read.
+    """Return the table in a file, a folder of runs, a DataFrame, or whatever `collect` reads or returned.
 
     Runs of a store and of `collect` are read with the value that the question names, and its step; `better`
     is the direction of the best step.
@@ -80,15 +80,15 @@ def read_table(source: Source, question: Question, better: Better | None = None)
     return table
 
 
-def _numbered(frame: pd.DataFrame, first: int) -> pd.DataFrame:
-    """With its rows counted from `first`, and names of columns that are text."""
+def _numbered(frame: pd.DataFrame, first: int = 2) -> pd.DataFrame:
+    """Count the rows from `first`, and make the names of columns text."""
     frame = frame.set_axis([str(c).strip() for c in frame.columns], axis=1)
     return frame.set_axis(pd.RangeIndex(first, first + len(frame)), axis=0)
 
 
 def _of_frame(frame: pd.DataFrame) -> Table:
-    """Its rows may be runs of a store, in whole or in part: their column `folder` shows it."""
-    numbered = _numbered(frame, 2)
+    """Return the table; its rows are runs of a store if the column `folder` says so."""
+    numbered = _numbered(frame)
     folders = numbered["folder"].dropna() if list(numbered.columns).count("folder") == 1 else ()
     store = store_of(dict.fromkeys(map(str, folders)))
     name = None if store is None else str(store)
@@ -99,13 +99,13 @@ def _of_path(source: "str | Path", question: Question, better: Better | None) ->
     path = Path(source)
     if question.sheet is not None and path.suffix.lower() not in _EXCEL:
         raise TableError(f"--sheet is for Excel files (.xlsx); {source} is none")
-    if path.is_file() and (records := _records(path, question)) is not None:
+    if path.is_file() and (records := _json_records(path, question)) is not None:
         return Table(_numbered(records, 1), str(source), path=str(source))
     if path.is_file() and question.shapes and path.suffix.lower() == ".csv":
-        return _of_file(path, question)  # though it may be the log of a tool: its rows are to be chosen here
+        return _of_file(path, question.sheet)  # it may be the log of a tool, but its rows are chosen here
     if not (path.is_dir() and is_store(path)) and is_source(source):
         _check_nested(path)
-        return _of_runs(source, question, better)
+        return _of_logs(source, question, better)
     if path.suffix == ".toml":
         raise TableError(
             f"{path} is a study, not a table; audit the store of its runs: seedspread audit STORE"
@@ -114,31 +114,28 @@ def _of_path(source: "str | Path", question: Question, better: Better | None) ->
         raise TableError(f"{source} does not exist; give a {_KINDS} file, or a folder of runs")
     if question.at != "last":
         raise TableError(f"--at is for runs that were logged by step; {source} has one value per run")
-    return _of_store(path, question.value) if path.is_dir() else _of_file(path, question)
+    if not path.is_dir():
+        return _of_file(path, question.sheet)
+    if not is_store(path):
+        _check_nested(path)
+        raise TableError(f"{path} holds no finished run; give a {_KINDS} file, or a folder of runs")
+    frame, notes = all_runs(Store(path), [question.value] if question.value else [])
+    return Table(_numbered(frame), str(path), notes, str(path), str(path))
 
 
-def _of_runs(source: "str | Path", question: Question, better: Better | None) -> Table:
-    """What another tool has logged."""
+def _of_logs(source: "str | Path", question: Question, better: Better | None) -> Table:
     try:
         collected = collect(source, question.value or (), question.at, better=better, all_parameters=True)
     except SourceError as error:
         if question.value is not None:
             raise
         raise TableError(str(error).replace("--metric", "--value")) from None
-    notes = tuple(in_a_note(collected))
-    return Table(_numbered(collected.table, 2), str(source), notes, str(source), better=collected.declared)
-
-
-def _of_store(path: Path, value: str | None) -> Table:
-    if not is_store(path):
-        _check_nested(path)
-        raise TableError(f"{path} holds no finished run; give a {_KINDS} file, or a folder of runs")
-    table, notes = all_runs(Store(path), [value] if value else [])
-    return Table(_numbered(table, 2), str(path), notes, str(path), str(path))
+    notes = audit_notes(collected)
+    return Table(_numbered(collected.table), str(source), notes, str(source), better=collected.declared)
 
 
 def _check_nested(path: Path) -> None:
-    """Refuses a folder that only holds a store, whose records are JSON files too."""
+    """Refuse a folder that only contains a store, whose records are JSON files too."""
     if not path.is_dir() or (is_source(path) and find_reader(Place.of(path))[0].kind != "json"):
         return
     inside = next((one for one in sorted(path.iterdir()) if one.is_dir() and is_store(one)), None)
@@ -146,28 +143,20 @@ def _check_nested(path: Path) -> None:
         raise TableError(f"{path} holds no finished run itself; did you mean {inside}?")
 
 
-def _of_file(path: Path, question: Question) -> Table:
+def _of_file(path: Path, sheet: str | None) -> Table:
     try:
         if path.suffix.lower() in (".parquet", ".pq"):
-            return Table(_numbered(_parquet(path), 2), str(path), path=str(path))
+            return Table(_numbered(_parquet(path)), str(path), path=str(path))
         if path.suffix.lower() in (*_EXCEL, ".xls"):
-            frame, notes = read_excel(path, question.sheet)
-            return Table(frame, str(path), tuple(notes), str(path))
-        frame, notes, decimal_comma = read_text(path)
-        return Table(frame, str(path), tuple(notes), str(path), decimal_comma=decimal_comma)
-    except (
-        ValueError,
-        pd.errors.ParserWarning,
-        EOFError,
-        BadGzipFile,
-        zlib.error,
-    ) as error:
+            return _excel(path, sheet)
+        return _text(path)
+    except (ValueError, pd.errors.ParserWarning, EOFError, gzip.BadGzipFile, zlib.error) as error:
         why = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise TableError(f"{path} cannot be read as a table: {why}") from None
 
 
 def _parquet(path: Path) -> pd.DataFrame:
-    """Its own figures tell how large it becomes: a small file may hold any number of equal rows."""
+    """Read the file if its metadata says that it is not too large: equal rows take no space in it."""
     require_extra("parquet", f"reading {path}")
     from pyarrow import ArrowException, parquet  # noqa: PLC0415 - not in the base
 
@@ -183,22 +172,22 @@ def _parquet(path: Path) -> pd.DataFrame:
         raise ValueError(str(error)) from None
 
 
-def _records(path: Path, question: Question) -> pd.DataFrame | None:
-    """A JSON file that is a plain table: flat records, or columns; None for logs and configs of runs.
+def _json_records(path: Path, question: Question) -> pd.DataFrame | None:
+    """Return a JSON file that is a plain table: flat records, or columns; None for logs and configs of runs.
 
     Records that count steps are the log of a run, which `collect` reads, unless rows are to be chosen.
     """
     suffix = path.suffix.lower()
-    if suffix not in (".json", *_JSON_LINES) or question.at != "last":
+    if suffix not in (".json", ".jsonl", ".ndjson") or question.at != "last":
         return None
     try:
         content = read_json(path) if suffix == ".json" else read_json_lines(path)
     except UNREADABLE:
         return None
-    if isinstance(content, tuple):  # of lines; a log may be cut
+    if isinstance(content, tuple):  # of lines, and a problem: a log may be cut
         content = [] if content[1] else content[0]
     if isinstance(content, dict):
-        return _from_columns(content)
+        return _json_columns(content)
     if not isinstance(content, list) or not content or not all(map(_is_flat, content)):
         return None
     if step_column(content) is not None and not question.shapes and _is_log(path, question.value):
@@ -217,8 +206,8 @@ def _is_flat(record: object) -> bool:
     return isinstance(record, dict) and not any(isinstance(value, dict | list) for value in record.values())
 
 
-def _from_columns(content: dict[str, Any]) -> pd.DataFrame | None:
-    """Columns of one length, some of them text: those of a log hold numbers only."""
+def _json_columns(content: dict[str, Any]) -> pd.DataFrame | None:
+    """Return columns of one length, some of them text: those of a log contain numbers only."""
     columns = [list(c.values()) if isinstance(c, dict) else c for c in content.values()]
     if len(columns) < 2 or not all(isinstance(column, list) and column for column in columns):
         return None
@@ -229,3 +218,189 @@ def _from_columns(content: dict[str, Any]) -> pd.DataFrame | None:
     if not (is_table and has_text and is_flat):
         return None
     return pd.DataFrame(dict(zip(content, columns, strict=True)))
+
+
+# Text
+
+_SAMPLE = 1 << 16
+_MOST_LINES = 200
+_BOMS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+_SEPARATORS = (",", ";", "\t", "|")
+_BLANKS = r"\s+"
+
+
+def _text(path: Path) -> Table:
+    """Read cells as text, with the numbers of their lines as index.
+
+    Values stay text until they are asked for: what is not a number can then be named by its row.
+    """
+    with _open(path) as file:
+        sample = file.read(_SAMPLE)
+    encoding = next((name for bom, name in _BOMS.items() if sample.startswith(bom)), "utf-8")
+    text = sample.decode(encoding, errors="replace")
+    if "\0" in text:
+        raise ValueError("it holds binary data")
+    lines = text.splitlines()
+    if len(sample) == _SAMPLE:
+        lines.pop()  # it may be cut
+    skipped = next((n for n, line in enumerate(lines) if not _is_comment(line)), len(lines))
+    if skipped == len(lines):
+        raise ValueError("it has no text")
+    separator = _separator(lines[skipped:], path.name)
+    if separator is None:
+        raise ValueError("its first line has one column only")
+    notes: tuple[str, ...] = ()
+    try:
+        frame = _parsed(path, encoding, separator, skipped)
+    except UnicodeDecodeError:
+        frame = _parsed(path, "cp1252", separator, skipped)
+        notes = ("It is not UTF-8; read as Windows-1252.",)
+    frame.index = pd.RangeIndex(2 + skipped, 2 + skipped + len(frame))
+    frame.columns = frame.columns.astype(str).str.strip()
+    return Table(_without_empty(frame), str(path), notes, str(path), decimal_comma=separator != ",")
+
+
+def _is_comment(line: str) -> bool:
+    return not line.strip() or line.lstrip().startswith("#")
+
+
+def _open(path: Path) -> BinaryIO:
+    """Open a file, unpacked; closing it closes the file."""
+    opened = gzip.GzipFile(path) if path.suffix.lower() == ".gz" else path.open("rb")
+    return cast(BinaryIO, io.BufferedReader(_Bounded(cast(BinaryIO, opened), path), 1 << 20))
+
+
+class _Bounded(io.RawIOBase):
+    """A file that raises an error beyond `MOST_BYTES`: a small archive may hold a huge text."""
+
+    def __init__(self, file: BinaryIO, path: Path) -> None:
+        self._file, self._path, self._left = file, path, MOST_BYTES
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        data = self._file.read(len(buffer))
+        self._left -= len(data)
+        if self._left < 0:
+            raise TableError(
+                f"{self._path} has more than {MOST_BYTES / 2**30:.0f} GiB of text; keep the rows and columns "
+                "that the audit needs, or save it as .parquet"
+            )
+        buffer[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+def _separator(lines: list[str], name: str) -> str | None:
+    """Return the delimiter that splits most lines into as many cells as the first; None if none does."""
+    lines = [line for line in lines[:_MOST_LINES] if line.strip()]
+    first = "\t" if name.lower().removesuffix(".gz").endswith((".tsv", ".txt")) else ","
+    candidates = sorted(_SEPARATORS, key=lambda separator: separator != first)
+    best = max(candidates, key=lambda separator: _columns(lines, separator))
+    if _columns(lines, best) > 1:
+        return best
+    if used := [separator for separator in candidates if separator in lines[0]]:
+        return used[0]  # lines of unequal length, which reading names
+    return _BLANKS if len(lines[0].split()) > 1 else None
+
+
+def _columns(lines: list[str], separator: str) -> int:
+    """Return the number of columns if three quarters of the lines have it, else 0."""
+    try:
+        counts = [len(row) for row in csv.reader(lines, delimiter=separator, skipinitialspace=True)]
+    except csv.Error:
+        return 0
+    return counts[0] if 4 * Counter(counts)[counts[0]] >= 3 * len(counts) else 0
+
+
+def _parsed(path: Path, encoding: str, separator: str, skipped: int) -> pd.DataFrame:
+    with _open(path) as file, warnings.catch_warnings():
+        warnings.simplefilter("error", pd.errors.ParserWarning)  # cells beyond the header's would be lost
+        return pd.read_csv(
+            file,
+            sep=separator,
+            encoding=encoding,
+            skiprows=skipped,
+            dtype=str,
+            skipinitialspace=True,
+            index_col=False,
+            keep_default_na=False,  # a group may be called None
+            skip_blank_lines=False,  # rows keep the numbers that an editor shows
+        )
+
+
+def _without_empty(frame: pd.DataFrame) -> pd.DataFrame:
+    """Drop blank lines, and comments among the rows."""
+    first = frame.iloc[:, 0].fillna("").str.strip()
+    suspect = frame.loc[(first == "") | first.str.startswith("#")]
+    empty = (suspect.iloc[:, 1:].fillna("") == "").all(axis=1)
+    return frame.drop(index=empty.index[empty]) if empty.any() else frame
+
+
+# Excel
+
+
+def _excel(path: Path, sheet: str | None) -> Table:
+    """Read the cells of a sheet below its first row that has two, rows counted as Excel does."""
+    if path.suffix.lower() == ".xls":
+        raise TableError(f"{path} is of the old Excel format; save it as .xlsx or .csv")
+    require_extra("excel", f"reading {path.name}")
+    import openpyxl  # noqa: PLC0415 - an extra
+
+    _check_unpacked_size(path)
+    try:
+        book = openpyxl.load_workbook(path, read_only=True, data_only=True)
+    except (KeyError, OSError, SyntaxError, TypeError) as error:
+        raise ValueError(str(error)) from None
+    try:
+        names = book.sheetnames
+        name = sheet if sheet is not None or not names else names[0]
+        if name not in names:
+            hint = did_you_mean(name or "", names)
+            raise TableError(f"{path} has no sheet {name!r}{hint} (it has {listed(names)})")
+        frame = _frame(path, book[name].iter_rows(values_only=True))
+    finally:
+        book.close()
+    others = [one for one in names if one != name]
+    note = f"The sheet is {name}; there is {listed(others)} too (--sheet)."
+    return Table(frame, str(path), (note,) if others and sheet is None else (), str(path))
+
+
+def _check_unpacked_size(path: Path) -> None:
+    """Refuse an archive of a few kilobytes with any number of cells."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            size = sum(member.file_size for member in archive.infolist())
+    except zipfile.BadZipFile:
+        raise ValueError("it is no Excel file") from None
+    if size > MOST_BYTES:
+        raise TableError(
+            f"{path} unpacks to {size / 2**30:.1f} GiB; up to {MOST_BYTES / 2**30:.0f} GiB are read"
+        )
+
+
+def _frame(path: Path, sheet: Any) -> pd.DataFrame:
+    rows, numbers, header, cells = [], [], None, 0
+    for number, row in enumerate(sheet, 1):
+        cells += len(row)
+        if cells > _MOST_SHEET_CELLS:
+            raise TableError(
+                f"{path} has more than {_MOST_SHEET_CELLS:,} cells; save what the audit needs as .csv"
+            )
+        filled = sum(cell is not None for cell in row)
+        if header is None and filled > 1:
+            header = row
+        elif header is not None and filled:
+            rows.append(row)
+            numbers.append(number)
+    if header is None:
+        raise ValueError("no row of the sheet has two cells")
+    width = max(map(len, (header, *rows)))
+    names = [str(c).strip() if c is not None else f"column {n}" for n, c in enumerate(header, 1)]
+    names += [f"column {n}" for n in range(len(names) + 1, width + 1)]
+    full = [(*row, *[None] * (width - len(row))) for row in rows]
+    return pd.DataFrame(full, columns=names, index=numbers).dropna(axis=1, how="all")

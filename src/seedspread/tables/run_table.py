@@ -1,4 +1,4 @@
-"""`RunTable`: checked rows, one per run, and where their predictions can be had."""
+"""`RunTable`: checked rows, one per run, and the folders of their predictions."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
+from seedspread.runs.levels import Levels
 from seedspread.runs.metrics import Better
-from seedspread.tables.columns import Columns
-from seedspread.tables.labels import Codes, coded
+from seedspread.tables.columns import Codes, Columns, coded, coded_levels
 
-# All levels against all others: beyond this nobody reads the answer, and Holm leaves nothing of it.
+# Comparisons of all levels with each other: nobody reads more, and Holm leaves nothing of them.
 MOST_PAIRS = 2_000
 
 
@@ -18,14 +18,15 @@ MOST_PAIRS = 2_000
 class RunTable:
     """A checked table: columns value, group, block, seed, seed_name, stratum, failed, row; one row per run.
 
+    A stratum, and a block, is a tuple with the level of each of its factors.
+
     Attributes:
         frame: those columns; runs of a store have folder and chance as well.
         columns: which column of the source is what.
-        source: what was read.
-        notes: what was found, and what was left out.
-        store: the folder of runs that it comes from, if it does.
+        notes: on what was found, and what was left out.
+        store: the folder of the runs, if they are those of a store.
         per_cent: whether the values had per cent signs.
-        better: which direction is better, if the source tells.
+        better: which direction is better, if the source records it.
         crashed: the rows of runs without a value, which are not in `frame`.
     """
 
@@ -40,16 +41,16 @@ class RunTable:
 
     @property
     def predictions(self) -> "pd.Series[str] | None":
-        """(rows,) the folder of each run, where its predictions are if it kept them; None without a store."""
+        """(rows,) the folder of each run, with its predictions if they were kept; None without a store."""
         return self.frame.get("folder")
 
-    def cells(self) -> Iterator[tuple[str, str, Codes]]:
-        """Stratum, group and the rows of each cell; sorted once, however many cells there are."""
-        strata, stratum_names = coded(self.frame["stratum"])
+    def cells(self) -> Iterator[tuple[Levels, str, Codes]]:
+        """Yield stratum, group and the rows of each cell; rows are sorted once."""
+        strata, stratum_names = coded_levels(self.frame["stratum"])
         groups, group_names = coded(self.frame["group"])
         cells, names = pd.factorize(strata * len(group_names) + groups)
         order = np.argsort(cells, kind="stable").astype(np.intp)
         ends = np.cumsum(np.bincount(cells))
         for name, start, end in zip(names, [0, *ends[:-1]], ends, strict=True):
             stratum, group = divmod(int(name), len(group_names))
-            yield str(stratum_names[stratum]), str(group_names[group]), order[start:end]
+            yield stratum_names[stratum], str(group_names[group]), order[start:end]

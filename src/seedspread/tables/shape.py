@@ -1,19 +1,144 @@
-"""One row per run: rows chosen, columns of seeds turned into rows, a metric taken out of a long table."""
+"""`--where`, `--metric-column` and `--wide`: choose rows, or turn columns of seeds into rows."""
 
+import operator
 import re
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from fnmatch import translate
+from typing import Any
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from seedspread.errors import did_you_mean
-from seedspread.tables.columns import is_numeric, is_step, plain_name, seed_names
-from seedspread.tables.errors import TableError, listed
-from seedspread.tables.labels import coded, labels
-from seedspread.tables.question import Question
+from seedspread.errors import did_you_mean, short
+from seedspread.tables.columns import (
+    coded,
+    is_numeric,
+    is_step,
+    labels,
+    numeric,
+    plain_name,
+    require,
+    seed_names,
+)
+from seedspread.tables.question import Question, TableError, listed
 from seedspread.tables.read import Table
-from seedspread.tables.where import rows_where
+
+_TOKENS = re.compile(
+    r"""\s*(?:(?P<quoted>"[^"]*"|'[^']*'|`[^`]*`)|(?P<sign>==|!=|<=|>=|=|<|>|\(|\)|,)|(?P<word>[^\s"'`=!<>(),]+))"""
+)
+_ORDER: dict[str, Callable[[Any, Any], Any]] = {
+    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
+}  # fmt: skip
+_EXAMPLE = "write --where 'step == 4000', with ==, !=, <, <=, >, >= or in (a, b), joined by and"
+
+
+@dataclass(frozen=True)
+class _Token:
+    kind: str
+    text: str
+
+    def says(self, *words: str) -> bool:
+        return self.kind != "quoted" and self.text.lower() in words
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A column, an operator, and the levels with which its cells are compared."""
+
+    column: str
+    sign: str
+    levels: tuple[str, ...]
+
+    def of(self, column: "pd.Series[Any]") -> NDArray[np.bool_]:
+        """Return (rows,) whether the cells of the column meet it."""
+        if self.sign in _ORDER:
+            level, numbers = self.levels[0], numeric(column)
+            if not _is_number(level) or numbers.isna().all():
+                which = f"column {self.column!r}" if _is_number(level) else repr(level)
+                raise TableError(f"--where: {self.sign} compares numbers, and {which} is none; use == or in")
+            return np.asarray(_ORDER[self.sign](numbers.to_numpy(), float(level)))
+        # 4e6 and 4000000 are one number, as 1 and 1.0 are one level.
+        given = {float(level) for level in self.levels if _is_number(level)}
+        texts = set(labels(pd.Series(self.levels)))
+        met = labels(column).isin(texts).to_numpy() | numeric(column).isin(given).to_numpy()
+        return np.asarray(~met if self.sign in ("!=", "not in") else met)
+
+
+def _is_number(text: str) -> bool:
+    return bool(re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", text, re.IGNORECASE))
+
+
+def rows_where(frame: pd.DataFrame, wheres: Sequence[str], name: str) -> pd.DataFrame:
+    """Return the rows that meet every condition; `name` is that of the table, for the messages."""
+    for where in wheres:
+        for condition in conditions(where):
+            require(condition.column, frame.columns, f"--where: {name}")
+            column = frame[condition.column]
+            met = condition.of(column)
+            if not met.any():
+                levels = listed(dict.fromkeys(labels(column)), 8)
+                raise TableError(f"no row has {where!r}; {condition.column} has {levels}")
+            frame = frame.loc[met]
+    return frame
+
+
+def conditions(where: str) -> list[Condition]:
+    """Parse a text such as `a == 1 and b in (x, y)`, of which nothing is evaluated; all must be true."""
+    tokens, place = [], 0
+    while place < len(where.rstrip()):
+        match = _TOKENS.match(where, place)
+        if match is None or match.end() == place:
+            raise TableError(
+                f"--where {short(where)}: cannot read {where[place:].strip()[:20]!r}; {_EXAMPLE}"
+            )
+        kind = str(match.lastgroup)
+        tokens.append(_Token(kind, match[kind][1:-1] if kind == "quoted" else match[kind]))
+        place = match.end()
+    if any(token.says("or") for token in tokens):
+        raise TableError(
+            f"--where {short(where)}: or is not known; use in (a, b), or one --where for each and"
+        )
+    return [_condition(part, where) for part in _split(tokens, "and")]
+
+
+def _condition(tokens: list[_Token], where: str) -> Condition:
+    """Parse the column's words, a sign, and a level or several in brackets."""
+    signs = ("==", "!=", "<=", ">=", "=", "<", ">", "in", "not")
+    at = next((n for n, token in enumerate(tokens) if token.says(*signs)), 0)
+    column, rest = _joined(tokens[:at]), tokens[at + 1 :]
+    typed = tokens[at].text.lower() if tokens else ""
+    sign = {"=": "==", "not": "not in"}.get(typed, typed)
+    if sign == "not in":
+        rest = rest[1:] if rest and rest[0].says("in") else []
+    if not column or not rest:
+        raise TableError(f"--where {short(where)} is no condition; {_EXAMPLE}")
+    if sign not in ("in", "not in"):
+        if any(token.kind == "sign" for token in rest):
+            raise TableError(f"--where {short(where)}: quote what has signs in it; {_EXAMPLE}")
+        return Condition(column, sign, (_joined(rest),))
+    if not (rest[0].says("(") and rest[-1].says(")") and len(rest) > 2):
+        raise TableError(f"--where {short(where)}: {sign} needs brackets, as in task {sign} (a, b)")
+    return Condition(column, sign, tuple(_joined(level) for level in _split(rest[1:-1], ",") if level))
+
+
+def _joined(tokens: list[_Token]) -> str:
+    return " ".join(token.text for token in tokens)
+
+
+def _split(tokens: list[_Token], word: str) -> list[list[_Token]]:
+    """Split at a word that is not in brackets."""
+    parts: list[list[_Token]] = [[]]
+    depth = 0
+    for token in tokens:
+        depth += token.says("(") - token.says(")")
+        if token.says(word) and depth == 0:
+            parts.append([])
+        else:
+            parts[-1].append(token)
+    return parts
+
 
 _METRICS = {"metric", "metrics", "measure", "variable", "metric_name", "score_name", "statistic"}
 _VALUES = {"value", "values", "score", "scores", "result", "results", "metric_value", "val", "number"}
@@ -23,20 +148,20 @@ _SEED_COLUMN = re.compile(
 
 
 def shaped(table: Table, question: Question) -> tuple[Table, Question]:
-    """The table with the rows and columns that are asked for; a wide table's value gets its name."""
+    """Return the table with the rows and columns that are asked for; a wide table's value gets its name."""
     frame = rows_where(table.frame, question.where, table.name)
     if question.metric_column is not None and question.wide is not None:
         raise TableError("give --metric-column or --wide, not both")
     if question.metric_column is not None:
-        frame = one_metric(frame, question, table.name)
+        frame = _one_metric(frame, question, table.name)
     if question.wide is not None:
         question = replace(question, value=question.value or "value")
-        frame = melted(frame, seed_columns(frame, question, table.name), str(question.value))
+        frame = _melted(frame, _seed_columns(frame, question, table.name), str(question.value))
     return replace(table, frame=frame), question
 
 
 def metric_columns(frame: pd.DataFrame, value: str) -> list[str]:
-    """Columns of a long table that have `value` among their levels; what is called a metric first."""
+    """Return columns of a long table that have `value` as a level; what is called a metric first."""
     found = [
         name
         for name in frame.columns
@@ -46,16 +171,13 @@ def metric_columns(frame: pd.DataFrame, value: str) -> list[str]:
 
 
 def is_metric_column(name: str) -> bool:
-    """Whether a column names metrics, by its own name."""
     return plain_name(name) in _METRICS
 
 
-def one_metric(frame: pd.DataFrame, question: Question, name: str) -> pd.DataFrame:
-    """The rows of a long table that hold the metric `question.value`; its numbers in a column so called."""
+def _one_metric(frame: pd.DataFrame, question: Question, name: str) -> pd.DataFrame:
+    """Return the rows of a long table for the metric `question.value`, its numbers in a column so called."""
     column, value = str(question.metric_column), question.value
-    if column not in frame.columns:
-        hint = did_you_mean(column, frame.columns)
-        raise TableError(f"{name} has no column {column!r}{hint} (it has {listed(frame.columns)})")
+    require(column, frame.columns, name)
     levels = list(coded(frame[column])[1])
     if value is None or value not in levels:
         said = "say which metric with --value" if value is None else f"{column} has no {value!r}"
@@ -75,8 +197,8 @@ def one_metric(frame: pd.DataFrame, question: Question, name: str) -> pd.DataFra
     return rows.drop(columns=[column]).rename(columns={found[0]: value})
 
 
-def seed_columns(frame: pd.DataFrame, question: Question, name: str) -> dict[str, str]:
-    """The columns of a wide table that hold a seed each, and the seeds' names."""
+def _seed_columns(frame: pd.DataFrame, question: Question, name: str) -> dict[str, str]:
+    """Return the columns of a wide table that hold a seed each, and the seeds' names."""
     others = {question.group, *question.block, *question.by}
     if question.wide != "auto":
         pattern = re.compile(translate(str(question.wide)))
@@ -86,21 +208,21 @@ def seed_columns(frame: pd.DataFrame, question: Question, name: str) -> dict[str
                 f"--wide {question.wide!r} matches {listed(found) or 'no column'}; it must match one column "
                 f"per seed ({name} has {listed(frame.columns)})"
             )
-        return dict(zip(found, _numbers_of(found), strict=True))
-    stems = wide_stems(frame, others)
-    if question.value in stems:
-        stems = {str(question.value): stems[str(question.value)]}
-    if len(stems) != 1:
-        which = f"of {listed(stems)}" if stems else f"of {listed(frame.columns)}"
-        raise TableError(
-            f"--wide auto finds no one set of columns with a seed each {which}; try --wide 'seed_*'"
-        )
-    found = next(iter(stems.values()))
-    return dict(zip(found, _numbers_of(found), strict=True))
+    else:
+        stems = wide_stems(frame, others)
+        if len(stems) != 1 and question.value not in stems:
+            there = listed(stems or frame.columns)
+            raise TableError(
+                f"--wide auto finds no one set of columns with a seed each of {there}; try --wide 'seed_*'"
+            )
+        found = stems[str(question.value)] if question.value in stems else next(iter(stems.values()))
+    numbers = [match[0] if (match := re.search(r"\d+$", name)) else "" for name in found]
+    are_names = len(set(numbers)) == len(found) and all(numbers)
+    return dict(zip(found, numbers if are_names else found, strict=True))
 
 
 def wide_stems(frame: pd.DataFrame, taken: "set[str | None]") -> dict[str, list[str]]:
-    """Columns of numbers that differ in a number at the end, by what stands before it."""
+    """Return columns of numbers whose names differ in a number at the end, by what precedes it."""
     stems: dict[str, list[str]] = {}
     for name in frame.columns:
         match = _SEED_COLUMN.fullmatch(name)
@@ -109,14 +231,8 @@ def wide_stems(frame: pd.DataFrame, taken: "set[str | None]") -> dict[str, list[
     return {stem: names for stem, names in stems.items() if len(names) > 1}
 
 
-def _numbers_of(names: Sequence[str]) -> list[str]:
-    """What differs between the names."""
-    numbers = [match[0] if (match := re.search(r"\d+$", name)) else "" for name in names]
-    return numbers if len(set(numbers)) == len(names) and all(numbers) else list(names)
-
-
-def melted(frame: pd.DataFrame, seeds: dict[str, str], value: str) -> pd.DataFrame:
-    """One row per run from a table with a column per seed: `seed` and `value` stand for these columns."""
+def _melted(frame: pd.DataFrame, seeds: dict[str, str], value: str) -> pd.DataFrame:
+    """Return one row per run of a table with a column per seed: `seed` and `value` replace these columns."""
     kept = frame.drop(columns=list(seeds))
     clash = [name for name in ("seed", value) if name in kept.columns]
     if clash:
@@ -124,9 +240,5 @@ def melted(frame: pd.DataFrame, seeds: dict[str, str], value: str) -> pd.DataFra
             f"a wide table's runs get a column {clash[0]!r}, which is there already; "
             + ("name the value otherwise with --value" if clash[0] == value else "rename it")
         )
-    pieces = []
-    for name, seed in seeds.items():
-        piece = kept.copy()
-        piece["seed"], piece[value] = seed, frame[name]
-        pieces.append(piece)
+    pieces = [kept.assign(seed=seed).assign(**{value: frame[name]}) for name, seed in seeds.items()]
     return pd.concat(pieces).sort_index(kind="stable")

@@ -5,10 +5,7 @@ import pytest
 import torch
 from scipy import stats
 
-from seedspread.cff.data import pixels
-from seedspread.cff.data.augment import apply, augment, draws, erasing_rectangle
-from seedspread.cff.data.loader import epoch_order
-from seedspread.cff.pipelines import (
+from seedspread.cff.config import (
     PIPELINES,
     ColorJitter,
     HorizontalFlip,
@@ -16,8 +13,12 @@ from seedspread.cff.pipelines import (
     RandomErasing,
     RandomRotation,
 )
-from seedspread.cff.streams import derive, stream
-from tests.cff.data.test_pixels import pictures
+from seedspread.cff.data import augment as pixels
+from seedspread.cff.data.augment import apply, augment, draws, erasing_rectangle
+from seedspread.cff.data.loader import epoch_order
+from seedspread.cff.randomness import derive, stream
+
+from .pictures import pictures
 
 HARD = PIPELINES["svhn-hard"]
 

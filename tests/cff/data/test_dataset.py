@@ -11,13 +11,19 @@ import torch
 from PIL import Image
 from pydantic import ValidationError
 
-from seedspread.cff.config import DataConfig
+from seedspread.cff.config import PIPELINES, DataConfig, RandomCrop
 from seedspread.cff.data.dataset import load
-from seedspread.cff.data.files import data_folder, official_fingerprint
-from seedspread.cff.datasets import CIFAR10, CIFAR100, DATASETS, FASHION_MNIST, SVHN
-from seedspread.cff.pipelines import PIPELINES, RandomCrop
+from seedspread.cff.datasets import (
+    CIFAR10,
+    CIFAR100,
+    DATASETS,
+    FASHION_MNIST,
+    SVHN,
+    data_folder,
+    official_fingerprint,
+)
 from seedspread.errors import DataError
-from tests.cff.data.conftest import Small, cifar_content, idx_content, svhn_content
+from tests.cff.data.small import Small, cifar_content, idx_content, svhn_content
 
 ALL = ["cifar10", "cifar100", "svhn", "fashion-mnist"]
 
@@ -180,7 +186,7 @@ def test_one_file_in_two_places_is_refused(small: Small) -> None:
 
 
 def test_a_file_of_no_sensible_size_is_refused(small: Small, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("seedspread.cff.data.files.MAX_BYTES", 1000)
+    monkeypatch.setattr("seedspread.cff.datasets.MAX_BYTES", 1000)
     with pytest.raises(DataError, match="holds more than 1,000 bytes"):
         load(DataConfig(name="cifar10"), small.data_dir)
 

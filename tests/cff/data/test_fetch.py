@@ -6,9 +6,7 @@ import io
 import os
 import subprocess
 import tarfile
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -16,83 +14,15 @@ import pytest
 from seedspread.cff.config import DataConfig
 from seedspread.cff.data.dataset import load
 from seedspread.cff.data.fetch import download_progress, fetch, is_complete, unpack
-from seedspread.cff.data.files import md5
-from seedspread.cff.datasets import DATASETS, DataFile, DatasetInfo, Download
+from seedspread.cff.datasets import DATASETS, DataFile, Download, md5
 from seedspread.errors import DataError
-from tests.cff.data.conftest import contents, small_source
-
-
-class Server(ThreadingHTTPServer):
-    """Serves bytes by path; those in `broken` end half-way."""
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.served: dict[str, bytes] = {}
-        self.broken: set[str] = set()
-        self.requests = 0
-
-
-class Handler(BaseHTTPRequestHandler):
-    server: Server
-
-    def do_GET(self) -> None:
-        self.server.requests += 1
-        name = self.path.rsplit("/", 1)[-1]
-        if name not in self.server.served:
-            self.send_error(404)
-            return
-        content = self.server.served[name]
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content[: len(content) // 2] if name in self.server.broken else content)
-
-    def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002
-        pass
+from tests.cff.data.small import Server, archive, serve, serving
 
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    running = Server()
-    thread = threading.Thread(target=running.serve_forever)
-    thread.start()
-    yield running
-    running.shutdown()
-    thread.join()
-    running.server_close()
-
-
-def archive(entries: dict[str, bytes]) -> bytes:
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
-        for name, content in entries.items():
-            member = tarfile.TarInfo(name)
-            member.size = len(content)
-            tar.addfile(member, io.BytesIO(content))
-    return buffer.getvalue()
-
-
-def serve(server: Server, name: str, monkeypatch: pytest.MonkeyPatch) -> DatasetInfo:
-    """Puts a small dataset on the server and makes its address the official one."""
-    made = contents(name)
-    info = small_source(name, made)
-    if name.startswith("cifar"):
-        files = {f"{info.folder}/{f.name}": content for f, content in zip(info.files, made, strict=True)}
-        packed = {f"{name}.tar.gz": archive(files | {f"{info.folder}/readme.html": b"hello"})}
-    elif name == "svhn":
-        packed = {file.name: content for file, content in zip(info.files, made, strict=True)}
-    else:
-        packed = {
-            file.name + ".gz": gzip.compress(content) for file, content in zip(info.files, made, strict=True)
-        }
-    server.served = dict(packed)
-    downloads = tuple(
-        Download(f"http://127.0.0.1:{server.server_port}/{file}", md5(content), len(content) / 1e6)
-        for file, content in packed.items()
-    )
-    info = dataclasses.replace(info, downloads=downloads)
-    monkeypatch.setitem(DATASETS, name, info)
-    return info
+    with serving() as running:
+        yield running
 
 
 @pytest.mark.parametrize("name", ["cifar10", "cifar100", "svhn", "fashion-mnist"])
@@ -264,7 +194,7 @@ def test_an_archive_of_something_else_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_file_that_unpacks_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("seedspread.cff.data.files.MAX_BYTES", 1000)
+    monkeypatch.setattr("seedspread.cff.datasets.MAX_BYTES", 1000)
     folder = tmp_path / "fashion-mnist"
     folder.mkdir()
     for file in DATASETS["fashion-mnist"].files:

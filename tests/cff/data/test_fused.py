@@ -5,11 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.operations import OperationCounter
-from seedspread.cff.data import fused, pixels
-from seedspread.cff.data.augment import augment, draws
-from seedspread.cff.data.dataset import Split
-from seedspread.cff.data.loader import Loader
-from seedspread.cff.pipelines import (
+from seedspread.cff.config import (
     PIPELINES,
     ColorJitter,
     HorizontalFlip,
@@ -18,7 +14,13 @@ from seedspread.cff.pipelines import (
     RandomRotation,
     Step,
 )
-from tests.cff.data.test_pixels import pictures
+from seedspread.cff.data import augment as pixels
+from seedspread.cff.data import fused
+from seedspread.cff.data.augment import augment, draws
+from seedspread.cff.data.dataset import Split
+from seedspread.cff.data.loader import Loader
+
+from .pictures import pictures
 
 HARD = PIPELINES["svhn-hard"]
 SHARE = st.sampled_from([0.0, 0.3, 0.5])

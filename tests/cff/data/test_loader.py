@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 import torch
 
-from seedspread.cff.data import pixels
+from seedspread.cff.config import PIPELINES
+from seedspread.cff.data import augment as pixels
 from seedspread.cff.data.augment import augment, draws
 from seedspread.cff.data.dataset import Split
 from seedspread.cff.data.loader import Loader, epoch_order
-from seedspread.cff.diagnostics import expected_positive_pairs
-from seedspread.cff.objective import count_positive_pairs
-from seedspread.cff.pipelines import PIPELINES
-from tests.cff.data.test_pixels import pictures
+from seedspread.cff.loss import LabelGroups, expected_positive_pairs
+
+from .pictures import pictures
 
 MEAN = STD = (0.5, 0.5, 0.5)
 STEPS = PIPELINES["cifar"]
@@ -79,13 +79,13 @@ def test_balanced_batches_have_one_number_of_positive_pairs(batch: int, classes:
     order = epoch_order(labels, "balanced", seed=0, epoch=0)
     full = len(labels) // batch
     pairs = {
-        count_positive_pairs(torch.from_numpy(labels[order[i * batch : (i + 1) * batch]]))
+        LabelGroups.of(torch.from_numpy(labels[order[i * batch : (i + 1) * batch]])).pairs
         for i in range(full)
     }
     assert len(pairs) == 1
     shuffled = epoch_order(labels, "shuffled", seed=0, epoch=0)
     random_pairs = {
-        count_positive_pairs(torch.from_numpy(labels[shuffled[i * batch : (i + 1) * batch]]))
+        LabelGroups.of(torch.from_numpy(labels[shuffled[i * batch : (i + 1) * batch]])).pairs
         for i in range(full)
     }
     assert len(random_pairs) > 1

@@ -12,19 +12,11 @@ from hypothesis import strategies as st
 from PIL import Image, ImageEnhance, ImageOps
 from torch import Tensor
 
-from seedspread.cff.data import pixels
+from seedspread.cff.data import augment as pixels
 from seedspread.cff.data.augment import jitter
-from seedspread.cff.data.formats import enlarge
+from seedspread.cff.data.dataset import enlarge
 
-
-def pictures(seed: int, count: int = 12) -> Tensor:
-    """Noise, smooth gradients, greys and saturated colours, `(count, 3, 32, 32)`."""
-    rng = np.random.default_rng(seed)
-    images = rng.integers(0, 256, (count, 3, 32, 32), dtype=np.uint8)
-    images[1::4] = np.linspace(0, 255, 32, dtype=np.uint8) * rng.random((1, 3, 1, 1))
-    images[2::4] = images[2::4, :1]
-    images[3::4] = np.where(images[3::4] > 127, 255, 0)
-    return torch.from_numpy(images)
+from .pictures import pictures
 
 
 def one_by_one(images: Tensor, change: Callable[[Image.Image, int], Image.Image]) -> Tensor:

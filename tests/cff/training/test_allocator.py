@@ -13,7 +13,7 @@ pytest.importorskip("torch")
 TRAIN = """
 import sys
 from pathlib import Path
-from seedspread.cff.training.allocator import keep_freed_memory
+from seedspread.cff.training.run import keep_freed_memory
 from seedspread.cff.training.run import train
 from tests.cff.training.tiny import tiny
 if sys.argv[2] == "keep":
@@ -33,7 +33,7 @@ def test_results_are_the_same_to_the_bit(tmp_path: Path) -> None:
 FAULTS = """
 import resource, sys
 import torch
-from seedspread.cff.training.allocator import keep_freed_memory
+from seedspread.cff.training.run import keep_freed_memory
 if sys.argv[1] == "keep":
     assert keep_freed_memory()
 for _ in range(40):

@@ -15,24 +15,22 @@ from torch import Tensor
 from seedspread.cff.config import ModelConfig
 from seedspread.cff.data.loader import Batch
 from seedspread.cff.identity import run_key
-from seedspread.cff.implementations import FEATURES, NATIVE_MARGINS, features_of
+from seedspread.cff.implementations import FEATURES, NATIVE_MARGINS, features_of, stack_of
+from seedspread.cff.loss import SupConLoss
+from seedspread.cff.margins import MARGIN_TYPES, LossSpec
 from seedspread.cff.model import ViT
-from seedspread.cff.objective import MARGIN_TYPES, SupConLoss
-from seedspread.cff.objective.spec import LossSpec
 from seedspread.cff.presets import ConfigError
 from seedspread.cff.runner import CffRunner
-from seedspread.cff.stacking import stack_of
-from seedspread.cff.training.choice import trainer_class
-from seedspread.cff.training.features import features, layer_statistics
+from seedspread.cff.training.evaluation import features, layer_statistics
 from seedspread.cff.training.layerwise import LayerwiseModel
-from seedspread.cff.training.native import kernel
-from seedspread.cff.training.native.build import NativeError, build
-from seedspread.cff.training.native.kernel import Layer, NativeLoss
-from seedspread.cff.training.native.trainer import NativeTrainer
+from seedspread.cff.training.native import NativeError, build
+from seedspread.cff.training.native import trainer as kernel
+from seedspread.cff.training.native.trainer import Layer, NativeLoss, NativeTrainer
 from seedspread.cff.training.run import train
+from seedspread.cff.training.trainers import trainer_class
 from seedspread.runners.contract import RunnerError
 
-from .test_stack import assert_alike, batch, distance, model, plain_gradients, sums_of
+from .gradients import assert_alike, batch, distance, model, plain_gradients, sums_of
 from .tiny import files, needs_native, tiny
 
 pytestmark = needs_native
@@ -42,7 +40,7 @@ NATIVE: dict[str, Any] = {"runtime__implementation": "native"}
 
 def native_gradients(one: LayerwiseModel, data: Batch) -> tuple[dict[str, Tensor], Any]:
     sums = sums_of(one)
-    NativeTrainer(one).step([data], 0, [sums], update=False)
+    NativeTrainer([one]).step([data], 0, [sums], update=False)
     named = one.vit.layers.named_parameters()
     return {name: p.grad for name, p in named if p.grad is not None}, sums
 

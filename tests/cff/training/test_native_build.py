@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from seedspread.cff.training.native import build as building
-from seedspread.cff.training.native.build import NativeError, build
+from seedspread.cff.training import native as building
+from seedspread.cff.training.native import NativeError, build
 from seedspread.cff.training.run import train
 
 from .tiny import needs_native, tiny
@@ -18,7 +18,7 @@ from .tiny import needs_native, tiny
 # Starts when all do; prints the library and when it was made.
 _WORKER = """
 import sys
-from seedspread.cff.training.native.build import build
+from seedspread.cff.training.native import build
 sys.stdin.readline()
 built = build()
 print(built.path, built.path.stat().st_mtime_ns, built.path.stat().st_ino)

@@ -11,7 +11,7 @@ from seedspread.cff.presets import read_config
 from seedspread.cff.training.fast import StackedTrainer
 from seedspread.cff.training.run import float32_products, train
 
-from .test_stack import batch, distance, fast_gradients, model, plain_gradients, sums_of
+from .gradients import batch, distance, fast_gradients, model, plain_gradients, sums_of
 from .tiny import tiny
 
 WHOLE = ["runtime.micro_batch_size=1024"]  # both views of 512 images

@@ -10,8 +10,8 @@ from seedspread import train
 from seedspread.cff.datasets import CIFAR10, CIFAR100
 from seedspread.cff.identity import run_key
 from seedspread.cff.presets import ConfigError
+from tests.cff.data.small import cifar_content
 
-from ..data.conftest import cifar_content
 from .tiny import files, needs_native, tiny
 
 

@@ -17,15 +17,9 @@ from safetensors.torch import load_file
 
 from seedspread import train
 from seedspread.cff.presets import to_toml
-from seedspread.cff.training import checkpoint
-from seedspread.cff.training.callbacks import Callback
-from seedspread.cff.training.checkpoint import Checkpoint
-from seedspread.cff.training.position import Position
-from seedspread.cff.training.run import train_many
-from seedspread.runs.checkpoints import CheckpointError
-from seedspread.runs.folder import RunFolder
-from seedspread.runs.request import RunRequest
-from seedspread.runs.run_files import RunFolderError
+from seedspread.cff.training.run import Callback, train_many
+from seedspread.cff.training.state import Position, load_checkpoint, save_checkpoint
+from seedspread.runs.folder import CheckpointError, RunFolder, RunFolderError
 from seedspread.runs.stopping import StoppedError, StopRequest
 
 from .tiny import files, needs_native, tiny
@@ -115,8 +109,9 @@ def test_runs_that_were_stopped_at_different_batches_go_on_together(tmp_path: Pa
         if batches:
             with contextlib.suppress(CrashError):
                 train(configs[seed], tmp_path / str(seed), callback=CrashAt(batches))
-    requests = [RunRequest(config, tmp_path / str(seed)) for seed, config in enumerate(configs)]
-    assert sorted(number for number, _ in train_many(requests, StopRequest(), resume=True)) == [0, 1, 2, 3]
+    folders = [RunFolder(tmp_path / str(seed)) for seed in range(4)]
+    ended = train_many(configs, folders, StopRequest(), resume=True)
+    assert sorted(number for number, _ in ended) == [0, 1, 2, 3]
     for seed in range(4):
         assert files(tmp_path / str(seed)) == files(tmp_path / f"whole-{seed}")
 
@@ -257,13 +252,13 @@ def test_a_damaged_checkpoint_is_noticed_and_the_one_before_it_used(
 
 def test_when_all_are_damaged_that_is_said(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path, "key")
-    checkpoint.write(folder, Checkpoint({}, {}))
+    save_checkpoint(folder, {}, {})
     for path in folder.checkpoints():
         path.write_bytes(b"nothing")
     with pytest.raises(
         CheckpointError, match=r"no checkpoint in .* can be resumed from .*its checksum differs"
     ):
-        checkpoint.read_newest(folder)
+        load_checkpoint(folder)
 
 
 def test_a_begun_folder_is_only_gone_on_with_by_the_same_run(interrupted: Path) -> None:
@@ -276,9 +271,9 @@ def test_a_begun_folder_is_only_gone_on_with_by_the_same_run(interrupted: Path) 
 
 
 def test_a_checkpoint_of_another_run_is_refused(tmp_path: Path) -> None:
-    checkpoint.write(RunFolder(tmp_path, "one"), Checkpoint({}, {}))
+    save_checkpoint(RunFolder(tmp_path, "one"), {}, {})
     with pytest.raises(CheckpointError, match="belongs to another run"):
-        checkpoint.read_newest(RunFolder(tmp_path, "other"))
+        load_checkpoint(RunFolder(tmp_path, "other"))
 
 
 def test_what_a_kill_leaves_half_written_is_swept_away(interrupted: Path) -> None:
@@ -290,8 +285,8 @@ def test_what_a_kill_leaves_half_written_is_swept_away(interrupted: Path) -> Non
 def test_two_checkpoints_are_kept(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path, "key")
     for number in range(12):
-        checkpoint.write(folder, Checkpoint({"number": number}, {}))
+        save_checkpoint(folder, {"number": number}, {})
     assert len(folder.checkpoints()) == 2
-    newest = checkpoint.read_newest(folder)
+    newest = load_checkpoint(folder)
     assert newest is not None
-    assert newest.state == {"number": 11}
+    assert newest[0] == {"number": 11}

@@ -7,7 +7,7 @@ import pytest
 
 from seedspread.cff.config import RunConfig
 from seedspread.cff.presets import check
-from seedspread.cff.training.native.build import why_not
+from seedspread.cff.training.native import why_not
 
 needs_native = pytest.mark.skipif(why_not() is not None, reason=f"no native kernel here: {why_not()}")
 

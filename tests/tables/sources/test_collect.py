@@ -2,8 +2,6 @@
 
 import json
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +14,13 @@ from seedspread import collect
 from seedspread.analysis.audit import audit
 from seedspread.errors import install_command
 from seedspread.runs.folder import RunFolder
-from seedspread.tables.errors import TableError
-from seedspread.tables.question import Question
+from seedspread.tables.question import Question, TableError
 from seedspread.tables.read import read_table
-from seedspread.tables.sources.files import quiet
-from seedspread.tables.sources.from_mlflow import connect
-from seedspread.tables.sources.from_wandb import WandbReader, shape_of
-from seedspread.tables.sources.place import Place
+from seedspread.tables.sources.files import Place, quiet
+from seedspread.tables.sources.logs import WandbReader, which_export
+from seedspread.tables.sources.mlflow import connect
 from seedspread.tables.sources.run import SourceError
-from tests.cli.test_cli import seedspread_here
+from tests.commands import seedspread_here
 from tests.tables.sources import written
 
 
@@ -188,11 +184,11 @@ def test_a_wandb_panel_comes_back_whatever_the_runs_are_called(
 
 
 def test_the_shapes_of_wandbs_exports() -> None:
-    assert shape_of(["Step", "a - acc", "a - acc__MIN"]) == "wide"
-    assert shape_of(["Name", "State", "Created", "acc"]) == "runs"
-    assert shape_of(["run_id", "_step", "acc"]) == "long"
-    assert shape_of(["margin_type", "seed", "accuracy"]) is None
-    assert shape_of([]) is None
+    assert which_export(["Step", "a - acc", "a - acc__MIN"]) == "wide"
+    assert which_export(["Name", "State", "Created", "acc"]) == "runs"
+    assert which_export(["run_id", "_step", "acc"]) == "long"
+    assert which_export(["margin_type", "seed", "accuracy"]) is None
+    assert which_export([]) is None
 
 
 def test_runs_that_only_their_names_tell_apart_are_no_duplicates(tmp_path: Path) -> None:
@@ -338,15 +334,20 @@ def test_what_is_nothing_or_nowhere_is_one_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("library", "source"), [("mlflow", "mlruns"), ("optuna", "o.log"), ("tensorboard", "tb")]
+    ("library", "file", "content"),
+    [
+        ("mlflow", "mlruns/0/meta.yaml", ""),
+        ("optuna", "mlruns", '{"op_code":0}'),
+        ("tensorboard", "mlruns/events.out.tfevents.1", ""),
+    ],
 )
-def test_a_library_that_is_not_installed_is_named(tmp_path: Path, library: str, source: str) -> None:
-    {"mlflow": lambda path: written.write_mlflow(path.as_uri()), "optuna": written.write_optuna,
-     "tensorboard": written.write_tensorboard}[library](tmp_path / source)  # fmt: skip
-    arguments = ["seedspread", "collect", str(tmp_path / source), "--metric", "x"]
-    code = f"import sys; sys.modules[{library!r}] = None; sys.argv = {arguments!r}\n"
-    code += "from seedspread.cli import main; main()"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+def test_a_library_that_is_not_installed_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, library: str, file: str, content: str
+) -> None:
+    (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / file).write_text(content)
+    monkeypatch.setattr("seedspread.errors.is_installed", lambda module: module != library)
+    done = seedspread_here("collect", str(tmp_path / "mlruns"), "--metric", "x")
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
     assert done.stderr.endswith(f": {install_command(library)}\n")
@@ -359,3 +360,22 @@ def test_the_direction_that_an_optuna_study_optimises_is_the_audits(tmp_path: Pa
     assert not any("taken to be better" in note for note in result.notes)
     collected = collect(tmp_path / "optuna.log", "value")
     assert audit(collected, "value", "optimizer", "adam", resamples=100).metric == result.metric
+
+
+def test_the_suggested_audit_of_a_file_goes_by_the_direction_of_the_optuna_study(tmp_path: Path) -> None:
+    table = tmp_path / "table.csv"
+    for direction, asked in (("minimize", True), ("maximize", False)):
+        written.write_optuna(tmp_path / f"{direction}.log", direction=direction)
+        log = str(tmp_path / f"{direction}.log")
+        done = seedspread_here("collect", log, "--metric", "value", "--out", str(table))
+        assert ("--lower-is-better" in done.stdout.splitlines()[-1]) is asked
+
+
+def test_a_folder_with_a_config_and_json_that_is_no_object_gives_no_row(tmp_path: Path) -> None:
+    for name, content in (("a", {"acc": 0.5}), ("b", 3)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.json").write_text('{"seed": 1}')
+        (tmp_path / name / "metrics.json").write_text(json.dumps(content))
+    collected = collect(tmp_path, "acc")
+    assert collected.table["run"].tolist() == ["a"]
+    assert [one.name for one in collected.unread] == ["b"]

@@ -7,15 +7,13 @@ import pytest
 
 from seedspread import collect
 from seedspread.runs.files import FORMAT
-from seedspread.runs.folder import RunFolder
-from seedspread.runs.record import Failure
+from seedspread.runs.folder import Failure, RunFolder
 from seedspread.runs.store import Store
 from seedspread.runs.studies import RecordedCell, RecordedStudy, save_study
 from seedspread.tables.sources.files import quiet
-from seedspread.tables.sources.from_mlflow import connect, pages
-from seedspread.tables.sources.to_mlflow import export
-from tests.cli.test_cli import seedspread_here
-from tests.report.made import made_store
+from seedspread.tables.sources.mlflow import connect, export, pages
+from tests.commands import seedspread_here
+from tests.report.helpers import made_store
 
 
 @pytest.fixture(scope="module")

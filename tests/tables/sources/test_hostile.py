@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 
 from seedspread import collect
 from seedspread.errors import SeedspreadError
-from seedspread.tables.sources import files, place
+from seedspread.tables.sources import files
 from seedspread.tables.sources.files import read_yaml
-from seedspread.tables.sources.parameters import TooLargeError, flat
-from seedspread.tables.sources.run import SourceError
-from tests.cli.test_cli import seedspread_here
+from seedspread.tables.sources.run import SourceError, TooLargeError, flat
+from tests.commands import seedspread_here
 from tests.tables.sources import written
 
 
@@ -86,7 +85,7 @@ def test_a_file_that_never_ends_is_passed_over(tmp_path: Path, monkeypatch: pyte
     reasons = {one.name: one.reason for one in collect(tmp_path, "val_acc").unread}
     assert reasons["pipe.json"] == "it is not a file"
     assert "files up to" in reasons["large.json"]
-    monkeypatch.setattr(place, "_MOST_FILES", 2)
+    monkeypatch.setattr(files, "_MOST_FILES", 2)
     with pytest.raises(SeedspreadError, match="name a folder inside it"):
         collect(tmp_path, "val_acc")
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seedspread.tables.sources.parameters import (
+from seedspread.tables.sources.run import (
     find_seed,
     flat,
     from_name,

@@ -15,7 +15,7 @@ from optuna.storages.journal import JournalFileBackend
 from optuna.trial import TrialState
 
 from seedspread.tables.sources.files import quiet
-from seedspread.tables.sources.from_mlflow import connect
+from seedspread.tables.sources.mlflow import connect
 
 METRIC = "val_acc"
 OPTIMIZERS = ("adam", "sgd")
@@ -140,10 +140,10 @@ def optuna_storage(path: Path) -> Any:
 
 
 @quiet()
-def write_optuna(path: Path, study: str = "first") -> None:
+def write_optuna(path: Path, study: str = "first", direction: Any = "maximize") -> None:
     """A trial that is pruned, those that are complete, one that failed."""
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    made = optuna.create_study(storage=optuna_storage(path), study_name=study, direction="maximize")
+    made = optuna.create_study(storage=optuna_storage(path), study_name=study, direction=direction)
     choices = {
         "optimizer": optuna.distributions.CategoricalDistribution(OPTIMIZERS),
         "seed": optuna.distributions.IntDistribution(0, 99),

@@ -1,28 +1,203 @@
 """Augmentation of whole batches, with draws that depend on the image and not on the batch.
 
 The draws for an image are a function of (augment seed, epoch, image, view): an epoch's uniform numbers for
-all images come from one generator, a row per image, and row i is the same however many rows are drawn.
-They are made on the CPU, so that every device sees the same.
+all images come from one generator, a row per image, and row i is the same however many rows are drawn. They
+are made on the CPU, so that every device sees the same.
+
+Operations on pixels take `(B, C, H, W)` uint8 and parameters `(B,)`, one per image, on any device. They
+follow Pillow, down to its rounding, because that is what the paper's pipeline was: torchvision's transforms
+on Pillow images.
 """
 
 from collections.abc import Sequence
-from functools import singledispatch
+from functools import cache, singledispatch
+from pathlib import Path
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from seedspread.cff.data import pixels
-from seedspread.cff.pipelines import (
-    ColorJitter,
-    HorizontalFlip,
-    RandomCrop,
-    RandomErasing,
-    RandomRotation,
-    Step,
-)
-from seedspread.cff.streams import stream
+from seedspread.atomic import replacing
+from seedspread.cff.config import ColorJitter, HorizontalFlip, RandomCrop, RandomErasing, RandomRotation, Step
+from seedspread.cff.data.dataset import Dataset
+from seedspread.cff.randomness import stream
+from seedspread.errors import DataError, reason
+
+
+def crop(images: Tensor, top: Tensor, left: Tensor, padding: int) -> Tensor:
+    """A window of the old size out of the image with a black border of `padding`.
+
+    `top` and `left`, `(B,)` integers from 0 to 2 * padding, are the window's corner in the padded image.
+    """
+    rows, columns = _grid(images)
+    return _look_up(images, padding, top[:, None, None] + rows, left[:, None, None] + columns)
+
+
+def flip(images: Tensor, flipped: Tensor) -> Tensor:
+    """Exchange left and right where `flipped`, `(B,)` bool, is True."""
+    # bits exchanged under a mask: several times as fast as torch.where on bytes
+    mask = flipped.to(torch.uint8).mul_(255)[:, None, None, None]
+    return (images.flip(3) ^ images).bitwise_and_(mask).bitwise_xor_(images)
+
+
+def rotate(images: Tensor, degrees: Tensor) -> Tensor:
+    """Turn anticlockwise about the center by `degrees`, `(B,)`; nearest pixel, black corners."""
+    height, width = images.shape[-2:]
+    rows, columns = _grid(images)
+    y, x = rows + (0.5 - height / 2), columns + (0.5 - width / 2)  # of a target pixel, from the centre
+    turn = torch.deg2rad(degrees.to(torch.float32))[:, None, None]
+    source_x = (turn.cos() * x - turn.sin() * y).add_(width / 2).floor_()
+    source_y = (turn.sin() * x + turn.cos() * y).add_(height / 2).floor_()
+    # A border of one black pixel stands for all that is outside.
+    return _look_up(images, 1, source_y.clamp_(-1, height).add_(1), source_x.clamp_(-1, width).add_(1))
+
+
+def erase(images: Tensor, top: Tensor, left: Tensor, height: Tensor, width: Tensor) -> Tensor:
+    """Blacken a rectangle, its corner and size `(B,)` each; none where a size is 0."""
+    rows, columns = _grid(images)
+    down, right = rows - top[:, None, None], columns - left[:, None, None]
+    above_or_below = (down < 0) | (down >= height[:, None, None])
+    beside = (right < 0) | (right >= width[:, None, None])
+    return images * (above_or_below | beside)[:, None]
+
+
+def brightness(images: Tensor, factor: Tensor) -> Tensor:
+    """Blend with black: 0 is black, 1 the image, 2 twice as bright."""
+    return _blend(torch.zeros((), device=images.device), images, factor)
+
+
+def contrast(images: Tensor, factor: Tensor) -> Tensor:
+    """Blend with the image's own mean grey, rounded to a whole one."""
+    mean = _grey(images).mean(dim=(1, 2, 3), keepdim=True, dtype=torch.float32)
+    return _blend((mean + 0.5).floor(), images, factor)
+
+
+def saturation(images: Tensor, factor: Tensor) -> Tensor:
+    """Blend with the image's grey version: 0 is grey, 1 the image."""
+    return _blend(_grey(images), images, factor)
+
+
+def hue(images: Tensor, turn: Tensor) -> Tensor:
+    """Move the hue by `turn`, `(B,)`, a share of the color circle, in steps of 1/255 as Pillow does."""
+    if images.shape[1] == 1:
+        return images  # grey has none
+    steps = (turn * 255).to(torch.int32)[:, None, None]  # towards zero
+    h, s, v = _to_hsv(images)
+    return _from_hsv((h + steps) & 255, s, v)
+
+
+def normalize(images: Tensor, mean: tuple[float, ...], std: tuple[float, ...]) -> Tensor:
+    """Convert uint8 to float32: (pixel / 255 - mean) / std, per channel."""
+    scale, offset = _scale_and_offset(mean, std, images.device)
+    return images.to(torch.float32).mul_(scale).add_(offset)
+
+
+@cache
+def _scale_and_offset(
+    mean: tuple[float, ...], std: tuple[float, ...], device: torch.device
+) -> tuple[Tensor, Tensor]:
+    scale = torch.tensor([1 / (255 * s) for s in std])
+    offset = torch.tensor([-m / s for m, s in zip(mean, std, strict=True)])
+    return scale.to(device)[:, None, None], offset.to(device)[:, None, None]
+
+
+def _grid(images: Tensor) -> tuple[Tensor, Tensor]:
+    """Row numbers `(H, 1)` and column numbers `(1, W)`."""
+    height, width = images.shape[-2:]
+    rows = torch.arange(height, device=images.device)
+    return rows[:, None], torch.arange(width, device=images.device)[None, :]
+
+
+def _look_up(images: Tensor, padding: int, y: Tensor, x: Tensor) -> Tensor:
+    """Return the pixels at row y and column x, broadcast to `(B, H, W)`, of the image with a black border."""
+    batch, channels, _, width = images.shape
+    padded = torch.nn.functional.pad(images, (padding,) * 4)
+    index = (y * (width + 2 * padding) + x).to(torch.int64).view(batch, 1, -1)
+    return padded.flatten(2).gather(2, index.expand(-1, channels, -1)).view_as(images)
+
+
+def _blend(start: Tensor, end: Tensor, factor: Tensor) -> Tensor:
+    """Return start + factor * (end - start), cut to 0..255 and rounded down, as Pillow does."""
+    mixed = end.to(torch.float32).sub_(start).mul_(factor[:, None, None, None]).add_(start)
+    return mixed.clamp_(0, 255).to(torch.uint8)
+
+
+def _grey(images: Tensor) -> Tensor:
+    """Return luma `(B, 1, H, W)` as Pillow rounds it: weights in 1/65536."""
+    if images.shape[1] == 1:
+        return images.to(torch.int32)
+    r, g, b = images.to(torch.int32).unbind(1)
+    return (19595 * r).add_(g, alpha=38470).add_(b, alpha=7471).add_(32768)[:, None] >> 16
+
+
+def _to_hsv(images: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return hue, `(B, H, W)` int32 from 0 to 255; saturation, float32 in steps of 1/255; value, uint8."""
+    r, g, b = images.unbind(1)
+    v, low = images.amax(1), images.amin(1)
+    chroma = (v - low).to(torch.int32)
+    middle = v - (r ^ g ^ b ^ v ^ low)  # how far the third channel is below the highest
+    red, green = r == v, g == v
+    second = (red & (g == low)) | (~red & ((green & (b == low)) | (~green & (r == low))))
+    sixth = (~red).to(torch.int32).mul_(4 - 2 * green.to(torch.int32)).add_(second)
+    hues, saturations = _hsv_tables(images.device)
+    h = hues.index_select(0, (sixth.mul_(256).add_(chroma).mul_(256).add_(middle)).flatten())
+    s = saturations.index_select(0, (chroma.mul_(256).add_(v)).flatten())
+    return h.view_as(v), s.view_as(v), v
+
+
+@cache
+def _hsv_tables(device: torch.device) -> tuple[Tensor, Tensor]:
+    """Pillow's 8-bit hue by (sixth of the circle, chroma, middle), its saturation by (chroma, value).
+
+    A pixel's hue depends on which channel is highest and which lowest, on their distance (chroma) and on how
+    far the third is below the highest (middle). Which steps are rounded to float32 is Pillow's choice, and
+    matters, because a floor comes last.
+    """
+    chroma = torch.arange(256, dtype=torch.float32)[:, None]
+    ratio = (torch.arange(256, dtype=torch.float32) / chroma.clamp(min=1)).to(torch.float64)
+    # Red highest: with blue lowest 1 - middle, with green lowest middle - 1; then green at 2, blue at 4.
+    sectors = torch.stack([base + sign * (1 - ratio) for base in (0.0, 2.0, 4.0) for sign in (1, -1)]).to(
+        torch.float32
+    )
+    circle = (sectors.to(torch.float64) / 6 + 1).remainder_(1).to(torch.float32)
+    hues = circle.to(torch.float64).mul_(255).floor_().to(torch.int32)
+    hues[:, 0] = 0  # grey
+    share = chroma / torch.arange(256, dtype=torch.float32).clamp(min=1)
+    saturations = share.to(torch.float64).mul_(255).floor_().div_(255).to(torch.float32)
+    return hues.flatten().to(device), saturations.flatten().to(device)
+
+
+def difference_tables() -> tuple[Tensor, Tensor, Tensor]:
+    """Return the tables that `fused.py` uses.
+
+    They are hues by 511 (red - green) + (green - blue), from the lowest such number on, plus 128; saturation
+    times value by 256 chroma + value; how far red, green and blue fall at each hue plus 128, `(3, 512)`.
+    """
+    red_green, green_blue = torch.meshgrid(torch.arange(-255, 256), torch.arange(-255, 256), indexing="ij")
+    channels = torch.stack([red_green + green_blue, green_blue, torch.zeros_like(green_blue)])
+    possible = (channels.amax(0) - channels.amin(0)) <= 255
+    colours = ((channels - channels.amin(0)) * possible).to(torch.uint8)[None]
+    hues, _, _ = _to_hsv(colours)
+    _, saturations = _hsv_tables(torch.device("cpu"))
+    drops = saturations.view(256, 256) * torch.arange(256, dtype=torch.float32)
+    falls = _fall_table(torch.device("cpu"))[:, (torch.arange(512) - 128) % 256]
+    return hues.flatten().to(torch.int64) + 128, drops.flatten(), falls
+
+
+def _from_hsv(h: Tensor, s: Tensor, v: Tensor) -> Tensor:
+    """Return `(B, 3, H, W)` uint8: a channel falls from v with the distance from its place on the circle."""
+    drop = s * v
+    falls = [fall.index_select(0, h.flatten()).view_as(drop) for fall in _fall_table(h.device)]
+    return torch.stack([(v - fall.mul_(drop)).round_().to(torch.uint8) for fall in falls], dim=1)
+
+
+@cache
+def _fall_table(device: torch.device) -> Tensor:
+    """How far red, green and blue fall at each hue, `(3, 256)`: 0 stays at v, 1 goes down to the lowest."""
+    around = (torch.arange(256) * (6 / 255) + torch.tensor([5.0, 3.0, 1.0])[:, None]) % 6
+    return torch.minimum(around, 4 - around).clamp_(0, 1).to(device)
+
 
 # Keeps this stream apart from others that are made from the same seed.
 _AUGMENT_STREAM = 0xA6
@@ -40,14 +215,14 @@ WIDTHS = {
 
 
 def draws(steps: Sequence[Step], seed: int, epoch: int, view: int, images: int) -> Tensor:
-    """Uniform numbers in [0, 1), `(images, slots)` float32: all that an epoch's augmentation draws."""
+    """Return the uniform numbers in [0, 1), `(images, slots)` float32, of an epoch's augmentation."""
     slots = sum(WIDTHS[type(step)] for step in steps)
     rng = stream(_AUGMENT_STREAM, seed, epoch, view)
     return torch.from_numpy(rng.random((images, slots), dtype=np.float32))
 
 
 def augment(images: Tensor, steps: Sequence[Step], uniform: Tensor) -> Tensor:
-    """Applies the steps, in order, to `(B, 3, H, W)` uint8 images with their draws, `(B, slots)`."""
+    """Apply the steps, in order, to `(B, 3, H, W)` uint8 images with their draws, `(B, slots)`."""
     at = 0
     for step in steps:
         width = WIDTHS[type(step)]
@@ -58,30 +233,30 @@ def augment(images: Tensor, steps: Sequence[Step], uniform: Tensor) -> Tensor:
 
 @singledispatch
 def apply(step: Step, images: Tensor, uniform: Tensor) -> Tensor:
-    """One step, with `(B, slots)` uniform numbers."""
+    """Apply one step, with `(B, slots)` uniform numbers."""
     raise TypeError(f"no such augmentation step: {step!r}")
 
 
 @apply.register
 def _(step: RandomCrop, images: Tensor, uniform: Tensor) -> Tensor:
     top, left = whole(uniform, 2 * step.padding + 1).unbind(1)
-    return pixels.crop(images, top.to(images.device), left.to(images.device), step.padding)
+    return crop(images, top.to(images.device), left.to(images.device), step.padding)
 
 
 @apply.register
 def _(step: HorizontalFlip, images: Tensor, uniform: Tensor) -> Tensor:
-    return pixels.flip(images, (uniform[:, 0] < step.p).to(images.device))
+    return flip(images, (uniform[:, 0] < step.p).to(images.device))
 
 
 @apply.register
 def _(step: RandomRotation, images: Tensor, uniform: Tensor) -> Tensor:
-    return pixels.rotate(images, (step.degrees * (2 * uniform[:, 0] - 1)).to(images.device))
+    return rotate(images, (step.degrees * (2 * uniform[:, 0] - 1)).to(images.device))
 
 
 @apply.register
 def _(step: RandomErasing, images: Tensor, uniform: Tensor) -> Tensor:
     rectangle = erasing_rectangle(step, images.shape[-2], images.shape[-1], uniform.numpy())
-    return pixels.erase(images, *(torch.from_numpy(side).to(images.device) for side in rectangle))
+    return erase(images, *(torch.from_numpy(side).to(images.device) for side in rectangle))
 
 
 @apply.register
@@ -90,7 +265,7 @@ def _(step: ColorJitter, images: Tensor, uniform: Tensor) -> Tensor:
 
 
 def jitter_factors(step: ColorJitter, uniform: Tensor) -> tuple[Tensor, Tensor, list[bool]]:
-    """Of brightness, contrast, saturation and hue: `(B, 4)` factors, their `(B, 4)` order, which are made."""
+    """Return `(B, 4)` factors of brightness, contrast, saturation, hue; their order; which are active."""
     reach = torch.tensor([step.brightness, step.contrast, step.saturation, step.hue])
     # Factors are even over [max(0, 1 - x), 1 + x]; hue is not a factor but a shift, even over [-x, x].
     low = (1 - reach).clamp(min=0)
@@ -107,7 +282,7 @@ def jitter(images: Tensor, factors: Tensor, order: Tensor, active: list[bool]) -
     At each place of the order the batch is sorted by whose turn it is, so that every adjustment is made on
     a slice of it. Factors and order stay on the CPU: nothing waits for the device.
     """
-    adjustments = (pixels.brightness, pixels.contrast, pixels.saturation, pixels.hue)
+    adjustments = (brightness, contrast, saturation, hue)
     rows = torch.arange(len(images))
     for place in range(4):
         turns, move = order[rows, place].sort(stable=True)
@@ -150,5 +325,60 @@ def erasing_rectangle(
 
 
 def whole(uniform: Tensor, count: int) -> Tensor:
-    """Uniform whole numbers from 0 to count - 1."""
+    """Turn uniform numbers into whole numbers from 0 to count - 1."""
     return (uniform * count).to(torch.int64).clamp_(max=count - 1)
+
+
+def contact_sheet(
+    dataset: Dataset,
+    steps: Sequence[Step],
+    pipeline: str,
+    out: Path,
+    *,
+    seed: int = 0,
+    rows: int = 10,
+    views: int = 7,
+) -> None:
+    """Write a picture: a row per class (the first `rows`), the original and `views` views of it.
+
+    The views are those that a run with this augment seed sees in its first `views` epochs.
+    """
+    import matplotlib  # noqa: PLC0415 - slow, and only this needs it
+    from matplotlib.figure import Figure  # noqa: PLC0415
+
+    if out.suffix.lower() not in {".png", ".pdf", ".svg"}:
+        raise DataError(f"{out}: name a .png, .pdf or .svg file")
+    labels = dataset.train.labels
+    present = torch.unique(labels).tolist()[:rows]
+    chosen = [int((labels == label).nonzero()[0]) for label in present]
+    originals = dataset.train.images[chosen]
+    ids = dataset.train.ids[chosen]
+    columns = [originals]
+    for epoch in range(views):
+        uniform = draws(steps, seed, epoch, view=0, images=int(ids.max()) + 1)[ids]
+        columns.append(augment(originals, steps, uniform))
+
+    with matplotlib.rc_context({"font.size": 8, "font.family": "DejaVu Sans"}):
+        figure = Figure(figsize=(0.75 * (1 + views) + 1.7, 0.75 * len(chosen) + 0.9), layout="constrained")
+        figure.suptitle(
+            f"{dataset.title} · pipeline {pipeline} · augment seed {seed}", fontsize=10, parse_math=False
+        )
+        grid = figure.subplots(len(chosen), 1 + views, squeeze=False)
+        for column, images in enumerate(columns):
+            for row, image in enumerate(images):
+                axes = grid[row][column]
+                axes.imshow(
+                    image.permute(1, 2, 0).numpy(), interpolation="nearest", cmap="gray", vmin=0, vmax=255
+                )
+                axes.set(xticks=[], yticks=[])
+                axes.spines[:].set_visible(False)
+            grid[0][column].set_title("original" if column == 0 else f"view {column}", fontsize=8)
+        for row, label in enumerate(present):
+            grid[row][0].set_ylabel(
+                dataset.classes[label], rotation=0, ha="right", va="center", labelpad=6, parse_math=False
+            )
+        try:
+            with replacing(out) as temporary:
+                figure.savefig(temporary, dpi=150)
+        except OSError as error:
+            raise DataError(f"cannot write {out}: {reason(error)}; name another place with --out") from error

@@ -1,90 +1,197 @@
-"""A dataset in memory: images and labels, split into training, validation and test."""
+"""A dataset in memory: read from its official files, checked, and split into training, validation and test.
 
+Nothing is unpickled; a file that is off is refused. Each reader takes the contents of the unpacked files that
+belong together and returns images `(N, C, H, W)` uint8, as the dataset's entry says, and labels `(N,)` int64.
+"""
+
+import io
+import math
+import struct
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
+import scipy.io
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from seedspread.cff.config import DataConfig
-from seedspread.cff.data.files import (
+from seedspread.cff.datasets import (
+    DatasetInfo,
     LocalFile,
     check_not_swapped,
     data_folder,
+    dataset_info,
     fetch_command,
     official_fingerprint,
     partial_fingerprint,
     read_file,
 )
-from seedspread.cff.data.formats import READERS, FormatError, Images, Labels
-from seedspread.cff.datasets import DatasetInfo, dataset_info
 from seedspread.errors import DataError
+
+Images = NDArray[np.uint8]
+Labels = NDArray[np.int64]
+
+_IDX_IMAGES, _IDX_LABELS = 0x803, 0x801
+
+
+class FormatError(Exception):
+    """A file's content is not what its format promises; `place` is its number among those read together."""
+
+    place = 0
+
+
+def read_cifar(contents: Sequence[bytes], info: DatasetInfo, labels: str) -> tuple[Images, Labels]:
+    """Read CIFAR's binary version: a label byte, or a coarse and a fine one, then red, green and blue."""
+    if not info.coarse_classes:
+        return _cifar(contents[0], info, 1, label_at=0, classes=len(info.classes))
+    coarse = labels == "coarse"
+    count = len(info.coarse_classes if coarse else info.classes)
+    return _cifar(contents[0], info, 2, label_at=0 if coarse else 1, classes=count)
+
+
+def _cifar(
+    content: bytes, info: DatasetInfo, label_bytes: int, label_at: int, classes: int
+) -> tuple[Images, Labels]:
+    record = label_bytes + info.channels * info.stored_size**2
+    if not content or len(content) % record:
+        raise FormatError(f"it ends in the middle of an image ({len(content):,} bytes, {record:,} per image)")
+    rows = np.frombuffer(content, dtype=np.uint8).reshape(-1, record)
+    labels = rows[:, label_at].astype(np.int64)
+    _check_range(labels, classes)
+    return rows[:, label_bytes:].reshape(-1, info.channels, info.stored_size, info.stored_size), labels
+
+
+def read_svhn(contents: Sequence[bytes], info: DatasetInfo, labels: str) -> tuple[Images, Labels]:
+    """Read SVHN's cropped digits: X of shape (H, W, 3, N), y of 1 to 10, where 10 stands for the digit 0."""
+    try:
+        fields = scipy.io.loadmat(io.BytesIO(contents[0]), variable_names=["X", "y"])
+        pixels, digits = fields["X"], fields["y"].ravel()
+        numbers = digits.astype(np.int64)
+        whole = bool((numbers == digits).all())
+    except Exception as error:  # scipy raises many kinds for a damaged file
+        raise FormatError(f"it is not a readable MATLAB file with X and y ({error})") from error
+    shape = (info.stored_size, info.stored_size, info.channels)
+    if pixels.ndim != 4 or pixels.shape[:3] != shape or pixels.dtype != np.uint8:
+        expected = ", ".join(map(str, shape))
+        raise FormatError(f"X is {pixels.dtype} of shape {pixels.shape}, not uint8 of ({expected}, N)")
+    if len(digits) != pixels.shape[3]:
+        raise FormatError(f"it has {pixels.shape[3]:,} images but {len(digits):,} labels")
+    if not whole or numbers.min(initial=1) < 1:
+        raise FormatError("a label is not a whole number from 1 to 10")
+    numbers[numbers == 10] = 0
+    _check_range(numbers, 10)
+    _check_some(len(numbers))
+    return np.ascontiguousarray(pixels.transpose(3, 2, 0, 1)), numbers
+
+
+def read_idx(contents: Sequence[bytes], info: DatasetInfo, labels: str) -> tuple[Images, Labels]:
+    """Read Fashion-MNIST: grey images and labels, a file each; enlarge and triple them if asked for."""
+    grey = _idx(contents[0], _IDX_IMAGES, dimensions=3)
+    size = info.stored_size
+    if grey.shape[1:] != (size, size):
+        raise FormatError(f"its images are {grey.shape[1]} x {grey.shape[2]}, not {size} x {size}")
+    try:
+        numbers = _idx(contents[1], _IDX_LABELS, dimensions=1).astype(np.int64)
+        _check_range(numbers, len(info.classes))
+        if len(numbers) != len(grey):
+            raise FormatError(f"it has {len(numbers):,} labels for {len(grey):,} images")
+    except FormatError as error:
+        error.place = 1
+        raise
+    resized = grey if info.image_size == size else enlarge(grey, info.image_size)
+    return resized[:, None].repeat(info.channels, axis=1), numbers
+
+
+def enlarge(grey: Images, size: int) -> Images:
+    """Resize `(N, h, w)` to `(N, size, size)`, bilinear as Pillow and torchvision's `Resize` do it."""
+    pixels = torch.from_numpy(grey.copy())[:, None]
+    # on bytes, because Pillow rounds between the two passes and so does this
+    larger = torch.nn.functional.interpolate(pixels, (size, size), mode="bilinear", antialias=True)
+    return larger[:, 0].numpy()
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A format; `together` if all files of a part are read together."""
+
+    read: Callable[[Sequence[bytes], DatasetInfo, str], tuple[Images, Labels]]
+    together: bool = False
+
+
+READERS = {"cifar": Reader(read_cifar), "svhn": Reader(read_svhn), "idx": Reader(read_idx, together=True)}
+
+
+def _idx(content: bytes, magic: int, dimensions: int) -> Images:
+    header = 4 * (1 + dimensions)
+    if len(content) < header:
+        raise FormatError(f"it is cut short ({len(content):,} bytes)")
+    begins_with, *shape = struct.unpack(f">{1 + dimensions}I", content[:header])
+    if begins_with != magic:
+        raise FormatError(f"it begins with {begins_with:#x}, not with {magic:#x}: another kind of file")
+    expected = header + math.prod(shape)
+    if len(content) != expected:
+        raise FormatError(f"it has {len(content):,} bytes; its header promises {expected:,}")
+    _check_some(shape[0])
+    return np.frombuffer(content, dtype=np.uint8, offset=header).reshape(shape)
+
+
+def _check_some(images: int) -> None:
+    if images == 0:
+        raise FormatError("it holds no image")
+
+
+def _check_range(labels: Labels, classes: int) -> None:
+    if len(labels) and labels.max() >= classes:
+        raise FormatError(f"a label is {labels.max()}; there are only {classes} classes")
 
 
 @dataclass(frozen=True)
 class Split:
-    """Some images of a dataset.
+    """Some images of a dataset."""
 
-    Attributes:
-        images: `(N, C, H, W)` uint8.
-        labels: `(N,)` int64.
-        ids: `(N,)` int64, where each image stands in the official split it comes from.
-    """
-
-    images: Tensor
-    labels: Tensor
-    ids: Tensor
+    images: Tensor  # `(N, C, H, W)` uint8
+    labels: Tensor  # `(N,)` int64
+    ids: Tensor  # `(N,)` int64, where each image stands in the official split it comes from
 
     def __len__(self) -> int:
         return len(self.labels)
 
     def to(self, device: torch.device | str) -> "Split":
-        """The same on another device."""
         return Split(self.images.to(device), self.labels.to(device), self.ids.to(device))
 
     def at(self, index: NDArray[np.int64]) -> "Split":
-        """The images at the places `index`."""
         where = torch.from_numpy(index)
         return Split(self.images[where], self.labels[where], self.ids[where])
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """What a run is trained and tested on.
+    """What a run is trained and tested on."""
 
-    Attributes:
-        info: its entry among the datasets.
-        classes: class names, in the order of the labels.
-        train: the training images, without those held out for validation.
-        validation: the held-out share of the official training images.
-        test: the official test images.
-        fingerprint: of the content; part of a run's identity.
-        missing: what a partial dataset lacks, in words; empty if it is whole.
-    """
-
-    info: DatasetInfo
-    classes: tuple[str, ...]
-    train: Split
-    validation: Split
-    test: Split
-    fingerprint: str
-    missing: tuple[str, ...] = ()
+    info: DatasetInfo  # its entry among the datasets
+    classes: tuple[str, ...]  # class names, in the order of the labels
+    train: Split  # the training images, without those held out for validation
+    validation: Split  # the held-out share of the official training images
+    test: Split  # the official test images
+    fingerprint: str  # of the content; part of a run's identity
+    missing: tuple[str, ...] = ()  # what a partial dataset lacks, in words; empty if it is whole
 
     def to(self, device: torch.device | str) -> "Dataset":
-        """The same on another device."""
         splits = {name: getattr(self, name).to(device) for name in ("train", "validation", "test")}
         return replace(self, **splits)
 
     @property
     def title(self) -> str:
-        """The name for reports, with "partial" in it where so."""
+        """Name for reports, with "partial" in it if it is."""
         return f"{self.info.title} (partial)" if self.missing else self.info.title
 
 
 def load(config: DataConfig, data_dir: Path | str | None = None) -> Dataset:
-    """Reads, checks and splits a dataset; a `DataError` says what is missing or wrong, and what to do."""
+    """Read, check and split a dataset; a `DataError` says what is missing or wrong, and what to do."""
     data_dir = None if data_dir is None else Path(data_dir)
     info = dataset_info(config.name)
     if config.labels == "coarse" and not info.coarse_classes:
@@ -112,7 +219,7 @@ def load(config: DataConfig, data_dir: Path | str | None = None) -> Dataset:
 
 @dataclass(frozen=True)
 class Official:
-    """The official training and test images, as far as they are there."""
+    """The official training and test images, as far as they are present."""
 
     train: Split
     test: Split
@@ -121,7 +228,7 @@ class Official:
 
 
 def read_official(info: DatasetInfo, labels: str = "fine", data_dir: Path | None = None) -> Official:
-    """Reads all files of a dataset and checks their content; says what is missing of partial content."""
+    """Read all files of a dataset and check their content; `missing` lists what partial content lacks."""
     folder, command = data_folder(data_dir), fetch_command(info.name, data_dir)
     files = [read_file(info, file, folder) for file in info.files]
     if all(file.path is None for file in files):
@@ -141,7 +248,7 @@ def read_official(info: DatasetInfo, labels: str = "fine", data_dir: Path | None
 
 
 def _read_split(info: DatasetInfo, files: list[LocalFile], labels: str, command: str) -> tuple[Split, str]:
-    """The images of some files, and a note of what is missing; empty if nothing is."""
+    """Return the images of some files, and a note of what is missing; empty if nothing is."""
     images, targets, ids, notes, absent = [], [], [], [], []
     for place, group in enumerate(_groups(info, files)):
         lacking = [file.expected.name for file in group if file.path is None]
@@ -166,7 +273,7 @@ def _read_split(info: DatasetInfo, files: list[LocalFile], labels: str, command:
 
 
 def _groups(info: DatasetInfo, files: list[LocalFile]) -> list[list[LocalFile]]:
-    """Files that make sense only together, such as images and their labels."""
+    """Return the files that make sense only together, such as images and their labels."""
     return [files] if READERS[info.reader].together else [[file] for file in files]
 
 
@@ -184,7 +291,7 @@ def _damaged(file: LocalFile, command: str, why: str) -> str:
 
 
 def _limit(split: Split, per_class: int | None, rng: np.random.Generator) -> Split:
-    """At most `per_class` images of each class, chosen at random, in their old order."""
+    """Keep at most `per_class` images of each class, chosen at random, in their old order."""
     if per_class is None:
         return split
     chosen = [rng.permutation(members)[:per_class] for members in _by_class(split)]
@@ -192,7 +299,7 @@ def _limit(split: Split, per_class: int | None, rng: np.random.Generator) -> Spl
 
 
 def _hold_out(split: Split, share: float, rng: np.random.Generator) -> tuple[Split, Split]:
-    """Training and validation: the same share of every class, at least one image of each on both sides."""
+    """Split off the same share of every class for validation, at least one image of each on both sides."""
     held_out = []
     for members in _by_class(split):
         if len(members) < 2:
@@ -206,3 +313,32 @@ def _hold_out(split: Split, share: float, rng: np.random.Generator) -> tuple[Spl
 def _by_class(split: Split) -> list[NDArray[np.int64]]:
     labels = split.labels.numpy()
     return [np.flatnonzero(labels == label) for label in np.unique(labels)]
+
+
+@dataclass(frozen=True)
+class VerifyResult:
+    """What a look at the content has shown."""
+
+    name: str  # the dataset
+    # `whole`, `partial` or `wrong`; wrong is damaged, swapped or not there
+    state: Literal["whole", "partial", "wrong"]
+    note: str  # what is missing or wrong; empty if whole
+    train: int  # training images there are
+    test: int  # test images there are
+    fingerprint: str  # of the content; empty if it could not be read
+
+
+def verify(info: DatasetInfo, data_dir: Path | None = None) -> VerifyResult:
+    """Read a dataset's files and compare their content with the official one."""
+    try:
+        official = read_official(info, data_dir=data_dir)
+    except DataError as error:
+        return VerifyResult(info.name, "wrong", str(error), 0, 0, "")
+    return VerifyResult(
+        name=info.name,
+        state="partial" if official.missing else "whole",
+        note="; ".join(official.missing),
+        train=len(official.train),
+        test=len(official.test),
+        fingerprint=official.fingerprint,
+    )

@@ -13,8 +13,17 @@ import pooch
 import requests
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-from seedspread.cff.data.files import MAX_BYTES, data_folder, fetch_command, md5, read_file, read_unpacked
-from seedspread.cff.datasets import DataFile, DatasetInfo, Download
+from seedspread.cff.datasets import (
+    MAX_BYTES,
+    DataFile,
+    DatasetInfo,
+    Download,
+    data_folder,
+    fetch_command,
+    md5,
+    read_file,
+    read_unpacked,
+)
 from seedspread.errors import DataError, reason
 from seedspread.render.terminal import Terminal
 
@@ -24,7 +33,7 @@ _MAX_MEMBERS = 100
 
 
 def is_complete(info: DatasetInfo, folder: Path) -> bool:
-    """Whether every file is there with its official content."""
+    """Whether every file is present with its official content."""
     try:
         return all(read_file(info, file, folder).is_official for file in info.files)
     except DataError:  # a file that cannot be read is one to fetch again
@@ -63,7 +72,7 @@ def fetch(info: DatasetInfo, data_dir: Path | None = None, progress: Progress | 
 
 
 def download_progress() -> Progress:
-    """A progress bar for downloads, on stderr."""
+    """Return a progress bar for downloads, on stderr."""
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -76,7 +85,7 @@ def download_progress() -> Progress:
 def _get(
     download: Download, info: DatasetInfo, staging: Path, progress: Progress | None, command: str
 ) -> list[Path]:
-    """Downloads one file into `staging`; returns the dataset's files that came of it."""
+    """Download one file into `staging`; return the dataset's files that it contained."""
     name = download.url.rsplit("/", 1)[-1]
     downloader = pooch.HTTPDownloader(
         progressbar=_Bar(progress, name) if progress else False, timeout=_TIMEOUT
@@ -154,7 +163,7 @@ def _explain(error: OSError, info: DatasetInfo, folder: Path) -> str:
 
 
 class _Bar:
-    """What pooch expects of a progress bar, on rich's."""
+    """The progress bar that pooch expects, on rich's."""
 
     def __init__(self, progress: Progress, name: str) -> None:
         self._progress = progress
@@ -162,7 +171,6 @@ class _Bar:
 
     @property
     def total(self) -> float | None:
-        """Bytes to come."""
         return self._progress.tasks[self._task].total
 
     @total.setter
@@ -170,11 +178,9 @@ class _Bar:
         self._progress.update(self._task, total=value or None)
 
     def update(self, amount: int) -> None:
-        """So many bytes have come."""
         self._progress.advance(self._task, amount)
 
     def reset(self) -> None:
-        """Starts over."""
         self._progress.update(self._task, completed=0)
 
     def close(self) -> None:

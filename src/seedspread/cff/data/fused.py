@@ -19,16 +19,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from seedspread.cff.data import pixels
-from seedspread.cff.data.augment import WIDTHS, erasing_rectangle, jitter_factors, whole
-from seedspread.cff.pipelines import (
-    ColorJitter,
-    HorizontalFlip,
-    RandomCrop,
-    RandomErasing,
-    RandomRotation,
-    Step,
-)
+from seedspread.cff.config import ColorJitter, HorizontalFlip, RandomCrop, RandomErasing, RandomRotation, Step
+from seedspread.cff.data.augment import WIDTHS, difference_tables, erasing_rectangle, jitter_factors, whole
 
 # Four blends, by number, and between them two changes of hue, of which an image takes one: any order fits.
 _SLOTS = (0, "hue", 1, 2, "hue", 3)
@@ -42,7 +34,7 @@ _BRIGHTNESS, _CONTRAST, _SATURATION, _HUE = range(4)
 
 
 def parameters(steps: Sequence[Step], uniform: Tensor, height: int, width: int) -> Tensor:
-    """What `transform` needs of `(B, slots)` draws, `(B, P, 1, 1)` float32 on the CPU."""
+    """Compute what `transform` needs from `(B, slots)` draws: `(B, P, 1, 1)` float32 on the CPU."""
     columns, at = [uniform[:, :0]], 0
     for step in steps:
         wide = WIDTHS[type(step)]
@@ -52,7 +44,7 @@ def parameters(steps: Sequence[Step], uniform: Tensor, height: int, width: int) 
 
 
 def _parameters(step: Step, uniform: Tensor, height: int, width: int) -> Tensor:
-    """`(B, ...)`, the columns of one step; places are (down, across)."""
+    """Return one step's columns, `(B, ...)`; places are (down, across)."""
     if isinstance(step, RandomCrop):
         return (whole(uniform, 2 * step.padding + 1) - step.padding).float()
     if isinstance(step, HorizontalFlip):
@@ -101,7 +93,7 @@ _COLUMNS = {
 
 
 def transform(images: Tensor, steps: Sequence[Step], chosen: Tensor) -> Tensor:
-    """Applies the steps, in order, to `(B, C, H, W)` uint8 images with their `parameters`."""
+    """Apply the steps, in order, to `(B, C, H, W)` uint8 images with their `parameters`."""
     sizes = [size for step in steps for size in _COLUMNS[type(step)]]
     columns = iter(torch.split(chosen, sizes, dim=1) if sizes else ())
     moves: list[_Move] = []
@@ -121,7 +113,7 @@ _Move: TypeAlias = tuple[RandomCrop | HorizontalFlip | RandomRotation | RandomEr
 
 
 class _Grid(NamedTuple):
-    """Of an image's pixels; (down, across) each."""
+    """Constants of an image's pixel grid; (down, across) each."""
 
     places: Tensor  # (1, 2, H, W) float32
     first: Tensor  # (), 0
@@ -142,7 +134,7 @@ def _grid(height: int, width: int, device: torch.device) -> _Grid:
 
 
 def _look_up(images: Tensor, moves: "list[_Move]") -> Tensor:
-    """All that moves pixels or blackens them, from the last step to the first; the images are read once."""
+    """Apply everything that moves or blackens pixels, last step first; the images are read once."""
     if not moves:
         return images
     grid = _grid(*images.shape[-2:], images.device)
@@ -158,7 +150,7 @@ def _look_up(images: Tensor, moves: "list[_Move]") -> Tensor:
 
 
 def _origin(step: Step, own: list[Tensor], at: Tensor, grid: _Grid) -> tuple[Tensor, Tensor | None]:
-    """Where a step takes the pixels `(B or 1, 2, H, W)` from, and which of them it leaves black."""
+    """Return where a step takes the pixels `(B or 1, 2, H, W)` from, and which of them it leaves black."""
     if isinstance(step, RandomErasing):
         corner, size = own
         inside = at - corner
@@ -194,7 +186,7 @@ class _Colours(NamedTuple):
 def _colours(channels: int, device: torch.device) -> _Colours:
     grey = torch.tensor([19595, 38470, 7471, 32768]) / 65536 if channels == 3 else torch.tensor([1, 0.5])
     differences = torch.tensor([511.0, -510.0, -1.0, 255 * 512])
-    hues, drops, falls = pixels.difference_tables()
+    hues, drops, falls = difference_tables()
     tensors = (
         grey[:, None, None],
         differences[:, None, None],
@@ -207,7 +199,7 @@ def _colours(channels: int, device: torch.device) -> _Colours:
 
 
 def _jitter(images: Tensor, own: list[Tensor], *, with_hue: bool) -> Tensor:
-    """Brightness, contrast, saturation and hue, each image in its own order."""
+    """Apply brightness, contrast, saturation and hue, each image in its own order."""
     channels = images.shape[1]
     colours = _colours(channels, images.device)
     padded = torch.nn.functional.pad(images, (0, 0, 0, 0, 0, 1), value=1).float()
@@ -223,7 +215,7 @@ def _jitter(images: Tensor, own: list[Tensor], *, with_hue: bool) -> Tensor:
 
 
 def _blend(padded: Tensor, rgb: Tensor, own: list[Tensor], colours: _Colours) -> None:
-    """`pixels.brightness`, `contrast` or `saturation`, by what an image is blended with; in place."""
+    """Apply `augment.brightness`, `contrast` or `saturation`, by what an image is blended with; in place."""
     factor, of_mean, half, of_own = own
     grey = (padded * colours.grey).sum(dim=1, keepdim=True).floor_()
     mean = grey.mean(dim=(2, 3), keepdim=True)
@@ -233,7 +225,7 @@ def _blend(padded: Tensor, rgb: Tensor, own: list[Tensor], colours: _Colours) ->
 
 
 def _shifted_hue(padded: Tensor, rgb: Tensor, steps: Tensor, colours: _Colours) -> Tensor:
-    """`pixels.hue`, of every image. A hue depends on the channels' differences alone."""
+    """Apply `augment.hue` to every image. A hue depends on the channels' differences alone."""
     number = (padded * colours.differences).sum(dim=1, keepdim=True, dtype=torch.int64)
     falls = colours.falls[colours.channels, colours.hues[number] + steps]
     low, high = torch.aminmax(rgb, dim=1, keepdim=True)

@@ -9,11 +9,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from seedspread.cff.data import fused, pixels
-from seedspread.cff.data.augment import augment, draws
+from seedspread.cff.config import Step
+from seedspread.cff.data import fused
+from seedspread.cff.data.augment import augment, draws, normalize
 from seedspread.cff.data.dataset import Split
-from seedspread.cff.pipelines import Step
-from seedspread.cff.streams import stream
+from seedspread.cff.randomness import stream
 from seedspread.errors import one_of
 
 # Keeps this stream apart from others that are made from the same seed.
@@ -22,58 +22,40 @@ _ORDER_STREAM = 0x0D
 
 @dataclass(frozen=True)
 class Batch:
-    """What a training step sees.
+    """What a training step sees."""
 
-    Attributes:
-        images: `(views * B, C, H, W)` float32, normalised; all first views, then all second views.
-        labels: `(views * B,)`.
-        index: `(B,)`, where the images stand in the split.
-    """
-
-    images: Tensor
-    labels: Tensor
-    index: Tensor
+    images: Tensor  # `(views * B, C, H, W)` float32, normalised; all first views, then all second views
+    labels: Tensor  # `(views * B,)`
+    index: Tensor  # `(B,)`, where the images stand in the split
 
 
 @dataclass(frozen=True)
 class Loader:
-    """The batches of every epoch, each a function of the seeds and the epoch alone.
+    """The batches of every epoch, each a function of the seeds and the epoch alone."""
 
-    Attributes:
-        split: the images, on the device on which batches are wanted.
-        steps: the augmentation; none for validation and test.
-        mean: per channel.
-        std: per channel.
-        batch_size: images per batch; the last one may be smaller.
-        views: augmented views per image.
-        order: `shuffled`, `balanced` (see `epoch_order`) or `given`, as the split has them.
-        order_seed: decides the order.
-        augment_seed: decides the augmentation.
-        labels: `(N,)`, those of the batches; None for the split's own, which decide the order in any case.
-    """
-
-    split: Split
-    steps: Sequence[Step]
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
-    batch_size: int
-    views: int = 1
-    order: str = "shuffled"
-    order_seed: int = 0
-    augment_seed: int = 0
+    split: Split  # the images, on the device on which batches are wanted
+    steps: Sequence[Step]  # the augmentation; none for validation and test
+    mean: tuple[float, ...]  # per channel
+    std: tuple[float, ...]  # per channel
+    batch_size: int  # images per batch; the last one may be smaller
+    views: int = 1  # augmented views per image
+    order: str = "shuffled"  # `shuffled`, `balanced` (see `epoch_order`) or `given`, as the split has them
+    order_seed: int = 0  # decides the order
+    augment_seed: int = 0  # decides the augmentation
+    # `(N,)`, those of the batches; None for the split's own, which decide the order in any case
     labels: Tensor | None = None
 
     def __len__(self) -> int:
         return math.ceil(len(self.split) / self.batch_size)
 
     def indices(self, epoch: int, start: int = 0) -> Sequence[Tensor]:
-        """Where the images of an epoch's batches stand in the split, from batch `start` on; on the CPU."""
+        """Return the indices into the split of an epoch's batches, from batch `start` on; on the CPU."""
         labels = self.split.labels.cpu().numpy()
         index = torch.from_numpy(epoch_order(labels, self.order, self.order_seed, epoch))
         return torch.split(index, self.batch_size)[start:]
 
     def epoch(self, epoch: int, start: int = 0) -> Iterator[Batch]:
-        """The batches of one epoch, from number `start` on."""
+        """Yield the batches of one epoch, from number `start` on."""
         ids = self.split.ids.cpu()
         rows = int(ids.max()) + 1
         by_view = [draws(self.steps, self.augment_seed, epoch, view, rows)[ids] for view in range(self.views)]
@@ -91,11 +73,9 @@ class Loader:
         return self._labelled(views, index)
 
     def fused_batches(self, indices: Sequence[Tensor], by_view: Sequence[Tensor]) -> Iterator[Batch]:
-        """The same batches in few operations; what they need is sent to the device once for all of them.
+        """Yield the same batches in few operations, from the draws of all images, `(N, slots)` per view.
 
-        Args:
-            indices: of the batches' images.
-            by_view: the draws of all images, `(N, slots)` for each view.
+        What they need is sent to the device once for all of them.
         """
         device, size = self.split.images.device, self.split.images.shape[-2:]
         chosen = torch.stack([fused.parameters(self.steps, uniform, *size) for uniform in by_view]).to(device)
@@ -103,7 +83,7 @@ class Loader:
             yield self.fused_batch(index, chosen)
 
     def fused_batch(self, index: Tensor, chosen: Tensor) -> Batch:
-        """A batch of images by their places, with the parameters of all, `(views, N, P, 1, 1)`."""
+        """Return a batch by its images' indices, given the parameters of all, `(views, N, P, 1, 1)`."""
         originals = self.split.images.index_select(0, index.repeat(self.views))
         own = chosen.index_select(1, index).flatten(0, 1)
         return self._labelled(fused.transform(originals, self.steps, own), index)
@@ -111,9 +91,7 @@ class Loader:
     def _labelled(self, views: Tensor, index: Tensor) -> Batch:
         labels = self.split.labels if self.labels is None else self.labels
         return Batch(
-            images=pixels.normalize(views, self.mean, self.std),
-            labels=labels[index].repeat(self.views),
-            index=index,
+            images=normalize(views, self.mean, self.std), labels=labels[index].repeat(self.views), index=index
         )
 
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
@@ -12,9 +13,43 @@ from pydantic import ValidationError
 
 from seedspread.cff.config import RunConfig
 from seedspread.cff.implementations import features_of
-from seedspread.cff.presets.names import AmbiguousFieldError, NoSuchFieldError, full_name
 from seedspread.errors import SeedspreadError, did_you_mean, short, there_are
-from seedspread.runs.toml_text import TomlError, parse_toml, read_toml
+from seedspread.runners.contract import AmbiguousNameError, RunnerError
+from seedspread.runs.files import TomlError, parse_toml, read_toml
+
+
+def full_name(name: str) -> str:
+    """Return the config field, `part.field`, that a full or short name means."""
+    names = _names()
+    if name in names:
+        return names[name]
+    several = [full for full in _full_names() if full.endswith(f".{name}")]
+    if several:
+        raise AmbiguousNameError(f"{name!r} can mean {' or '.join(several)}: write one of them")
+    raise RunnerError(f"no config field is called {name!r}{did_you_mean(name, names)}")
+
+
+def short_name(full: str) -> str:
+    """Return the field alone, if no other part has one of that name."""
+    last = full.rpartition(".")[2]
+    return last if _names().get(last) == full else full
+
+
+@cache
+def _full_names() -> tuple[str, ...]:
+    return tuple(
+        f"{part}.{field}"
+        for part, info in RunConfig.model_fields.items()
+        for field in getattr(info.annotation, "model_fields", {})
+    )
+
+
+@cache
+def _names() -> dict[str, str]:
+    full = _full_names()
+    times = Counter(name.split(".")[1] for name in full)
+    short = {name.split(".")[1]: name for name in full if times[name.split(".")[1]] == 1}
+    return short | {name: name for name in full}
 
 
 class ConfigError(SeedspreadError):
@@ -91,13 +126,13 @@ def _set(values: dict[str, Any], setting: str) -> None:
 
 
 def _path(field: str) -> list[str]:
-    """The parts of a field's name, which may be a short one; one that is not known as it is."""
+    """Split a field's name, which may be a short one."""
     try:
         return full_name(field).split(".")
-    except AmbiguousFieldError as error:
+    except AmbiguousNameError as error:
         raise ConfigError(str(error)) from None
-    except NoSuchFieldError:
-        return field.split(".")  # what is wrong with it is told with all the rest
+    except RunnerError:
+        return field.split(".")  # `check` reports an unknown field
 
 
 def _value(text: str) -> Any:

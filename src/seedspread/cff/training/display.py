@@ -10,27 +10,31 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from seedspread.cff.config import RunConfig
-from seedspread.cff.training.callbacks import Callback
+from seedspread.cff.training.run import Callback
 from seedspread.errors import SeedspreadError, reason, require_extra
 from seedspread.render.terminal import Terminal
 
 # Plain lines come at most this often, so that a log of 600 epochs stays readable.
 _SECONDS_BETWEEN_LINES = 2.0
+_ROWS = {
+    "loss": "loss",
+    "clamp_activation_rate": "clamped",
+    "would_be_rate": "would-be clamp rate",
+    "gradient_norm": "gradient",
+}
 
 
 class DisplayError(SeedspreadError):
-    """Curves cannot be written where they were asked for."""
+    """Curves cannot be written to the folder asked for."""
 
 
 class Display(Callback):
     """Shows stage, epoch, images per second, time left, per-layer loss and rate, validation accuracy."""
 
-    def __init__(self, config: RunConfig, console: Terminal) -> None:
-        self._console = console
-        self._epochs = {
-            "encoder": config.training.epochs,
-            "probe": config.probe.epochs * config.probe.repeats,
-        }
+    def __init__(self, config: RunConfig, console: Terminal, curves: "TensorBoard | None" = None) -> None:
+        self._console, self._curves = console, curves
+        probe = config.probe
+        self._epochs = {"encoder": config.training.epochs, "probe": probe.epochs * probe.repeats}
         self._progress = Progress(
             TextColumn("{task.description:<8}"),
             BarColumn(),
@@ -44,7 +48,6 @@ class Display(Callback):
             for stage, epochs in self._epochs.items()
         }
         self._images, self._since, self._line_at = 0, time.monotonic(), 0.0
-        self._done = dict.fromkeys(self._epochs, 0)
         self._latest: dict[str, list[float]] = {}
         self._live = Live(self._screen(), console=console, transient=True, refresh_per_second=4)
 
@@ -58,44 +61,29 @@ class Display(Callback):
             self._live.stop()
 
     def on_batch(self, stage: str, epoch: int, batch: int, images: int) -> None:
-        """Counts images."""
         self._images += images
 
     def on_epoch(self, stage: str, epoch: int, values: dict[str, list[float]]) -> None:
-        """Moves the bars, or prints a line."""
+        if self._curves is not None:
+            self._curves.on_epoch(stage, epoch, values)
         self._latest |= values
-        self._done[stage] = epoch + 1
+        now, done, epochs = time.monotonic(), epoch + 1, self._epochs[stage]
+        speed = f"{self._images / max(now - self._since, 1e-9):,.0f} images/s"
         if self._console.is_terminal:
-            speed = f"{self._speed():,.0f} images/s"
-            self._progress.update(self._tasks[stage], completed=self._done[stage], speed=speed)
+            self._progress.update(self._tasks[stage], completed=done, speed=speed)
             self._live.update(self._screen())
-        elif (
-            time.monotonic() - self._line_at >= _SECONDS_BETWEEN_LINES
-            or self._done[stage] == self._epochs[stage]
-        ):
-            self._line_at = time.monotonic()
-            self._console.print(self._line(stage, values), soft_wrap=True)
-
-    def _speed(self) -> float:
-        return self._images / max(time.monotonic() - self._since, 1e-9)
-
-    def _line(self, stage: str, values: dict[str, list[float]]) -> str:
-        shown = "  ".join(f"{name} {_numbers(name, by_layer)}" for name, by_layer in values.items())
-        return f"{stage} {self._done[stage]}/{self._epochs[stage]}  {self._speed():,.0f} images/s  {shown}"
+        elif now - self._line_at >= _SECONDS_BETWEEN_LINES or done == epochs:
+            self._line_at = now
+            numbers = {name: " ".join(_number(name, value) for value in of) for name, of in values.items()}
+            shown = "  ".join(f"{name} {text}" for name, text in numbers.items())
+            self._console.print(f"{stage} {done}/{epochs}  {speed}  {shown}", soft_wrap=True)
 
     def _screen(self) -> Group:
         table = Table(box=None, pad_edge=False)
         table.add_column("layer")
-        rows = {
-            "loss": "loss",
-            "clamp_activation_rate": "clamped",
-            "would_be_rate": "would-be clamp rate",
-            "gradient_norm": "gradient",
-        }
-        layers = len(self._latest.get("loss", []))
-        for layer in range(layers):
+        for layer in range(len(self._latest.get("loss", []))):
             table.add_column(str(layer), justify="right")
-        for name, title in rows.items():
+        for name, title in _ROWS.items():
             if name in self._latest:
                 table.add_row(title, *(_number(name, value) for value in self._latest[name]))
         accuracy = self._latest.get("validation_accuracy")
@@ -105,10 +93,6 @@ class Display(Callback):
 
 def _number(name: str, value: float) -> str:
     return f"{value:.1%}" if name.endswith(("rate", "accuracy")) else f"{value:.3f}"
-
-
-def _numbers(name: str, values: list[float]) -> str:
-    return " ".join(_number(name, value) for value in values)
 
 
 class TensorBoard(Callback):
@@ -124,7 +108,6 @@ class TensorBoard(Callback):
             raise DisplayError(f"--tensorboard {folder}: {reason(error)}; name a folder") from error
 
     def on_epoch(self, stage: str, epoch: int, values: dict[str, list[float]]) -> None:
-        """A point for every layer's curve."""
         for name, by_layer in values.items():
             for layer, value in enumerate(by_layer):
                 self._writer.add_scalar(f"{stage}/{name}/layer{layer}", value, epoch)

@@ -1,27 +1,225 @@
-"""The model with its layers' losses and margins, and the optimiser of stage 1."""
+"""What every trainer of stage 1 has in common: model, losses, optimizer, sums and history, the base class."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any, ClassVar
 
+import pyarrow as pa
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.optim.adamw import adamw
 
 from seedspread.cff.config import RunConfig
+from seedspread.cff.data.loader import Batch
 from seedspread.cff.identity import margin_is_inert
+from seedspread.cff.implementations import TrainerFeatures
+from seedspread.cff.loss import PairStatistics, SupConLoss, pair_statistics
+from seedspread.cff.margins import layer_margins
 from seedspread.cff.model import ViT
-from seedspread.cff.objective import SupConLoss
-from seedspread.cff.objective.schedule import layer_margins
-from seedspread.cff.training.adamw import AdamW
+
+_EPSILON = 1e-8
+
+
+class AdamW:
+    """AdamW by torch's own fused function, with a state that goes into a checkpoint by name.
+
+    `torch.optim.AdamW` makes the same call, but imports torch's compiler first, which takes longer than
+    loading torch itself and would be paid for by every worker and every short run.
+    """
+
+    def __init__(
+        self,
+        parameters: Sequence[nn.Parameter],
+        learning_rate: float,
+        weight_decay: float,
+        betas: tuple[float, float] = (0.9, 0.999),
+    ) -> None:
+        self.parameters = parameters
+        self.learning_rate, self.weight_decay, self.betas = learning_rate, weight_decay, betas
+
+    # Allocated at the first step: measuring gradients takes none.
+
+    @cached_property
+    def _means(self) -> list[Tensor]:
+        return [torch.zeros_like(p) for p in self.parameters]
+
+    @cached_property
+    def _squares(self) -> list[Tensor]:
+        return [torch.zeros_like(p) for p in self.parameters]
+
+    @cached_property
+    def _steps(self) -> list[Tensor]:
+        return [torch.zeros((), dtype=torch.float32, device=p.device) for p in self.parameters]
+
+    def zero_grad(self) -> None:
+        for parameter in self.parameters:
+            parameter.grad = None
+
+    def gradients(self) -> list[Tensor]:
+        return [gradient for p in self.parameters if (gradient := p.grad) is not None]
+
+    @torch.no_grad()
+    def step(self) -> None:
+        """Move every parameter that has a gradient."""
+        indices = [i for i, parameter in enumerate(self.parameters) if parameter.grad is not None]
+        adamw(
+            [self.parameters[i] for i in indices],
+            self.gradients(),
+            [self._means[i] for i in indices],
+            [self._squares[i] for i in indices],
+            [],
+            [self._steps[i] for i in indices],
+            fused=True,
+            amsgrad=False,
+            beta1=self.betas[0],
+            beta2=self.betas[1],
+            lr=self.learning_rate,
+            weight_decay=self.weight_decay,
+            eps=_EPSILON,
+            maximize=False,
+        )
+
+    def state_dict(self, prefix: str, some: slice = slice(None)) -> dict[str, Tensor]:
+        """Return copies of the state of some of the parameters, by their numbers among these."""
+        return {f"{prefix}.{name}": tensor.clone() for name, tensor in self._state(some).items()}
+
+    def load_state_dict(self, prefix: str, state: dict[str, Tensor], some: slice = slice(None)) -> None:
+        for name, tensor in self._state(some).items():
+            tensor.copy_(state[f"{prefix}.{name}"])
+
+    def _state(self, some: slice) -> dict[str, Tensor]:
+        kinds = {"exp_avg": self._means, "exp_avg_sq": self._squares, "step": self._steps}
+        return {f"{i}.{kind}": tensor for kind, held in kinds.items() for i, tensor in enumerate(held[some])}
+
+
+# Bins of 0.01 over [-1, 1]: enough for a curve over training, and small over hundreds of epochs.
+HISTORY_BINS = 200
+
+
+@dataclass
+class EpochSums:
+    """Sums over the batches of the epoch so far; per layer, so that nothing waits for the device."""
+
+    loss: Tensor  # `(L,)`
+    rate: Tensor  # `(L,)`, of the batches' clamp activation rates
+    gradient_norm: Tensor  # `(L,)`
+    positive_pairs: Tensor  # `(1,)`, ordered
+    possible_pairs: Tensor  # `(1,)`, all ordered pairs of different rows
+    histogram: Tensor  # `(L, 200)`, positive pairs by similarity
+    batches: Tensor  # `(1,)`
+    first_bad: Tensor  # `(L,)`, the first batch whose loss or gradient is not finite; -1 for none
+
+    @classmethod
+    def empty(cls, layers: int, device: torch.device) -> "EpochSums":
+        def zeros(*shape: int, dtype: torch.dtype = torch.float64) -> Tensor:
+            # MPS has no float64
+            supported = torch.float32 if device.type == "mps" and dtype == torch.float64 else dtype
+            return torch.zeros(*shape, dtype=supported, device=device)
+
+        return cls(
+            loss=zeros(layers),
+            rate=zeros(layers),
+            gradient_norm=zeros(layers),
+            positive_pairs=zeros(1),
+            possible_pairs=zeros(1),
+            histogram=zeros(layers, HISTORY_BINS, dtype=torch.int64),
+            batches=zeros(1, dtype=torch.int64),
+            first_bad=zeros(layers, dtype=torch.int64) - 1,
+        )
+
+    def add_layer(
+        self, layer: int | slice, batch: int, loss: Tensor, norm: Tensor, rate: Tensor, histogram: Tensor
+    ) -> None:
+        """Add a layer's part of a batch, or that of a slice of layers, whose values have a first axis then.
+
+        `loss`, `norm` (of the gradient) and `rate` (of saturated pairs) are `()` or `(L,)`; `histogram`,
+        positive pairs by similarity, is `(2000,)` or `(L, 2000)`.
+        """
+        self.loss[layer].add_(loss)
+        self.gradient_norm[layer].add_(norm)
+        self.rate[layer].add_(rate)
+        self.histogram[layer].add_(histogram.view(*histogram.shape[:-1], HISTORY_BINS, -1).sum(dim=-1))
+        first_bad = self.first_bad[layer]
+        bad = ~(loss.isfinite() & norm.isfinite()) & (first_bad < 0)
+        first_bad.masked_fill_(bad, batch)
+
+    def end_batch(self, positive_pairs: Tensor | int, anchors: int) -> None:
+        """Count a batch, after its layers; they all saw the same pairs."""
+        self.positive_pairs += positive_pairs
+        self.possible_pairs += anchors * (anchors - 1)
+        self.batches += 1
+
+    def tensors(self) -> dict[str, Tensor]:
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    def means(self) -> dict[str, Tensor]:
+        """Return the epoch's means over batches, on the CPU; the histogram as a sum."""
+        mean = {name: getattr(self, name).cpu() / self.batches.cpu() for name in MEANS}
+        for name in ("positive_pairs", "possible_pairs"):
+            mean[name] = mean[name].expand(len(self.loss)).clone()
+        return mean | {"histogram": self.histogram.cpu()}
+
+
+MEANS = ("loss", "rate", "gradient_norm", "positive_pairs", "possible_pairs")
+
+
+class History:
+    """Means of every epoch so far."""
+
+    def __init__(self) -> None:
+        self._epochs: list[dict[str, Tensor]] = []
+
+    def add(self, sums: EpochSums) -> None:
+        self._epochs.append(sums.means())
+
+    def last(self, name: str) -> list[float]:
+        """Return the last epoch's means of one quantity, by layer."""
+        return self._epochs[-1][name].tolist()
+
+    def over_epochs(self, name: str) -> list[float]:
+        """Return the means over the layers of one quantity, by epoch."""
+        return [float(epoch[name].double().mean()) for epoch in self._epochs]
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return `(epochs, L, ...)` tensors for a checkpoint."""
+        if not self._epochs:
+            return {}
+        return {name: torch.stack([epoch[name] for epoch in self._epochs]) for name in self._epochs[0]}
+
+    @classmethod
+    def from_tensors(cls, tensors: dict[str, Tensor]) -> "History":
+        history = cls()
+        epochs = len(next(iter(tensors.values()))) if tensors else 0
+        history._epochs = [{name: t[i].clone() for name, t in tensors.items()} for i in range(epochs)]
+        return history
+
+    def table(self, *, with_rate: bool) -> pa.Table:
+        """Return a row per epoch and layer.
+
+        The rate is null in a run whose margins are not part of its identity: it follows from the histogram
+        for any margin.
+        """
+        tensors = self.tensors()
+        epochs, layers = tensors["loss"].shape
+        flat = {name: tensor.flatten().numpy() for name, tensor in tensors.items()}
+        columns: dict[str, Any] = {
+            "epoch": torch.arange(epochs).repeat_interleave(layers).numpy(),
+            "layer": torch.arange(layers).repeat(epochs).numpy(),
+            "loss": flat["loss"],
+            "clamp_activation_rate": flat["rate"] if with_rate else pa.nulls(epochs * layers, pa.float64()),
+            "gradient_norm": flat["gradient_norm"],
+            "positive_pairs": flat["positive_pairs"],
+            "similarity_histogram": tensors["histogram"].flatten(0, 1).tolist(),
+        }
+        return pa.table(columns)
 
 
 class LayerwiseModel:
-    """The model and its losses.
+    """A run's Vision Transformer with the loss and the margin of each layer.
 
-    Attributes:
-        config: of the run.
-        vit: the Vision Transformer.
-        losses: of each layer.
-        margins: of each layer.
-        threads: of the native kernel, beside which torch has one.
+    `threads` are those of the native kernel, beside which torch has one.
     """
 
     def __init__(self, config: RunConfig, vit: ViT, threads: int = 1) -> None:
@@ -54,19 +252,86 @@ class LayerwiseModel:
         return 1 if self.config.training.rule == "cross_entropy" else 2
 
     def autocast(self) -> torch.autocast:
-        """The precision of the encoder's products; the losses are computed in float32 whatever it is."""
+        """Set the precision of the encoder's products; the losses are computed in float32 regardless."""
         device = next(self.vit.parameters()).device.type
         return torch.autocast(device, torch.bfloat16, enabled=self.precision == torch.bfloat16)
 
     @property
     def precision(self) -> torch.dtype:
-        """Of the encoder's products."""
         return torch.bfloat16 if self.config.runtime.precision == "bf16" else torch.float32
 
 
 def optimiser_of(config: RunConfig, parameters: Sequence[nn.Parameter]) -> AdamW:
-    """The optimiser of stage 1; cross entropy uses the probe's settings."""
+    """Return the optimizer of stage 1; cross entropy uses the probe's settings."""
     training, probe = config.training, config.probe
     if training.rule == "cross_entropy":
         return AdamW(parameters, probe.learning_rate, probe.weight_decay)
     return AdamW(parameters, training.learning_rate, training.weight_decay, training.betas)
+
+
+class Trainer(ABC):
+    """Trains models, each on its own batch: one, or several if it stacks."""
+
+    features: ClassVar[TrainerFeatures]
+
+    @abstractmethod
+    def __init__(self, models: Sequence[LayerwiseModel]) -> None: ...
+
+    @classmethod  # noqa: B027 - most need nothing
+    def prepare(cls, config: RunConfig) -> None:
+        """Raise, before a run leaves anything behind, if it cannot be trained here."""
+
+    @classmethod
+    def facts(cls) -> dict[str, Any]:
+        """Return facts for a run's provenance."""
+        return {}
+
+    @abstractmethod
+    def step(
+        self, batches: Sequence[Batch], number: int, sums: Sequence[EpochSums], *, update: bool = True
+    ) -> None:
+        """Train on one batch each and add to the epochs' sums; without `update` only measure."""
+
+    @abstractmethod
+    def optimiser_parts(self, run: int) -> list[tuple[AdamW, slice]]:
+        """Return each layer's optimizer, and which of its parameters are the layer's, for one run."""
+
+    def state_dict(self, run: int) -> dict[str, Tensor]:
+        """Return the optimizers' part of a run's checkpoint, named as if it were trained alone."""
+        return {
+            name: tensor
+            for layer, (optimiser, own) in enumerate(self.optimiser_parts(run))
+            for name, tensor in optimiser.state_dict(f"optimiser.{layer}", own).items()
+        }
+
+    def load_state_dict(self, run: int, state: dict[str, Tensor]) -> None:
+        """Restore a run's part of the optimizers."""
+        for layer, (optimiser, own) in enumerate(self.optimiser_parts(run)):
+            optimiser.load_state_dict(f"optimiser.{layer}", state, own)
+
+    @staticmethod
+    @abstractmethod
+    def representations(model: LayerwiseModel, images: Tensor) -> list[Tensor]:
+        """Return the mean over tokens after every layer, each `(B, d)` float32, of `(B, C, H, W)` images."""
+
+    @staticmethod
+    def pair_statistics(
+        features: Tensor, labels: Tensor, margin: float, model: LayerwiseModel
+    ) -> PairStatistics:
+        """Return what a layer's loss would see of the positive pairs of its features."""
+        return pair_statistics(features, labels, margin)
+
+
+def module_tensors(prefix: str, module: nn.Module) -> dict[str, Tensor]:
+    """Return copies of a module's weights, named `prefix.name`."""
+    return {f"{prefix}.{name}": t.clone() for name, t in module.state_dict().items()}
+
+
+def load_module(prefix: str, module: nn.Module, tensors: dict[str, Tensor]) -> None:
+    module.load_state_dict(below(prefix, tensors))
+
+
+def below(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Return the tensors whose name begins with `prefix.`, without it."""
+    start = prefix + "."
+    return {name.removeprefix(start): t for name, t in tensors.items() if name.startswith(start)}

@@ -1,34 +1,30 @@
-"""What came out of a run: accuracies, diagnostics. Needs no torch: whoever looks at a run may have none."""
+"""The result of a run, its layer table and the paper's advice on it. Needs no torch."""
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from seedspread.cff.identity import RUNNER
+from seedspread.cff.advice import Advice, advise
+from seedspread.cff.identity import RUNNER, margin_of
+from seedspread.cff.margins import layer_margins
+from seedspread.cff.presets import read_config
 from seedspread.runs.files import FORMAT, RecordError
 from seedspread.runs.folder import RunFolder
+from seedspread.runs.metrics import rate_from_histogram
 
 
 @dataclass(frozen=True)
 class LayerResult:
-    """A layer at the end.
+    """A layer at the end."""
 
-    Attributes:
-        layer: which.
-        margin: its margin; None where margins cannot matter.
-        clamp_activation_rate: over all training batches with the final weights; a would-be rate unless the
-            run clamps; None where margins cannot matter (it follows from the stored histogram for any).
-        gradient_norm: on one batch with the final weights, as the paper did.
-        gradient_norm_mean: over the batches of the last epoch, as they were trained.
-        loss: likewise; without subtraction's constant.
-    """
-
-    layer: int
-    margin: float | None
+    layer: int  # which
+    margin: float | None  # its margin; None where margins cannot matter
+    # over all training batches with the final weights; a would-be rate unless the run clamps; None where
+    # margins cannot matter (it follows from the stored histogram for any)
     clamp_activation_rate: float | None
-    gradient_norm: float
-    gradient_norm_mean: float
-    loss: float
+    gradient_norm: float  # on one batch with the final weights, as the paper did
+    gradient_norm_mean: float  # over the batches of the last epoch, as they were trained
+    loss: float  # likewise; without subtraction's constant
 
 
 @dataclass(frozen=True)
@@ -84,12 +80,12 @@ class RunResult:
     chance: dict[str, float]
 
     def values(self) -> dict[str, Any]:
-        """As plain values, for JSON."""
+        """Return plain values, for JSON."""
         return {"format": FORMAT, "runner": RUNNER} | asdict(self)
 
     @classmethod
     def read(cls, folder: "Path | str") -> "RunResult":
-        """From a run's folder."""
+        """Read the result in a run's folder."""
         values = RunFolder(Path(folder)).result()
         try:
             values["probes"] = tuple(ProbeResult(**probe) for probe in values["probes"])
@@ -99,3 +95,40 @@ class RunResult:
             raise RecordError(
                 f"{folder} holds no result of the paper's training ({error}); delete it to run again"
             ) from error
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What `seedspread diagnose` shows."""
+
+    result: RunResult  # the run's result
+    would_be: bool  # whether the rates are only what a clamp would have cut
+    rate_name: str  # what they are called
+    margins: list[float]  # by layer
+    rates: list[float]  # clamp activation rates by layer
+    advice: Advice  # the paper's
+
+    def values(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def diagnose(folder: "Path | str") -> Diagnosis:
+    """Diagnose a finished run from its folder."""
+    folder = Path(folder)
+    run = RunFolder(folder)
+    result = RunResult.read(folder)
+    config = read_config(str(run.config_path()))
+    margins = layer_margins(config)
+    # Where margins are part of the run, the rate was counted; elsewhere it follows from the histogram.
+    histograms = run.predictions("similarity_histogram")["similarity_histogram"]
+    rates = [
+        rate_from_histogram(histograms[layer.layer], margin)
+        if layer.clamp_activation_rate is None
+        else layer.clamp_activation_rate
+        for layer, margin in zip(result.layers, margins, strict=True)
+    ]
+    kind = margin_of(config)
+    advice = advise(
+        rates[0], clamp=kind.saturates, accuracy=result.test_accuracy, pair_share=result.pair_share
+    )
+    return Diagnosis(result, not kind.saturates, kind.rate_name, margins, rates, advice)

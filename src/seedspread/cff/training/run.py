@@ -1,26 +1,215 @@
-"""Runs from their configs to their results: one, or several of one shape together."""
+"""Train runs from config to result: one, or several of one shape as one program; and estimate their time.
 
-from collections.abc import Iterator, Sequence
+Stage 1 of several runs goes in step, then stage 2 of each; one that fails leaves the others alone.
+"""
+
+import ctypes
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import groupby
 from pathlib import Path
+from statistics import median
+from typing import Any
 
 import torch
+from torch import Tensor
 
 from seedspread.cff.config import RunConfig
 from seedspread.cff.data.dataset import Dataset, load
+from seedspread.cff.data.loader import Batch
 from seedspread.cff.datasets import dataset_info
 from seedspread.cff.identity import run_key
-from seedspread.cff.implementations import features_of
+from seedspread.cff.implementations import features_of, stack_of, worthwhile
+from seedspread.cff.model import ViT
 from seedspread.cff.presets import ConfigError, to_toml
-from seedspread.cff.training.callbacks import Callback
-from seedspread.cff.training.choice import trainer_class
-from seedspread.cff.training.loop import run_to_completion
+from seedspread.cff.training.evaluation import final_diagnostics
+from seedspread.cff.training.layerwise import EpochSums, LayerwiseModel, Trainer
 from seedspread.cff.training.result import RunResult
-from seedspread.cff.training.state import TrainingRun
-from seedspread.runs.folder import RunFolder
-from seedspread.runs.request import RunRequest
-from seedspread.runs.run_files import RunFolderError
+from seedspread.cff.training.state import Position, TrainingRun, Work
+from seedspread.cff.training.trainers import trainer_class, trainer_of
+from seedspread.runs.folder import RunFolder, RunFolderError
 from seedspread.runs.stopping import StoppedError, StopRequest, stop_requests
+
+
+class Callback:
+    """Called while runs are trained; override what you need."""
+
+    def on_batch(self, stage: str, epoch: int, batch: int, images: int) -> None:
+        """Called after each batch."""
+
+    def on_epoch(self, stage: str, epoch: int, values: dict[str, list[float]]) -> None:
+        """Called after each epoch, with its values by layer."""
+
+
+Outcomes = Iterator[tuple[TrainingRun, RunResult | Exception]]
+
+
+def run_to_completion(runs: Sequence[TrainingRun], stop: StopRequest, callback: Callback) -> Outcomes:
+    """Train runs from wherever they are; yield each with its result or error as soon as it has ended."""
+    return _Loop(runs, stop, callback).run()
+
+
+class _Loop:
+    """Drives runs; one that changes from one trainer to another takes its optimizers' state along."""
+
+    def __init__(self, runs: Sequence[TrainingRun], stop: StopRequest, callback: Callback) -> None:
+        self._going = list(runs)
+        self._stop = stop
+        self._callback = callback
+        self._optimisers: dict[TrainingRun, dict[str, Tensor]] = {}
+        self._since = time.monotonic()
+
+    def run(self) -> Outcomes:
+        yield from self._each(self._going, self._restore)
+        while groups := _in_step([run for run in self._going if run.position.stage == "encoder"]):
+            # Those that were stopped earlier catch up with the next ones of their shape, and go on with them.
+            group, *others = groups
+            ahead = [_place(other[0]) for other in others if _shape(other[0]) == _shape(group[0])]
+            yield from self._train(group, until=ahead[0] if ahead else None)
+        yield from self._each(self._going, self._probe_and_finish)
+
+    def _each(self, runs: Sequence[TrainingRun], act: Callable[[TrainingRun], RunResult | None]) -> Outcomes:
+        """Call `act` for the runs still going; a result, an error or a stop request ends that run only."""
+        for run in [run for run in runs if run in self._going]:
+            outcome: RunResult | Exception | None
+            try:
+                outcome = act(run)
+            except Exception as error:  # one failure never stops the others
+                outcome = error
+            if outcome is not None:
+                self._going.remove(run)
+                run.close(outcome)
+                yield run, outcome
+
+    def _restore(self, run: TrainingRun) -> None:
+        self._optimisers[run] = run.restore()
+
+    # Stage 1
+
+    def _train(self, runs: list[TrainingRun], until: tuple[int, int] | None) -> Outcomes:
+        """Run stage 1 to its end, or until the runs are at batch `until`."""
+        trainer = trainer_of([run.model for run in runs])
+        for i, run in enumerate(runs):
+            if state := self._optimisers.pop(run, None):
+                trainer.load_state_dict(i, state)
+        yield from self._epochs(trainer, runs, until)
+        for i, run in enumerate(runs):
+            if run in self._going and run.position.stage == "encoder":
+                self._optimisers[run] = trainer.state_dict(i)
+
+    def _epochs(self, trainer: Trainer, runs: list[TrainingRun], until: tuple[int, int] | None) -> Outcomes:
+        loaders, first = [run.training_batches() for run in runs], runs[0].position
+
+        def pause(run: TrainingRun) -> None:
+            self._pause(run, lambda: trainer.state_dict(runs.index(run)))
+
+        for epoch in range(first.epoch, runs[0].config.training.epochs):
+            start = first.batch if epoch == first.epoch else 0
+            epochs = zip(*(loader.epoch(epoch, start) for loader in loaders), strict=True)
+            for number, batches in enumerate(epochs, start):
+                if (epoch, number) == until:
+                    return
+                trainer.step(batches, number, [run.sums for run in runs])
+                self._callback.on_batch("encoder", epoch, number, sum(len(batch.index) for batch in batches))
+                self._spend([run for run in runs if run in self._going], len(batches[0].index))
+                for run in runs:
+                    run.position = Position("encoder", epoch, number + 1)
+                yield from self._each(runs, pause)
+                if not any(run in self._going for run in runs):
+                    return
+            if until is not None and until[0] == epoch:  # the others stopped after the epoch's last batch
+                return
+            yield from self._each(runs, self._end_epoch)
+            if not any(run in self._going for run in runs):
+                return
+        yield from self._each(runs, TrainingRun.end_encoder)
+
+    def _end_epoch(self, run: TrainingRun) -> None:
+        self._callback.on_epoch("encoder", run.position.epoch, run.end_epoch())
+
+    # Stage 2
+
+    def _probe_and_finish(self, run: TrainingRun) -> RunResult:
+        self._pause(run)  # a wish to stop is heard before the features of all images are computed
+        self._probe(run)
+        diagnostics = final_diagnostics(trainer_of([run.model]), run.model, run.training_batches())
+        self._spend([run])
+        return run.finish(diagnostics)
+
+    def _probe(self, run: TrainingRun) -> None:
+        config = run.config.probe
+        for repeat in range(run.position.repeat, config.repeats):
+            for epoch in range(run.position.epoch, config.epochs):
+                for number in run.probe().steps(epoch, run.position.batch):
+                    self._callback.on_batch("probe", epoch, number, config.batch_size)
+                    run.position = Position("probe", epoch, number + 1, repeat)
+                    self._spend([run])
+                    self._pause(run)
+                values = {"validation_accuracy": run.end_probe_epoch()}
+                self._callback.on_epoch("probe", repeat * config.epochs + epoch, values)
+            run.end_probe()
+
+    def _spend(self, runs: Sequence[TrainingRun], images: int = 0) -> None:
+        """Count the time since it was last counted, in equal shares, and the images that each has seen."""
+        now = time.monotonic()
+        for run in runs:
+            run.pace.add((now - self._since) / len(runs), images)
+        self._since = now
+
+    def _pause(self, run: TrainingRun, optimiser: Callable[[], dict[str, Tensor]] = dict) -> None:
+        """After every batch, write a checkpoint when one is due and stop when asked to."""
+        run.folder.beat(run.heartbeat)
+        stop = self._stop.number
+        if stop is not None or run.checkpoint_is_due:
+            run.checkpoint(optimiser())
+        if stop is not None:
+            raise StoppedError(
+                f"stopped in {run.position}; resume with the same command and --resume "
+                f"(folder {run.folder.path})",
+                stop,
+            )
+
+
+def _shape(run: TrainingRun) -> str:
+    device = run.dataset.train.images.device.type
+    return stack_of(run.config, run.threads, device) or run.folder.key
+
+
+def _place(run: TrainingRun) -> tuple[int, int]:
+    return run.position.epoch, run.position.batch
+
+
+def _in_step(runs: Sequence[TrainingRun]) -> list[list[TrainingRun]]:
+    """Group runs of one shape that are at the same batch, the earlier ones first."""
+
+    def place(run: TrainingRun) -> tuple[str, tuple[int, int]]:
+        return _shape(run), _place(run)
+
+    return [list(group) for _, group in groupby(sorted(runs, key=place), key=place)]
+
+
+# From malloc.h.
+_TRIM_THRESHOLD, _TOP_PAD, _MMAP_MAX = -1, -2, -4
+_LARGEST = 2**31 - 1
+
+
+def keep_freed_memory() -> bool:
+    """Let the C allocator keep freed memory, for a process that trains; return whether it can (glibc only).
+
+    A step asks for the same large blocks again and again. By default glibc gives them back to the system at
+    once, which clears every page anew: up to two thirds of a large step's time. The bits are the same.
+    """
+    if not sys.platform.startswith("linux"):
+        return False
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (OSError, AttributeError):
+        return False  # another C library
+    return bool(
+        mallopt(_MMAP_MAX, 0) and mallopt(_TRIM_THRESHOLD, _LARGEST) and mallopt(_TOP_PAD, 64 * 2**20)
+    )
 
 
 def train(
@@ -31,19 +220,20 @@ def train(
     data_dir: Path | str | None = None,
     callback: Callback | None = None,
 ) -> RunResult:
-    """Trains a run and returns its result.
+    """Train a run and return its result.
 
     Args:
         config: what the run is.
-        out: its folder; the default is `default_folder`.
-        resume: go on from a checkpoint where there is one, and return a result that is there already.
+        out: its folder; the default is `runs/` and the run's key.
+        resume: continue from a checkpoint if there is one, and return a result that already exists.
         data_dir: the data folder.
-        callback: is told of batches and epochs.
+        callback: is called after batches and epochs.
     """
-    request = RunRequest(config, None if out is None else Path(out))
+    folder = None if out is None else RunFolder(Path(out))
     data = None if data_dir is None else Path(data_dir)
     with stop_requests() as stop:
-        ((_, outcome),) = train_many([request], stop, resume=resume, data_dir=data, callback=callback)
+        outcomes = train_many([config], [folder], stop, resume=resume, data_dir=data, callback=callback)
+        ((_, outcome),) = outcomes
         stop.heard([outcome])
     if isinstance(outcome, Exception):
         raise outcome
@@ -51,39 +241,34 @@ def train(
 
 
 def train_many(
-    requests: Sequence[RunRequest],
+    configs: Sequence[RunConfig],
+    folders: Sequence[RunFolder | None],
     stop: StopRequest,
     *,
+    seeds: Sequence[int] | None = None,
     resume: bool = False,
     data_dir: Path | None = None,
     callback: Callback | None = None,
 ) -> Iterator[tuple[int, RunResult | Exception]]:
-    """Trains runs on one dataset, those that may be (`stacking.stack_of`) as one program.
+    """Train runs on one dataset, those that may be (`implementations.stack_of`) as one program.
 
-    Args:
-        requests: the runs; their parameters are whole `RunConfig`s.
-        stop: a wish to stop, which is heard after every batch.
-        resume: as in `train`.
-        data_dir: the data folder.
-        callback: is told of batches and epochs.
-
-    Yields:
-        as soon as a run has ended its number among the requests, and its result or why it has none; one that
-        fails leaves the others alone.
+    A folder with a key is of a planned run, and another run is refused. `seeds` are the study's names for the
+    runs; the configs' by default. `stop` is checked after every batch. Yields, when a run has ended, its
+    number and its result or why it has none; one that fails leaves the others alone.
     """
-    config: RunConfig = requests[0].parameters
+    config = configs[0]
     shared = {
-        (r.parameters.data.model_copy(update={"augment": None}), r.parameters.runtime.device)
-        for r in requests  # each augments its images itself
+        (one.data.model_copy(update={"augment": None}), one.runtime.device)
+        for one in configs  # each augments its images itself
     }
     if len(shared) > 1:
         raise ValueError("runs that are trained together must share their data and their device")
     dataset_info(config.data.name).check_shape(config.model.image_shape)
-    device = device_of(config)
-    dataset = load(config.data, data_dir).to(device)
+    dataset = load(config.data, data_dir).to(device_of(config))
     runs: dict[TrainingRun, int] = {}
-    for number, request in enumerate(requests):
-        opened = _open(request, dataset, resume=resume)
+    for number, (own, folder) in enumerate(zip(configs, folders, strict=True)):
+        seed = own.seeds.run if seeds is None else seeds[number]
+        opened = _open(own, folder, seed, dataset, resume=resume)
         if isinstance(opened, TrainingRun):
             runs[opened] = number
         else:
@@ -101,32 +286,34 @@ def train_many(
 
 
 def _arithmetic(run: TrainingRun) -> tuple[int, bool]:
-    """What is set for the whole process while a run is trained: torch's threads, and TF32."""
+    """Settings of the whole process while a run is trained: torch's threads, and TF32."""
     return run.torch_threads, run.config.runtime.tf32
 
 
-def _open(request: RunRequest, dataset: Dataset, *, resume: bool) -> TrainingRun | RunResult | Exception:
-    """A run to train, a result that is there already, or why there is neither."""
-    config: RunConfig = request.parameters
+def _open(
+    config: RunConfig, given: RunFolder | None, seed: int, dataset: Dataset, *, resume: bool
+) -> TrainingRun | RunResult | Exception:
+    """Return a run to train, a result that already exists, or the error that prevents both."""
     key = run_key(config, dataset.fingerprint)
-    if request.key not in (None, key):
+    if given is not None and given.key not in ("", key):
         return RunFolderError(
-            f"this is not the run that was planned ({key}, not {request.key}): the data have changed; "
+            f"this is not the run that was planned ({key}, not {given.key}): the data have changed; "
             "plan again"
         )
     try:
         trainer_class(config).prepare(config)  # if it cannot be, no folder is left behind
-        folder = RunFolder(request.folder or default_folder(key), key, request.guard)
+        path, guard = (default_folder(key), None) if given is None else (given.path, given.guard)
+        folder = RunFolder(path, key, guard)
         if folder.open(to_toml(config), resume=resume):
             return RunResult.read(folder.path)
-        return TrainingRun(config, dataset, folder, request.seed)
+        return TrainingRun(config, dataset, folder, seed)
     except Exception as error:  # one failure never stops the others
         return error
 
 
 @contextmanager
 def cpu_threads(count: int) -> Iterator[None]:
-    """Torch computes with so many threads while it is open."""
+    """Limit torch to so many threads inside the context."""
     before = torch.get_num_threads()
     torch.set_num_threads(count)
     try:
@@ -137,7 +324,7 @@ def cpu_threads(count: int) -> Iterator[None]:
 
 @contextmanager
 def float32_products(tf32: bool) -> Iterator[None]:
-    """While it is open, products of float32 numbers may be rounded to TF32, or may not."""
+    """Allow or forbid rounding products of float32 numbers to TF32 inside the context."""
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("high" if tf32 else "highest")
     try:
@@ -147,12 +334,10 @@ def float32_products(tf32: bool) -> Iterator[None]:
 
 
 def default_folder(key: str) -> Path:
-    """Where a run goes if no folder is given."""
     return Path("runs") / key
 
 
 def device_of(config: RunConfig) -> torch.device:
-    """Where a run is trained."""
     return choose_device(config.runtime.device if features_of(config).uses_gpu else "cpu")
 
 
@@ -164,3 +349,70 @@ def choose_device(wanted: str) -> torch.device:
             raise ConfigError(f"runtime.device: there is no {wanted} here; use auto or cpu")
         return torch.device(wanted)
     return torch.device(next(name for name in ("cuda", "mps", "cpu") if available[name]))
+
+
+# Images of the step that is measured where models are so large that cost per image hardly depends on it.
+_IMAGES = 32
+# A study over a thousand shapes is not to be trained before it is planned.
+_MEASURED_SHAPES = 8
+# The first step warms up; the median counts.
+_STEPS = 3
+# Seconds per image and size of the model, by shape.
+_measured: dict[tuple[Any, ...], tuple[float, int]] = {}
+
+
+def seconds_per_run(configs: Iterable[RunConfig], threads: int) -> list[float]:
+    """Estimate each config's time from a step; a shape is measured once, and of many shapes the first few.
+
+    The others follow from the last one that was measured: time goes with tokens and weights.
+    """
+    per_run: dict[int, float] = {}  # runs of one cell share their config
+    chosen = list(configs)
+    with cpu_threads(threads):
+        for config in chosen:
+            if id(config) not in per_run:
+                per_run[id(config)] = _per_image(config, threads) * Work.of(config).total
+    return [per_run[id(config)] for config in chosen]
+
+
+def _per_image(config: RunConfig, threads: int) -> float:
+    training, margin = config.training, config.objective.margin_type
+    shape = (config.model, training.rule, margin, training.batch_size, config.runtime, threads)
+    if shape not in _measured and len(_measured) < _MEASURED_SHAPES:
+        _measured[shape] = _seconds_per_image(config, threads), _size(config)
+    seconds, size = _measured.get(shape, next(reversed(_measured.values())))
+    return seconds * _size(config) / size
+
+
+def _size(config: RunConfig) -> int:
+    return config.model.tokens * config.model.parameters
+
+
+def _seconds_per_image(config: RunConfig, threads: int) -> float:
+    """Measure a run as a study would train it: with the whole batch, beside others, if that is faster.
+
+    On a CPU the seconds are those of a core, whatever else the machine does meanwhile.
+    """
+    device = device_of(config)
+    runs = 1 if stack_of(config, threads, device.type) is None else worthwhile(config)
+    images = config.training.batch_size if runs > 1 else min(_IMAGES, config.training.batch_size)
+    classes = len(dataset_info(config.data.name).classes)
+    models = [LayerwiseModel(config, ViT.from_config(config.model, classes).to(device)) for _ in range(runs)]
+    batches = [_random_batch(config, model.views, images, classes, device) for model in models]
+    trainer = trainer_of(models)
+    sums = [EpochSums.empty(config.model.depth, device) for _ in models]
+    clock = time.thread_time if device.type == "cpu" and threads == 1 else time.perf_counter
+    times = []
+    for _ in range(_STEPS):
+        start = clock()
+        trainer.step(batches, 0, sums)
+        float(sums[0].loss.sum())  # waits for a device that works on its own
+        times.append(clock() - start)
+    return median(times) / (runs * images)
+
+
+def _random_batch(config: RunConfig, views: int, images: int, classes: int, device: torch.device) -> Batch:
+    generator = torch.Generator().manual_seed(0)
+    pixels = torch.randn(views * images, *config.model.image_shape, generator=generator).to(device)
+    labels = torch.arange(images).remainder(classes).repeat(views).to(device)
+    return Batch(pixels, labels, torch.arange(images))

@@ -1,52 +1,169 @@
-"""A run on its way: where it is, what it has gathered, what it writes. What drives it is in `loop.py`."""
+"""A run in progress: its position, what it has gathered, its checkpoints. `run.py` drives it.
 
+A checkpoint is one safetensors file with the run's position in its header; nothing is pickled.
+"""
+
+import json
 import time
 from contextlib import suppress
-from dataclasses import asdict
-from typing import Any
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
 
 import torch
+from safetensors import SafetensorError
+from safetensors.torch import load, save
 from torch import Tensor
 
 from seedspread.cff.config import RunConfig
 from seedspread.cff.data.dataset import Dataset, Split
 from seedspread.cff.data.loader import Loader
+from seedspread.cff.datasets import dataset_info
 from seedspread.cff.identity import RUNNER, margin_is_inert, saturates
 from seedspread.cff.implementations import features_of
 from seedspread.cff.model import ViT
-from seedspread.cff.training import checkpoint
-from seedspread.cff.training.checkpoint import Checkpoint, below, load_module, module_tensors
-from seedspread.cff.training.choice import trainer_class
-from seedspread.cff.training.features import Features, validation_loss
-from seedspread.cff.training.layerwise import LayerwiseModel
-from seedspread.cff.training.pace import Pace
-from seedspread.cff.training.position import Position
-from seedspread.cff.training.probe import Probe
-from seedspread.cff.training.randomness import drawn_from, init_seed
-from seedspread.cff.training.records import EpochSums, History
+from seedspread.cff.randomness import drawn_from, init_seed
+from seedspread.cff.training.evaluation import Diagnostics, Features, Probe, summarise, validation_loss
+from seedspread.cff.training.layerwise import (
+    EpochSums,
+    History,
+    LayerwiseModel,
+    below,
+    load_module,
+    module_tensors,
+)
 from seedspread.cff.training.result import RunResult
-from seedspread.cff.training.summary import Diagnostics, summarise
+from seedspread.cff.training.trainers import trainer_class
 from seedspread.errors import SeedspreadError
-from seedspread.runs.checkpoints import CheckpointError
 from seedspread.runs.files import UNREADABLE
-from seedspread.runs.folder import RunFolder
-from seedspread.runs.record import Failure, RunFailedError
-from seedspread.runs.run_files import Heartbeat, thinned
+from seedspread.runs.folder import (
+    CheckpointError,
+    Failure,
+    Heartbeat,
+    RunFailedError,
+    RunFolder,
+    newest_checkpoint,
+    thinned,
+    write_checkpoint,
+)
+
+
+@dataclass(frozen=True)
+class Position:
+    """Where a run is; its fields, in this order, stand in checkpoints."""
+
+    stage: Literal["encoder", "probe"] = "encoder"  # training of the encoder, then of the probe
+    epoch: int = 0  # from 0, of the stage or of the probe's repeat
+    batch: int = 0  # how many of the epoch's are done
+    repeat: int = 0  # of the probe, from 0
+
+    def __str__(self) -> str:
+        return f"{self.stage} epoch {self.epoch + 1}"
+
+    def share(self, config: RunConfig, batches: int) -> float:
+        """Return the share of the run's work that is done, if an epoch of the stage has `batches`."""
+        work = Work.of(config)
+        if self.stage == "encoder":
+            stage = min((self.epoch + self.batch / batches) / config.training.epochs, 1.0)
+            return work.encoder * stage / work.total
+        probe = config.probe
+        stage = (self.repeat + min((self.epoch + self.batch / batches) / probe.epochs, 1.0)) / probe.repeats
+        return (work.encoder + work.probe * min(stage, 1.0)) / work.total
+
+    def words(self, config: RunConfig) -> str:
+        epochs = config.training.epochs if self.stage == "encoder" else config.probe.epochs
+        return f"{self.stage}, epoch {min(self.epoch + 1, epochs)} of {epochs}"
+
+
+# What a forward pass costs of a step.
+_FORWARD = 0.45
+
+
+@dataclass(frozen=True)
+class Work:
+    """Work in images of stage 1: of the encoder's training, and of all that follows it."""
+
+    encoder: float
+    probe: float
+
+    @classmethod
+    def of(cls, config: RunConfig) -> "Work":
+        """Estimate the work of a run on the whole of its dataset."""
+        data, info = config.data, dataset_info(config.data.name)
+        images = _at_most(info.train_size, data.limit_per_class, len(info.classes))
+        test = _at_most(info.test_size, data.test_limit_per_class, len(info.classes))
+        held_out = images * data.validation_fraction
+        training = images - held_out
+        passes = config.probe.epochs * config.probe.repeats if config.probe.features == "augmented" else 1
+        # A step of stage 1 sees two views, and so does the look at the final weights, forward only. The probe
+        # and the tests see one view.
+        single = training * passes + held_out + test
+        return cls(training * config.training.epochs, (training + single / 2) * _FORWARD)
+
+    @property
+    def total(self) -> float:
+        return self.encoder + self.probe
+
+
+def _at_most(images: int, per_class: int | None, classes: int) -> float:
+    return float(images if per_class is None else min(images, per_class * classes))
+
+
+# Of a run's work: before so much is done nothing can be said of the rest.
+_LEAST = 0.02
+
+
+class Pace:
+    """A run's time since it was last started, when the share `begun_at` of its work was done."""
+
+    def __init__(self, begun_at: float = 0.0) -> None:
+        self.seconds = 0.0
+        self._begun_at, self._images, self._start = begun_at, 0, time.monotonic()
+
+    def add(self, seconds: float, images: int = 0) -> None:
+        self.seconds += seconds
+        self._images += images
+
+    @property
+    def images_per_second(self) -> float | None:
+        """Of this run, by wall-clock time; None before the first image."""
+        elapsed = time.monotonic() - self._start
+        return self._images / elapsed if self._images and elapsed > 0 else None
+
+    def whole(self, done: float) -> float | None:
+        """Return what the whole run will take at this pace; None as long as too little is done."""
+        gained = done - self._begun_at
+        return self.seconds / gained if gained >= _LEAST and self.seconds else None
+
+
+def save_checkpoint(folder: RunFolder, state: dict[str, Any], tensors: dict[str, Tensor]) -> None:
+    stored = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    write_checkpoint(folder, save(stored, {"key": folder.key, "state": json.dumps(state)}))
+
+
+def load_checkpoint(folder: RunFolder) -> tuple[dict[str, Any], dict[str, Tensor]] | None:
+    """Return state and tensors of the newest undamaged checkpoint of this run; None if there is none."""
+
+    def parse(content: bytes) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+        metadata = header["__metadata__"]
+        if metadata["key"] != folder.key:
+            raise ValueError(f"it belongs to another run, {metadata['key']}")
+        try:
+            return dict(json.loads(metadata["state"])), load(content)
+        except SafetensorError as error:
+            raise ValueError(str(error)) from error
+
+    return newest_checkpoint(folder, parse)
 
 
 class TrainingRun:
-    """A run on its way.
+    """A run in progress.
 
     Attributes:
-        config: what it is.
-        dataset: on its device.
-        folder: where it writes.
+        seed: the study's name for it; the config's by default.
         threads: CPU threads, the same through every resume.
-        model: with its losses.
         sums: of the epoch so far.
-        position: where it is.
-        seed: by which its study calls it; the config's by default.
-        pace: what it has taken of its worker's time.
+        pace: its share of its worker's time.
     """
 
     def __init__(
@@ -58,10 +175,8 @@ class TrainingRun:
         self.folder = folder
         self.threads = folder.begin(config.runtime.threads or torch.get_num_threads())
         device = dataset.train.images.device
-        vit = drawn_from(
-            init_seed(config.seeds.stream("init")),
-            lambda: ViT.from_config(config.model, len(dataset.classes)),
-        )
+        seed_of_weights = init_seed(config.seeds.stream("init"))
+        vit = drawn_from(seed_of_weights, lambda: ViT.from_config(config.model, len(dataset.classes)))
         self.model = LayerwiseModel(config, vit.to(device), self.threads)
         self.sums = EpochSums.empty(config.model.depth, device)
         self.position = Position()
@@ -76,11 +191,11 @@ class TrainingRun:
 
     @property
     def torch_threads(self) -> int:
-        """What torch computes with; the number of threads that are a trainer's own alters no bit."""
+        """Torch's threads; the number of threads that are a trainer's own alters no bit."""
         return 1 if features_of(self.config).has_own_threads else self.threads
 
     def heartbeat(self) -> Heartbeat:
-        """How far it is, how fast, and its curves so far."""
+        """Report how far and how fast it is, with its curves so far."""
         curves = {"loss": self._history.over_epochs("loss")}
         if saturates(self.config):
             curves["clamp activation rate"] = self._history.over_epochs("rate")
@@ -102,7 +217,6 @@ class TrainingRun:
     # Stage 1
 
     def training_batches(self) -> Loader:
-        """The batches of every epoch."""
         order, seed = self.config.data.order, self.config.seeds.stream("order")
         return self._batches(self.dataset.train, views=self.model.views, order=order, order_seed=seed)
 
@@ -119,7 +233,7 @@ class TrainingRun:
         )
 
     def _positives(self, split: Split) -> Tensor | None:
-        """`(N,)`, equal for the images that are positives of each other; None where the labels say it."""
+        """Return `(N,)` codes, equal for positives of each other; None if the labels are the codes."""
         by_class = self.config.objective.positives == "class"
         if by_class or self.config.training.rule == "cross_entropy":
             return None
@@ -128,7 +242,7 @@ class TrainingRun:
         return torch.tensor(codes, device=split.labels.device)[split.labels]
 
     def end_epoch(self) -> dict[str, list[float]]:
-        """After an epoch's last batch; returns the epoch's values by layer."""
+        """Close an epoch of stage 1; return its values by layer."""
         self._check_finite()
         self._history.add(self.sums)
         self.sums = EpochSums.empty(self.config.model.depth, self.sums.loss.device)
@@ -136,14 +250,11 @@ class TrainingRun:
             self._keep_if_best()
         self.position = Position("encoder", self.position.epoch + 1)
         rate = "clamp_activation_rate" if saturates(self.config) else "would_be_rate"
-        return {
-            "loss": self._history.last("loss"),
-            rate: self._history.last("rate"),
-            "gradient_norm": self._history.last("gradient_norm"),
-        }
+        shown = {"loss": "loss", rate: "rate", "gradient_norm": "gradient_norm"}
+        return {title: self._history.last(name) for title, name in shown.items()}
 
     def end_encoder(self) -> None:
-        """After the last epoch: stage 2 begins with the chosen weights, and does without the optimisers."""
+        """Begin stage 2 with the chosen weights, without the optimizers."""
         if self.config.training.select == "best_val_loss":
             load_module("best", self.model.vit, self._best_weights)
         self.position = Position("probe")
@@ -158,7 +269,7 @@ class TrainingRun:
             self._best_weights = module_tensors("best", self.model.vit)
 
     def _check_finite(self) -> None:
-        """Ends the run before a checkpoint could hold what is not a number."""
+        """Raise before a checkpoint could contain a NaN or an infinity."""
         bad = [(batch, layer) for layer, batch in enumerate(self.sums.first_bad.tolist()) if batch >= 0]
         if bad:
             batch, layer = min(bad)
@@ -179,13 +290,13 @@ class TrainingRun:
     # Stage 2
 
     def probe(self) -> Probe:
-        """The classifiers of the repeat that it is at."""
+        """Return the classifiers of the current repeat."""
         if self._probe is None:
             self._probe = Probe(self.config, self.dataset, self._features, self.position.repeat)
         return self._probe
 
     def end_probe_epoch(self) -> list[float]:
-        """After an epoch's last batch; returns the validation accuracies."""
+        """Close an epoch of the probe; return the validation accuracies."""
         at = self.position
         if not self.probe().is_finite():
             raise self._not_finite("probe's weights", self.config.model.depth - 1, 0)
@@ -194,7 +305,7 @@ class TrainingRun:
         return accuracies
 
     def end_probe(self) -> None:
-        """After a repeat's last epoch."""
+        """Close a repeat of the probe."""
         repeat, probe = self.position.repeat, self.probe()
         self._finished_probes |= {
             f"{repeat}.logits": probe.test_logits().cpu(),
@@ -205,16 +316,9 @@ class TrainingRun:
         self.position = Position("probe", repeat=repeat + 1)
 
     def finish(self, diagnostics: Diagnostics) -> RunResult:
-        """Writes the result."""
-        result, predictions = summarise(
-            self.config,
-            self.dataset,
-            self.folder.key,
-            self._history,
-            diagnostics,
-            self._finished_probes,
-            self._features,
-        )
+        """Write the result."""
+        kept = self._history, diagnostics, self._finished_probes, self._features
+        result, predictions = summarise(self.config, self.dataset, self.folder.key, *kept)
         self.folder.keep_history(self._history.table(with_rate=not margin_is_inert(self.config)))
         self.folder.keep_predictions(predictions)
         facts = {
@@ -229,7 +333,7 @@ class TrainingRun:
         return result
 
     def close(self, outcome: RunResult | Exception) -> None:
-        """Once it has ended: writes down a failure, and lets go what only the run needed."""
+        """Record a failure, and free what only the run needed."""
         if isinstance(outcome, RunFailedError):
             with suppress(SeedspreadError):  # the folder is another's now, or full: the outcome still tells
                 self.folder.fail(Failure.of(outcome))
@@ -239,15 +343,10 @@ class TrainingRun:
 
     @property
     def checkpoint_is_due(self) -> bool:
-        """Whether the last one was written long enough ago."""
         return time.monotonic() - self._written >= self.config.runtime.checkpoint_seconds
 
     def checkpoint(self, optimiser: dict[str, Tensor]) -> None:
-        """Writes one now.
-
-        Args:
-            optimiser: the trainer's part of it, as from `Trainer.state_dict`; empty in stage 2.
-        """
+        """Write a checkpoint now, with the trainer's part from `Trainer.state_dict`; empty in stage 2."""
         if self.position.stage == "encoder":
             self._check_finite()
         tensors = module_tensors("model", self.model.vit) | optimiser
@@ -258,26 +357,25 @@ class TrainingRun:
         if self._probe is not None:
             tensors |= self._probe.tensors()
         state = {"position": asdict(self.position), "best_loss": self._best_loss}
-        checkpoint.write(self.folder, Checkpoint(state, tensors))
+        save_checkpoint(self.folder, state, tensors)
         self._written = time.monotonic()
 
     def restore(self) -> dict[str, Tensor]:
-        """Goes back to the newest checkpoint, if there is one; returns the trainer's part of it."""
-        newest = checkpoint.read_newest(self.folder)
+        """Go back to the newest checkpoint, if there is one; return the trainer's part of it."""
+        newest = load_checkpoint(self.folder)
         if newest is None:
             return {}
         try:
-            optimiser = self._restore_from(newest)
+            optimiser = self._restore_from(*newest)
             self.pace = Pace(self._done)
             return optimiser
         except UNREADABLE as error:
             where = self.folder.path
             raise CheckpointError(f"the newest checkpoint in {where} does not fit: {error}") from error
 
-    def _restore_from(self, newest: Checkpoint) -> dict[str, Tensor]:
-        tensors = newest.tensors
-        self.position = Position(**newest.state["position"])
-        self._best_loss = newest.state["best_loss"]
+    def _restore_from(self, state: dict[str, Any], tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+        self.position = Position(**state["position"])
+        self._best_loss = state["best_loss"]
         load_module("model", self.model.vit, tensors)
         device = self.sums.loss.device
         self.sums = EpochSums(**{name: t.to(device) for name, t in below("sums", tensors).items()})

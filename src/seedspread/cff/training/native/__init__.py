@@ -1,4 +1,223 @@
-"""The native way to train layer by layer: a kernel in C++ for a whole layer and its loss.
+"""The kernel's shared library: compiled by the system's compiler when it is first needed, and kept.
 
-`model.py`, `objective/plain.py` and `training/autograd.py` are the definition. `build.py` needs no torch.
+It lies in the user's cache under a name that stands for the sources, the compiler, the flags and the CPU: a
+library that is there was compiled for a CPU of this kind by this compiler, and gives the same bits. Needs no
+torch.
 """
+
+import ctypes
+import hashlib
+import json
+import os
+import platform
+import shutil
+import stat
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+
+from seedspread.atomic import replacing
+from seedspread.errors import SeedspreadError
+from seedspread.runs.folder import processor
+
+if sys.platform != "win32":
+    import fcntl
+
+# For the CPU at hand; on ARM compilers call that otherwise.
+_THIS_CPU = "-mcpu=native" if platform.machine() in ("aarch64", "arm64") else "-march=native"
+FLAGS = (
+    "-std=c++17", "-O3", _THIS_CPU, "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math",
+    "-fPIC", "-shared", "-pthread",
+)  # fmt: skip
+_COMPILERS = ("c++", "g++", "clang++")
+_SOURCES = ("products.cpp", "layer.cpp", "loss.cpp")
+_HEADERS = ("products.h",)
+_SECONDS = 3600  # six on a quiet machine
+
+
+class NativeError(SeedspreadError):
+    """The kernel cannot be built here; the message says what to do."""
+
+
+@dataclass(frozen=True)
+class Built:
+    """A compiled kernel."""
+
+    path: Path  # of the shared library
+    compiler: str  # what it says of itself
+    flags: str  # with which it was called
+    cpu: str  # for which it was compiled
+
+    def facts(self) -> dict[str, str]:
+        """Return the part of a run's provenance that decides its bits."""
+        return {"compiler": self.compiler, "flags": self.flags, "cpu": self.cpu}
+
+
+@cache
+def build() -> Built:
+    """Return the kernel for this machine, compiling it unless that was done before."""
+    compiler = _compiler()
+    folder = _folder()
+    path = folder / f"{_name(compiler)}.so"
+    found = _read(path)
+    if found is None:
+        try:
+            with _alone(path.with_suffix(".lock")):
+                found = _read(path) or _compile(compiler, path)
+        except OSError as error:
+            raise NativeError(
+                f"{folder} cannot be written ({error.strerror}): name a folder of yours in XDG_CACHE_HOME"
+            ) from None
+    _check_that_it_loads(path)
+    return found
+
+
+def why_not() -> str | None:
+    """Build the kernel; return why it cannot be built here, or None."""
+    try:
+        build()
+    except NativeError as error:
+        return str(error)
+    return None
+
+
+def _compiler() -> Path:
+    if sys.platform == "win32":
+        raise NativeError("the native kernel is for Linux and macOS: train with implementation = fast")
+    asked = os.environ.get("CXX")
+    for name in (asked,) if asked else _COMPILERS:
+        if found := shutil.which(name):
+            # Some are one program under several names (clang, ccache), and do what they are called by.
+            called, itself = Path(found).absolute(), Path(found).resolve()
+            return itself if "++" in itself.name else called
+    missing = f"CXX names {asked}, which is not there" if asked else "there is no C++ compiler"
+    raise NativeError(f"{missing}: install g++ or clang, or train with implementation = fast")
+
+
+def _name(compiler: Path) -> str:
+    """Hash all that the bits depend on; asking the compiler itself would take time at every start."""
+    about = compiler.stat()
+    parts = [_source(name) for name in (*_SOURCES, *_HEADERS)]
+    parts += [" ".join(FLAGS).encode(), processor().encode()]
+    parts += [f"{compiler} {about.st_size} {about.st_mtime_ns}".encode()]
+    return hashlib.sha256(b"\0".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()[:24]
+
+
+def _source(name: str) -> bytes:
+    return (Path(__file__).parent / name).read_bytes()
+
+
+def _folder() -> Path:
+    """Return the user's cache; others may not write there, since its content is executed."""
+    try:
+        home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    except RuntimeError:  # a user without a home, as in some containers
+        raise NativeError("there is no home folder: name a folder of yours in XDG_CACHE_HOME") from None
+    folder = home.absolute() / "seedspread" / "native"
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        about = folder.lstat()
+    except OSError as error:
+        raise NativeError(
+            f"{folder} cannot be made ({error.strerror}): name a folder of yours in XDG_CACHE_HOME"
+        ) from None
+    if not _is_mine(about, stat.S_ISDIR):
+        raise NativeError(
+            f"{folder} is a link, or others may write there: remove it, or name a folder of yours in "
+            "XDG_CACHE_HOME"
+        )
+    return folder
+
+
+def _is_mine(about: os.stat_result, is_kind: Callable[[int], bool]) -> bool:
+    open_to_others = about.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    return is_kind(about.st_mode) and about.st_uid == os.getuid() and not open_to_others
+
+
+def _read(path: Path) -> Built | None:
+    """Return a library that is present and whole, with what is known of it."""
+    note = path.with_suffix(".json")
+    try:
+        if not (_is_mine(path.lstat(), stat.S_ISREG) and _is_mine(note.lstat(), stat.S_ISREG)):
+            return None
+        known = json.loads(note.read_text())
+        whole = known.pop("sha256") == hashlib.sha256(path.read_bytes()).hexdigest()
+        return Built(path, **known) if whole else None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def _compile(compiler: Path, path: Path) -> Built:
+    here = Path(__file__).parent
+    version = (_ask(compiler, "--version").splitlines() or [compiler.name])[0]
+    built = Built(path, version, " ".join(FLAGS), processor())
+    with replacing(path) as part:
+        _ask(compiler, *FLAGS, "-o", str(part), *(str(here / name) for name in _SOURCES))
+        if not part.exists():
+            raise _cannot_compile(compiler, "it wrote nothing")
+        part.chmod(0o700)
+        _check_that_it_loads(part)
+        digest = hashlib.sha256(part.read_bytes()).hexdigest()
+    known = asdict(built) | {"sha256": digest}
+    del known["path"]
+    with replacing(path.with_suffix(".json")) as part:
+        part.touch(mode=0o600)
+        part.write_text(json.dumps(known, indent=1) + "\n")
+    return built
+
+
+def _ask(compiler: Path, *arguments: str) -> str:
+    try:
+        done = subprocess.run(  # noqa: S603 - the user's own compiler, on our own sources
+            [str(compiler), *arguments], capture_output=True, text=True, errors="replace", timeout=_SECONDS,
+            check=False,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        raise _cannot_compile(compiler, f"not in {_SECONDS} s") from None
+    except OSError as error:
+        raise _cannot_compile(compiler, str(error.strerror)) from None
+    if done.returncode < 0:
+        raise _cannot_compile(compiler, f"ended by signal {-done.returncode}")
+    if done.returncode:
+        raise _cannot_compile(compiler, _first_error(done.stderr))
+    return done.stdout
+
+
+def _first_error(said: str) -> str:
+    lines = said.strip().splitlines() or ["no message"]
+    return next((line for line in lines if "error" in line), lines[0]).strip()
+
+
+def _cannot_compile(compiler: Path, why: str) -> NativeError:
+    return NativeError(
+        f"{compiler} cannot compile the kernel ({why}): name another compiler in CXX, or train with "
+        "implementation = fast"
+    )
+
+
+def _check_that_it_loads(path: Path) -> None:
+    """Load it: some file systems allow no execution, and compilers can be incomplete."""
+    try:
+        ctypes.CDLL(str(path))
+    except OSError as error:
+        raise NativeError(
+            f"the kernel was compiled and cannot be loaded ({error}): name another folder in XDG_CACHE_HOME "
+            "or another compiler in CXX, or train with implementation = fast"
+        ) from None
+
+
+@contextmanager
+def _alone(lock: Path) -> Iterator[None]:
+    """Let one process in at a time: workers that start together compile once."""
+    flags = os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(lock, flags, 0o600)
+    try:
+        with suppress(OSError):  # where there are no locks each compiles for itself
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

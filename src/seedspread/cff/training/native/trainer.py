@@ -1,30 +1,172 @@
-"""Stage 1 by the native kernel, one run at a time; `training/autograd.py` is the definition."""
+"""Stage 1 by the native kernel, one run at a time; `trainers.py` is the definition.
 
+`layer.cpp` and `loss.cpp` say what each function computes. All tensors are float32 on the CPU and contiguous.
+"""
+
+import ctypes
 from collections.abc import Sequence
+from ctypes import Structure, c_float, c_int, c_ssize_t, c_void_p
+from dataclasses import dataclass
+from functools import cache
+from itertools import accumulate, pairwise
 from typing import Any, Self
 
 import torch
 from torch import Tensor
 
-from seedspread.cff.config import RunConfig
+from seedspread.cff.config import ModelConfig, RunConfig
 from seedspread.cff.data.loader import Batch
-from seedspread.cff.implementations import FEATURES
-from seedspread.cff.objective import PairStatistics
-from seedspread.cff.objective.spec import LossSpec
+from seedspread.cff.implementations import FEATURES, NATIVE_MARGINS
+from seedspread.cff.loss import HISTOGRAM_BINS, PairStatistics
+from seedspread.cff.margins import LossSpec
 from seedspread.cff.presets import ConfigError
-from seedspread.cff.training.layerwise import LayerwiseModel, optimiser_of
-from seedspread.cff.training.native.build import build
-from seedspread.cff.training.native.kernel import Layer, NativeLoss
-from seedspread.cff.training.records import EpochSums
-from seedspread.cff.training.trainer import Trainer
+from seedspread.cff.training.layerwise import AdamW, EpochSums, LayerwiseModel, Trainer, optimiser_of
+from seedspread.cff.training.native import NativeError, build
+
+
+class _Shape(Structure):
+    _fields_ = [(name, c_ssize_t) for name in "images tokens dim heads channels side patch embeds".split()]
+
+
+class _Spec(Structure):
+    _fields_ = [
+        *((name, c_ssize_t) for name in "n dim kind direct summed".split()),
+        *((name, c_float) for name in "margin sharpness temperature".split()),
+    ]
+
+
+@cache
+def _library() -> ctypes.CDLL:
+    library = ctypes.CDLL(str(build().path))
+    library.seedspread_saved.restype = c_ssize_t
+    return library
+
+
+def _call(name: str, *arguments: Any) -> None:
+    if getattr(_library(), name)(*arguments):
+        raise MemoryError("the native kernel ran out of memory")
+
+
+def _pointer(tensor: Tensor | None) -> c_void_p:
+    return c_void_p(None if tensor is None else tensor.data_ptr())
+
+
+def _pointers(tensors: Sequence[Tensor]) -> Any:
+    return (c_void_p * len(tensors))(*(tensor.data_ptr() for tensor in tensors))
+
+
+def _contiguous(tensor: Tensor) -> Tensor:
+    return tensor.detach().to("cpu", torch.float32).contiguous()
+
+
+def _empty(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+    """Allocate a tensor, whatever torch's defaults are in the program around."""
+    return torch.empty(shape, dtype=dtype, device="cpu")
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A layer's parameters, in the order of the module's own, and how it is computed."""
+
+    parameters: Sequence[Tensor]  # float32, contiguous; the first layer's begin with the embedding's three
+    model: ModelConfig  # their shapes
+    embeds: bool  # whether it is the first layer, into which images come
+    threads: int  # of the kernel; the bits do not depend on them
+
+    def __post_init__(self) -> None:
+        for tensor in self.parameters:
+            if tensor.dtype != torch.float32 or tensor.device.type != "cpu" or not tensor.is_contiguous():
+                raise TypeError(
+                    f"the native kernel takes contiguous float32 parameters on the CPU, not {tensor.dtype} "
+                    f"on {tensor.device}"
+                )
+
+    def forward(self, x: Tensor, *, output: bool, save: bool) -> "Passed":
+        """Pass images `(B, C, H, W)` or tokens `(B, T, d)`; `save` what `backward` would work out again."""
+        x = _contiguous(x)
+        count, tokens, dim = len(x), self.model.tokens, self.model.dim
+        shape = self._shape(count)
+        passed = Passed(
+            input=x,
+            pooled=_empty(count, dim),
+            output=_empty(count, tokens, dim) if output else None,
+            saved=_empty(count, _library().seedspread_saved(ctypes.byref(shape))) if save else None,
+        )
+        _call(
+            "seedspread_forward",
+            ctypes.byref(shape), _pointers(self.parameters), _pointer(x), _pointer(passed.pooled),
+            _pointer(passed.output), _pointer(passed.saved), c_int(self.threads),
+        )  # fmt: skip
+        return passed
+
+    def backward(self, passed: "Passed", grad_pooled: Tensor, gradients: Sequence[Tensor]) -> None:
+        """Overwrite the parameters' gradients, from that by the pooled features, `(B, d)`."""
+        grad_pooled = _contiguous(grad_pooled)
+        _call(
+            "seedspread_backward",
+            ctypes.byref(self._shape(len(passed.input))), _pointers(self.parameters), _pointer(passed.input),
+            _pointer(passed.saved), _pointer(grad_pooled), _pointers(gradients), c_int(self.threads),
+        )  # fmt: skip
+
+    def _shape(self, images: int) -> _Shape:
+        m = self.model
+        return _Shape(
+            images, m.tokens, m.dim, m.heads, m.channels, m.image_size, m.patch_size, int(self.embeds)
+        )
+
+
+@dataclass(frozen=True)
+class Passed:
+    """What went through a layer."""
+
+    input: Tensor  # what came in
+    pooled: Tensor  # `(B, d)`, the mean over tokens of what came out
+    output: Tensor | None  # `(B, T, d)`, or None if it was not wanted
+    saved: Tensor | None  # for the way back, or None
+
+
+@dataclass(frozen=True)
+class NativeLoss:
+    """What a layer's loss came to."""
+
+    loss: Tensor  # a scalar; not a number where no anchor has a positive
+    gradient: Tensor | None  # `(N, d)` by the features, or None if it was not wanted
+    saturated: Tensor  # a scalar int64, ordered positive pairs with s + m > 1
+    histogram: Tensor  # `(2000,)` int64, positive pairs by similarity, as in `PairStatistics`
+
+    @classmethod
+    def of(
+        cls, features: Tensor, labels: Tensor, spec: LossSpec, threads: int, *, gradient: bool = True
+    ) -> Self:
+        """Compute the loss of `(N, d)` features."""
+        features, labels = _contiguous(features), labels.to("cpu", torch.int64).contiguous()
+        n, dim = features.shape
+        if spec.margin_type not in NATIVE_MARGINS:
+            raise NativeError(f"the native kernel cannot compute margin_type = {spec.margin_type!r}")
+        kind = NATIVE_MARGINS.index(spec.margin_type)
+        direct, summed = spec.stability == "direct", spec.reduction == "sum"
+        own = _Spec(n, dim, kind, direct, summed, spec.margin, spec.margin_sharpness, spec.temperature)
+        found = cls(
+            loss=_empty(),
+            gradient=_empty(n, dim) if gradient else None,
+            saturated=_empty(dtype=torch.int64),
+            histogram=_empty(HISTOGRAM_BINS, dtype=torch.int64),
+        )
+        _call(
+            "seedspread_loss",
+            ctypes.byref(own), _pointer(features), _pointer(labels), _pointer(found.loss),
+            _pointer(found.gradient), _pointer(found.saturated), _pointer(found.histogram), c_int(threads),
+        )  # fmt: skip
+        return found
 
 
 class NativeTrainer(Trainer):
-    """Trains one model."""
+    """Trains one model by the native kernel."""
 
     features = FEATURES["native"]
 
-    def __init__(self, model: LayerwiseModel) -> None:
+    def __init__(self, models: Sequence[LayerwiseModel]) -> None:
+        (model,) = models
         self._model = model
         self._parameters = [list(layer.parameters()) for layer in model.vit.layers]
         self._layers = layers_of(model)
@@ -40,18 +182,11 @@ class NativeTrainer(Trainer):
 
     @classmethod
     def facts(cls) -> dict[str, Any]:
-        """How the kernel was compiled."""
         return {"native": build().facts()}
-
-    @classmethod
-    def of(cls, models: Sequence[LayerwiseModel]) -> Self:
-        """Of one model."""
-        return cls(models[0])
 
     def step(
         self, batches: Sequence[Batch], number: int, sums: Sequence[EpochSums], *, update: bool = True
     ) -> None:
-        """Trains on one batch and adds to the epoch's sums; without `update` it only looks."""
         (batch,), (own,) = batches, sums
         x, saves = batch.images, not self._model.config.runtime.activation_checkpointing
         pairs = _positive_pairs(batch.labels)
@@ -72,22 +207,12 @@ class NativeTrainer(Trainer):
             self._optimiser.step()
         own.end_batch(pairs, len(batch.labels))
 
-    def state_dict(self, run: int) -> dict[str, Tensor]:
-        """What the checkpoint needs of the optimiser, by layer as in every other way; there is one run."""
-        return {
-            name: tensor
-            for layer, own in enumerate(self._of_layers())
-            for name, tensor in self._optimiser.state_dict(f"optimiser.{layer}", own).items()
-        }
-
-    def load_state_dict(self, run: int, state: dict[str, Tensor]) -> None:
-        """Puts the optimiser back."""
-        for layer, own in enumerate(self._of_layers()):
-            self._optimiser.load_state_dict(f"optimiser.{layer}", state, own)
+    def optimiser_parts(self, run: int) -> list[tuple[AdamW, slice]]:
+        ends = list(accumulate(len(layer) for layer in self._parameters))
+        return [(self._optimiser, slice(*bounds)) for bounds in pairwise([0, *ends])]
 
     @staticmethod
     def representations(model: LayerwiseModel, images: Tensor) -> list[Tensor]:
-        """By the kernel."""
         x, pooled = images, []
         layers = layers_of(model)
         for number, layer in enumerate(layers, start=1):
@@ -100,7 +225,6 @@ class NativeTrainer(Trainer):
     def pair_statistics(
         features: Tensor, labels: Tensor, margin: float, model: LayerwiseModel
     ) -> PairStatistics:
-        """By the kernel."""
         seen = NativeLoss.of(features, labels, LossSpec(margin=margin), model.threads, gradient=False)
         counts = torch.bincount(labels)
         return PairStatistics(
@@ -112,17 +236,9 @@ class NativeTrainer(Trainer):
             histogram=seen.histogram,
         )
 
-    def _of_layers(self) -> list[slice]:
-        """Each layer's parameters among those of the optimiser."""
-        slices, begin = [], 0
-        for layer in self._parameters:
-            slices.append(slice(begin, begin + len(layer)))
-            begin += len(layer)
-        return slices
-
 
 def layers_of(model: LayerwiseModel) -> list[Layer]:
-    """The layers as the kernel takes them; they see every later change of the parameters."""
+    """Wrap the layers for the kernel; they see every later change of the parameters."""
     return [
         Layer([p.data for p in layer.parameters()], model.config.model, number == 0, model.threads)
         for number, layer in enumerate(model.vit.layers)
@@ -130,6 +246,6 @@ def layers_of(model: LayerwiseModel) -> list[Layer]:
 
 
 def _positive_pairs(labels: Tensor) -> Tensor:
-    """Ordered pairs of different rows of one class, a scalar."""
+    """Count ordered pairs of different rows of one class, as a scalar tensor."""
     counts = torch.bincount(labels)
     return (counts * (counts - 1)).sum()

@@ -1,0 +1,606 @@
+"""Variance components of a table of runs."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from seedspread.analysis.display import Result, TextPage, components_tables
+from seedspread.analysis.samples import arms_by_stratum, noise_of_test_set
+from seedspread.analysis.words import (
+    NO_VARIANCE,
+    NOT_REPEATED,
+    QUIET,
+    arm_sentence,
+    comparison_sentence,
+    components_notes,
+    design_note,
+    floor_sentence,
+    idle_note,
+)
+from seedspread.errors import did_you_mean
+from seedspread.render.latex import tex_text, to_latex
+from seedspread.render.table import markdown_text, to_markdown
+from seedspread.render.web import for_notebook
+from seedspread.runs.levels import Levels, arm_name, joined_levels, level_name, stratum_name
+from seedspread.runs.metrics import metric_of
+from seedspread.stats.components import (
+    NOISE,
+    SEED,
+    TOGETHER,
+    Bools,
+    Curve,
+    Design,
+    Sample,
+    contrast,
+    design,
+    drop_idle_factors,
+    fit,
+    intervals,
+    number_of_seeds,
+    profiles,
+)
+from seedspread.stats.groups import Group, Ints
+from seedspread.stats.result import Interval, TestSetNoise
+from seedspread.tables.check import check_runs, with_baseline
+from seedspread.tables.columns import is_filled
+from seedspread.tables.question import Question, TableError
+from seedspread.tables.read import Source, read_table
+from seedspread.tables.read import Table as ReadTable
+from seedspread.tables.run_table import MOST_PAIRS, RunTable
+
+
+@dataclass(frozen=True)
+class Component:
+    """One part of a group's variance.
+
+    Attributes:
+        key: `seed`, `noise`, `together` (what sources of randomness do only together), or a source's name.
+        levels: how many seeds of this kind the group has; None for noise.
+        variance: by restricted maximum likelihood; zero or more.
+        interval: from the profile of that likelihood; it begins at zero where the data admit it.
+        share: of the total, from 0 to 1.
+        unbiased: from mean squares, which may be negative; None where the design has none.
+        p: of the hypothesis that it is zero, by `test` (`exact F` with `df`, or `likelihood ratio`).
+    """
+
+    key: str
+    name: str
+    levels: int | None
+    variance: float
+    interval: Interval | None
+    share: float
+    unbiased: float | None = None
+    p: float | None = None
+    test: str = ""
+    df: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class ArmComponents:
+    """The variance of one group's runs, block means taken out, and its parts.
+
+    Attributes:
+        seeds: how many of the runs differ in a seed, whichever.
+        components: its parts; empty where the design does not tell them apart.
+        total: their sum, or all that is known, with an interval if that is all there is.
+        floor: test-set noise in it.
+        note: what the design does not tell, and why.
+        factor: what `group` is a level of.
+    """
+
+    group: str
+    runs: int
+    seeds: int
+    components: tuple[Component, ...]
+    total: float
+    interval: Interval | None = None
+    floor: TestSetNoise | None = None
+    note: str = ""
+    sentence: str = ""
+    factor: str = ""
+
+    @property
+    def title(self) -> str:
+        return arm_name(self.factor, self.group)
+
+    def component(self, key: str) -> Component | None:
+        return next((c for c in self.components if c.key == key), None)
+
+
+@dataclass(frozen=True)
+class ComponentContrast:
+    """One component in a group and in its baseline.
+
+    Attributes:
+        ratio: None where both variances are zero, infinite where the baseline's is.
+        ratio_interval: `high` is infinite where the baseline's variance may be zero.
+        difference: the group's variance less the baseline's.
+        p: of no difference (likelihood ratio).
+    """
+
+    key: str
+    name: str
+    variances: tuple[float, float]
+    ratio: float | None
+    ratio_interval: Interval
+    difference: float
+    difference_interval: Interval
+    p: float
+
+
+@dataclass(frozen=True)
+class ArmsCompared:
+    """Two arms, component by component."""
+
+    group: str
+    baseline: str
+    components: tuple[ComponentContrast, ...]
+    sentence: str
+    factor: str = ""
+
+    @property
+    def title(self) -> str:
+        return f"{arm_name(self.factor, self.group)} against {arm_name(self.factor, self.baseline)}"
+
+
+@dataclass(frozen=True)
+class Components:
+    """The arms of one stratum and their comparisons; `title` is the stratum with what it is a level of."""
+
+    stratum: Levels
+    arms: tuple[ArmComponents, ...]
+    comparisons: tuple[ArmsCompared, ...]
+    title: str = ""
+
+    @property
+    def sentences(self) -> list[str]:
+        """The answer: the comparisons, then the groups."""
+        return [c.sentence for c in self.comparisons] + [arm.sentence for arm in self.arms]
+
+
+MOST_RUNS = 1_500
+_QUICKLY = 200  # runs of an arm that are split while an audit waits
+_NAMES = {SEED: "between seeds", NOISE: "same-seed noise", TOGETHER: "streams together"}
+
+
+@dataclass(frozen=True)
+class Split:
+    """An arm with its components, and the profile of each, in units of `unit`."""
+
+    arm: ArmComponents
+    curves: Mapping[str, Curve]
+    unit: float
+
+
+def components_of(arm: Group, baseline: Group, level: float = 0.95) -> Components | None:
+    """Two groups of an audit, split and compared; None where a seed is never repeated in one of them."""
+    samples = Sample.of(arm), Sample.of(baseline)
+    if max(len(s.values) for s in samples) > _QUICKLY:
+        return None
+    splits = [split(sample, level) for sample in samples]
+    if not all(s.arm.component(NOISE) for s in splits):
+        return None
+    return together((), splits, [(0, 1)], level)
+
+
+def together(
+    stratum: Levels,
+    splits: Sequence[Split],
+    pairs: Sequence[tuple[int, int]] | None,
+    level: float,
+    title: str = "",
+) -> Components:
+    """The arms of a stratum, each of these pairs compared; all pairs where none are given."""
+    chosen = list(combinations(range(len(splits)), 2)) if pairs is None else pairs
+    found = [compare_splits(title, splits[i], splits[j], level) for i, j in chosen]
+    compared = tuple(c for c in found if c is not None)
+    return Components(stratum, tuple(s.arm for s in splits), compared, title)
+
+
+def split(sample: Sample, level: float, floor: TestSetNoise | None = None) -> Split:
+    """The components of a sample, or what can be said of it instead."""
+    made = design(sample)
+    blank = ArmComponents(
+        sample.name, len(sample.values), number_of_seeds(sample), (), 0.0, floor=floor, factor=sample.factor
+    )
+    if made is None:
+        return _told(replace(blank, note=NO_VARIANCE))
+    names, rest = drop_idle_factors(sample, made)
+    if rest is not sample:
+        return _beside_idle(split(rest, level, floor), names, blank)
+    if NOISE not in made.names and not made.copies and len(made.names) < 2:
+        total, interval = _total(sample, level)
+        note = QUIET if made.has_shared_noise else NOT_REPEATED
+        return _told(replace(blank, total=total, interval=interval, note=note))
+    estimates, top = fit(made.likelihood)
+    curves = profiles(made.likelihood, estimates, top)
+    unit = made.scale**2
+    ends = intervals(made.likelihood, estimates, top, curves, level)
+    total = float(estimates.sum())
+    components = [
+        _component(made, name, float(estimates[i]) * unit, float(estimates[i]) / total, curves[i])
+        for i, name in enumerate(made.names)
+    ]
+    components = [
+        replace(c, interval=Interval(low * unit, high * unit, level))
+        for c, (low, high) in zip(components, ends, strict=True)
+    ]
+    if made.copies:
+        components.append(Component(NOISE, _NAMES[NOISE], None, 0.0, None, 0.0, unbiased=0.0))
+    arm = replace(blank, components=tuple(components), total=total * unit, note=design_note(made))
+    return replace(_told(arm), curves=dict(zip(made.names, curves, strict=True)), unit=unit)
+
+
+def _beside_idle(found: Split, names: tuple[str, ...], blank: ArmComponents) -> Split:
+    """What is known of the other runs, and that these factors make no variance."""
+    note = "; ".join(part for part in (found.arm.note, idle_note(names)) if part)
+    none = tuple(Component(name, name, None, 0.0, None, 0.0) for name in names)
+    components = (*found.arm.components, *none) if found.arm.components else ()
+    arm = replace(found.arm, runs=blank.runs, seeds=blank.seeds, components=components, note=note)
+    return replace(_told(arm), curves=found.curves, unit=found.unit)
+
+
+def _told(arm: ArmComponents) -> Split:
+    return Split(replace(arm, sentence=arm_sentence(arm)), {}, 1.0)
+
+
+def _total(sample: Sample, level: float) -> tuple[float, Interval]:
+    """The variance within cells, and its exact interval for normal values."""
+    values = Group(sample.name, sample.values, sample.cells, np.arange(len(sample.values)))
+    tails = stats.chi2.ppf([(1 + level) / 2, (1 - level) / 2], values.df)
+    low, high = values.within_variance * values.df / tails
+    return values.within_variance, Interval(float(low), float(high), level)
+
+
+def _component(made: Design, name: str, variance: float, share: float, curve: Curve) -> Component:
+    whole = Component(name, _NAMES.get(name, name), made.levels.get(name), variance, None, share)
+    if name == NOISE:
+        return replace(whole, unbiased=made.noise)
+    squares = made.mean_squares.get(name)
+    if squares is not None and not made.copies and np.isfinite(curve.drops[0]):
+        return replace(whole, unbiased=squares.estimate, p=squares.p, test="exact F", df=squares.df)
+    if NOISE not in made.names and not made.copies:
+        return whole  # it has the noise in it: it cannot be zero
+    # Zero is the end of what is possible: half of the likelihood ratios would be zero.
+    drop = float(curve.drops[0])
+    p = float(stats.chi2.sf(drop, 1)) / 2 if variance > 0 else 1.0
+    return replace(whole, p=p, test="likelihood ratio")
+
+
+def compare_splits(stratum: str, first: Split, second: Split, level: float) -> ArmsCompared | None:
+    """Two arms, component by component; None where they have none in common."""
+    shared = [key for key in first.curves if key in second.curves]
+    if not shared:
+        return None
+    contrasts = tuple(_contrast(key, first, second, level) for key in shared)
+    pair = first.arm, second.arm
+    return ArmsCompared(
+        first.arm.group,
+        second.arm.group,
+        contrasts,
+        comparison_sentence(stratum, pair, contrasts),
+        first.arm.factor,
+    )
+
+
+def _contrast(key: str, first: Split, second: Split, level: float) -> ComponentContrast:
+    a, b = first.arm.component(key), second.arm.component(key)
+    assert a is not None  # noqa: S101 - curves are of components
+    assert b is not None  # noqa: S101
+    found = contrast(first.curves[key], second.curves[key], (first.unit, second.unit), level)
+    ratio = a.variance / b.variance if b.variance else np.inf if a.variance else None
+    return ComponentContrast(
+        key,
+        a.name,
+        (a.variance, b.variance),
+        ratio,
+        Interval(*found.ratio, level),
+        a.variance - b.variance,
+        Interval(*found.difference, level),
+        found.p,
+    )
+
+
+@dataclass(frozen=True)
+class ComponentsResult(Result):
+    """The variance components of a table.
+
+    Attributes:
+        source: what was read.
+        value, group, blocks, seed, streams, by: the columns.
+        rows: number of runs.
+        level: of every interval.
+        strata: one for each level of `by`.
+        notes: what was left out of the table and why.
+    """
+
+    source: str
+    value: str
+    group: str | None
+    blocks: tuple[str, ...]
+    seed: str | None
+    streams: tuple[str, ...]
+    by: tuple[str, ...]
+    rows: int
+    level: float
+    strata: tuple[Components, ...]
+    notes: tuple[str, ...] = ()
+
+    def as_values(self) -> dict[str, Any]:
+        """All of it, as JSON has it."""
+        values = asdict(self)
+        for stratum, told in zip(self.strata, values["strata"], strict=True):
+            told["stratum"] = joined_levels(stratum.stratum)
+            for arm, arm_values in zip(stratum.arms, told["arms"], strict=True):
+                if arm.floor is not None:
+                    arm_values["floor"]["sentence"] = floor_sentence(arm.floor)
+        return values
+
+    def to_text(self, width: int = 110) -> str:
+        """For a terminal."""
+        page = TextPage(width)
+        for stratum in self.strata:
+            if stratum.title:
+                page.title(stratum.title)
+            page.lines(stratum.sentences, "bold")
+            page.tables(components_tables(stratum))
+        return page.text(components_notes(self))
+
+    def to_markdown(self) -> str:
+        """Tables for a README or an issue."""
+        out = []
+        for stratum in self.strata:
+            out += [f"## {markdown_text(stratum.title)}", ""] if stratum.title else []
+            out += [f"- {markdown_text(line)}" for line in stratum.sentences]
+            for table in components_tables(stratum):
+                out += ["", *to_markdown(table).splitlines()]
+            out.append("")
+        return "\n".join([*out, *map(markdown_text, components_notes(self))]) + "\n"
+
+    def to_latex(self) -> str:
+        """Tables for a paper (booktabs)."""
+        out = ["% needs \\usepackage{booktabs}"]
+        for stratum in self.strata:
+            out += [f"{tex_text(line)}\n" for line in stratum.sentences]
+            before = f"{stratum.title}. " if stratum.title else ""
+            tables = components_tables(stratum)
+            out += [to_latex(replace(table, title=before + table.title)) for table in tables]
+        return "\n".join([*out, *(f"{tex_text(note)}\n" for note in components_notes(self))])
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row per component of a group, as numbers."""
+        rows = [
+            {"stratum": joined_levels(stratum.stratum), "group": arm.group, "runs": arm.runs,
+             "seeds": arm.seeds, "component": c.key, "variance": c.variance, "share": c.share,
+             "low": c.interval.low if c.interval else None, "high": c.interval.high if c.interval else None,
+             "p": c.p, "unbiased": c.unbiased, "total": arm.total}
+            for stratum in self.strata
+            for arm in stratum.arms
+            for c in arm.components
+        ]  # fmt: skip
+        return pd.DataFrame(rows)
+
+    def __repr__(self) -> str:
+        arms = len({arm.group for stratum in self.strata for arm in stratum.arms})
+        return f"<ComponentsResult of {self.source}: {self.value}, {arms} arm{'s' * (arms != 1)}>"
+
+    def _repr_html_(self) -> str:
+        lines, tables = [], []
+        for stratum in self.strata:
+            before = f"{stratum.title}: " if stratum.title else ""
+            lines += [before + line for line in stratum.sentences]
+            tables += [replace(t, title=before + t.title) for t in components_tables(stratum)]
+        return for_notebook(lines, tables, components_notes(self))
+
+
+# Columns of a store's runs: the seed of the whole run, and those of its streams that were set apart.
+_RUN_SEED, _STREAM_SEEDS = "seeds.run", "seeds."
+_STREAMS = ("init", "order", "augment", "probe")
+# Its seed is drawn from when the encoder is trained: runs that drive it alone have one encoder, to the bit.
+_AFTER_TRAINING = "probe"
+# Columns that are added while a table is read.
+_RUN, _GROUP, _EVERY = "__run__", "__group__", "all runs"
+
+Names = str | Sequence[str] | None
+
+
+def components(
+    table: Source,
+    value: str,
+    group: str | None = None,
+    block: Names = None,
+    seed: str | None = None,
+    stream: Names = None,
+    by: Names = None,
+    *,
+    baseline: str | None = None,
+    test_size: int | None = None,
+    level: float = 0.95,
+    at: str = "last",
+) -> ComponentsResult:
+    """Where does the variance of each arm come from: between seeds, by stream, or from same-seed noise?
+
+    Args:
+        table: one row per run; a file, a folder of runs, a DataFrame, what `seedspread.collect` reads, or
+            what it returned.
+        value: the column with the result of a run.
+        group: the column whose levels are the arms; without it all runs are one.
+        block: columns that tell the runs of one seed apart; their means are taken out.
+        seed: the column with the seed; by default the one that is called so.
+        stream: columns with seeds of single streams, crossed or not, instead of the one seed. Runs of a store
+            know theirs.
+        by: columns, such as the dataset, whose levels are split apart.
+        baseline: the level that the others are compared with; by default all pairs are compared.
+        test_size: the number of test examples, for the floor of accuracies.
+        level: of the intervals.
+        at: which step of a run that was logged by step: `last`, `best` or `step=N`.
+    """
+    if not 0.5 <= level < 1:
+        raise TableError(f"the level must lie between 0.5 and 1; got {level:g}")
+    if test_size is not None and test_size < 2:
+        raise TableError(f"test_size must be at least 2; got {test_size}")
+    read = read_table(table, Question(value, at=at))
+    frame = read.frame.reset_index(drop=True)
+    factors, patterns = _factors(frame, read.name, seed, _names(stream))
+    runs = _checked(frame, read.store, value, group, _names(block), _names(by), baseline)
+    strata = _split(runs, factors, patterns, baseline, level, test_size)
+    return ComponentsResult(
+        source=read.name,
+        value=value,
+        group=group,
+        blocks=runs.columns.blocks,
+        seed=seed,
+        streams=tuple(name for name in factors if name != SEED),
+        by=runs.columns.by,
+        rows=sum(arm.runs for stratum in strata for arm in stratum.arms),
+        level=level,
+        strata=strata,
+        notes=(*read.notes, *runs.notes),
+    )
+
+
+def _split(
+    runs: RunTable,
+    factors: "dict[str, pd.Series[str]]",
+    patterns: "pd.Series[str]",
+    baseline: str | None,
+    level: float,
+    test_size: int | None,
+) -> tuple[Components, ...]:
+    """Stratum by stratum."""
+    values = runs.frame["value"].to_numpy(float)
+    metric = metric_of(runs.columns.value, values, accuracies=test_size is not None)
+    out = []
+    for name, arms in arms_by_stratum(runs):
+        # The baseline, which comes first in an audit, is named last in a comparison.
+        kept = sorted(arms, key=lambda a: a.name == level_name(baseline))
+        samples = [_sample(arm, runs, factors, patterns) for arm in kept]
+        splits = [
+            split(sample, level, noise_of_test_set(arm, [*sample.factors.values()], metric, level, test_size))
+            for arm, sample in zip(kept, samples, strict=True)
+        ]
+        last = len(kept) - 1
+        is_there = baseline is not None and kept[last].name == level_name(baseline)
+        pairs = [(i, last) for i in range(last)] if is_there else None
+        title = stratum_name(runs.columns.by, name) if name else ""
+        out.append(together(name, splits, pairs, level, title))
+    return tuple(out)
+
+
+def _names(names: Names) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(names or ())
+
+
+def _factors(
+    frame: pd.DataFrame, source: str, seed: str | None, streams: tuple[str, ...]
+) -> "tuple[dict[str, pd.Series[str]], pd.Series[str]]":
+    """The labels of each random factor, and which streams of a store's run were driven apart."""
+    none = pd.Series("", index=frame.index)
+    if streams or seed is not None:
+        chosen = {name: name for name in streams} | ({SEED: seed} if seed is not None else {})
+        return {name: _labels(frame, source, column) for name, column in chosen.items()}, none
+    if _RUN_SEED in frame.columns:
+        return _stored_streams(frame)
+    found = [column for column in frame.columns if column.lower() == "seed"]
+    if not found:
+        raise TableError(f"{source} has no column 'seed'; name it with --seed, or its streams with --stream")
+    return {SEED: _labels(frame, source, found[0])}, none
+
+
+def _stored_streams(frame: pd.DataFrame) -> "tuple[dict[str, pd.Series[str]], pd.Series[str]]":
+    """A stream has a seed of its own, or the run's; which of them were set is a fixed effect."""
+    seeds = frame[[column for column in frame.columns if column.startswith(_STREAM_SEEDS)]]
+    seeds = seeds.apply(lambda cells: cells.astype(object).where(is_filled(cells)))  # a file has empty texts
+    whole = seeds[_RUN_SEED].fillna(frame["seed"])
+    others = [column.removeprefix(_STREAM_SEEDS) for column in seeds.columns]
+    names = dict.fromkeys([*_STREAMS, *(name for name in others if name != "run")])
+    out, patterns = {}, pd.Series("", index=frame.index)
+    for name in names:
+        column = seeds.get(f"{_STREAM_SEEDS}{name}", pd.Series(np.nan, index=frame.index, dtype=object))
+        out[name] = column.fillna(whole).map(level_name)
+        patterns = patterns + np.where(column.notna(), f"{name} ", "")
+    return out, patterns.str.rstrip()
+
+
+def _labels(frame: pd.DataFrame, source: str, column: str) -> "pd.Series[str]":
+    if column not in frame.columns:
+        hint = did_you_mean(column, list(frame.columns))
+        raise TableError(f"{source} has no column {column!r}{hint} (it has {', '.join(frame.columns[:12])})")
+    return frame[column].map(level_name)
+
+
+def _checked(
+    frame: pd.DataFrame,
+    store: str | None,
+    value: str,
+    group: str | None,
+    blocks: tuple[str, ...],
+    by: tuple[str, ...],
+    baseline: str | None,
+) -> RunTable:
+    """The table as an audit checks it, every row a run of its own."""
+    frame = frame.assign(**{_RUN: np.arange(len(frame))})
+    if group is None:
+        frame, group, baseline = frame.assign(**{_GROUP: _EVERY}), _GROUP, _EVERY
+    elif baseline is None and group in frame.columns:
+        _check_number(frame[group])
+        baseline = next((level for level in frame[group].map(level_name) if level), "")
+    question = Question(value, group, baseline or "", blocks, _RUN, by)
+    numbered = frame.set_axis(pd.RangeIndex(2, 2 + len(frame)), axis=0)
+    table = ReadTable(numbered, store or "a DataFrame", store=store)
+    runs = check_runs(table, question, pool=True)
+    return runs if group == _GROUP and len(runs.frame) else with_baseline(runs, question)
+
+
+def _check_number(column: "pd.Series[str]") -> None:
+    """Refuses more pairs of arms than anyone can read, before any work."""
+    levels = column.map(level_name).nunique()
+    pairs = levels * (levels - 1) // 2
+    if pairs > MOST_PAIRS:
+        raise TableError(
+            f"{column.name} has {levels:,} levels, {pairs:,} comparisons of all with all, and at most "
+            f"{MOST_PAIRS:,} are made; name the level to compare with: --baseline {column.iloc[0]}"
+        )
+
+
+def _sample(
+    arm: Group, runs: RunTable, factors: "dict[str, pd.Series[str]]", patterns: "pd.Series[str]"
+) -> Sample:
+    title = arm_name(arm.factor, arm.name)
+    if len(arm.values) > MOST_RUNS:
+        raise TableError(
+            f"{title} has {len(arm.values):,} runs; components are estimated for {MOST_RUNS:,} at most: "
+            "split them with --by"
+        )
+    places = dict(zip(runs.frame["seed"], runs.frame["seed_name"].astype(int), strict=True))
+    rows = [places[code] for code in arm.seeds]
+    codes = {}
+    for name, labels in factors.items():
+        chosen = labels.iloc[rows]
+        if (chosen == "").any():
+            raise TableError(f"a run of {title} has no {name}; fill it in, or drop the row")
+        codes[name] = pd.factorize(chosen)[0].astype(np.intp)
+    driven = patterns.iloc[rows].to_numpy()
+    cells = pd.factorize(pd.Series(arm.blocks).astype(str) + "/" + driven)[0]
+    shared_noise = _of_one_encoder(cells, codes, driven == _AFTER_TRAINING)
+    return Sample(arm.name, arm.values, cells.astype(np.intp), codes, arm.factor, shared_noise)
+
+
+def _of_one_encoder(cells: Ints, codes: dict[str, Ints], chosen: Bools) -> Bools | None:
+    """The runs of a cell that differ in what comes after training alone; None if there are no such cells.
+
+    Where their seeds recur on a second encoder, what they do there may be another thing: noise stands for it.
+    """
+    if not chosen.any() or len(np.unique(codes[_AFTER_TRAINING][chosen])) < np.count_nonzero(chosen):
+        return None
+    for cell in np.unique(cells[chosen]):
+        rows = cells == cell
+        others = (of_stream[rows] for name, of_stream in codes.items() if name != _AFTER_TRAINING)
+        if np.count_nonzero(rows) < 2 or any(np.ptp(seeds) for seeds in others):
+            chosen = chosen & ~rows
+    return chosen if chosen.any() else None

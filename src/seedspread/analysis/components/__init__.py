@@ -1,1 +1,0 @@
-"""Variance components: where the spread of a group comes from."""

@@ -1,0 +1,448 @@
+"""What all results have in common (`Result`), and the tables that they show."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from io import StringIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from rich.text import Text
+
+from seedspread.analysis.words import (
+    UNBIASED,
+    answer_word,
+    between,
+    forest_arms,
+    ladder_p,
+    number,
+    p_value,
+    test_name,
+)
+from seedspread.render.chart import Chart, PlotError
+from seedspread.render.table import Column, Table
+from seedspread.render.terminal import Terminal, to_rich
+from seedspread.runs.levels import arm_name, block_name, stratum_name
+from seedspread.stats.result import Interval, Performance, SensitivityTest, Summary, TestResult
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from seedspread.analysis.audit_result import AuditResult, Comparison, Forest
+    from seedspread.analysis.components import ArmComponents, ArmsCompared, Components
+    from seedspread.analysis.sets import Agreement
+
+_Judged = TypeVar("_Judged", "Comparison", "Agreement")
+
+# Rows that fit a screen; of more comparisons those with the smallest p values are shown.
+MOST_ROWS = 30
+_BAR = 21
+_WIDEST = 100.0
+# The columns of the table with bars that a narrow terminal can do without, and what a name needs.
+_MEANS, _INTERVAL, _BARS = (1, 2), (4,), (7,)
+_NAME = 20
+LADDER_TITLE = "Which assumption buys which p"
+
+
+class Result:
+    """A result that prints itself, draws itself, and shows itself in a notebook."""
+
+    def as_values(self) -> dict[str, Any]:
+        """All of it, as JSON has it."""
+        raise NotImplementedError
+
+    def to_text(self, width: int = 110) -> str:
+        """For a terminal."""
+        raise NotImplementedError
+
+    def chart(self) -> Chart:
+        """Its picture."""
+        raise PlotError(f"{type(self).__name__} has no picture")
+
+    def to_json(self) -> str:
+        """Everything; a number that is not finite is null."""
+        return json.dumps(_plain(self.as_values()), indent=2, allow_nan=False)
+
+    def plot(self, ax: Axes | None = None) -> Figure:
+        """A figure of its chart; on `ax` the chart's first panel alone."""
+        from seedspread.render.with_matplotlib import draw, draw_panel  # noqa: PLC0415 - not in the base
+
+        chart = self.chart()
+        if ax is None:
+            return draw(chart)
+        draw_panel(ax, chart.panels[0])
+        figure = ax.get_figure(root=True)
+        assert figure is not None  # noqa: S101 - for the type checker
+        return figure
+
+    def draw(self, path: Path | str) -> None:
+        """Write its picture; the format follows from the file's name."""
+        from seedspread.render.with_matplotlib import write_picture  # noqa: PLC0415 - slow, not in the base
+
+        write_picture(self.chart(), Path(path))
+
+    def __str__(self) -> str:
+        return self.to_text()
+
+    def _repr_pretty_(self, printer: Any, _: bool) -> None:
+        """Print the text in IPython, also beside the HTML."""
+        printer.text(self.to_text())
+
+    def __init_subclass__(cls) -> None:
+        # IPython goes from class to class, and would take a subclass's __repr__ first.
+        cls._repr_pretty_ = cls._repr_pretty_  # type: ignore[method-assign]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+class TextPage:
+    """Plain text of a width, line by line and table by table."""
+
+    def __init__(self, width: int) -> None:
+        self._file = StringIO()
+        self.console = Terminal(file=self._file, width=width, color_system=None, legacy_windows=False)
+
+    def title(self, text: str) -> None:
+        self.console.rule(Text(text))
+
+    def lines(self, lines: Iterable[str], style: str = "") -> None:
+        for line in lines:
+            self.console.print(Text(line, style=style))
+
+    def tables(self, tables: Iterable[Table]) -> None:
+        for table in tables:
+            self.console.print(to_rich(table))
+
+    def text(self, notes: Sequence[str] = ()) -> str:
+        """All of it, with notes at its end."""
+        self.lines(notes, "dim")
+        return "\n".join(line.rstrip() for line in self._file.getvalue().splitlines())
+
+
+def _table(title: str, headings: Iterable[str], rows: Iterable[tuple[str, ...]], name: str = "") -> Table:
+    return Table(name, title, tuple(map(Column, headings)), tuple(rows))
+
+
+def _smallest_p(rows: Sequence[_Judged], most: int | None) -> list[_Judged]:
+    """Return all rows in their order, or of too many those with the smallest p values."""
+    if most is None or len(rows) <= most:
+        return list(rows)
+    return sorted(rows, key=lambda row: 2.0 if row.p_holm is None else row.p_holm)[:most]
+
+
+def overview_table(audit: AuditResult, most: int | None = MOST_ROWS, bars: bool = False) -> Table:
+    """A row for each comparison: means and sds, the ratio, its interval, p, and the word.
+
+    Args:
+        audit: what was compared.
+        most: rows to show at most; None for all.
+        bars: draw the intervals in characters, for a terminal.
+    """
+    shown = _smallest_p(audit.comparisons, most)
+    axis = _axis(shown, audit.forests) if bars else None
+    alone = len({(c.group, c.baseline) for c in audit.comparisons}) == 1
+    rows = [_overview_row(c, alone, axis) for c in shown]
+    rows += [_mean_row(forest, audit.group, alone, axis) for forest in audit.forests]
+    several = len(audit.comparisons) > 1
+    first = audit.comparisons[0]
+    arms = (first.arm_name, first.baseline_name) if alone else ("arm", "baseline")
+    headings = [", ".join(audit.by) or audit.group if alone else "comparison", *arms]
+    headings += ["ratio", f"{audit.level:.0%} interval", "p (Holm)" if several else "p", "difference"]
+    headings += [axis.heading] if axis else []
+    over = f", {first.arm_name} over {first.baseline_name}" if alone else ""
+    title = f"{audit.value}: mean ± sd, and the ratio of variances{over}"
+    return _table(title, headings, rows, "overview")
+
+
+def fitted(table: Table, width: int) -> Table:
+    """The overview for a terminal: without bars, means or intervals where there is no room for them."""
+    for without in ((), _BARS, _BARS + _MEANS, _BARS + _MEANS + _INTERVAL):
+        kept = [i for i, column in enumerate(table.columns) if i not in without]
+        words = [max(map(len, column.whole.split()), default=0) for column in table.columns]
+        widths = [max(words[i], *(len(row[i]) for row in table.rows)) for i in kept]
+        if min(widths[0], _NAME) + sum(widths[1:]) + 3 * len(kept) <= width:
+            break
+    title = table.title if 1 in kept else table.title.replace("mean ± sd, and the ratio", "the ratio")
+    return replace(
+        table,
+        title=title,
+        columns=tuple(table.columns[i] for i in kept),
+        rows=tuple(tuple(row[i] for i in kept) for row in table.rows),
+    )
+
+
+def _overview_row(c: Comparison, alone: bool, axis: _Axis | None) -> tuple[str, ...]:
+    interval, ratio = c.headline.shown_interval, c.headline.ratio
+    bar = (axis.bar(ratio, interval),) if axis else ()
+    stratum = stratum_name(c.by, c.stratum) if c.stratum else ""
+    name = (stratum or c.arm_name) if alone else c.title
+    arms = (mean_and_sd(s) for s in c.pooled)
+    return (name, *arms, number(ratio), between(interval), p_value(c.p_holm), answer_word(c), *bar)
+
+
+def _mean_row(forest: Forest, factor: str, alone: bool, axis: _Axis | None) -> tuple[str, ...]:
+    bar = (axis.bar(forest.pooled, forest.interval),) if axis else ()
+    name = "together" if alone else f"together: {' against '.join(forest_arms(forest, factor))}"
+    ends = between(forest.interval)
+    return (name, "", "", number(forest.pooled), ends, p_value(forest.pooled_p), "", *bar)
+
+
+def mean_and_sd(s: Summary) -> str:
+    """As papers print it, to the second digit of the sd: `93.12 ± 0.41`."""
+    if s.sd is None or s.sd == 0 or not math.isfinite(s.sd):
+        return f"{s.mean:.4g}" + ("" if s.sd is None else " ± 0")
+    places = 1 - math.floor(math.log10(s.sd))
+    if places > 6 or s.sd >= 1e6:
+        return f"{s.mean:.4g} ± {s.sd:.2g}"
+    return f"{s.mean:.{max(places, 0)}f} ± {s.sd:.{max(places, 0)}f}"
+
+
+class _Axis:
+    """A logarithmic axis in characters."""
+
+    def __init__(self, ends: Sequence[float]) -> None:
+        finite = [e for e in ends if 0 < e < math.inf]
+        self._low = max(min([*finite, 0.5]), 1 / _WIDEST)
+        self._high = min(max([*finite, 2.0]), _WIDEST)
+
+    @property
+    def heading(self) -> str:
+        left, right = f"{self._low:.2g}", f"{self._high:.3g}"
+        return left + f"{right:>{_BAR - len(left)}}"
+
+    def _place(self, ratio: float) -> int:
+        ratio = min(max(ratio, self._low), self._high)
+        share = math.log(ratio / self._low) / math.log(self._high / self._low)
+        return round(share * (_BAR - 1))
+
+    def bar(self, ratio: float | None, interval: Interval | None) -> str:
+        """The interval as a line, the ratio as a dot, a bar at 1."""
+        cells = [" "] * _BAR
+        if interval is not None:
+            ends = self._place(interval.low), self._place(interval.high)
+            cells[ends[0] : ends[1] + 1] = ["─"] * (ends[1] - ends[0] + 1)
+            if interval.low < self._low:
+                cells[0] = "←"
+            if interval.high > self._high:
+                cells[-1] = "→"
+        cells[self._place(1.0)] = "│"
+        if ratio is not None and ratio > 0:
+            cells[self._place(ratio)] = "●"
+        return "".join(cells)
+
+
+def _axis(comparisons: Sequence[Comparison], forests: Sequence[Forest]) -> _Axis:
+    intervals = [c.headline.shown_interval for c in comparisons] + [f.interval for f in forests]
+    return _Axis([end for i in intervals if i is not None for end in (i.low, i.high)])
+
+
+def ladder_table(rungs: tuple[SensitivityTest, ...], full: bool = True) -> Table:
+    """A row per rung; what fits a terminal has the change, the ratio, its degrees of freedom and p only."""
+    columns = {
+        "test": [r.name for r in rungs],
+        "what is changed": [r.changes for r in rungs],
+        "assumes": [r.assumes for r in rungs],
+        "ratio of": [r.of for r in rungs],
+        "ratio": [number(r.ratio) for r in rungs],
+        "interval": [between(r.interval) for r in rungs],
+        "df": [_df(r.df) for r in rungs],
+        "p": [ladder_p(r.p) for r in rungs],
+    }
+    short = ("test", "what is changed", "ratio", "df", "p")
+    shown = {name: cells for name, cells in columns.items() if full or name in short}
+    return _table(LADDER_TITLE, shown, zip(*shown.values(), strict=True), "ladder")
+
+
+def _df(df: tuple[float, ...]) -> str:
+    return ", ".join(f"{d:.0f}" if d == round(d) else f"{d:.1f}" for d in df) or "-"
+
+
+def test_tables(c: Comparison, full: bool) -> list[Table]:
+    """Of one comparison: every test, how often runs fail, the ladder, and the variance components."""
+    subjects = (("Spread", "spread", "ratio"), ("Means", "means", "difference"), ("Shape", "shape", None))
+    out = [_tests_table(title, c, about, estimate, full) for title, about, estimate in subjects]
+    if c.collapse.test is not None:
+        out.append(_failures_table(c))
+    out += [_performance_table(c.performance, (c.arm_name, c.baseline_name))] if c.performance else []
+    out += [ladder_table(c.ladder, full)] if c.ladder else []
+    out += components_tables(c.components) if c.components else []
+    return [table for table in out if table.rows]
+
+
+def cells_table(audit: AuditResult, c: Comparison) -> Table:
+    blocks = ", ".join(audit.blocks)
+    rows = tuple(
+        (
+            arm_name(audit.group, s.group),
+            *((block_name(audit.blocks, s.block) or "all",) if blocks else ()),
+            str(s.n),
+            *map(_digits, (s.mean, s.sd, s.variance)),
+        )
+        for s in (*c.cells, *(c.pooled if len(c.cells) > 2 else ()))
+    )
+    headings = (audit.group, *((blocks,) if blocks else ()), "n", "mean", "sd", "variance")
+    return _table(f"{audit.value} by cell", headings, rows)
+
+
+def _digits(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4g}" if abs(value) < 1000 else f"{value:.6g}"
+
+
+def _tests_table(title: str, c: Comparison, about: str, estimate: str | None, full: bool) -> Table:
+    tests = [t for t in c.tests if t.about == about]
+    estimate_headings = (estimate, "interval") if estimate else ()
+    rows = tuple(_short_row(t, bool(estimate_headings)) for t in (tests if full else _folded(tests)))
+    return _table(title, ("test", "p", *estimate_headings, "assumptions", ""), rows)
+
+
+def _short_row(t: TestResult, has_estimate: bool) -> tuple[str, ...]:
+    """What fits a terminal: a note only where it stands for something that is missing."""
+    note = t.note if t.p is None and t.interval is None else ""
+    estimate_cells = (number(t.estimate), between(t.interval)) if has_estimate else ()
+    return (test_name(t), p_value(t.p), *estimate_cells, _met(t), note)
+
+
+def _met(t: TestResult) -> str:
+    """Whether its assumptions are met, if it has any."""
+    untestable = "not testable" if t.assumes else "-"
+    return {True: "met", False: "not met", None: untestable}[t.assumptions_met]
+
+
+def _folded(tests: list[TestResult]) -> list[TestResult]:
+    """Without the blocks and interactions of the two-way analyses, to save a screen."""
+    return [t for t in tests if not t.key.startswith("two_way") or t.key.endswith("_group")]
+
+
+def _performance_table(p: Performance, names: tuple[str, str]) -> Table:
+    """Which arm's runs are better: on average, in their middle half, at their worst."""
+    worst = "worst run" if p.worst_of <= 10 else "worst tenth"
+    contrasts = (("mean", p.mean), ("interquartile mean", p.iqm), (worst, p.worst))
+    rows = tuple(
+        (name, number(x.arm.value), number(x.baseline.value), number(x.difference.value),
+         between(x.difference.interval))
+        for name, x in contrasts
+    )  # fmt: skip
+    chance = (
+        "probability of improvement",
+        "",
+        "",
+        number(p.improvement.value),
+        between(p.improvement.interval),
+    )
+    title = f"Which is better ({p.better} is)"
+    return _table(title, ("", *names, "difference", "interval"), (*rows, chance))
+
+
+def _failures_table(c: Comparison) -> Table:
+    rows = tuple(
+        (arm_name(c.factor, a.group), f"{a.failed}/{a.seeds}", f"{a.rate:.0%}", between(a.interval))
+        for a in c.collapse.arms
+    )
+    p = p_value(c.collapse.test.p) if c.collapse.test else "-"
+    title = f"Failed seeds (Fisher's exact test: p {p})"
+    return _table(title, ("arm", "failed", "rate", "exact interval"), rows)
+
+
+def components_tables(stratum: Components) -> list[Table]:
+    """The arms' components, then each comparison."""
+    return [_arms_table(stratum), *map(_contrasts_table, stratum.comparisons)]
+
+
+def _arms_table(stratum: Components) -> Table:
+    headings = ("component", "variance", "interval", "share", "p", UNBIASED)
+    return _table("Variance components", headings, (row for arm in stratum.arms for row in _arm_rows(arm)))
+
+
+def _arm_rows(arm: ArmComponents) -> list[tuple[str, ...]]:
+    rows: list[tuple[str, ...]] = [
+        (
+            f"{arm.title}: {c.name}",
+            number(c.variance),
+            between(c.interval),
+            f"{c.share:.0%}",
+            p_value(c.p),
+            number(c.unbiased),
+        )
+        for c in arm.components
+    ]
+    rows.append((f"{arm.title}: total", number(arm.total), between(arm.interval), "-", "-", "-"))
+    if arm.floor is not None:
+        name = f"{arm.title}: test set{', at most' if arm.floor.is_bound else ''}"
+        share = f"{arm.floor.floor / arm.total:.0%}" if arm.total > 0 else "-"
+        rows.append((name, number(arm.floor.floor), "-", share, "-", "-"))
+    return rows
+
+
+def _contrasts_table(found: ArmsCompared) -> Table:
+    headings = ("component", "ratio", "interval", "difference", "interval", "p")
+    rows = tuple(
+        (
+            c.name,
+            number(c.ratio),
+            between(c.ratio_interval),
+            number(c.difference),
+            between(c.difference_interval),
+            p_value(c.p),
+        )
+        for c in found.components
+    )
+    return _table(found.title, headings, rows)
+
+
+_AGREEMENT = {
+    "shown": "differ: shown",
+    "suggested": "differ: suggested",
+    "open": "open",
+    "shown to be small": "agree: shown",
+    None: "not tested",
+}
+
+
+def agreement_table(found: tuple[Agreement, ...], most: int | None = None, width: int | None = None) -> Table:
+    """A row for each question: the ratio in either set, the ratio of these, and whether they agree.
+
+    Args:
+        found: the questions.
+        most: rows to show at most; those with the smallest p values.
+        width: of a terminal: the intervals of each set are left out where there is no room for them.
+    """
+    shown = _smallest_p(found, most)
+    headings = _headings(found)
+    for intervals in (True, False):
+        rows = tuple(_agreement_row(a, len(headings) == 8, intervals) for a in shown)
+        widths = [max(map(len, column)) for column in zip(headings, *rows, strict=True)]
+        if width is None or sum(widths) + 3 * len(widths) <= width:
+            break
+    return _table("Variance ratios in each set", headings, rows, "agreement")
+
+
+def _headings(found: tuple[Agreement, ...]) -> tuple[str, ...]:
+    first = found[0]
+    several = len({(a.source, a.first) for a in found}) > 1
+    sets = ("set", first.first, "ratio", f"over {first.first}") if several else (first.first, first.source,
+            f"{first.source} over {first.first}")  # fmt: skip
+    interval = first.headline.shown_interval
+    level = f"{interval.level:.0%} " if interval else ""
+    return ("comparison", *sets, f"{level}interval", "p (Holm)" if len(found) > 1 else "p", "the sets")
+
+
+def _agreement_row(a: Agreement, several: bool, intervals: bool) -> tuple[str, ...]:
+    first, second = (
+        number(h.ratio) + (f" {between(h.shown_interval)}" if intervals and h.shown_interval else "")
+        for h in (answer.headline for answer in a.answers)
+    )
+    own = (a.source, first, second) if several else (first, second)
+    h = a.headline
+    return (a.title, *own, number(h.ratio), between(h.shown_interval), p_value(a.p_holm), _AGREEMENT[a.word])

@@ -1,0 +1,109 @@
+"""How many seeds a study needs, or what its seeds can show: `seedspread seeds`."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from seedspread.analysis.words import budget_sentence, planning_method, standard_error_sentence
+from seedspread.stats import planning
+from seedspread.stats.planning import (
+    BudgetError,
+    check_design,
+    detectable_ratio,
+    f_power,
+    seeds_for_ratio,
+    seeds_for_standard_error,
+)
+
+
+@dataclass(frozen=True)
+class SeedBudget:
+    """Sentences for people, one per question, and the values in them for programs."""
+
+    text: str
+    values: dict[str, Any]
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        return f"<SeedBudget: {self.text}>"
+
+
+@dataclass(frozen=True)
+class Design:
+    """What an experiment is like, apart from its number of seeds; see `planning.power`."""
+
+    blocks: int = 1
+    pairs: float | None = None
+    twins: float = 0.0
+    alpha: float = 0.05
+    shape: str = "normal"
+
+    @property
+    def suits_f(self) -> bool:
+        """Whether the F test would do: normal values, own seeds, one block."""
+        return self.shape == "normal" and self.pairs is None and self.blocks == 1
+
+
+def seed_budget(
+    sd: float | None = None,
+    se: float | None = None,
+    ratio: float | None = None,
+    n: int | None = None,
+    n_baseline: int | None = None,
+    power: float = 0.8,
+    design: Design | None = None,
+) -> SeedBudget:
+    """Answers the questions that the arguments pose: for a standard error, and for a ratio of variances."""
+    if n_baseline is not None and n_baseline < 2:
+        raise BudgetError(f"a variance needs at least two seeds per arm; got --n-baseline {n_baseline}")
+    for_mean = sd is not None or se is not None
+    if ratio is None and n is None:
+        if n_baseline is not None or not for_mean:
+            raise BudgetError("say what is wanted: --sd with --se, --ratio, --n, or --ratio with --n")
+        return _standard_error(sd, se)
+    spread = _spread(ratio, n, n_baseline, power, design or Design())
+    if not for_mean:
+        return spread
+    mean = _standard_error(sd, se)
+    return SeedBudget(f"{mean.text}\n{spread.text}", {"standard_error": mean.values, "spread": spread.values})
+
+
+def _standard_error(sd: float | None, se: float | None) -> SeedBudget:
+    if sd is None or se is None:
+        raise BudgetError("a standard error needs both --sd and --se")
+    n = seeds_for_standard_error(sd, se)
+    return SeedBudget(
+        standard_error_sentence(n, sd, se), {"seeds": n, "sd": sd, "se": se, "reached": sd / n**0.5}
+    )
+
+
+def _spread(
+    ratio: float | None, n: int | None, n_baseline: int | None, power: float, design: Design
+) -> SeedBudget:
+    """Return the seeds, the ratio or the power that is not given; `f_test` is what the F test would have."""
+    options, alpha, exact = asdict(design), design.alpha, design.suits_f
+    f_test: float | None
+    if n is None:
+        asked, ratio = "seeds", ratio or 0.0
+        seeds = planning.seeds_for(ratio, power, n_baseline, **options)
+        f_test = seeds_for_ratio(ratio, power, alpha, n_baseline)[0] if exact else None
+        power = planning.power(ratio, seeds, **options)
+    else:
+        seeds = n, n_baseline or n
+        if ratio is None:
+            asked, ratio = "ratio", planning.detectable(seeds, power, **options)
+            f_test = detectable_ratio(seeds, power, alpha) if exact else None
+        else:
+            check_design(seeds, 0.999, alpha)
+            asked, power = "power", planning.power(ratio, seeds, **options)
+            f_test = f_power(ratio, seeds, alpha) if exact else None
+    values = {
+        "seeds": list(seeds),
+        "ratio": ratio,
+        "power": power,
+        **options,
+        "method": planning_method(design),
+        "f_test": f_test,
+    }
+    return SeedBudget(budget_sentence(asked, seeds, ratio, power, values), values)

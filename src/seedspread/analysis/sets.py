@@ -1,0 +1,489 @@
+"""The same question of several sets of runs: did the spread change, and do their answers agree?
+
+The first is an audit with the set as the group; the second compares the variance ratios of two sets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from seedspread.analysis.audit import Comparer, affordable, audit_runs, check_options, metric_of_runs
+from seedspread.analysis.audit_result import AuditResult, headline_row
+from seedspread.analysis.charts import sets_chart
+from seedspread.analysis.display import MOST_ROWS, Result, TextPage, agreement_table, overview_table
+from seedspread.analysis.judgement import judged
+from seedspread.analysis.samples import compared_pairs
+from seedspread.analysis.words import (
+    RATIO_OF_RATIOS,
+    agreement_sentence,
+    answer_lines,
+    copies_note,
+    few,
+    foot,
+    left_out,
+    listed,
+    no_ratio_in,
+    remarks,
+    scaled_note,
+    sets_notes,
+)
+from seedspread.render.chart import Chart
+from seedspread.render.latex import tex_text, to_latex
+from seedspread.render.table import Table, markdown_text, to_markdown
+from seedspread.render.web import for_notebook, notebook_svg
+from seedspread.runs.levels import Levels, arm_name, joined_levels, stratum_name
+from seedspread.runs.metrics import Better, Metric
+from seedspread.stats.headline import headline_from, headlines, without_estimate
+from seedspread.stats.result import Headline, Word
+from seedspread.stats.variance_ratio import LogRatioEstimate, difference
+from seedspread.tables.check import check_runs, with_baseline
+from seedspread.tables.columns import Columns, coded
+from seedspread.tables.question import SET, Question, TableError
+from seedspread.tables.read import Table as ReadTable
+from seedspread.tables.run_table import RunTable
+
+_RESAMPLES = 10_000
+_METHOD = "ratio of variance ratios"
+_OF_A_STORE = ("folder", "chance")
+_RUN = ["stratum", "group", "block", "seed_name"]
+# Stratum, group, baseline.
+_Key = tuple[Levels, str, str]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What one set says of a group and its baseline; `word` and `p_holm` are those of its own audit."""
+
+    source: str
+    seeds: tuple[int, int]
+    headline: Headline
+    p_holm: float | None
+    word: Word | None
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """The same question of two sets.
+
+    Attributes:
+        stratum, group, baseline: what is asked: the group against its baseline.
+        source, first: the two sets; ratios of ratios are those of `source` over `first`.
+        answers: of the two, that of `first` first.
+        headline: of the ratio of the two variance ratios.
+        p_holm: of the hypothesis that it is 1, adjusted over all such comparisons.
+        word: of their difference: `shown` to differ, `shown to be small`, that is to agree, and so on.
+        factor, by: what group and stratum are levels of.
+    """
+
+    stratum: Levels
+    group: str
+    baseline: str
+    source: str
+    first: str
+    answers: tuple[Answer, Answer]
+    headline: Headline
+    p_holm: float | None
+    word: Word | None
+    verdict: str
+    factor: str = ""
+    by: tuple[str, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """`MNIST: clamp against subtract`."""
+        name = f"{arm_name(self.factor, self.group)} against {arm_name(self.factor, self.baseline)}"
+        return f"{stratum_name(self.by, self.stratum)}: {name}" if self.stratum else name
+
+    def as_values(self) -> dict[str, Any]:
+        """All of it, as JSON has it."""
+        return asdict(self) | {"stratum": joined_levels(self.stratum)}
+
+    @property
+    def row(self) -> dict[str, Any]:
+        """Its numbers, as a row of a frame."""
+        first, second = self.answers
+        return {
+            "question": "agreement",
+            "stratum": joined_levels(self.stratum),
+            "group": self.group,
+            "baseline": self.baseline,
+            "source": self.source,
+            "first": self.first,
+            "ratio_in_source": second.headline.ratio,
+            "ratio_in_first": first.headline.ratio,
+            **headline_row(self.headline, self.p_holm, self.word),
+        }
+
+
+@dataclass(frozen=True)
+class CompareResult(Result):
+    """The same question, asked of several sets of runs.
+
+    Attributes:
+        names: of the sets, the one that the others are compared with first.
+        sources: what was read of each.
+        value: the column with a number per run.
+        metric: what it is.
+        group: what tells the groups of a set apart; None if a set is one sample.
+        baseline: the group that the others are compared with; empty if all are compared with all.
+        spread: the audit with the set as the group: of each group, from the first set to the others.
+        agreements: for each group and its baseline, whether the sets agree on their ratio.
+        only: settings that are in one set only, or not in the first, by set.
+        copies: a line on runs that are the same in two sets, and so no further evidence.
+        notes: what was found, and what is assumed.
+    """
+
+    names: tuple[str, ...]
+    sources: tuple[str, ...]
+    value: str
+    metric: Metric
+    group: str | None
+    baseline: str
+    spread: AuditResult
+    agreements: tuple[Agreement, ...]
+    only: dict[str, tuple[str, ...]]
+    copies: tuple[str, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def answer(self) -> str:
+        """Did the spread change, and do the sets agree: a sentence each."""
+        return " ".join(answer_lines(self))
+
+    def as_values(self) -> dict[str, Any]:
+        """All of it, as JSON has it."""
+        agreements = [a.as_values() for a in self.agreements]
+        own = {"spread": self.spread.as_values(), "agreements": agreements}
+        return {"answer": self.answer} | asdict(self) | own
+
+    def to_text(self, width: int = 110, details: bool = False) -> str:
+        """For a terminal; with `details` every test of the spread."""
+        page, several = TextPage(width), len(self.spread.comparisons) > 1
+        page.lines(answer_lines(self) if several else self.copies, "bold")
+        if several:
+            self.spread.print_overview(page)
+        page.tables(self._agreement_tables(MOST_ROWS, width))
+        page.lines(left_out(len(self.agreements) - MOST_ROWS))
+        self.spread.print_comparisons(page, details)
+        return page.text((*self.notes, foot(self.spread)))
+
+    def _agreement_tables(self, most: int | None = None, width: int | None = None) -> list[Table]:
+        return [agreement_table(self.agreements, most, width)] if self.agreements else []
+
+    def to_markdown(self) -> str:
+        """Tables for a README or an issue."""
+        out = [line for text in answer_lines(self) for line in (markdown_text(text), "")]
+        for table in (overview_table(self.spread, most=None), *self._agreement_tables()):
+            out += [*to_markdown(table).splitlines(), ""]
+        out += [f"- {markdown_text(note)}" for note in (*self.notes, foot(self.spread))]
+        return "\n".join(out) + "\n"
+
+    def to_latex(self) -> str:
+        """Tables for a paper (booktabs)."""
+        lines = [f"{tex_text(line)}\n" for line in answer_lines(self)]
+        tables = [overview_table(self.spread, most=None), *self._agreement_tables()]
+        return "\n".join(["% needs \\usepackage{booktabs}", *lines, *map(to_latex, tables)]) + "\n"
+
+    def to_frame(self) -> pd.DataFrame:
+        """A row for each answer: `question` is `spread`, or `agreement` with the ratio of ratios."""
+        spread = self.spread.to_frame()
+        spread = spread.assign(question="spread", source=spread["group"], first=spread["baseline"])
+        rows = pd.DataFrame([a.row for a in self.agreements])
+        both = pd.concat([spread, rows], ignore_index=True) if len(rows) else spread
+        return both[["question", *(c for c in both.columns if c != "question")]]
+
+    def chart(self) -> Chart:
+        """The spread from set to set, and beside it each set's own ratios; of one setting its runs."""
+        return sets_chart(self)
+
+    def _repr_html_(self) -> str:
+        comparisons = self.spread.comparisons
+        said = remarks(comparisons[0]) if len(comparisons) == 1 else []
+        tables = [overview_table(self.spread), *self._agreement_tables(MOST_ROWS)]
+        notes = [*said, *self.notes, foot(self.spread)]
+        return for_notebook(answer_lines(self), tables, notes, notebook_svg(self.chart))
+
+    def __repr__(self) -> str:
+        return f"<CompareResult of {' and '.join(self.names)}: {self.answer}>"
+
+
+@dataclass(frozen=True)
+class RunSet:
+    """One set: its name, its checked runs, and what its values are."""
+
+    name: str
+    runs: RunTable
+    metric: Metric
+
+
+@dataclass(frozen=True)
+class JoinedSets:
+    """All sets in one table, whose `frame` has the set's name as `source`; see `CompareResult`."""
+
+    names: tuple[str, ...]
+    runs: RunTable
+    metric: Metric
+    only: dict[str, tuple[str, ...]]
+    copies: tuple[str, ...]
+    notes: tuple[str, ...]
+
+    def of(self, name: str) -> RunTable:
+        """The runs of one set, its groups in the order of all."""
+        frame, crashed = self.runs.frame, self.runs.crashed
+        arms = coded(frame["group"])[0]
+        own = frame.iloc[np.argsort(arms, kind="stable")]
+        own = own.loc[own["source"] == name].reset_index(drop=True)
+        return replace(self.runs, frame=own, crashed=crashed.loc[crashed["source"] == name])
+
+    def by_setting(self) -> RunTable:
+        """The sets as groups, their groups as strata: did the spread change from one set to another?"""
+        columns = self.runs.columns
+        by = (*columns.by, *_arms_of(columns))
+        shared = _settings(self.runs.frame, columns)
+        first = set(shared[self.runs.frame["source"] == self.names[0]])
+        others = set(shared[self.runs.frame["source"] != self.names[0]])
+        kept = self.runs.frame.loc[shared.isin(first & others)].reset_index(drop=True)
+        return replace(
+            self.runs,
+            frame=_with_sets_as_arms(kept, columns),
+            crashed=_with_sets_as_arms(self.runs.crashed, columns),
+            columns=replace(columns, group="source", baseline=self.names[0], by=by),
+            notes=(),
+        )
+
+
+def _arms_of(columns: Columns) -> tuple[str, ...]:
+    return () if columns.group == SET else (columns.group,)
+
+
+def _settings(frame: pd.DataFrame, columns: Columns) -> pd.Series[Any]:
+    """(rows,) what is compared from set to set: the levels of the stratum, and that of the arm."""
+    if not _arms_of(columns):
+        return frame["stratum"]
+    levels: list[Levels] = [(*s, arm) for s, arm in zip(frame["stratum"], frame["group"], strict=True)]
+    return pd.Series(levels, index=frame.index, dtype=object)
+
+
+def _with_sets_as_arms(frame: pd.DataFrame, columns: Columns) -> pd.DataFrame:
+    return frame.assign(stratum=_settings(frame, columns), group=frame["source"])
+
+
+def join(sets: Sequence[RunSet]) -> JoinedSets:
+    """One table of all; refuses sets that have no setting in common with the first, or another unit."""
+    sets, metric, notes = _in_one_unit(sets)
+    columns = replace(sets[0].runs.columns, seed=_seed(sets))
+    kept = [c for c in _OF_A_STORE if all(c in s.runs.frame for s in sets)]
+    dropped = [c for c in _OF_A_STORE if c not in kept]
+    frames = [s.runs.frame.drop(columns=dropped, errors="ignore").assign(source=s.name) for s in sets]
+    crashed = [s.runs.crashed.assign(source=s.name) for s in sets]
+    every = pd.concat([*frames, *(c for c in crashed if len(c))], ignore_index=True)
+    seeds = every["seed_name"] if columns.seed else every["source"].str.cat(every["row"].astype(str), " row ")
+    every["seed"] = coded(seeds)[0]
+    rows = sum(map(len, frames))
+    frame, lost = every.iloc[:rows], every.iloc[rows:]
+    runs = RunTable(
+        frame, columns, listed(list(dict.fromkeys(s.runs.source for s in sets))), (), crashed=lost
+    )
+    names = tuple(s.name for s in sets)
+    only = _only(frame, columns, names)
+    return JoinedSets(names, runs, metric, only, tuple(_copies(frame, names)), tuple(notes))
+
+
+def _seed(sets: Sequence[RunSet]) -> str | None:
+    """None unless all sets have one: runs of sets without seeds cannot be paired."""
+    seeds = [s.runs.columns.seed for s in sets]
+    return None if None in seeds else seeds[0]
+
+
+def _in_one_unit(sets: Sequence[RunSet]) -> tuple[list[RunSet], Metric, list[str]]:
+    """Shares and per cent are brought together; other units that differ are refused, as are directions."""
+    value = sets[0].runs.columns.value
+    if len({s.metric.better for s in sets}) > 1:
+        told = " and ".join(f"{s.metric.better} in {s.name}" for s in sets)
+        raise TableError(
+            f"{value} is better when {told}; say which with --higher-is-better or --lower-is-better"
+        )
+    units = {s.metric.unit for s in sets} - {"none"}
+    if units == {"share", "per cent"}:
+        shares = [s.name for s in sets if s.metric.unit == "share"]
+        metric = next(s.metric for s in sets if s.metric.unit == "per cent")
+        return [_in_per_cent(s) for s in sets], metric, [scaled_note(value, shares)]
+    if len(units) > 1:
+        told = " and ".join(f"in {s.metric.unit} in {s.name}" for s in sets)
+        raise TableError(f"{value} is {told}; bring the values to one unit first")
+    metric = next((s.metric for s in sets if s.metric.unit in units), sets[0].metric)
+    return list(sets), metric, []
+
+
+def _in_per_cent(one: RunSet) -> RunSet:
+    if one.metric.unit != "share":
+        return one
+    frame = one.runs.frame
+    scaled = frame.assign(**{c: 100 * frame[c] for c in ("value", "chance") if c in frame})
+    return replace(one, runs=replace(one.runs, frame=scaled), metric=one.metric.for_display[0])
+
+
+def _copies(frame: pd.DataFrame, names: Sequence[str]) -> list[str]:
+    """Return a line on settings of a later set whose runs are all those of the first.
+
+    Single runs are not looked for: values that are rounded agree by chance.
+    """
+    known = pd.MultiIndex.from_frame(frame.loc[frame["source"] == names[0], [*_RUN, "value"]])
+    out = []
+    for name in names[1:]:
+        own = frame.loc[frame["source"] == name]
+        same = pd.Series(pd.MultiIndex.from_frame(own[[*_RUN, "value"]]).isin(known), own.index)
+        by_setting = same.groupby([own["stratum"], own["group"]])
+        all_same = (by_setting.transform("all") & (by_setting.transform("size") > 1)).to_numpy()
+        if copies := int(same[all_same].sum()):
+            out.append(copies_note(copies, len(own), name, names[0]))
+    return out
+
+
+def _only(frame: pd.DataFrame, columns: Columns, names: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Settings that the first set lacks, and its own that no other has; none in common is an error."""
+    settings = _settings(frame, columns)
+    by = (*columns.by, *_arms_of(columns))
+    of = {name: dict.fromkeys(settings[(frame["source"] == name).to_numpy()]) for name in names}
+    others = {one for name in names[1:] for one in of[name]}
+    for name in names[1:]:
+        if not of[name].keys() & of[names[0]].keys():
+            has = ". ".join(
+                f"{one} has {few(stratum_name(by, s) for s in of[one])}" for one in (names[0], name)
+            )
+            raise TableError(f"{names[0]} and {name} have no setting in common. {has}")
+    lacking = {
+        name: [s for s in of[name] if s not in (others if name == names[0] else of[names[0]])]
+        for name in names
+    }
+    return {name: tuple(stratum_name(by, s) for s in found) for name, found in lacking.items() if found}
+
+
+def agreements(joined: JoinedSets, level: float, equivalence: float) -> tuple[Agreement, ...]:
+    """For every question that the first set and another can answer: do they agree? Adjusted together."""
+    first, *others = (_answers(joined.of(name), name, level, equivalence) for name in joined.names)
+    both = [(key, first[key], other[key]) for other in others for key in first if key in other]
+    found = [_ratio_of(a, b, level, equivalence) for _, a, b in both]
+    results = judged([h for h, _ in found], [e for _, e in found], level)
+    columns = joined.runs.columns
+    out = []
+    for (key, (a, _), (b, _)), j in zip(both, results, strict=True):
+        answers, names = (a, b), (a.source, b.source)
+        said = agreement_sentence(j.headline, j.p_holm, j.word, names, len(both))
+        out.append(
+            Agreement(*key, b.source, a.source, answers, j.headline, j.p_holm, j.word, said, columns.group,
+                      columns.by)
+        )  # fmt: skip
+    return tuple(out)
+
+
+def _answers(
+    runs: RunTable, name: str, level: float, equivalence: float
+) -> dict[_Key, tuple[Answer, LogRatioEstimate | None]]:
+    """What a set says by itself, as its own audit would."""
+    pairs = list(compared_pairs(runs))
+    found = headlines([(pair.arm, pair.baseline) for pair in pairs], level, equivalence)
+    results = judged([h for h, _ in found], [e for _, e in found], level)
+    return {
+        (pair.stratum, pair.arm.name, pair.baseline.name): (
+            Answer(name, pair.seeds, j.headline, j.p_holm, j.word),
+            estimate,
+        )
+        for pair, j, (_, estimate) in zip(pairs, results, found, strict=True)
+    }
+
+
+def _ratio_of(
+    first: tuple[Answer, LogRatioEstimate | None],
+    second: tuple[Answer, LogRatioEstimate | None],
+    level: float,
+    equivalence: float,
+) -> tuple[Headline, LogRatioEstimate | None]:
+    plain = [answer.headline.plain_ratio for answer, _ in (first, second)]
+    ratio = plain[1] / plain[0] if plain[0] and plain[1] else None
+    if first[1] is None or second[1] is None:
+        without = [answer.source for answer, estimate in (first, second) if estimate is None]
+        return without_estimate(_METHOD, no_ratio_in(without), ratio), None
+    estimate = difference(second[1], first[1])
+    return headline_from(estimate, _METHOD, RATIO_OF_RATIOS, level, equivalence, ratio), estimate
+
+
+def compare_tables(
+    tables: Sequence[tuple[str, ReadTable]],
+    question: Question,
+    level: float,
+    equivalence: float,
+    better: Better | None = None,
+    recorded: Sequence[str] = (),
+) -> CompareResult:
+    """The same question of each table; the first is what the others are compared with.
+
+    Args:
+        tables: by name.
+        question: of each; without a group a table is one sample.
+        level: of the intervals.
+        equivalence: by which factor variances, or ratios of them, may differ and count as alike.
+        better: which direction is better; by default what the tables and the value's name tell.
+        recorded: notes on what the sets' studies record.
+    """
+    check_options(level, _RESAMPLES, None, None, equivalence)
+    sets, notes = [], []
+    for name, table in tables:
+        one, told = _set_of(name, table, question, better)
+        sets.append(one)
+        notes += told
+    joined = _with_baseline(join(sets), question)
+    comparer = Comparer(joined.metric, level, affordable(_RESAMPLES, len(joined.runs.frame)), 0, None, None)
+    spread = audit_runs(joined.by_setting(), comparer, equivalence, over_strata=False)
+    found = agreements(joined, level, equivalence) if joined.runs.columns.group != SET else ()
+    columns = joined.runs.columns
+    return CompareResult(
+        names=joined.names,
+        sources=tuple(one.runs.source for one in sets),
+        value=columns.value,
+        metric=joined.metric,
+        group=None if columns.group == SET else columns.group,
+        baseline=columns.baseline or "",
+        spread=spread,
+        agreements=found,
+        only=joined.only,
+        copies=joined.copies,
+        notes=(
+            *joined.notes,
+            *sets_notes(joined.only, columns.group == SET, spread, bool(found)),
+            *spread.notes,
+            *joined.runs.notes,
+            *dict.fromkeys(notes),
+            *recorded,
+        ),
+    )
+
+
+def _set_of(
+    name: str, table: ReadTable, question: Question, better: Better | None
+) -> tuple[RunSet, list[str]]:
+    """A table's runs, and notes that name it."""
+    if question.group is None and question.value is not None:
+        question = replace(question, group=SET)
+        table = replace(table, frame=table.frame.assign(**{SET: name}))
+    runs = check_runs(table, question, better)
+    if runs.frame.empty:
+        raise TableError(f"{runs.source} has no run with a value")
+    metric, told = metric_of_runs(runs, None, better, accuracies=False)
+    return RunSet(name, runs, metric), [*(f"{name}: {note}" for note in runs.notes), *told]
+
+
+def _with_baseline(joined: JoinedSets, question: Question) -> JoinedSets:
+    """With the arm that the others are compared with, as it would be in a table of all."""
+    if joined.runs.columns.group == SET:
+        if question.baseline is not None:
+            raise TableError("--baseline is a level of the group; name the column with --group")
+        return joined
+    if question.baseline is None and len(coded(joined.runs.frame["group"])[1]) < 2:
+        return joined
+    return replace(joined, runs=with_baseline(joined.runs, question))

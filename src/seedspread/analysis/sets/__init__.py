@@ -1,1 +1,0 @@
-"""The same question, asked of several sets of runs."""

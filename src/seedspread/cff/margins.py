@@ -1,0 +1,230 @@
+"""The definition of a layer's loss: its margin types, one class each, its settings, and margins by layer.
+
+No other module knows a margin type by name. Needs no torch: tensors come with their own methods.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Literal, TypeAlias, get_args
+
+from seedspread.cff.config import RunConfig
+from seedspread.errors import one_of
+
+# torch's, unnamed: planning and reports use margins too, without torch.
+Tensor: TypeAlias = Any
+
+
+@dataclass(frozen=True)
+class Margin:
+    """A margin m >= 0 on the similarities s of positive pairs; this one does nothing with it."""
+
+    m: float = 0.0  # in units of cosine similarity
+    sharpness: float = 20.0  # beta > 0, of margins that have one
+
+    is_inert: ClassVar[bool] = True  # whether it moves no gradient, so that a run does not depend on m
+    # whether pairs with s + m > 1 lose most of their pull, and the rate at which that happens is its own; of
+    # any other margin that rate is only what a clamp *would* cut
+    saturates: ClassVar[bool] = False
+    is_sharp: ClassVar[bool] = False  # whether `sharpness` means something
+
+    @property
+    def rate_name(self) -> str:
+        """Name of the share of positive pairs with s + m > 1."""
+        return "clamp activation rate" if self.saturates else "would-be clamp rate"
+
+    @property
+    def constant(self) -> float:
+        """The constant it adds to the loss of every positive pair."""
+        return 0.0
+
+    @property
+    def max_similarity(self) -> float:
+        """The largest similarity that a pair can have after it is applied."""
+        return 1.0
+
+    @property
+    def moves(self) -> bool:
+        """Whether it changes similarities."""
+        return False
+
+    def modified(self, s: Tensor) -> Tensor:
+        """Return the similarities of positive pairs as the softmax sees them."""
+        return s
+
+    def slope(self, s: Tensor) -> Tensor | None:
+        """Return the derivative of `modified` by s; None if it is 1 throughout."""
+        return None
+
+
+class Clamp(Margin):
+    """min(s + m, 1), Eq. clamp_margin. With m = 0 nothing is cut: s is at most 1, but for rounding."""
+
+    is_inert = False
+    saturates = True
+
+    @property
+    def moves(self) -> bool:
+        return self.m > 0
+
+    def modified(self, s: Tensor) -> Tensor:
+        return (s + self.m).clamp(max=1)
+
+    def slope(self, s: Tensor) -> Tensor | None:
+        return (s + self.m <= 1).to(s.dtype) if self.moves else None
+
+
+class SoftClamp(Margin):
+    """1 - softplus(beta (1 - s - m)) / beta: a clamp with a round corner, whose slope never ends.
+
+    Where s + m > 1 the slope is below one half; for beta to infinity it is the clamp.
+    """
+
+    is_inert = False
+    saturates = True
+    is_sharp = True
+
+    @property
+    def moves(self) -> bool:
+        """True even without a margin: the corner is round."""
+        return True
+
+    def modified(self, s: Tensor) -> Tensor:
+        x = self.sharpness * (1 - self.m - s)
+        return 1 - x.logaddexp(x.new_zeros(())) / self.sharpness
+
+    def slope(self, s: Tensor) -> Tensor | None:
+        return (self.sharpness * (1 - self.m - s)).sigmoid()
+
+
+class Shift(Margin):
+    """s + m, uncapped."""
+
+    is_inert = False
+
+    @property
+    def max_similarity(self) -> float:
+        return 1 + self.m
+
+    @property
+    def moves(self) -> bool:
+        return self.m > 0
+
+    def modified(self, s: Tensor) -> Tensor:
+        return s + self.m
+
+
+class Subtract(Margin):
+    """log p - m, Eq. subtract_margin: it moves the loss by a constant, and no gradient."""
+
+    @property
+    def constant(self) -> float:
+        return self.m
+
+
+_TYPES: dict[str, type[Margin]] = {
+    "none": Margin,
+    "clamp": Clamp,
+    "soft_clamp": SoftClamp,
+    "subtract": Subtract,
+    "shift": Shift,
+}
+MARGIN_TYPES = tuple(_TYPES)
+
+
+def margin_named(name: str, m: float = 0.0, sharpness: float = 20.0) -> Margin:
+    """Return a margin by the name of its type."""
+    return _TYPES[name](m, sharpness)
+
+
+Stability = Literal["detach", "direct"]
+Reduction = Literal["mean", "sum"]
+
+STABILITY_MODES: tuple[Stability, ...] = get_args(Stability)
+REDUCTIONS: tuple[Reduction, ...] = get_args(Reduction)
+
+
+@dataclass(frozen=True)
+class LossSpec:
+    """The definition of a supervised contrastive loss, apart from how it is computed.
+
+    Attributes:
+        temperature: tau > 0 of Eq. base_logits.
+        margin: m >= 0, in units of cosine similarity.
+        margin_type: one of `MARGIN_TYPES` (`margins.py` says what each does), on positive pairs only.
+        stability: whether the gradient flows through the row maximum (Eq. stability_modes).
+        reduction: `mean` over an anchor's positives (Eq. supcon_loss) or their `sum`.
+        margin_sharpness: beta > 0 of `soft_clamp`.
+    """
+
+    temperature: float = 0.15
+    margin: float = 0.4
+    margin_type: str = "clamp"
+    stability: Stability = "detach"
+    reduction: Reduction = "mean"
+    margin_sharpness: float = 20.0
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.temperature) and self.temperature > 0):
+            raise ValueError(f"temperature must be a positive number; got {self.temperature!r}")
+        if not (math.isfinite(self.margin) and self.margin >= 0):
+            raise ValueError(f"margin must be a number >= 0; got {self.margin!r}")
+        if not (math.isfinite(self.margin_sharpness) and self.margin_sharpness > 0):
+            raise ValueError(f"margin_sharpness must be a positive number; got {self.margin_sharpness!r}")
+        one_of("margin_type", self.margin_type, MARGIN_TYPES)
+        one_of("stability", self.stability, STABILITY_MODES)
+        one_of("reduction", self.reduction, REDUCTIONS)
+
+    @cached_property
+    def of_positives(self) -> Margin:
+        """The margin, applied to positive pairs."""
+        return margin_named(self.margin_type, self.margin, self.margin_sharpness)
+
+
+# Each shape gives the margin at x = l / (L - 1), from x = 0 (m_0) to x = 1 (m_last), with exponent k.
+_SHAPES: dict[str, Callable[[float, float, float, float], float]] = {
+    "linear": lambda m0, m1, x, k: m0 + (m1 - m0) * x,
+    "parabolic": lambda m0, m1, x, k: m1 + (m0 - m1) * (1 - x) ** (2 * k),
+    "cosine": lambda m0, m1, x, k: m1 + (m0 - m1) * (1 + math.cos(math.pi * x**k)) / 2,
+    "exponential": lambda m0, m1, x, k: m0 * (m1 / m0) ** (x**k),
+}
+SCHEDULES = tuple(_SHAPES)
+
+
+def margin_schedule(
+    first: float, last: float, layers: int, shape: str = "linear", exponent: float = 1.0
+) -> list[float]:
+    """Return the margins of all layers, from `first` at layer 0 to `last` at the top.
+
+    `linear` is the paper's Eq. margin_schedule and has no exponent; `parabolic`, `cosine` and
+    `exponential` are the other shapes of the public CFF code. A single layer gets `first`.
+
+    Args:
+        first: the margin of layer 0.
+        last: the margin of the last layer.
+        layers: how many layers there are.
+        shape: one of `SCHEDULES`.
+        exponent: k > 0, how soon the margin falls; ignored by `linear`.
+    """
+    one_of("shape", shape, SCHEDULES)
+    if layers < 1:
+        raise ValueError(f"layers must be at least 1; got {layers!r}")
+    for name, value in (("first", first), ("last", last)):
+        if not (math.isfinite(value) and value >= 0):
+            raise ValueError(f"{name} must be a number >= 0; got {value!r}")
+    if not (math.isfinite(exponent) and exponent > 0):
+        raise ValueError(f"exponent must be a positive number; got {exponent!r}")
+    if shape == "exponential" and min(first, last) == 0:
+        raise ValueError(f"an exponential schedule needs first > 0 and last > 0; got {first!r} and {last!r}")
+    if layers == 1:
+        return [first]
+    margin = _SHAPES[shape]
+    return [margin(first, last, layer / (layers - 1), exponent) for layer in range(layers)]
+
+
+def layer_margins(config: RunConfig) -> list[float]:
+    """Return the margin of each layer of a run."""
+    o = config.objective
+    shape, exponent = o.margin_schedule, o.margin_exponent
+    return margin_schedule(o.margin_first, o.margin_last, config.model.depth, shape, exponent)

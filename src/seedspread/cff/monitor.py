@@ -1,0 +1,510 @@
+"""`ClampMonitor`: the rates at which things saturate, over time, counted from tensors, arrays and lists.
+
+Needs no torch. Sums of tensors stay on their device until they are read, so that no call waits for it.
+"""
+
+import json
+import math
+import sys
+from dataclasses import dataclass, field
+from functools import partial
+from io import StringIO
+from numbers import Real
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+import numpy as np
+
+from seedspread.cff.advice import Advice, advise, no_evidence
+from seedspread.cff.margins import LossSpec
+from seedspread.errors import SeedspreadError, did_you_mean, printable, require_extra
+from seedspread.render.chart import COLOURS, SYMBOLS, Axis, Chart, Mark, Panel, PlotError
+from seedspread.render.table import Column, Table
+from seedspread.render.terminal import Terminal, to_rich
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+    from seedspread.cff.loss import PairStatistics
+
+# torch's, unnamed: arrays are counted without torch.
+Tensor: TypeAlias = Any
+
+
+class Sum:
+    """Whole numbers summed where they are: one tensor per device, and an int for those on none."""
+
+    def __init__(self, number: int | Tensor) -> None:
+        self._by_device: dict[Any, Any] = {getattr(number, "device", None): number}
+
+    def merge(self, other: "Sum") -> None:
+        for device, number in other._by_device.items():
+            # Not in place: a tensor made in inference mode could not be changed outside it.
+            self._by_device[device] = self._by_device.get(device, 0) + number
+
+    def read(self) -> int:
+        """Return the sum; waits for the devices."""
+        return sum(int(number) for number in self._by_device.values())
+
+
+@dataclass
+class Tally:
+    """What was counted under one name in a window of time."""
+
+    values: int = 0  # how many values there were
+    # of them those `below` and `above` the bounds, or `cut` where only that is known; and `nan`
+    counts: dict[str, Sum] = field(default_factory=dict)
+
+    def merge(self, other: "Tally") -> None:
+        """Add what was counted later."""
+        self.values += other.values
+        for key, number in other.counts.items():
+            if key in self.counts:
+                self.counts[key].merge(number)
+            else:
+                self.counts[key] = number
+
+    def count(self, key: str) -> int | None:
+        """Return one of the counts; None if it is not known."""
+        return self.counts[key].read() if key in self.counts else None
+
+    @property
+    def saturated(self) -> int:
+        """Number of values that a clamp cuts."""
+        return sum(number.read() for key, number in self.counts.items() if key != "nan")
+
+    @property
+    def rate(self) -> float:
+        """Share of the values that is cut, without NaNs; NaN if there are no values."""
+        numbers = self.values - (self.count("nan") or 0)
+        return self.saturated / numbers if numbers else math.nan
+
+
+@dataclass
+class PairTally(Tally):
+    """The positive pairs of a layer; its rate is the mean over batches, as the paper has it."""
+
+    # clamp activation rates; NaN for batches that have none
+    batch_rates: list[float] = field(default_factory=list)
+    possible_pairs: int = 0  # all ordered pairs of different rows
+
+    def merge(self, other: Tally) -> None:
+        super().merge(other)
+        if isinstance(other, PairTally):
+            self.batch_rates += other.batch_rates
+            self.possible_pairs += other.possible_pairs
+
+    @property
+    def rate(self) -> float:
+        """Mean over the batches that have a rate."""
+        finite = [rate for rate in self.batch_rates if not math.isnan(rate)]
+        return sum(finite) / len(finite) if finite else math.nan
+
+
+def count_mask(name: str, mask: Any) -> Tally:
+    """Count the elements of a boolean mask of any shape, and those that are True."""
+    mask, is_tensor = _on_its_device(name, mask, "mask")
+    size = mask.numel() if is_tensor else mask.size
+    if str(mask.dtype).removeprefix("torch.") != "bool" and (is_tensor or size):  # an empty list has no type
+        raise TypeError(
+            f"{name!r}: mask must be boolean, True where something was cut; got {mask.dtype}. "
+            "For values and their bounds: watch_clamp(name, values, low, high)"
+        )
+    return Tally(size, {"cut": Sum(mask.sum() if is_tensor else int(np.count_nonzero(mask)))})
+
+
+def count_clamp(name: str, values: Any, low: float | None, high: float | None) -> Tally:
+    """Count values, and those of them that lie below `low`, lie above `high` and are not numbers."""
+    low, high = _bound(name, "low", low), _bound(name, "high", high)
+    if low is None and high is None:
+        raise ValueError(f"{name!r}: give low, high or both; without a bound nothing is cut")
+    if low is not None and high is not None and low > high:
+        raise ValueError(f"{name!r}: low must not exceed high; got {low!r} and {high!r}")
+    values, is_tensor = _on_its_device(name, values, "values")
+    kind = str(values.dtype).removeprefix("torch.")
+    if not kind.startswith(("float", "bfloat", "int", "uint")):
+        hint = "; give a mask to record(name, mask)" if kind == "bool" else ""
+        raise TypeError(f"{name!r}: values must be real numbers; got {values.dtype}{hint}")
+    with np.errstate(invalid="ignore", over="ignore"):
+        masks = {"nan": values != values}  # noqa: PLR0124 - what only NaN is, in any library
+        if low is not None:
+            masks["below"] = values < low
+        if high is not None:
+            masks["above"] = values > high
+    if is_tensor:
+        return Tally(values.numel(), {key: Sum(mask.sum()) for key, mask in masks.items()})
+    return Tally(values.size, {key: Sum(int(np.count_nonzero(mask))) for key, mask in masks.items()})
+
+
+def _on_its_device(name: str, values: Any, argument: str) -> tuple[Any, bool]:
+    """Return a tensor without its graph, or an array; and whether it is a tensor."""
+    torch = sys.modules.get("torch")  # whoever has a tensor has imported it
+    if torch is not None and isinstance(values, torch.Tensor):
+        if values.is_meta:
+            raise ValueError(f"{name!r}: {argument} is on the meta device, where tensors have no values")
+        return values.detach(), True
+    try:
+        return np.asarray(values), False
+    except ValueError:
+        raise TypeError(
+            f"{name!r}: {argument} must be a tensor, an array or nested lists of one shape"
+        ) from None
+
+
+def _bound(name: str, argument: str, bound: Any) -> float | None:
+    """Return a plain float, which takes on the type of the values it is compared with, as in `clamp`."""
+    if bound is None:
+        return None
+    if not isinstance(bound, Real) or isinstance(bound, bool):
+        raise TypeError(
+            f"{name!r}: {argument} must be a number or None; got {type(bound).__name__}. "
+            "For bounds that are tensors: record(name, (values < low) | (values > high))"
+        )
+    if math.isnan(bound):
+        raise ValueError(f"{name!r}: {argument} must be a number; got nan")
+    return float(bound)
+
+
+NOTHING = "Nothing was recorded yet: call record(name, mask) or watch_clamp(name, values, low, high)."
+
+# One name in one window: `step` is that of its end, `rate_is` says what `rate` is a share of.
+Row: TypeAlias = dict[str, Any]
+COLUMNS = ("window", "step", "name", "rate_is", "values", "saturated", "below", "above", "nan", "rate")
+
+
+def rates_table(rows: list[Row]) -> Table:
+    """Tabulate the counts of each name and its rate in the first, the last and the highest window."""
+    headings = ("name", "rate is", "values", "first", "last", "highest", "below", "above", "NaN")
+    by_name = _by_name(rows)
+    windows = len({r["window"] for r in rows})
+    return Table(
+        "saturation",
+        f"Saturation over {windows} {'window' if windows == 1 else 'windows'} of time",
+        tuple(Column(heading) for heading in headings),
+        tuple(_cells(name, of_name) for name, of_name in by_name.items()),
+    )
+
+
+def _cells(name: str, rows: list[Row]) -> tuple[str, ...]:
+    rates = [r["rate"] for r in rows]
+    highest = max((rate for rate in rates if not math.isnan(rate)), default=math.nan)
+    counts = ([r[key] for r in rows if r[key] is not None] for key in ("below", "above", "nan"))
+    return (
+        _line(name),
+        rows[0]["rate_is"],
+        f"{sum(r['values'] for r in rows):,}",
+        *(_percent(rate) for rate in (rates[0], rates[-1], highest)),
+        *(f"{sum(known):,}" if known else "-" for known in counts),
+    )
+
+
+def rates_chart(rows: list[Row]) -> Chart:
+    """Draw a line for each name over steps, or over windows if no step was counted."""
+    time = "step" if any(r["step"] for r in rows) else "window"
+    by_name = _by_name(rows)
+    marks = tuple(_mark(i, name, of_name, time) for i, (name, of_name) in enumerate(by_name.items()))
+    top = max((y for mark in marks for y in mark.y), default=0.0)
+    panel = Panel("", Axis(time), Axis("saturated (%)", range=(0.0, max(1.05 * top, 1.0))), marks)
+    last = [f"{_line(name)} {_percent(of_name[-1]['rate'])}" for name, of_name in by_name.items()]
+    return Chart(
+        "saturation",
+        "Saturation over time",
+        "The share that a clamp cuts, in each window of time.",
+        f"Rates in the last window: {'; '.join(last)}.",
+        (panel,),
+    )
+
+
+def _mark(number: int, name: str, rows: list[Row], time: str) -> Mark:
+    """Draw a line through the windows that have a rate; a dot if there is only one."""
+    points = [(float(r["step"] if time == "step" else r["window"]), 100 * r["rate"]) for r in rows]
+    points = [point for point in points if not math.isnan(point[1])]
+    shown = _line(name)
+    return Mark(
+        "line" if len(points) > 1 else "dots",
+        shown,
+        tuple(x for x, _ in points),
+        tuple(y for _, y in points),
+        labels=tuple(f"{shown}\n{time} {x:.0f}: {y:.3g}%" for x, y in points),
+        colour=COLOURS[number % len(COLOURS)],
+        symbol=number % SYMBOLS,
+        legend=True,
+    )
+
+
+def _by_name(rows: list[Row]) -> dict[str, list[Row]]:
+    out: dict[str, list[Row]] = {}
+    for r in rows:
+        out.setdefault(r["name"], []).append(r)
+    return out
+
+
+def _line(name: str) -> str:
+    return " ".join(printable(name).split())
+
+
+def _percent(rate: float) -> str:
+    return "-" if math.isnan(rate) else f"{rate:.2%}"
+
+
+Loss = TypeVar("Loss")
+
+# What the rate of a name is.
+_CLAMPED, _WOULD_BE = "clamp activation rate", "would-be clamp rate"
+_CUT, _OUT = "cut", "out of bounds"
+# Windows that `step` leaves at most; beyond, neighbours are merged.
+_MOST_WINDOWS = 512
+
+
+class NotWatchableError(SeedspreadError, TypeError):
+    """The loss does not report what it cuts."""
+
+
+@dataclass
+class _Window:
+    """A stretch of time: the step at which it ended, and what was counted by name."""
+
+    step: int = 0
+    tallies: dict[str, Tally] = field(default_factory=dict)
+
+    def feed(self, name: str, tally: Tally) -> None:
+        if name in self.tallies:
+            self.tallies[name].merge(tally)
+        else:
+            self.tallies[name] = tally
+
+    def merge(self, other: "_Window") -> None:
+        """Add the window that follows."""
+        self.step = other.step
+        for name, tally in other.tallies.items():
+            self.feed(name, tally)
+
+
+class ClampMonitor:
+    """Keeps the rates at which things saturate over time, and says what evidence there is about them.
+
+    Give it what was cut (`record`) or values and their bounds (`watch_clamp`), of any loss; for the paper's
+    margins let it listen to `SupConLoss` (`watch`) or feed it features (`update`). Time passes in windows,
+    over which counts are added up: `step` ends one, and so does `end_epoch`. A process counts what it sees.
+
+    Args:
+        every: steps in a window that `step` ends. Memory is bounded: when there are more than 512 windows,
+            neighbours are merged and `every` doubles.
+
+    Example:
+        >>> monitor = ClampMonitor()
+        >>> for ratio in ([0.9, 1.0, 1.3, 1.1], [0.7, 1.0, 1.5, 1.3]):
+        ...     monitor.watch_clamp("ratio", ratio, low=0.8, high=1.2)
+        ...     monitor.step()
+        >>> monitor.rates("ratio")
+        [0.25, 0.75]
+    """
+
+    def __init__(self, every: int = 1) -> None:
+        if every < 1:
+            raise ValueError(f"every must be at least 1 step; got {every!r}")
+        self.every = every
+        self._steps = 0
+        self._now = _Window()
+        self._past: list[_Window] = []
+        self._kinds: dict[str, str] = {}
+        self._layers: set[int] = set()
+
+    def record(self, name: str, mask: Any) -> None:
+        """Counts what was cut, for anything that saturates.
+
+        Args:
+            name: of what saturates, such as `"layer0"`.
+            mask: booleans of any shape, True where something was cut: a tensor on any device, which is not
+                waited for, an array, a list, or a single one.
+        """
+        self._feed(name, _CUT, count_mask(name, mask))
+
+    def watch_clamp(
+        self, name: str, values: Any, low: float | None = None, high: float | None = None
+    ) -> None:
+        """Counts the values below `low` or above `high`: those that `clamp(low, high)` changes.
+
+        It only looks, and clamps nothing. Give it the values *before* they are clamped: one that lies on a
+        bound is not counted. NaN is counted apart, and is no part of the rate.
+
+        Args:
+            name: of what saturates, such as `"ratio"`.
+            values: real numbers of any shape, in any form that `record` takes.
+            low: the lower bound, if there is one.
+            high: the upper bound, if there is one.
+        """
+        self._feed(name, _OUT, count_clamp(name, values, low, high))
+
+    def watch(self, loss: Loss, *, layer: int = 0) -> Loss:
+        """Listen to every call of a `SupConLoss` in training mode, without a second pass; return the loss."""
+        spec = getattr(loss, "spec", None)
+        if not isinstance(spec, LossSpec) or not hasattr(loss, "observe"):
+            kind = loss if isinstance(loss, type) else type(loss)
+            raise NotWatchableError(
+                f"{'the class ' if kind is loss else ''}{kind.__module__}.{kind.__qualname__} cannot be "
+                "watched: watch() takes instances of seedspread.SupConLoss, which tell what they cut; of "
+                "anything else tell it what is cut, with monitor.record(name, mask) or "
+                "monitor.watch_clamp(name, values, low, high)"
+            )
+        loss.observe(partial(self._add, layer=layer, clamp=spec.of_positives.saturates))
+        return loss
+
+    def update(
+        self, features: "Tensor", labels: "Tensor", margin: float, *, layer: int = 0, clamp: bool = True
+    ) -> float:
+        """Adds a batch of `(N, d)` features and `(N,)` labels; returns its clamp activation rate.
+
+        Args:
+            features: what the layer's loss sees, before normalisation.
+            labels: the classes.
+            margin: the layer's margin.
+            layer: which layer this is.
+            clamp: whether the run is trained with the clamp; otherwise the rate is a would-be rate.
+        """
+        require_extra("train", "ClampMonitor.update")
+        from seedspread.cff.loss import pair_statistics  # noqa: PLC0415 - needs torch
+
+        statistics = pair_statistics(features, labels, margin)
+        self._add(statistics, layer, clamp)
+        return statistics.clamp_activation_rate
+
+    def _add(self, statistics: "PairStatistics", layer: int, clamp: bool) -> None:
+        pairs = statistics.positive_pairs
+        counts = {"cut": Sum(statistics.saturated_pairs), "nan": Sum(pairs - statistics.histogram.sum())}
+        possible = statistics.anchors * (statistics.anchors - 1)
+        tally = PairTally(pairs, counts, [statistics.clamp_activation_rate], possible)
+        self._feed(f"layer {layer}", _CLAMPED if clamp else _WOULD_BE, tally)
+        self._layers.add(layer)
+
+    def step(self) -> None:
+        """End a training step, and with every `every`-th one a window."""
+        self._steps += 1
+        last = self._past[-1].step if self._past else 0
+        if self._steps - last >= self.every:
+            self.end_epoch()
+        if len(self._past) > _MOST_WINDOWS:
+            self._merge_neighbours()
+
+    def end_epoch(self) -> None:
+        """End a window of time, unless nothing was counted since the last."""
+        if self._now.tallies:
+            self._now.step = self._steps
+            self._past.append(self._now)
+            self._now = _Window()
+
+    @property
+    def names(self) -> list[str]:
+        """Everything that was counted, in order of first appearance; a layer of pairs is `layer 0`."""
+        return list(self._kinds)
+
+    @property
+    def layers(self) -> list[int]:
+        """The layers whose pairs were counted, in order."""
+        return sorted(self._layers)
+
+    def rates(self, layer: int | str = 0) -> list[float]:
+        """Return the rate of a layer or a name per window, the open one last; NaN if it was not fed."""
+        name = layer if isinstance(layer, str) else f"layer {layer}"
+        if name not in self._kinds:
+            if isinstance(layer, int):
+                fed = ", ".join(map(str, self.layers)) or "none"
+                raise ValueError(f"layer {layer} was never fed; layers seen: {fed}")
+            fed = ", ".join(map(repr, self.names)) or "none"
+            raise ValueError(f"{name!r} was never fed; names seen: {fed}{did_you_mean(name, self.names)}")
+        return [window.tallies.get(name, Tally()).rate for window in self._windows()]
+
+    def is_would_be(self, layer: int = 0) -> bool:
+        """Whether the layer's rate is only what a clamp would have cut."""
+        return self._kinds.get(f"layer {layer}") == _WOULD_BE
+
+    def advice(self, accuracy: float | None = None) -> Advice:
+        """The paper's advice from the last rate of layer 0 and, where known, the test accuracy (0 to 1).
+
+        It is about margins on the similarities of pairs (`watch`, `update`). On anything else there is no
+        evidence, and that is what it says.
+        """
+        others = [name for name, kind in self._kinds.items() if kind in (_CUT, _OUT)]
+        if others and not self._layers:
+            return no_evidence(others)
+        tallies = [window.tallies.get("layer 0") for window in self._windows()]
+        last = next((t for t in reversed(tallies) if isinstance(t, PairTally)), PairTally())
+        share = last.values / last.possible_pairs if last.possible_pairs else None
+        advice = advise(last.rate, clamp=not self.is_would_be(0), accuracy=accuracy, pair_share=share)
+        return advice.silent_on(others) if others else advice
+
+    def to_frame(self) -> "pd.DataFrame":
+        """Return one row per window and name: counts and rate; `below` and `above` where they are known."""
+        import pandas as pd  # noqa: PLC0415 - slow, and a training loop may never ask
+
+        whole = dict.fromkeys(("window", "step", "values", "saturated", "below", "above", "nan"), "Int64")
+        return pd.DataFrame(self._rows(), columns=list(COLUMNS)).astype(whole | {"rate": float})
+
+    def to_json(self) -> str:
+        """Return all rows as JSON; a number that is not finite is null."""
+        rows = [r | {"rate": r["rate"] if math.isfinite(r["rate"]) else None} for r in self._rows()]
+        return json.dumps({"format": 1, "rows": rows}, indent=2, allow_nan=False)
+
+    def to_text(self, width: int = 110) -> str:
+        """Return a table for a terminal, one row per name."""
+        rows = self._rows()
+        if not rows:
+            return NOTHING
+        out = StringIO()
+        Terminal(file=out, width=width, color_system=None).print(to_rich(rates_table(rows)))
+        return "\n".join(line.rstrip() for line in out.getvalue().splitlines()).strip("\n")
+
+    def __str__(self) -> str:
+        return self.to_text()
+
+    def plot(self, path: str | Path | None = None) -> "Figure":
+        """Plot rates over time with matplotlib; also write it to `path` (.png, .svg or .pdf), if given."""
+        from seedspread.render.with_matplotlib import draw, write_picture  # noqa: PLC0415 - slow, not in the base
+
+        rows = self._rows()
+        if not rows:
+            raise PlotError(NOTHING)
+        chart = rates_chart(rows)
+        if path is not None:
+            write_picture(chart, Path(path))
+        return draw(chart)
+
+    def _feed(self, name: str, kind: str, tally: Tally) -> None:
+        if not isinstance(name, str) or not name:
+            raise TypeError(f"name must be a text that is not empty; got {name!r}")
+        known = self._kinds.setdefault(name, kind)
+        if known != kind:
+            raise ValueError(
+                f"{name!r} was counted as {known!r} before, and now as {kind!r}; use a monitor for each run, "
+                "and a name for each thing that saturates"
+            )
+        self._now.feed(name, tally)
+
+    def _merge_neighbours(self) -> None:
+        for first, second in zip(self._past[::2], self._past[1::2], strict=False):
+            first.merge(second)
+        self._past = self._past[::2]
+        self.every *= 2
+
+    def _windows(self) -> list[_Window]:
+        if not self._now.tallies:
+            return self._past
+        return [*self._past, _Window(self._steps, self._now.tallies)]
+
+    def _rows(self) -> list[Row]:
+        """Read all tallies, which waits for their devices."""
+        return [
+            {
+                "window": number,
+                "step": window.step,
+                "name": name,
+                "rate_is": self._kinds[name],
+                "values": tally.values,
+                "saturated": tally.saturated,
+                **{key: tally.count(key) for key in ("below", "above", "nan")},
+                "rate": tally.rate,
+            }
+            for number, window in enumerate(self._windows(), start=1)
+            for name, tally in window.tallies.items()
+        ]

@@ -1,0 +1,52 @@
+"""A run's four sources of randomness (init, order, augment, probe): independent streams from whole numbers.
+
+Everything is drawn on the CPU, so that it is the same on every device.
+"""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import numpy as np
+import torch
+
+
+def stream(tag: int, *numbers: int) -> np.random.Generator:
+    """A generator that follows from its tag and numbers alone; other numbers give an independent one.
+
+    Every number takes two words of 32 bits, so that no two lists of numbers run into each other.
+    """
+    words = [word for number in (tag, *numbers) for word in (number & 0xFFFFFFFF, number >> 32)]
+    return np.random.Generator(np.random.PCG64(np.random.SeedSequence(words)))
+
+
+def derive(tag: int, *numbers: int) -> int:
+    """A seed of 63 bits that follows from its tag and numbers alone."""
+    return int(stream(tag, *numbers).integers(2**63))
+
+
+T = TypeVar("T")
+
+# Keeps the streams apart that are made from one seed.
+_INIT, _PROBE = 0x1A, 0x9B
+
+
+def drawn_from(seed: int, make: Callable[[], T]) -> T:
+    """Calls `make` with torch's CPU generator at a seed, and puts the generator back."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return make()
+
+
+def init_seed(stream: int) -> int:
+    """Return the seed of the encoder's weights."""
+    return derive(_INIT, stream)
+
+
+def probe_seeds(stream: int, repeat: int) -> tuple[int, int]:
+    """Return the seeds of a probe's order and of its augmentation."""
+    return derive(_PROBE, stream, repeat, 0), derive(_PROBE, stream, repeat, 1)
+
+
+def head_seed(stream: int, repeat: int, layer: int) -> int:
+    """Return the seed of one layer's classifier, the same whichever other layers are probed."""
+    return derive(_PROBE, stream, repeat, 2, layer)

@@ -1,0 +1,294 @@
+"""After stage 1: features of the frozen encoder, linear probes (stage 2), final diagnostics, the result."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from seedspread.cff.config import RunConfig
+from seedspread.cff.data.dataset import Dataset, Split
+from seedspread.cff.data.loader import Batch, Loader
+from seedspread.cff.identity import margin_is_inert
+from seedspread.cff.loss import PairStatistics, unit_vectors
+from seedspread.cff.margins import layer_margins
+from seedspread.cff.randomness import drawn_from, head_seed, probe_seeds
+from seedspread.cff.training.layerwise import (
+    AdamW,
+    EpochSums,
+    History,
+    LayerwiseModel,
+    Trainer,
+    load_module,
+    module_tensors,
+)
+from seedspread.cff.training.result import LayerResult, ProbeResult, RunResult
+from seedspread.cff.training.trainers import trainer_class
+from seedspread.runs.metrics import scores
+
+# Images per forward pass where nothing is trained.
+_EVALUATION_BATCH = 500
+
+
+@torch.no_grad()
+def features(model: LayerwiseModel, images: Tensor) -> list[Tensor]:
+    """Return the representation of every layer, each `(B, d)` float32."""
+    return trainer_class(model.config).representations(model, images)
+
+
+@torch.no_grad()
+def layer_statistics(model: LayerwiseModel, batch: Batch) -> list[PairStatistics]:
+    """Return what each layer's loss would see of a batch's positive pairs."""
+    trainer = trainer_class(model.config)
+    both = zip(features(model, batch.images), model.margins, strict=True)
+    return [trainer.pair_statistics(x, batch.labels, margin, model) for x, margin in both]
+
+
+@torch.no_grad()
+def validation_loss(model: LayerwiseModel, batch: Batch) -> Tensor:
+    """Return the last layer's loss on a batch of two views."""
+    return model.losses[-1](features(model, batch.images)[-1], batch.labels)  # type: ignore[no-any-return]
+
+
+class Features:
+    """The frozen encoder's un-augmented features of each split, computed when first asked for."""
+
+    def __init__(self, model: LayerwiseModel, dataset: Dataset) -> None:
+        self._model = model
+        self._dataset = dataset
+        self._cache: dict[str, Tensor] = {}
+
+    def of(self, split: str) -> Tensor:
+        """Return the probed layers' features of a split, `(P, N, d)` float32, by its name in `Dataset`."""
+        if split not in self._cache:
+            images: Split = getattr(self._dataset, split)
+            info = self._dataset.info
+            loader = Loader(images, (), info.mean, info.std, _EVALUATION_BATCH, order="given")
+            batches = [self.encode(batch.images) for batch in loader.epoch(0)]
+            self._cache[split] = torch.cat(batches, dim=1)
+        return self._cache[split]
+
+    def forget(self) -> None:
+        self._cache.clear()
+
+    @torch.no_grad()
+    def encode(self, images: Tensor) -> Tensor:
+        """Return the probed layers' features of a batch, `(P, B, d)`."""
+        layers = features(self._model, images)
+        probed = layers if self._model.config.probe.layers == "all" else layers[-1:]
+        return torch.stack(probed)
+
+
+class Probe:
+    """The classifiers of one repeat, and the best of each so far.
+
+    Attributes:
+        best_accuracy: `(P,)`, the highest validation accuracy of each layer's classifier.
+        best_epoch: `(P,)`, the first epoch that reached it.
+    """
+
+    def __init__(self, config: RunConfig, dataset: Dataset, features: Features, repeat: int) -> None:
+        order, augment = probe_seeds(config.seeds.stream("probe"), repeat)
+        device = dataset.train.images.device
+        last = config.model.depth - 1
+        layers = range(config.model.depth) if config.probe.layers == "all" else range(last, last + 1)
+        self._features = features
+        self._dataset = dataset
+        self._cached = config.probe.features == "cached"
+        self._heads = _heads(config, len(dataset.classes), repeat, layers).to(device)
+        self._best = _heads(config, len(dataset.classes), repeat, layers).to(device)
+        self._optimiser = AdamW(
+            list(self._heads.parameters()), config.probe.learning_rate, config.probe.weight_decay
+        )
+        self._loader = Loader(
+            dataset.train,
+            config.data.pipeline,
+            dataset.info.mean,
+            dataset.info.std,
+            config.probe.batch_size,
+            order_seed=order,
+            augment_seed=augment,
+        )
+        self.best_accuracy = torch.full((len(layers),), -1.0, dtype=torch.float64)
+        self.best_epoch = torch.zeros(len(layers), dtype=torch.int64)
+
+    def steps(self, epoch: int, start: int) -> Iterator[int]:
+        """Train on the epoch's batches from number `start` on; yield the number of each."""
+        for number, (inputs, labels) in enumerate(self._batches(epoch, start), start):
+            self._step(inputs, labels)
+            yield number
+
+    def _batches(self, epoch: int, start: int) -> Iterator[tuple[Tensor, Tensor]]:
+        if self._cached:
+            for index in self._loader.indices(epoch, start):
+                yield self._features.of("train")[:, index], self._dataset.train.labels[index]
+        else:
+            for batch in self._loader.epoch(epoch, start):
+                yield self._features.encode(batch.images), batch.labels
+
+    def _step(self, inputs: Tensor, labels: Tensor) -> None:
+        self._optimiser.zero_grad()
+        losses = [cross_entropy(head(x), labels) for head, x in zip(self._heads, inputs, strict=True)]
+        torch.stack(losses).sum().backward()  # type: ignore[no-untyped-call]
+        self._optimiser.step()
+
+    def is_finite(self) -> bool:
+        return all(bool(p.isfinite().all()) for p in self._heads.parameters())
+
+    @torch.no_grad()
+    def end_epoch(self, epoch: int) -> list[float]:
+        """Validate, keep the classifiers that beat all before, and return the accuracies."""
+        labels = self._dataset.validation.labels
+        accuracies = []
+        for i, (head, x) in enumerate(zip(self._heads, self._features.of("validation"), strict=True)):
+            accuracy = int((head(x).argmax(1) == labels).sum()) / len(labels)
+            accuracies.append(accuracy)
+            if accuracy > self.best_accuracy[i]:
+                self.best_accuracy[i], self.best_epoch[i] = accuracy, epoch
+                self._best[i].load_state_dict(head.state_dict())
+        return accuracies
+
+    @torch.no_grad()
+    def test_logits(self) -> Tensor:
+        """Return the chosen classifiers' logits, `(P, N, classes)`."""
+        pairs = zip(self._best, self._features.of("test"), strict=True)
+        return torch.stack([head(x) for head, x in pairs])
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return everything that a resume needs."""
+        return {
+            **module_tensors("probe.heads", self._heads),
+            **module_tensors("probe.best", self._best),
+            **self._optimiser.state_dict("probe.optimiser"),
+            "probe.best_accuracy": self.best_accuracy.clone(),
+            "probe.best_epoch": self.best_epoch.clone(),
+        }
+
+    def load(self, tensors: dict[str, Tensor]) -> None:
+        load_module("probe.heads", self._heads, tensors)
+        load_module("probe.best", self._best, tensors)
+        self._optimiser.load_state_dict("probe.optimiser", tensors)
+        self.best_accuracy = tensors["probe.best_accuracy"].clone()
+        self.best_epoch = tensors["probe.best_epoch"].clone()
+
+
+def _heads(config: RunConfig, classes: int, repeat: int, layers: range) -> nn.ModuleList:
+    """Return a classifier per probed layer, each from a seed of its own."""
+    dim, stream = config.model.dim, config.seeds.stream("probe")
+
+    def head() -> nn.Module:
+        return nn.Sequential(nn.LayerNorm(dim), nn.Linear(dim, classes))
+
+    return nn.ModuleList(drawn_from(head_seed(stream, repeat, layer), head) for layer in layers)
+
+
+# Features of all images this alike are one point.
+_ALIKE = 0.999
+
+
+@dataclass(frozen=True)
+class Diagnostics:
+    """With the final weights: histograms `(L, 2000)`, rates by layer, gradient norms of one batch."""
+
+    histogram: Tensor
+    rates: list[float]
+    gradient_norms: list[float]
+
+
+def final_diagnostics(trainer: Trainer, model: LayerwiseModel, batches: Loader) -> Diagnostics:
+    """Measure the final weights on the training batches of an epoch that no training has seen."""
+    depth = len(model.margins)
+    histograms, rates, norms = [], [], []
+    for number, batch in enumerate(batches.epoch(model.config.training.epochs)):
+        if number == 0:
+            sums = EpochSums.empty(depth, batch.images.device)
+            trainer.step([batch], 0, [sums], update=False)
+            norms = sums.gradient_norm.tolist()
+        layers = layer_statistics(model, batch)
+        histograms.append(torch.stack([layer.histogram for layer in layers]))
+        rates.append([layer.clamp_activation_rate for layer in layers])
+    mean = torch.tensor(rates, dtype=torch.float64).mean(dim=0).tolist()
+    return Diagnostics(torch.stack(histograms).sum(dim=0).cpu(), mean, norms)
+
+
+def summarise(
+    config: RunConfig,
+    dataset: Dataset,
+    key: str,
+    history: History,
+    diagnostics: Diagnostics,
+    probes: dict[str, Tensor],
+    features: Features,
+) -> tuple[RunResult, dict[str, NDArray[Any]]]:
+    """Return the result, and the arrays to keep beside it."""
+    labels = dataset.test.labels.cpu()
+    probe_results = [
+        probe for repeat in range(config.probe.repeats) for probe in _probes(config, probes, repeat, labels)
+    ]
+    chosen = next(probe for probe in probe_results if probe.layer == config.model.depth - 1)
+    share = torch.bincount(labels).max().item() / len(labels)
+    z = unit_vectors(features.of("test")[-1])
+    similarity = z.mean(dim=0).square().sum().item()
+    # No better than guessing the largest class, to within two standard errors.
+    guessing = chosen.test_accuracy <= share + 2 * math.sqrt(share * (1 - share) / len(labels))
+    logits = torch.stack([probes[f"{repeat}.logits"][-1] for repeat in range(config.probe.repeats)])
+    metrics, chance = scores(logits[0].float().numpy(), labels.numpy())
+    result = RunResult(
+        key=key,
+        dataset=dataset.title,
+        fingerprint=dataset.fingerprint,
+        rule=config.training.rule,
+        margin_type="none" if config.training.rule == "cross_entropy" else config.objective.margin_type,
+        test_accuracy=chosen.test_accuracy,
+        validation_accuracy=chosen.validation_accuracy,
+        probes=tuple(probe_results),
+        layers=_layers(config, history, diagnostics),
+        positive_pairs=history.last("positive_pairs")[0],
+        pair_share=history.last("positive_pairs")[0] / history.last("possible_pairs")[0],
+        majority_share=share,
+        feature_similarity=similarity,
+        collapsed=guessing or similarity > _ALIKE,
+        metrics=metrics,
+        chance=chance,
+    )
+    kept = {
+        "logits": logits,
+        "labels": labels,
+        "ids": dataset.test.ids.cpu(),
+        "similarity_histogram": diagnostics.histogram,
+    }
+    return result, {name: tensor.numpy() for name, tensor in kept.items()}
+
+
+def _layers(config: RunConfig, history: History, diagnostics: Diagnostics) -> tuple[LayerResult, ...]:
+    inert = margin_is_inert(config)
+    return tuple(
+        LayerResult(
+            layer=layer,
+            margin=None if inert else margin,
+            clamp_activation_rate=None if inert else diagnostics.rates[layer],
+            gradient_norm=diagnostics.gradient_norms[layer],
+            gradient_norm_mean=history.last("gradient_norm")[layer],
+            loss=history.last("loss")[layer],
+        )
+        for layer, margin in enumerate(layer_margins(config))
+    )
+
+
+def _probes(config: RunConfig, probes: dict[str, Tensor], repeat: int, labels: Tensor) -> list[ProbeResult]:
+    logits = probes[f"{repeat}.logits"]
+    first = config.model.depth - len(logits)
+    return [
+        ProbeResult(
+            repeat=repeat,
+            layer=first + i,
+            test_accuracy=(of_layer.argmax(1) == labels).double().mean().item(),
+            validation_accuracy=probes[f"{repeat}.accuracy"][i].item(),
+            epoch=int(probes[f"{repeat}.epoch"][i]),
+        )
+        for i, of_layer in enumerate(logits)
+    ]

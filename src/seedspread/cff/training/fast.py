@@ -1,0 +1,474 @@
+"""The fast way to train layer by layer: several runs of one shape as one program, with fewer products.
+
+`model.py` and `trainers.py` are the definition. The layers are the same functions, rearranged:
+
+- A layer norm's scale and shift are folded into the linear map behind it. The input of a layer is a constant
+  there, so its normalised form is one too, and no gradient has to be brought back to it.
+- The loss sees the mean over tokens only, and a mean commutes with a linear map. So the last map of the
+  perceptron is differentiated on the mean of its input, one row per image instead of one per token; what is
+  handed on to the next layer goes through it without a graph.
+- Attention has its gradient in closed form, unless torch's fused kernel is asked for. Thin products
+  (tokens x head width) are computed as their transposes, whose long rows suit a CPU.
+- The weights of all blocks are folded at once, and so are their gradients brought back.
+
+A batch goes through a layer in slices. The loss needs the pooled features of the whole batch and nothing else
+of it: it gives the gradient by all of them at once, and each slice takes its part back through the layer.
+
+Weights have a first axis R, the runs; products are batched over it. Nothing of one run enters another. On a
+CPU with one thread a run's numbers are the same, to the bit, whichever runs it is stacked with, and if it is
+alone; elsewhere runs are not stacked (`implementations.stack_of`).
+"""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import gelu, layer_norm, scaled_dot_product_attention
+
+from seedspread.cff.config import ModelConfig, RunConfig
+from seedspread.cff.data.loader import Batch
+from seedspread.cff.implementations import FEATURES
+from seedspread.cff.model import ViT
+from seedspread.cff.training.fast_loss import LossRules, StackedLoss, StackedPairs, stacked_loss
+from seedspread.cff.training.layerwise import AdamW, EpochSums, LayerwiseModel, Trainer, optimiser_of
+
+# Numbers of an attention matrix that a CPU's cache holds beside all else: 2 MB.
+_CACHED = 2**19
+# Parameters of the embedding, which come first in layer 0.
+_EMBEDDING = 3
+
+
+class EmbeddingWeights(NamedTuple):
+    """Weights of the patch embedding, in the module's order, as products take them."""
+
+    position: Tensor  # `(R, 1, T, d)`
+    weight: Tensor  # `(R, C p p, d)`
+    bias: Tensor  # `(R, 1, d)`
+
+
+class BlockWeights(NamedTuple):
+    """Weights of an encoder block as products take them, layer norms folded in and queries scaled."""
+
+    qkv: Tensor  # `(R, d, 3d)`, queries, keys and values
+    qkv_bias: Tensor  # `(R, 1, 3d)`
+    proj: Tensor  # `(R, d, d)`
+    proj_bias: Tensor  # `(R, 1, d)`
+    up: Tensor  # `(R, d, 2d)`
+    up_bias: Tensor  # `(R, 1, 2d)`
+    down: Tensor  # `(R, 2d, d)`
+    down_bias: Tensor  # `(R, 1, d)`
+
+
+def layer_parameters(model: ViT) -> list[list[nn.Parameter]]:
+    """Return each layer's parameters, in the order of `layer.parameters()`, as checkpoints number them."""
+    first: Any = model.layers[0]  # torch does not say what a sequence holds
+    embedding, block = first
+    layers = [_block_parameters(one) for one in (block, *model.layers[1:])]
+    layers[0] = [embedding.position, embedding.project.weight, embedding.project.bias, *layers[0]]
+    return layers
+
+
+def _block_parameters(block: Any) -> list[nn.Parameter]:
+    norm1, attention = block.attention
+    norm2, up, _, down = block.mlp
+    modules = (norm1, attention.qkv, attention.proj, norm2, up, down)
+    return [parameter for module in modules for parameter in (module.weight, module.bias)]
+
+
+def stacked_parameters(models: Sequence[ViT]) -> tuple[list[Tensor], list[Tensor]]:
+    """Return copies of the embeddings' parameters, `(R, ...)` each, and of the blocks', `(L, R, ...)`."""
+    by_layer = list(zip(*(layer_parameters(model) for model in models), strict=True))
+    stacked = [[torch.stack(runs).detach() for runs in zip(*layer, strict=True)] for layer in by_layer]
+    embedding, stacked[0] = stacked[0][:_EMBEDDING], stacked[0][_EMBEDDING:]
+    return embedding, [torch.stack(layers) for layers in zip(*stacked, strict=True)]
+
+
+def query_scale(config: ModelConfig, like: Tensor) -> Tensor:
+    """Return the factors of queries, keys and values, `(3d,)`: attention's scale goes to the queries."""
+    scale = torch.ones(3 * config.dim, dtype=like.dtype, device=like.device)
+    scale[: config.dim] = (config.dim // config.heads) ** -0.5
+    return scale
+
+
+def embedding_weights(parameters: Sequence[Tensor]) -> EmbeddingWeights:
+    """Lay out the embedding's parameters, `(R, ...)` each, as `embed` takes them."""
+    position, weight, bias = parameters
+    return EmbeddingWeights(position, weight.mT, bias[..., None, :])
+
+
+def embedding_gradients(gradients: EmbeddingWeights) -> list[Tensor]:
+    position, weight, bias = gradients
+    return [position, weight.mT.contiguous(), bias.squeeze(-2)]
+
+
+@torch.no_grad()
+def folded_weights(parameters: Sequence[Tensor], scale: Tensor) -> list[BlockWeights]:
+    """Fold the parameters of all blocks, `(L, R, ...)` each, into what `encode` takes, block by block."""
+    g1, b1, qkv, qkv_bias, proj, proj_bias, g2, b2, up, up_bias, down, down_bias = parameters
+    qkv, qkv_bias = _folded(g1, b1, qkv, qkv_bias)
+    up, up_bias = _folded(g2, b2, up, up_bias)
+    qkv, qkv_bias = qkv * scale[:, None], qkv_bias * scale
+    products = (qkv, proj, up, down), (qkv_bias, proj_bias, up_bias, down_bias)
+    laid_out = [(w.mT, bias[..., None, :]) for w, bias in zip(*products, strict=True)]
+    blocks = zip(*(tensor.unbind() for both in laid_out for tensor in both), strict=True)
+    return [BlockWeights(*block) for block in blocks]
+
+
+def _folded(g: Tensor, b: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
+    """W (g x + b) + c = (W g) x + (W b + c)."""
+    # A product of a matrix and a vector would round differently in a stack of one.
+    shift = (weight * b[..., None, :]).sum(dim=-1)
+    return weight * g[..., None, :], bias + shift
+
+
+@torch.no_grad()
+def unfolded_gradients(
+    parameters: Sequence[Tensor], gradients: Sequence[BlockWeights], scale: Tensor
+) -> list[Tensor]:
+    """Return the gradients by the parameters of all blocks, from those by `folded_weights`'s result."""
+    g1, b1, w1, _, _, _, g2, b2, w2, *_ = parameters
+    stacked = BlockWeights(*(torch.stack(of_blocks) for of_blocks in zip(*gradients, strict=True)))
+    qkv, proj, up, down = (w.mT.contiguous() for w in (stacked.qkv, stacked.proj, stacked.up, stacked.down))
+    qkv_bias, proj_bias, up_bias, down_bias = (
+        bias.squeeze(-2) for bias in (stacked.qkv_bias, stacked.proj_bias, stacked.up_bias, stacked.down_bias)
+    )
+    first = _unfolded(g1, b1, w1, qkv * scale[:, None], qkv_bias * scale)
+    second = _unfolded(g2, b2, w2, up, up_bias)
+    return [*first, proj, proj_bias, *second, down, down_bias]
+
+
+def _unfolded(g: Tensor, b: Tensor, weight: Tensor, grad: Tensor, grad_shift: Tensor) -> list[Tensor]:
+    """Return the gradients by g, b, W and c, from those by W g and W b + c."""
+    outer = grad_shift[..., None]
+    grad_weight = (grad * g[..., None, :]).add_(outer * b[..., None, :])
+    return [(grad * weight).sum(dim=-2), (outer * weight).sum(dim=-2), grad_weight, grad_shift]
+
+
+def slices(config: RunConfig, views: Tensor, dim: int) -> tuple[Tensor, ...]:
+    """Split the views into even parts of at most `micro_batch_size`; a single view would round otherwise."""
+    count = math.ceil(views.shape[dim] / config.runtime.micro_batch_size)
+    return torch.tensor_split(views, count, dim) if count > 1 else (views,)
+
+
+def parts(tensor: Tensor, size: int) -> tuple[Tensor, ...]:
+    """Split as `torch.split` does; a tensor that is not larger is returned as it is."""
+    return torch.split(tensor, size) if size < len(tensor) else (tensor,)
+
+
+def embed(images: Tensor, weights: EmbeddingWeights, patch: int, precision: torch.dtype) -> Tensor:
+    """Turn images `(R, B, C, H, W)` into tokens `(R, B, T, d)`."""
+    runs, batch = images.shape[:2]
+    patches = images.unfold(3, patch, patch).unfold(4, patch, patch)  # (R, B, C, H/p, W/p, p, p)
+    flat = patches.permute(0, 1, 3, 4, 2, 5, 6).flatten(4).flatten(1, 3).to(precision)
+    projected = _linear(flat, weights.weight, weights.bias)
+    return projected.relu().view(runs, batch, -1, projected.shape[-1]) + weights.position
+
+
+def encode(
+    tokens: Tensor,
+    weights: BlockWeights,
+    heads: int,
+    precision: torch.dtype,
+    *,
+    fused_attention: bool,
+    return_tokens: bool,
+) -> tuple[Tensor, Tensor | None]:
+    """Apply an encoder block to tokens `(R, B, T, d)` float32, with products in `precision`.
+
+    Returns the mean over tokens of its output, `(R, B, d)`, and the output without a graph, if asked for.
+    """
+    runs, batch, length, dim = tokens.shape
+    rows = runs, batch * length, dim
+    normed = layer_norm(tokens, (dim,)).to(precision).view(rows)
+    qkv = _linear(normed, weights.qkv, weights.qkv_bias)
+    attend: Callable[[Tensor], Tensor] = _fused_attention if fused_attention else _Attention.apply
+    mixed = attend(qkv.view(runs * batch, length, 3, heads, dim // heads))
+    attended = tokens + _linear(mixed.view(rows), weights.proj, weights.proj_bias).view(tokens.shape)
+    normed = layer_norm(attended, (dim,)).to(precision).view(rows)
+    active = gelu(_linear(normed, weights.up, weights.up_bias))
+    means = active.view(runs, batch, length, 2 * dim).mean(dim=2, dtype=torch.float32)
+    pooled = attended.mean(dim=2) + _linear(means, weights.down, weights.down_bias)
+    if not return_tokens:
+        return pooled, None
+    with torch.no_grad():
+        return pooled, attended + _linear(active, weights.down, weights.down_bias).view(tokens.shape)
+
+
+@torch.no_grad()
+def features(model: ViT, images: Tensor, config: RunConfig, precision: torch.dtype) -> list[Tensor]:
+    """Return the mean over tokens after every layer, each `(B, d)` float32, of images `(B, C, H, W)`."""
+    embedding, blocks = stacked_parameters([model])
+    first = embedding_weights(embedding)
+    layers = folded_weights(blocks, query_scale(config.model, images))
+    by_slice = []
+    for part in slices(config, images[None], dim=1):
+        tokens, pooled = embed(part, first, config.model.patch_size, precision), list[Tensor]()
+        for block in layers:
+            mean, output = encode(
+                tokens,
+                block,
+                config.model.heads,
+                precision,
+                fused_attention=config.runtime.fused_attention,
+                return_tokens=len(pooled) + 1 < len(layers),
+            )
+            pooled.append(mean)
+            tokens = tokens if output is None else output
+        by_slice.append(pooled)
+    return [torch.cat(layer, dim=1)[0] for layer in zip(*by_slice, strict=True)]
+
+
+def _linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """Multiply `(R, M, i)` by `(R, i, o)` -> `(R, M, o)`."""
+    return torch.baddbmm(bias.to(x.dtype), x, weight.to(x.dtype))
+
+
+def _fused_attention(qkv: Tensor) -> Tensor:
+    """Compute `_Attention` by torch's kernel, which keeps no matrix of all pairs of tokens."""
+    q, k, v = qkv.permute(2, 0, 3, 1, 4).unbind()  # (B, h, T, w)
+    return scaled_dot_product_attention(q, k, v, scale=1.0).transpose(1, 2).flatten(2)
+
+
+class _Attention(torch.autograd.Function):
+    """`(B, T, 3, h, w)`, queries scaled -> `(B, T, h w)`, a few images at a time so that P stays in cache.
+
+    With P the softmax of S = Q K^T and O = P V: dV = P^T dO, and dS = P * (dO V^T - D) where D is the row
+    sum of dO * O.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, qkv: Tensor) -> Tensor:
+        batch, length, _, heads, width = qkv.shape
+        mixed = torch.empty(batch, length, heads * width, dtype=qkv.dtype, device=qkv.device)
+        ctx.heads, ctx.images = heads, _images_at_once(qkv)
+        kept: list[Tensor] = []
+        for part, out in zip(parts(qkv, ctx.images), parts(mixed, ctx.images), strict=True):
+            # (3, b h, T, w)
+            q, k, v = part.permute(2, 0, 3, 1, 4).reshape(3, -1, length, width).unbind()
+            k, v = k.mT, v.mT
+            p = torch.bmm(q, k).softmax(dim=-1)
+            o = torch.bmm(v, p.mT)  # (b h, w, T)
+            out.copy_(o.view(-1, heads * width, length).mT)
+            kept += [q, k, v, p, o]
+        ctx.save_for_backward(*kept)
+        return mixed
+
+    @staticmethod
+    def backward(ctx: Any, grad_mixed: Tensor) -> Tensor:
+        batch, length, dim = grad_mixed.shape
+        width = dim // ctx.heads
+        grad_qkv = grad_mixed.new_empty(batch, length, 3, ctx.heads, width)
+        kept = iter(ctx.saved_tensors)
+        for part, out in zip(parts(grad_mixed, ctx.images), parts(grad_qkv, ctx.images), strict=True):
+            q, k, v, p, o = (next(kept) for _ in range(5))
+            grad_o = part.mT.reshape(o.shape)
+            rows = (grad_o * o).sum(dim=1, dtype=torch.float32, keepdim=True).mT
+            grad_s = torch.bmm(grad_o.mT, v).sub_(rows).mul_(p)
+            thin = grad_o.new_empty(3, *o.shape)  # (3, b h, w, T)
+            grad_q, grad_k, grad_v = thin.unbind()
+            torch.bmm(k, grad_s.mT, out=grad_q)
+            torch.bmm(q.mT, grad_s, out=grad_k)
+            torch.bmm(grad_o, p, out=grad_v)
+            out.copy_(thin.view(3, -1, ctx.heads, width, length).permute(1, 4, 0, 2, 3))
+        return grad_qkv
+
+
+def _images_at_once(qkv: Tensor) -> int:
+    """On a CPU as many as keep P in cache; elsewhere all. A product is the same in any batch of products."""
+    batch, length, _, heads, _ = qkv.shape
+    return max(1, _CACHED // (heads * length**2)) if qkv.device.type == "cpu" else batch
+
+
+# Numbers of an attention matrix that go through a layer at once: runs are taken together up to this size.
+_AT_ONCE = 2**21
+
+
+class StackedTrainer(Trainer):
+    """Trains several models in one, which differ in seeds and margins only.
+
+    Their parameters become views of the stack's.
+    """
+
+    features = FEATURES["fast"]
+
+    def __init__(self, models: Sequence[LayerwiseModel]) -> None:
+        self.models = models
+        self._config = models[0].config
+        self._embedding, self._blocks = stacked_parameters([model.vit for model in models])
+        # By layer and run.
+        self._own = list(zip(*(layer_parameters(model.vit) for model in models), strict=True))
+        for parameter, data in self._views(self._embedding, self._blocks):
+            parameter.data = data
+        # Over each run's own parameters: an element's place in a vector register then does not depend on R.
+        self._optimiser = optimiser_of(
+            self._config, [parameter for runs in self._own for run in runs for parameter in run]
+        )
+        first = self._blocks[0]
+        self._scale = query_scale(self._config.model, first)
+        self._rules = [
+            LossRules.of([loss.spec for loss in losses], first.dtype, first.device)
+            for losses in zip(*(model.losses for model in models), strict=True)
+        ]
+
+    @staticmethod
+    def representations(model: LayerwiseModel, images: Tensor) -> list[Tensor]:
+        return features(model.vit, images, model.config, model.precision)
+
+    def step(
+        self, batches: Sequence[Batch], number: int, sums: Sequence[EpochSums], *, update: bool = True
+    ) -> None:
+        tokens = torch.stack([batch.images for batch in batches])
+        pairs = StackedPairs.of(torch.stack([batch.labels for batch in batches]), self._rules[0])
+        weights = folded_weights(self._blocks, self._scale)
+        losses, gradients = [], []
+        for layer, (block, rules) in enumerate(zip(weights, self._rules, strict=True)):
+            embedding = embedding_weights(self._embedding) if layer == 0 else ()
+            passes = self._forward([*embedding, *block], tokens, return_tokens=layer + 1 < len(weights))
+            losses.append(stacked_loss(_joined([part.pooled() for part in passes]), pairs, rules))
+            if layer + 1 < len(weights):
+                tokens = _joined([part.next_tokens() for part in passes])
+            grad_pooled = parts(losses[-1].gradient, len(passes[0].tokens))
+            by_pass = [one.backward(part) for one, part in zip(passes, grad_pooled, strict=True)]
+            gradients.append([_joined(of_runs) for of_runs in zip(*by_pass, strict=True)])
+        self._hand_out(gradients)
+        self._record(number, sums, pairs, losses)
+        if update:
+            self._optimiser.step()
+
+    def _record(
+        self, number: int, sums: Sequence[EpochSums], pairs: StackedPairs, losses: Sequence[StackedLoss]
+    ) -> None:
+        loss = torch.stack([one.loss for one in losses], dim=1)  # (R, L), as are the next two
+        rates = torch.stack([one.saturated for one in losses], dim=1) / pairs.pairs
+        norms = self._norms()
+        histograms = torch.stack([one.histogram for one in losses], dim=1)
+        for run, own in enumerate(sums):
+            every = slice(len(losses))
+            own.add_layer(every, number, loss[run], norms[run], rates[run], histograms[run])
+            own.end_batch(pairs.pairs[run, 0], pairs.labels.shape[1])
+
+    def _forward(self, weights: Sequence[Tensor], tokens: Tensor, *, return_tokens: bool) -> "list[_Pass]":
+        """Return a layer's passes, of a few runs each, so that attention's matrices stay small."""
+        model, size = self._config.model, min(self._config.runtime.micro_batch_size, tokens.shape[1])
+        together = max(1, _AT_ONCE // (size * model.heads * model.tokens**2))
+        return [
+            _Pass(self.models[0], leaves, part, return_tokens=return_tokens)
+            for leaves, part in zip(_leaves(weights, together), parts(tokens, together), strict=True)
+        ]
+
+    def _hand_out(self, gradients: Sequence[Sequence[Tensor]]) -> None:
+        """Give each run's parameters their gradients, from those by each layer's weights."""
+        of_blocks = [BlockWeights(*of_layer[-len(BlockWeights._fields) :]) for of_layer in gradients]
+        embedding = EmbeddingWeights(*gradients[0][: -len(BlockWeights._fields)])
+        blocks = unfolded_gradients(self._blocks, of_blocks, self._scale)
+        for parameter, gradient in self._views(embedding_gradients(embedding), blocks):
+            parameter.grad = gradient
+
+    def _views(
+        self, embedding: Sequence[Tensor], blocks: Sequence[Tensor]
+    ) -> Iterator[tuple[nn.Parameter, Tensor]]:
+        """Pair each run's own parameters with their part of the stacks, `(R, ...)` and `(L, R, ...)`."""
+        runs = len(self.models)
+        for place, stacked in enumerate(embedding):
+            for run, part in enumerate(stacked.unbind()):
+                yield self._own[0][run][place], part
+        for place, stacked in enumerate(blocks, -len(blocks)):
+            for number, part in enumerate(stacked.flatten(0, 1).unbind()):
+                yield self._own[number // runs][number % runs][place], part
+
+    def _norms(self) -> Tensor:
+        """Return the gradient norm of each layer (Eq. grad_norm) in each run, `(R, L)`, on the device."""
+        runs = len(self.models)
+        each = torch.stack(torch._foreach_norm(self._optimiser.gradients()))
+        by_layer = torch.split(each, [runs * len(own[0]) for own in self._own])
+        return torch.stack([torch.linalg.vector_norm(one.view(runs, -1), dim=1) for one in by_layer], dim=1)
+
+    def optimiser_parts(self, run: int) -> list[tuple[AdamW, slice]]:
+        parts, before = [], 0
+        for own in self._own:
+            count = len(own[0])
+            parts.append((self._optimiser, slice(before + run * count, before + (run + 1) * count)))
+            before += len(own) * count
+        return parts
+
+
+@cache
+def _encode(compiled: bool) -> Callable[..., tuple[Tensor, Tensor | None]]:
+    # One translation for each shape: a general one would depend on which shapes came first.
+    return torch.compile(encode, dynamic=False) if compiled else encode
+
+
+def _leaves(weights: Sequence[Tensor], size: int) -> list[tuple[Tensor, ...]]:
+    """Return the weights of `size` runs at a time."""
+    split = zip(*(parts(weight, size) for weight in weights), strict=True)
+    return [tuple(leaf.requires_grad_() for leaf in of_runs) for of_runs in split]
+
+
+def _joined(parts: Sequence[Tensor], dim: int = 0) -> Tensor:
+    return parts[0] if len(parts) == 1 else torch.cat(list(parts), dim)
+
+
+def _gradients(output: Tensor, inputs: Sequence[Tensor], gradient: Tensor) -> tuple[Tensor, ...]:
+    """Call the engine of `torch.autograd.grad`, which itself would load sympy to compare shapes."""
+    engine: Any = torch.autograd.Variable._execution_engine
+    return engine.run_backward(  # type: ignore[no-any-return]
+        (output,), (gradient,), False, False, tuple(inputs), allow_unreachable=False, accumulate_grad=False
+    )
+
+
+class _Pass:
+    """A few runs on their way through a layer and back, slice by slice.
+
+    Attributes:
+        tokens: `(C, N, ...)`, the layer's input.
+    """
+
+    def __init__(
+        self, model: LayerwiseModel, leaves: Sequence[Tensor], tokens: Tensor, *, return_tokens: bool
+    ) -> None:
+        self.tokens = tokens
+        self._config = config = model.config
+        self._precision = model.precision
+        self._leaves = leaves
+        self._slices = slices(config, tokens, dim=1)
+        with torch.set_grad_enabled(not config.runtime.activation_checkpointing):
+            self._outputs = [self._forward(part, return_tokens=return_tokens) for part in self._slices]
+
+    def _forward(self, part: Tensor, *, return_tokens: bool) -> tuple[Tensor, Tensor | None]:
+        model, runtime = self._config.model, self._config.runtime
+        block = BlockWeights(*self._leaves[-len(BlockWeights._fields) :])
+        if len(self._leaves) > len(block):
+            part = embed(
+                part, EmbeddingWeights(*self._leaves[: -len(block)]), model.patch_size, self._precision
+            )
+        return _encode(runtime.compile)(
+            part,
+            block,
+            model.heads,
+            self._precision,
+            fused_attention=runtime.fused_attention,
+            return_tokens=return_tokens,
+        )
+
+    def pooled(self) -> Tensor:
+        """Return what the loss sees, `(C, N, d)`, without a graph."""
+        return _joined([pooled.detach() for pooled, _ in self._outputs], dim=1)
+
+    def next_tokens(self) -> Tensor:
+        """Return the next layer's input, `(C, N, T, d)`, without a graph."""
+        return _joined([output for _, output in self._outputs if output is not None], dim=1)
+
+    def backward(self, gradient: Tensor) -> list[Tensor]:
+        """Return the gradients by the weights, from that by the pooled features, `(C, N, d)`."""
+        summed: list[Tensor] = []
+        for part, grad_pooled in zip(self._slices, slices(self._config, gradient, dim=1), strict=True):
+            # Taken out, so that a slice's graph is freed with it.
+            pooled, _ = self._outputs.pop(0)
+            if self._config.runtime.activation_checkpointing:
+                pooled, _ = self._forward(part, return_tokens=False)
+            own = _gradients(pooled, self._leaves, grad_pooled)
+            summed = [a.add_(b) for a, b in zip(summed, own, strict=True)] if summed else list(own)
+        return summed

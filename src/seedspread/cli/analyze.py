@@ -1,0 +1,400 @@
+"""The commands about tables of results: `audit`, `compare`, `components`, `seeds` and `collect`."""
+
+import json as jsonlib
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from seedspread.cli.options import (
+    Form,
+    Json,
+    Level,
+    OneValue,
+    Source,
+    TableOptions,
+    check_forms,
+    direction,
+    with_table_options,
+)
+from seedspread.cli.output import say, say_json, say_picture, say_prose, say_result
+from seedspread.errors import SeedspreadError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from seedspread.analysis.audit_result import AuditResult
+    from seedspread.analysis.sequential import Look
+    from seedspread.runs.studies import AuditSpec
+    from seedspread.stats.result import InterimLook
+    from seedspread.study.store_questions import RecordedQuestion
+    from seedspread.tables.sources.collect import Collected
+
+_Study = Annotated[
+    str | None,
+    typer.Option(help="For a store: the study to audit, by name or .toml; the only one by default."),
+]
+_Equivalence = Annotated[
+    float, typer.Option(help="Variances that differ by no more than this factor count as alike.")
+]
+_Look = Annotated[int | None, typer.Option(help="For a table that grows: which look this is; with --of.")]
+_Step = Annotated[
+    int | None, typer.Option(help="Seeds that a look adds to each arm; by default looks are evenly spaced.")
+]
+
+
+@with_table_options()
+def audit(
+    table: Source,
+    asked: TableOptions,
+    study: _Study = None,
+    level: Level = 0.95,
+    resamples: Annotated[int, typer.Option(help="Bootstrap resamples.")] = 10_000,
+    random_seed: Annotated[int, typer.Option(min=0, help="For the resamples.")] = 0,
+    chance: Annotated[float | None, typer.Option(help="The score of a run that has learnt nothing.")] = None,
+    test_size: Annotated[int | None, typer.Option(help="Test examples, for the sampling floor.")] = None,
+    equivalence: _Equivalence = 2.0,
+    look: _Look = None,
+    of: Annotated[int | None, typer.Option(help="How many looks there are at most.")] = None,
+    step: _Step = None,
+    details: Annotated[bool, typer.Option("--details", help="Every comparison and test.")] = False,
+    explain: Annotated[bool, typer.Option("--explain", help="Why each test, and what it assumes.")] = False,
+    plot: Annotated[Path | None, typer.Option(help="Draw the spread: .png, .pdf or .svg.")] = None,
+    form: Form = "text",
+    json: Json = False,
+) -> None:
+    """Did a change alter the spread over seeds? From any table of per-seed results."""
+    from seedspread.analysis.audit import audit as run_audit
+    from seedspread.render.terminal import Terminal
+
+    check_forms(form, plot, asked.value)
+    with Terminal(stderr=True).status("auditing ...") as shown:
+        recorded = _audit_question(table, study, asked)
+        spec, runs = (recorded.spec, recorded.table) if recorded else (None, table)
+        values, compared = _comparison(table, spec, asked)
+        looked = _looked(look, of, step, recorded, shown.update)
+        results = [
+            run_audit(
+                runs, one, seed=asked.seed_column, **compared, level=level, resamples=resamples,
+                random_seed=random_seed, chance=chance, test_size=test_size, equivalence=equivalence,
+                look=looked, better=asked.better, **asked.rows,
+            )
+            for one in values
+        ]  # fmt: skip
+    if recorded:
+        results = [replace(result, notes=(*result.notes, *recorded.notes)) for result in results]
+    _print_audits(results, form, explain, details, json)
+    if plot:
+        results[0].draw(plot)
+        say_picture(plot)
+
+
+def _audit_question(source: str, study: str | None, asked: TableOptions) -> "RecordedQuestion | None":
+    """What a store's study asks. A file has none, and is spared what reading studies takes."""
+    if study is None and not Path(source).is_dir():
+        return None
+    from seedspread.study.store_questions import recorded_question
+
+    others = [*(asked.block or ()), *(asked.by or ())]
+    return recorded_question(source, study, asked.value, asked.group, others)
+
+
+def _looked(
+    look: int | None,
+    of: int | None,
+    step: int | None,
+    recorded: "RecordedQuestion | None",
+    tell: Callable[[str], None],
+) -> "InterimLook | Look | None":
+    """The look that is asked for; else those that the study of a store has had."""
+    from seedspread.analysis.sequential import Look
+
+    if recorded is not None and recorded.looks is not None:
+        if (look, of, step) != (None, None, None):
+            raise SeedspreadError("the store knows its looks itself; leave out --look, --of and --step")
+        return recorded.looks
+    if look is None or of is None:
+        if (look, of, step) != (None, None, None):
+            raise SeedspreadError("a look takes its number and how many there are: --look 3 --of 9")
+        return None
+    return Look(look, of, step, lambda done: tell(f"simulating the levels of the looks: {done:.0%} ..."))
+
+
+def _print_audits(results: "list[AuditResult]", form: str, explain: bool, details: bool, json: bool) -> None:
+    """One audit as it is; several with the name of each value before it."""
+    several = len(results) > 1
+    if json:
+        audits = ",\n".join(result.to_json() for result in results)
+        say(f'{{"audits": [\n{audits}\n]}}' if several else audits)
+        return
+    for result in results:
+        if several and form == "text":
+            say(f"\n{result.value}\n")
+        say_result(result, form, explain=explain, details=details)
+        if form == "text" and not (explain or details):
+            more = "comparison and test" if len(result.comparisons) > 1 else "test"
+            say(f"--details shows every {more}, --explain the reasons.")
+    if several:
+        say(f"{len(results)} values: Holm's adjustment is over the comparisons of each alone.", err=True)
+
+
+def _comparison(
+    table: str, spec: "AuditSpec | None", asked: TableOptions
+) -> "tuple[Sequence[str | None], dict[str, Any]]":
+    """Return the values and what is compared; what was left out is taken from the study of a store."""
+    from seedspread.runs.table import is_store
+
+    value, group, baseline, block, by = asked.value, asked.group, asked.baseline, asked.block, asked.by
+    if spec is None:
+        default = "accuracy" if Path(table).is_dir() and is_store(Path(table)) else None
+        return value or [default], {"group": group, "baseline": baseline, "block": block, "by": by}
+    if group is None:
+        block, by = block or list(spec.blocks) or None, by or list(spec.strata) or None
+    if group in (None, spec.group):
+        group, baseline = spec.group, baseline or spec.baseline
+    compared = {"group": group, "baseline": baseline, "block": block, "by": by}
+    return value or [spec.values[0]], compared
+
+
+def seeds(
+    sd: Annotated[float | None, typer.Option(help="The spread over seeds, for a standard error.")] = None,
+    se: Annotated[float | None, typer.Option(help="The standard error of the mean to reach.")] = None,
+    ratio: Annotated[float | None, typer.Option(help="The variance ratio to detect.")] = None,
+    n: Annotated[int | None, typer.Option(help="Seeds per arm, or in the first arm.")] = None,
+    n_baseline: Annotated[int | None, typer.Option(help="Seeds in the baseline arm, if different.")] = None,
+    power: Annotated[float, typer.Option(help="The chance of seeing the difference.")] = 0.8,
+    alpha: Annotated[float, typer.Option(help="The level of the test.")] = 0.05,
+    shape: Annotated[
+        str, typer.Option(help="How values spread over seeds: normal, t5, skewed or bimodal.")
+    ] = "normal",
+    blocks: Annotated[int, typer.Option(min=1, help="Runs of each seed in each arm.")] = 1,
+    pairs: Annotated[
+        float | None,
+        typer.Option(help="The arms share their seeds and correlate by this; omit it if they do not."),
+    ] = None,
+    twins: Annotated[float, typer.Option(help="How a seed's runs correlate across blocks.")] = 0.0,
+    json: Json = False,
+) -> None:
+    """How many seeds: for a standard error (--sd --se), for a ratio (--ratio), or what --n can detect."""
+    from seedspread.analysis.seeds import Design, seed_budget
+
+    design = Design(blocks, pairs, twins, alpha, shape)
+    budget = seed_budget(sd, se, ratio, n, n_baseline, power, design)
+    if json:
+        say_json(budget.values)
+    else:
+        say_prose(budget.text)
+
+
+_Sources = Annotated[
+    list[str],
+    typer.Argument(
+        help="Two sets of runs or more, compared with the first: stores, tables, what `collect` reads."
+    ),
+]
+_Studies = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--study", help="The study of each store: once for all, or once for each; of one store two."
+    ),
+]
+_SetGroup = Annotated[str | None, typer.Option(help="The column whose levels are a set's arms.")]
+_EquivalenceOfSets = Annotated[
+    float, typer.Option(help="Variances, or ratios, that differ by no more than this factor count as alike.")
+]
+
+
+@with_table_options(value=OneValue, group=_SetGroup)
+def compare(
+    sources: _Sources,
+    studies: _Studies = None,
+    *,
+    asked: TableOptions,
+    level: Level = 0.95,
+    equivalence: _EquivalenceOfSets = 2.0,
+    details: Annotated[bool, typer.Option("--details", help="Every test of the spread.")] = False,
+    plot: Annotated[Path | None, typer.Option(help="Draw the ratios: .png, .pdf or .svg.")] = None,
+    form: Form = "text",
+    json: Json = False,
+) -> None:
+    """The same question of two sets of runs: did the spread change, and do their answers agree?"""
+    from seedspread.render.terminal import Terminal
+    from seedspread.study.store_questions import compare_sources
+
+    check_forms(form, plot)
+    typed = (*sources, *(word for name in studies or () for word in ("--study", name)))
+    question = replace(asked.question(), command="compare", sources=typed)
+    with Terminal(stderr=True).status("comparing ..."):
+        result = compare_sources(sources, studies or (), question, level, equivalence, asked.better)
+    say_result(result, form, as_json=json, details=details)
+    if form == "text" and not (json or details):
+        say("--details shows every test.")
+    if plot:
+        result.draw(plot)
+        say_picture(plot)
+
+
+_COMPONENTS_OPTIONS = ("value", "group", "baseline", "block", "by", "at")
+_ComponentsBaseline = Annotated[
+    str | None, typer.Option(help="The level to compare the others with; by default every pair.")
+]
+
+
+@with_table_options(_COMPONENTS_OPTIONS, value=OneValue, baseline=_ComponentsBaseline)
+def components(
+    table: Annotated[
+        str,
+        typer.Argument(help="A .csv, .tsv or .parquet file, a folder of runs, or what `collect` reads."),
+    ],
+    asked: TableOptions,
+    seed: Annotated[str | None, typer.Option(help="The column with the seed.")] = None,
+    stream: Annotated[
+        list[str] | None, typer.Option(help="A column with the seed of one stream; may be repeated.")
+    ] = None,
+    test_size: Annotated[int | None, typer.Option(help="Test examples, for the test set's floor.")] = None,
+    level: Level = 0.95,
+    study: Annotated[
+        str | None,
+        typer.Option(help="For a store: the study, or the collection of studies, by name or .toml."),
+    ] = None,
+    form: Form = "text",
+    json: Json = False,
+) -> None:
+    """Does the variance sit between seeds, in one of their streams, or in same-seed noise? Per arm."""
+    from seedspread.analysis.components import components as split
+
+    check_forms(form)
+    value, group, baseline, block, by = asked.one_value, asked.group, asked.baseline, asked.block, asked.by
+    recorded = _components_question(table, study, value, group)
+    runs: str | pd.DataFrame = table
+    if recorded is not None:  # what the study of a store is about
+        spec = recorded.spec
+        group, baseline, value = spec.group, baseline or spec.baseline, value or spec.values[0]
+        block, by = block or list(spec.blocks), by or [name for name in spec.strata if name != "study"]
+        # A run that several studies name is one run of its arm.
+        runs = recorded.table.drop_duplicates(["key", group, *block, *by])
+    result = split(
+        runs, value or _default_value(table), group, block, seed, stream, by,
+        baseline=baseline, test_size=test_size, level=level, at=asked.at,
+    )  # fmt: skip
+    say_result(result, form, as_json=json)
+
+
+def _components_question(
+    source: str, study: str | None, value: str | None, group: str | None
+) -> "RecordedQuestion | None":
+    """What the studies of a store are about: the one that is named, or all that ask the same."""
+    if study is None and (group is not None or not Path(source).is_dir()):
+        return None
+    from seedspread.study.store_questions import recorded_question
+
+    return recorded_question(source, study, None if value is None else [value], group, [], together=True)
+
+
+def _default_value(table: str) -> str:
+    """Of a store the accuracy; what is not there is found out by whoever reads it."""
+    from seedspread.runs.table import is_store
+    from seedspread.tables.question import TableError
+
+    path = Path(table)
+    if is_store(path) or not (path.exists() or ":" in table):
+        return "accuracy"
+    raise TableError(f"which column of {table} has the results? Name it with --value")
+
+
+def collect(
+    source: Annotated[
+        str,
+        typer.Argument(
+            help="MLflow (folder, database, server), TensorBoard, Lightning CSV, Hydra, Weights & Biases "
+            "CSV, Optuna (database, journal), JSON files, or a store."
+        ),
+    ],
+    metric: Annotated[
+        list[str] | None, typer.Option(help="The metric to read from each run; may be repeated.")
+    ] = None,
+    at: Annotated[str, typer.Option(help="last, best or step=N.")] = "last",
+    out: Annotated[Path | None, typer.Option(help="The table: .csv, .tsv or .parquet.")] = None,
+    kind: Annotated[str | None, typer.Option(help="What the source is, if that is ambiguous.")] = None,
+    higher: Annotated[bool, typer.Option("--higher-is-better", help="For --at best.")] = False,
+    lower: Annotated[bool, typer.Option("--lower-is-better", help="For --at best.")] = False,
+    all_parameters: Annotated[
+        bool, typer.Option("--all-parameters", help="Keep parameters that are the same in every run.")
+    ] = False,
+    keep_duplicates: Annotated[
+        bool, typer.Option("--keep-duplicates", help="Keep runs with the parameters and seed of a later one.")
+    ] = False,
+    mlflow: Annotated[str | None, typer.Option(help="Export a store's runs to this MLflow address.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print what was found as JSON.")] = False,
+) -> None:
+    """Make a table of results that other tools have logged: one row per run."""
+    if mlflow is not None:
+        if metric or out:
+            raise SeedspreadError("--mlflow exports all of a store; leave out --metric and --out")
+        _export(source, mlflow, json)
+        return
+    from seedspread.tables.sources import collect as collecting
+    from seedspread.tables.sources.collect import check_ending, summary, write_table
+
+    better = direction(higher, lower)
+    if out:
+        check_ending(out)
+    metrics = metric or []
+    collected = collecting.collect(
+        source, metrics, at,
+        kind=kind, better=better, all_parameters=all_parameters, keep_duplicates=keep_duplicates,
+    )  # fmt: skip
+    if out:
+        write_table(collected.table, out)
+    if json:
+        say_json(_values(collected, out))
+        return
+    say(summary(collected, metrics, at), err=out is None)
+    if out is None:
+        say(collected.table.to_csv(index=False).rstrip("\n"))
+    else:
+        say(f"table: {out}\n{_next(collected, metrics[0], out)}")
+
+
+def _next(collected: "Collected", metric: str, out: Path) -> str:
+    """Return the audit to try next, as a command that works."""
+    from seedspread.runs.metrics import metric_of
+    from seedspread.tables.check import suggest_audit
+    from seedspread.tables.sources.run import clean
+
+    groups = [name for name in ("experiment", "study") if name in collected.table.columns]
+    options = suggest_audit(collected.table, metric, [*groups, *collected.varying])
+    if options is None:
+        return "next: an audit, once a column with two levels or more has several runs in each"
+    if collected.declared not in (None, metric_of(metric).better):  # a file has the column's name only
+        options.append(f"--{collected.declared}-is-better")
+    return clean(f"next: {shlex.join(['seedspread', 'audit', str(out), *options])}")
+
+
+def _values(collected: "Collected", out: Path | None) -> dict[str, Any]:
+    rows = jsonlib.loads(collected.table.to_json(orient="records"))
+    return {
+        "source": collected.source,
+        "kind": collected.kind,
+        "runs": len(collected.table),
+        "seed": collected.seed,
+        "varying": list(collected.varying),
+        "constant": list(collected.constant),
+        "better": collected.better,
+        "notes": list(collected.notes),
+        "unread": [asdict(one) for one in collected.unread],
+        "table": rows if out is None else str(out),
+    }
+
+
+def _export(store: str, uri: str, as_json: bool) -> None:
+    from seedspread.tables.sources.mlflow import export
+
+    done = export(Path(store), uri)
+    if as_json:
+        say_json(asdict(done))
+    else:
+        say(str(done))

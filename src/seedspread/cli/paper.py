@@ -1,0 +1,206 @@
+"""The commands about the paper: `quickstart`, `train`, `diagnose` and `verify-paper`."""
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from seedspread.cli.options import Json
+from seedspread.cli.output import say, say_json
+from seedspread.errors import require_extra
+
+if TYPE_CHECKING:
+    from seedspread.cff.training.result import Diagnosis, RunResult
+    from seedspread.paper.check import Finding
+    from seedspread.render.terminal import Terminal
+
+
+def quickstart(
+    store: Annotated[Path, typer.Option(help="The folder of results.")] = Path("quickstart"),
+    workers: Annotated[int | None, typer.Option(min=1, help="Runs at once; all cores by default.")] = None,
+) -> None:
+    """The whole pipeline in miniature on the embedded sample: train, audit, report. About a minute."""
+    require_extra("train", "seedspread quickstart")
+    require_extra("report", "its report")
+    from seedspread.paper import quickstart as miniature
+    from seedspread.render.terminal import Terminal
+    from seedspread.study.display import ProgressDisplay
+    from seedspread.study.plan import Plan
+    from seedspread.study.spec import StudySpec
+
+    implementation, how = miniature.choose_implementation(store)
+    plan = Plan.make(StudySpec.from_file(miniature.STUDY), store, implementation=implementation)
+    say(f"{plan.study.title}. {len(plan.missing())} runs to do, in {store}/")
+    say(how)
+    with ProgressDisplay(Terminal(stderr=True)) as progress:
+        result = miniature.quickstart(store, workers, progress, implementation)
+    say(result.to_text(width=min(Terminal().width, 110)))
+    for line in miniature.what_it_shows(result):
+        say(line)
+    say(f"Every test, and the reasons: {shlex.join(['seedspread', 'audit', str(store), '--explain'])}")
+    say(f"Report: {store / 'report.html'}")
+
+
+def train(
+    config: Annotated[
+        str, typer.Argument(help="A preset, such as quickstart or mini/cifar10, or a .toml file.")
+    ],
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="A field, such as objective.margin_type=subtract.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="The run's seed.")] = None,
+    out: Annotated[Path | None, typer.Option(help="The run's folder; the default is runs/KEY.")] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Resume from the last checkpoint, if there is one.")
+    ] = False,
+    data_dir: Annotated[Path | None, typer.Option(help="The data folder.")] = None,
+    implementation: Annotated[
+        Literal["fast", "plain", "native"] | None,
+        typer.Option(help="How the run is computed; native needs a C++ compiler. Short for --set."),
+    ] = None,
+    tensorboard: Annotated[Path | None, typer.Option(help="Write curves for TensorBoard here.")] = None,
+    json: Json = False,
+) -> None:
+    """Train one run: stage 1, the probe, every diagnostic."""
+    require_extra("train", "seedspread train")
+    from seedspread.cff.presets import read_config
+    from seedspread.cff.training.display import Display, TensorBoard
+    from seedspread.cff.training.run import default_folder, keep_freed_memory
+    from seedspread.cff.training.run import train as train_run
+    from seedspread.render.terminal import Terminal
+
+    chosen = [*(settings or []), *([f"seeds.run={seed}"] if seed is not None else [])]
+    chosen += [f"runtime.implementation={implementation}"] if implementation else []
+    run = read_config(config, chosen)
+    keep_freed_memory()
+    curves = TensorBoard(tensorboard) if tensorboard else None
+    with Display(run, Terminal(stderr=True), curves) as display:
+        result = train_run(run, out, resume=resume, data_dir=data_dir, callback=display)
+    if json:
+        say_json(result.values())
+    else:
+        say(_summary(result, out or default_folder(result.key)))
+
+
+def diagnose(
+    run_dir: Annotated[Path, typer.Argument(help="The folder of a finished run.")], json: Json = False
+) -> None:
+    """Show a run's layers (margin, rate, gradient norm) and the paper's advice."""
+    from seedspread.cff.training.result import diagnose as diagnose_run
+
+    diagnosis = diagnose_run(run_dir)
+    if json:
+        say_json(diagnosis.values())
+    else:
+        _print_diagnosis(diagnosis)
+
+
+def _summary(result: "RunResult", folder: Path) -> str:
+    lines = [
+        f"test accuracy {result.test_accuracy:.2%}, validation {result.validation_accuracy:.2%}",
+        f"on {result.dataset}",
+        f"files in {folder}; look closer with: seedspread diagnose {folder}",
+    ]
+    if result.collapsed:
+        lines.insert(
+            1, "collapsed: no better than guessing, or all features alike; not a sample of the same thing"
+        )
+    return "\n".join(lines)
+
+
+def _print_diagnosis(diagnosis: "Diagnosis") -> None:
+    from rich.table import Table
+
+    from seedspread.render.terminal import Terminal
+
+    result = diagnosis.result
+    table = Table(title=f"{result.dataset}: {result.rule}, {result.margin_type}", title_style="bold")
+    for heading in ("layer", "margin", diagnosis.rate_name, "gradient norm", "over the last epoch", "loss"):
+        table.add_column(heading, justify="right")
+    for layer, margin, share in zip(result.layers, diagnosis.margins, diagnosis.rates, strict=True):
+        numbers = (layer.gradient_norm, layer.gradient_norm_mean, layer.loss)
+        table.add_row(
+            str(layer.layer), f"{margin:.3f}", f"{share:.1%}", *(f"{number:.3f}" for number in numbers)
+        )
+    console = Terminal()
+    console.print(table)
+    console.print(
+        f"Test accuracy {result.test_accuracy:.2%}; {result.positive_pairs:,.0f} positive pairs per batch."
+    )
+    if result.collapsed:
+        console.print(
+            "Collapsed: no better than guessing the largest class, or all features alike.", style="bold"
+        )
+    console.print(str(diagnosis.advice))
+
+
+def verify_paper(
+    only: Annotated[
+        str | None, typer.Option(help="Show one verdict only: reproduces, differs or 'not derivable'.")
+    ] = None,
+    write: Annotated[
+        Path | None, typer.Option(help="Write the page for reviewers here, as Markdown.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Recompute every number of the paper from its own per-seed values, and say which hold."""
+    from seedspread.atomic import replacing
+    from seedspread.errors import SeedspreadError, reason
+    from seedspread.paper.check import VERDICTS, as_values, check_paper
+
+    if only is not None and only not in VERDICTS:
+        raise SeedspreadError(f"--only must be one of {', '.join(VERDICTS)}; got {only!r}")
+    findings = check_paper()
+    if write is not None:
+        from seedspread.paper.check import check_page
+
+        try:
+            with replacing(write) as part:
+                part.write_text(check_page(findings))
+        except OSError as error:
+            raise SeedspreadError(f"{write} cannot be written: {reason(error)}") from None
+    if json:
+        say_json(as_values(findings))
+    else:
+        _print(findings, only)
+
+
+def _print(findings: "list[Finding]", only: str | None) -> None:
+    from rich.text import Text
+
+    from seedspread.paper.check import SECTIONS, summary
+    from seedspread.render.table import Column, Table
+    from seedspread.render.terminal import Terminal, to_rich
+
+    console = Terminal()
+    styles = {"reproduces": "green", "differs": "bold red", "not derivable": "yellow"}
+    headings = tuple(map(Column, ("where", "claim", "printed", "computed", "verdict")))
+    for section in SECTIONS:
+        rows = [f for f in findings if f.section == section and only in (None, f.verdict)]
+        if not rows:
+            continue
+        cells = tuple((f.where, f.what, f.printed, f.computed, f.verdict) for f in rows)
+        console.print(to_rich(Table("", section, headings, cells), styles))
+        for f in rows:
+            if f.comment:
+                console.print(Text(f"{f.where}, {f.what}: {f.comment}", style="dim"))
+    if only is None:
+        _print_answer(console)
+    counts = summary(findings)
+    console.print(
+        f"{len(findings)} claims: {counts['reproduces']} reproduce, {counts['differs']} differ, "
+        f"{counts['not derivable']} are not derivable."
+    )
+
+
+def _print_answer(console: "Terminal") -> None:
+    from rich.text import Text
+
+    from seedspread.analysis.display import ladder_table
+    from seedspread.paper.conclusions import answer, paper_ladder
+    from seedspread.render.terminal import to_rich
+
+    console.print(to_rich(ladder_table(paper_ladder(), full=False)))
+    for point in answer():
+        console.print(Text.assemble((point.title, "bold"), f" {point.text}"))

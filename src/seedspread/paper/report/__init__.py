@@ -1,1 +1,0 @@
-"""What the paper adds to a report: its printed values beside one's own, its tables, its words."""

@@ -1,0 +1,397 @@
+"""The figures of the page: every run, variance ratios, interim looks, and what the design can show."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+
+from seedspread.analysis.audit_result import AuditResult, Comparison, Forest
+from seedspread.analysis.charts import (
+    QUOTED,
+    Dots,
+    Line,
+    arm_marks,
+    arms_axis,
+    arms_of,
+    lines_panel,
+    methods_panel,
+    ratio_axis,
+    rule,
+)
+from seedspread.analysis.sequential import standing
+from seedspread.analysis.words import (
+    between,
+    floor_sentence,
+    interval_of_look,
+    look_title,
+    number,
+    p_value,
+    seed_counts,
+)
+from seedspread.render.chart import COLOURS, GREY, Axis, Chart, Mark, Panel, floats, log_ticks
+from seedspread.report.data import ReportData, Setting, origins, slug
+from seedspread.report.sections import exhibit
+from seedspread.report.summary import Row, questions
+from seedspread.runs.levels import joined_levels
+from seedspread.stats import planning
+from seedspread.stats.planning import BudgetError
+from seedspread.stats.result import Interval
+
+# Ratios of the power curve.
+_RATIOS = tuple(float(f"{r:.3g}") for r in np.geomspace(1, 200, 30))
+
+
+@exhibit("setting")
+def spread_chart(s: Setting) -> Chart | None:
+    """Draw every run, means and ±1 sd bands; beside it the ratio by every method."""
+    if not s.runs:
+        return None
+    axis = replace(arms_axis([s.arm_title(arm) for arm in s.arms]), title=s.group)
+    marks = tuple(mark for i, arm in enumerate(s.arms) for mark in _runs_of_arm(s, arm, i))
+    panels = [Panel("every run", axis, Axis(s.value), marks)]
+    for c in s.comparisons:
+        title = "ratio by method" if len(s.comparisons) == 1 else f"{c.arm_name}: ratio by method"
+        panels += [panel for panel in [methods_panel(c, title)] if panel is not None]
+    looks = next((c.headline.looks for c in s.comparisons if c.headline.looks), None)
+    counted = (
+        f" The headline counts the looks ({look_title(looks)}); the other methods do not." if looks else ""
+    )
+    means = "; ".join(_arm_words(s, arm) for arm in s.arms if s.of(arm))
+    return Chart(
+        f"{s.id}-spread",
+        f"Spread over seeds: {s.name}",
+        "Each mark is one run; lines are means, bands ±1 standard deviation. Right: the variance ratio by "
+        "method; green, each seed counted once (the first is the headline); grey, every run counted "
+        f"as independent.{counted}",
+        f"{s.value} of every run by arm. {means}.",
+        tuple(panels),
+        s.origin,
+        s.follows("spread"),
+    )
+
+
+def _arm_words(s: Setting, arm: str) -> str:
+    values = [r.value for r in s.of(arm)]
+    spread = f", from {min(values):.4g} to {max(values):.4g}" if len(values) > 1 else ""
+    return f"{s.arm_title(arm)}: {len(values)} runs, mean {np.mean(values):.4g}{spread}"
+
+
+def _runs_of_arm(s: Setting, arm: str, position: int) -> list[Mark]:
+    runs = s.of(arm)
+    if not runs:
+        return []
+    summary = next((p for c in s.comparisons for p in c.pooled if p.group == arm), None)
+    mean, sd = (summary.mean, summary.sd) if summary else (float(np.mean([r.value for r in runs])), None)
+    blocks = [
+        Dots(s.block_title(block), [r.value for r in in_block], tuple(map(s.label, in_block)))
+        for block in s.blocks
+        for in_block in [[r for r in runs if r.block == block]]
+    ]
+    return arm_marks(s.arm_title(arm), position, s.colour(arm), mean, sd, blocks)
+
+
+@exhibit("setting")
+def looks_chart(s: Setting) -> Chart | None:
+    """Draw the ratio at every interim look, with the interval that counts the looks."""
+    record = s.looks
+    if record is None:
+        return None
+    several = len(s.comparisons) > 1
+    lines = [
+        Line(f"{look.seeds} seeds" + (f"\n{c.title}" if several else ""), c.ratio, interval_of_look(c))
+        for look in record.looks
+        for c in look.comparisons
+    ]
+    found = "; ".join(f"{line.name}: {number(line.ratio)} {between(line.interval)}" for line in lines)
+    return Chart(
+        f"{s.id}-looks",
+        f"Look by look: {s.name}",
+        f"The variance ratio at each look, with an interval that counts all looks, at most "
+        f"{len(record.spec.sizes)}. {standing(record)}",
+        f"Variance ratios look by look. {found}.",
+        (lines_panel(lines, "variance ratio, 95% intervals that count the looks", ""),),
+        s.origin,
+        height=0.5 + 0.12 * len(lines),
+    )
+
+
+def answer_charts(data: ReportData) -> list[Chart]:
+    """Draw every comparison's ratio, one figure per question, with the ratio of pooled runs beside it."""
+    out: list[Chart] = []
+    for rows in questions(data):
+        drawn = [(s, c) for s, c in rows if c.headline.ratio and c.headline.shown_interval]
+        # Comparisons in which runs fail cannot be judged by a ratio, and stand below the rest.
+        drawn.sort(key=lambda row: row[1].collapse.found)
+        if drawn:
+            out.append(_answer_chart(drawn, f"answer{_id_ending(drawn) if out else ''}"))
+    if len(out) < 2:
+        return out
+    about = [chart.panels[0].x.title.removeprefix("variance ratio, ") for chart in out]
+    return [replace(chart, title=f"{chart.title}: {x}") for chart, x in zip(out, about, strict=True)]
+
+
+def _id_ending(rows: Sequence[Row]) -> str:
+    s, c = rows[0]
+    arm = c.group if len({c.group for _, c in rows}) == 1 else ""
+    return "-" + slug(" ".join([s.metric.name, s.group, arm, "over", c.baseline]))
+
+
+def _answer_chart(drawn: Sequence[Row], chart_id: str) -> Chart:
+    s, c = drawn[0]
+    positions = list(range(len(drawn) - 1, -1, -1))
+    sides = (-0.6, len(drawn) - 0.4)
+    marks = [_ratio_marks(drawn, positions, failing=failing) for failing in (False, True)]
+    ticks = tuple(
+        (float(p), f"{s.name}\n{arms_of(c)}, {seed_counts(c)}")
+        for p, (s, c) in zip(positions, drawn, strict=True)
+    )
+    arms = {c.arm_name for _, c in drawn}
+    one = len({c.group for _, c in drawn}) == 1
+    compared = arms_of(c) if one else f"each {s.group} over {c.baseline_name}"
+    metric = "" if s.metric.name == "accuracy" else f" ({s.metric.title or s.metric.name})"
+    panel = Panel(
+        "",
+        ratio_axis([_ends(c) for _, c in drawn], f"variance ratio, {compared}{metric}"),
+        Axis(ticks=ticks, range=sides),
+        (rule((1, 1), sides), *(mark for mark in marks if mark.x), _pooled_marks(drawn, positions)),
+    )
+    ratios = "; ".join(f"{s.name}, {_ratio_words(c)}" for s, c in drawn)
+    looks = " Where a study was looked at while it grew, it counts the looks."
+    return Chart(
+        chart_id,
+        "The variance ratio, and how sure it is",
+        f"Right of 1, {arms.pop() if len(arms) == 1 else f'the first-named {s.group}'} spreads more than "
+        f"{c.baseline_name}; left of 1, less. "
+        "An interval that crosses 1 leaves the direction open. Where comparisons are judged together, it is "
+        f"adjusted (Holm).{looks if any(c.headline.looks for _, c in drawn) else ''}",
+        f"Variance ratios with 95% intervals. {ratios}.",
+        (panel,),
+        origins([s for s, _ in drawn]),
+        height=0.45 + 0.14 * len(drawn),
+    )
+
+
+def _ends(c: Comparison) -> Interval:
+    return c.headline.shown_interval or Interval(0.0, math.inf, math.nan)
+
+
+def _ratio_words(c: Comparison) -> str:
+    return f"{arms_of(c)}: {number(c.headline.ratio)} {between(c.headline.shown_interval)}"
+
+
+def _ratio_marks(drawn: Sequence[Row], positions: Sequence[int], *, failing: bool) -> Mark:
+    rows = [(p, s, c) for p, (s, c) in zip(positions, drawn, strict=True) if c.collapse.found == failing]
+    ends = [_ends(c) for *_, c in rows]
+    failed = "runs fail, or fall into two clusters: not to be judged so"
+    return Mark(
+        "interval", failed if failing else "each seed counted once, 95% interval",
+        floats([c.headline.ratio or math.nan for *_, c in rows]), floats([p for p, *_ in rows]),
+        floats([i.low for i in ends]), floats([i.high for i in ends]),
+        tuple(f"{s.title}\n{_ratio_words(c)}\np = {p_value(c.p_holm)}" for _, s, c in rows),
+        GREY if failing else QUOTED, legend=True,
+    )  # fmt: skip
+
+
+def _pooled_marks(drawn: Sequence[Row], positions: Sequence[int]) -> Mark:
+    rows = [
+        (p, c.pooled_test.ratio) for p, (_, c) in zip(positions, drawn, strict=True) if c.pooled_test.ratio
+    ]
+    return Mark(
+        "dots", "every run counted as independent",
+        floats([r for _, r in rows]), floats([p - 0.22 for p, _ in rows]),
+        labels=tuple(f"pooled ratio {number(r)}" for _, r in rows), colour=COLOURS[3], symbol=2, legend=True,
+    )  # fmt: skip
+
+
+@exhibit("datasets")
+def forest_charts(data: ReportData) -> list[Chart]:
+    """Draw, for each arm and baseline, the ratios of several settings and their mean."""
+    audits = [data.across, *(s.audit for s in data.settings)]
+    unique = {id(audit): audit for audit in audits if audit is not None}
+    out: dict[str, Chart] = {}
+    for audit, forest in [(one, forest) for one in unique.values() for forest in one.forests]:
+        by = [f"by {', '.join(audit.by)}"] if audit.by else []
+        ending = "-" + slug(" ".join([audit.value, audit.group, forest.group, *by])) if out else ""
+        name = f"forest{ending}"
+        name = name if name not in out else f"{name}-{len(out)}"
+        out[name] = _forest_chart(data, audit, forest, name)
+    return list(out.values())
+
+
+def _forest_chart(data: ReportData, audit: AuditResult, forest: Forest, chart_id: str) -> Chart:
+    by_title = {c.title: c for c in audit.comparisons}
+    rows = [by_title[title] for title in forest.titles]
+    names = {c.stratum: s.name for s in data.settings if s.audit is audit for c in s.comparisons}
+    intervals = [_ends(c) for c in rows]
+    arms = arms_of(rows[0])
+    positions = floats(range(len(rows), 0, -1))
+    each = Mark(
+        "interval", "each by itself, adjusted (Holm)", floats([c.headline.ratio or math.nan for c in rows]),
+        positions, floats([i.low for i in intervals]), floats([i.high for i in intervals]),
+        tuple(f"{c.title}\n{number(c.headline.ratio)} {between(c.headline.shown_interval)}\n"
+              f"p (Holm) = {p_value(c.p_holm)}" for c in rows),
+        QUOTED, legend=True,
+    )  # fmt: skip
+    together = Mark(
+        "interval", "together (random effects)", (forest.pooled,), (0.0,), (forest.interval.low,),
+        (forest.interval.high,), (f"together: {number(forest.pooled)} {between(forest.interval)}",),
+        COLOURS[3], 2, legend=True,
+    )  # fmt: skip
+    named = [f"{names.get(c.stratum, joined_levels(c.stratum))}\n{arms}" for c in rows]
+    ticks = (*zip(positions, named, strict=True), (0.0, f"together\n{arms}"))
+    sides = (-0.6, len(rows) + 0.6)
+    axis = ratio_axis([*intervals, forest.interval], f"variance ratio, {arms}")
+    panel = Panel("", axis, Axis(ticks=ticks, range=sides), (rule((1, 1), sides), each, together))
+    strata = {joined_levels(c.stratum) for c in rows}
+    chosen = [
+        s
+        for s in data.settings
+        if s.audit is audit or {s.name, s.published.title if s.published else s.name} & strata
+    ]
+    return Chart(
+        chart_id,
+        f"Variance ratios together: {arms}",
+        f"Each seed counted once. Do the ratios differ among themselves? Q({forest.df}) = {forest.q:.3g}, "
+        f"p = {p_value(forest.p)}, I² = {forest.i_squared:.0%}; with so few ratios this test is weak.",
+        f"Together {number(forest.pooled)} {between(forest.interval)}; heterogeneity p {p_value(forest.p)}.",
+        (panel,),
+        origins(chosen),
+        height=0.5 + 0.14 * len(rows),
+    )
+
+
+@cache
+def _power(seeds: tuple[int, int], paired: bool) -> tuple[float, ...]:
+    """Return the power of the headline's test; pairs count as uncorrelated, as before a study."""
+    return tuple(planning.power(r, seeds, pairs=0.0 if paired else None) for r in _RATIOS)
+
+
+@exhibit("trust")
+def power_chart(data: ReportData) -> Chart | None:
+    """Draw the chance that these designs show a ratio."""
+    designs: dict[tuple[int, int, bool], list[str]] = {}
+    for s in data.settings:
+        for c in s.comparisons:
+            if min(c.seeds) >= 2:
+                name = s.name if len(s.comparisons) == 1 else f"{s.name}: {c.arm_name}"
+                designs.setdefault((*c.seeds, c.headline.pairs > 0), []).append(name)
+    marks: list[Mark] = [rule((_RATIOS[0], _RATIOS[-1]), (0.8, 0.8))]
+    phrases = []
+    for i, ((*seeds, paired), names) in enumerate(sorted(designs.items(), reverse=True)[: len(COLOURS)]):
+        try:
+            power = _power((seeds[0], seeds[1]), paired)
+        except BudgetError:
+            continue
+        name = f"{seeds[0]} and {seeds[1]} seeds" + (", shared" if paired else "")
+        settings = ", ".join(dict.fromkeys(names))
+        labels = tuple(
+            f"{name}\n({settings})\nratio {r:g}: power {p:.0%}" for r, p in zip(_RATIOS, power, strict=True)
+        )
+        marks.append(
+            Mark("line", name, _RATIOS, power, labels=labels, colour=COLOURS[i], symbol=i, legend=True)
+        )
+        reached = next((r for r, p in zip(_RATIOS, power, strict=True) if p >= 0.8), None)
+        detected = f"a ratio of {reached:g} or more" if reached else "no ratio below 200"
+        phrases.append(f"with {name} ({settings}) {detected} is seen with power 0.8")
+    if len(marks) == 1:
+        return None
+    x = Axis("true variance ratio", log=True, ticks=log_ticks(1, 200), range=(1, 200))
+    panel = Panel("", x, Axis("power at the 5% level", range=(0, 1.02)), tuple(marks))
+    return Chart(
+        "power",
+        "What this design can show",
+        "The chance that the headline shows a ratio that is there (normal values, one run of a seed in each "
+        "arm, simulated). The dashed line is the usual 80%.",
+        f"Power curves: {'; '.join(phrases)}.",
+        (panel,),
+        "simulated normal values; the numbers of seeds are those of the comparisons above",
+    )
+
+
+@exhibit("trust")
+def floor_chart(data: ReportData) -> Chart | None:
+    """Draw the variance over seeds beside that of the test set alone."""
+    chosen = [s for s in data.settings if any(c.floors for c in s.comparisons)]
+    if not chosen:
+        return None
+    sentences = "; ".join(floor_sentence(f) for s in chosen for c in s.comparisons for f in c.floors)
+    return Chart(
+        "floor",
+        "Variance against the sampling floor",
+        "A finite test set makes some variance by itself. What remains would be left on an infinite test set."
+        " It can come out below zero, when runs differ by no more than chance makes.",
+        sentences,
+        tuple(_floor_panel(s) for s in chosen),
+        origins(chosen),
+        height=0.75,
+    )
+
+
+def _floor_panel(s: Setting) -> Panel:
+    floors = {f.group: f for c in s.comparisons for f in c.floors}
+    arms = [arm for arm in reversed(s.arms) if arm in floors]
+    sides = (-0.6, len(arms) - 0.4)
+    marks: list[Mark] = [rule((0, 0), sides)]
+    for y, arm in enumerate(arms):
+        f, name = floors[arm], s.arm_title(arm)
+        bound = " (at most)" if f.is_bound else ""
+        label = f"{name}: variance over seeds {number(f.observed)}"
+        marks.append(Mark("dots", "over seeds", (f.observed,), (y + 0.2,), labels=(label,), colour=COLOURS[0],
+            legend=True))  # fmt: skip
+        label = f"{name}: the test set's own{bound} {number(f.floor)}"
+        marks.append(Mark("dots", "variance of the test set alone", (f.floor,), (float(y),), labels=(label,),
+            colour=COLOURS[4], symbol=1, legend=True))  # fmt: skip
+        if f.remaining is not None and f.interval is not None:
+            marks.append(Mark("interval", "variance that remains, 95% interval", (f.remaining,), (y - 0.2,),
+                (f.interval.low,), (f.interval.high,), (f"{name}: {floor_sentence(f)}",), COLOURS[2], 2,
+                legend=True))  # fmt: skip
+    ticks = tuple((float(i), s.arm_title(arm)) for i, arm in enumerate(arms))
+    return Panel(s.name, Axis(s.metric.variance_label), Axis(ticks=ticks, range=sides), tuple(marks))
+
+
+@exhibit("trust")
+def twins_chart(data: ReportData) -> Chart | None:
+    """Draw how alike the runs of one seed in two blocks are."""
+    chosen = [s for s in data.settings if len(s.blocks) > 1 and any(c.twins for c in s.comparisons)]
+    if not chosen:
+        return None
+    correlations = []
+    for s in chosen:
+        for t in {t.group: t for c in s.comparisons for t in c.twins}.values():
+            alike = "not known" if t.correlation is None else f"{t.correlation:.2f}"
+            copies = f", {t.identical} of {t.seeds} seeds equal to the digit" if t.identical else ""
+            correlations.append(f"{s.name}, {s.arm_title(t.group)}: {alike}{copies}")
+    return Chart(
+        "twins",
+        "How alike the twins of one seed are",
+        "Each mark is a seed, run in both modes, which have the same gradient; on the dashed line the twins "
+        f"are equal. Intraclass correlation: {'; '.join(correlations)}.",
+        f"Runs of one seed in two modes. Correlations: {'; '.join(correlations)}.",
+        tuple(_twins_panel(s) for s in chosen),
+        origins(chosen),
+    )
+
+
+def _twins_panel(s: Setting) -> Panel:
+    first, second = s.blocks[:2]
+    modes = [s.block_title(block) for block in (first, second)]
+    marks, drawn = [], []
+    for arm in s.arms:
+        left, right = ({r.seed: r.value for r in s.of(arm, b)} for b in (first, second))
+        both = [(x, left[x], right[x]) for x in left if x in right]
+        if not both:
+            continue
+        drawn += [value for _, *values in both for value in values]
+        name = s.arm_title(arm)
+        labels = tuple(f"{name}, seed {x}\n{modes[0]} {a:.4g}, {modes[1]} {b:.4g}" for x, a, b in both)
+        marks.append(
+            Mark("dots", name, floats([a for _, a, _ in both]), floats([b for *_, b in both]), labels=labels,
+                 colour=s.colour(arm), symbol=s.arms.index(arm), legend=True)
+        )  # fmt: skip
+    low, high = (min(drawn), max(drawn)) if drawn else (0.0, 1.0)
+    pad = 0.06 * (high - low) or 1.0
+    limits = (low - pad, high + pad)
+    x, y = (Axis(f"{mode}: {s.value}", range=limits) for mode in modes)
+    return Panel(s.name, x, y, (rule(limits, limits), *marks))

@@ -1,0 +1,364 @@
+"""Rates and gradient norms by layer: read from runs' folders (no torch), averaged over seeds, and drawn."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from seedspread.analysis.words import between
+from seedspread.render.chart import COLOURS, Axis, Chart, Mark, Panel, floats, log_ticks, ordered_colour
+from seedspread.report.sections import exhibit
+from seedspread.runs.files import UNREADABLE
+from seedspread.runs.folder import RunFolder
+from seedspread.runs.metrics import metric_of, rate_from_histogram, rates_from_histograms
+from seedspread.stats.groups import Floats
+from seedspread.stats.seed_summaries import MeanAndSd, mean_and_sd, seed_correlation
+
+if TYPE_CHECKING:
+    from seedspread.report.data import Point, ReportData, Setting
+
+# More epochs than this cannot be told apart in a picture; every so many-th is kept.
+_EPOCHS_DRAWN = 120
+_RATE = "clamp activation rate (%)"
+_PER_CENT = 100
+
+
+@dataclass(frozen=True)
+class RunLayers:
+    """What one run recorded of its L layers.
+
+    Attributes:
+        rate: `(L,)` clamp activation rates with the final weights.
+        gradient: `(L,)` gradient norms with the final weights.
+        epochs: `(E,)`, counted from 1.
+        rates: `(E, L)` over training.
+        gradients: `(E, L)` over training.
+        probes: layer and accuracy, from 0 to 1, of the first probe of each layer that has one.
+        positive_pairs: ordered, per batch of two views.
+        pair_share: share of a batch's pairs that are positive.
+    """
+
+    rate: Floats
+    gradient: Floats
+    epochs: NDArray[np.int64]
+    rates: Floats
+    gradients: Floats
+    probes: tuple[tuple[int, float], ...]
+    positive_pairs: float
+    pair_share: float
+
+
+def read_layers(folder: Path, margins: tuple[float, ...]) -> RunLayers | str:
+    """Return a finished run's layers under these margins, or what is wrong with its files.
+
+    A run that clamps has its rates counted. In any other the rate is what these margins *would* cut, and
+    follows from the stored similarities.
+    """
+    try:
+        return _read(str(folder), margins, RunFolder(folder).finished_at())
+    except UNREADABLE as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        return f"{folder}: its layers cannot be read: {reason}"
+
+
+@lru_cache(maxsize=20_000)
+def _read(folder: str, margins: tuple[float, ...], _: int) -> RunLayers:
+    """Read a run once, however often the page is made again: a finished run never changes."""
+    run = RunFolder(Path(folder))
+    result = run.result()
+    layers = result["layers"]
+    if len(layers) != len(margins):
+        raise ValueError(f"it has {len(layers)} layers where its config has {len(margins)}")
+    rate = [layer["clamp_activation_rate"] for layer in layers]
+    if None in rate:
+        histograms = run.predictions("similarity_histogram")["similarity_histogram"]
+        rate = [rate_from_histogram(h, m) for h, m in zip(histograms, margins, strict=True)]
+    epochs, rates, gradients = _history(run, margins)
+    return RunLayers(
+        rate=np.array(rate, dtype=float),
+        gradient=np.array([layer["gradient_norm"] for layer in layers], dtype=float),
+        epochs=epochs,
+        rates=rates,
+        gradients=gradients,
+        probes=tuple((p["layer"], float(p["test_accuracy"])) for p in result["probes"] if p["repeat"] == 0),
+        positive_pairs=float(result["positive_pairs"]),
+        pair_share=float(result["pair_share"]),
+    )
+
+
+def _history(run: RunFolder, margins: tuple[float, ...]) -> tuple[NDArray[np.int64], Floats, Floats]:
+    """Return epochs `(E,)`, rates and gradient norms `(E, L)`, thinned to what a picture can show."""
+    depth = len(margins)
+    table = run.history(["epoch", "layer", "clamp_activation_rate", "gradient_norm"])
+    count = table.num_rows // depth
+    epochs = np.unique(np.linspace(0, count - 1, min(count, _EPOCHS_DRAWN)).round().astype(int))
+    gradients = table["gradient_norm"].to_numpy().reshape(-1, depth)[epochs]
+    rates = table["clamp_activation_rate"].to_numpy().astype(float).reshape(-1, depth)[epochs]
+    if np.isnan(rates).all():
+        counts = run.history(["similarity_histogram"])["similarity_histogram"]
+        stacked = np.stack(counts.to_numpy()).reshape(-1, depth, len(counts[0]))[epochs]
+        rates = np.stack([rates_from_histograms(stacked[:, k], m) for k, m in enumerate(margins)], axis=1)
+    return table["epoch"].to_numpy().reshape(-1, depth)[epochs, 0] + 1, rates, gradients
+
+
+@dataclass(frozen=True)
+class LayerBand(MeanAndSd):
+    """Mean and sd over seeds of a quantity of one arm: `(L,)` by layer, or `(E, L)` at the epochs `(E,)`.
+
+    `would_be` is whether nothing was clamped, so that rates are what the margins would cut.
+    """
+
+    would_be: bool = False
+    epochs: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+
+
+# By quantity, `rate` or `gradient`, and arm.
+LayerBands = dict[str, dict[str, LayerBand]]
+
+
+def layer_bands(runs: "Sequence[Point]", arms: Sequence[str]) -> tuple[LayerBands, LayerBands]:
+    """Return the bands with the final weights and those over training.
+
+    Runs with other layers or epochs than the first of their arm are left out.
+    """
+    final: LayerBands = {"rate": {}, "gradient": {}}
+    training: LayerBands = {"rate": {}, "gradient": {}}
+    for arm in arms:
+        measured = [r for r in runs if r.arm == arm and r.layers is not None]
+        layers = [r.layers for r in measured if r.layers is not None]
+        if not layers:
+            continue
+        seeds, would_be = [r.seed for r in measured], not all(r.clamps for r in measured)
+        same = [np.array_equal(x.epochs, layers[0].epochs) for x in layers]
+        final["rate"][arm] = _band(seeds, [x.rate for x in layers], would_be)
+        final["gradient"][arm] = _band(seeds, [x.gradient for x in layers], would_be)
+        alike = [x for x, ok in zip(layers, same, strict=True) if ok]
+        seeds = [x for x, ok in zip(seeds, same, strict=True) if ok]
+        epochs = layers[0].epochs
+        training["rate"][arm] = _band(seeds, [x.rates for x in alike], would_be, epochs)
+        training["gradient"][arm] = _band(seeds, [x.gradients for x in alike], would_be, epochs)
+    return final, training
+
+
+def _band(
+    seeds: list[str], values: list[Floats], would_be: bool, epochs: NDArray[np.int64] | None = None
+) -> LayerBand:
+    same = [(s, v) for s, v in zip(seeds, values, strict=True) if v.shape == values[0].shape]
+    band = mean_and_sd([s for s, _ in same], [v for _, v in same])
+    at = {} if epochs is None else {"epochs": epochs}
+    return LayerBand(band.mean, band.sd, band.seeds, would_be, **at)
+
+
+@exhibit("layers")
+def profile_chart(data: "ReportData", s: "Setting") -> Chart | None:
+    """Draw rates and gradient norms by layer, with the final weights."""
+    rates, norms = s.profiles.get("rate", {}), s.profiles.get("gradient", {})
+    lines = [
+        _profile_marks(_rate_name(s.arm_title(arm), p), p, s.colour(arm), i + 3 * p.would_be, _PER_CENT)
+        for i, (arm, p) in enumerate(rates.items())
+    ]
+    drawn_with: dict[str, tuple[str, str]] = {}
+    for extension in data.extensions:
+        drawn_with |= extension.rates_to_compare(data.settings)
+    if s.id in drawn_with:
+        name, other = drawn_with[s.id]
+        further = next(x for x in data.settings if x.id == other).profiles["rate"]
+        lines.append(_profile_marks(name, further[s.arms[0]], COLOURS[2], 2, _PER_CENT))
+    if not norms and s.id in {other for _, other in drawn_with.values()}:
+        return None  # its rates are drawn with another's
+    panels = []
+    if lines:
+        marks = tuple(m for line in lines for m in line)
+        panels.append(Panel("(a) clamp activation rate", _layers_axis(rates), Axis(_RATE), marks))
+    if norms:
+        marks = tuple(
+            m
+            for i, (arm, p) in enumerate(norms.items())
+            for m in _profile_marks(s.arm_title(arm), p, s.colour(arm), i, 1)
+        )
+        panels.append(Panel("(b) gradient norms", _layers_axis(norms), _norm_axis(marks), marks))
+    if not panels:
+        return None
+    return Chart(
+        f"{s.id}-profiles",
+        f"Profiles by layer: {s.name}",
+        "With the final weights; bands are ±1 sd over seeds. A would-be clamp rate is what these margins "
+        "would cut of a run that does not clamp; only the clamp's own rate is saturation.",
+        _profile_words(rates, norms),
+        tuple(panels),
+        s.origin,
+        s.follows("profiles"),
+    )
+
+
+def _rate_name(arm: str, band: LayerBand) -> str:
+    return f"{arm} (would-be)" if band.would_be else arm
+
+
+def _layers_axis(profiles: Mapping[str, LayerBand]) -> Axis:
+    depth = max((len(p.mean) for p in profiles.values()), default=1)
+    step = max(1, depth // 12)
+    return Axis("layer", ticks=tuple((float(i), str(i)) for i in range(0, depth, step)))
+
+
+def _norm_axis(marks: Sequence[Mark]) -> Axis:
+    ends = [v for m in marks for v in (*m.y, *m.low, *m.high) if 0 < v < math.inf]
+    low, high = (min(ends) / 1.2, max(ends) * 1.2) if ends else (0.1, 1.0)
+    return Axis("gradient norm", log=True, ticks=log_ticks(low, high), range=(low, high))
+
+
+def _marks(
+    name: str, x: Sequence[float], mean: Floats, sd: Floats | None, labels: Iterator[str], colour: str,
+    symbol: int, *, positive: bool,
+) -> list[Mark]:  # fmt: skip
+    """Return a line and its band of ±1 sd.
+
+    A norm is positive: its band ends at a tenth of the mean, on a logarithmic axis. A share ends at 100%.
+    """
+    at, ys = floats(x), floats(mean)
+    line = Mark("line", name, at, ys, labels=tuple(labels), colour=colour, symbol=symbol, legend=True)
+    if sd is None:
+        return [line]
+    low = np.maximum(mean - sd, mean / 10 if positive else 0)
+    high = mean + sd if positive else np.minimum(mean + sd, _PER_CENT)
+    return [Mark("band", name, at, ys, floats(low), floats(high), colour=colour), line]
+
+
+def _profile_marks(name: str, p: LayerBand, colour: str, symbol: int, times: float) -> list[Mark]:
+    mean, sd = times * p.mean, None if p.sd is None else times * p.sd
+    labels = (f"{name}\nlayer {i}: {m:.4g}" for i, m in enumerate(mean))
+    return _marks(name, range(len(mean)), mean, sd, labels, colour, symbol, positive=times == 1)
+
+
+def _profile_words(rates: Mapping[str, LayerBand], norms: Mapping[str, LayerBand]) -> str:
+    phrases = [
+        f"{_rate_name(arm, p)} rate from {p.mean[0]:.1%} at layer 0 to {p.mean[-1]:.1%} at "
+        f"layer {len(p.mean) - 1}"
+        for arm, p in rates.items()
+    ]
+    phrases += [
+        f"{arm} gradient norm {p.mean[0]:.3g} at layer 0, {p.mean[-1]:.3g} at the last"
+        for arm, p in norms.items()
+    ]
+    return "By layer: " + "; ".join(phrases) + "."
+
+
+@exhibit("layers")
+def curve_charts(_: "ReportData", s: "Setting") -> Iterator[Chart]:
+    """Draw rates, and gradient norms, over training: a line per layer, with the band over seeds."""
+    for quantity, curves in s.curves.items():
+        if curves and max(len(c.epochs) for c in curves.values()) >= 2:
+            yield _curve_chart(s, quantity, curves)
+
+
+def _curve_chart(s: "Setting", quantity: str, curves: Mapping[str, LayerBand]) -> Chart:
+    rate = quantity == "rate"
+    times = _PER_CENT if rate else 1
+    panels = [
+        Panel(
+            _rate_name(s.arm_title(arm), c) if rate else s.arm_title(arm),
+            Axis("epoch"),
+            Axis(),
+            _curve_marks(c, times),
+        )
+        for arm, c in curves.items()
+    ]
+    # One scale for all panels, so that they can be compared by eye.
+    marks = [mark for panel in panels for mark in panel.marks]
+    axis = Axis(_RATE, range=(0, 102)) if rate else _norm_axis(marks)
+    words = (
+        f"{arm}, layer 0: {times * c.mean[0, 0]:.3g} in epoch {c.epochs[0]}, {times * c.mean[-1, 0]:.3g} in "
+        f"epoch {c.epochs[-1]}"
+        for arm, c in curves.items()
+    )
+    return Chart(
+        f"{s.id}-{quantity}-over-training",
+        f"{'Clamp activation rate' if rate else 'Gradient norms'} over training: {s.name}",
+        "Means over each epoch's batches, as they were trained; a line per layer, bands ±1 sd over seeds.",
+        "; ".join(words),
+        tuple(replace(panel, y=axis) for panel in panels),
+        s.origin,
+    )
+
+
+def _curve_marks(c: LayerBand, times: float) -> tuple[Mark, ...]:
+    marks: list[Mark] = []
+    depth = c.mean.shape[1]
+    for layer in range(depth):
+        name, colour = f"layer {layer}", ordered_colour(layer, depth)
+        mean, sd = times * c.mean[:, layer], None if c.sd is None else times * c.sd[:, layer]
+        labels = (f"{name}, epoch {e}\n{m:.4g}" for e, m in zip(c.epochs, mean, strict=True))
+        marks += _marks(name, list(c.epochs), mean, sd, labels, colour, layer, positive=times == 1)
+    return tuple(sorted(marks, key=lambda mark: mark.kind == "line"))  # bands behind all lines
+
+
+@exhibit("layers")
+def rate_accuracy_chart(_: "ReportData", s: "Setting") -> Chart | None:
+    """Draw each seed's rate at layer 0 against what is measured at the end, with the correlation."""
+    marks, correlations = [], []
+    for i, arm in enumerate(s.arms):
+        runs = [(r, _PER_CENT * r.layers.rate[0]) for r in s.of(arm) if r.layers is not None]
+        if not runs:
+            continue
+        name = s.arm_title(arm) + ("" if all(r.clamps for r, _ in runs) else " (would-be)")
+        rates, values = [x for _, x in runs], [r.value for r, _ in runs]
+        labels = tuple(f"{s.label(r)}\nrate {x:.1f}%" for r, x in runs)
+        marks.append(
+            Mark("dots", name, floats(rates), floats(values), labels=labels, colour=s.colour(arm), symbol=i,
+                 legend=True)
+        )  # fmt: skip
+        correlation = seed_correlation([r.seed for r, _ in runs], rates, values)
+        if correlation is not None:
+            interval, seeds = between(correlation.interval), correlation.seeds
+            correlations.append(f"{name}: r = {correlation.r:.2f} {interval} over {seeds} seeds")
+    if not marks:
+        return None
+    words = "; ".join(correlations) or "too few seeds for a correlation"
+    panel = Panel("", Axis(f"{_RATE} at layer 0"), Axis(s.value), tuple(marks))
+    return Chart(
+        f"{s.id}-rate-and-accuracy",
+        f"Rate and {s.metric.name}, seed by seed: {s.name}",
+        "Does a seed whose clamp cuts more end elsewhere? Correlations, 95% intervals, the seed as the unit: "
+        f"{words}.",
+        f"Layer-0 rate against final value. {words}.",
+        (panel,),
+        s.origin,
+    )
+
+
+@exhibit("layers")
+def accuracy_chart(_: "ReportData", s: "Setting") -> Chart | None:
+    """Draw the accuracy of a probe on every layer, if runs have them, whatever the report is about."""
+    metric, factor = metric_of("accuracy").for_display
+    marks: list[Mark] = []
+    phrases = []
+    for i, arm in enumerate(s.arms):
+        probes = [(r.seed, r.layers.probes) for r in s.of(arm) if r.layers and len(r.layers.probes) > 1]
+        if not probes:
+            continue
+        layers = [k for k, _ in probes[0][1]]
+        values = [factor * np.array([accuracy for _, accuracy in p]) for _, p in probes]
+        band = _band([seed for seed, _ in probes], values, would_be=False)
+        name, mean = s.arm_title(arm), band.mean
+        labels = (f"{name}, layer {k}\n{m:.4g}%" for k, m in zip(layers, mean, strict=True))
+        marks += _marks(name, layers, mean, band.sd, labels, s.colour(arm), i, positive=False)
+        phrases.append(
+            f"{name} from {mean[0]:.1f}% at layer {layers[0]} to {mean[-1]:.1f}% at layer {layers[-1]}"
+        )
+    if not marks:
+        return None
+    ticks = tuple((float(k), str(k)) for k in sorted({int(x) for m in marks for x in m.x}))
+    panel = Panel("", Axis("layer", ticks=ticks), Axis(metric.label), tuple(marks))
+    return Chart(
+        f"{s.id}-accuracy-by-layer",
+        f"Accuracy by layer: {s.name}",
+        "A linear probe on each layer's features; mean and ±1 sd over seeds.",
+        "; ".join(phrases) + ".",
+        (panel,),
+        s.origin,
+    )

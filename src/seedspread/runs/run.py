@@ -1,0 +1,221 @@
+"""A run: what a study names, and what it has left once it is finished, in one shape whatever ran it."""
+
+import hashlib
+import json
+import math
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from seedspread.runs.files import UNREADABLE, RecordError, read_record
+from seedspread.runs.folder import PROVENANCE, RESULT, RunFolder
+from seedspread.runs.levels import level_name, setting_name
+from seedspread.runs.metrics import SCORED, scores
+
+# Factors with their levels.
+Cell = tuple[tuple[str, Any], ...]
+
+_PLAIN = (str, int, float, bool)
+
+
+@dataclass(frozen=True, repr=False)
+class Run:
+    """A run: one that a study names, one that is found in a store, or both.
+
+    Attributes:
+        key: its identity, and the name of its folder.
+        seed: as its study counts it.
+        runner: name of what runs it.
+        parameters: as its runner has them while it is planned; plain values, as its runner wrote them down,
+            when it is read.
+        folder: where it is, or goes.
+        study: name of the study, if one names it.
+        cell: factors of that study with their levels.
+        metrics: values by name; empty until it is finished, as all that follows.
+        chance: what a run that learnt nothing scores, by metric.
+        dataset: what it was run on; empty if its runner does not say.
+        collapsed: finished, but not a sample of the same thing as others.
+        result: all fields of the result, a runner's own diagnostics among them.
+        provenance: environment, versions, times.
+    """
+
+    key: str
+    seed: int
+    runner: str
+    parameters: Any
+    folder: str
+    study: str = ""
+    cell: Cell = ()
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    chance: Mapping[str, float] = field(default_factory=dict)
+    dataset: str = ""
+    collapsed: bool = False
+    result: Mapping[str, Any] = field(default_factory=dict)
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def read(
+        cls,
+        folder: str,
+        metrics: Sequence[str] = (),
+        study: str = "",
+        cell: Cell = (),
+        seed: int | None = None,
+    ) -> "Run":
+        """Read a finished run from its folder; any error says what is wrong with it.
+
+        Plain strings and bytes: with ten thousand runs, paths and decoding would be most of the time.
+
+        Args:
+            folder: of the run.
+            metrics: computed from its predictions if it did not report them and kept predictions.
+            study: that names it, if any, with cell and seed.
+            cell: of that study.
+            seed: as that study counts it; by default as the run has it.
+        """
+        result, provenance = read_record(folder, RESULT), read_record(folder, PROVENANCE)
+        _check_names(RESULT, result, "runner", "metrics", "collapsed")
+        _check_names(PROVENANCE, provenance, "seed", "config")
+        values = {
+            name: math.nan if value is None else float(value) for name, value in result["metrics"].items()
+        }
+        chance, parameters = result.get("chance") or {}, provenance["config"]
+        if not (isinstance(chance, dict) and isinstance(parameters, dict)):
+            raise ValueError(f"{RESULT} has a chance, or {PROVENANCE} a config, that is no object")
+        if any(name in SCORED and name not in values for name in metrics):
+            files = RunFolder(Path(folder))
+            if files.has_predictions:
+                stored = files.predictions("logits", "labels")
+                found, guessed = scores(stored["logits"][0], stored["labels"])
+                values, chance = found | values, guessed | chance
+        own_seed = int(provenance["seed"])
+        return cls(
+            key=os.path.basename(folder),
+            seed=own_seed if seed is None else seed,
+            runner=str(result["runner"]),
+            parameters=parameters,
+            folder=folder,
+            study=study,
+            cell=cell,
+            metrics=values,
+            chance=chance,
+            dataset=str(result.get("dataset", "")),
+            collapsed=bool(result["collapsed"]),
+            result=result,
+            provenance=provenance,
+        )
+
+    def also_in(self, study: str, cell: Cell, seed: int) -> "Run":
+        """The same run as another cell names it: it is read once, whatever number of cells it serves."""
+        return replace(self, study=study, cell=cell, seed=seed)
+
+    @property
+    def cell_id(self) -> tuple[str, Cell]:
+        """The study and the cell, which tell the cell from all others."""
+        return self.study, self.cell
+
+    @property
+    def cell_name(self) -> str:
+        """`margin_type = clamp, depth = 2`."""
+        return setting_name(self.cell)
+
+    @property
+    def title(self) -> str:
+        """`margin_type = clamp, depth = 2, seed 3`."""
+        return f"{self.cell_name}, seed {self.seed}" if self.cell else f"seed {self.seed}"
+
+    def __repr__(self) -> str:
+        return f"<Run {self.key}: {self.title}>"
+
+    @property
+    def majority(self) -> float:
+        """What chance scores on accuracy; NaN if unknown."""
+        return self.chance.get("accuracy", math.nan)
+
+    def chance_columns(self, metrics: Sequence[str]) -> dict[str, float]:
+        """What chance scores on these metrics, as `chance.NAME`."""
+        return {f"chance.{name}": self.chance[name] for name in metrics if name in self.chance}
+
+    def row(self, metrics: Sequence[str] = ()) -> dict[str, Any]:
+        """The row of a finished run in a table: its metrics, parameters, levels, seed, study and folder.
+
+        Parameters have their full names and, where clear in this run, the last part alone as well.
+
+        Args:
+            metrics: for which what chance scores stands beside, as `chance.NAME`.
+        """
+        levels = {factor: level_name(level) for factor, level in self.cell}
+        return (
+            {"dataset": self.dataset}  # unless it is a parameter
+            | dict(self.metrics)
+            | parameter_columns(self.parameters)
+            | dict(self.metrics)
+            | self.chance_columns(metrics)
+            | {"seed": self.seed, "collapsed": self.collapsed, "majority": self.majority}
+            | {"folder": self.folder}
+            | (levels | {"study": self.study, "seed": self.seed, "key": self.key} if self.study else {})
+        )
+
+
+def read_run(
+    folder: Path, metrics: Sequence[str] = (), study: str = "", cell: Cell = (), seed: int | None = None
+) -> Run | str:
+    """Return a finished run, or what is wrong with its files; arguments as in `Run.read`."""
+    try:
+        return RunFolder(folder).damage() or Run.read(str(folder), metrics, study, cell, seed)
+    except RecordError as error:
+        return str(error)
+    except UNREADABLE as error:
+        return f"{folder} is not a readable run: {error}"
+
+
+def key_of(canonical: Mapping[str, Any]) -> str:
+    """The key of a run: 20 hexadecimal digits, a hash of everything that can alter its result.
+
+    Args:
+        canonical: the run's description, as its runner makes it, with nothing in it that cannot matter.
+    """
+    text = json.dumps(canonical, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:20]
+
+
+def checked_key(text: Any) -> str:
+    """A key that was read from a file; it names a folder, so nothing like a path may stand there."""
+    if not isinstance(text, str) or not text.isalnum():
+        raise ValueError(f"{text!r} is not the key of a run")
+    return text
+
+
+def parameter_columns(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """A run's parameters as the columns that a table of runs has for them."""
+    full = full_names(parameters)
+    return full | {name: full[whole] for name, whole in _short_names(tuple(full))}
+
+
+def full_names(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters as `part.field`; those that are None are left out, and lists are JSON."""
+    full: dict[str, Any] = {}
+    for part, fields in parameters.items():
+        if isinstance(fields, dict):
+            full |= {f"{part}.{name}": value for name, value in fields.items() if value is not None}
+        elif fields is not None:
+            full[part] = fields
+    return {name: v if isinstance(v, _PLAIN) else json.dumps(v) for name, v in full.items()}
+
+
+@cache
+def _short_names(full: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    """The last part of each name that no other shares, and the whole name; the same for most runs."""
+    counts = Counter(name.rpartition(".")[2] for name in full)
+    return tuple((name.rpartition(".")[2], name) for name in full if counts[name.rpartition(".")[2]] == 1)
+
+
+def _check_names(file: str, values: Mapping[str, Any], *names: str) -> None:
+    """Raise `ValueError` if a field that every record has is not there."""
+    for name in names:
+        if name not in values:
+            raise ValueError(f"{file} has no {name!r}")

@@ -1,0 +1,653 @@
+"""Variance components of a group: between seeds, by source of randomness, and from run to run of one seed.
+
+With Q an orthonormal basis of what the fixed effects X leave, w = Q'y is normal with mean zero and variance
+V(theta) = sum_k theta_k A_k, where A_k = Q' Z_k Z_k' Q; the last component, noise, has A = I. The
+restricted likelihood is that of w. Intervals come from its profile (the maximum over all other components,
+each at least zero), so they may begin at zero.
+
+H. D. Patterson and R. Thompson, Recovery of inter-block information when block sizes are unequal,
+Biometrika 58 (1971) 545-554.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+from scipy.interpolate import PchipInterpolator
+
+from seedspread.stats.groups import Floats, Group, Ints
+
+_STEPS = 200
+_HALVINGS = 30
+# Numbers in one batch of dense matrices.
+_BATCH = 20_000_000
+# What is added to a diagonal, as a share of it, so that matrices on the boundary have a factor.
+_RIDGE = 1e-12
+
+Derivatives = tuple[Floats, Floats, Floats]
+
+
+@dataclass(frozen=True)
+class Spectral:
+    """The restricted log likelihood if the matrices A_k commute: one random factor, and balanced designs.
+
+    K is the number of components, G that of points at which it is evaluated at once.
+
+    Args:
+        roots: (K, J) the eigenvalues of each A_k, a column for each set of equal ones.
+        df: (J,) how many eigenvectors share them.
+        squares: (J,) the sum of squares of w along these.
+    """
+
+    roots: Floats
+    df: Floats
+    squares: Floats
+
+    @property
+    def size(self) -> int:
+        return len(self.roots)
+
+    @property
+    def contrasted(self) -> int:
+        return len(self.df)
+
+    def at(self, theta: Floats) -> Derivatives:
+        """Return the (G,) likelihoods of (G, K), gradients (G, K) and Fisher's information (G, K, K)."""
+        value, inverse = self._inverted(theta)
+        gradient = 0.5 * ((self.squares * inverse - self.df) * inverse) @ self.roots.T
+        information = 0.5 * (self.df * inverse**2)[:, None, :] * self.roots @ self.roots.T
+        return value, gradient, information
+
+    def value(self, theta: Floats) -> Floats:
+        return self._inverted(theta)[0]
+
+    def _inverted(self, theta: Floats) -> tuple[Floats, Floats]:
+        variance = theta @ self.roots
+        impossible = (variance <= 0).any(axis=1)
+        inverse = 1 / np.where(variance > 0, variance, 1.0)
+        value = 0.5 * (self.df * np.log(inverse) - self.squares * inverse).sum(axis=1)
+        return np.where(impossible, -np.inf, value), inverse
+
+
+@dataclass(frozen=True)
+class Dense:
+    """The restricted log likelihood of any matrices; see `Spectral`.
+
+    Args:
+        matrices: (K, m, m) the A_k, on the m contrasts that a factor moves.
+        contrasts: (m,) w there.
+        df: how many contrasts noise alone moves; noise is then the last component.
+        squares: their sum of squares.
+    """
+
+    matrices: Floats
+    contrasts: Floats
+    df: float = 0.0
+    squares: float = 0.0
+
+    @property
+    def size(self) -> int:
+        return len(self.matrices)
+
+    @property
+    def contrasted(self) -> int:
+        return len(self.contrasts)
+
+    def value(self, theta: Floats) -> Floats:
+        return np.concatenate([self._factored(piece)[0] for piece in self._pieces(theta)])
+
+    def at(self, theta: Floats) -> Derivatives:
+        value, gradient, information = (
+            np.concatenate(parts) for parts in zip(*map(self._at, self._pieces(theta)), strict=True)
+        )
+        return value, gradient, information
+
+    def _pieces(self, theta: Floats) -> list[Floats]:
+        most = max(1, _BATCH // (self.size * len(self.contrasts) ** 2))
+        return [theta[i : i + most] for i in range(0, max(len(theta), 1), most)]
+
+    def _factored(self, theta: Floats) -> tuple[Floats, Floats]:
+        """Return the likelihood and V; no eigenvalues, which take ten times as long if threads compete."""
+        n = len(self.contrasts)
+        variance = (theta @ self.matrices.reshape(self.size, -1)).reshape(-1, n, n)
+        mean = np.trace(variance, axis1=1, axis2=2)[:, None] / n
+        variance = variance + _RIDGE * np.maximum(mean, 1e-300)[:, :, None] * np.eye(n)
+        lower = np.linalg.cholesky(variance)
+        pivots = np.diagonal(lower, axis1=1, axis2=2) ** 2
+        impossible = (pivots <= 100 * _RIDGE * mean).any(axis=1)
+        along = np.linalg.solve(lower, np.broadcast_to(self.contrasts[:, None], (len(theta), n, 1)))
+        value = -0.5 * (np.log(pivots).sum(axis=1) + (along**2).sum(axis=(1, 2)))
+        if self.df:
+            noise = theta[:, -1]
+            impossible |= noise <= 0
+            noise = np.where(noise > 0, noise, 1.0)
+            value -= 0.5 * (self.df * np.log(noise) + self.squares / noise)
+        return np.where(impossible, -np.inf, value), variance
+
+    def _at(self, theta: Floats) -> Derivatives:
+        value, variance = self._factored(theta)
+        inverse = np.linalg.inv(variance)
+        products = inverse[:, None] @ self.matrices  # (G, K, m, m)
+        turned = products @ (inverse @ self.contrasts)[:, None, :, None]
+        gradient = 0.5 * (turned[..., 0] @ self.contrasts - np.trace(products, axis1=2, axis2=3))
+        shape = (*products.shape[:2], -1)
+        information = 0.5 * products.reshape(shape) @ products.swapaxes(2, 3).reshape(shape).swapaxes(1, 2)
+        if self.df:
+            noise = np.where(theta[:, -1] > 0, theta[:, -1], 1.0)
+            gradient[:, -1] += 0.5 * (self.squares / noise - self.df) / noise
+            information[:, -1, -1] += 0.5 * self.df / noise**2
+        return value, gradient, information
+
+
+Likelihood = Spectral | Dense
+
+
+def maximize(
+    likelihood: Likelihood, start: Floats, free: NDArray[np.bool_], tolerance: float
+) -> tuple[Floats, Floats]:
+    """Maximize over the free components, none of which falls below zero, by projected Fisher scoring.
+
+    Args:
+        likelihood: what to maximise.
+        start: (G, K) where to begin, and the values of components that are not free.
+        free: (G, K) which components are.
+        tolerance: a step that raises the likelihood by less is the last.
+
+    Returns:
+        (G, K) locations of the maxima, and (G,) their values.
+    """
+    theta, eye = start.copy(), np.eye(likelihood.size)
+    value, gradient, information = likelihood.at(theta)
+    rows = np.flatnonzero(np.isfinite(value))  # elsewhere the fixed components make it impossible
+    gradient, information = gradient[rows], information[rows]
+    for _ in range(_STEPS):
+        here = theta[rows]
+        held = ~free[rows] | ((here <= 0) & (gradient <= 0))
+        gradient = np.where(held, 0.0, gradient)
+        kept = ~held[:, :, None] & ~held[:, None, :]
+        ridge = 1e-12 * np.trace(information, axis1=1, axis2=2)[:, None, None]
+        step = np.linalg.solve(np.where(kept, information, eye) + ridge * eye, gradient[:, :, None])[:, :, 0]
+        moved, new = _uphill(likelihood, here, value[rows], step)
+        done = new - value[rows] <= tolerance
+        theta[rows], value[rows] = moved, new
+        rows = rows[~done]
+        if not len(rows):
+            break
+        _, gradient, information = likelihood.at(theta[rows])
+    return theta, value
+
+
+def _uphill(likelihood: Likelihood, theta: Floats, value: Floats, step: Floats) -> tuple[Floats, Floats]:
+    """Halve the step until it does not lower the likelihood; stay if no step helps."""
+    best, reached = theta.copy(), value.copy()
+    rows = np.arange(len(theta))
+    length = 1.0
+    for _ in range(_HALVINGS):
+        tried = np.maximum(theta[rows] + length * step[rows], 0.0)
+        found = likelihood.value(tried)
+        better = found >= value[rows]
+        best[rows[better]], reached[rows[better]] = tried[better], found[better]
+        rows = rows[~better]
+        if not len(rows):
+            break
+        length /= 2
+    return best, reached
+
+
+Bools = NDArray[np.bool_]
+
+SEED, NOISE, TOGETHER = "seed", "noise", "together"
+_TINY = 1e-9
+# A spread that is so small a share of the whole is none.
+_UNSEEN = 1e-4
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The runs of a group, with the factors among which its variance is split.
+
+    Args:
+        name: of the group.
+        values: (n,) one per run.
+        cells: (n,) codes of the blocks, whose means are removed as fixed effects.
+        factors: by name, (n,) codes of a random factor's levels: the seed, or its sources of randomness.
+        factor: what `name` is a level of.
+        shared_noise: (n,) bool: runs that have their noise, and their joint effect of several sources, in
+            common with all others in their cell, because they differ only in a later stage (several probes
+            on one trained encoder). None if there are none.
+    """
+
+    name: str
+    values: Floats
+    cells: Ints
+    factors: Mapping[str, Ints]
+    factor: str = ""
+    shared_noise: Bools | None = None
+
+    @classmethod
+    def of(cls, group: Group) -> "Sample":
+        """Split the variance of a group into that between seeds and noise, within its blocks."""
+        return cls(group.name, group.values, group.blocks, {SEED: group.seeds}, group.factor)
+
+
+@dataclass(frozen=True)
+class MeanSquares:
+    """A factor's mean square compared with that of the noise, every other factor taken as fixed.
+
+    The F test is exact, balanced or not; the estimate, by Henderson's third method, is unbiased and may be
+    negative. J. F. Seely and Y. El-Bassiouni, Applying Wald's variance component test, Annals of Statistics
+    11 (1983) 197-201.
+    """
+
+    estimate: float
+    f: float
+    df: tuple[int, int]
+    p: float
+
+
+@dataclass(frozen=True)
+class Design:
+    """The estimable variance components of a sample, its fixed effects removed."""
+
+    names: tuple[str, ...]  # of the K components, noise last, if it can be estimated separately
+    likelihood: Likelihood  # restricted, of values in units of `scale`
+    scale: float  # square root of the variance within cells
+    mean_squares: Mapping[str, MeanSquares]  # by factor, if they exist
+    noise: float | None  # mean square, every factor taken as fixed; None if no run is repeated
+    noise_df: int
+    levels: Mapping[str, int]  # number of levels of each factor
+    repeated: bool  # whether any two runs are equal in all factors
+    copies: bool  # whether such runs never differ
+    has_shared_noise: bool = False  # whether some runs have no noise of their own
+
+
+def design(sample: Sample) -> Design | None:
+    """Return the components that a sample can estimate; None if it has no spread within cells."""
+    basis, centered = _complement(_dummies(sample.cells)), sample.values - sample.values.mean()
+    contrasts = basis.T @ centered
+    size = len(contrasts)
+    variance = float(contrasts @ contrasts) / max(size, 1)
+    if size == 0 or variance <= 1e-20 * max(float(np.abs(sample.values).max()) ** 2, 1e-300):
+        return None
+    scale = variance**0.5
+    shared_noise = (
+        np.zeros(len(sample.values), dtype=bool) if sample.shared_noise is None else sample.shared_noise
+    )
+    has_shared = bool(shared_noise.any())
+    factors = _distinct(sample.factors, shared_noise)
+    columns = {
+        name: z for name, codes in factors.items() if np.abs(z := basis.T @ _dummies(codes)).max() > _TINY
+    }
+    own = np.eye(size) if not has_shared else basis.T @ (~shared_noise[:, None] * basis)
+    names = _separable(columns, own)
+    # Noise, and tests that compare with it, use only the runs that have noise of their own.
+    noisy = basis if not has_shared else _complement(_dummies(sample.cells[~shared_noise]))
+    tested = {name: noisy.T @ _dummies(factors[name][~shared_noise]) for name in names if name in factors}
+    squares, noise, df = _mean_squares(tested, noisy.T @ centered[~shared_noise])
+    matrices = {name: z @ z.T for name, z in columns.items()} | {NOISE: own}
+    copies = NOISE in names and noise is not None and noise <= 1e-18 * variance
+    if copies:
+        names = tuple(name for name in names if name != NOISE)
+    whole = np.stack([matrices[name] for name in names])
+    likelihood = _likelihood(whole, contrasts / scale, NOISE in names and not has_shared)
+    levels = {
+        n: len(np.unique(codes[~shared_noise] if n == TOGETHER else codes)) for n, codes in factors.items()
+    }
+    repeated = number_of_seeds(sample) < len(sample.values)
+    return Design(names, likelihood, scale, squares, noise, df, levels, repeated, copies, has_shared)
+
+
+def drop_idle_factors(sample: Sample, made: Design) -> tuple[tuple[str, ...], Sample]:
+    """Remove factors without any effect: runs that differ in nothing else, noise included, have equal values.
+
+    With them the likelihood would grow without bound as their variance goes to zero.
+
+    Returns:
+        The names of these factors, and the sample without them and their runs.
+    """
+    bare = np.ones(len(sample.values), dtype=bool) if NOISE not in made.names else sample.shared_noise
+    if bare is None:
+        return (), sample
+    cells = [np.flatnonzero(bare & (sample.cells == cell)) for cell in np.unique(sample.cells)]
+    spreads = [
+        np.ptp(sample.values[rows]) > _UNSEEN * made.scale if len(rows) > 1 else None for rows in cells
+    ]
+
+    def varied(rows: Ints) -> set[str]:
+        return {name for name, codes in sample.factors.items() if np.ptp(codes[rows])}
+
+    moving = {name for rows, moves in zip(cells, spreads, strict=True) if moves for name in varied(rows)}
+    still = [
+        rows
+        for rows, moves in zip(cells, spreads, strict=True)
+        if moves is not None and not moves and not varied(rows) & moving
+    ]
+    if not still:
+        return (), sample
+    names = tuple(name for name in sample.factors if any(name in varied(rows) for rows in still))
+    kept = ~np.isin(np.arange(len(sample.values)), np.concatenate(still))
+    rest = replace(
+        sample,
+        values=sample.values[kept],
+        cells=sample.cells[kept],
+        factors={name: codes[kept] for name, codes in sample.factors.items() if name not in names},
+        shared_noise=None if sample.shared_noise is None else sample.shared_noise[kept],
+    )
+    return names, rest
+
+
+def number_of_seeds(sample: Sample) -> int:
+    """Return the number of combinations of the factors' levels."""
+    return int(np.unique(np.stack(list(sample.factors.values())), axis=1).shape[1])
+
+
+def _dummies(codes: Ints) -> Floats:
+    out: Floats = (codes[:, None] == np.unique(codes)[None, :]).astype(float)
+    return out
+
+
+def _complement(fixed: Floats) -> Floats:
+    """Return an (n, n - p) orthonormal basis of the space orthogonal to (n, p) dummies."""
+    q, _ = np.linalg.qr(fixed, mode="complete")
+    return np.asarray(q[:, fixed.shape[1] :])
+
+
+def _distinct(factors: Mapping[str, Ints], shared_noise: Bools) -> dict[str, Ints]:
+    """Return the factors that vary, those that always vary together as one, and their joint effect.
+
+    The joint effect (`TOGETHER`) is included only if runs repeat a combination of levels.
+    """
+    merged: dict[tuple[int, ...], list[str]] = {}
+    for name, codes in factors.items():
+        if len(np.unique(codes)) > 1:
+            first: dict[int, int] = {}  # levels numbered in order of appearance
+            merged.setdefault(tuple(first.setdefault(int(c), len(first)) for c in codes), []).append(name)
+    whole = len(merged) == 1 and len(factors) > 1 and len(next(iter(merged.values()))) == len(factors)
+    out = {
+        SEED if whole else " + ".join(names): np.array(codes, dtype=np.intp)
+        for codes, names in merged.items()
+    }
+    if len(out) > 1:
+        _, codes = np.unique(np.stack(list(out.values())), axis=1, return_inverse=True)
+        codes = codes.ravel()
+        if len(np.unique(codes[~shared_noise])) < np.count_nonzero(~shared_noise):
+            codes[shared_noise] = -1
+            out[TOGETHER] = np.unique(codes, return_inverse=True)[1].astype(np.intp)
+    return out
+
+
+def _separable(columns: Mapping[str, Floats], noise: Floats) -> tuple[str, ...]:
+    """Return the estimable components: all, or all but the joint effect, or all but noise too."""
+    alone = tuple(name for name in columns if name != TOGETHER)
+    for names in ((*columns, NOISE), (*alone, NOISE), alone):
+        matrices = [noise if name == NOISE else columns[name] @ columns[name].T for name in names]
+        if matrices and _are_independent(matrices):
+            return names
+    return (NOISE,)
+
+
+def _are_independent(matrices: Sequence[Floats]) -> bool:
+    flat = np.stack([m.ravel() for m in matrices])
+    norms = np.linalg.norm(flat, axis=1)
+    if norms.min() <= _TINY:
+        return False
+    flat /= norms[:, None]
+    whole = np.linalg.eigvalsh(sum(matrices[1:], matrices[0]))
+    return bool(np.linalg.eigvalsh(flat @ flat.T)[0] > _TINY and whole[0] > _TINY)
+
+
+def _mean_squares(
+    columns: Mapping[str, Floats], contrasts: Floats
+) -> tuple[dict[str, MeanSquares], float | None, int]:
+    """Return the mean squares of each factor, and the noise's with its degrees of freedom."""
+    if not len(contrasts):  # no run has noise of its own
+        return {}, None, 0
+    rest, rank = _residual(list(columns.values()), contrasts)
+    df = len(contrasts) - rank
+    noise = rest / df if df else None
+    out = {}
+    for name, z in columns.items():
+        others = [other for key, other in columns.items() if key != name]
+        without, rank_without = _residual(others, contrasts)
+        own = rank - rank_without
+        if own < 1 or noise is None or noise <= 0:
+            continue
+        trace = float((_outside(others, z) ** 2).sum())
+        f = (without - rest) / own / noise
+        out[name] = MeanSquares(
+            (without - rest - own * noise) / trace, f, (own, df), float(stats.f.sf(f, own, df))
+        )
+    return out, noise, df
+
+
+def _basis(columns: Sequence[Floats]) -> Floats:
+    u, s, _ = np.linalg.svd(np.hstack(columns), full_matrices=False)
+    return np.asarray(u[:, s > _TINY * max(float(s[0]), 1.0)])
+
+
+def _outside(columns: Sequence[Floats], target: Floats) -> Floats:
+    if not columns:
+        return target
+    u = _basis(columns)
+    return np.asarray(target - u @ (u.T @ target))
+
+
+def _residual(columns: Sequence[Floats], contrasts: Floats) -> tuple[float, int]:
+    """Return the residual sum of squares of a regression on these columns, and their rank."""
+    if not columns:
+        return float(contrasts @ contrasts), 0
+    left = _outside(columns, contrasts)
+    return float(left @ left), _basis(columns).shape[1]
+
+
+def _likelihood(matrices: Floats, contrasts: Floats, has_noise: bool) -> Likelihood:
+    """Return the likelihood of (K, m, m) matrices and (m,) contrasts: spectral if the matrices commute.
+
+    `has_noise` says whether the last component is noise that every run has.
+    """
+    if _commute(matrices):
+        # Any weights will do that no two sets of eigenvalues share a sum with.
+        weights = np.sqrt(np.arange(2, 2 + len(matrices)))
+        _, vectors = np.linalg.eigh(np.tensordot(weights, matrices, 1))
+        eigenvalues = np.round((matrices @ vectors * vectors).sum(axis=1), 9)
+        distinct, group = np.unique(eigenvalues, axis=1, return_inverse=True)
+        squares = np.bincount(group.ravel(), (vectors.T @ contrasts) ** 2).astype(float)
+        df = np.bincount(group.ravel()).astype(float)
+        moved = distinct.any(axis=0)
+        return Spectral(distinct[:, moved], df[moved], squares[moved])
+    factors = matrices[:-1] if has_noise else matrices
+    roots, vectors = np.linalg.eigh(factors.sum(axis=0))
+    is_moved = roots > _TINY * roots[-1]
+    kept, rest = vectors[:, is_moved], vectors[:, ~is_moved].T @ contrasts
+    if not has_noise:
+        return Dense(kept.T @ matrices @ kept, kept.T @ contrasts)
+    return Dense(kept.T @ matrices @ kept, kept.T @ contrasts, float(len(rest)), float(rest @ rest))
+
+
+def _commute(matrices: Floats) -> bool:
+    return all(
+        np.allclose(a @ b, b @ a, atol=_TINY * len(a)) for i, a in enumerate(matrices) for b in matrices[:i]
+    )
+
+
+# Values at which a profile is tabulated: far and near, the latter in standard errors.
+_LOWEST = 1e-5
+_FAR = np.concatenate([[0.0], np.logspace(-5, 5, 51)])
+_SEVERAL = 40  # contrasts up to which several maxima are looked for
+_NEAR = np.arange(-14, 15) / 4
+_REFINED = 8
+# At which contrasts are computed: fewer make the ends of an interval depend on a last bit.
+_POINTS = 5_000
+
+
+@dataclass(frozen=True)
+class Curve:
+    """The profile likelihood of one component."""
+
+    estimate: float  # at its maximum
+    grid: Floats  # (n,) values at which it was computed
+    drops: Floats  # (n,) twice the drop from the maximum there
+
+    @cached_property
+    def _smooth(self) -> PchipInterpolator:
+        finite = np.isfinite(self.drops)
+        return PchipInterpolator(np.log(self.grid[finite] + _LOWEST), self.drops[finite], extrapolate=False)
+
+    def drop(self, at: Floats) -> Floats:
+        """Interpolate the drop between the points of the grid; infinite beyond them."""
+        out: Floats = self._smooth(np.log(at + _LOWEST))
+        return np.where(np.isnan(out), np.inf, np.maximum(out, 0.0))
+
+    def within(self, quantile: float) -> Floats:
+        """Return rising points that cover the values at which the drop is at most `quantile`."""
+        inside = np.flatnonzero(self.drops <= quantile)
+        place = np.searchsorted(self.grid, self.estimate)
+        first, last = min([place, *inside[:1]]) - 1, max([place, *inside[-1:]]) + 1
+        ends = np.log(self.grid[[max(first, 0), min(last, len(self.grid) - 1)]] + _LOWEST)
+        points = np.exp(np.linspace(ends[0], ends[1], _POINTS)) - _LOWEST
+        return np.unique(np.append(np.maximum(points, 0.0), self.estimate))
+
+
+def fit(likelihood: Likelihood) -> tuple[Floats, float]:
+    """Return the (K,) components that maximize the likelihood, from several starts, and its maximum."""
+    k = likelihood.size
+    starts = np.vstack([np.full(k, 1 / k), 0.02 + 0.9 * np.eye(k)])
+    if k > 2:  # several factors, and few runs, may have several maxima
+        starts = np.vstack([starts, np.random.default_rng(0).gamma(0.5, 1.0, (10 * k, k)) + 1e-3])
+    found, values = maximize(likelihood, starts, np.ones_like(starts, dtype=bool), 0.0)
+    best = int(np.argmax(values))
+    return np.where(found[best] < 1e-9, 0.0, found[best]), float(values[best])
+
+
+def profiles(likelihood: Likelihood, estimates: Floats, top: float) -> list[Curve]:
+    """Return the profile likelihood of each component; `top` is the maximum at `estimates`."""
+    grids = _grids(likelihood, estimates)
+    which = np.repeat(np.arange(len(grids)), [len(grid) for grid in grids])
+    values = _profile(likelihood, estimates, which, np.concatenate(grids))
+    drops = np.maximum(2 * (top - values), 0.0)
+    return [Curve(float(estimates[i]), grid, drops[which == i]) for i, grid in enumerate(grids)]
+
+
+def _grids(likelihood: Likelihood, estimates: Floats) -> list[Floats]:
+    """Return per component the rising values at which to compute its profile, including the estimate."""
+    information = likelihood.at(estimates[None])[2][0]
+    errors = 1 / np.sqrt(np.maximum(np.diag(information), 1e-12))
+    out = []
+    for estimate, error in zip(estimates, errors, strict=True):
+        # Logarithmic above zero, as the profile is nearly a parabola there.
+        near = estimate * np.exp(_NEAR * error / estimate) if estimate > error / 4 else error * _NEAR[15:]
+        inside = near[(near > _FAR[1]) & (near < _FAR[-1])]
+        far = _FAR if len(estimates) < 3 else _FAR[::2]
+        out.append(np.unique(np.concatenate([[0.0], far, inside, [estimate]])))
+    return out
+
+
+def intervals(
+    likelihood: Likelihood, estimates: Floats, top: float, curves: list[Curve], level: float
+) -> list[tuple[float, float]]:
+    """Return per component the ends of its profile-likelihood interval, zero and infinity included."""
+    quantile = float(stats.chi2.ppf(level, 1))
+    ends = [[0.0, np.inf] for _ in curves]
+    brackets = [
+        (i, side, *bracket)
+        for i, curve in enumerate(curves)
+        for side in (0, 1)
+        if (bracket := _bracket(curve, side, quantile)) is not None
+    ]
+    if brackets:
+        which, _, low, high = (np.array(part) for part in zip(*brackets, strict=True))
+        for _ in range(2):
+            points = low[:, None] + (high - low)[:, None] * np.linspace(0, 1, _REFINED)
+            found = _profile(likelihood, estimates, np.repeat(which, _REFINED), points.ravel())
+            excess = 2 * (top - found.reshape(points.shape)) - quantile
+            low, high, end = _crossing(points, excess)
+        for (i, side, *_), value in zip(brackets, end, strict=True):
+            ends[i][side] = float(value)
+    return [(low, high) for low, high in ends]
+
+
+def _profile(likelihood: Likelihood, estimates: Floats, which: Ints, values: Floats) -> Floats:
+    """Return (G,) maxima over all other components with component `which` held at its value."""
+    k = likelihood.size
+    starts = [estimates]
+    if k > 2 and likelihood.contrasted <= _SEVERAL:
+        starts += [np.full(k, 0.3), np.append(np.ones(k - 1), 0.0)]
+    rows = np.arange(len(which))
+    found = []
+    for begin in starts:
+        start = np.maximum(np.tile(begin, (len(which), 1)), 1e-3)
+        start[rows, which] = values
+        free = np.ones_like(start, dtype=bool)
+        free[rows, which] = False
+        found.append(maximize(likelihood, start, free, 1e-9)[1])
+    out: Floats = np.max(found, axis=0)
+    return out
+
+
+def _bracket(curve: Curve, side: int, quantile: float) -> tuple[float, float] | None:
+    """Return two values between which the interval ends on this side; None if it has no end there."""
+    inside = np.flatnonzero(curve.drops <= quantile)
+    first = int(inside[0]) - 1 if side == 0 else int(inside[-1])
+    if first < 0 or first + 1 >= len(curve.grid):
+        return None
+    return float(curve.grid[first]), float(curve.grid[first + 1])
+
+
+def _crossing(points: Floats, excess: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return the (B,) neighbors of the change of sign of (B, P) excesses, and the root between them."""
+    rows = np.arange(len(points))
+    inside = excess <= 0
+    change = np.argmax(inside[:, 1:] != inside[:, :-1], axis=1)
+    low, high = points[rows, change], points[rows, change + 1]
+    a, b = excess[rows, change], excess[rows, change + 1]
+    with np.errstate(invalid="ignore"):
+        share = np.where(np.isfinite(a) & np.isfinite(b) & (a != b), a / (a - b), 0.5)
+    return low, high, low + np.clip(share, 0.0, 1.0) * (high - low)
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """A component in two groups: intervals of its ratio and difference, and p of no difference."""
+
+    ratio: tuple[float, float]
+    difference: tuple[float, float]
+    p: float
+
+
+def contrast(first: Curve, second: Curve, units: tuple[float, float], level: float) -> Contrast:
+    """Compare one component of a group and its baseline, by the sum of their profiles.
+
+    Args:
+        first: the group's profile.
+        second: the baseline's.
+        units: of their curves, as variances.
+        level: of the intervals.
+    """
+    quantile = float(stats.chi2.ppf(level, 1))
+    x = first.within(quantile)
+    spent = first.drop(x)
+    x, left = x[spent <= quantile] * units[0], quantile - spent[spent <= quantile]
+    least, most = (side * units[1] for side in _reach(second, quantile, left))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        # Where both may be zero, every ratio may be.
+        high, low = np.where((x == 0) & (least == 0), np.inf, x / least), np.where(x == 0, 0.0, x / most)
+    ends = float((x - most).min()), float((x - least).max())
+    both = np.concatenate([first.within(quantile) * units[0], second.within(quantile) * units[1]])
+    equal = float((first.drop(both / units[0]) + second.drop(both / units[1])).min())
+    return Contrast((float(low.min()), float(high.max())), ends, float(stats.chi2.sf(equal, 1)))
+
+
+def _reach(curve: Curve, quantile: float, drops: Floats) -> tuple[Floats, Floats]:
+    """Return the smallest and largest values whose profile is at most `drops` below the maximum."""
+    points = curve.within(quantile)
+    heights = curve.drop(points)
+    top = int(np.searchsorted(points, curve.estimate))
+    left, right = slice(top, None, -1), slice(top, None)
+    beyond = np.inf if heights[-1] <= quantile else points[-1]
+    return (
+        np.interp(drops, np.maximum.accumulate(heights[left]), points[left]),
+        np.interp(drops, np.maximum.accumulate(heights[right]), points[right], right=beyond),
+    )

@@ -1,0 +1,264 @@
+"""Power, detectable ratios and seeds needed: of the robust variance ratio and of the F test.
+
+`python benchmarks/planning.py --write` simulates `planning.json`: per design, size and alpha, the log ratio
+that is detected in each share (`LEVELS`) of experiments. Its excess over the F test's, times sqrt(n - 1), is
+interpolated in 1 / (n - 1); designs are interpolated in sqrt(1 - r^2) for pairs, r^2 for same-seed runs,
+1 / b for blocks. If a design departs in several ways, the factors are multiplied.
+"""
+
+import json
+from collections.abc import Callable
+from functools import cache
+from math import ceil, exp, inf, log, sqrt
+from pathlib import Path
+
+import numpy as np
+from scipy import optimize, stats
+
+from seedspread.errors import SeedspreadError, one_of
+from seedspread.stats.groups import Floats
+from seedspread.stats.variance_ratio import FEWEST_PAIRS
+
+# Limits of searches.
+_MOST_SEEDS = 100_000
+_LARGEST_RATIO = 1e6
+
+
+# The designs of `planning.json`.
+TABLE = Path(__file__).with_name("planning.json")
+SIZES = (3, 4, 5, 7, 10, 14, 20, 30, 50)
+LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98)
+ALPHAS = (0.1, 0.05, 0.01, 0.001)
+SHAPES = ("normal", "t5", "skewed", "bimodal")
+CORRELATIONS = (0.0, 0.3, 0.6, 0.8, 0.9)
+TWINS = (0.0, 0.5, 0.9)
+BLOCKS = (2, 4)
+
+
+class BudgetError(SeedspreadError):
+    """A seed budget that is impossible."""
+
+
+def seeds_for_standard_error(sd: float, se: float) -> int:
+    """Return the fewest seeds whose mean has a standard error of at most `se`, if their spread is `sd`."""
+    if not (0 < sd < inf and 0 < se < inf):
+        raise BudgetError(f"sd and se must be positive; got sd={sd:g}, se={se:g}")
+    if sd / se > 1e6:
+        raise BudgetError(f"se {se:g} is less than a millionth of sd {sd:g}: no number of runs reaches it")
+    # A standard error that misses the goal by rounding alone meets it.
+    return max(1, ceil((sd / se) ** 2 * (1 - 1e-12)))
+
+
+def f_power(ratio: float, seeds: tuple[int, int], alpha: float = 0.05) -> float:
+    """Return the exact power of the two-sided F test for normal values if the variance ratio is `ratio`."""
+    df = seeds[0] - 1, seeds[1] - 1
+    low, high = stats.f.ppf([alpha / 2, 1 - alpha / 2], *df)
+    return float(stats.f.cdf(low / ratio, *df) + stats.f.sf(high / ratio, *df))
+
+
+def detectable_ratio(seeds: tuple[int, int], power: float = 0.8, alpha: float = 0.05) -> float:
+    """Return the smallest variance ratio above 1 that the F test detects with `power` on normal values."""
+    check_design(seeds, power, alpha)
+    largest = log(_LARGEST_RATIO)
+
+    def lacking(log_ratio: float) -> float:
+        return f_power(exp(log_ratio), seeds, alpha) - power
+
+    if lacking(largest) < 0:
+        raise BudgetError(
+            f"with {seeds[0]} and {seeds[1]} seeds no ratio below a million is detected with power {power:g}"
+            "; take more seeds"
+        )
+    return exp(optimize.brentq(lacking, 0.0, largest))
+
+
+def seeds_for_ratio(
+    ratio: float, power: float = 0.8, alpha: float = 0.05, baseline_seeds: int | None = None
+) -> tuple[int, int]:
+    """Return the fewest seeds per group with which the F test detects `ratio` on normal values."""
+    check_design((2, baseline_seeds or 2), power, alpha)
+
+    def enough(n: int) -> bool:
+        return f_power(ratio, (n, baseline_seeds or n), alpha) >= power
+
+    return _fewest_seeds(enough, 2, ratio, baseline_seeds)
+
+
+def _fewest_seeds(
+    enough: Callable[[int], bool], high: int, ratio: float, baseline_seeds: int | None
+) -> tuple[int, int]:
+    """Search the smallest number of seeds, from `high` on, that is enough."""
+    if not 0 < ratio < inf or ratio == 1:
+        raise BudgetError(f"the ratio must be positive and not 1; got {ratio:g}")
+    low = high - 1
+    while not enough(high):
+        low, high = high, 2 * high
+        if high > _MOST_SEEDS:
+            limit = f" with {baseline_seeds} baseline seeds" if baseline_seeds else ""
+            raise BudgetError(f"no number of seeds up to {_MOST_SEEDS:,} detects a ratio of {ratio:g}{limit}")
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high, baseline_seeds or high
+
+
+def check_design(seeds: tuple[int, int], power: float, alpha: float) -> None:
+    """Raise `BudgetError` for impossible numbers."""
+    if min(seeds) < 2:
+        raise BudgetError(f"a variance needs at least two seeds per arm; got {seeds[0]} and {seeds[1]}")
+    if not 0 < alpha < 1:
+        raise BudgetError(f"alpha must lie between 0 and 1; got {alpha:g}")
+    if not alpha < power < 1:
+        raise BudgetError(f"power must lie between alpha ({alpha:g}) and 1; got {power:g}")
+
+
+def key(shape: str = "normal", pairs: float | None = None, blocks: int = 1, twins: float = 0.0) -> str:
+    """Return the name of a design in `planning.json`."""
+    words = [shape, *([] if pairs is None else [f"pairs {pairs:g}"])]
+    return " ".join([*words, *([f"blocks {blocks} twins {twins:g}"] if blocks > 1 else [])])
+
+
+def power(
+    ratio: float,
+    seeds: tuple[int, int],
+    blocks: int = 1,
+    pairs: float | None = None,
+    twins: float = 0.0,
+    alpha: float = 0.05,
+    shape: str = "normal",
+) -> float:
+    """Return the power of the robust variance ratio's test, from simulations.
+
+    Args:
+        ratio: true ratio of the variances.
+        seeds: of each group.
+        blocks: runs of each seed in each group; more than four count as four.
+        pairs: correlation of the groups over shared seeds; None if the groups share no seeds.
+        twins: correlation of a seed's runs over blocks.
+        alpha: level of the test.
+        shape: of the values' distribution, one of `SHAPES`.
+    """
+    if not 0 < ratio < inf:
+        raise BudgetError(f"the ratio must be positive; got {ratio:g}")
+    at = abs(log(ratio))
+    needed = _needed(seeds if ratio > 1 else seeds[::-1], blocks, pairs, twins, alpha, shape)
+    if at < needed[-1]:
+        return float(np.interp(at, [0.0, *needed], [alpha, *LEVELS]))
+    if needed[-1] == 0:  # groups that are copies of each other except for the scale
+        return 1.0
+    last, middle = stats.norm.ppf(LEVELS[-1]), np.interp(0.5, LEVELS, needed)  # beyond: as a normal tail
+    return float(stats.norm.cdf(last * (at - middle) / (needed[-1] - middle)))
+
+
+def detectable(
+    seeds: tuple[int, int],
+    power: float = 0.8,
+    blocks: int = 1,
+    pairs: float | None = None,
+    twins: float = 0.0,
+    alpha: float = 0.05,
+    shape: str = "normal",
+) -> float:
+    """Return the smallest variance ratio above 1 that is detected with `power`; see there for the rest."""
+    _check(seeds, power, alpha)
+    return exp(float(np.interp(power, LEVELS, _needed(seeds, blocks, pairs, twins, alpha, shape))))
+
+
+def seeds_for(
+    ratio: float,
+    wanted: float = 0.8,
+    baseline_seeds: int | None = None,
+    blocks: int = 1,
+    pairs: float | None = None,
+    twins: float = 0.0,
+    alpha: float = 0.05,
+    shape: str = "normal",
+) -> tuple[int, int]:
+    """Return the fewest seeds per group that detect a ratio with power `wanted`; see `power`."""
+    _check((SIZES[0], baseline_seeds or SIZES[0]), wanted, alpha)
+
+    def enough(n: int) -> bool:
+        return power(ratio, (n, baseline_seeds or n), blocks, pairs, twins, alpha, shape) >= wanted
+
+    return _fewest_seeds(enough, SIZES[0], ratio, baseline_seeds)
+
+
+def _check(seeds: tuple[int, int], wanted: float, alpha: float) -> None:
+    check_design(seeds, wanted, alpha)
+    if not LEVELS[0] <= wanted <= LEVELS[-1]:
+        raise BudgetError(f"power must lie between {LEVELS[0]:g} and {LEVELS[-1]:g}; got {wanted:g}")
+
+
+def _check_table(
+    seeds: tuple[int, int], blocks: int, correlations: list[float], alpha: float, shape: str
+) -> None:
+    """Raise `BudgetError` for designs outside the table."""
+    try:
+        one_of("shape", shape, SHAPES)
+    except ValueError as error:
+        raise BudgetError(str(error)) from None
+    if min(seeds) < SIZES[0]:
+        raise BudgetError(f"the headline is planned for {SIZES[0]} seeds per arm or more; got {min(seeds)}")
+    if blocks < 1:
+        raise BudgetError(f"there must be at least one block; got {blocks}")
+    if not ALPHAS[-1] <= alpha <= ALPHAS[0]:
+        raise BudgetError(f"alpha must lie between {ALPHAS[-1]:g} and {ALPHAS[0]:g}; got {alpha:g}")
+    for correlation in correlations:
+        if not -1 <= correlation <= 1:
+            raise BudgetError(f"a correlation lies between -1 and 1; got {correlation:g}")
+
+
+@cache
+def _table() -> dict[str, Floats]:
+    """Return (sizes, alphas, levels) log ratios of each design, minus the F test's, times sqrt(df)."""
+    content = json.loads(TABLE.read_text())
+    exact = np.array([[_f_needed((n - 1, n - 1), alpha) for alpha in ALPHAS] for n in SIZES])
+    root = np.sqrt(np.array(SIZES) - 1)[:, None, None]
+    return {name: (np.array(rows) - exact) * root for name, rows in content.items() if name != "draws"}
+
+
+def _f_needed(df: tuple[float, float], alpha: float) -> Floats:
+    """Return (levels,) log ratios that the F test detects in so many experiments with normal values."""
+    out: Floats = np.log(stats.f.isf(alpha / 2, *df)) - np.log(stats.f.isf(np.array(LEVELS), *df))
+    return out
+
+
+def _needed(
+    seeds: tuple[int, int], blocks: int, pairs: float | None, twins: float, alpha: float, shape: str
+) -> Floats:
+    """Return (levels,) log ratios that so many experiments detect, if the first group is the wider one."""
+    _check_table(seeds, blocks, [pairs or 0.0, twins], alpha, shape)
+
+    def at(name: str) -> Floats:
+        return np.maximum(_at(name, seeds, alpha), 1e-6)
+
+    own = at(key())
+    factor = at(key(shape=shape)) / own
+    if pairs is not None and min(seeds) >= FEWEST_PAIRS:
+        rows = np.array([*(at(key(pairs=r)) for r in CORRELATIONS), 0 * own])
+        factor *= _between(sqrt(1 - pairs**2), [sqrt(1 - r**2) for r in (*CORRELATIONS, 1.0)], rows) / own
+    if blocks > 1:
+        by_blocks = [own]
+        for b in BLOCKS:  # same-seed runs that are copies add nothing
+            rows = np.array([*(at(key(blocks=b, twins=r)) for r in TWINS), own])
+            by_blocks.append(_between(twins**2, [r**2 for r in (*TWINS, 1.0)], rows))
+        factor *= _between(1 / blocks, [1 / b for b in (1, *BLOCKS)], np.array(by_blocks)) / own
+    return np.maximum.accumulate(own * factor)
+
+
+def _at(name: str, seeds: tuple[int, int], alpha: float) -> Floats:
+    """Return (levels,) log ratios of a tabled design; unbalanced groups count by their harmonic mean."""
+    df = seeds[0] - 1, seeds[1] - 1
+    mean = 2 / (1 / df[0] + 1 / df[1])
+    rows = _between(1 / mean, [1 / (n - 1) for n in SIZES], _table()[name]) / sqrt(mean)
+    # In the normal quantile, which is what an interval's width goes with.
+    excess = _between(float(stats.norm.isf(alpha / 2)), [float(stats.norm.isf(a / 2)) for a in ALPHAS], rows)
+    return _f_needed(df, alpha) + excess
+
+
+def _between(at: float, places: list[float], rows: Floats) -> Floats:
+    """Interpolate linearly between rows, constant beyond the outermost places."""
+    order = np.argsort(places)
+    flat = rows[order].reshape(len(places), -1)
+    out = np.array([np.interp(at, np.array(places)[order], column) for column in flat.T])
+    return out.reshape(rows.shape[1:])

@@ -1,0 +1,432 @@
+"""The robust variance ratio: the variance over seeds of a group over that of its baseline.
+
+Model: a multivariate Student t over each seed's runs (`student_t.py`), with flat priors on log scales,
+same-seed correlations and Fisher's z, and a small prior on the degrees of freedom. With normal tails alone
+it is the F interval, and Pitman and Morgan's if the groups share seeds in one block. Chosen by simulation
+(docs/statistics.md) over the same model with an even prior on the tails (2 points of power on normal
+values), with pairs that share their tails (10 to 11% false alarms on contaminated values), and the seed
+jackknife (blind to pairs, 5 to 20 points of power).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import combinations
+from math import exp, inf, log
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.interpolate import CubicSpline
+from scipy.special import logsumexp, stdtr, stdtrit
+
+from seedspread.stats.groups import Floats, Group, Ints
+from seedspread.stats.result import Interval
+from seedspread.stats.student_t import Fit, Layout, solve
+
+# Reciprocal degrees of freedom, and their prior: normal values with 2/5, tails down to 3.3 with 1/5 each.
+TAILS = np.array([0.0, 0.1, 0.2, 0.3])
+PRIOR = np.array([2.0, 1.0, 1.0, 1.0]) / 5
+# Added to squared deviations, of a group's variance: copies of a run, and groups that are multiples of each
+# other, stay finite.
+FLOOR = 1e-6
+# Experiments that are fitted at once: as many as stay in the processor's cache.
+BATCH = 32
+# Points where the model is fitted and where it is interpolated: to 18 deviations, dense in the middle.
+_FITTED, _INTERPOLATED, _WIDTH, _BEND = 19, 801, 18.0, 3.6
+# The probability that may lie beyond the grid on either side.
+_BEYOND_GRID = 1e-5
+
+
+def _nodes(count: int) -> tuple[Floats, Floats]:
+    even = np.linspace(-1, 1, count)
+    return _WIDTH * np.sinh(_BEND * even) / np.sinh(_BEND), np.cosh(_BEND * even)
+
+
+_NODES, _STEP = _nodes(_FITTED)
+_FINE, _FINE_STEP = _nodes(_INTERPOLATED)
+_EDGES = (_FINE[1:] + _FINE[:-1]) / 2  # between its points
+_INTERPOLATE = CubicSpline(np.linspace(-1, 1, _FITTED), np.eye(_FITTED))(np.linspace(-1, 1, _INTERPOLATED))
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """The posterior of the log variance ratios of a batch of e experiments, on a grid of g points."""
+
+    center: Floats  # (e,) the middle of the grid
+    scale: Floats  # (e,) and its unit
+    mass: Floats  # (e, g) probability of each point
+    tails: Floats  # (e,) mean of the reciprocal degrees of freedom
+
+    @cached_property
+    def cumulative(self) -> Floats:
+        """(e, g) probability below each point, including half of its own."""
+        return np.cumsum(self.mass, axis=1) - 0.5 * self.mass
+
+    def below(self, log_ratio: float | Floats) -> Floats:
+        """Return (e,) probabilities that the log ratio is smaller."""
+        at = (np.broadcast_to(log_ratio, self.center.shape) - self.center) / self.scale
+        return np.array([np.interp(x, _FINE, row) for x, row in zip(at, self.cumulative, strict=True)])
+
+    def above(self, log_ratio: float | Floats) -> Floats:
+        """Return (e,) probabilities that it is larger; small ones are as exact as those of `below`."""
+        mirrored = Posterior(-self.center, self.scale, self.mass[:, ::-1], self.tails)
+        return mirrored.below(-np.asarray(log_ratio))
+
+    def quantile(self, probability: float) -> Floats:
+        """Return (e,) quantiles of the log ratio."""
+        found = [np.interp(probability, row, _FINE) for row in self.cumulative]
+        return self.center + self.scale * np.array(found)
+
+    def shifted(self, log_ratio: Floats) -> "Posterior":
+        """Add (e,) numbers to the log ratios."""
+        return Posterior(self.center + log_ratio, self.scale, self.mass, self.tails)
+
+    def only(self, place: int) -> "Posterior":
+        """Select one experiment of the batch."""
+        one = slice(place, place + 1)
+        return Posterior(self.center[one], self.scale[one], self.mass[one], self.tails[one])
+
+    def minus(self, other: "Posterior") -> "Posterior":
+        """Return the posterior of the difference from another, independent one of as many experiments."""
+        center, scale = self.center - other.center, np.hypot(self.scale, other.scale)
+        ends = center[:, None] + scale[:, None] * _EDGES
+        below = np.empty_like(ends)
+        for k, end in enumerate(ends):
+            points = other.center[k] + other.scale[k] * _FINE
+            at = (end[:, None] + points - self.center[k]) / self.scale[k]
+            below[k] = np.interp(at, _FINE, self.cumulative[k]) @ other.mass[k]
+        mass = np.diff(below, axis=1, prepend=0.0, append=1.0)
+        return Posterior(center, scale, mass, np.maximum(self.tails, other.tails))
+
+    @staticmethod
+    def of_t(log_ratio: float, std_error: float, df: float) -> "Posterior":
+        """Return the confidence distribution of a t statistic, as one experiment."""
+        # The grid ends at 18 scales, and the tails of few degrees of freedom lie beyond 18 standard errors.
+        scale = std_error * max(1.0, -float(stdtrit(df, _BEYOND_GRID)) / _WIDTH)
+        below = stdtr(df, _EDGES * scale / std_error)
+        mass = np.diff(below, prepend=0.0, append=1.0)[None]
+        return Posterior(np.array([log_ratio]), np.array([scale]), mass, np.zeros(1))
+
+    @property
+    def p(self) -> Floats:
+        """(e,) two-sided p values: twice the smaller tail about a ratio of 1."""
+        return 2 * np.minimum(self.below(0.0), self.above(0.0))
+
+
+def posterior(
+    layout: Layout, values: Floats, floor: Floats, tails: Floats = TAILS, prior: Floats = PRIOR
+) -> Posterior:
+    """Return the posterior of (e, n, 2, b) values, 0 if there is no run; see `Fit` for `floor`."""
+    best = Fit(layout, values, floor, np.zeros((len(values), 1)), tails)
+    center, scale = _window(best, prior)
+    fit = Fit(layout, values, floor, center[:, None] + scale[:, None] * _NODES, tails, near=best)
+    log_step = np.log(_STEP)[:, None]
+    evidence = logsumexp(fit.log_posterior + log_step, axis=1)  # (e, v)
+    tempered = share_of_information(layout, tails) * fit.log_posterior  # (e, t, v)
+    tempered = tempered - logsumexp(tempered + log_step, axis=1)[:, None]
+    weights = evidence + np.log(prior)
+    weights = weights - logsumexp(weights, axis=1, keepdims=True)
+    log_density = logsumexp(tempered + weights[:, None], axis=2)
+    density = np.exp(log_density @ _INTERPOLATE.T) * _FINE_STEP
+    return Posterior(center, scale, density / density.sum(axis=1, keepdims=True), np.exp(weights) @ tails)
+
+
+def posterior_of(values: Floats, present: NDArray[np.bool_], paired: bool) -> Posterior:
+    """Return the posterior of (e, n, 2, b) values without ties, by experiment, seed, group and block.
+
+    Args:
+        values: (e, n, 2, b) as measured, or simulated.
+        present: (n, 2, b) whether there is a run.
+        paired: whether the groups' runs of a seed belong together.
+    """
+    counts = present.sum(axis=0)
+    means = np.where(present, values, 0.0).sum(axis=1) / np.maximum(counts, 1)
+    deviations = np.where(present, values - means[:, None], 0.0)
+    variances = (deviations**2).sum(axis=(1, 3)) / (counts - 1).clip(0).sum(axis=1)
+    standard = deviations / np.sqrt(variances)[:, None, :, None]
+    batches = [standard[k : k + BATCH] for k in range(0, len(standard), BATCH)]
+    out = [posterior(Layout(present, paired), batch, np.full((len(batch), 2), FLOOR)) for batch in batches]
+    fields = ("center", "scale", "mass", "tails")
+    whole = Posterior(*(np.concatenate([getattr(part, name) for part in out]) for name in fields))
+    return whole.shifted(np.log(variances[:, 0] / variances[:, 1]))
+
+
+def _window(fit: Fit, prior: Floats) -> tuple[Floats, Floats]:
+    """Return (e,) rough means and standard deviations of the posterior: a normal mixture over tails."""
+    index = fit.index["ratio"]
+    unit = np.zeros_like(fit.gradient)
+    unit[index] = 1.0
+    variance = (1 + 2 * fit.u) * solve(fit.caution, unit)[index, :, 0]
+    best = fit.phi[index, :, 0]
+    weights = np.exp(fit.log_posterior[:, 0] - fit.log_posterior[:, 0].max(axis=1, keepdims=True)) * prior
+    weights = weights / weights.sum(axis=1, keepdims=True)
+    center = (weights * best).sum(axis=1)
+    return center, np.sqrt((weights * (variance + (best - center[:, None]) ** 2)).sum(axis=1))
+
+
+def share_of_information(layout: Layout, tails: Floats) -> Floats:
+    """Return (v,) powers to which the likelihood is raised, for each of the tails.
+
+    A multivariate t gives all d runs of a seed one weight. If each group has tails of its own, the variance
+    of the estimate (the sandwich) leaves nu / (nu + d / 2) of the information that pairs seem to give. Half
+    as much again is taken off because the tails are known from few seeds: without it, up to 9% false alarms
+    on contaminated pairs.
+    """
+    nu = 1 / np.maximum(tails, 1e-12)
+    weighted, total = np.zeros_like(nu), 0
+    for pattern in layout.patterns:
+        d = sum(pattern.runs)
+        runs = len(pattern.seeds) * d
+        weighted += runs * (nu / (nu + 0.75 * d) if pattern.paired else 1.0)
+        total += runs
+    return weighted / total
+
+
+_BEYOND = 700.0  # exp overflows above it
+
+
+class LogRatioEstimate(Protocol):
+    """The distribution of a log variance ratio: a posterior, or confidence in place of probability."""
+
+    def above(self, log_ratio: float) -> float:
+        """Return the probability, or confidence, of a larger one."""
+
+    def below(self, log_ratio: float) -> float:
+        """Return that of a smaller one: 1 - `above` would lose the digits of a small one."""
+
+    def quantile(self, probability: float) -> float:
+        """Return the log ratio below which so much of the distribution lies."""
+
+    def distribution(self) -> Posterior:
+        """Return the whole distribution, on a grid."""
+
+
+@dataclass(frozen=True)
+class FromPosterior:
+    """The estimate of the Student-t model."""
+
+    posterior: Posterior
+
+    def above(self, log_ratio: float) -> float:
+        return float(self.posterior.above(log_ratio)[0])
+
+    def below(self, log_ratio: float) -> float:
+        return float(self.posterior.below(log_ratio)[0])
+
+    def quantile(self, probability: float) -> float:
+        return float(self.posterior.quantile(probability)[0])
+
+    def distribution(self) -> Posterior:
+        return self.posterior
+
+
+@dataclass(frozen=True)
+class FromJackknife:
+    """The estimate of a t statistic, with its confidence in place of a probability."""
+
+    log_ratio: float
+    std_error: float
+    df: float
+
+    def above(self, log_ratio: float) -> float:
+        return float(stdtr(self.df, (self.log_ratio - log_ratio) / self.std_error))
+
+    def below(self, log_ratio: float) -> float:
+        return float(stdtr(self.df, (log_ratio - self.log_ratio) / self.std_error))
+
+    def quantile(self, probability: float) -> float:
+        return self.log_ratio + self.std_error * float(stdtrit(self.df, probability))
+
+    def distribution(self) -> Posterior:
+        return Posterior.of_t(self.log_ratio, self.std_error, self.df)
+
+
+def difference(first: LogRatioEstimate, second: LogRatioEstimate) -> LogRatioEstimate:
+    """Return the first log ratio minus the second, which is independent of it."""
+    return FromPosterior(first.distribution().minus(second.distribution()))
+
+
+def ratio_at(estimate: LogRatioEstimate, probability: float) -> float:
+    """Return the ratio below which so much of an estimate lies."""
+    at = estimate.quantile(probability)
+    return inf if at > _BEYOND else exp(at)
+
+
+def interval_of(estimate: LogRatioEstimate, level: float) -> Interval:
+    """Return the central interval of the ratio."""
+    return Interval(ratio_at(estimate, (1 - level) / 2), ratio_at(estimate, (1 + level) / 2), level)
+
+
+# Fewer pairs often line up by chance, which would pass for a correlation of 1: with three of them and no
+# difference at all, p is below 0.001 in one experiment of 25.
+FEWEST_PAIRS = 5
+# With more, memory runs out before any other test would differ.
+MOST_SEEDS = 5000
+# A bulk so much narrower than the standard deviation is measured by itself: the floor would drown it.
+_DWARFED = 0.01
+
+
+@dataclass(frozen=True)
+class RobustRatio:
+    """The posterior of a variance ratio: of the bulk of the runs, if tails are heavy."""
+
+    seeds: tuple[int, int]
+    pairs: int  # seeds that were used as pairs
+    blocks: int
+    ratio: float | None = None  # the median
+    interval: Interval | None = None  # central
+    p: float | None = None  # twice the smaller tail about 1
+    nu: float | None = None  # degrees of freedom: near 3 very heavy tails, infinite normal ones
+    unpaired: Interval | None = None  # the interval if the pairs had not been used
+    note: str = ""  # why there is no ratio, or why there are no pairs
+    posterior: Posterior | None = field(default=None, repr=False, compare=False)
+
+    def above(self, ratio: float) -> float | None:
+        """Return the probability of a larger ratio."""
+        return None if self.posterior is None else float(self.posterior.above(log(ratio))[0])
+
+    def within(self, factor: float) -> float | None:
+        """Return the probability that neither variance is more than `factor` times the other."""
+        low, high = self.above(1 / factor), self.above(factor)
+        return None if low is None or high is None else low - high
+
+
+def robust_ratio(group: Group, baseline: Group, level: float = 0.95, pairs: bool = True) -> RobustRatio:
+    """Return the ratio of two groups' variances within cells, by a Student-t model.
+
+    Args:
+        group: runs of one group.
+        baseline: runs of the other.
+        level: of the interval.
+        pairs: whether a seed that both groups have is the same seed, so that its runs are paired.
+    """
+    return robust_ratios([(group, baseline)], level, pairs)[0]
+
+
+def robust_ratios(
+    comparisons: Sequence[tuple[Group, Group]], level: float = 0.95, pairs: bool = True
+) -> list[RobustRatio]:
+    """Return `robust_ratio` of many comparisons; those of one design are computed together."""
+    tables = [_Table.of(group, baseline, pairs) for group, baseline in comparisons]
+    out = [table.blank for table in tables]
+    designs: dict[tuple[bytes, tuple[int, ...], bool], list[int]] = {}
+    for k, table in enumerate(tables):
+        if table.has_ratio:
+            designs.setdefault((table.present.tobytes(), table.present.shape, table.paired), []).append(k)
+    for places in designs.values():
+        for start in range(0, len(places), BATCH):
+            batch = places[start : start + BATCH]
+            for k, result in zip(batch, _solve([tables[k] for k in batch], level), strict=True):
+                out[k] = result
+    return out
+
+
+@dataclass(frozen=True)
+class _Table:
+    """Two groups as (n, 2, b) values by seed, group and block, without runs that are alone in their cell.
+
+    Values are deviations from their cell's median in units of their group's scale (`scale_of`), so that none
+    is too large or too small; `offset` is the log ratio of those scales, squared.
+    """
+
+    values: Floats
+    present: NDArray[np.bool_]
+    floor: tuple[float, float]
+    offset: float
+    blank: RobustRatio
+
+    @property
+    def paired(self) -> bool:
+        return self.blank.pairs > 0
+
+    @property
+    def has_ratio(self) -> bool:
+        return bool(self.present.size)
+
+    @staticmethod
+    def of(group: Group, baseline: Group, pairs: bool) -> "_Table":
+        groups, blocks = (group, baseline), np.union1d(group.blocks, baseline.blocks)
+        blank = RobustRatio((len(group.seed_codes), len(baseline.seed_codes)), 0, len(blocks))
+        if not (group.has_spread and baseline.has_spread):
+            blank = replace(blank, note="an arm has no spread within its cells, so there is no ratio")
+            return _Table(np.empty(0), np.empty(0, bool), (0.0, 0.0), 0.0, blank)
+        if max(blank.seeds) > MOST_SEEDS:
+            blank = replace(blank, note=f"not computed for more than {MOST_SEEDS:,} seeds in an arm")
+            return _Table(np.empty(0), np.empty(0, bool), (0.0, 0.0), 0.0, blank)
+        values, present = _by_seed(groups, blocks, pairs)
+        shared = int(np.all(present.any(axis=2), axis=1).sum()) if pairs else 0
+        if 0 < shared < FEWEST_PAIRS:
+            note = f"{shared} shared seeds are too few to use as pairs; it takes {FEWEST_PAIRS}"
+            blank, shared = replace(blank, note=note), 0
+        if not shared:
+            values, present = _by_seed(groups, blocks, False)
+        offset = 2 * (log(scale_of(group)) - log(scale_of(baseline)))
+        first, second = (FLOOR + rounding(a) / scale_of(a) ** 2 for a in groups)
+        return _Table(values, present, (first, second), offset, replace(blank, pairs=shared))
+
+
+def _by_seed(groups: tuple[Group, Group], blocks: Ints, pairs: bool) -> tuple[Floats, NDArray[np.bool_]]:
+    """Return (n, 2, b) standardized residuals, and whether there are any; unpaired groups share no rows."""
+    codes = [np.union1d(*(a.seed_codes for a in groups))] * 2 if pairs else [a.seed_codes for a in groups]
+    values = np.zeros((max(map(len, codes)), 2, len(blocks)))
+    present = np.zeros(values.shape, bool)
+    for k, (group, seeds) in enumerate(zip(groups, codes, strict=True)):
+        alone = np.bincount(group.blocks)[group.blocks] == 1
+        at = np.searchsorted(seeds, group.seeds), k, np.searchsorted(blocks, group.blocks)
+        values[at] = np.where(alone, 0.0, from_medians(group) / scale_of(group))
+        present[at] = ~alone
+        for first, second in combinations(range(len(blocks)), 2):  # a block that copies another tells nothing
+            same = np.array_equal(present[:, k, first], present[:, k, second])
+            if same and np.ptp(values[:, k, first] - values[:, k, second]) <= 1e-9:
+                present[:, k, second], values[:, k, second] = False, 0.0
+    kept = present.any(axis=(1, 2))
+    return values[kept], present[kept]
+
+
+def from_medians(group: Group) -> Floats:
+    """Return (n,) deviations from the median of the run's own cell."""
+    out = np.empty_like(group.values)
+    for block, values in group.cells.items():
+        out[group.blocks == block] = values - np.median(values)
+    return out
+
+
+def scale_of(group: Group) -> float:
+    """Return the standard deviation within cells; that of the bulk if single runs dwarf all others."""
+    bulk = max(float(np.median(np.abs(from_medians(group)))) / 0.6745, rounding(group) ** 0.5)
+    whole = float(group.within_variance**0.5)
+    return bulk if 0 < bulk < _DWARFED * whole else whole
+
+
+def rounding(group: Group) -> float:
+    """Return the variance of rounding, step^2 / 12, if runs of a cell tie; the step is the smallest gap."""
+    spread = np.ptp(group.values)
+    for values in group.cells.values():
+        if np.any(np.diff(np.sort(values)) <= 1e-9 * spread):
+            gaps = np.diff(np.sort(group.values))
+            return float(gaps[gaps > 1e-9 * spread].min() ** 2 / 12)
+    return 0.0
+
+
+def _solve(tables: list[_Table], level: float) -> list[RobustRatio]:
+    values, floor = np.stack([t.values for t in tables]), np.array([t.floor for t in tables])
+    offset, present = np.array([t.offset for t in tables]), tables[0].present
+    apart = posterior(Layout(present, False), values, floor).shifted(offset)
+    if not tables[0].paired:
+        return [_result(t.blank, apart.only(k), None, level) for k, t in enumerate(tables)]
+    found = posterior(Layout(present, True), values, floor).shifted(offset)
+    return [_result(t.blank, found.only(k), apart.only(k), level) for k, t in enumerate(tables)]
+
+
+def _result(blank: RobustRatio, found: Posterior, apart: Posterior | None, level: float) -> RobustRatio:
+    tails, estimate = float(found.tails[0]), FromPosterior(found)
+    return replace(
+        blank,
+        ratio=ratio_at(estimate, 0.5),
+        interval=interval_of(estimate, level),
+        p=float(found.p[0]),
+        nu=1 / tails if tails > 0 else inf,
+        unpaired=None if apart is None else interval_of(FromPosterior(apart), level),
+        posterior=found,
+    )

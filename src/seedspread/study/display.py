@@ -1,0 +1,338 @@
+"""A study as people see it, on a terminal or in a notebook: plan, progress while it runs, state."""
+
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import pandas as pd
+from rich.console import Group, RenderableType
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.text import Text
+
+from seedspread.analysis.sequential import last_look
+from seedspread.errors import abridged
+from seedspread.render.table import Column, Table, head_of
+from seedspread.render.terminal import FittedTable, LiveDisplay, Terminal, to_rich
+from seedspread.render.web import for_notebook
+from seedspread.runs.folder import Heartbeat
+from seedspread.runs.levels import arm_name, counted_runs, level_name
+from seedspread.runs.store import FINISHED, RunState, by_state
+from seedspread.runs.studies import AuditSpec, SequentialRecord
+from seedspread.runs.table import tidy_table
+from seedspread.runs.time_left import duration
+from seedspread.study.executor import CellProgress, StudyProgress
+from seedspread.study.local import cores_here
+from seedspread.study.plan import Plan
+from seedspread.study.progress import Estimate, images_per_second
+from seedspread.study.sequential import Watcher, named
+from seedspread.study.spec import StudySpec
+from seedspread.tables.from_store import read_runs
+
+_FAILURES_SHOWN = 8
+_RUNNING_SHOWN = 8
+_LINE_WIDTH = 100
+_CELLS_LISTED = 500
+
+
+def plan_table(plan: Plan, states: dict[str, RunState]) -> FittedTable:
+    return to_rich(plan.overview(states, _CELLS_LISTED))
+
+
+def more_cells(plan: Plan) -> list[str]:
+    more = len({run.cell_id for run in plan.runs}) - _CELLS_LISTED
+    return [f"... and {more:,} more cells, which --json lists"] if more > 0 else []
+
+
+def sharing(plan: Plan) -> list[str]:
+    """How many runs are named, how many are distinct, and why."""
+    named, distinct = len(plan.runs), len(plan.distinct)
+    lines = [f"{named} runs are named, {distinct} are distinct."]
+    if named == distinct:
+        return lines
+    pairs: Counter[tuple[str, ...]] = Counter()
+    for runs in plan.shared.values():
+        names = dict.fromkeys(f"{r.study} ({r.cell_name})" for r in runs)
+        pairs[tuple(names)] += 1
+    for sharers, times in pairs.items():
+        lines.append(f"{times} are shared by {' and '.join(sharers)}: the same run by its key.")
+    return lines
+
+
+def time_needed(plan: Plan, seconds: float | None, source: str) -> str:
+    """How many runs are to do, and how long they will take; `source` says how that is known, or why not."""
+    states = [state.state for state in plan.states().values()]
+    failed = states.count("failed")
+    missing = len(states) - failed - sum(states.count(state) for state in FINISHED)
+    again = f" {counted_runs(failed)} failed, to be tried again with --retry-failed." if failed else ""
+    if not missing:
+        return "Nothing is left to do." + again if failed else "Everything is there."
+    if seconds is None:
+        return f"{counted_runs(missing)} to do. How long they will take: {source}.{again}"
+    line = f"{counted_runs(missing)} to do: about {duration(seconds)} on one core of this machine's CPU"
+    cores = min(cores_here(), missing)
+    several = f", {duration(seconds / cores)} on {cores}" if cores > 1 else ""
+    return f"{line}{several} ({source}).{again}"
+
+
+def lacking(plan: Plan) -> list[str]:
+    return [
+        f"{count} finished runs have no {name}, which was declared after they were made: "
+        "delete their folders to run them again."
+        for name, count in plan.lacking().items()
+    ]
+
+
+def changed_inputs(plan: Plan) -> list[str]:
+    """What the store has of this study from input files that have changed since."""
+    lines = []
+    if plan.accepted:
+        lines.append(f"{len(plan.accepted)} were made with other inputs, and are kept (--accept-changed).")
+    if plan.stale:
+        names: set[str] = set()
+        for key, other in plan.stale.items():
+            now, before = dict(plan.distinct[key].parameters.inputs), plan.store.run(other).inputs()
+            names |= {name for name in {*now, *before} if now.get(name) != before.get(name)}
+        what = ", ".join(sorted(names)) or "the function"
+        lines.append(
+            f"{len(plan.stale)} are stale: the store has them from before {what} changed. "
+            "They are run again; --accept-changed keeps them as they are."
+        )
+    return lines
+
+
+def failures(plan: Plan, states: Mapping[str, RunState]) -> list[str]:
+    """The last line of each failure by cell and seed, the first few of them."""
+    failed = [(run, states[key]) for key, run in plan.distinct.items() if states[key].state == "failed"]
+    lines = [f"failed: {run.title}: {state.message}" for run, state in failed[:_FAILURES_SHOWN]]
+    more = len(failed) - _FAILURES_SHOWN
+    return [*lines, f"... and {more} more"] if more > 0 else lines
+
+
+def status_view(plan: Plan, states: dict[str, RunState], estimate: Estimate) -> RenderableType:
+    """The state of a study, as `seedspread status` shows it."""
+    parts: list[RenderableType] = [plan_table(plan, states), *map(Text, more_cells(plan))]
+    counts = Counter(s.state for s in states.values())
+    speed, left = images_per_second(states), estimate.seconds_left(states)
+    facts = [f"{len(states)} distinct runs: {by_state(states)}"]
+    facts += [f"{speed:,.0f} images/s"] if speed else []
+    idle = not counts["running"] and counts["waiting"] + counts["interrupted"]
+    work = estimate.work_left(states, measure=False) if idle else None
+    if left is not None:
+        facts.append(f"about {duration(left)} left")
+    elif work:
+        facts.append(f"about {duration(work)} of one worker's time left")
+    parts.append(Text(f"{'; '.join(facts)}."))
+    parts += [Text(line) for line in _running(plan, states)]
+    parts += [Text(line, style="red") for line in failures(plan, states)]
+    problems = plan.store.problems()
+    parts += [Text(f"! {problem}", style="yellow") for problem in problems[:_FAILURES_SHOWN]]
+    if len(problems) > _FAILURES_SHOWN:
+        parts.append(Text(f"! and {len(problems) - _FAILURES_SHOWN} more", style="yellow"))
+    return Group(*parts)
+
+
+def _running(plan: Plan, states: dict[str, RunState]) -> list[str]:
+    lines = [
+        f"{run.title}: {_how_far(state.heartbeat)}"
+        for key, run in plan.distinct.items()
+        if (state := states[key]).state == "running" and state.heartbeat is not None
+    ]
+    more = len(lines) - _RUNNING_SHOWN
+    return [*lines[:_RUNNING_SHOWN], *([f"... and {more} more under way"] if more > 0 else [])]
+
+
+def _how_far(heartbeat: Heartbeat) -> str:
+    """`20%, encoder, epoch 3 of 5`, or the last line of a program's output."""
+    if heartbeat.done is None:
+        return abridged(heartbeat.where, _LINE_WIDTH) or "running, no output yet"
+    return f"{heartbeat.done:.0%}, {heartbeat.where}"
+
+
+_SECONDS_BETWEEN_LINES = 10.0
+_CELLS_SHOWN, _CELLS_IN_A_LINE = 12, 4
+_SEEDS_SHOWN = 8
+
+
+class ProgressDisplay(Watcher):
+    """Shows how a running study goes: a bar and its cells on a terminal, a line now and then elsewhere."""
+
+    def __init__(self, console: Terminal) -> None:
+        self._console = console
+        self._has_bar = console.is_terminal or console.is_jupyter
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=30),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            console=console,
+        )
+        self._task = self._progress.add_task("runs", total=None)
+        self._live = LiveDisplay(self._progress, console=console, transient=True)
+        self._line, self._line_at = "", 0.0
+        self._reported: set[str] = set()
+        self._tenths = 0
+
+    def __enter__(self) -> "ProgressDisplay":
+        if self._has_bar:
+            self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._has_bar:
+            self._live.stop()
+
+    def tell(self, progress: StudyProgress) -> None:
+        for key, message in progress.failed.items():
+            if key not in self._reported:
+                self._reported.add(key)
+                line = f"failed: {progress.title(key)}: {message}"
+                self._console.print(Text(line, style="red"), soft_wrap=True)
+        if self._has_bar:
+            self._draw(progress)
+        else:
+            self._print(progress)
+
+    def interim_look(self, plan: Plan, name: str, record: SequentialRecord) -> None:
+        self._say(named(plan, name, last_look(record)))
+
+    def simulated(self, share: float) -> None:
+        if int(10 * share) > self._tenths:
+            self._tenths = int(10 * share)
+            self._say(f"simulating the levels of the looks, once for their numbers: {self._tenths}0%")
+
+    def _say(self, line: str) -> None:
+        self._console.print(Text(line), soft_wrap=True)
+
+    def _draw(self, progress: StudyProgress) -> None:
+        ended, planned = progress.before + progress.ended, progress.before + progress.total
+        self._progress.update(self._task, total=planned, completed=ended)
+        facts = [Text(", ".join(_facts(progress)))] if _facts(progress) else []
+        self._live.update(Group(self._progress, *facts, *_cell_lines(progress.cells)))
+
+    def _print(self, progress: StudyProgress) -> None:
+        """Print a line, unless the last one is fresh or says the same."""
+        line, now = _as_line(progress), time.monotonic()
+        is_over = not progress.left
+        if line != self._line and (is_over or now - self._line_at >= _SECONDS_BETWEEN_LINES):
+            self._line, self._line_at = line, now
+            self._console.print(Text(line), soft_wrap=True)
+
+
+def _facts(progress: StudyProgress) -> list[str]:
+    """`1 failed`, `1,234 images/s`, `about 40 s left`."""
+    facts = [f"{len(progress.failed)} failed"] if progress.failed else []
+    if progress.left and progress.images_per_second:
+        facts.append(f"{progress.images_per_second:,.0f} images/s")
+    if progress.left and progress.seconds_left is not None:
+        facts.append(f"about {duration(progress.seconds_left)} left")
+    return facts
+
+
+def _as_line(progress: StudyProgress) -> str:
+    ended, planned = progress.before + progress.ended, progress.before + progress.total
+    parts = [f"{ended}/{planned} runs", *_facts(progress)]
+    if not progress.left:
+        return ", ".join(parts)
+    at_work = [cell for cell in progress.cells if cell.seeds]
+    shown = [f"{cell.name}: {cell.ended}/{cell.planned}{_where(cell)}" for cell in at_work[:_CELLS_IN_A_LINE]]
+    more = len(at_work) - _CELLS_IN_A_LINE
+    return "; ".join([", ".join(parts), *shown, *([f"{more} more cells"] if more > 0 else [])])
+
+
+def _where(cell: CellProgress) -> str:
+    return f" ({abridged(cell.where, _LINE_WIDTH)})" if cell.where else ""
+
+
+def _cell_lines(cells: tuple[CellProgress, ...]) -> list[Text]:
+    """A line for each cell, those first that are at work; all fit a screen."""
+    in_order = sorted(cells, key=lambda cell: not cell.seeds) if len(cells) > _CELLS_SHOWN else list(cells)
+    shown = [(cell, f"{cell.ended}/{cell.planned}") for cell in in_order[:_CELLS_SHOWN]]
+    name = max((len(cell.name) for cell, _ in shown), default=0)
+    wide = max((len(count) for _, count in shown), default=0)
+    lines = [f"{cell.name:<{name}}  {count:>{wide}}  {_at_work(cell)}" for cell, count in shown]
+    if len(cells) > _CELLS_SHOWN:
+        lines.append(f"... and {len(cells) - _CELLS_SHOWN} more cells")
+    return [Text(line, no_wrap=True, overflow="ellipsis") for line in lines]
+
+
+def _at_work(cell: CellProgress) -> str:
+    """`seeds 3, 4: encoder, epoch 2 of 5`."""
+    words = [f"{cell.failed} failed"] if cell.failed else []
+    if cell.seeds:
+        some = ", ".join(map(str, cell.seeds[:_SEEDS_SHOWN]))
+        more = " ..." if len(cell.seeds) > _SEEDS_SHOWN else ""
+        where = f": {abridged(cell.where, _LINE_WIDTH)}" if cell.where else ""
+        words.append(f"seed{'s' * (len(cell.seeds) > 1)} {some}{more}{where}")
+    return "; ".join(words)
+
+
+_CELLS_IN_NOTEBOOK = 20
+
+
+def tidy_runs(plan: Plan, metrics: Sequence[str] = ()) -> pd.DataFrame:
+    """One row per finished run that the study names, each field once; `study` and `key` come last."""
+    runs = read_runs(plan.store, plan.recorded(), metrics)[0]
+    table = tidy_table(runs, metrics)
+    return table.assign(study=[run.study for run in runs], key=[run.key for run in runs])
+
+
+def study_html(plan: Plan, metrics: Sequence[str]) -> str:
+    """How many runs are where, and each cell's mean and sd."""
+    lines = [plan.study.title or plan.study.name, plan.counts(plan.states())]
+    cells = _cell_summaries(plan, metrics)
+    tables = [head_of(cells, "mean ± sd over seeds", _CELLS_IN_NOTEBOOK)] if len(cells) else []
+    rest = ".audit() compares them, .table has every field, .report(page) writes a page."
+    return for_notebook(lines, tables, [rest])
+
+
+def spec_html(study: StudySpec) -> str:
+    """What a study compares: its factors with their levels, its seeds, its question; or its studies."""
+    if study.included:
+        parts = tuple(
+            (part.name, size_of(part), _question(part.audit)) for part in study.parts[:_CELLS_IN_NOTEBOOK]
+        )
+        table = Table("", "", (Column("study"), Column("size"), Column("audit")), parts)
+    else:
+        levels: dict[str, list[str]] = {}
+        for factor, level in (pair for cell in study.cells for pair in cell.levels):
+            levels.setdefault(factor, []).append(level_name(level))
+        rows = [(factor, ", ".join(dict.fromkeys(names))) for factor, names in levels.items()]
+        table = Table("", "", (Column("factor"), Column("levels")), tuple(rows))
+    lines = [study.title or study.name, f"{size_of(study)}. {_question(study.audit)}"]
+    rest = ".run(store) runs it, .plan(store) shows what there is to do."
+    return for_notebook(lines, [table], [study.note, rest] if study.note else [rest])
+
+
+def size_of(study: StudySpec) -> str:
+    """`12 cells x 8 seeds`; of a collection how many studies."""
+    if study.included:
+        return f"{len(study.parts)} studies"
+    cells, seeds = len(study.cells), len(study.seeds)
+    return f"{cells} cell{'s' * (cells != 1)} x {seeds} seed{'s' * (seeds != 1)}"
+
+
+def _question(audit: AuditSpec | None) -> str:
+    if audit is None:
+        return ""
+    by = f", apart by {', '.join(audit.strata)}" if audit.strata else ""
+    arm = arm_name(audit.group, audit.baseline)
+    return f"{', '.join(audit.values)} by {audit.group}, against {arm}{by}."
+
+
+def _cell_summaries(plan: Plan, metrics: Sequence[str]) -> pd.DataFrame:
+    """A row per cell with finished runs: its levels, its seeds, mean and sd of each metric."""
+    table = tidy_runs(plan, metrics)
+    factors = [n for n in dict.fromkeys(name for run in plan.runs for name, _ in run.cell) if n in table]
+    if not factors:
+        return pd.DataFrame()
+    rows = [
+        {name: level_name(level) for name, level in zip(factors, levels, strict=True)}
+        | {"seeds": cell["seed"].nunique()}
+        | {name: _mean_and_sd(cell[name]) for name in metrics if name in cell}
+        for levels, cell in table.groupby(factors, sort=False, dropna=False)
+    ]
+    return pd.DataFrame(rows)
+
+
+def _mean_and_sd(values: "pd.Series[float]") -> str:
+    return f"{values.mean():.4g}" + (f" ± {values.std():.2g}" if len(values) > 1 else "")

@@ -1,0 +1,379 @@
+"""What the studies of a store ask, and `compare`: the same question of several sets of runs."""
+
+import shlex
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from pathlib import Path
+from typing import Unpack
+
+import pandas as pd
+
+from seedspread.analysis.sequential import looks_of, standing
+from seedspread.analysis.sets import CompareResult, compare_tables
+from seedspread.analysis.words import LOOKS_NOT_COUNTED
+from seedspread.errors import SeedspreadError, did_you_mean
+from seedspread.runs.metrics import Better
+from seedspread.runs.store import Store
+from seedspread.runs.studies import AuditSpec, RecordedStudy, load_studies
+from seedspread.runs.table import is_store
+from seedspread.stats.result import InterimLook
+from seedspread.study.plan import Plan
+from seedspread.study.spec import StudySpec, study_names
+from seedspread.tables.from_store import shared_runs, study_runs
+from seedspread.tables.question import Question, Rows, listed
+from seedspread.tables.read import Source, Table, read_table
+
+# Failed runs that a note names.
+_FAILED_NAMED = 3
+
+
+@dataclass(frozen=True)
+class RecordedQuestion:
+    """A study's comparison, its finished runs, notes on them, and its interim looks.
+
+    A run that serves several cells has a row in each.
+    """
+
+    spec: AuditSpec
+    table: pd.DataFrame
+    notes: tuple[str, ...]
+    looks: InterimLook | None = None
+
+
+def recorded_question(
+    source: str,
+    name: str | None,
+    values: Sequence[str] | None,
+    group: str | None,
+    others: Sequence[str],
+    *,
+    together: bool = False,
+) -> RecordedQuestion | None:
+    """The study to audit: the one that is named, or the only one of a store; None if it is all of a table.
+
+    Args:
+        source: a store of runs, or any table.
+        name: of a study that the store records, or its .toml file; a collection's too.
+        values: the metrics; by default the study's own.
+        group: the factor to compare, if another than the study's.
+        others: further columns that are asked for by name.
+        together: whether studies that ask the same are taken together, where none is named.
+    """
+    path, columns = Path(source), [*([group] if group else []), *others]
+    studies = load_studies(Store(path))[0] if path.is_dir() else []
+    if name is None and together and len({study.audit for study in studies}) == 1:
+        chosen, spec = studies, studies[0].audit
+    elif name is None:
+        if len(studies) > 1 and not columns:
+            raise SeedspreadError(
+                f"{source} records {len(studies)} studies; name one with --study: {_names(studies)}"
+                if len({study.name for study in studies}) > 1
+                else f"{source} records {len(studies)} studies called {studies[0].name}; give the .toml file "
+                "of one with --study"
+            )
+        if len(studies) != 1 or not set(columns) <= {factor for c in studies[0].cells for factor in c.levels}:
+            return None
+        chosen, spec = studies, studies[0].audit
+    else:
+        if not studies:
+            raise SeedspreadError(
+                f"--study is for a store of runs that records its studies; {source} has none"
+            )
+        chosen, spec = _named(source, name, studies)
+    if spec is None:
+        if name is None:
+            return None
+        compared = [study for study in chosen if study.audit is not None]
+        others = "give --group and --baseline without --study"
+        advice = f"name one of its studies with --study: {_names(compared)}" if compared else others
+        raise SeedspreadError(f"{name} names no comparison; {advice}")
+    store = Store(path)
+    if not any(store.is_done(key) for study in chosen for key in study.keys):
+        raise SeedspreadError(f"no run of {name or chosen[0].name} is finished yet")
+    table = study_runs(store, [study.at_last_look for study in chosen], values or spec.values[:1])
+    notes = [line for study in chosen for line in (*_failed_runs(store, study), *shared_runs(study))]
+    sequential = chosen[0].sequential if len(chosen) == 1 else None
+    notes += [standing(sequential)] if sequential is not None else []
+    return RecordedQuestion(spec, table, tuple(notes), looks_of(sequential))
+
+
+def studies_asked(
+    store: "Path | str", names: Iterable[str], data_dir: "Path | str | None" = None
+) -> list[RecordedStudy]:
+    """The studies to report on, by the names that the store has for them, shipped names or .toml files."""
+    recorded, out = load_studies(Store(store))[0], []
+    for name in names:
+        shipped = name.endswith(".toml") or name in study_names()
+        found = [] if shipped else [study for study in recorded if study.name == name]
+        if recorded and not (shipped or found):
+            raise _unknown(str(store), name, recorded)
+        out += found or Plan.make(StudySpec.from_file(name), store, data_dir).recorded()
+    return out
+
+
+def _failed_runs(store: Store, study: RecordedStudy) -> list[str]:
+    """What has no value through no error of its own: it does not count as failed, and can be had."""
+    left = {key for key in study.keys if store.has_failed(key) and not store.has_crashed(key)}
+    failed = {
+        key: f"{cell.name}, seed {seed}"
+        for cell in study.cells
+        for seed, key in cell.runs.items()
+        if key in left
+    }
+    if not failed:
+        return []
+    named = "; ".join([*list(failed.values())[:_FAILED_NAMED], *["..."] * (len(failed) > _FAILED_NAMED)])
+    return [
+        f"{len(failed)} of {len(study.keys)} runs were ended or refused, which says nothing of them, and are "
+        f"left out ({named}): rerun the study with --retry-failed."
+    ]
+
+
+def _names(studies: Sequence[RecordedStudy]) -> str:
+    return ", ".join(dict.fromkeys(study.name for study in studies))
+
+
+def _unknown(source: str, name: str, studies: Sequence[RecordedStudy]) -> SeedspreadError:
+    hint = did_you_mean(name, [study.name for study in studies])
+    return SeedspreadError(f"{source} records no study {name!r}{hint} (it has {_names(studies)})")
+
+
+def _named(
+    source: str, name: str, studies: Sequence[RecordedStudy]
+) -> tuple[list[RecordedStudy], AuditSpec | None]:
+    """By the name that the store has; or the parts of what a file or a shipped collection asks for."""
+    found = [study for study in studies if study.name == name]
+    if len(found) == 1:
+        return found, found[0].audit
+    if len(found) > 1:
+        raise SeedspreadError(
+            f"{source} records {len(found)} studies called {name}; give the study's .toml file"
+        )
+    if not name.endswith(".toml") and name not in study_names():
+        raise _unknown(source, name, studies)
+    spec = StudySpec.from_file(name)
+    wanted = {(part.name, part.origin) for part in spec.parts}
+    found = [study for study in studies if (study.name, study.origin) in wanted]
+    if not found:
+        raise SeedspreadError(f"{source} records no run of {name} (it has {_names(studies)})")
+    return found, spec.audit
+
+
+def compare(
+    *sources: Source | Store,
+    value: str | None = None,
+    group: str | None = None,
+    baseline: str | None = None,
+    block: "str | Sequence[str] | None" = None,
+    seed: str | None = "seed",
+    by: "str | Sequence[str] | None" = None,
+    study: "str | Sequence[str] | None" = None,
+    names: Sequence[str] | None = None,
+    level: float = 0.95,
+    equivalence: float = 2.0,
+    better: Better | None = None,
+    **rows: Unpack[Rows],
+) -> CompareResult:
+    """The same question of two sets of runs, or more: did the spread change, and do their answers agree?
+
+    Args:
+        sources: each a store, a file, a DataFrame, what `seedspread.collect` reads, or what it returned; the
+            first is what the others are compared with.
+        value: the column with the result of a run; by default what a store's study is about, as are `group`,
+            `baseline`, `block` and `by`.
+        group: the column whose levels are the arms; without it each set is one sample.
+        baseline: the arm with which the others are compared in each set; as in `audit`.
+        block: columns that tell the runs of one seed in one arm apart.
+        seed: the column with the seed, also found by its usual names; None if every row is a run of its own.
+        by: columns, such as the dataset, whose levels are compared apart.
+        study: of a store that records several: one name for all, or one for each store; of a single store
+            two or more, which are then compared.
+        names: what to call the sets; by default as their files or folders.
+        level: of the intervals.
+        equivalence: variances, and ratios of them, that differ by no more than this factor count as alike.
+        better: which direction is better; by default as the metric says, or the column's name.
+        rows: where, last, best, wide, metric_column, sheet, at: how one row per run is had; see `Rows`.
+    """
+    question = Question.of(value, group, baseline, block, seed, by, **rows)
+    studies = [study] if isinstance(study, str) else list(study or ())
+    return compare_sources(
+        sources, studies, replace(question, command="compare"), level, equivalence, better, names
+    )
+
+
+def compare_sources(
+    sources: Sequence[Source | Store],
+    studies: Sequence[str],
+    question: Question,
+    level: float = 0.95,
+    equivalence: float = 2.0,
+    better: Better | None = None,
+    names: Sequence[str] | None = None,
+) -> CompareResult:
+    """Compare with the question as one object; `question.sources` are the words that the user typed."""
+    sets = _sets(sources, studies, question)
+    called = _set_names(sets) if names is None else list(names)
+    if len(called) != len(sets) or len(set(called)) < len(called):
+        raise SeedspreadError(f"give {len(sets)} different names; got {', '.join(called)}")
+    recorded = [one.recorded(question) for one in sets]
+    whole = _with_spec(question, sets, recorded)
+    tables = [one.table(found, whole, better) for one, found in zip(sets, recorded, strict=True)]
+    if question.group is None:
+        _check_columns(tables, whole)
+    notes = [
+        f"{name}: {note}"
+        for name, found in zip(called, recorded, strict=True)
+        if found
+        for note in (*found.notes, *([LOOKS_NOT_COUNTED] if found.looks else []))
+    ]
+    return compare_tables(list(zip(called, tables, strict=True)), whole, level, equivalence, better, notes)
+
+
+@dataclass(frozen=True)
+class _Set:
+    """A source, and which study of it."""
+
+    source: Source
+    study: str | None
+
+    @property
+    def place(self) -> tuple[object, str | None]:
+        if not isinstance(self.source, str | Path):
+            return id(self.source), None
+        path = Path(self.source)
+        return path.resolve() if path.exists() else self.source, self.study
+
+    @property
+    def name(self) -> str:
+        return str(self.source) if isinstance(self.source, str | Path) else "a DataFrame"
+
+    @property
+    def is_store(self) -> bool:
+        if not isinstance(self.source, str | Path):
+            return False
+        return Path(self.source).is_dir() and is_store(Path(self.source))
+
+    def recorded(self, question: Question) -> RecordedQuestion | None:
+        if not isinstance(self.source, str | Path):
+            return None
+        values = [question.value] if question.value else None
+        others = [*question.block, *question.by]
+        return recorded_question(str(self.source), self.study, values, question.group, others)
+
+    def table(self, found: RecordedQuestion | None, question: Question, better: Better | None) -> Table:
+        return read_table(self.source if found is None else found.table, question, better)
+
+
+def _sets(sources: Sequence[Source | Store], studies: Sequence[str], question: Question) -> list[_Set]:
+    """Each source with its study; refuses a single one, or one twice."""
+    plain = [one.path if isinstance(one, Store) else one for one in sources]
+    if len(plain) == 1 and len(studies) > 1:
+        plain *= len(studies)
+    recorded = [_studies_of(one) for one in plain]
+    if not studies and question.group is None:
+        _check_one_study(plain, recorded)
+    if len(plain) < 2:
+        raise SeedspreadError("give two sets of runs to compare, such as two stores or two tables")
+    sets = [_Set(one, study) for one, study in zip(plain, _assigned(studies, recorded), strict=True)]
+    for first, second in combinations(sets, 2):
+        if first.place == second.place:
+            names = first.name if first.name == second.name else f"{first.name} and {second.name}"
+            raise SeedspreadError(f"{names}: the same set of runs twice; give another one to compare it with")
+    return sets
+
+
+def _studies_of(source: object) -> list[str]:
+    if not isinstance(source, str | Path) or not Path(source).is_dir():
+        return []
+    return list(dict.fromkeys(study.name for study in load_studies(Store(source))[0]))
+
+
+def _assigned(studies: Sequence[str], recorded: Sequence[Sequence[str]]) -> list[str | None]:
+    """Which study of each source: one for all stores, or one for each."""
+    stores = [k for k, names in enumerate(recorded) if names] or list(range(len(recorded)))
+    if len(studies) == 1:
+        studies = [*studies] * len(stores)
+    if studies and len(studies) != len(stores):
+        raise SeedspreadError(
+            f"--study is given {len(studies)} times for {len(stores)} stores: give it once for all of them, "
+            "or once for each"
+        )
+    of = dict(zip(stores, studies, strict=False))
+    return [of.get(k) for k in range(len(recorded))]
+
+
+def _check_one_study(sources: Sequence[object], recorded: Sequence[Sequence[str]]) -> None:
+    """Refuses stores that record several studies, with the command that names them."""
+    many = next((k for k, names in enumerate(recorded) if len(names) > 1), None)
+    if many is None:
+        return
+    stores = [names for names in recorded if names]
+    common = [name for name in stores[0] if all(name in names for names in stores)]
+    typed = list(dict.fromkeys(str(one) for one in sources))
+    wanted = recorded[many][:2] if len(typed) == 1 else common[:1] or [names[0] for names in stores]
+    options = [word for name in wanted for word in ("--study", name)]
+    raise SeedspreadError(
+        f"{sources[many]} records {len(recorded[many])} studies ({', '.join(recorded[many])}); say which to "
+        f"compare: {shlex.join(['seedspread', 'compare', *typed, *options])}"
+    )
+
+
+def _set_names(sets: Sequence[_Set]) -> list[str]:
+    """The shortest that tell the sets apart: of files and folders their names, of one store its studies."""
+    letters = [chr(ord("A") + k) for k in range(len(sets))]
+    paths = [Path(one.name) for one in sets]
+    studies = [Path(one.study).stem if one.study else "" for one in sets]
+    choices = [studies] if len(set(paths)) == 1 else []
+    choices += [[p.stem for p in paths], [p.name for p in paths], ["/".join(p.parts[-2:]) for p in paths]]
+    choices.append([f"{one.name} {study}".strip() for one, study in zip(sets, studies, strict=True)])
+    for names in choices:
+        named = [
+            name if isinstance(one.source, str | Path) else letter
+            for one, name, letter in zip(sets, names, letters, strict=True)
+        ]
+        if all(named) and len(set(named)) == len(sets):
+            return named
+    return letters
+
+
+def _with_spec(
+    question: Question, sets: Sequence[_Set], recorded: Sequence[RecordedQuestion | None]
+) -> Question:
+    """With what the stores' studies are about, where that is left out; they must be about one thing."""
+    asked = {
+        one.name if one.study is None else f"{one.name} ({one.study})": _asked(question, found.spec)
+        for one, found in zip(sets, recorded, strict=True)
+        if found is not None
+    }
+    if len(set(asked.values())) > 1:
+        told = ", ".join(
+            f"{q.value} by {q.group} (baseline {q.baseline}) in {name}" for name, q in asked.items()
+        )
+        raise SeedspreadError(
+            f"the studies ask different questions: {told}; say which with --value, --group and --baseline"
+        )
+    found_question = next(iter(asked.values()), question)
+    of_store = any(one.is_store for one in sets)  # whose runs have an accuracy, if nothing else is said
+    value = found_question.value or ("accuracy" if of_store else None)
+    return replace(found_question, value=value)
+
+
+def _check_columns(tables: Sequence[Table], question: Question) -> None:
+    """Refuses a table that lacks what a store's study is compared by, which the user has not typed."""
+    for table in tables:
+        for name in (question.group, *question.block, *question.by):
+            if name is not None and name not in table.frame.columns:
+                raise SeedspreadError(
+                    f"{table.name} has no column {name!r}, which the store's study names (it has "
+                    f"{listed(table.frame.columns)}); rename one, or say what to compare with --group"
+                )
+
+
+def _asked(question: Question, spec: AuditSpec) -> Question:
+    out = replace(question, value=question.value or spec.values[0])
+    if question.group is None:
+        out = replace(out, block=question.block or spec.blocks, by=question.by or spec.strata)
+    if question.group in (None, spec.group):
+        out = replace(out, group=spec.group, baseline=question.baseline or spec.baseline)
+    return out

@@ -1,0 +1,534 @@
+"""Readers of log files: JSON, Hydra, Lightning, TensorBoard, Weights & Biases; and of a store's runs."""
+
+import logging
+import os
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
+from pathlib import Path
+from typing import Any, Literal
+
+from seedspread.errors import require_extra
+from seedspread.runs.files import UNREADABLE as UNREADABLE_RECORD
+from seedspread.runs.run import Run
+from seedspread.runs.store import Store
+from seedspread.runs.studies import stale_runs
+from seedspread.runs.table import is_store
+from seedspread.tables.sources.files import (
+    UNREADABLE,
+    Place,
+    header,
+    read_csv,
+    read_json,
+    read_json_lines,
+    read_yaml,
+    reason,
+)
+from seedspread.tables.sources.run import (
+    RUN_NAMES,
+    CollectedRun,
+    Curve,
+    Reader,
+    SourceError,
+    Unread,
+    column,
+    flat,
+    is_seed,
+    may_be_parameter,
+    number,
+    run_from_log,
+    split_runs,
+    step_column,
+    with_name,
+    with_path,
+)
+
+Items = Iterator[CollectedRun | Unread]
+
+# JSON
+
+_LINES = (".jsonl", ".ndjson")
+_JSON = (".json", *_LINES)
+_CONFIGS = set("config configs params parameters args arguments hparams hyperparameters options".split())
+_METRICS = set("metrics results result summary scores".split())
+
+
+class JsonReader(Reader):
+    """Files that hold an object, a list of objects, or one object per line.
+
+    The files of a folder that has a config file are one run; any other file is one, or holds several.
+    """
+
+    kind = "json"
+    title = looks_like = "JSON files"
+
+    def recognizes(self, place: Place) -> bool:
+        return any(path.suffix in _JSON for path in place.files)
+
+    def read(self, place: Place, metrics: Sequence[str], whole: bool) -> Items:
+        files = [path for path in place.files if path.suffix in _JSON or _is_config(path)]
+        for folder, paths in groupby(files, key=lambda path: path.parent):
+            here = list(paths)
+            data = [path for path in here if not _is_config(path)]
+            if len(data) == len(here):
+                for path in data:
+                    yield from _json_file(place, path)
+            elif data:
+                yield _json_folder(place, folder, filter(_is_config, here), data)
+
+
+def _is_config(path: Path) -> bool:
+    return path.stem.lower() in _CONFIGS and path.suffix in (".json", ".yaml", ".yml")
+
+
+def _json_folder(
+    place: Place, folder: Path, configs: Iterable[Path], data: Sequence[Path]
+) -> CollectedRun | Unread:
+    name = place.relative(folder)
+    parameters: dict[str, Any] = {}
+    for path in configs:
+        try:
+            content = read_json(path) if path.suffix == ".json" else read_yaml(path)
+            parameters |= flat(content if isinstance(content, dict) else {})
+        except UNREADABLE as error:
+            return Unread(place.relative(path), reason(error))
+    run = _run_from_files(name, data, parameters)
+    return run if isinstance(run, Unread) else _named(run, name)
+
+
+def _run_from_files(name: str, files: Iterable[Path], parameters: Mapping[str, Any]) -> CollectedRun | Unread:
+    """Return the run that left these files, with the metrics of all of them."""
+    curves: dict[str, Curve] = {}
+    problems = []
+    for path in sorted(files, key=lambda p: (not any(word in p.stem.lower() for word in _METRICS), p.name)):
+        try:
+            curves = {**_curves_in(path), **curves}
+        except (*UNREADABLE, SourceError) as error:
+            problems.append(f"{path.name}: {reason(error)}")
+    if not curves:
+        return Unread(name, problems[0] if problems else "no file with metrics (.json, .jsonl, .csv)")
+    return CollectedRun(name, parameters, curves)
+
+
+def _curves_in(path: Path) -> Mapping[str, Curve]:
+    if path.suffix == ".csv":
+        return run_from_log("", read_csv(path)).curves
+    if path.suffix in _LINES:
+        return run_from_log("", read_json_lines(path)[0]).curves
+    content = read_json(path)
+    run = _run_from_object("", content) if isinstance(content, dict) else run_from_log("", _objects(content))
+    return run.curves
+
+
+def _json_file(place: Place, path: Path) -> Items:
+    """Yield the runs of a file without a config: of one run, the log of one or several, a list of runs."""
+    shown = place.relative(path)
+    name = shown.removesuffix(path.suffix)
+    try:
+        if path.suffix in _LINES:
+            rows, problem = read_json_lines(path)
+            if problem:
+                rest = "its other lines were read" if rows else "it has no other"
+                yield Unread(shown, f"{problem}; {rest}")
+            elif not rows:
+                yield Unread(shown, "it is empty")
+        else:
+            content = read_json(path)
+            if isinstance(content, dict):
+                yield _named(_run_from_object(name, content), name)
+                return
+            rows = _objects(content)
+        for run, own in split_runs(rows, name) if rows else ():
+            is_list = len(own) == 1 and len(rows) > 1
+            yield _named(_run_from_object(run, own[0]) if is_list else run_from_log(run, own), name)
+    except (*UNREADABLE, SourceError) as error:
+        yield Unread(shown, reason(error))
+
+
+def _objects(content: object) -> list[dict[str, Any]]:
+    rows = content if isinstance(content, list) else []
+    if not rows or not all(isinstance(row, dict) for row in rows):
+        raise ValueError("it holds no JSON object, and no list of them")
+    return rows
+
+
+def _run_from_object(name: str, content: Mapping[str, Any]) -> CollectedRun:
+    """Return the run in one object: `config` and `metrics` are that; of other numbers the name decides."""
+    parameters: dict[str, Any] = {}
+    curves: dict[str, Curve] = {}
+    step_name = column([content], ("step", "global_step", "epoch"))
+    step = number(content[step_name]) if step_name else None
+    for key, value in content.items():
+        if key.lower() in _CONFIGS and isinstance(value, Mapping):
+            parameters |= flat(value)
+        elif key.lower() in _METRICS and isinstance(value, Mapping):
+            curves |= _curves(value, "", step)
+        elif isinstance(value, list) and value and all(isinstance(row, dict) for row in value):
+            curves |= run_from_log(name, value).curves
+        else:
+            curves |= _curves({key: value}, "", step)
+            parameters |= {
+                k: v for k, v in flat({key: value}).items() if may_be_parameter(k, v) and k != step_name
+            }
+    return CollectedRun(name, parameters, curves)
+
+
+def _curves(values: Mapping[str, Any], prefix: str, step: float | None) -> dict[str, Curve]:
+    """Return numbers and lists of numbers as curves, by dotted name."""
+    found: dict[str, Curve] = {}
+    for key, value in values.items():
+        one = number(value)
+        if isinstance(value, Mapping):
+            found |= _curves(value, f"{prefix}{key}.", step)
+        elif isinstance(value, list):
+            numbers = [number(item) for item in value]
+            if numbers and None not in numbers:
+                found[f"{prefix}{key}"] = [(float(n), v) for n, v in enumerate(numbers) if v is not None]
+        elif one is not None and not is_seed(key):
+            found[f"{prefix}{key}"] = [(step, one)]
+    return found
+
+
+def _named(run: CollectedRun, path: str) -> CollectedRun:
+    """Add the parameters in the run's name and path."""
+    name = run.name if path in run.name else f"{path}/{run.name}"
+    return CollectedRun(run.name, with_path(run.parameters, name), run.curves)
+
+
+# Hydra
+
+_HYDRA, _CONFIG = ".hydra", "config.yaml"
+
+
+class HydraReader(Reader):
+    """A run is a folder with `.hydra/config.yaml`, of a multirun or not, and the metrics files beside it."""
+
+    kind = "hydra"
+    title = "Hydra"
+    looks_like = "Hydra jobs"
+
+    def recognizes(self, place: Place) -> bool:
+        return bool(_hydra_jobs(place))
+
+    def read(self, place: Place, metrics: Sequence[str], whole: bool) -> Items:
+        files: dict[Path, list[Path]] = {job: [] for job in _hydra_jobs(place)}
+        for path in place.files:
+            job = next((folder for folder in path.parents if folder in files), None)
+            if (
+                job is not None
+                and path.suffix in (*_JSON, ".csv")
+                and _HYDRA not in path.relative_to(job).parts
+            ):
+                files[job].append(path)
+        for job in sorted(files, key=_job_number):
+            name = place.relative(job)
+            try:
+                parameters = flat(read_yaml(job / _HYDRA / _CONFIG))
+            except UNREADABLE as error:
+                yield Unread(f"{name}/{_HYDRA}/{_CONFIG}", reason(error))
+                continue
+            yield _run_from_files(name, files[job], parameters)
+
+
+def _hydra_jobs(place: Place) -> list[Path]:
+    configs = (path for path in place.files if path.name == _CONFIG and path.parent.name == _HYDRA)
+    return [path.parent.parent for path in configs]
+
+
+def _job_number(job: Path) -> tuple[str, int, str]:
+    return str(job.parent), int(job.name) if job.name.isdecimal() else -1, job.name
+
+
+# Lightning
+
+_METRICS_CSV, _HPARAMS = "metrics.csv", "hparams.yaml"
+
+
+class LightningReader(Reader):
+    """A run is a folder `version_N` of Lightning's `CSVLogger`."""
+
+    kind = "lightning"
+    title = "Lightning's CSVLogger"
+    looks_like = "Lightning CSV logs"
+
+    def recognizes(self, place: Place) -> bool:
+        return any(
+            (path.name == _METRICS_CSV and {"step", "epoch"} & set(header(path))) or path.name == _HPARAMS
+            for path in place.files
+            if (path.parent / _METRICS_CSV).is_file()
+        )
+
+    def read(self, place: Place, metrics: Sequence[str], whole: bool) -> Items:
+        files = set(place.files)
+        for folder in sorted({path.parent for path in files if path.name in (_METRICS_CSV, _HPARAMS)}):
+            name, path = place.relative(folder), folder / _METRICS_CSV
+            if path not in files:
+                yield Unread(name, f"no {_METRICS_CSV}: it ended before its first metric")
+                continue
+            try:
+                rows = read_csv(path)
+                path = folder / _HPARAMS
+                parameters = _hparams(folder)
+            except UNREADABLE as error:
+                yield Unread(place.relative(path), reason(error))
+                continue
+            if rows:
+                yield CollectedRun(name, with_path(parameters, name), run_from_log(name, rows).curves)
+            else:
+                yield Unread(name, f"{_METRICS_CSV} has no rows")
+
+
+def _hparams(folder: Path) -> dict[str, Any]:
+    """Return the parameters that Lightning writes beside a run's log, if any."""
+    path = folder / _HPARAMS
+    return flat(read_yaml(path)) if path.is_file() and not path.is_symlink() else {}
+
+
+# TensorBoard
+
+_EVENTS = "tfevents"
+
+
+class TensorBoardReader(Reader):
+    """A run is a folder with event files, which TensorBoard's own reader reads.
+
+    What `add_hparams` writes into a folder of its own belongs to the run above.
+    """
+
+    kind = "tensorboard"
+    title = "TensorBoard"
+    looks_like = "TensorBoard events"
+
+    def recognizes(self, place: Place) -> bool:
+        return any(_EVENTS in path.name for path in place.files)
+
+    def read(self, place: Place, metrics: Sequence[str], whole: bool) -> Items:
+        require_extra("tensorboard", "reading TensorBoard's event files")
+        folders = sorted({path.parent for path in place.files if _EVENTS in path.name})
+        read = {folder: _event_run(place, folder) for folder in folders}
+        # A folder with parameters belongs to the one above if that has curves, no parameters, and no other.
+        above = {
+            folder: folder.parent
+            for folder, (_, has_parameters) in read.items()
+            if has_parameters and folder.parent in read and not read[folder.parent][1]
+        }
+        shared = Counter(above.values())
+        parents = {child: parent for child, parent in above.items() if shared[parent] == 1}
+        children = {parent: read[child][0] for child, parent in parents.items()}
+        for folder, (run, _) in read.items():
+            child = children.get(folder)
+            if isinstance(run, CollectedRun) and isinstance(child, CollectedRun):
+                parameters = {**child.parameters, **run.parameters}
+                yield CollectedRun(run.name, parameters, {**child.curves, **run.curves})
+            elif folder not in parents:
+                yield run
+
+
+def _event_run(place: Place, folder: Path) -> tuple[CollectedRun | Unread, bool]:
+    """Return a folder's run, and whether its event files contain its parameters."""
+    name = place.relative(folder)
+    if any(path.is_symlink() for path in folder.iterdir() if _EVENTS in path.name):
+        return Unread(name, "an event file is a link; links are not followed"), False
+    try:
+        curves, logged = _events(folder)
+        parameters = _hparams(folder)
+        # Lightning writes them twice, here with slashes.
+        parameters |= {key: value for key, value in logged.items() if key.replace("/", ".") not in parameters}
+    except UNREADABLE as error:
+        return Unread(name, reason(error)), False
+    if not curves and not parameters:
+        return Unread(name, "its event files hold no scalar that can be read"), False
+    return CollectedRun(name, with_path(parameters, name), curves), bool(logged)
+
+
+def _events(folder: Path) -> tuple[dict[str, Curve], dict[str, Any]]:
+    """Return the scalars of a folder as curves, and the parameters that the hparams plugin keeps there."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    logging.getLogger("tensorboard").setLevel(logging.CRITICAL)
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator  # noqa: PLC0415
+    from tensorboard.plugins.hparams import metadata  # noqa: PLC0415
+    from tensorboard.util import tensor_util  # noqa: PLC0415
+
+    events = EventAccumulator(
+        str(folder), size_guidance={"scalars": 0, "tensors": 0, "images": 1, "histograms": 1}
+    )
+    events.Reload()
+    tags = events.Tags()
+    curves: dict[str, Curve] = {
+        tag: [(float(event.step), float(event.value)) for event in events.Scalars(tag)]
+        for tag in tags["scalars"]
+    }
+    for tag in set(_plugin(events, "scalars")) & set(tags["tensors"]):  # as TensorFlow 2 writes them
+        points = [(float(e.step), tensor_util.make_ndarray(e.tensor_proto)) for e in events.Tensors(tag)]
+        curves[tag] = [(step, float(value)) for step, value in points if value.size == 1]
+    start = _plugin(events, "hparams").get(metadata.SESSION_START_INFO_TAG)
+    if start is None:
+        return curves, {}
+    info = metadata.parse_session_start_info_plugin_data(start)
+    return curves, {key: _protobuf_value(value) for key, value in info.hparams.items()}
+
+
+def _plugin(events: Any, name: str) -> dict[str, bytes]:
+    try:
+        return dict(events.PluginTagToContent(name))
+    except KeyError:
+        return {}
+
+
+def _protobuf_value(value: Any) -> object:
+    """Return the plain value; whole numbers, which are stored as floats, are whole again."""
+    field = value.WhichOneof("kind")
+    if field == "number_value" and value.number_value == int(value.number_value):
+        return int(value.number_value)
+    is_plain = field in ("number_value", "string_value", "bool_value")
+    return getattr(value, field) if is_plain else str(value).strip()
+
+
+# Weights & Biases
+
+Export = Literal["runs", "long", "wide"]
+_BETWEEN = " - "
+# Columns of the runs table that are about the site, not the run.
+_ABOUT = set(
+    "name|state|notes|user|created|runtime|sweep|updated|id|hostname|host|command|commit|github|_step|_runtime|"
+    "_timestamp|_wandb|url|description|end time|start time|heartbeat at|gpu type|gpu count|python version|os|"
+    "relative time (process)".split("|")
+)
+_GROUPED = re.compile(r"(?P<key>[\w./ ]+): .+")
+
+
+class WandbReader(Reader):
+    """CSV exports: the runs table (a run is a row), a long history, or a panel (a run is a column)."""
+
+    kind = "wandb"
+    title = "Weights & Biases"
+    looks_like = "a W&B export"
+
+    def recognizes(self, place: Place) -> bool:
+        if place.file is None or place.file.suffix.lower() != ".csv":
+            return False
+        export = which_export(header(place.file))
+        return export is not None and (export != "long" or _is_history(place.file))
+
+    def read(self, place: Place, metrics: Sequence[str], whole: bool) -> Items:
+        path = place.path or Path()
+        try:
+            rows = read_csv(path)
+        except UNREADABLE as error:
+            raise SourceError(f"{place.source} cannot be read: {reason(error)}") from error
+        export = which_export(header(path))
+        if export is None:
+            raise SourceError(f"{place.source} is no export of Weights & Biases: no column names a run")
+        if export == "wide":
+            yield from _panel(rows, header(path))
+        elif export == "long":
+            for name, own in split_runs(rows, path.stem):
+                run = run_from_log(name, own)
+                yield CollectedRun(name, _wandb_parameters(run.parameters, name, ()), run.curves)
+        else:
+            created = column(rows, ("created", "start time"))
+            for row in sorted(rows, key=lambda row: row.get(created, "") if created else ""):
+                yield _summary_row(row, metrics)
+
+
+def which_export(names: Sequence[str]) -> Export | None:
+    """Return which of the three exports has these columns."""
+    lower = {name.lower() for name in names}
+    per_run = [name for name in names if _BETWEEN in name]
+    if per_run and len(names) - len(per_run) == 1:
+        return "wide"
+    if {"name", "state"} <= lower and lower & {"created", "runtime", "user", "sweep", "id"}:
+        return "runs"
+    row = dict.fromkeys(names, "")
+    return "long" if step_column([row]) and column([row], RUN_NAMES) else None
+
+
+def _is_history(path: Path) -> bool:
+    """Return whether rows are steps of runs: a table with a row per run may have the same columns."""
+    try:
+        rows = read_csv(path)
+    except UNREADABLE:
+        return False
+    name, step = column(rows, RUN_NAMES), step_column(rows)
+    pairs = {(row[name], row[step]) for row in rows} if name and step else set()
+    return len(pairs) == len(rows) > len({run for run, _ in pairs})
+
+
+def _summary_row(row: Mapping[str, str], metrics: Sequence[str]) -> CollectedRun | Unread:
+    """Return the run of a row of the runs table, which has each metric's summary."""
+    cells = {key.lower(): cell for key, cell in row.items()}
+    name = cells.get("name") or cells.get("id") or "?"
+    if cells.get("state", "finished").lower() != "finished":
+        return Unread(name, f"its state is {cells['state'] or 'not given'}")
+    step = number(cells.get("_step"))
+    numbers = {key: number(cell) for key, cell in row.items() if key.lower() not in _ABOUT}
+    curves: dict[str, Curve] = {key: [(step, value)] for key, value in numbers.items() if value is not None}
+    return CollectedRun(name, _wandb_parameters(row, name, metrics), curves)
+
+
+def _wandb_parameters(row: Mapping[str, str], name: str, metrics: Sequence[str]) -> dict[str, str]:
+    """Return the cells that are neither about the site nor a metric, by their names."""
+    wanted = {key: cell for key, cell in row.items() if key.lower() not in _ABOUT and cell != ""}
+    found = {k: cell for k, cell in wanted.items() if k not in metrics and may_be_parameter(k, cell)}
+    return with_name(found, name)
+
+
+def _panel(rows: Sequence[Mapping[str, str]], names: Sequence[str]) -> Items:
+    """Yield the runs in columns such as `run - metric`, but those with the bounds of a drawn line."""
+    axis = next(name for name in names if _BETWEEN not in name)
+    runs: dict[str, dict[str, Curve]] = {}
+    for name in names:
+        run, between, metric = name.rpartition(_BETWEEN)
+        if not between or metric.endswith(("__MIN", "__MAX")) or metric.startswith("_"):
+            continue
+        points = ((number(row[axis]), number(row[name])) for row in rows)
+        runs.setdefault(run.removeprefix("Name: "), {})[metric] = [(s, v) for s, v in points if v is not None]
+    for run, curves in runs.items():
+        if _GROUPED.fullmatch(run):
+            yield Unread(run, "a mean over a group of runs; ungroup the panel, then export it again")
+        else:
+            yield CollectedRun(run, with_name({}, run), curves)
+
+
+# A store of this package's runs
+
+STALE = "made before its inputs changed"
+
+
+class StoreReader(Reader):
+    """The final values of this package's runs; those not finished, and stale ones, are listed as unread."""
+
+    kind = "store"
+    title = "a store"
+
+    def recognizes(self, place: Place) -> bool:
+        return place.folder is not None and is_store(place.folder)
+
+    def read(self, place: Place, metrics: Sequence[str], whole: bool) -> Items:
+        store = Store(place.path or Path())
+        stale = stale_runs(store)
+        done = []
+        for key in store.keys():  # noqa: SIM118 - a store is no mapping
+            if key in stale:
+                yield Unread(key, STALE)
+            elif store.is_done(key):
+                done.append(_stored_run(store.folder(key), metrics))
+            else:
+                state = store.state(key)
+                message = f": {state.message}" if state.message else ""
+                yield Unread(key, f"its state is {state.state}{message}")
+        # The latest of equal runs is kept, by the times in their records: those of copied files differ.
+        yield from (run for _, run in sorted(done, key=itemgetter(0)))
+
+
+def _stored_run(folder: Path, metrics: Sequence[str]) -> tuple[str, CollectedRun | Unread]:
+    """Return when a run ended, and the run."""
+    try:
+        run = Run.read(str(folder), metrics)
+    except UNREADABLE_RECORD as error:
+        return "", Unread(folder.name, reason(error))
+    parameters = {**flat(run.parameters), "seed": run.seed, "dataset": run.dataset}
+    curves: dict[str, Curve] = {name: [(None, value)] for name, value in run.metrics.items()}
+    return str(run.provenance.get("ended", "")), CollectedRun(run.key, parameters, curves)

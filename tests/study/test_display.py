@@ -1,0 +1,52 @@
+"""What is said of a study while it runs, on a terminal and elsewhere."""
+
+import io
+
+from seedspread.render.terminal import Terminal
+from seedspread.study.display import ProgressDisplay
+from seedspread.study.executor import CellProgress, StudyProgress
+
+
+def half_way() -> StudyProgress:
+    cells = (
+        CellProgress("margin_type = clamp", 6, 3, 1, (4, 5), "encoder, epoch 2 of 5"),
+        CellProgress("margin_type = subtract", 6, 3, 0, (4,), "encoder, epoch 3 of 5"),
+    )
+    return StudyProgress(
+        total=8, done={"a"}, failed={"b": "not finite"}, before=4,
+        titles={"b": "margin_type = clamp, seed 3"}, cells=cells,
+        images_per_second=1234.0, seconds_left=100.0,
+    )  # fmt: skip
+
+
+def shown(progress: StudyProgress, width: int, *, terminal: bool) -> str:
+    file = io.StringIO()
+    with ProgressDisplay(Terminal(file=file, width=width, force_terminal=terminal)) as progressing:
+        progressing.tell(progress)
+    return file.getvalue()
+
+
+def test_a_line_has_counts_cells_epoch_speed_and_time() -> None:
+    lines = shown(half_way(), 80, terminal=False).splitlines()
+    assert lines[0] == "failed: margin_type = clamp, seed 3: not finite"
+    assert lines[1] == (
+        "6/12 runs, 1 failed, 1,234 images/s, about 2 min left; margin_type = clamp: 3/6 (encoder, epoch 2 "
+        "of 5); margin_type = subtract: 3/6 (encoder, epoch 3 of 5)"
+    )
+
+
+def test_a_terminal_has_a_line_for_each_cell() -> None:
+    for width in (60, 80, 120, 200):
+        text = shown(half_way(), width, terminal=True)
+        assert "6/12" in text
+        assert "margin_type = clamp" in text
+        assert "3/6  1 failed; seeds 4, 5" in text
+        assert "about 2 min left" in text
+
+
+def test_nothing_is_said_twice() -> None:
+    file = io.StringIO()
+    with ProgressDisplay(Terminal(file=file, width=80)) as progressing:
+        for _ in range(3):
+            progressing.tell(StudyProgress(2, done={"a", "b"}))
+    assert file.getvalue() == "2/2 runs\n"
