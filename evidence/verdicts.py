@@ -8,7 +8,7 @@ from evidence.findings import CLAMPED, Finding, compared, findings, rates_and_ou
 from evidence.saturated import saturated
 from evidence.strata import change
 from seedspread.analysis.audit_result import Comparison
-from seedspread.analysis.judgement import holm
+from seedspread.analysis.judgement import adjusted
 from seedspread.analysis.words import between, number
 from seedspread.render.table import Column, Table
 
@@ -54,7 +54,7 @@ def _comparisons(among: Sequence[Finding]) -> Iterator[tuple[Finding, Comparison
 def _no_second_witness(shown: Sequence[tuple[Finding, Comparison]]) -> list[str]:
     """Which comparisons have runs of an earlier one in both of their arms."""
     return [
-        f"{found.name} has runs of {earlier.name} in both arms, and is no second witness."
+        f"{found.name} reuses runs of {earlier.name} in both groups, so it is not independent evidence."
         for i, (found, c) in enumerate(shown)
         for earlier, before in shown[:i]
         if all(
@@ -65,11 +65,11 @@ def _no_second_witness(shown: Sequence[tuple[Finding, Comparison]]) -> list[str]
 
 
 def _over_all(shown: Sequence[tuple[Finding, Comparison]]) -> str:
-    """Holm's adjustment over the whole table, beside that within each study."""
-    adjusted = holm([c.headline.p for _, c in shown])
-    count = sum(p is not None and p < _ALPHA for p in adjusted)
+    """The adjustment over the whole table, beside that within each study."""
+    together = adjusted([c.headline.p for _, c in shown])
+    count = sum(p is not None and p < _ALPHA for p in together)
     differences = "1 difference" if count == 1 else f"{count or 'no'} differences"
-    return f"Adjusted over all rows (Holm), {differences} would be shown."
+    return f"Adjusted over all rows, {differences} would be a YES."
 
 
 def _row(found: Finding, c: Comparison) -> tuple[str, ...]:
@@ -83,7 +83,7 @@ def _row(found: Finding, c: Comparison) -> tuple[str, ...]:
         number(c.headline.ratio),
         between(c.headline.shown_interval),
         # The seeds were set before the first run: a study is judged when all are there.
-        (c.word or "not tested") if found.is_whole else "not judged yet",
+        c.word if found.is_whole else "not judged yet",
     )
 
 

@@ -1,5 +1,6 @@
 """Sentences about results: what they say, and that they say no more than what is shown."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 
@@ -11,16 +12,20 @@ from seedspread import audit, compare
 from seedspread.analysis.audit_result import Comparison
 from seedspread.analysis.components import components_of, split
 from seedspread.analysis.words import (
+    asides,
     collapse_sentence,
     copies_note,
-    failure_sentence,
+    detail_lines,
+    failures_lead,
     floor_sentence,
     listed,
     look_title,
     looks_note,
-    performance_sentence,
+    means_sentence,
+    plural,
     repeated_notes,
-    together,
+    signed,
+    two,
     unlike_sentence,
 )
 from seedspread.paper.values import published_table
@@ -54,68 +59,81 @@ WIDE, NARROW = 4 * RNG.normal(size=20), RNG.normal(size=20)
 
 
 @pytest.mark.parametrize(
+    ("value", "said"),
+    [(0.0941, "0.094"), (1.0, "1.0"), (6.84, "6.8"), (9.96, "10"), (49.6, "50"), (137.0, "140"), (0.0, "0"),
+     (15132.0, "15,000"), (float("inf"), "∞"), (None, "-"), (4e-7, "4e-07")],
+)  # fmt: skip
+def test_ratios_have_two_digits(value: float | None, said: str) -> None:
+    assert two(value) == said
+
+
+def test_differences_have_a_sign() -> None:
+    assert [signed(x) for x in (-0.031, 0.0, 2.5)] == ["−0.031", "0", "+2.5"]
+
+
+@pytest.mark.parametrize(
     ("better", "shift", "said"),
     [
-        (HIGHER, 9.0, "a is better on average by"),
-        (LOWER, 9.0, "a is worse on average by"),
-        (HIGHER, -9.0, "a is worse on average by"),
-        (LOWER, -9.0, "a is better on average by"),
-        (HIGHER, 0.0, "Neither is shown to be better on average"),
+        (HIGHER, 9.0, "a is better: +9"),
+        (LOWER, 9.0, "a is worse: +9"),
+        (HIGHER, -9.0, "a is worse: −9"),
+        (LOWER, -9.0, "a is better: −9"),
+        (HIGHER, 0.0, "no clear difference: "),
     ],
 )
 def test_the_sentence_says_better_rightly(better: Better, shift: float, said: str) -> None:
-    p = judge(arm(WIDE - WIDE.mean() + shift), arm(NARROW, name="b"), better)
-    sentence = performance_sentence(p)
+    centered = NARROW - NARROW.mean()
+    p = judge(arm(WIDE - WIDE.mean() + shift), arm(centered, name="b"), better)
+    sentence = means_sentence(p)
     assert sentence.startswith(said)
-    assert ("with probability 1.00 [0.9" in sentence) == ("a is better" in sentence)
-    if shift == 0:
-        assert "; the worst tenth of the runs of a is worse by" in sentence
+    assert ("; the worst tenth of a is worse: " in sentence) == (shift == 0)
 
 
 def test_a_better_mean_with_a_worse_tail_is_said_to_be_both() -> None:
     x, y = np.array([12.0] * 50 + [-15.0] * 10) + 0.01 * np.arange(60), 0.01 * np.arange(60)
-    sentence = performance_sentence(judge(arm(x), arm(y, name="b")))
-    assert sentence.startswith("a is better on average by 7.5 ")
-    assert "; but the worst tenth of the runs of a is worse by 14.5 [" in sentence
-    crashed = replace(arm(x), crashed=np.array([90]))
-    assert "runs without a value are not counted" in performance_sentence(judge(crashed, arm(x, name="b")))
+    sentence = means_sentence(judge(arm(x), arm(y, name="b")))
+    assert sentence.startswith("a is better: +7.5 ")
+    assert "; the worst tenth of a is worse: −14.5 (" in sentence
 
 
 def test_of_single_runs_neither_is_better() -> None:
     single = judge(arm([1.0]), arm([2.0, 3.0], name="b"))
-    assert performance_sentence(single) == "Neither is shown to be better on average (a − b: -1.5)."
+    assert means_sentence(single) == "no clear difference: −1.5"
 
 
 @pytest.mark.parametrize("shift", [-3.0, 0.0, 0.4, 3.0])
 def test_a_metric_turned_round_is_worded_alike(shift: float) -> None:
     first, second = arm(NARROW + shift), arm(NARROW[::-1], name="b")
     x, y = (replace(side, values=-side.values) for side in (first, second))
-    up, down = performance_sentence(judge(first, second)), performance_sentence(judge(x, y, LOWER))
-    assert down.split(" (")[0].split(" by ")[0] == up.split(" (")[0].split(" by ")[0]
+    up, down = means_sentence(judge(first, second)), means_sentence(judge(x, y, LOWER))
+    assert down.split(":")[0] == up.split(":")[0]
+
+
+def failing(**groups: list[float | None]) -> Comparison:
+    return audit(table_of(**groups), "y", "arm", "old", resamples=100).comparisons[0]
+
+
+def test_failures_are_a_line_of_their_own_that_leads_only_if_rates_differ() -> None:
+    """One crash per group changes no verdict; one group that mostly crashes comes first."""
+    rng = np.random.default_rng(3)
+    wide, narrow = list(6 * rng.normal(size=9)), list(rng.normal(size=9))
+    without = failing(new=wide, old=narrow)
+    c = failing(new=[*wide, None], old=[*narrow, None])
+    assert (c.word, c.headline.p) == (without.word, without.headline.p)
+    assert c.word == "YES"
+    (said,) = [line for label, line in asides(c) if label == "Failures"]
+    assert said.startswith("1 of 10 seeds of new failed vs 1 of 10 of old (p = 1.000, rate 0 points (95% CI ")
+    assert said.endswith("; the verdict is about the successful runs")
+    assert not failures_lead(c)
+    assert failures_lead(failing(new=[*wide[:5], *[None] * 6], old=[*narrow, None]))
 
 
 def test_words_tell_failures_from_clusters() -> None:
     clamp, subtract = paper_arms("svhn-hard")
-    model = failed(clamp, subtract)
-    assert model.kind == "clusters"
-    sentence = failure_sentence(model)
-    assert sentence.startswith(
-        "3 of 5 clamp seeds lie in the worse of two clusters against 0 of 5 of subtract "
-        "(rate 60 % [15, 95] against 0 % [0, 52], p = 0.167); within the better one the variance under "
-    )
+    assert failed(clamp, subtract).kind == "clusters"
     collapse = detect_collapse(clamp, subtract, "higher", None, 0.95, 100.0)
     assert (collapse.failed, collapse.clusters) == (False, True)
-    assert "fail" not in sentence + collapse_sentence(collapse, "")
-    flagged = failed(replace(arm(SOUND), failed=np.arange(8) == 0), arm(SOUND, name="b"))
-    assert failure_sentence(flagged).startswith(
-        "1 of 8 a seeds failed against 0 of 8 of b (rate 12 % [0, 53]"
-    )
-    assert "among the sound seeds" in failure_sentence(flagged)
-
-
-def test_all_failed_runs_leave_no_ratio() -> None:
-    model = failed(arm([10.0, 10.1, 9.9]), arm([60.0, 61, 62], name="b"), chance=10.0)
-    assert "(0 and 3) no ratio of variances can be had" in failure_sentence(model)
+    assert "fail" not in collapse_sentence(collapse, "")
 
 
 def test_a_collapse_is_told_with_its_signs() -> None:
@@ -179,7 +197,7 @@ def test_many_cells_are_not_all_named() -> None:
 
 
 def test_a_look_is_one_of_so_many() -> None:
-    assert look_title(InterimLook((8, 12, 16), 2, 1.0)) == "look 2 of at most 3"
+    assert look_title(InterimLook((8, 12, 16), 2, 1.0)) == "interim look 2 of at most 3"
 
 
 @cache
@@ -189,7 +207,7 @@ def published(setting: str = "cifar10") -> Comparison:
     return audit(table, "accuracy", "margin_type", "subtract", "stability", resamples=100).comparisons[0]
 
 
-def table_of(**arms: list[float]) -> pd.DataFrame:
+def table_of(**arms: Sequence[float | None]) -> pd.DataFrame:
     rows = [{"arm": arm, "seed": k, "y": y} for arm, values in arms.items() for k, y in enumerate(values)]
     return pd.DataFrame(rows)
 
@@ -200,46 +218,66 @@ def verdict_of(new: list[float], old: list[float]) -> str:
 
 def test_a_verdict_has_the_answer_first_and_then_how_sure_it_is() -> None:
     c = published()
-    assert c.verdict.startswith("Shown: the variance under clamp is ")
-    for said in ("plain variances: 8.22 times", "5.9 times (p = 0.003)", "can be detected (power 0.8)"):
-        assert said in c.verdict
-    assert "Neither is shown to be better on average" in c.verdict
-    assert any("correlate by 0.81" in warning for warning in c.warnings)
-    small = replace(c, word="shown to be small").verdict
-    assert small.startswith("Shown to be small: neither variance is more than 2 times the other; ")
-    assert verdict_of([1.0, 2], [1.0, 5]).startswith("Open: ")
+    assert c.verdict == (
+        "YES: clamp spreads more across seeds; variance ×6.8 (95% CI 1.5 to 50), sd ×2.6, p = 0.018."
+    )
+    said = dict(asides(c))
+    assert said["Means"].startswith("no clear difference: −0.0")
+    assert said["Power"].startswith("7 seeds reliably detect only ratios above ")
+    assert said["Caution"] == (
+        "same-seed runs of clamp agree (r = 0.81): seeds are counted, not runs; pooling all runs would "
+        "claim ×5.9, p = 0.003"
+    )
+    assert any("Raw variance ratio: 8.2." in line for line in detail_lines(c))
+    assert replace(c, word="NO").verdict.startswith("NO: the spread differs by less than 2x, either way; ")
+    assert verdict_of([1.0, 2], [1.0, 5]).startswith("CAN'T TELL: 2 seeds per group cannot show")
 
 
-def test_a_ratio_below_one_is_told_the_other_way_round_with_its_interval() -> None:
+def test_a_ratio_is_that_of_the_group_over_its_baseline_everywhere() -> None:
     c = published("fashion-mnist")
     assert c.headline.ratio is not None
     assert c.headline.interval is not None
-    low, high = 1 / c.headline.interval.high, 1 / c.headline.interval.low
-    assert f"at most {1 / c.headline.at_least:.3g} times as large" in c.verdict  # type: ignore[operator]
-    assert f"under subtract is {1 / c.headline.ratio:.3g} times that under clamp" in c.verdict
-    assert f"[{low:.3g}, {high:.0f}]" in c.verdict
+    assert c.headline.ratio < 1
+    assert f"clamp may spread less across seeds; variance ×{two(c.headline.ratio)}" in c.verdict
+    assert f"CI {two(c.headline.interval.low)} to {two(c.headline.interval.high)}" in c.verdict
 
 
 def test_no_spread_is_a_sentence() -> None:
-    assert "All values of old are equal" in verdict_of([1.0, 2, 3], [5.0, 5, 5])
-    assert "Neither arm has any spread" in verdict_of([2.0, 2, 2], [5.0, 5, 5])
-    assert "single seed of new" in verdict_of([1.0], [1.0, 2.0, 3.0])
+    assert "all values of old are equal" in verdict_of([1.0, 2, 3], [5.0, 5, 5])
+    assert "neither group has any spread" in verdict_of([2.0, 2, 2], [5.0, 5, 5])
+    assert "1 seed per group cannot show" in verdict_of([1.0], [1.0, 2.0, 3.0])
+    same = [1.0, 4.0, 2.0, 5.0, 3.0, 2.5]
+    assert verdict_of(same, same) == (
+        "CAN'T TELL: the two groups have identical values; in this sample: variance ×1.0, sd ×1.0."
+    )
 
 
-def test_what_pairs_have_bought_is_of_the_interval_before_it_is_adjusted() -> None:
-    rng = np.random.default_rng(0)
-    values = {g: list(rng.normal(size=6)) for g in ("a", "b", "ref")}
-    several = audit(table_of(**values), "y", "arm", "ref", resamples=100).to_text(details=True, width=1000)
-    assert several.count("were used as pairs: the interval, before it is adjusted, is") == 1
-    assert several.count("were used as pairs: the interval is") == 1  # Holm leaves the last as it is
-    assert "used as pairs: the interval is" in verdict_of(values["a"], values["ref"])
+def test_probabilities_are_details_under_two_priors() -> None:
+    c = published()
+    h = c.headline
+    assert h.shrunken is not None
+    assert h.above_1 is not None
+    assert "robability" not in c.verdict
+    (line,) = [line for line in detail_lines(c) if line.startswith("Probability")]
+    assert "under N(0, 1)" in line
+    assert 1 < h.shrunken.ratio < (h.ratio or 0)
+    assert h.shrunken.above_1 < h.above_1
+
+
+@pytest.mark.parametrize(
+    ("by", "said"),
+    [(("Dataset",), "datasets"), (("task",), "tasks"), (("data",), "datasets"), (("category",), "categories"),
+     (("a", "b"), "settings")],
+)  # fmt: skip
+def test_levels_are_called_as_their_column(by: tuple[str, ...], said: str) -> None:
+    assert plural(by) == said
 
 
 def test_copies_are_called_copies() -> None:
     rows = table_of(new=list(RNG.normal(size=6)), old=list(RNG.normal(size=6)))
     twice = pd.concat([rows.assign(mode="x"), rows.assign(mode="y")])
     warnings = audit(twice, "y", "arm", "old", "mode", resamples=100).comparisons[0].warnings
-    assert any("copies, not further runs" in warning for warning in warnings)
+    assert any("6 of 6 seeds of new have equal values in all blocks: copies" in w for w in warnings)
     assert copies_note(16, 16, "B", "A") == (
         "All 16 runs of B have the setting, seed and value of a run of A: they are copies, or repeat it to "
         "the last digit, and are no further evidence."
@@ -264,30 +302,23 @@ def test_components_say_where_the_effect_sits() -> None:
 
 def test_sets_are_asked_two_questions() -> None:
     found = compare(OLD, NEW, value="score", group="arm", baseline="a")
-    assert found.answer.startswith(
-        "Did the spread change from A to B? 2 comparisons, adjusted together (Holm): "
-    )
+    assert found.answer.startswith("Did the spread change from A to B? ")
     assert "Do they agree on " in found.answer
     assert any("as if they were independent" in note for note in found.notes)
     flat = OLD.assign(score=OLD["score"].where(OLD["arm"] == "b", 0.8))
     untested = compare(flat, NEW, value="score", group="arm", baseline="a").agreements[0].verdict
-    assert untested == "Not tested: no ratio with an interval in A."
+    assert untested == "Can't tell: no ratio with an interval in A."
     more = compare(OLD, runs({"a": 1, "b": 2, "d": 1}), value="score", group="arm", baseline="a")
     assert "Only in B: arm = d." in more.notes
     assert listed(["a", "b", "c"]) == "a, b and c"
 
 
-def test_strata_together_and_repeated() -> None:
-    rng = np.random.default_rng(0)
-    tables = [table_of(a=list(3 * rng.normal(size=8)), b=list(rng.normal(size=8))).assign(d=d) for d in "xyz"]
-    result = audit(pd.concat(tables), "y", "arm", "b", by="d", resamples=100)
-    said = together(result.forests[0], "arm")
-    assert said.startswith("Over 3 strata the variance under a is on average ")
+def test_repeated_runs_are_named() -> None:
     (note,) = repeated_notes({(("2",), "a"): ("1",)}, "arm", ["margin"])
     assert note.startswith("margin = 2 has the runs of a that margin = 1 has: ")
 
 
 def test_looks_are_counted() -> None:
     assert looks_note(InterimLook((8, 12, 16, 20), 3, 1.0)).startswith(
-        "Look 3 of at most 4, at 8, 12, 16 of at most 20 seeds per arm: the headline's p"
+        "Interim look 3 of at most 4, at 8, 12, 16 of at most 20 seeds per arm: the headline's p"
     )

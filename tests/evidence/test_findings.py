@@ -43,7 +43,7 @@ def test_ratios_are_those_of_the_runs(found: Finding) -> None:
         assert c.pooled[0].sd == pytest.approx(100 * np.std(arm, ddof=1))
         assert c.pooled[1].sd == pytest.approx(100 * np.std(baseline, ddof=1))
         if not spec.blocks:
-            assert c.headline.plain_ratio == pytest.approx(np.var(arm, ddof=1) / np.var(baseline, ddof=1))
+            assert c.headline.raw_ratio == pytest.approx(np.var(arm, ddof=1) / np.var(baseline, ddof=1))
         assert c.headline.interval is not None
         assert c.headline.ratio is not None
         assert c.headline.interval.low < c.headline.ratio < c.headline.interval.high

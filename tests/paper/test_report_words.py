@@ -80,7 +80,7 @@ def test_anyones_table_gets_a_page(tmp_path: Path) -> None:
     material = load_table(path, "accuracy", "margin_type", "subtract", ["stability"], "seed", "setting")
     report = Report(material)
     assert [s.title for s in material.settings] == ["cifar10", "cifar100"]
-    assert material.settings[0].comparisons[0].headline.plain_ratio == pytest.approx(8.2155, abs=1e-4)
+    assert material.settings[0].comparisons[0].headline.raw_ratio == pytest.approx(8.2155, abs=1e-4)
     assert {"answer", "forest", "power", "twins"} <= {c.id for c in report.charts}
     assert {t.follows for t in report.tables} <= {"", "the paper's Table 9", "the paper's Table 23"}
     assert "runs.csv" in report.page()

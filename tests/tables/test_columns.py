@@ -121,7 +121,7 @@ def test_three_levels_are_compared_all_with_all() -> None:
     assert pairs == [("net", "tree"), ("mix", "tree"), ("mix", "net")] * 2
     assert result.baseline == ""
     smallest = min(c.headline.p or 1 for c in result.comparisons)
-    assert min(c.p_holm or 1 for c in result.comparisons) == pytest.approx(min(1, 6 * smallest))
+    assert min(c.p_adjusted or 1 for c in result.comparisons) == pytest.approx(min(1, 6 * smallest))
     lacking = table[(table["Dataset"] != "wine") | (table["Model"] == "mix")]
     left = audit(lacking, "AUC", "Model", by="Dataset", resamples=100)
     assert len(left.comparisons) == 3

@@ -12,7 +12,7 @@ import pandas as pd
 
 from seedspread.analysis.audit_result import AuditResult, Comparison
 from seedspread.analysis.components import components_of
-from seedspread.analysis.judgement import Judged, forests, judged, repeated_runs
+from seedspread.analysis.judgement import Doubter, Judged, forests, judged, on_scale, repeated_runs
 from seedspread.analysis.samples import Pair, compared_pairs, noise_of_test_set, strips_of
 from seedspread.analysis.sequential import Look, factor_of, looks_of_store
 from seedspread.analysis.words import (
@@ -37,9 +37,9 @@ from seedspread.runs.studies import (
     declared_metric,
 )
 from seedspread.stats import classic, planning, resampling
-from seedspread.stats.failures import detect_collapse, failures
+from seedspread.stats.failures import detect_collapse, failures, find_failed_seeds
 from seedspread.stats.groups import Floats, Group, common_seeds
-from seedspread.stats.headline import MOST_MODELLED, as_test, headlines, is_large
+from seedspread.stats.headline import FEWEST_SEEDS, MOST_MODELLED, as_test, headlines, is_large
 from seedspread.stats.performance import performance
 from seedspread.stats.planning import BudgetError
 from seedspread.stats.pooling import are_dependent, same_seed_runs, unequal_cells
@@ -48,11 +48,13 @@ from seedspread.stats.result import (
     InterimLook,
     Interval,
     SameSeedRuns,
+    Scale,
     Summary,
     TestResult,
 )
 from seedspread.stats.sensitivity import sensitivity
 from seedspread.stats.sequential import ALPHA, nominal_level
+from seedspread.stats.variance_ratio import LogRatioEstimate
 from seedspread.tables.check import check_table
 from seedspread.tables.question import Question, Rows, TableError
 from seedspread.tables.read import Source
@@ -78,17 +80,30 @@ class Comparer:
     deep: bool = False
     brief: bool = False
 
-    def compare(self, pair: Pair, judged: Judged, family: int) -> Comparison:
-        """All of it; `judged` says what its headline amounts to among the `family` of all comparisons."""
-        arm, baseline, headline = pair.arm, pair.baseline, judged.headline
-        arms = arm, baseline
+    def failing(self, pair: Pair) -> tuple[Better, float | None, float | None]:
+        """Return what tells failed runs: the better direction, what chance scores, and the full scale."""
+        chances = (c for c in (self.chance, pair.baseline.chance, self.metric.chance) if c is not None)
+        return self.metric.better, next(chances, None), self.metric.full_scale
+
+    def successful(self, pair: Pair) -> Pair:
+        """Leave out seeds with a failed run: they count as failures, not as spread."""
+        sides, failed, _ = find_failed_seeds(pair.arm, pair.baseline, *self.failing(pair))
+        if not failed:
+            return pair
+        arm, baseline = (g.without(s.failed) for g, s in zip((pair.arm, pair.baseline), sides, strict=True))
+        return replace(pair, arm=arm, baseline=baseline) if len(arm.values) and len(baseline.values) else pair
+
+    def compare(self, every: Pair, judged: Judged, family: int) -> Comparison:
+        """Return all of a comparison; `judged` is its headline's verdict among the `family` of all."""
+        pair, headline = self.successful(every), judged.headline
+        arm, baseline = arms = pair.arm, pair.baseline
         twins = tuple(t for t in map(same_seed_runs, arms) if t is not None)
         measured = () if self.brief else arms
         noise = [noise_of_test_set(a, [a.seeds], self.metric, self.level, self.test_size) for a in measured]
         unlike = None if self.brief else unequal_cells(arm, baseline)
         alpha = 1 - self.level if headline.looks is None else nominal_level(headline.looks, 1 - self.level)
-        chances = (c for c in (self.chance, baseline.chance, self.metric.chance) if c is not None)
-        failing = self.metric.better, next(chances, None), self.level, self.metric.full_scale
+        better, chance, full_scale = self.failing(every)
+        failing = better, chance, self.level, full_scale
         tests = self._tests(pair, headline, _independent(twins))
         return Comparison(
             stratum=pair.stratum,
@@ -106,14 +121,15 @@ class Comparer:
             twins=twins,
             seeds=pair.seeds,
             paired_correlation=_paired_correlation(arm, baseline),
-            collapse=detect_collapse(arm, baseline, *failing),
+            collapse=detect_collapse(every.arm, every.baseline, *failing),
             floors=tuple(n for n in noise if n is not None),
-            detectable=_detectable(arm, baseline, headline.pairs, twins, alpha),
-            p_holm=judged.p_holm,
+            detectable=_detectable(arm, baseline, headline.pairs, twins, alpha / family),
+            p_adjusted=judged.p_adjusted,
             word=judged.word,
-            warnings=warnings(twins, tests, arm, baseline, unlike),
+            doubts=judged.doubts,
+            warnings=warnings(twins, _pooled_test(tests), arm, baseline, unlike),
             ladder=sensitivity(arm, baseline, self.level) if self.deep else (),
-            failures=failures(arm, baseline, *failing),
+            failures=failures(every.arm, every.baseline, *failing),
             performance=None if self.brief else performance(arm, baseline, self.metric.better, self.level),
             components=components_of(arm, baseline, self.level) if self.deep else None,
             factor=arm.factor,
@@ -206,7 +222,7 @@ def _detectable(
 
     Pairs count as uncorrelated, since nobody knew their correlation beforehand; twins as alike as they are.
     """
-    seeds = len(arm.seed_codes), len(baseline.seed_codes)
+    seeds = max(len(arm.seed_codes), FEWEST_SEEDS), max(len(baseline.seed_codes), FEWEST_SEEDS)
     blocks = max(len(arm.cells), len(baseline.cells))
     alike = [t.correlation or 0.0 for t in twins]
     return _planned(seeds, blocks, pairs > 0, round(max([0.0, *alike]), 2), alpha)
@@ -247,6 +263,7 @@ def audit(
     metric: Metric | None = None,
     better: Better | None = None,
     equivalence: float = 2.0,
+    scale: Scale | None = None,
     look: InterimLook | Look | None = None,
     judged_with: Mapping[Levels, Comparison] | None = None,
     **rows: Unpack[Rows],
@@ -272,6 +289,8 @@ def audit(
             values tell.
         better: which direction is better; by default as the metric says, or the column's name.
         equivalence: variances that differ by no more than this factor count as alike.
+        scale: judge `log` or `logit` of the values instead: losses and times differ by factors, and shares
+            near 0 or 1 are squeezed by their bound.
         look: which of how many, where the table grows and is judged again and again; of a store, as its
             study remembers.
         judged_with: comparisons of a larger audit, by the stratum they have here; these strata are judged as
@@ -284,6 +303,10 @@ def audit(
     resamples = affordable(resamples, len(runs.frame))
     metric, told = metric_of_runs(runs, metric, better, accuracies=test_size is not None)
     runs = replace(runs, notes=(*runs.notes, *told))
+    if scale is not None:
+        if chance is not None:
+            chance = float(on_scale(np.array(chance), scale, metric.full_scale or 1.0))
+        runs, metric = rescaled(runs, metric, scale)
     comparer = Comparer(metric, level, resamples, random_seed, chance, test_size)
     looks, uncounted = _looks(look, runs, table)
     runs = replace(runs, notes=(*runs.notes, *uncounted))
@@ -355,6 +378,28 @@ def metric_of_runs(
     return replace(metric, better=better or metric.better), [note] if note else []
 
 
+def rescaled(runs: RunTable, metric: Metric, scale: Scale) -> tuple[RunTable, Metric]:
+    """Return the runs with their values on another scale, and the metric that those are."""
+    values, top = runs.frame["value"].to_numpy(float), metric.full_scale
+    if scale == "logit" and top is None:
+        raise TableError(
+            f"scale 'logit' is for shares and percentages, and {metric.name!r} is neither; try 'log'"
+        )
+    inside = values > 0 if scale == "log" else (values > 0) & (values < (top or 1.0))
+    if not inside.all():
+        expected = "positive values" if scale == "log" else f"values between 0 and {top:g}, bounds excluded"
+        raise TableError(
+            f"scale {scale!r} needs {expected}; {metric.name!r} has {values[~inside][0]:g} "
+            f"({np.sum(~inside)} of {len(values)} runs)"
+        )
+    frame = runs.frame.assign(value=on_scale(values, scale, top or 1.0)).drop(
+        columns="chance", errors="ignore"
+    )
+    name = f"{scale}({metric.name})"
+    columns = replace(runs.columns, value=name)
+    return replace(runs, frame=frame, columns=columns), Metric(name, unit="none", better=metric.better)
+
+
 def check_options(
     level: float, resamples: int, chance: float | None, test_size: int | None, equivalence: float
 ) -> None:
@@ -386,18 +431,36 @@ def _comparisons(
         notes.append(brief_note(len(pairs), len(runs.frame)))
     if looks is not None:
         notes.append(looks_note(looks))
-    found = headlines([(pair.arm, pair.baseline) for pair in pairs], comparer.level, equivalence, looks)
-    answers = judged([h for h, _ in found], [estimate for _, estimate in found], comparer.level)
     comparer = replace(comparer, by=runs.columns.by)
+    answers = [answer for answer, _ in judge_pairs(runs, pairs, comparer, equivalence, looks)]
+    family = max(sum(answer.p_adjusted is not None for answer in answers), 1)
     out = []
     for pair, answer in zip(pairs, answers, strict=True):
         other = judged_with.get(pair.stratum)
         if other is None:
-            out.append(comparer.compare(pair, answer, len(pairs)))
+            out.append(comparer.compare(pair, answer, family))
         else:
-            answer_there = Judged(other.headline, other.p_holm, other.word)
+            answer_there = Judged(other.headline, other.p_adjusted, other.word, other.doubts)
             out.append(comparer.compare(pair, answer_there, other.family))
     return out, notes
+
+
+def judge_pairs(
+    runs: RunTable,
+    pairs: Sequence[Pair],
+    comparer: Comparer,
+    equivalence: float,
+    looks: InterimLook | None = None,
+) -> list[tuple[Judged, LogRatioEstimate | None]]:
+    """Judge comparisons that are asked together, on their successful runs, with doubts; and the estimates."""
+    kept = [comparer.successful(pair) for pair in pairs]
+    found = headlines([(pair.arm, pair.baseline) for pair in kept], comparer.level, equivalence, looks)
+    answers = judged([h for h, _ in found], [estimate for _, estimate in found], comparer.level)
+    if len(pairs) <= MOST_MODELLED:
+        names = dict(zip(runs.frame["seed"], runs.frame["seed_name"], strict=True))
+        doubter = Doubter(comparer.metric, comparer.level, equivalence, looks, names, comparer.chance)
+        answers = doubter.doubted(kept, answers)
+    return [(answer, estimate) for answer, (_, estimate) in zip(answers, found, strict=True)]
 
 
 def _pairs(runs: RunTable) -> tuple[list[Pair], list[str]]:
@@ -444,7 +507,7 @@ def why_stop(spec: SequentialSpec, found: tuple[Comparison, ...], seeds: int) ->
     if spec.precision is not None:
         if all(_is_narrow(c.headline.shown_interval, spec.precision) for c in found):
             return f"known to a factor of {spec.precision:g}"
-    elif all(c.word in ("shown", "shown to be small") for c in found):
+    elif all(c.word in ("YES", "NO") for c in found):
         return "decided"
     return f"limit of {seeds} seeds reached" if seeds == spec.limit else ""
 
@@ -460,7 +523,7 @@ def _looked(c: Comparison) -> LookComparison:
         ratio=_finite(c.headline.ratio),
         low=None if interval is None else _finite(interval.low),
         high=None if interval is None else _finite(interval.high),
-        p=_finite(c.p_holm),
+        p=_finite(c.p_adjusted),
         word=c.word,
         correlation=_finite(c.paired_correlation),
     )

@@ -12,32 +12,42 @@ from seedspread.analysis.display import (
     MOST_ROWS,
     Result,
     TextPage,
-    cells_table,
-    fitted,
+    averages_table,
+    groups_table,
+    matrix_table,
     overview_table,
     test_tables,
 )
 from seedspread.analysis.samples import Strip
 from seedspread.analysis.words import (
+    asides,
+    claim,
     collapse_sentence,
+    counted,
+    detail_lines,
     explanations,
+    failures_lead,
+    figures,
     floor_sentence,
     foot,
     headline_note,
     left_out,
-    remarks,
-    sentences,
+    oneline,
+    plural,
     summary,
+    title_line,
+    verdict,
 )
 from seedspread.render.chart import Chart
 from seedspread.render.latex import tex_comment, tex_text, to_latex
-from seedspread.render.table import Table, markdown_text, to_markdown
+from seedspread.render.table import markdown_text, to_markdown
 from seedspread.render.terminal import strip_lines
 from seedspread.render.web import for_notebook, notebook_svg
 from seedspread.runs.levels import Levels, arm_name, joined_levels, stratum_name
 from seedspread.runs.metrics import Metric
 from seedspread.stats.result import (
     Collapse,
+    Doubt,
     FailureModel,
     Headline,
     InterimLook,
@@ -50,6 +60,9 @@ from seedspread.stats.result import (
     TestSetNoise,
     Word,
 )
+
+# Comparisons whose rows fit a screen.
+_ON_A_SCREEN = 10
 
 
 @dataclass(frozen=True)
@@ -68,8 +81,9 @@ class Comparison(Result):
         paired_correlation: of the seed means; None unless at least three seeds are shared.
         floors: test-set noise per group, if it can be had.
         detectable: the smallest ratio above 1 that so many seeds detect with power 0.8.
-        p_holm: the headline's p, adjusted over all comparisons of the audit.
-        word: the answer in a word; None if there is nothing to judge.
+        p_adjusted: the headline's p, adjusted over all comparisons of the audit (Bonferroni).
+        word: the verdict.
+        doubts: a seed, two clusters or a scale without which the verdict would be another.
         ladder: which assumption buys which p; empty if there are many comparisons.
         components: where the variances come from, if seeds were run again; None too if there are many.
         failures: how often runs fail, and how much the others spread; None if none fails.
@@ -91,9 +105,10 @@ class Comparison(Result):
     collapse: Collapse
     floors: tuple[TestSetNoise, ...]
     detectable: float | None
-    p_holm: float | None
+    p_adjusted: float | None
     warnings: tuple[str, ...]
-    word: Word | None = None
+    word: Word = "CAN'T TELL"
+    doubts: tuple[Doubt, ...] = ()
     ladder: tuple[SensitivityTest, ...] = ()
     components: Components | None = None
     failures: FailureModel | None = None
@@ -104,8 +119,17 @@ class Comparison(Result):
 
     @property
     def verdict(self) -> str:
-        """The answer in a sentence or two."""
-        return " ".join(sentences(self))
+        """The answer in a sentence."""
+        return verdict(self)
+
+    @property
+    def variances(self) -> tuple[float | None, float | None]:
+        """Variance within blocks of the group, and of the baseline; None for a single run per block."""
+        return self._within(self.group), self._within(self.baseline)
+
+    def _within(self, group: str) -> float | None:
+        cells = [(s.n - 1, s.variance) for s in self.cells if s.group == group and s.variance is not None]
+        return sum(df * v for df, v in cells) / sum(df for df, _ in cells) if cells else None
 
     def test(self, key: str) -> TestResult:
         """The test called `key`."""
@@ -125,8 +149,8 @@ class Comparison(Result):
 
     @property
     def title(self) -> str:
-        """`clamp against subtract`, with the stratum before it: `depth = 2: clamp against subtract`."""
-        name = f"{self.arm_name} against {self.baseline_name}"
+        """`clamp vs subtract`, with the stratum before it: `depth = 2: clamp vs subtract`."""
+        name = f"{self.arm_name} vs {self.baseline_name}"
         return f"{stratum_name(self.by, self.stratum)}: {name}" if self.stratum else name
 
     def as_values(self) -> dict[str, Any]:
@@ -148,7 +172,7 @@ class Comparison(Result):
         page = TextPage(width)
         page.lines([f"{self.title}: {self.verdict}"], "bold")
         page.tables(test_tables(self, explain))
-        return page.text([*(explanations(self) if explain else []), *remarks(self)])
+        return page.text([*(explanations(self) if explain else []), *detail_lines(self)])
 
     def to_frame(self) -> pd.DataFrame:
         """One row: what the overview shows, as numbers."""
@@ -159,13 +183,13 @@ class Comparison(Result):
         return comparison_chart(self)
 
     def __repr__(self) -> str:
-        return f"<Comparison {self.title}: {self.word or 'not tested'}>"
+        return f"<Comparison {self.title}: {self.word}>"
 
     def _repr_pretty_(self, printer: Any, _: bool) -> None:
         printer.text(f"{self.title}: {self.verdict}")
 
     def _repr_html_(self) -> str:
-        return for_notebook([self.title, self.verdict], test_tables(self, full=False), remarks(self))
+        return for_notebook([self.title, self.verdict], test_tables(self, full=False), detail_lines(self))
 
 
 @dataclass(frozen=True)
@@ -254,19 +278,40 @@ class AuditResult(Result):
             ],
         }
 
-    def to_text(self, width: int = 110, explain: bool = False, details: bool = False) -> str:
-        """For a terminal; with `details` every test, with `explain` why it was used and what it assumes."""
+    def oneline(self) -> str:
+        """One line per comparison, for a chat."""
+        return "\n".join(oneline(self, c) for c in self.comparisons)
+
+    def to_text(self, width: int = 80, explain: bool = False, details: bool = False) -> str:
+        """One screen; with `details` every comparison and test, with `explain` why each was used."""
         page = TextPage(width)
         if len(self.comparisons) > 1:
-            page.lines([summary(self)], "bold")
-            self.print_overview(page)
+            self.print_overview(page, details)
         self.print_comparisons(page, details, explain)
-        return page.text((*self.notes, foot(self)))
+        return page.text((*self.notes, *([foot(self)] if details or explain else [])))
 
-    def print_overview(self, page: TextPage) -> None:
-        """Print the table of all comparisons, and how many it leaves out."""
-        page.tables([fitted(overview_table(self, bars=True), page.console.width)])
-        page.lines(left_out(len(self.comparisons) - MOST_ROWS, "comparisons, "))
+    def print_overview(self, page: TextPage, details: bool = False) -> None:
+        """Print how many comparisons have which verdict, the averages, and the ratios."""
+        page.lines([f"{self.value} across seeds | {self._size()}", ""])
+        for word, text in counted(self):
+            page.labelled(word, text)
+        page.lines([] if self.forests else [""])
+        several_pairs = len({(c.group, c.baseline) for c in self.comparisons}) > 1
+        if self.forests:
+            page.tables([averages_table(self)])
+        if self.by and several_pairs and not details:
+            page.tables([matrix_table(self, page.width, _ON_A_SCREEN)])
+        else:
+            shown = MOST_ROWS if details else _ON_A_SCREEN
+            page.tables([overview_table(self, shown, p=details)])
+            page.lines(left_out(len(self.comparisons) - shown, "comparisons, "))
+
+    def _size(self) -> str:
+        """`3 groups x 8 datasets, 240 runs`."""
+        groups = len({name for c in self.comparisons for name in (c.group, c.baseline)})
+        strata = len({c.stratum for c in self.comparisons})
+        by = f" x {strata} {plural(self.by)}" if strata > 1 else ""
+        return f"{groups} groups{by}, {self.rows:,} runs"
 
     def print_comparisons(self, page: TextPage, details: bool, explain: bool = False) -> None:
         """Print the only comparison with its runs, or on request each of them."""
@@ -275,46 +320,59 @@ class AuditResult(Result):
                 self._print(page, c, details, explain)
 
     def _print(self, page: TextPage, c: Comparison, details: bool, explain: bool) -> None:
-        page.title(c.title)
-        answer, *rest = sentences(c)
-        page.lines([answer], "bold")
-        page.lines([" ".join(rest)])
+        page.lines(["", title_line(self, c), ""] if len(self.comparisons) > 1 else [title_line(self, c), ""])
+        beside = asides(c)
+        lead = [line for line in beside if line[0] == "Failures"] if failures_lead(c) else []
+        for label, text in (*lead, (c.word, claim(c)), ("", figures(c))):
+            page.labelled(label, text)
+        page.lines([""])
         strips = [(arm_name(c.factor, strip.group), strip.values) for strip in reversed(self.strips(c))]
-        for line in strip_lines(strips, page.console.width):
+        for line in strip_lines(strips, page.width):
             page.console.print(Text(line), soft_wrap=True)
         full = details or explain
-        page.tables(self._tables(c, explain) if full else [cells_table(self, c)])
-        page.lines([*(explanations(c) if explain else []), *remarks(c)])
+        page.tables([groups_table(self, c)])
+        for label, text in beside:
+            if (label, text) not in lead:
+                page.labelled(label, text)
         if full:
-            page.lines([headline_note(c)], "dim")
+            page.lines(["", *detail_lines(c)])
+            page.tables(test_tables(c, explain))
+            page.lines([*(explanations(c) if explain else []), headline_note(c)])
 
-    def _tables(self, c: Comparison, full: bool) -> list[Table]:
-        return [cells_table(self, c), *test_tables(c, full)]
-
-    def to_markdown(self) -> str:
-        """Tables for a README or an issue; every test with its reason and assumptions."""
+    def to_markdown(self, details: bool = False) -> str:
+        """The answer for a README or an issue; with `details` every test with its reason."""
         out = []
         if len(self.comparisons) > 1:
-            overview = to_markdown(overview_table(self, most=None))
-            out = [markdown_text(summary(self)), "", *overview.splitlines(), ""]
-        for c in self.comparisons:
-            out += [f"## {markdown_text(c.title)}", "", markdown_text(c.verdict), ""]
-            out += [f"- {markdown_text(line.removeprefix('! '))}" for line in remarks(c)]
-            for table in self._tables(c, full=True):
+            out = [f"- **{word}** {markdown_text(text)}" for word, text in counted(self)]
+            tables = [*([averages_table(self)] if self.forests else []), overview_table(self, most=None)]
+            for table in tables:
                 out += ["", *to_markdown(table).splitlines()]
-            out += ["", *(f"- {markdown_text(line)}" for line in explanations(c)), ""]
-        out += [markdown_text(note) for note in (*self.notes, foot(self))]
+            out.append("")
+        for c in self.comparisons if details or len(self.comparisons) == 1 else ():
+            out += [f"## {markdown_text(title_line(self, c))}", ""]
+            out += [f"**{c.word}** {markdown_text(claim(c))}  ", markdown_text(figures(c)), ""]
+            out += [*to_markdown(groups_table(self, c)).splitlines(), ""]
+            out += [f"- {label}: {markdown_text(text)}" for label, text in asides(c)]
+            if details:
+                out += [f"- {markdown_text(line)}" for line in detail_lines(c)]
+                for table in test_tables(c, full=True):
+                    out += ["", *to_markdown(table).splitlines()]
+                out += ["", *(f"- {markdown_text(line)}" for line in explanations(c)), ""]
+        out += ["", *(markdown_text(note) for note in (*self.notes, foot(self)))]
         return "\n".join(out) + "\n"
 
-    def to_latex(self) -> str:
-        """Tables for a paper (booktabs)."""
+    def to_latex(self, details: bool = False) -> str:
+        """The answer for a paper (booktabs); with `details` every test."""
         out = ["% needs \\usepackage{booktabs}"]
         if len(self.comparisons) > 1:
-            out += [f"{tex_text(summary(self))}\n", to_latex(overview_table(self, most=None))]
-        out += [f"\\paragraph{{{tex_text(c.title)}}} {tex_text(c.verdict)}\n" for c in self.comparisons]
-        for c in self.comparisons:
-            out += [to_latex(replace(t, title=f"{c.title}. {t.title}")) for t in self._tables(c, full=True)]
-        out += [tex_comment(line) for c in self.comparisons for line in explanations(c)]
+            tables = [*([averages_table(self)] if self.forests else []), overview_table(self, most=None)]
+            out += [f"{tex_text(summary(self))}\n", *map(to_latex, tables)]
+        for c in self.comparisons if details or len(self.comparisons) == 1 else ():
+            tables = [groups_table(self, c), *(test_tables(c, full=True) if details else [])]
+            out.append(f"\\paragraph{{{tex_text(c.title)}}} {tex_text(c.verdict)}\n")
+            out += [f"{tex_text(f'{label}: {text}.')}\n" for label, text in asides(c)]
+            out += [to_latex(replace(t, title=f"{c.title}. {t.title}")) for t in tables]
+            out += [tex_comment(line) for line in explanations(c)] if details else []
         return "\n".join([*out, tex_comment(foot(self))]) + "\n"
 
     def to_frame(self) -> pd.DataFrame:
@@ -326,11 +384,14 @@ class AuditResult(Result):
         return audit_chart(self)
 
     def _repr_html_(self) -> str:
-        several = len(self.comparisons) > 1
-        lines = [summary(self)] if several else sentences(self.comparisons[0])
-        said = [] if several else remarks(self.comparisons[0])
-        notes = [*said, *self.notes, foot(self)]
-        return for_notebook(lines, [overview_table(self)], notes, notebook_svg(self.chart))
+        if len(self.comparisons) > 1:
+            lines, tables, beside = [summary(self)], [overview_table(self)], []
+            tables += [averages_table(self)] if self.forests else []
+        else:
+            c = self.comparisons[0]
+            lines, tables = [c.verdict], [groups_table(self, c)]
+            beside = [f"{label}: {text}" for label, text in asides(c)]
+        return for_notebook(lines, tables, [*beside, *self.notes, foot(self)], notebook_svg(self.chart))
 
     def __repr__(self) -> str:
         many = f"{len(self.comparisons)} comparison{'s' * (len(self.comparisons) != 1)}"
@@ -349,13 +410,13 @@ def _row(c: Comparison) -> dict[str, Any]:
         "sd": arm.sd,
         "baseline_mean": baseline.mean,
         "baseline_sd": baseline.sd,
-        **headline_row(c.headline, c.p_holm, c.word),
+        **headline_row(c.headline, c.p_adjusted, c.word),
         "pooled_ratio": c.pooled_test.ratio,
         "pooled_p": c.pooled_test.p,
     }
 
 
-def headline_row(h: Headline, p_holm: float | None, word: Word | None) -> dict[str, Any]:
+def headline_row(h: Headline, p_adjusted: float | None, word: Word) -> dict[str, Any]:
     """The numbers of a headline, as columns of a frame."""
     interval = h.shown_interval
     return {
@@ -363,10 +424,10 @@ def headline_row(h: Headline, p_holm: float | None, word: Word | None) -> dict[s
         "low": None if interval is None else interval.low,
         "high": None if interval is None else interval.high,
         "p": h.p,
-        "p_holm": p_holm,
+        "p_adjusted": p_adjusted,
         "word": word,
         "above_1": h.above_1,
         "above_2": h.above_2,
         "at_most": h.at_most,
-        "plain_ratio": h.plain_ratio,
+        "raw_ratio": h.raw_ratio,
     }

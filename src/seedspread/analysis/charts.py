@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 # The headline has a colour that no arm has.
 QUOTED = COLOURS[2]
-HEADLINE = "scale_ratio"
+HEADLINE = "headline"
 _SEED_UNIT = (HEADLINE, "seed_jackknife", "seed_bootstrap", "pitman_morgan")
 _SHOWN = (*_SEED_UNIT, "f", "bonett", "bootstrap", "bootstrap_bca")
 _WIDEST = 1e4  # ratios beyond this are drawn at the edge
@@ -79,14 +79,14 @@ def audit_chart(audit: AuditResult) -> Chart:
 
 
 def _forest_panel(audit: AuditResult) -> Panel:
-    """Every ratio with the interval that Holm's adjustment leaves it, and the means over strata."""
+    """Every ratio with its adjusted interval, and the means over strata."""
     lines = [Line(c.title, c.headline.ratio, c.headline.shown_interval) for c in audit.comparisons]
     means = [
-        Line(f"together: {' against '.join(pair)}", f.pooled, f.interval, COLOURS[3], sets_axis=False)
+        Line(f"average: {' vs '.join(pair)}", f.pooled, f.interval, COLOURS[3], sets_axis=False)
         for f in audit.forests
         for pair in [[arm_name(audit.group, arm) for arm in (f.group, f.baseline)]]
     ]
-    counted = "Holm; looks counted" if audit.looks else "Holm"
+    counted = "adjusted; interim looks counted" if audit.looks else "adjusted"
     title = f"variance ratio of {audit.value}, {audit.level:.0%} intervals ({counted})"
     return lines_panel([*lines, *means], title, "")
 
@@ -205,7 +205,7 @@ def methods_panel(c: Comparison, title: str) -> Panel | None:
     lines = []
     for t in tests:
         # The headline's is adjusted, as all else that is said of it.
-        interval, p = (c.headline.shown_interval, c.p_holm) if t.key == HEADLINE else (t.interval, t.p)
+        interval, p = (c.headline.shown_interval, c.p_adjusted) if t.key == HEADLINE else (t.interval, t.p)
         label = f"{t.name}\n{number(t.estimate)} {between(interval)}\np = {p_value(p)}"
         lines.append(Line(t.name, t.estimate, interval, QUOTED if t.key in _SEED_UNIT else GREY, label))
     return lines_panel(lines, f"variance ratio, {arms_of(c)}", title)
@@ -246,7 +246,7 @@ def sets_chart(result: CompareResult) -> Chart:
     ]
     ratios = [line for a in result.agreements for line in _agreement_lines(a)]
     title = f"variance, all over {first}" if several else f"variance, {result.names[1]} over {first}"
-    axis = f"ratio, {spread.level:.0%} interval (Holm)"
+    axis = f"ratio, {spread.level:.0%} interval, adjusted"
     panels = (
         lines_panel(changes, axis, title),
         lines_panel(ratios, axis, "the arms' ratios in each set"),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import textwrap
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -14,25 +14,27 @@ from rich.text import Text
 
 from seedspread.analysis.words import (
     UNBIASED,
-    answer_word,
     between,
+    ends,
     forest_arms,
     ladder_p,
     number,
     p_value,
+    plural,
     test_name,
+    two,
 )
 from seedspread.render.chart import Chart, PlotError
 from seedspread.render.table import Column, Table
 from seedspread.render.terminal import Terminal, to_rich
 from seedspread.runs.levels import arm_name, block_name, stratum_name
-from seedspread.stats.result import Interval, Performance, SensitivityTest, Summary, TestResult
+from seedspread.stats.result import Performance, SensitivityTest, Summary, TestResult
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from seedspread.analysis.audit_result import AuditResult, Comparison, Forest
+    from seedspread.analysis.audit_result import AuditResult, Comparison
     from seedspread.analysis.components import ArmComponents, ArmsCompared, Components
     from seedspread.analysis.sets import Agreement
 
@@ -40,11 +42,8 @@ _Judged = TypeVar("_Judged", "Comparison", "Agreement")
 
 # Rows that fit a screen; of more comparisons those with the smallest p values are shown.
 MOST_ROWS = 30
-_BAR = 21
-_WIDEST = 100.0
-# The columns of the table with bars that a narrow terminal can do without, and what a name needs.
-_MEANS, _INTERVAL, _BARS = (1, 2), (4,), (7,)
-_NAME = 20
+# Letters of the longest verdict and label before a line, and of a group's name over its means.
+_LABEL, _SHORT = 10, 15
 LADDER_TITLE = "Which assumption buys which p"
 
 
@@ -111,6 +110,7 @@ class TextPage:
     """Plain text of a width, line by line and table by table."""
 
     def __init__(self, width: int) -> None:
+        self.width = width
         self._file = StringIO()
         self.console = Terminal(file=self._file, width=width, color_system=None, legacy_windows=False)
 
@@ -120,6 +120,12 @@ class TextPage:
     def lines(self, lines: Iterable[str], style: str = "") -> None:
         for line in lines:
             self.console.print(Text(line, style=style))
+
+    def labelled(self, label: str, text: str) -> None:
+        """Print a text beside its label, further lines under the text; nothing if there is no text."""
+        room = max(self.width - _LABEL - 4, 30)
+        for k, line in enumerate(textwrap.wrap(text, room, break_on_hyphens=False)):
+            self.console.print(Text(f"  {label if k == 0 else '':<{_LABEL}}  {line}"), soft_wrap=True)
 
     def tables(self, tables: Iterable[Table]) -> None:
         for table in tables:
@@ -139,64 +145,85 @@ def _smallest_p(rows: Sequence[_Judged], most: int | None) -> list[_Judged]:
     """Return all rows in their order, or of too many those with the smallest p values."""
     if most is None or len(rows) <= most:
         return list(rows)
-    return sorted(rows, key=lambda row: 2.0 if row.p_holm is None else row.p_holm)[:most]
+    return sorted(rows, key=lambda row: 2.0 if row.p_adjusted is None else row.p_adjusted)[:most]
 
 
-def overview_table(audit: AuditResult, most: int | None = MOST_ROWS, bars: bool = False) -> Table:
-    """A row for each comparison: means and sds, the ratio, its interval, p, and the word.
+def overview_table(audit: AuditResult, most: int | None = MOST_ROWS, p: bool = True) -> Table:
+    """A row for each comparison: means and sds, the variance ratio, its interval, p, and the verdict.
 
     Args:
         audit: what was compared.
-        most: rows to show at most; None for all.
-        bars: draw the intervals in characters, for a terminal.
+        most: rows at most, those with the smallest p values; None for all.
+        p: whether there is room for the p values.
     """
-    shown = _smallest_p(audit.comparisons, most)
-    axis = _axis(shown, audit.forests) if bars else None
     alone = len({(c.group, c.baseline) for c in audit.comparisons}) == 1
-    rows = [_overview_row(c, alone, axis) for c in shown]
-    rows += [_mean_row(forest, audit.group, alone, axis) for forest in audit.forests]
-    several = len(audit.comparisons) > 1
     first = audit.comparisons[0]
-    arms = (first.arm_name, first.baseline_name) if alone else ("arm", "baseline")
-    headings = [", ".join(audit.by) or audit.group if alone else "comparison", *arms]
-    headings += ["ratio", f"{audit.level:.0%} interval", "p (Holm)" if several else "p", "difference"]
-    headings += [axis.heading] if axis else []
+    rows = [
+        (
+            (stratum_name(c.by, c.stratum) if c.stratum else c.arm_name) if alone else c.title,
+            *map(mean_and_sd, c.pooled),
+            two(c.headline.ratio),
+            ends(c.headline.shown_interval),
+            *((p_value(c.p_adjusted),) if p else ()),
+            c.word,
+        )
+        for c in _smallest_p(audit.comparisons, most)
+    ]
+    names = (first.arm_name, first.baseline_name)
+    names = names if alone and max(map(len, names)) <= _SHORT else ("group", "baseline")
+    headings = [", ".join(audit.by) or audit.group if alone else "comparison", *names]
+    headings += ["ratio", f"{audit.level:.0%} CI", *(("p",) if p else ()), "verdict"]
     over = f", {first.arm_name} over {first.baseline_name}" if alone else ""
-    title = f"{audit.value}: mean ± sd, and the ratio of variances{over}"
+    adjusted = f"; adjusted for {first.family} comparisons" if first.family > 1 else ""
+    title = f"{audit.value}: mean ± sd, and the variance ratio{over}{adjusted}"
     return _table(title, headings, rows, "overview")
 
 
-def fitted(table: Table, width: int) -> Table:
-    """The overview for a terminal: without bars, means or intervals where there is no room for them."""
-    for without in ((), _BARS, _BARS + _MEANS, _BARS + _MEANS + _INTERVAL):
-        kept = [i for i, column in enumerate(table.columns) if i not in without]
-        words = [max(map(len, column.whole.split()), default=0) for column in table.columns]
-        widths = [max(words[i], *(len(row[i]) for row in table.rows)) for i in kept]
-        if min(widths[0], _NAME) + sum(widths[1:]) + 3 * len(kept) <= width:
-            break
-    title = table.title if 1 in kept else table.title.replace("mean ± sd, and the ratio", "the ratio")
-    return replace(
-        table,
-        title=title,
-        columns=tuple(table.columns[i] for i in kept),
-        rows=tuple(tuple(row[i] for i in kept) for row in table.rows),
+def averages_table(audit: AuditResult) -> Table:
+    """The mean ratio over datasets of each group and its baseline."""
+    rows = [
+        (
+            " vs ".join(forest_arms(forest, audit.group)),
+            two(forest.pooled),
+            ends(forest.interval),
+            p_value(forest.pooled_p),
+        )
+        for forest in audit.forests
+    ]
+    count = max(len(forest.titles) for forest in audit.forests)
+    alone = " (not adjusted)" if len(rows) > 1 else ""
+    headings = (
+        f"Average over {count} {plural(audit.by)}",
+        "variance ratio",
+        f"{audit.level:.0%} CI{alone}",
+        "p",
     )
+    return _table("", headings, rows, "averages")
 
 
-def _overview_row(c: Comparison, alone: bool, axis: _Axis | None) -> tuple[str, ...]:
-    interval, ratio = c.headline.shown_interval, c.headline.ratio
-    bar = (axis.bar(ratio, interval),) if axis else ()
-    stratum = stratum_name(c.by, c.stratum) if c.stratum else ""
-    name = (stratum or c.arm_name) if alone else c.title
-    arms = (mean_and_sd(s) for s in c.pooled)
-    return (name, *arms, number(ratio), between(interval), p_value(c.p_holm), answer_word(c), *bar)
-
-
-def _mean_row(forest: Forest, factor: str, alone: bool, axis: _Axis | None) -> tuple[str, ...]:
-    bar = (axis.bar(forest.pooled, forest.interval),) if axis else ()
-    name = "together" if alone else f"together: {' against '.join(forest_arms(forest, factor))}"
-    ends = between(forest.interval)
-    return (name, "", "", number(forest.pooled), ends, p_value(forest.pooled_p), "", *bar)
+def matrix_table(audit: AuditResult, width: int, most: int) -> Table:
+    """Ratios by dataset (row) and pair (column), with a star for YES; the first that fit."""
+    pairs = list(dict.fromkeys((c.arm_name, c.baseline_name) for c in audit.comparisons))
+    cells = {(c.stratum, (c.arm_name, c.baseline_name)): c for c in audit.comparisons}
+    strata = list(dict.fromkeys(c.stratum for c in audit.comparisons))
+    names = [stratum_name(audit.by, stratum) for stratum in strata]
+    room = width - max(map(len, names)) - 6
+    kept: list[tuple[str, str]] = []
+    for pair in pairs:
+        room -= max(map(len, pair)) + 5
+        if kept and room < 0:
+            break
+        kept.append(pair)
+    rows = []
+    for stratum, name in list(zip(strata, names, strict=True))[:most]:
+        found = [cells.get((stratum, pair)) for pair in kept]
+        rows.append(
+            (name, *("" if c is None else two(c.headline.ratio) + "*" * (c.word == "YES") for c in found))
+        )
+    left = [(len(pairs) - len(kept), "pairs"), (len(strata) - len(rows), plural(audit.by))]
+    more = "".join(f"; {count} more {what} in the details" for count, what in left if count > 0)
+    headings = (", ".join(audit.by), *(f"{a} vs {b}" for a, b in kept))
+    return _table(f"Variance ratios (* YES, after adjustment){more}", headings, rows, "matrix")
 
 
 def mean_and_sd(s: Summary) -> str:
@@ -207,45 +234,6 @@ def mean_and_sd(s: Summary) -> str:
     if places > 6 or s.sd >= 1e6:
         return f"{s.mean:.4g} ± {s.sd:.2g}"
     return f"{s.mean:.{max(places, 0)}f} ± {s.sd:.{max(places, 0)}f}"
-
-
-class _Axis:
-    """A logarithmic axis in characters."""
-
-    def __init__(self, ends: Sequence[float]) -> None:
-        finite = [e for e in ends if 0 < e < math.inf]
-        self._low = max(min([*finite, 0.5]), 1 / _WIDEST)
-        self._high = min(max([*finite, 2.0]), _WIDEST)
-
-    @property
-    def heading(self) -> str:
-        left, right = f"{self._low:.2g}", f"{self._high:.3g}"
-        return left + f"{right:>{_BAR - len(left)}}"
-
-    def _place(self, ratio: float) -> int:
-        ratio = min(max(ratio, self._low), self._high)
-        share = math.log(ratio / self._low) / math.log(self._high / self._low)
-        return round(share * (_BAR - 1))
-
-    def bar(self, ratio: float | None, interval: Interval | None) -> str:
-        """The interval as a line, the ratio as a dot, a bar at 1."""
-        cells = [" "] * _BAR
-        if interval is not None:
-            ends = self._place(interval.low), self._place(interval.high)
-            cells[ends[0] : ends[1] + 1] = ["─"] * (ends[1] - ends[0] + 1)
-            if interval.low < self._low:
-                cells[0] = "←"
-            if interval.high > self._high:
-                cells[-1] = "→"
-        cells[self._place(1.0)] = "│"
-        if ratio is not None and ratio > 0:
-            cells[self._place(ratio)] = "●"
-        return "".join(cells)
-
-
-def _axis(comparisons: Sequence[Comparison], forests: Sequence[Forest]) -> _Axis:
-    intervals = [c.headline.shown_interval for c in comparisons] + [f.interval for f in forests]
-    return _Axis([end for i in intervals if i is not None for end in (i.low, i.high)])
 
 
 def ladder_table(rungs: tuple[SensitivityTest, ...], full: bool = True) -> Table:
@@ -281,19 +269,24 @@ def test_tables(c: Comparison, full: bool) -> list[Table]:
     return [table for table in out if table.rows]
 
 
-def cells_table(audit: AuditResult, c: Comparison) -> Table:
-    blocks = ", ".join(audit.blocks)
-    rows = tuple(
-        (
-            arm_name(audit.group, s.group),
-            *((block_name(audit.blocks, s.block) or "all",) if blocks else ()),
-            str(s.n),
-            *map(_digits, (s.mean, s.sd, s.variance)),
-        )
-        for s in (*c.cells, *(c.pooled if len(c.cells) > 2 else ()))
-    )
-    headings = (audit.group, *((blocks,) if blocks else ()), "n", "mean", "sd", "variance")
-    return _table(f"{audit.value} by cell", headings, rows)
+def groups_table(audit: AuditResult, c: Comparison) -> Table:
+    """Seeds, runs, mean and sd of the groups; by block as well if there are some."""
+    within = len(c.cells) > 2
+    rows = []
+    for s, seeds, variance in zip(c.pooled, c.seeds, c.variances, strict=True):
+        sd = None if variance is None else variance**0.5
+        rows.append((arm_name(audit.group, s.group), str(seeds), str(s.n), *map(_digits, (s.mean, sd))))
+        rows += [
+            (
+                f"  {block_name(audit.blocks, cell.block)}",
+                "",
+                str(cell.n),
+                *map(_digits, (cell.mean, cell.sd)),
+            )
+            for cell in c.cells
+            if within and cell.group == s.group
+        ]
+    return _table("", (audit.group, "seeds", "runs", "mean", "sd within blocks" if within else "sd"), rows)
 
 
 def _digits(value: float | None) -> str:
@@ -341,7 +334,7 @@ def _performance_table(p: Performance, names: tuple[str, str]) -> Table:
         number(p.improvement.value),
         between(p.improvement.interval),
     )
-    title = f"Which is better ({p.better} is)"
+    title = f"Which is better ({p.better} is; intervals are not adjusted for several comparisons)"
     return _table(title, ("", *names, "difference", "interval"), (*rows, chance))
 
 
@@ -401,13 +394,7 @@ def _contrasts_table(found: ArmsCompared) -> Table:
     return _table(found.title, headings, rows)
 
 
-_AGREEMENT = {
-    "shown": "differ: shown",
-    "suggested": "differ: suggested",
-    "open": "open",
-    "shown to be small": "agree: shown",
-    None: "not tested",
-}
+_AGREEMENT = {"YES": "differ", "NO": "agree", "MAYBE": "may differ", "CAN'T TELL": "can't tell"}
 
 
 def agreement_table(found: tuple[Agreement, ...], most: int | None = None, width: int | None = None) -> Table:
@@ -435,14 +422,14 @@ def _headings(found: tuple[Agreement, ...]) -> tuple[str, ...]:
             f"{first.source} over {first.first}")  # fmt: skip
     interval = first.headline.shown_interval
     level = f"{interval.level:.0%} " if interval else ""
-    return ("comparison", *sets, f"{level}interval", "p (Holm)" if len(found) > 1 else "p", "the sets")
+    return ("comparison", *sets, f"{level}interval", "p", "the sets")
 
 
 def _agreement_row(a: Agreement, several: bool, intervals: bool) -> tuple[str, ...]:
     first, second = (
-        number(h.ratio) + (f" {between(h.shown_interval)}" if intervals and h.shown_interval else "")
+        two(h.ratio) + (f" ({ends(h.shown_interval)})" if intervals and h.shown_interval else "")
         for h in (answer.headline for answer in a.answers)
     )
     own = (a.source, first, second) if several else (first, second)
     h = a.headline
-    return (a.title, *own, number(h.ratio), between(h.shown_interval), p_value(a.p_holm), _AGREEMENT[a.word])
+    return (a.title, *own, two(h.ratio), ends(h.shown_interval), p_value(a.p_adjusted), _AGREEMENT[a.word])

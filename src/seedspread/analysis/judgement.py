@@ -1,96 +1,182 @@
-"""What may be said: one rule for the word, the adjusted interval and the p value of every comparison.
+"""The verdict: one rule for the word, the interval and the p value of every comparison.
 
-With several comparisons, p values are Holm's and intervals are as wide as that makes them, so that words,
-tables and pictures cannot disagree.
+Comparisons that are asked together are adjusted together (Bonferroni), word and interval alike, so that
+words, tables and pictures cannot disagree and the intervals hold simultaneously.
 
-- *shown*: the adjusted p is below 1 - level; the interval leaves out 1.
-- *shown to be small*: not that, but neither variance is more than k times the other, with p adjusted alike.
-- *suggested*: neither, but the adjusted p is below four times that: ten to one for one direction, at least.
-- *open*: the rest.
+- YES: the adjusted p is below 1 - level, so the interval excludes 1, and no doubt remains (`doubts`).
+- NO: not that, but neither variance is more than k times the other, by both one-sided tests, adjusted alike.
+- MAYBE: p is below 1 - level, but a doubt remains; or the adjusted p is below four times 1 - level.
+- CAN'T TELL: everything else, and whenever a group has too few seeds.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import log
 
 import numpy as np
 from scipy import optimize, stats
+from scipy.special import logit
 
 from seedspread.analysis.audit_result import Comparison, Forest
-from seedspread.analysis.samples import Strip
+from seedspread.analysis.samples import Pair, Strip
 from seedspread.runs.levels import Levels
-from seedspread.stats.groups import Floats
-from seedspread.stats.result import Headline, Interval, Word
+from seedspread.runs.metrics import Metric
+from seedspread.stats.failures import failures
+from seedspread.stats.groups import Floats, Group
+from seedspread.stats.headline import extreme_seed, headlines
+from seedspread.stats.result import Doubt, Headline, InterimLook, Interval, Scale, Word
 from seedspread.stats.variance_ratio import LogRatioEstimate, interval_of
 
-# How many times the level a p value may be to suggest something.
-_SUGGESTED = 4
+# How many times 1 - level a p value may be for MAYBE.
+_MAYBE = 4
+# A scale bends a group's values if its slope differs by this factor among them; and two groups, if it
+# differs so much between their medians.
+_BENT, _BENT_BETWEEN = 3.0, 1.5
 
 
 @dataclass(frozen=True)
 class Judged:
-    """A headline with its adjusted interval, its adjusted p value, and the word."""
+    """A headline with the interval that decides, its adjusted p value, and the verdict."""
 
     headline: Headline
-    p_holm: float | None
-    word: Word | None
+    p_adjusted: float | None
+    word: Word
+    doubts: tuple[Doubt, ...] = ()
 
 
 def judged(
     headlines: Sequence[Headline], estimates: Sequence[LogRatioEstimate | None], level: float
 ) -> list[Judged]:
-    """What may be said of headlines that are asked for together, and what they rest on."""
-    p_values = [h.p for h in headlines]
-    small = [_too_large(e, h.equivalence) for h, e in zip(headlines, estimates, strict=True)]
-    rows = zip(headlines, estimates, holm(p_values), holm(small), holm_factors(p_values), strict=True)
-    return [
-        Judged(_widened(h, estimate, factor, level), p, word(p, p_small, 1 - level))
-        for h, estimate, p, p_small, factor in rows
-    ]
+    """Judge headlines that are asked together; one without an estimate is not counted among them."""
+    family = sum(estimate is not None for estimate in estimates)
+    return [_judge(h, e, family, 1 - level) for h, e in zip(headlines, estimates, strict=True)]
 
 
-def word(p: float | None, p_small: float | None, alpha: float) -> Word | None:
-    """What p values, each adjusted over all comparisons, allow to say."""
-    if p is None:
-        return None
-    if p < alpha:
-        return "shown"
-    if p_small is not None and p_small < alpha:
-        return "shown to be small"
-    return "suggested" if p < _SUGGESTED * alpha else "open"
+def adjusted(p_values: Sequence[float | None]) -> list[float | None]:
+    """Return p values multiplied by their number (Bonferroni); one that is missing does not count."""
+    family = sum(p is not None for p in p_values)
+    return [None if p is None else min(family * p, 1.0) for p in p_values]
 
 
-def _too_large(estimate: LogRatioEstimate | None, factor: float | None) -> float | None:
-    """The p value of a difference by more than `factor`: the larger of two one-sided ones."""
-    if estimate is None or factor is None:
-        return None
-    return max(estimate.below(-log(factor)), estimate.above(log(factor)))
+def word_of(p: float, alpha: float = 0.05) -> Word:
+    """Return the verdict of an adjusted p value alone."""
+    return "YES" if p < alpha else "MAYBE" if p < _MAYBE * alpha else "CAN'T TELL"
 
 
-def _widened(headline: Headline, estimate: LogRatioEstimate | None, factor: float, level: float) -> Headline:
-    """The interval at the level at which it meets 1 exactly where Holm's p meets 1 - level."""
-    if estimate is None:
-        return headline
-    interval = interval_of(estimate, 1 - (1 - level) / factor)
-    return replace(headline, adjusted_interval=replace(interval, level=level))
+def _judge(headline: Headline, estimate: LogRatioEstimate | None, family: int, alpha: float) -> Judged:
+    if estimate is None or headline.p is None:
+        return Judged(headline, None, "CAN'T TELL")
+    p = min(family * headline.p, 1.0)
+    word, tails = word_of(p, alpha), 1
+    if word != "YES" and family * _beyond(estimate, headline.equivalence) < alpha:
+        word, tails = "NO", 2  # two one-sided tests at alpha: the interval that decides has level 1 - 2 alpha
+    interval = replace(interval_of(estimate, 1 - tails * alpha / family), level=1 - tails * alpha)
+    return Judged(replace(headline, adjusted_interval=interval), p, word)
 
 
-def holm(p_values: Sequence[float | None]) -> list[float | None]:
-    """Holm's adjusted p values; a comparison without a p value is not one of the family."""
-    factors = holm_factors(p_values)
-    return [None if p is None else min(p * f, 1.0) for p, f in zip(p_values, factors, strict=True)]
+def _beyond(estimate: LogRatioEstimate, factor: float | None) -> float:
+    """Return the p value of a difference by more than `factor`: the larger of two one-sided ones."""
+    return 1.0 if factor is None else max(estimate.below(-log(factor)), estimate.above(log(factor)))
 
 
-def holm_factors(p_values: Sequence[float | None]) -> list[float]:
-    """By how much Holm multiplies each p value, before it is cut off at 1; 1 where there is none."""
-    tested = np.array([p for p in p_values if p is not None], dtype=float)
-    order = np.argsort(tested, kind="stable")
-    counts = np.arange(len(tested), 0, -1.0)
-    adjusted = np.maximum.accumulate(counts * tested[order])
-    factors = np.empty(len(tested))
-    factors[order] = np.divide(adjusted, tested[order], out=counts, where=tested[order] > 0)
-    found = iter(factors)
-    return [1.0 if p is None else float(next(found)) for p in p_values]
+@dataclass(frozen=True)
+class Doubter:
+    """Ask whether a verdict survives: without its most extreme seed, apart from clusters, on another scale.
+
+    Attributes:
+        metric: of the values; its unit tells their natural scale.
+        level: of the intervals.
+        equivalence: factor by which variances may differ and still count as alike.
+        looks: the interim look that is judged, if any.
+        seed_names: by code.
+        chance: score of a run that learned nothing, if known.
+    """
+
+    metric: Metric
+    level: float
+    equivalence: float
+    looks: InterimLook | None
+    seed_names: Mapping[int, str]
+    chance: float | None = None
+
+    def doubted(self, pairs: Sequence[Pair], answers: Sequence[Judged]) -> list[Judged]:
+        """Return the answers with their doubts; a YES that does not survive one of them becomes MAYBE."""
+        family = sum(a.p_adjusted is not None for a in answers)
+        asked = [
+            (k, doubt, groups)
+            for k, (pair, answer) in enumerate(zip(pairs, answers, strict=True))
+            if answer.p_adjusted is not None
+            for doubt, groups in (*self._without_extreme(pair, answer), *self._on_natural_scale(pair, answer))
+        ]
+        groups = [groups for *_, groups in asked]
+        found = headlines(groups, self.level, self.equivalence, self.looks, fewest=0)
+        out = [list(self._clusters(p, a, family)) for p, a in zip(pairs, answers, strict=True)]
+        for (k, doubt, _), (headline, estimate) in zip(asked, found, strict=True):
+            again = _judge(headline, estimate, family, 1 - self.level)
+            if _verdict(again) != _verdict(answers[k]):
+                out[k].append(replace(doubt, ratio=headline.ratio, p=again.p_adjusted, word=again.word))
+        return [
+            replace(a, word="MAYBE" if a.word == "YES" and any(d.lowers for d in doubts) else a.word,
+                    doubts=tuple(doubts))
+            for a, doubts in zip(answers, out, strict=True)
+        ]  # fmt: skip
+
+    def _without_extreme(self, pair: Pair, answer: Judged) -> list[tuple[Doubt, tuple[Group, Group]]]:
+        """Leave out the extreme seed of the wider group, if it is an outlier or the shapes differ."""
+        if answer.word != "YES":
+            return []
+        wider = pair.arm if (answer.headline.ratio or 1.0) > 1 else pair.baseline
+        code, is_outlier = extreme_seed(wider)
+        if not (is_outlier or answer.headline.unlike):
+            return []
+        sides = (pair.arm, pair.baseline) if answer.headline.pairs else (wider,)
+        first, second = (
+            g.without(np.array([code])) if any(g is side for side in sides) else g
+            for g in (pair.arm, pair.baseline)
+        )
+        return [(Doubt("seed", self.seed_names.get(code, str(code)), wider.name), (first, second))]
+
+    def _on_natural_scale(self, pair: Pair, answer: Judged) -> list[tuple[Doubt, tuple[Group, Group]]]:
+        """Judge on the log or logit scale, if that would bend the values; those at a bound are left out."""
+        values = np.concatenate([pair.arm.values, pair.baseline.values])
+        full = self.metric.full_scale
+        bounded = full is not None and values.min() >= 0 and values.max() <= full
+        if (not bounded and values.min() <= 0) or self.metric.name.startswith(("log(", "logit(")):
+            return []
+        scale: Scale = "logit" if bounded else "log"
+        top = (full or 1.0) if bounded else np.inf
+        groups = [g.without(g.seeds[(g.values <= 0) | (g.values >= top)]) for g in (pair.arm, pair.baseline)]
+        if any(len(g.values) == 0 for g in groups):
+            return [(Doubt("scale", scale), (groups[0], groups[1]))] if answer.word == "YES" else []
+        slopes = [1 / (g.values * (1 - g.values / top)) for g in groups]
+        bent = max(float(s.max() / s.min()) for s in slopes) > _BENT
+        bent = bent or sum(len(g.values) for g in groups) < len(values)
+        medians = sorted(float(np.median(s)) for s in slopes)
+        if not bent and medians[1] / medians[0] < _BENT_BETWEEN:
+            return []
+        first, second = (replace(g, values=on_scale(g.values, scale, top)) for g in groups)
+        return [(Doubt("scale", scale, lowers=bent), (first, second))]
+
+    def _clusters(self, pair: Pair, answer: Judged, family: int) -> list[Doubt]:
+        """Doubt a YES about two clusters if neither their rates differ nor the spread of the better one."""
+        if answer.word != "YES":
+            return []
+        found = failures(
+            pair.arm, pair.baseline, self.metric.better, self.chance, self.level, self.metric.full_scale
+        )
+        if found is None or family * min(found.p, found.sound_p or 1.0) < 1 - self.level:
+            return []
+        return [Doubt("clusters", p=found.p)]
+
+
+def _verdict(answer: Judged) -> tuple[bool, bool]:
+    """Whether it is a YES, and of which direction."""
+    return answer.word == "YES", answer.word == "YES" and (answer.headline.ratio or 1.0) > 1
+
+
+def on_scale(values: Floats, scale: Scale, full_scale: float = 1.0) -> Floats:
+    """Return values on the log scale, or those between 0 and `full_scale` on the logit scale."""
+    return np.log(values) if scale == "log" else np.asarray(logit(values / full_scale))
 
 
 def forests(

@@ -12,7 +12,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from seedspread.analysis.audit import Comparer, affordable, audit_runs, check_options, metric_of_runs
+from seedspread.analysis.audit import (
+    Comparer,
+    affordable,
+    audit_runs,
+    check_options,
+    judge_pairs,
+    metric_of_runs,
+)
 from seedspread.analysis.audit_result import AuditResult, headline_row
 from seedspread.analysis.charts import sets_chart
 from seedspread.analysis.display import MOST_ROWS, Result, TextPage, agreement_table, overview_table
@@ -22,13 +29,13 @@ from seedspread.analysis.words import (
     RATIO_OF_RATIOS,
     agreement_sentence,
     answer_lines,
+    asides,
     copies_note,
     few,
     foot,
     left_out,
     listed,
     no_ratio_in,
-    remarks,
     scaled_note,
     sets_notes,
 )
@@ -38,7 +45,7 @@ from seedspread.render.table import Table, markdown_text, to_markdown
 from seedspread.render.web import for_notebook, notebook_svg
 from seedspread.runs.levels import Levels, arm_name, joined_levels, stratum_name
 from seedspread.runs.metrics import Better, Metric
-from seedspread.stats.headline import headline_from, headlines, without_estimate
+from seedspread.stats.headline import headline_from, without_estimate
 from seedspread.stats.result import Headline, Word
 from seedspread.stats.variance_ratio import LogRatioEstimate, difference
 from seedspread.tables.check import check_runs, with_baseline
@@ -57,13 +64,13 @@ _Key = tuple[Levels, str, str]
 
 @dataclass(frozen=True)
 class Answer:
-    """What one set says of a group and its baseline; `word` and `p_holm` are those of its own audit."""
+    """What one set says of a group and its baseline; `word` and `p_adjusted` are those of its own audit."""
 
     source: str
     seeds: tuple[int, int]
     headline: Headline
-    p_holm: float | None
-    word: Word | None
+    p_adjusted: float | None
+    word: Word
 
 
 @dataclass(frozen=True)
@@ -75,8 +82,8 @@ class Agreement:
         source, first: the two sets; ratios of ratios are those of `source` over `first`.
         answers: of the two, that of `first` first.
         headline: of the ratio of the two variance ratios.
-        p_holm: of the hypothesis that it is 1, adjusted over all such comparisons.
-        word: of their difference: `shown` to differ, `shown to be small`, that is to agree, and so on.
+        p_adjusted: of the hypothesis that it is 1, adjusted over all such comparisons.
+        word: of their difference: YES if they differ, NO if they agree, and so on.
         factor, by: what group and stratum are levels of.
     """
 
@@ -87,16 +94,16 @@ class Agreement:
     first: str
     answers: tuple[Answer, Answer]
     headline: Headline
-    p_holm: float | None
-    word: Word | None
+    p_adjusted: float | None
+    word: Word
     verdict: str
     factor: str = ""
     by: tuple[str, ...] = ()
 
     @property
     def title(self) -> str:
-        """`MNIST: clamp against subtract`."""
-        name = f"{arm_name(self.factor, self.group)} against {arm_name(self.factor, self.baseline)}"
+        """`MNIST: clamp vs subtract`."""
+        name = f"{arm_name(self.factor, self.group)} vs {arm_name(self.factor, self.baseline)}"
         return f"{stratum_name(self.by, self.stratum)}: {name}" if self.stratum else name
 
     def as_values(self) -> dict[str, Any]:
@@ -116,7 +123,7 @@ class Agreement:
             "first": self.first,
             "ratio_in_source": second.headline.ratio,
             "ratio_in_first": first.headline.ratio,
-            **headline_row(self.headline, self.p_holm, self.word),
+            **headline_row(self.headline, self.p_adjusted, self.word),
         }
 
 
@@ -203,7 +210,8 @@ class CompareResult(Result):
 
     def _repr_html_(self) -> str:
         comparisons = self.spread.comparisons
-        said = remarks(comparisons[0]) if len(comparisons) == 1 else []
+        alone = comparisons if len(comparisons) == 1 else ()
+        said = [f"{label}: {text}" for c in alone for label, text in asides(c)]
         tables = [overview_table(self.spread), *self._agreement_tables(MOST_ROWS)]
         notes = [*said, *self.notes, foot(self.spread)]
         return for_notebook(answer_lines(self), tables, notes, notebook_svg(self.chart))
@@ -364,9 +372,10 @@ def _only(frame: pd.DataFrame, columns: Columns, names: Sequence[str]) -> dict[s
     return {name: tuple(stratum_name(by, s) for s in found) for name, found in lacking.items() if found}
 
 
-def agreements(joined: JoinedSets, level: float, equivalence: float) -> tuple[Agreement, ...]:
+def agreements(joined: JoinedSets, comparer: Comparer, equivalence: float) -> tuple[Agreement, ...]:
     """For every question that the first set and another can answer: do they agree? Adjusted together."""
-    first, *others = (_answers(joined.of(name), name, level, equivalence) for name in joined.names)
+    level = comparer.level
+    first, *others = (_answers(joined.of(name), name, comparer, equivalence) for name in joined.names)
     both = [(key, first[key], other[key]) for other in others for key in first if key in other]
     found = [_ratio_of(a, b, level, equivalence) for _, a, b in both]
     results = judged([h for h, _ in found], [e for _, e in found], level)
@@ -374,27 +383,25 @@ def agreements(joined: JoinedSets, level: float, equivalence: float) -> tuple[Ag
     out = []
     for (key, (a, _), (b, _)), j in zip(both, results, strict=True):
         answers, names = (a, b), (a.source, b.source)
-        said = agreement_sentence(j.headline, j.p_holm, j.word, names, len(both))
+        said = agreement_sentence(j.headline, j.p_adjusted, j.word, names, len(both))
         out.append(
-            Agreement(*key, b.source, a.source, answers, j.headline, j.p_holm, j.word, said, columns.group,
-                      columns.by)
+            Agreement(*key, b.source, a.source, answers, j.headline, j.p_adjusted, j.word, said,
+                      columns.group, columns.by)
         )  # fmt: skip
     return tuple(out)
 
 
 def _answers(
-    runs: RunTable, name: str, level: float, equivalence: float
+    runs: RunTable, name: str, comparer: Comparer, equivalence: float
 ) -> dict[_Key, tuple[Answer, LogRatioEstimate | None]]:
     """What a set says by itself, as its own audit would."""
     pairs = list(compared_pairs(runs))
-    found = headlines([(pair.arm, pair.baseline) for pair in pairs], level, equivalence)
-    results = judged([h for h, _ in found], [e for _, e in found], level)
     return {
         (pair.stratum, pair.arm.name, pair.baseline.name): (
-            Answer(name, pair.seeds, j.headline, j.p_holm, j.word),
+            Answer(name, pair.seeds, j.headline, j.p_adjusted, j.word),
             estimate,
         )
-        for pair, j, (_, estimate) in zip(pairs, results, found, strict=True)
+        for pair, (j, estimate) in zip(pairs, judge_pairs(runs, pairs, comparer, equivalence), strict=True)
     }
 
 
@@ -404,7 +411,7 @@ def _ratio_of(
     level: float,
     equivalence: float,
 ) -> tuple[Headline, LogRatioEstimate | None]:
-    plain = [answer.headline.plain_ratio for answer, _ in (first, second)]
+    plain = [answer.headline.raw_ratio for answer, _ in (first, second)]
     ratio = plain[1] / plain[0] if plain[0] and plain[1] else None
     if first[1] is None or second[1] is None:
         without = [answer.source for answer, estimate in (first, second) if estimate is None]
@@ -440,7 +447,7 @@ def compare_tables(
     joined = _with_baseline(join(sets), question)
     comparer = Comparer(joined.metric, level, affordable(_RESAMPLES, len(joined.runs.frame)), 0, None, None)
     spread = audit_runs(joined.by_setting(), comparer, equivalence, over_strata=False)
-    found = agreements(joined, level, equivalence) if joined.runs.columns.group != SET else ()
+    found = agreements(joined, comparer, equivalence) if joined.runs.columns.group != SET else ()
     columns = joined.runs.columns
     return CompareResult(
         names=joined.names,

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
@@ -14,14 +13,16 @@ from seedspread.runs.levels import Levels, arm_name, joined_levels, stratum_name
 from seedspread.runs.studies import LookComparison, SequentialRecord
 from seedspread.stats.components import NOISE, TOGETHER, Design
 from seedspread.stats.groups import Group
+from seedspread.stats.headline import FEWEST_SEEDS
 from seedspread.stats.pooling import UnequalCells, are_dependent
 from seedspread.stats.result import (
     Better,
     Collapse,
     Contrast,
+    Doubt,
     Estimate,
     FailedRuns,
-    FailureModel,
+    FarSeeds,
     Headline,
     InterimLook,
     Interval,
@@ -30,6 +31,7 @@ from seedspread.stats.result import (
     TestResult,
     TestSetNoise,
     TwoClusters,
+    UnlikeShapes,
     Word,
 )
 
@@ -114,50 +116,37 @@ LOOKS_NOT_COUNTED = "Its ratios here do not count the looks; its own audit does.
 _MOST_NAMED = 4
 # Answers that a sentence names.
 _MOST_ANSWERS = 3
-# What is wrong with arms whose spread cannot be judged, and how that is said after a number.
-_UNSOUND = {"runs fail": "where runs fail", "two clusters": "with two clusters"}
-# Means over strata that a sentence has.
-_MOST_MEANS = 3
 
 
 def warnings(
     twins: Sequence[SameSeedRuns],
-    tests: Sequence[TestResult],
+    pooled: Headline,
     arm: Group,
     baseline: Group,
     unlike: UnequalCells | None,
 ) -> tuple[str, ...]:
-    """What a reader should know before using the numbers."""
+    """What a reader should know before using the numbers; `pooled` is the F test of all runs."""
     out = []
-    alike = [t for t in twins if are_dependent(t)]
-    for t in alike:
+    for t in (t for t in twins if are_dependent(t)):
         name = arm_name(arm.factor, t.group)
-        if t.identical == t.seeds:
-            out.append(
-                f"All {t.seeds} seeds of {name} have equal values in all blocks: copies, not further runs."
-            )
-            continue
         if 2 * t.identical >= t.seeds:
-            share = f"{t.identical} of {t.seeds} seeds of {name}"
-            out.append(f"{share} have exactly equal values in all blocks: copies.")
-        if t.correlation is not None and t.p is not None:
-            out.append(
-                f"Runs of one seed in different blocks of {name} correlate by {t.correlation:.2f} "
-                f"({p_phrase(t.p)}): its {t.naive_df + 1} runs are worth {t.effective_df:.0f} degrees of "
-                f"freedom, not {t.naive_df}."
-            )
-    if set(arm.cells) != set(baseline.cells):
-        out.append(
-            "The arms were not run in the same blocks: what a block does is mixed with what the group does."
+            out.append(f"{t.identical} of {t.seeds} seeds of {name} have equal values in all blocks: copies")
+        elif t.correlation is not None:
+            out.append(f"same-seed runs of {name} agree (r = {t.correlation:.2f})")
+    if out:
+        claim = (
+            ""
+            if pooled.p is None
+            else (f"; pooling all runs would claim {times(pooled.ratio)}, {p_phrase(pooled.p)}")
         )
+        out = [f"{'; '.join(out)}: seeds are counted, not runs{claim}"]
+    if set(arm.cells) != set(baseline.cells):
+        out.append("the groups were not run in the same blocks, so block and group effects are mixed")
     for side in (arm, baseline):
         sizes = [len(v) for v in side.cells.values()]
         if min(sizes) == 1 and len(sizes) > 1:
             name = arm_name(side.factor, side.name)
-            out.append(f"{name} has a block with a single run: it counts for the means only.")
-    for name, p in ((t.name, t.p) for t in tests if t.about == "shape"):
-        if p is not None and p < _ALPHA:
-            out.append(f"{name} rejects normality ({p_phrase(p)}): do not rely on F.")
+            out.append(f"a block of {name} with a single run counts for the means only")
     if unlike is not None:
         out.append(unlike_sentence(unlike, arm.factor))
     return tuple(out)
@@ -173,10 +162,10 @@ def unlike_sentence(unlike: UnequalCells, factor: str) -> str:
     ratios = unlike.ratios
     listed = ", ".join(f"{joined_levels(r.block)}: {_variance(r.ratio)}" for r in ratios[:_MOST_CELLS])
     more = f" and {len(ratios) - _MOST_CELLS} more" if len(ratios) > _MOST_CELLS else ""
-    by_cell = f" Ratios of variances by cell: {listed}{more}." if ratios else ""
+    by_cell = f" Variance ratios by block: {listed}{more}." if ratios else ""
     return (
-        f"Cells are unlike: {spans}. A ratio within cells is then that of the cells with the "
-        f"largest variance.{by_cell} Compare them apart (--by), or on a scale that they share."
+        f"blocks differ widely: {spans}. The pooled ratio is mostly that of the widest block.{by_cell} "
+        "Compare the blocks separately (--by), or on a scale that they share (--scale)."
     )
 
 
@@ -234,206 +223,223 @@ def floor_sentence(floor: TestSetNoise, name: str | None = None) -> str:
     )
 
 
-def sentences(c: Comparison) -> list[str]:
-    """The answer, how sure it is, what the design could have shown, and what the means do."""
-    names = c.arm_name, c.baseline_name
-    parts = [_spread(c), *_chances(c), *_pairs(c)]
-    if c.failures is not None:
-        parts.insert(0, failure_sentence(replace(c.failures, groups=names)))
-    parts += _pooled(c)
-    if c.detectable is not None:
-        parts.append(
-            f"With {seed_counts(c)} ratios above {number(c.detectable)} can be detected (power 0.8)."
+def two(value: float | None) -> str:
+    """Two significant digits: `0.094`, `1.0`, `6.8`, `50`, `140`."""
+    if value is None or not np.isfinite(value):
+        return "-" if value is None or math.isnan(value) else "∞"
+    if value == 0 or abs(value) < 1e-3 or abs(value) >= 1e6:
+        return f"{value:.0e}" if value else "0"
+    rounded = float(f"{value:.2g}")
+    places = max(1 - math.floor(math.log10(abs(rounded))), 0)
+    return f"{rounded:,.{places}f}"
+
+
+def times(ratio: float | None) -> str:
+    """`×6.8`."""
+    return f"×{two(ratio)}"
+
+
+def ends(interval: Interval | None) -> str:
+    """`1.5 to 50`."""
+    return "-" if interval is None else f"{two(interval.low)} to {two(interval.high)}"
+
+
+def ci(interval: Interval) -> str:
+    """`95% CI 1.5 to 50`."""
+    return f"{interval.level:.0%} CI {ends(interval)}"
+
+
+def signed(value: float) -> str:
+    """A difference with its sign, a real minus, and three digits."""
+    return f"{'−' if value < 0 else '+'}{number(abs(value))}" if value else "0"
+
+
+def title_line(audit: AuditResult, c: Comparison) -> str:
+    """`clamp vs subtract | accuracy | 7 shared seeds, 28 runs`."""
+    seeds = f"{c.headline.pairs} shared seeds" if c.headline.pairs else f"{seed_counts(c)} per group"
+    seeds = seeds if c.seeds[0] == c.seeds[1] or c.headline.pairs else seed_counts(c)
+    return f"{c.title} | {audit.value} | {seeds}, {sum(s.n for s in c.pooled)} runs"
+
+
+def claim(c: Comparison) -> str:
+    """The verdict in words: `clamp spreads more across seeds`."""
+    h, name = c.headline, c.arm_name
+    more = "more" if (h.ratio or 1.0) > 1 else "less"
+    if c.word == "NO":
+        return f"the spread differs by less than {h.equivalence:g}x, either way"
+    if c.p_adjusted is None:
+        return _no_answer(c)
+    said = f"{name} spreads {more} across seeds"
+    if c.word == "MAYBE":
+        lowering = [doubt for doubt in c.doubts if doubt.lowers]
+        said = (
+            f"{said}, but {_doubt(c, lowering[0])}" if lowering else f"{name} may spread {more} across seeds"
         )
-    if c.performance is not None:
-        parts.append(performance_sentence(replace(c.performance, groups=names)))
-    return parts
+    elif c.word == "CAN'T TELL":
+        said = f"{seed_counts(c)} do not settle whether {name} spreads more or less"
+    return f"{said}; {_unlike(c, h.unlike)}" if h.unlike else said
 
 
-_OPENING = {
-    "shown": "Shown: ",
-    "suggested": "Suggested, not shown: in this sample ",
-    "open": "Open: in this sample ",
-}
-
-
-def _spread(c: Comparison) -> str:
-    h = c.headline
-    if h.ratio is None:
-        return _no_ratio(c)
-    interval, p = h.shown_interval, c.p_holm
-    unknown = Interval(0.0, math.inf, 0.95)
-    ratio, ends, (a, b) = _larger_first(h.ratio, interval or unknown, (c.arm_name, c.baseline_name))
-    sentence = f"the variance under {a} is {number(ratio)} times that under {b}"
-    sd = f"{number(ratio**0.5)} times the sd"
-    if interval is None or p is None or c.word is None:
-        return f"In this sample {sentence} ({sd}); whether that is more than chance cannot be told: {h.why}."
-    adjusted = f", adjusted over {c.family} comparisons (Holm)" if c.family > 1 else ""
-    looks = f", {look_title(h.looks)} counted" if h.looks else ""
-    sentence += f" ({sd}; {interval.level:.0%} interval {between(ends)}, {p_phrase(p)}{looks}{adjusted})"
-    if c.word == "shown to be small":
-        return (
-            f"Shown to be small: neither variance is more than {h.equivalence:g} times the other; {sentence}."
-        )
-    return f"{_OPENING[c.word]}{sentence}."
-
-
-def _larger_first(
-    ratio: float, interval: Interval, names: tuple[str, str]
-) -> tuple[float, Interval, tuple[str, str]]:
-    """Turn a ratio round, if it is below 1, so that the name with the larger variance comes first."""
-    if ratio >= 1:
-        return ratio, interval, names
-    ends = Interval(_inverse(interval.high), _inverse(interval.low), interval.level)
-    return _inverse(ratio), ends, names[::-1]
-
-
-def _is_larger(c: Comparison) -> bool:
-    """Sentences put the larger variance first."""
-    return (c.headline.ratio or 1.0) >= 1
-
-
-def _upwards(c: Comparison, ratio: float) -> float:
-    return ratio if _is_larger(c) else _inverse(ratio)
-
-
-def _chances(c: Comparison) -> list[str]:
-    """Probabilities, bounds, and the plain ratio, which no model stands between."""
-    h = c.headline
-    if h.above_1 is None or h.above_2 is None or h.below_half is None or h.interval is None:
-        return []
-    larger = _is_larger(c)
-    chance, doubled = (h.above_1, h.above_2) if larger else (1 - h.above_1, h.below_half)
-    bound = h.at_most if larger else _inverse(h.at_least or 0.0)
-    return [
-        f"It is larger with probability {probability(chance)}, more than twice as large with "
-        f"{probability(doubled)}, and at most {number(bound)} times as large ({h.interval.level:.0%}); "
-        f"plain variances: {number(_upwards(c, h.plain_ratio or math.nan))} times."
-    ]
-
-
-def _pairs(c: Comparison) -> list[str]:
-    """What the pairs have bought, or cost."""
-    h = c.headline
-    if not h.pairs or h.interval is None or h.unpaired is None:
-        return []
-    with_pairs, without = (i.high / i.low if i.low > 0 else math.inf for i in (h.interval, h.unpaired))
-    before = "" if h.shown_interval == h.interval else ", before it is adjusted,"
-    return [
-        f"The {h.pairs} seeds that both arms have were used as pairs: the interval{before} is "
-        f"{number(with_pairs)}-fold, without them {number(without)}-fold."
-    ]
-
-
-def _inverse(value: float) -> float:
-    return float("inf") if value == 0 else 1 / value
-
-
-def _no_ratio(c: Comparison) -> str:
+def _no_answer(c: Comparison) -> str:
+    """Why there is nothing to judge."""
     flat = [arm_name(c.factor, s.group) for s in c.pooled if s.variance == 0]
-    single = [name for name, n in zip((c.arm_name, c.baseline_name), c.seeds, strict=True) if n < 2]
-    if single:
-        return f"No variance over seeds can be had from the single seed of {' and '.join(single)}."
     if len(flat) == 2:
-        return "Neither arm has any spread: all values are equal."
+        return "neither group has any spread: all values of each are equal"
     if flat:
-        return (
-            f"All values of {flat[0]} are equal, so a ratio of variances is zero or infinite, and not tested."
-        )
-    return "An arm has no spread within its cells, so there is no ratio of variances to give."
+        return f"all values of {flat[0]} are equal, so there is no variance ratio to judge"
+    if min(c.seeds) < FEWEST_SEEDS:
+        has = "seed" if min(c.seeds) == 1 else "seeds"
+        return f"{min(c.seeds)} {has} per group cannot show a difference in spread; it takes {FEWEST_SEEDS}"
+    return c.headline.why
 
 
-def _pooled(c: Comparison) -> list[str]:
-    if c.pooled_test.ratio is None or c.pooled_test.p is None or not c.twins:
+def _doubt(c: Comparison, doubt: Doubt) -> str:
+    if doubt.kind == "seed":
+        return f"seed {doubt.what} of {arm_name(c.factor, doubt.group)} alone accounts for it"
+    if doubt.kind == "clusters":
+        return "only because seeds fall into two clusters, whose rates do not clearly differ"
+    return f"not on the {doubt.what} scale (variance {times(doubt.ratio)})"
+
+
+def _unlike(c: Comparison, unlike: UnlikeShapes) -> str:
+    """What differs if one shape does not describe both groups."""
+    tighter = "tighter" if unlike.typical_ratio < 1 else "wider"
+    said = f"in most seeds it is {tighter} (typical sd {times(unlike.typical_ratio**0.5)})"
+    far = [
+        f"{f.below + f.above} of {f.seeds} seeds of {arm_name(c.factor, f.group)} "
+        f"{'is' if f.below + f.above == 1 else 'are'} far "
+        + ("below" if not f.above else "above" if not f.below else "off")
+        for f in unlike.far
+        if f.below + f.above
+    ]
+    return f"{said}, but {' and '.join(far)}" if far else said
+
+
+def figures(c: Comparison) -> str:
+    """`variance ×6.8 (95% CI 1.5 to 50), sd ×2.6, p = 0.018`."""
+    h, interval = c.headline, c.headline.shown_interval
+    if h.ratio is None:
+        return ""
+    sd = f"sd {times(h.ratio**0.5)}"
+    if interval is None or c.p_adjusted is None:
+        return f"in this sample: variance {times(h.ratio)}, {sd}"
+    said = f"variance {times(h.ratio)} ({ci(interval)}), {sd}, {p_phrase(c.p_adjusted)}"
+    looks = [look_title(h.looks)] if h.looks else []
+    adjusted = [f"adjusted for {c.family} comparisons"] if c.family > 1 else []
+    return ", ".join([said, *looks, *adjusted])
+
+
+def verdict(c: Comparison) -> str:
+    """The answer in a sentence."""
+    numbers = figures(c)
+    return f"{c.word}: {claim(c)}{f'; {numbers}' if numbers else ''}."
+
+
+def oneline(audit: AuditResult, c: Comparison) -> str:
+    """One comparison for a chat."""
+    return f"{c.title}, {audit.value}, {seed_counts(c)}: {verdict(c)}"
+
+
+def asides(c: Comparison) -> list[tuple[str, str]]:
+    """What stands beside a verdict, each with its label: means, power, failures, cautions."""
+    out = [("Failures", line) for line in _failures(c)]
+    if c.performance is not None:
+        out.append(("Means", means_sentence(replace(c.performance, groups=(c.arm_name, c.baseline_name)))))
+    if c.detectable is not None:
+        seeds = (max(c.seeds[0], FEWEST_SEEDS), max(c.seeds[1], FEWEST_SEEDS))
+        counted = f"{seeds[0]} seeds" if seeds[0] == seeds[1] else f"{seeds[0]} and {seeds[1]} seeds"
+        out.append(("Power", f"{counted} reliably detect only ratios above {two(c.detectable)}"))
+    out += [("Caution", line) for line in (*_looked(c), *_scales(c), *c.warnings)]
+    return out
+
+
+def failures_lead(c: Comparison) -> bool:
+    """Whether failed runs are the first thing to know: their rates differ, or most runs fail."""
+    f = c.failures
+    return f is not None and f.kind != "clusters" and (f.p < _ALPHA or max(r.value for r in f.rates) > 0.5)
+
+
+def _failures(c: Comparison) -> list[str]:
+    """How often runs fail, or fall into the worse of two clusters."""
+    f = c.failures
+    if f is None:
         return []
-    # The same way round as the sentence before it.
-    turned = c.headline.ratio is not None and c.headline.ratio < 1
-    ratio = _inverse(c.pooled_test.ratio) if turned else c.pooled_test.ratio
-    sentence = f"All runs pooled as independent give {number(ratio)} times ({p_phrase(c.pooled_test.p)})"
-    return [f"{sentence}, which takes values as normal and runs of one seed as independent."]
+    what = {"failed": "failed", "clusters": "lie in the worse of two clusters",
+            "both": "failed or lie in the worse of two clusters"}[f.kind]  # fmt: skip
+    (x, y), (n, m) = f.failed, f.seeds
+    rates = f"{x} of {n} seeds of {c.arm_name} {what} vs {y} of {m} of {c.baseline_name}"
+    difference = f.difference.interval
+    points = (
+        ""
+        if difference is None
+        else (
+            f", rate {signed(100 * f.difference.value)} points "
+            f"({difference.level:.0%} CI {signed(100 * difference.low)} to {signed(100 * difference.high)})"
+        )
+    )
+    lines = [f"{rates} ({p_phrase(f.p)}{points})"]
+    if f.kind != "clusters" and max(f.failed):
+        lines[0] += "; the verdict is about the successful runs"
+    elif f.sound_ratio is not None and f.sound_p is not None:
+        lines[0] += f"; within the better one: variance {times(f.sound_ratio.value)}, {p_phrase(f.sound_p)}"
+    return lines
+
+
+def means_sentence(p: Performance) -> str:
+    """`clamp is worse: −14 (95% CI −16 to −12)`, and what the worst runs add to it."""
+    mean, worst = (_direction(contrast, p.better) for contrast in (p.mean, p.worst))
+    arm = p.groups[0]
+    said = f"{arm} is {mean}" if mean else "no clear difference"
+    sentence = f"{said}: {_difference(p.mean.difference)}"
+    if worst and worst != mean:
+        which = f"worst of {p.worst_of} runs" if p.worst_of <= _TEN else "worst tenth"
+        sentence += f"; the {which} of {arm} is {worst}: {_difference(p.worst.difference)}"
+    return sentence
+
+
+def _direction(contrast: Contrast, better: Better) -> str:
+    """`better` or `worse`; nothing if the interval contains 0."""
+    interval, value = contrast.difference.interval, contrast.difference.value
+    if interval is None or 0 in interval:
+        return ""
+    return "better" if (value > 0) == (better == "higher") else "worse"
+
+
+def _difference(estimate: Estimate) -> str:
+    interval = estimate.interval
+    span = (
+        ""
+        if interval is None
+        else (f" ({interval.level:.0%} CI {signed(interval.low)} to {signed(interval.high)})")
+    )
+    return f"{signed(estimate.value)}{span}"
+
+
+def _looked(c: Comparison) -> list[str]:
+    """Warn of the estimate of a study that stopped early."""
+    h = c.headline
+    if h.looks is None or h.shrunken is None or h.looks.number == len(h.looks.sizes) or c.word != "YES":
+        return []
+    return [
+        f"estimates at an early stop are too far from 1; shrunken: {times(h.shrunken.ratio)} "
+        f"({ends(h.shrunken.interval)})"
+    ]
+
+
+def _scales(c: Comparison) -> list[str]:
+    """Cautions about the scale that do not change the verdict."""
+    return [
+        f"on the {doubt.what} scale the answer is {doubt.word} (variance {times(doubt.ratio)}): the means "
+        f"differ, and the spread may follow them"
+        for doubt in c.doubts
+        if doubt.kind == "scale" and not doubt.lowers
+    ]
 
 
 def seed_counts(c: Comparison) -> str:
     """`7 seeds`, `7 and 5 seeds`."""
     first, second = c.seeds
     return f"{first} seeds" if first == second else f"{first} and {second} seeds"
-
-
-def failure_sentence(model: FailureModel) -> str:
-    """`2 of 10 clamp seeds failed against 0 of 10 of subtract (...); among the sound ones ...`."""
-    what = {
-        "failed": "failed",
-        "clusters": "lie in the worse of two clusters",
-        "both": "failed or lie in the worse of two clusters",
-    }[model.kind]
-    (x, y), (n, m), (arm, baseline) = model.failed, model.seeds, model.groups
-    rates = " against ".join(map(_rate, model.rates))
-    sentence = (
-        f"{x} of {n} {arm} seeds {what} against {y} of {m} of {baseline} (rate {rates}, {p_phrase(model.p)})"
-    )
-    return f"{sentence}; {_sound(model)}."
-
-
-def _rate(rate: Estimate) -> str:
-    """`20 % [3, 56]`."""
-    ends = (
-        "" if rate.interval is None else f" [{100 * rate.interval.low:.0f}, {100 * rate.interval.high:.0f}]"
-    )
-    return f"{100 * rate.value:.0f} %{ends}"
-
-
-def _sound(model: FailureModel) -> str:
-    among = "within the better one" if model.kind == "clusters" else "among the sound seeds"
-    ratio = model.sound_ratio
-    if ratio is None or ratio.interval is None or model.sound_p is None:
-        first, second = model.sound_seeds
-        return f"{among} ({first} and {second}) no ratio of variances can be had"
-    times, interval, (arm, baseline) = _larger_first(ratio.value, ratio.interval, model.groups)
-    return (
-        f"{among} the variance under {arm} is {number(times)} times {between(interval)} that under "
-        f"{baseline} ({p_phrase(model.sound_p)})"
-    )
-
-
-def performance_sentence(p: Performance) -> str:
-    """`clamp is better on average by 0.3 [0.1, 0.5] (a run of clamp beats ...)`: only what is shown."""
-    arm, baseline = p.groups
-    mean, middle, worst = (_claim(contrast, p.better) for contrast in (p.mean, p.iqm, p.worst))
-    chance = f"a run of {arm} beats one of {baseline} with probability {_share(p.improvement)}"
-    if mean:
-        parts = [f"{arm} is {mean[0]} on average by {mean[1]} ({chance})"]
-    else:
-        size = f"{arm} − {baseline}: {number(p.mean.difference.value)}{_wide(p.mean.difference)}"
-        told = f"{size}; {chance}" if p.improvement.interval else size  # of single runs it would be 0 or 1
-        parts = [f"Neither is shown to be better on average ({told})"]
-    if middle and (mean is None or middle[0] != mean[0]):
-        parts.append(f"the middle half of the runs of {arm} is {middle[0]} by {middle[1]}")
-    if worst:
-        which = f"worst of {p.worst_of} runs" if p.worst_of <= _TEN else "worst tenth of the runs"
-        but = "but " if mean and worst[0] != mean[0] else ""
-        parts.append(f"{but}the {which} of {arm} is {worst[0]} by {worst[1]}")
-    if any(p.crashed):
-        parts.append("runs without a value are not counted in this")
-    return "; ".join(parts) + "."
-
-
-def _claim(contrast: Contrast, better: Better) -> tuple[str, str] | None:
-    """`better` or `worse`, and by how much: `0.3 [0.1, 0.5]`; nothing where the interval has both."""
-    interval, value = contrast.difference.interval, contrast.difference.value
-    if interval is None or 0 in interval:
-        return None
-    word = "better" if (value > 0) == (better == "higher") else "worse"
-    low, high = sorted((abs(interval.low), abs(interval.high)))
-    return word, f"{number(abs(value))} {between(Interval(low, high, interval.level))}"
-
-
-def _wide(estimate: Estimate) -> str:
-    return "" if estimate.interval is None else f" {between(estimate.interval)}"
-
-
-def _share(estimate: Estimate) -> str:
-    ends = estimate.interval
-    return f"{estimate.value:.2f}" + ("" if ends is None else f" [{ends.low:.2f}, {ends.high:.2f}]")
 
 
 def explanations(c: Comparison) -> list[str]:
@@ -453,21 +459,44 @@ def _explained(t: TestResult) -> str:
 
 def test_name(t: TestResult) -> str:
     """The headline has a star."""
-    return f"* {t.name}" if t.key == "scale_ratio" else t.name
+    return f"* {t.name}" if t.key == "headline" else t.name
 
 
-def remarks(c: Comparison) -> list[str]:
-    """What is to be known of a comparison."""
-    lines = [f"! {warning}" for warning in c.warnings]
+def detail_lines(c: Comparison) -> list[str]:
+    """What `--details` adds in words: probabilities, pairs, correlations, components, test-set noise."""
+    h, lines = c.headline, []
+    if h.above_1 is not None and h.above_2 is not None and h.shrunken is not None:
+        prior = h.shrunken
+        lines.append(
+            f"Probability that {c.arm_name} has the larger variance: {probability(h.above_1)} under a flat "
+            f"prior of the log ratio, {probability(prior.above_1)} under N(0, 1); more than twice as large: "
+            f"{probability(h.above_2)} and {probability(prior.above_2)}. Under N(0, 1) the variance ratio is "
+            f"{two(prior.ratio)} ({ci(prior.interval)})."
+        )
+    if h.raw_ratio is not None:
+        lines.append(f"Raw variance ratio: {two(h.raw_ratio)}.")
+    if h.pairs and h.interval is not None and h.unpaired is not None:
+        lines.append(f"Without pairing the shared seeds, the interval would be {ends(h.unpaired)}.")
+    if h.unlike is not None:
+        lines += [_far_line(c, f) for f in h.unlike.far if f.below + f.above]
     if c.collapse.found:
-        lines.append(f"! {collapse_sentence(c.collapse, c.factor)}")
+        lines.append(collapse_sentence(c.collapse, c.factor))
     if c.paired_correlation is not None:
-        lines.append(f"The arms' seed means correlate by {c.paired_correlation:.2f} over the shared seeds.")
+        lines.append(
+            f"The groups' seed means correlate over the shared seeds (r = {c.paired_correlation:.2f})."
+        )
     if c.components is not None:
         lines += [found.sentence for found in c.components.comparisons]
     for floor in c.floors:
-        lines.append(f"Sampling floor: {floor_sentence(floor, arm_name(c.factor, floor.group))}.")
+        lines.append(f"Test-set noise: {floor_sentence(floor, arm_name(c.factor, floor.group))}.")
     return lines
+
+
+def _far_line(c: Comparison, far: FarSeeds) -> str:
+    count, rate = far.below + far.above, far.interval
+    span = f"{rate.level:.0%} CI {rate.low:.0%} to {rate.high:.0%}"
+    share = f"{count / far.seeds:.0%} ({span})"
+    return f"Far seeds of {arm_name(c.factor, far.group)}: {count} of {far.seeds}, {share}."
 
 
 def foot(audit: AuditResult) -> str:
@@ -478,30 +507,46 @@ def foot(audit: AuditResult) -> str:
     )
 
 
+def counted(audit: AuditResult) -> list[tuple[Word, str]]:
+    """How many comparisons have which verdict, with the names of a few: a line for each verdict."""
+    every = audit.comparisons
+    alone = len({(c.group, c.baseline) for c in every}) == 1
+    out: list[tuple[Word, str]] = []
+    for word in get_args(Word):
+        rows = [c for c in every if c.word == word]
+        many = f"{len(rows):,} of {len(every):,}"
+        if rows and word == "CAN'T TELL":
+            out.append((word, f"{many} comparisons{_why_not(rows)}"))
+        elif 0 < len(rows) <= _MOST_ANSWERS:
+            names = [stratum_name(c.by, c.stratum) if alone and c.stratum else c.title for c in rows]
+            ratios = (f"{times(c.headline.ratio)} ({ends(c.headline.shown_interval)})" for c in rows)
+            out.append((word, f"{many}: {'; '.join(map(' '.join, zip(names, ratios, strict=True)))}"))
+        elif rows:
+            out.append((word, f"{many} comparisons"))
+    return out
+
+
+def _why_not(rows: Sequence[Comparison]) -> str:
+    """What so few seeds could have shown."""
+    seeds = min(min(c.seeds) for c in rows)
+    if all(min(c.seeds) < FEWEST_SEEDS for c in rows):
+        return f": fewer than {FEWEST_SEEDS} seeds per group"
+    known = [(c.detectable, max(min(c.seeds), FEWEST_SEEDS)) for c in rows if c.detectable]
+    few_ = sum(min(c.seeds) < FEWEST_SEEDS for c in rows)
+    said = f" ({max(known)[1]} seeds detect only ratios above {two(max(known)[0])})" if known else ""
+    return f"{said}; {few_:,} of them have only {seeds} seeds" if few_ else said
+
+
 def summary(audit: AuditResult) -> str:
-    """How many comparisons have which word, and the ratios over strata together."""
-    counts: Counter[str] = Counter(map(answer_word, audit.comparisons))
-    words = ("shown", "shown to be small", "suggested", "open", *_UNSOUND, "not tested")
-    listed = ", ".join(f"{counts[word]} {_UNSOUND.get(word, word)}" for word in words if counts[word])
-    first = f"{len(audit.comparisons):,} comparisons, adjusted together (Holm): {listed}."
-    means = audit.forests if len(audit.forests) <= _MOST_MEANS else ()  # they are in the table as well
-    return " ".join([first, *(together(forest, audit.group) for forest in means)])
+    """The verdicts of many comparisons in a sentence or two."""
+    return " ".join(f"{word}: {text}." for word, text in counted(audit))
 
 
-def together(forest: Forest, factor: str) -> str:
-    """The mean ratio over strata in a sentence."""
-    ratio, ends, (a, b) = _larger_first(forest.pooled, forest.interval, forest_arms(forest, factor))
-    return (
-        f"Over {len(forest.titles)} strata the variance under {a} is on average {number(ratio)} times that "
-        f"under {b} ({ends.level:.0%} interval {between(ends)}, {p_phrase(forest.pooled_p)}; REML, "
-        f"Hartung-Knapp); heterogeneity Q({forest.df}) = {forest.q:.3g}, {p_phrase(forest.p)}."
-    )
-
-
-def answer_word(c: Comparison) -> str:
-    """The answer in a word, or why there is none."""
-    unsound = "runs fail" if c.collapse.failed else "two clusters"
-    return unsound if c.collapse.found else c.word or "not tested"
+def plural(by: Sequence[str]) -> str:
+    """What the levels of `by` are called: `datasets`, after the column's own name."""
+    name = by[0].lower().replace("_", " ") if len(by) == 1 else "setting"
+    name = f"{name}set" if name.endswith("data") else name
+    return name if name.endswith("s") else f"{name[:-1]}ies" if name.endswith("y") else f"{name}s"
 
 
 def forest_arms(forest: Forest, factor: str) -> tuple[str, str]:
@@ -621,35 +666,37 @@ def comparison_sentence(
     return f"{sentence}."
 
 
-_AGREE = {
-    "shown": "Shown to differ: ",
-    "suggested": "Suggested, not shown, to differ: ",
-    "open": "Open whether they agree: ",
+_AGREE: dict[Word, str] = {
+    "YES": "they differ",
+    "NO": "they agree",
+    "MAYBE": "they may differ",
+    "CAN'T TELL": "can't tell",
 }
 
 
 def agreement_sentence(
-    h: Headline, p: float | None, word: Word | None, names: tuple[str, str], comparisons: int
+    h: Headline, p: float | None, word: Word, names: tuple[str, str], comparisons: int
 ) -> str:
-    """Whether two sets agree; the larger ratio first."""
+    """Whether two sets agree on a variance ratio: that of the second name over that of the first."""
     interval = h.shown_interval
-    if h.ratio is None or interval is None or p is None or word is None:
-        return f"Not tested: {h.why}."
-    ratio, ends, (large, small) = _larger_first(h.ratio, interval, names[::-1])
-    adjusted = f", adjusted over {comparisons} comparisons (Holm)" if comparisons > 1 else ""
-    sentence = (
-        f"the variance ratio in {large} is {number(ratio)} times that in {small} ({ends.level:.0%} interval "
-        f"{between(ends)}, {p_phrase(p)}{adjusted})"
+    if h.ratio is None or interval is None or p is None:
+        return f"Can't tell: {h.why}."
+    adjusted = f", adjusted for {comparisons} comparisons" if comparisons > 1 else ""
+    within = f" within {h.equivalence:g}x" if word == "NO" else ""
+    return (
+        f"{_AGREE[word].capitalize()}{within}: the variance ratio in {names[1]} is {two(h.ratio)} times that "
+        f"in {names[0]} ({ci(interval)}, {p_phrase(p)}{adjusted})."
     )
-    if word == "shown to be small":
-        return f"Shown to agree: neither ratio is more than {h.equivalence:g} times the other; {sentence}."
-    return f"{_AGREE[word]}{sentence}."
 
 
 def agreements_counted(found: Sequence[Agreement]) -> str:
-    """How many questions have which answer: `2 shown to agree, 1 open`."""
-    names = {"shown": "shown to differ", "suggested": "suggested to differ", "open": "open",
-             "shown to be small": "shown to agree", None: "not tested"}  # fmt: skip
+    """How many questions have which answer: `2 agree, 1 can't tell`."""
+    names: dict[Word, str] = {
+        "YES": "differ",
+        "MAYBE": "may differ",
+        "NO": "agree",
+        "CAN'T TELL": "can't tell",
+    }
     counts = {said: sum(a.word == word for a in found) for word, said in names.items()}
     return ", ".join(f"{count} {said}" for said, count in counts.items() if count)
 
@@ -662,10 +709,10 @@ def answer_lines(result: CompareResult) -> list[str]:
     if len(found) == 1:
         lines.append(f"Do they agree on {found[0].title}? {found[0].verdict}")
     elif found:
-        differ = [(_in_set(a.title, a.source, result), a.headline.ratio) for a in found if a.word == "shown"]
+        differ = [(_in_set(a.title, a.source, result), a.headline.ratio) for a in found if a.word == "YES"]
         lines.append(
-            f"Do they agree on the arms' ratios? {len(found):,} comparisons, adjusted together (Holm): "
-            f"{agreements_counted(found)}.{_named(differ, 'the ratio of')}"
+            f"Do they agree on the variance ratios? {len(found):,} comparisons: {agreements_counted(found)}."
+            f"{_named(differ, 'the ratio of')}"
         )
     return lines
 
@@ -673,11 +720,11 @@ def answer_lines(result: CompareResult) -> list[str]:
 def _changed(result: CompareResult) -> str:
     comparisons = result.spread.comparisons
     if len(comparisons) == 1:
-        return sentences(comparisons[0])[0]
+        return verdict(comparisons[0])
     shown = [
         (_in_set(stratum_name(c.by, c.stratum), c.group, result), c.headline.ratio)
         for c in comparisons
-        if c.word == "shown"
+        if c.word == "YES"
     ]
     return f"{summary(result.spread)}{_named(shown, 'the variance of')}"
 
@@ -691,12 +738,12 @@ def _named(shown: list[tuple[str, float | None]], what: str) -> str:
     """What is shown, by name, if it is not much."""
     if not 0 < len(shown) <= _MOST_ANSWERS:
         return ""
-    return f" Shown: {'; '.join(f'{number(ratio)} times {what} {name}' for name, ratio in shown)}."
+    return f" YES: {'; '.join(f'{two(ratio)} times {what} {name}' for name, ratio in shown)}."
 
 
 def look_title(looks: InterimLook) -> str:
-    """`look 3 of at most 9`."""
-    return f"look {looks.number} of at most {len(looks.sizes)}"
+    """`interim look 3 of at most 9`."""
+    return f"interim look {looks.number} of at most {len(looks.sizes)}"
 
 
 def look_sentence(record: SequentialRecord, more: float | None) -> str:
@@ -708,8 +755,7 @@ def look_sentence(record: SequentialRecord, more: float | None) -> str:
         return f"No look yet: the first is at {record.seeds} seeds."
     look, most = record.looks[-1], len(record.spec.sizes)
     found = "; ".join(
-        f"{c.title} {number(c.ratio)} {between(interval_of_look(c))}, {c.word or 'not tested'}"
-        for c in look.comparisons
+        f"{c.title} {number(c.ratio)} {between(interval_of_look(c))}, {c.word}" for c in look.comparisons
     )
     where = f"Look {len(record.looks)} of at most {most}, {look.seeds} seeds"
     return f"{where}: {found}; {_what_next(record, more)}."

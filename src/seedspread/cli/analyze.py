@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from seedspread.analysis.audit_result import AuditResult
     from seedspread.analysis.sequential import Look
     from seedspread.runs.studies import AuditSpec
-    from seedspread.stats.result import InterimLook
+    from seedspread.stats.result import InterimLook, Scale
     from seedspread.study.store_questions import RecordedQuestion
     from seedspread.tables.sources.collect import Collected
 
@@ -39,6 +39,10 @@ _Study = Annotated[
 ]
 _Equivalence = Annotated[
     float, typer.Option(help="Variances that differ by no more than this factor count as alike.")
+]
+_Scale = Annotated[
+    str | None,
+    typer.Option(help="Judge `log` (losses, times) or `logit` (shares near 0 or 1) of the values instead."),
 ]
 _Look = Annotated[int | None, typer.Option(help="For a table that grows: which look this is; with --of.")]
 _Step = Annotated[
@@ -57,11 +61,13 @@ def audit(
     chance: Annotated[float | None, typer.Option(help="The score of a run that has learnt nothing.")] = None,
     test_size: Annotated[int | None, typer.Option(help="Test examples, for the sampling floor.")] = None,
     equivalence: _Equivalence = 2.0,
+    scale: _Scale = None,
     look: _Look = None,
     of: Annotated[int | None, typer.Option(help="How many looks there are at most.")] = None,
     step: _Step = None,
     details: Annotated[bool, typer.Option("--details", help="Every comparison and test.")] = False,
     explain: Annotated[bool, typer.Option("--explain", help="Why each test, and what it assumes.")] = False,
+    oneline: Annotated[bool, typer.Option("--oneline", help="One line per comparison, for a chat.")] = False,
     plot: Annotated[Path | None, typer.Option(help="Draw the spread: .png, .pdf or .svg.")] = None,
     form: Form = "text",
     json: Json = False,
@@ -71,6 +77,7 @@ def audit(
     from seedspread.render.terminal import Terminal
 
     check_forms(form, plot, asked.value)
+    chosen = _scale(scale)
     with Terminal(stderr=True).status("auditing ...") as shown:
         recorded = _audit_question(table, study, asked)
         spec, runs = (recorded.spec, recorded.table) if recorded else (None, table)
@@ -80,16 +87,25 @@ def audit(
             run_audit(
                 runs, one, seed=asked.seed_column, **compared, level=level, resamples=resamples,
                 random_seed=random_seed, chance=chance, test_size=test_size, equivalence=equivalence,
-                look=looked, better=asked.better, **asked.rows,
+                scale=chosen, look=looked, better=asked.better, **asked.rows,
             )
             for one in values
         ]  # fmt: skip
     if recorded:
         results = [replace(result, notes=(*result.notes, *recorded.notes)) for result in results]
-    _print_audits(results, form, explain, details, json)
+    if oneline:
+        say("\n".join(result.oneline() for result in results))
+    else:
+        _print_audits(results, form, explain, details, json)
     if plot:
         results[0].draw(plot)
         say_picture(plot)
+
+
+def _scale(name: str | None) -> "Scale | None":
+    if name not in (None, "log", "logit"):
+        raise SeedspreadError(f"--scale takes log or logit; got {name!r}")
+    return cast("Scale | None", name)
 
 
 def _audit_question(source: str, study: str | None, asked: TableOptions) -> "RecordedQuestion | None":
@@ -135,10 +151,9 @@ def _print_audits(results: "list[AuditResult]", form: str, explain: bool, detail
             say(f"\n{result.value}\n")
         say_result(result, form, explain=explain, details=details)
         if form == "text" and not (explain or details):
-            more = "comparison and test" if len(result.comparisons) > 1 else "test"
-            say(f"--details shows every {more}, --explain the reasons.")
+            say("\n  --details all tests   --explain why   --plot fig.pdf   --oneline for chat")
     if several:
-        say(f"{len(results)} values: Holm's adjustment is over the comparisons of each alone.", err=True)
+        say(f"{len(results)} values: each is adjusted for its own comparisons only.", err=True)
 
 
 def _comparison(

@@ -35,7 +35,9 @@ def say_result(result: Any, form: str, *, as_json: bool = False, **options: bool
     elif form == "text":
         say(result.to_text(width=Terminal().width, **options))
     else:
-        say(result.to_markdown() if form == "markdown" else result.to_latex(), end="")
+        write = result.to_markdown if form == "markdown" else result.to_latex
+        more = {"details": True} if any(options.values()) and "explain" in options else {}
+        say(write(**more), end="")
 
 
 def say_picture(path: Path) -> None:

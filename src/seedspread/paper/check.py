@@ -198,7 +198,7 @@ def _conclusions() -> list[str]:
         "Ratios are ratios of variances, clamp to subtract; the scale ratio is that of the bulk where tails "
         "are heavy ([statistics.md](statistics.md)).",
         "",
-        "| | F test, pooled: ratio | p | scale ratio, with pairs: ratio, 95 % interval | p | p (Holm) | |",
+        "| | F test, pooled: ratio | p | scale ratio, with pairs: ratio, 95 % interval | p | p, adjusted | |",
         "|---|---|---|---|---|---|---|",
         *("| " + " | ".join(row) + " |" for row in ratio_rows()),
         "",

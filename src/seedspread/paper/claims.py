@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from seedspread.analysis.judgement import holm
+from seedspread.analysis.judgement import adjusted
 from seedspread.analysis.words import between, number, p_value
 from seedspread.paper.conclusions import paper_ratios
 from seedspread.paper.methods import METHODS, bootstrap_ends, components
@@ -156,10 +156,10 @@ def modes_have_one_variance() -> Check:
     low = [mode_arm("cifar10-low", "clamp", mode) for mode in ("direct", "detach")]
     modelled, place = robust_ratio(low[0], low[1]), _BOTH_MODES.index(("cifar10-low", "clamp"))
     low_ratio = low[0].within_variance / low[1].within_variance
-    p, adjusted = p_values[place], holm(list(p_values))[place]
+    p, together = p_values[place], adjusted(list(p_values))[place]
     within = [found.within(2) for _, found in factorial]
     numbers = {"ratios": [x for x, _ in factorial], "within": within, "low_ratio": low_ratio, "p": p}
-    numbers |= {"adjusted": adjusted, "modelled": modelled}
+    numbers |= {"adjusted": together, "modelled": modelled}
     computed = (
         f"low margin, clamp: {low[0].within_variance:.3f} (direct) against {low[1].within_variance:.3f} "
         f"(detach), F test p = {p:.3f}"
@@ -296,9 +296,9 @@ def strongest_inversion() -> Check:
 
 def holm_adjusted() -> Check:
     p = [METHODS["f_p"](values(f"{d}/clamp"), values(f"{d}/subtract")) for d in ("cifar10", *_OTHERS)]
-    adjusted = holm(p)
+    together = adjusted(p)
     found, _ = paper_ratios()["fashion-mnist"]
-    return p[3] < 0.05, f"p = {p[3]:.3f}; adjusted {adjusted[3]:.3f}", {"p": p_value(found.p)}
+    return p[3] < 0.05, f"p = {p[3]:.3f}; adjusted {together[3]:.3f}", {"p": p_value(found.p)}
 
 
 def more_aggressive() -> Check:

@@ -8,7 +8,7 @@ from scipy import stats
 
 from seedspread.analysis.audit import audit
 from seedspread.analysis.audit_result import AuditResult
-from seedspread.analysis.judgement import heterogeneity, holm, word
+from seedspread.analysis.judgement import adjusted, heterogeneity, word_of
 from seedspread.analysis.words import between, ladder_p, number, p_value
 from seedspread.paper.methods import METHODS, components
 from seedspread.paper.values import published_arm, published_table, values
@@ -42,17 +42,17 @@ def paper_ladder() -> tuple[SensitivityTest, ...]:
 def paper_ratios() -> dict[str, tuple[RobustRatio, float | None]]:
     """Return the headline of each dataset, and its p value adjusted over the four of them."""
     found = robust_ratios([_arms(setting) for setting in MAIN])
-    adjusted = holm([ratio.p for ratio in found])
-    return dict(zip(MAIN, zip(found, adjusted, strict=True), strict=True))
+    together = adjusted([ratio.p for ratio in found])
+    return dict(zip(MAIN, zip(found, together, strict=True), strict=True))
 
 
 def ratio_rows() -> list[tuple[str, ...]]:
     """Return a row per dataset: the pooled F test, the headline, its adjusted p value and the verdict."""
     rows: list[tuple[str, ...]] = []
-    for setting, (found, adjusted) in paper_ratios().items():
+    for setting, (found, together) in paper_ratios().items():
         f = f_test(*_arms(setting), 0.95, None, None)
         headline = f"{number(found.ratio)} {between(found.interval)}"
-        judged = p_value(found.p), p_value(adjusted), _word(adjusted)
+        judged = p_value(found.p), p_value(together), _word(together)
         rows.append((setting, number(f.estimate), p_value(f.p), headline, *judged))
     return rows
 
@@ -73,16 +73,16 @@ def answer() -> list[Point]:
 
 
 def _central_claim() -> Point:
-    found, adjusted = paper_ratios()["cifar10"]
+    found, together = paper_ratios()["cifar10"]
     if found.ratio is None or found.interval is None:
         raise ValueError(found.note)
     text = (
         f"On CIFAR-10 the variance over seeds under clamp is {number(found.ratio)} times that under subtract "
         f"({number(found.ratio**0.5)} times the sd; 95 % interval {between(found.interval)}), p = "
         f"{p_value(found.p)}; that it is more than doubled has a probability of {found.above(2):.2f}. That "
-        "is the scale ratio within cells, with the seed as the unit and the seven shared seeds as pairs. In "
-        f"the audit's words it is {_word(found.p)} if CIFAR-10 was the only question, and "
-        f"{_word(adjusted)} if it was one of four (p = {p_value(adjusted)}, Holm). Every test gives the "
+        "is the robust variance ratio within cells, with the seed as the unit and the seven shared seeds as "
+        f"pairs. In the audit's words it is {_word(found.p)} if CIFAR-10 was the only question, and "
+        f"{_word(together)} if it was one of four (p = {p_value(together)}). Every test gives the "
         f"same direction; little is known about the size: the interval spans a factor of "
         f"{found.interval.high / found.interval.low:.0f}."
     )
@@ -90,7 +90,7 @@ def _central_claim() -> Point:
 
 
 def _word(p: float | None) -> str:
-    return word(p, None, 0.05) or "-"
+    return "-" if p is None else word_of(p)
 
 
 def _which_assumption() -> Point:
@@ -143,13 +143,13 @@ def _dose_response() -> Point:
 
 
 def _inversion() -> Point:
-    found, adjusted = paper_ratios()["fashion-mnist"]
+    found, together = paper_ratios()["fashion-mnist"]
     f_p = [f_test(*_arms(setting), 0.95, None, None).p for setting in MAIN]
     text = (
         f"Its variance ratio of {number(found.ratio)} {between(found.interval)} has p = {p_value(found.p)}, "
-        f"and {p_value(adjusted)} adjusted over the four datasets; by the F test {p_value(f_p[-1])} and "
-        f"{p_value(holm(f_p)[-1])}. CIFAR-100's and SVHN's say nothing by themselves. That the datasets "
-        f"differ from one another is suggested (Cochran's Q of the log scale ratios: p = "
+        f"and {p_value(together)} adjusted over the four datasets; by the F test {p_value(f_p[-1])} and "
+        f"{p_value(adjusted(f_p)[-1])}. CIFAR-100's and SVHN's say nothing by themselves. That the datasets "
+        f"differ from one another is a MAYBE (Cochran's Q of the log ratios: p = "
         f"{p_value(_heterogeneity())}). Equal or lower variance elsewhere is seen in the samples, but not "
         "shown by them."
     )

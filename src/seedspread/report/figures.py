@@ -165,7 +165,7 @@ def _answer_chart(drawn: Sequence[Row], chart_id: str) -> Chart:
         f"Right of 1, {arms.pop() if len(arms) == 1 else f'the first-named {s.group}'} spreads more than "
         f"{c.baseline_name}; left of 1, less. "
         "An interval that crosses 1 leaves the direction open. Where comparisons are judged together, it is "
-        f"adjusted (Holm).{looks if any(c.headline.looks for _, c in drawn) else ''}",
+        f"adjusted.{looks if any(c.headline.looks for _, c in drawn) else ''}",
         f"Variance ratios with 95% intervals. {ratios}.",
         (panel,),
         origins([s for s, _ in drawn]),
@@ -189,7 +189,7 @@ def _ratio_marks(drawn: Sequence[Row], positions: Sequence[int], *, failing: boo
         "interval", failed if failing else "each seed counted once, 95% interval",
         floats([c.headline.ratio or math.nan for *_, c in rows]), floats([p for p, *_ in rows]),
         floats([i.low for i in ends]), floats([i.high for i in ends]),
-        tuple(f"{s.title}\n{_ratio_words(c)}\np = {p_value(c.p_holm)}" for _, s, c in rows),
+        tuple(f"{s.title}\n{_ratio_words(c)}\np = {p_value(c.p_adjusted)}" for _, s, c in rows),
         GREY if failing else QUOTED, legend=True,
     )  # fmt: skip
 
@@ -228,10 +228,10 @@ def _forest_chart(data: ReportData, audit: AuditResult, forest: Forest, chart_id
     arms = arms_of(rows[0])
     positions = floats(range(len(rows), 0, -1))
     each = Mark(
-        "interval", "each by itself, adjusted (Holm)", floats([c.headline.ratio or math.nan for c in rows]),
+        "interval", "each by itself, adjusted", floats([c.headline.ratio or math.nan for c in rows]),
         positions, floats([i.low for i in intervals]), floats([i.high for i in intervals]),
         tuple(f"{c.title}\n{number(c.headline.ratio)} {between(c.headline.shown_interval)}\n"
-              f"p (Holm) = {p_value(c.p_holm)}" for c in rows),
+              f"p = {p_value(c.p_adjusted)}" for c in rows),
         QUOTED, legend=True,
     )  # fmt: skip
     together = Mark(

@@ -38,7 +38,7 @@ GLOSSARY = (
         "the seed is the unit",
     ),
     ("arm, block", "what is compared, and a further setting in which every seed is run again"),
-    ("Holm", "p values made larger, because there was more than one chance to find something"),
+    ("adjusted", "made larger, because there was more than one chance to find something"),
 )
 
 

@@ -7,7 +7,7 @@ from typing import get_args
 
 from seedspread.analysis.audit_result import Comparison
 from seedspread.analysis.sequential import standing
-from seedspread.analysis.words import between, look_title, number
+from seedspread.analysis.words import claim, figures, two
 from seedspread.report.data import ReportData, Setting
 from seedspread.stats.planning import BudgetError, seeds_for, seeds_for_standard_error
 from seedspread.stats.result import Word
@@ -80,55 +80,33 @@ def _question(pairs: list[Row]) -> str:
 def _short(pairs: list[Row]) -> str:
     if not pairs:
         return "Not enough runs have ended to say."
-    tested = [(s, c) for s, c in pairs if not c.collapse.found]
-    by_word = {w: [(s, c) for s, c in tested if c.word == w] for w in get_args(Word)}
+    by_word = {w: [(s, c) for s, c in pairs if c.word == w] for w in get_args(Word)}
     places = len({s.id for s, _ in pairs}) > 1
     parts = []
-    if by_word["shown"]:
-        parts.append("Yes: " + "; ".join(_difference(s, c, places) for s, c in by_word["shown"]) + ".")
-    if small := by_word["shown to be small"]:
-        about = f" for {_where(small, pairs)}" if len(pairs) > 1 else ""
-        factor = small[0][1].headline.equivalence or 2.0
-        parts.append(f"Shown to be small{about}: neither variance is more than {factor:g} times the other.")
-    if by_word["suggested"]:
-        listed = "; ".join(_difference(s, c, places) for s, c in by_word["suggested"])
-        parts.append(f"Suggested, but not shown: {listed}.")
-    if by_word["open"]:
-        some = len(pairs) > 1 and len(by_word["open"]) < len(tested)
-        parts.append(_open(by_word["open"], pairs if some else []))
-    untested = [(s, c) for s, c in tested if c.word is None]
-    if untested:
-        sentence = f"Not enough seeds, or no spread at all, to say: {_where(untested, pairs)}."
-        parts.append(sentence if len(untested) < len(tested) else "Not enough seeds to say.")
-    for failed, what in ((True, "runs fail to train"), (False, "runs fall into two clusters")):
-        rows = [(s, c) for s, c in pairs if c.collapse.found and c.collapse.failed == failed]
-        if rows:
-            parts.append(f"Where {what} ({_where(rows, pairs)}), spread is the wrong question.")
+    for word in ("YES", "MAYBE", "NO"):
+        if rows := by_word[word]:
+            parts.append(f"{word}: {'; '.join(_difference(s, c, places) for s, c in rows)}.")
+    if rows := by_word["CAN'T TELL"]:
+        some = len(pairs) > 1 and len(rows) < len(pairs)
+        parts.append(_cannot_tell(rows, pairs if some else []))
     return " ".join(parts)
 
 
-def _open(pairs: list[Row], all_pairs: list[Row]) -> str:
+def _cannot_tell(pairs: list[Row], all_pairs: list[Row]) -> str:
     many = f"{len(pairs)} of {len(all_pairs)} comparisons"
     named = many if len(pairs) > _MOST_NAMED else _where(pairs, all_pairs)
-    what = f"Open for {named}" if all_pairs else "Open"
+    what = f"CAN'T TELL for {named}" if all_pairs else "CAN'T TELL"
+    if len(pairs) == 1:
+        return f"{what}: {claim(pairs[0][1])}."
     seen = sorted({(c.detectable, min(c.seeds)) for _, c in pairs if c.detectable})
     if not seen:
-        return f"{what}: these data do not tell."
-    ratios = " to ".join(f"{number(r)} ({n} seeds)" for r, n in dict.fromkeys((seen[0], seen[-1])))
-    return (
-        f"{what}: these data do not tell. So few seeds show only large differences, variance ratios from "
-        f"{ratios} on."
-    )
+        return f"{what}."
+    ratios = " to ".join(f"{two(r)} ({n} seeds)" for r, n in dict.fromkeys((seen[0], seen[-1])))
+    return f"{what}: only variance ratios above {ratios} are likely to be detected."
 
 
 def _difference(s: Setting, c: Comparison, name: bool) -> str:
-    ratio = c.headline.ratio or 1.0
-    more = "more" if ratio > 1 else "less"
-    on = f"on {s.name} " if name else ""
-    ends = between(c.headline.shown_interval)
-    arms = f"{c.arm_name} spreads {more} than {c.baseline_name}"
-    looks = f" ({look_title(c.headline.looks)} counted)" if c.headline.looks else ""
-    return f"{on}{arms}, variance ratio {number(ratio)} {ends}{looks}"
+    return f"{f'{s.name}: ' if name else ''}{claim(c)}, {figures(c)}"
 
 
 def _where(rows: Sequence[Row], all_rows: Sequence[Row]) -> str:
@@ -157,8 +135,7 @@ def _advice(data: ReportData, pairs: list[Row]) -> Iterator[str]:
     if not pairs:
         yield from _advice_without_comparison(data)
         return
-    # If runs fail, it is not the spread that is judged.
-    shown = [(s, c) for s, c in pairs if c.word == "shown" and not c.collapse.found]
+    shown = [(s, c) for s, c in pairs if c.word == "YES"]
     budgets = (_seeds_for_means(s, c) for s, c in shown) if shown else _seeds_for_ratios(pairs[0][1])
     yield from filter(None, budgets)
     for s, _ in pairs:

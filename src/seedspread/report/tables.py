@@ -7,9 +7,8 @@ import numpy as np
 
 from seedspread.analysis import sequential
 from seedspread.analysis.audit import summarise
-from seedspread.analysis.audit_result import Comparison
 from seedspread.analysis.display import mean_and_sd
-from seedspread.analysis.words import between, number, p_value
+from seedspread.analysis.words import ends, p_value, two
 from seedspread.render.table import Column, Table
 from seedspread.report.data import Point, ReportData, Setting, origins
 from seedspread.report.extension import Published
@@ -271,27 +270,21 @@ def ratios_table(data: ReportData) -> Table | None:
     one = len({s.id for s, _ in pairs}) == 1  # a column of one name says nothing
     rows = tuple(
         (*(() if one else (s.name,)), f"{c.arm_name} / {c.baseline_name}",
-         " and ".join(dict.fromkeys(map(str, c.seeds))), number(c.headline.ratio),
-         between(c.headline.shown_interval), p_value(c.p_holm), _difference(c))
+         " and ".join(dict.fromkeys(map(str, c.seeds))), two(c.headline.ratio),
+         ends(c.headline.shown_interval), p_value(c.p_adjusted), c.word)
         for s, c in pairs
     )  # fmt: skip
     level = next((s.audit.level for s, _ in pairs if s.audit is not None), 0.95)
-    heads = ["variances", "seeds", "ratio", f"{level:.0%} interval", "p", "difference"]
+    heads = ["variances", "seeds", "ratio", f"{level:.0%} CI", "p", ""]
     heads = heads if one else ["setting", *heads]
     note = "Each seed counted once"
-    note += "; p and interval adjusted (Holm) where several are judged together" if len(pairs) > 1 else ""
+    note += "; p and interval adjusted where several are judged together" if len(pairs) > 1 else ""
     if any(c.headline.looks for _, c in pairs):
         note += "; where a study was looked at while it grew, p and interval count the looks"
     return Table(
         "ratios", "Ratios of variances over seeds", tuple(map(Column, heads)), rows, note=note,
         scale=origins([s for s, _ in pairs]),
     )  # fmt: skip
-
-
-def _difference(c: Comparison) -> str:
-    if c.collapse.found:
-        return "runs fail" if c.collapse.failed else "two clusters"
-    return c.word or "not tested"
 
 
 @exhibit("setup")

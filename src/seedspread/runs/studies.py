@@ -40,7 +40,7 @@ class SequentialSpec(BaseModel):
         start: seeds of every group at the first interim look.
         step: how many are added from one to the next.
         limit: the most there may be, at the last one.
-        stop: `decided`: once every comparison is shown, or shown to be small. By default.
+        stop: `decided`: once every comparison is YES or NO. By default.
         precision: instead, once every ratio is known to this factor either way; also as
             `stop = "precision = 4"`.
     """
@@ -100,7 +100,7 @@ class SequentialSpec(BaseModel):
 class LookComparison:
     """What an interim look said of one comparison.
 
-    The interval and p count the looks, and are adjusted (Holm); `correlation` is over the groups' seeds.
+    The interval and p count the looks, and are adjusted; `correlation` is over the groups' seeds.
     """
 
     title: str

@@ -1,12 +1,28 @@
-"""The headline of a comparison: the variance ratio to report, by the model or by the seed jackknife."""
+"""The headline of a comparison: the variance ratio to report.
+
+It is the Student-t model's (`variance_ratio.py`) if one shape describes both groups. If not, that ratio is
+one of bulks, not of variances, and can even point the other way: the headline is then the raw ratio, with
+the seed jackknife's interval, which needs no common shape.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
 from math import log
 
+import numpy as np
+from scipy import stats
+
 from seedspread.stats.classic import seed_jackknife
+from seedspread.stats.failures import exact_interval
 from seedspread.stats.groups import Group
-from seedspread.stats.result import Headline, InterimLook, TestResult
+from seedspread.stats.result import (
+    FarSeeds,
+    Headline,
+    InterimLook,
+    Shrunken,
+    TestResult,
+    UnlikeShapes,
+)
 from seedspread.stats.sequential import AtLook, nominal_level
 from seedspread.stats.variance_ratio import (
     MOST_SEEDS,
@@ -14,18 +30,34 @@ from seedspread.stats.variance_ratio import (
     FromPosterior,
     LogRatioEstimate,
     RobustRatio,
+    from_medians,
     interval_of,
     ratio_at,
     robust_ratios,
+    rounding,
 )
 
 # The model takes milliseconds per comparison; with more of them the seed jackknife stands in.
 MOST_MODELLED = 500
-MODEL = "scale ratio (Student t)"
+MODEL = "robust variance ratio"
+RAW = "raw variance ratio"
+# Fewer seeds show nothing: an exact permutation test of 3 against 3 cannot go below p = 0.1.
+FEWEST_SEEDS = 5
+# One shape describes both groups as long as the raw ratio and the model's differ by no more than this
+# factor. With equal shapes they differ by more in at most 5% of experiments (docs/statistics.md).
+MOST_APART = 2.5
+# Deviations from the median, in sds of the bulk, from which a seed is far from the others.
+_FAR = 5.0
+# Grubbs' p below which a group's most extreme seed is an outlier.
+_OUTLYING = 0.01
 
 
 def headlines(
-    pairs: Sequence[tuple[Group, Group]], level: float, equivalence: float, looks: InterimLook | None = None
+    pairs: Sequence[tuple[Group, Group]],
+    level: float,
+    equivalence: float,
+    looks: InterimLook | None = None,
+    fewest: int = FEWEST_SEEDS,
 ) -> list[tuple[Headline, LogRatioEstimate | None]]:
     """Return the headline of each group and its baseline, and its estimate: None if there is no ratio.
 
@@ -34,9 +66,11 @@ def headlines(
         level: of the intervals.
         equivalence: factor by which variances may differ and still count as alike.
         looks: the interim look at a growing study, for which p, interval and bounds are adjusted.
+        fewest: seeds that each group needs; with fewer there is a raw ratio only.
     """
-    few = len(pairs) <= MOST_MODELLED
-    modelled = [few and not is_large(*pair) for pair in pairs]
+    affordable = len(pairs) <= MOST_MODELLED
+    enough = [min(len(side.seed_codes) for side in pair) >= fewest for pair in pairs]
+    modelled = [affordable and ok and not is_large(*pair) for pair, ok in zip(pairs, enough, strict=True)]
     at_level = level if looks is None else 1 - nominal_level(looks, 1 - level)
     small = [pair for pair, is_modelled in zip(pairs, modelled, strict=True) if is_modelled]
     ratios = iter(robust_ratios(small, at_level))
@@ -44,7 +78,9 @@ def headlines(
         _by_model(next(ratios), *pair, level, equivalence)
         if is_modelled
         else _by_jackknife(*pair, level, equivalence)
-        for pair, is_modelled in zip(pairs, modelled, strict=True)
+        if ok
+        else (without_estimate(RAW, f"it takes {fewest} seeds per group", _raw_ratio(*pair)), None)
+        for pair, is_modelled, ok in zip(pairs, modelled, enough, strict=True)
     ]
     return found if looks is None else [_adjusted(looks, *each, level) for each in found]
 
@@ -76,13 +112,60 @@ def is_large(group: Group, baseline: Group) -> bool:
 def _by_model(
     found: RobustRatio, group: Group, baseline: Group, level: float, equivalence: float
 ) -> tuple[Headline, LogRatioEstimate | None]:
-    plain = _plain_ratio(group, baseline)
-    if found.posterior is None:
-        return without_estimate(MODEL, found.note, plain), None
+    raw = _raw_ratio(group, baseline)
+    if found.posterior is None or raw is None:
+        return without_estimate(MODEL, found.note, raw), None
+    if np.array_equal(np.sort(group.values), np.sort(baseline.values)):
+        return without_estimate(MODEL, "the two groups have identical values", raw), None
     estimate = FromPosterior(found.posterior)
-    headline = headline_from(estimate, MODEL, why_model(found), level, equivalence, plain)
+    if not one_shape(estimate, raw):
+        headline, by_raw = _by_jackknife(group, baseline, level, equivalence)
+        unlike = UnlikeShapes(ratio_at(estimate, 0.5), (far_seeds(group, level), far_seeds(baseline, level)))
+        why = "one shape does not describe both groups, so this is the ratio of the sample variances"
+        return replace(headline, method=RAW, why=why, unlike=unlike), by_raw
+    headline = headline_from(estimate, MODEL, why_model(found), level, equivalence, raw)
     unpaired = None if found.unpaired is None else replace(found.unpaired, level=level)
     return replace(headline, pairs=found.pairs, unpaired=unpaired, tails=found.nu), estimate
+
+
+def one_shape(estimate: LogRatioEstimate, raw_ratio: float) -> bool:
+    """Return whether one shape may describe both groups, judged by their raw variance ratio.
+
+    It is a predictive check: under the fitted model the raw ratio rarely differs from the model's by more
+    than `MOST_APART`, and never points the other way than a model's ratio that differs from 1 (p < 0.05).
+    """
+    raw = log(raw_ratio)
+    if abs(raw - estimate.quantile(0.5)) > log(MOST_APART):
+        return False
+    other_side = estimate.above(0.0) if raw < 0 else estimate.below(0.0)
+    return other_side < 0.975
+
+
+def far_seeds(group: Group, level: float) -> FarSeeds:
+    """Count the seeds that have a run far from the bulk of their group."""
+    deviations = from_medians(group)
+    bulk = max(float(np.median(np.abs(deviations))) / 0.6745, rounding(group) ** 0.5)
+    below, above = (
+        len(np.unique(group.seeds[side])) for side in (deviations < -_FAR * bulk, deviations > _FAR * bulk)
+    )
+    seeds = len(group.seed_codes)
+    rate = exact_interval(min(below + above, seeds), seeds, level)
+    return FarSeeds(group.name, below, above, seeds, rate)
+
+
+def extreme_seed(group: Group) -> tuple[int, bool]:
+    """Return the code of the seed with the largest deviation, and whether it is an outlier.
+
+    F. E. Grubbs, Sample criteria for testing outlying observations, Annals of Mathematical Statistics 21
+    (1950) 27-58.
+    """
+    squares, _ = group.by_seed
+    place, n = int(squares.argmax()), len(squares)
+    rest = np.delete(group.seed_means, place)
+    if n < 4 or np.ptp(rest) == 0:
+        return int(group.seed_codes[place]), n > 1
+    t = (group.seed_means[place] - rest.mean()) / (rest.std(ddof=1) * (1 + 1 / (n - 1)) ** 0.5)
+    return int(group.seed_codes[place]), bool(2 * n * stats.t.sf(abs(t), n - 2) < _OUTLYING)
 
 
 def _by_jackknife(
@@ -90,21 +173,21 @@ def _by_jackknife(
 ) -> tuple[Headline, LogRatioEstimate | None]:
     test = seed_jackknife(group, baseline, level)
     if test.estimate is None or test.std_error is None:
-        return without_estimate(test.name, test.note, _plain_ratio(group, baseline)), None
+        return without_estimate(test.name, test.note, _raw_ratio(group, baseline)), None
     estimate = FromJackknife(log(test.estimate), test.std_error, test.df[0])
     why = "it stands in for the model, which is for fewer comparisons or seeds; pairs are not used"
     return headline_from(estimate, test.name, why, level, equivalence, test.estimate), estimate
 
 
-def without_estimate(method: str, note: str, plain: float | None) -> Headline:
+def without_estimate(method: str, note: str, raw: float | None) -> Headline:
     """Return a headline that has at most a raw ratio, and no interval."""
-    return Headline(plain, None if plain is None else plain**0.5, None, None, method, note, plain_ratio=plain)
+    return Headline(raw, None if raw is None else raw**0.5, None, None, method, note, raw_ratio=raw)
 
 
 def headline_from(
-    estimate: LogRatioEstimate, method: str, why: str, level: float, equivalence: float, plain: float | None
+    estimate: LogRatioEstimate, method: str, why: str, level: float, equivalence: float, raw: float | None
 ) -> Headline:
-    """Return the headline of an estimate; `plain` is the raw variance ratio."""
+    """Return the headline of an estimate; `raw` is the raw variance ratio."""
     ratio = ratio_at(estimate, 0.5)
     beyond = estimate.below(-log(equivalence)) + estimate.above(log(equivalence))
     return Headline(
@@ -121,8 +204,16 @@ def headline_from(
         at_most=ratio_at(estimate, level),
         equivalence=equivalence,
         within=1 - beyond,
-        plain_ratio=plain,
+        raw_ratio=raw,
+        shrunken=shrunken(estimate, level),
     )
+
+
+def shrunken(estimate: LogRatioEstimate, level: float) -> Shrunken:
+    """Return the ratio under a normal prior of its logarithm, with mean 0 and sd 1."""
+    found = FromPosterior(estimate.distribution().with_prior(1.0))
+    ratio, above = ratio_at(found, 0.5), found.above
+    return Shrunken(ratio, interval_of(found, level), above(0.0), above(log(2.0)))
 
 
 def two_sided_p(estimate: LogRatioEstimate) -> float:
@@ -130,7 +221,7 @@ def two_sided_p(estimate: LogRatioEstimate) -> float:
     return min(2 * min(estimate.above(0.0), estimate.below(0.0)), 1.0)
 
 
-def _plain_ratio(group: Group, baseline: Group) -> float | None:
+def _raw_ratio(group: Group, baseline: Group) -> float | None:
     if not (group.has_spread and baseline.has_spread):
         return None
     return group.within_variance / baseline.within_variance
@@ -140,7 +231,7 @@ def why_model(found: RobustRatio) -> str:
     """Explain why the model is the headline, and how it used the design."""
     why = "tails are modelled, the seed is the unit, error rates are known (seedspread docs statistics)"
     if found.pairs:
-        why += f"; the {found.pairs} seeds that both arms have are used as pairs"
+        why += f"; the {found.pairs} shared seeds are used as pairs"
     elif found.note:
         why += f"; {found.note}"
     if found.blocks > 1:
@@ -152,12 +243,11 @@ def as_test(headline: Headline) -> TestResult:
     """Return the headline as one of the tests."""
     modelled = headline.method == MODEL
     return TestResult(
-        key="scale_ratio" if modelled else "seed_jackknife",
+        key="headline",
         name=headline.method,
         about="spread",
         why=headline.why,
-        assumes="independent seeds; arms of one shape"
-        + (", which a Student t describes" if modelled else ""),
+        assumes="independent seeds" + ("; one shape for both groups, near a Student t" if modelled else ""),
         p=headline.p,
         estimate=headline.ratio if headline.interval is not None else None,
         interval=headline.interval,

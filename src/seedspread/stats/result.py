@@ -4,8 +4,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 About = Literal["spread", "means", "shape", "failures"]
-# Verdicts on a difference in spread, from `judgement.judge`.
-Word = Literal["shown", "suggested", "open", "shown to be small"]
+# Verdicts on a difference in spread.
+Word = Literal["YES", "NO", "MAYBE", "CAN'T TELL"]
+# Scales on which values may be judged instead of their own.
+Scale = Literal["log", "logit"]
 # Which direction of a metric is better.
 Better = Literal["higher", "lower"]
 
@@ -152,10 +154,42 @@ class InterimLook:
 
 
 @dataclass(frozen=True)
-class Headline:
-    """The variance ratio to report, its uncertainty, and why it was computed in this way."""
+class FarSeeds:
+    """Seeds of a group that lie far from the bulk of it: more than five bulk sds from the median."""
 
-    ratio: float | None  # of the variances; if tails are modeled, of the bulk of the runs
+    group: str
+    below: int
+    above: int
+    seeds: int  # of the whole group
+    interval: Interval  # of the rate of far seeds, exact (Clopper and Pearson)
+
+
+@dataclass(frozen=True)
+class UnlikeShapes:
+    """Two groups that one shape does not describe: the ratio of their bulks is not that of the variances."""
+
+    typical_ratio: float  # variance ratio of the bulks, by the Student-t model
+    far: tuple[FarSeeds, FarSeeds]  # the group's, then the baseline's
+
+
+@dataclass(frozen=True)
+class Shrunken:
+    """The variance ratio under a normal prior of its logarithm with mean 0 and sd 1."""
+
+    ratio: float
+    interval: Interval
+    above_1: float
+    above_2: float
+
+
+@dataclass(frozen=True)
+class Headline:
+    """The variance ratio to report, its uncertainty, and why it was computed in this way.
+
+    Probabilities rest on a flat prior of the log ratio unless they are `shrunken`.
+    """
+
+    ratio: float | None  # of the variances
     sd_ratio: float | None
     interval: Interval | None  # of the ratio, without adjustment
     p: float | None  # twice the smaller tail about a ratio of 1
@@ -164,21 +198,36 @@ class Headline:
     above_1: float | None = None  # probability that the variance is larger than the baseline's
     above_2: float | None = None  # ... more than twice as large
     below_half: float | None = None  # ... less than half as large
+    shrunken: Shrunken | None = None
     at_least: float | None = None  # one-sided bounds, each at the interval's level
     at_most: float | None = None
     equivalence: float | None = None  # the factor k of the next field
     within: float | None = None  # probability that neither variance is more than k times the other
-    plain_ratio: float | None = None  # raw variance ratio within cells: a rare bad seed counts in full
+    raw_ratio: float | None = None  # of the sample variances within cells
     pairs: int = 0  # shared seeds that were used as pairs
     unpaired: Interval | None = None  # the interval if they were not
     tails: float | None = None  # degrees of freedom of the Student t; infinite if values look normal
-    adjusted_interval: Interval | None = None  # by Holm: excludes 1 exactly if `p_holm` < 1 - level
+    unlike: UnlikeShapes | None = None  # set if `ratio` is the raw one because shapes differ
+    adjusted_interval: Interval | None = None  # decides the verdict, over all comparisons judged together
     looks: InterimLook | None = None  # accounted for in p, intervals and bounds
 
     @property
     def shown_interval(self) -> Interval | None:
         """The interval that sentences, tables and figures show: the adjusted one if there is one."""
         return self.adjusted_interval or self.interval
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """Something without which a verdict would be another: a seed, two clusters of seeds, the scale."""
+
+    kind: Literal["seed", "clusters", "scale"]
+    what: str = ""  # the seed's name, or the scale
+    group: str = ""  # of the seed
+    ratio: float | None = None  # that is left without it
+    p: float | None = None  # adjusted
+    word: Word | None = None  # the verdict without it
+    lowers: bool = True  # whether it makes a YES a MAYBE
 
 
 @dataclass(frozen=True)

@@ -82,6 +82,12 @@ class Posterior:
         """Add (e,) numbers to the log ratios."""
         return Posterior(self.center + log_ratio, self.scale, self.mass, self.tails)
 
+    def with_prior(self, sd: float) -> "Posterior":
+        """Return the posterior under a normal prior of the log ratio around 0 in place of the flat one."""
+        at = (self.center[:, None] + self.scale[:, None] * _FINE) / sd
+        mass = self.mass * np.exp(-0.5 * (at**2 - (at**2).min(axis=1, keepdims=True)))
+        return Posterior(self.center, self.scale, mass / mass.sum(axis=1, keepdims=True), self.tails)
+
     def only(self, place: int) -> "Posterior":
         """Select one experiment of the batch."""
         one = slice(place, place + 1)

@@ -10,7 +10,7 @@ from seedspread.runs.levels import Levels
 from seedspread.runs.metrics import Better
 from seedspread.tables.columns import Codes, Columns, coded, coded_levels
 
-# Comparisons of all levels with each other: nobody reads more, and Holm leaves nothing of them.
+# Comparisons of all levels with each other: nobody reads more, and adjustment leaves nothing of them.
 MOST_PAIRS = 2_000
 
 
