@@ -175,6 +175,29 @@ def test_balanced_designs_give_mean_squares(
     assert seed.interval.low <= seed.variance <= seed.interval.high
 
 
+@settings(max_examples=25, deadline=None)
+@given(
+    st.lists(st.floats(-12, 0), min_size=3, max_size=3),
+    st.integers(0, 99),
+    st.sampled_from([(5, 3, 1), (4, 3, 2)]),
+)
+def test_a_source_may_be_a_trillionth_of_another(
+    logs: list[float], draw: int, sizes: tuple[int, int, int]
+) -> None:
+    """Crossed sources, balanced: components that are all above zero are those of the mean squares."""
+    a, b = (codes.ravel() for codes in np.indices(sizes)[:2])
+    rng, sds = np.random.default_rng(draw), np.sqrt(10.0 ** np.array(logs))
+    first, second, noise = (
+        sd * rng.normal(size=k) for sd, k in zip(sds, (sizes[0], sizes[1], len(a)), strict=True)
+    )
+    found = split(sample(first[a] + second[b] + noise, init=a, order=b), 0.95).arm.components
+    for c in found:
+        assert c.interval is None or c.interval.low <= c.variance <= c.interval.high
+    if all(c.variance > 0 for c in found):
+        for c in found:
+            assert c.unbiased is None or c.variance == pytest.approx(c.unbiased, rel=1e-3)
+
+
 def test_ends_of_a_contrast_are_where_both_arms_together_drop_by_the_quantile() -> None:
     """By direct optimisation of the sum of the two likelihoods under the constraint."""
     rng = np.random.default_rng(8)

@@ -168,8 +168,11 @@ def maximize(
         held = ~free[rows] | ((here <= 0) & (gradient <= 0))
         gradient = np.where(held, 0.0, gradient)
         kept = ~held[:, :, None] & ~held[:, None, :]
-        ridge = 1e-12 * np.trace(information, axis1=1, axis2=2)[:, None, None]
-        step = np.linalg.solve(np.where(kept, information, eye) + ridge * eye, gradient[:, :, None])[:, :, 0]
+        information = np.where(kept, information, eye)
+        # In each component's own unit: one may be a millionth of another.
+        unit = np.maximum(np.diagonal(information, axis1=1, axis2=2), 1e-300) ** -0.5
+        scaled = information * unit[:, :, None] * unit[:, None, :] + _RIDGE * eye
+        step = unit * np.linalg.solve(scaled, (unit * gradient)[:, :, None])[:, :, 0]
         moved, new = _uphill(likelihood, here, value[rows], step)
         done = new - value[rows] <= tolerance
         theta[rows], value[rows] = moved, new
@@ -491,14 +494,21 @@ class Curve:
     grid: Floats  # (n,) values at which it was computed
     drops: Floats  # (n,) twice the drop from the maximum there
 
+    @property
+    def _lowest(self) -> float:
+        """What is added before logarithms are taken: a tenth of the estimate at most, if that is not zero."""
+        return min(_LOWEST, self.estimate / 10) if self.estimate > 0 else _LOWEST
+
     @cached_property
     def _smooth(self) -> PchipInterpolator:
         finite = np.isfinite(self.drops)
-        return PchipInterpolator(np.log(self.grid[finite] + _LOWEST), self.drops[finite], extrapolate=False)
+        return PchipInterpolator(
+            np.log(self.grid[finite] + self._lowest), self.drops[finite], extrapolate=False
+        )
 
     def drop(self, at: Floats) -> Floats:
         """Interpolate the drop between the points of the grid; infinite beyond them."""
-        out: Floats = self._smooth(np.log(at + _LOWEST))
+        out: Floats = self._smooth(np.log(at + self._lowest))
         return np.where(np.isnan(out), np.inf, np.maximum(out, 0.0))
 
     def within(self, quantile: float) -> Floats:
@@ -506,8 +516,8 @@ class Curve:
         inside = np.flatnonzero(self.drops <= quantile)
         place = np.searchsorted(self.grid, self.estimate)
         first, last = min([place, *inside[:1]]) - 1, max([place, *inside[-1:]]) + 1
-        ends = np.log(self.grid[[max(first, 0), min(last, len(self.grid) - 1)]] + _LOWEST)
-        points = np.exp(np.linspace(ends[0], ends[1], _POINTS)) - _LOWEST
+        ends = np.log(self.grid[[max(first, 0), min(last, len(self.grid) - 1)]] + self._lowest)
+        points = np.exp(np.linspace(ends[0], ends[1], _POINTS)) - self._lowest
         return np.unique(np.append(np.maximum(points, 0.0), self.estimate))
 
 
@@ -519,7 +529,11 @@ def fit(likelihood: Likelihood) -> tuple[Floats, float]:
         starts = np.vstack([starts, np.random.default_rng(0).gamma(0.5, 1.0, (10 * k, k)) + 1e-3])
     found, values = maximize(likelihood, starts, np.ones_like(starts, dtype=bool), 0.0)
     best = int(np.argmax(values))
-    return np.where(found[best] < 1e-9, 0.0, found[best]), float(values[best])
+    top = float(values[best])
+    # What is as likely as zero is zero; a tiny component without which the data are impossible is not.
+    without = np.where(found[best] < 1e-9, 0.0, found[best])
+    at_zero = float(likelihood.value(without[None])[0])
+    return (without, max(at_zero, top)) if at_zero >= top - 1e-6 else (found[best], top)
 
 
 def profiles(likelihood: Likelihood, estimates: Floats, top: float) -> list[Curve]:
@@ -539,7 +553,7 @@ def _grids(likelihood: Likelihood, estimates: Floats) -> list[Floats]:
     for estimate, error in zip(estimates, errors, strict=True):
         # Logarithmic above zero, as the profile is nearly a parabola there.
         near = estimate * np.exp(_NEAR * error / estimate) if estimate > error / 4 else error * _NEAR[15:]
-        inside = near[(near > _FAR[1]) & (near < _FAR[-1])]
+        inside = near[(near > min(_FAR[1], estimate / 10)) & (near < _FAR[-1])]
         far = _FAR if len(estimates) < 3 else _FAR[::2]
         out.append(np.unique(np.concatenate([[0.0], far, inside, [estimate]])))
     return out
