@@ -57,3 +57,13 @@ def test_no_test_claims_to_be_free_of_the_shape() -> None:
     assert "like shape" in found["seed_jackknife"].assumes
     assert "one shape" in found["permutation"].assumes
     assert not any("assumption about" in test.why for test in found.values())
+
+
+def test_few_runs_cannot_show_that_values_are_normal() -> None:
+    """At three runs Shapiro and Wilk's test finds only 6% of exponential samples; it may still contradict."""
+    few, many, wild = arm(X[:7]), arm(X[:8]), arm([0.0, 0.01, 0.02, 0.03, 0.04, 0.05, 9.0])
+    assert classic.are_normal((few, many), [*map(classic.shapiro, (few, many))]) is None
+    assert classic.are_normal((many, many), [*map(classic.shapiro, (many, many))]) is True
+    assert classic.are_normal((wild, many), [*map(classic.shapiro, (wild, many))]) is False
+    constant = arm([1.0] * 9)
+    assert classic.are_normal((constant, many), [*map(classic.shapiro, (constant, many))]) is None

@@ -1,5 +1,6 @@
 """Sentences about results: what they say, and that they say no more than what is shown."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
@@ -22,6 +23,7 @@ from seedspread.analysis.words import (
     look_title,
     looks_note,
     means_sentence,
+    opposed_runs,
     plural,
     repeated_notes,
     signed,
@@ -33,7 +35,7 @@ from seedspread.stats.components import Sample
 from seedspread.stats.failures import detect_collapse, failures
 from seedspread.stats.groups import Group
 from seedspread.stats.performance import performance
-from seedspread.stats.pooling import unequal_cells
+from seedspread.stats.pooling import same_seed_runs, unequal_cells
 from seedspread.stats.result import Better, FailureModel, InterimLook, Performance
 from seedspread.stats.testset_noise import noise_from_accuracies, noise_from_predictions
 from tests.analysis.made import NEW, OLD, runs
@@ -322,3 +324,22 @@ def test_looks_are_counted() -> None:
     assert looks_note(InterimLook((8, 12, 16, 20), 3, 1.0)).startswith(
         "Interim look 3 of at most 4, at 8, 12, 16 of at most 20 seeds per arm: the headline's p"
     )
+
+
+def test_opposed_runs_are_a_warning_of_the_audit() -> None:
+    """A seed above the mean of one block lies below that of the other."""
+    x = np.random.default_rng(8).normal(80, 1, 8)
+    blocks = [x, 160.3 - x + np.random.default_rng(9).normal(0, 0.3, 8)]
+    pairs = same_seed_runs(arm(*blocks))
+    assert pairs is not None
+    assert re.match(r"Same-seed runs of a are opposed \(r = −0\.9\d, p < 0\.001\)", opposed_runs(pairs, "a"))
+    table = pd.DataFrame(
+        [
+            {"group": g, "block": b, "seed": s, "score": v}
+            for g, cells in (("new", blocks), ("old", [x, np.roll(x, 1)]))
+            for b, values in enumerate(cells)
+            for s, v in enumerate(values)
+        ]
+    )
+    found = audit(table, value="score", group="group", baseline="old", block="block").comparisons[0].warnings
+    assert [line for line in found if "are opposed" in line] == [opposed_runs(pairs, "new")]

@@ -5,6 +5,8 @@ import pytest
 from scipy import stats
 
 from seedspread.stats.pooling import (
+    are_dependent,
+    are_opposed,
     bartlett_p,
     effective_df,
     intraclass_correlation,
@@ -42,6 +44,22 @@ def test_identical_twins_are_counted() -> None:
     assert copies is not None
     assert (copies.identical, copies.correlation, copies.effective_df) == (3, 1.0, 2.0)
     assert same_seed_runs(arm([1.0, 2, 3])) is None
+
+
+@pytest.mark.parametrize("shared", [-0.9, 0.0, 0.9])
+def test_same_seed_runs_may_be_opposed(shared: float) -> None:
+    """Pearson's two-sided test of two blocks says the same."""
+    rng = np.random.default_rng(4)
+    opposed, significant = [], []
+    for x, z in rng.normal(size=(300, 2, 9)):
+        y = shared * x + (1 - shared**2) ** 0.5 * z
+        pairs = same_seed_runs(arm(x, y))
+        assert pairs is not None
+        opposed.append(are_opposed(pairs))
+        pearson = stats.pearsonr(x, y)
+        significant.append(pearson.statistic < 0 and pearson.pvalue < 0.05)
+        assert are_dependent(pairs) or not opposed[-1]
+    assert np.mean(opposed) == pytest.approx(np.mean(significant), abs=0.02)
 
 
 def test_effective_degrees_of_freedom_by_simulation() -> None:

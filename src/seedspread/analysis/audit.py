@@ -142,7 +142,7 @@ class Comparer:
         if self.brief:
             return (as_test(headline),)
         shapes = [classic.shapiro(side, arm_name(side.factor, side.name)) for side in (arm, baseline)]
-        normal = None if any(s.p is None for s in shapes) else all((s.p or 0) >= 0.05 for s in shapes)
+        normal = classic.are_normal((arm, baseline), shapes)
         single = min(len(arm.seed_codes), len(baseline.seed_codes)) < 2
         spread = _NO_VARIANCE if single else self._spread_tests(pair, normal, independent)
         means = (

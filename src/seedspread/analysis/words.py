@@ -14,7 +14,7 @@ from seedspread.runs.studies import LookComparison, SequentialRecord
 from seedspread.stats.components import NOISE, TOGETHER, Design
 from seedspread.stats.groups import Group
 from seedspread.stats.headline import FEWEST_SEEDS
-from seedspread.stats.pooling import UnequalCells, are_dependent
+from seedspread.stats.pooling import UnequalCells, are_dependent, are_opposed
 from seedspread.stats.result import (
     Better,
     Collapse,
@@ -127,7 +127,7 @@ def warnings(
 ) -> tuple[str, ...]:
     """What a reader should know before using the numbers; `pooled` is the F test of all runs."""
     out = []
-    for t in (t for t in twins if are_dependent(t)):
+    for t in (t for t in twins if are_dependent(t) and not are_opposed(t)):
         name = arm_name(arm.factor, t.group)
         if 2 * t.identical >= t.seeds:
             out.append(f"{t.identical} of {t.seeds} seeds of {name} have equal values in all blocks: copies")
@@ -140,6 +140,7 @@ def warnings(
             else (f"; pooling all runs would claim {times(pooled.ratio)}, {p_phrase(pooled.p)}")
         )
         out = [f"{'; '.join(out)}: seeds are counted, not runs{claim}"]
+    out += [opposed_runs(t, arm_name(arm.factor, t.group)) for t in twins if are_opposed(t)]
     if set(arm.cells) != set(baseline.cells):
         out.append("the groups were not run in the same blocks, so block and group effects are mixed")
     for side in (arm, baseline):
@@ -909,7 +910,8 @@ def components_notes(result: ComponentsResult) -> list[str]:
     )
     foot = (
         f"{result.rows:,} runs from {result.source}; restricted maximum likelihood (REML), "
-        f"{result.level:.0%} profile intervals; normal values are assumed."
+        f"{result.level:.0%} profile intervals; normal values are assumed. The p value of a component is "
+        "one-sided, since no variance is negative; intervals are two-sided."
     )
     return [*result.notes, *([explained] if at_zero else []), foot]
 
@@ -952,3 +954,12 @@ def planning_method(design: SeedDesign) -> str:
     if design.blocks > 1:
         parts.append(f"{design.blocks} blocks with twins that correlate by {design.twins:g}")
     return f"scale ratio, the audit's headline, simulated on {', '.join(parts)}"
+
+
+def opposed_runs(pairs: SameSeedRuns, name: str) -> str:
+    """Return a warning of same-seed runs that correlate negatively; `name` is the group's for people."""
+    r, p = abs(pairs.correlation or 0.0), 2 * (1 - (pairs.p or 0.0))
+    return (
+        f"Same-seed runs of {name} are opposed (r = \N{MINUS SIGN}{r:.2f}, {p_phrase(p)}): seeds that do "
+        "well in one block do badly in another. Check how runs were assigned to seeds and blocks."
+    )

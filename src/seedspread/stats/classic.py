@@ -4,6 +4,7 @@ Also those beside the spread: Welch's and the paired t test of means, Shapiro an
 """
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import cast
 
@@ -17,7 +18,7 @@ from seedspread.stats.result import Interval, TestResult
 def independence_evidence(independent: bool | None) -> str:
     return {
         True: "every run is a seed of its own; that seeds are independent no table can tell",
-        False: "runs of one seed resemble each other",
+        False: "runs of one seed are correlated",
         None: "runs of one seed may resemble each other; too few seeds to tell",
     }[independent]
 
@@ -242,6 +243,18 @@ def shapiro(group: Group, title: str = "") -> TestResult:
         return replace(blank, note="its p value is not known beyond 5,000 runs")
     result = stats.shapiro(group.values)
     return replace(blank, statistic=float(result.statistic), p=float(result.pvalue))
+
+
+# With fewer runs Shapiro and Wilk's test misses most departures: a large p is no sign of normality.
+_FEWEST_FOR_NORMALITY = 8
+
+
+def are_normal(groups: Sequence[Group], tests: Sequence[TestResult]) -> bool | None:
+    """Return whether groups pass for normal by their `shapiro` tests; None if that is not testable."""
+    if any(t.p is not None and t.p < 0.05 for t in tests):
+        return False
+    enough = all(len(group.values) >= _FEWEST_FOR_NORMALITY for group in groups)
+    return True if enough and all(t.p is not None for t in tests) else None
 
 
 def seed_jackknife(group: Group, baseline: Group, level: float) -> TestResult:

@@ -46,7 +46,12 @@ def are_dependent(pairs: SameSeedRuns) -> bool:
     Values of few digits tie by chance, so copies count only if half of the seeds have them.
     """
     copies = pairs.identical >= 2 and 2 * pairs.identical >= pairs.seeds
-    return copies or (pairs.p is not None and pairs.p < 0.05)
+    return copies or (pairs.p is not None and pairs.p < 0.05) or are_opposed(pairs)
+
+
+def are_opposed(pairs: SameSeedRuns) -> bool:
+    """Return whether same-seed runs correlate negatively, by a two-sided test: no common cause does that."""
+    return pairs.p is not None and 1 - pairs.p < 0.025
 
 
 def intraclass_correlation(table: Floats) -> tuple[float | None, float | None]:
