@@ -54,6 +54,24 @@ def test_plans_are_kept_by_the_headline(design: Design, shape: str, n: int, rati
     assert planned == pytest.approx(seen, abs=0.085)
 
 
+@pytest.mark.parametrize("ratio", [1.2, 1.3, 1.5])
+def test_many_seeds_are_planned_as_for_the_f_test(ratio: float) -> None:
+    """With normal values and many seeds the heavy tails of the model have no weight left."""
+    exact = seeds_for_ratio(ratio)[0]
+    assert exact <= seeds_for(ratio)[0] <= 1.03 * exact
+    for n in (exact, 2 * exact):
+        assert power(ratio, (n, n)) == pytest.approx(f_power(ratio, (n, n)), abs=0.015)
+
+
+@pytest.mark.parametrize("r", [0.3, 0.6, 0.9])
+def test_many_pairs_are_planned_as_for_pitman_and_morgan(r: float) -> None:
+    """The correlation of sums and differences of the pairs is tested, here by Fisher's z."""
+    ratio = 1.3
+    correlation = (ratio - 1) / ((ratio + 1) ** 2 - 4 * ratio * r**2) ** 0.5
+    z = stats.norm.isf(0.025) + stats.norm.ppf(0.8)
+    assert seeds_for(ratio, pairs=r)[0] == pytest.approx((z / np.arctanh(correlation)) ** 2 + 3, rel=0.05)
+
+
 def test_more_seeds_larger_ratios_and_correlated_pairs_show_more() -> None:
     by_size = [power(6.0, (n, n)) for n in (3, 5, 8, 13, 21, 40, 80)]
     assert by_size == sorted(by_size)

@@ -2,8 +2,9 @@
 
 `python benchmarks/planning.py --write` simulates `planning.json`: per design, size and alpha, the log ratio
 that is detected in each share (`LEVELS`) of experiments. Its excess over the F test's, times sqrt(n - 1), is
-interpolated in 1 / (n - 1); designs are interpolated in sqrt(1 - r^2) for pairs, r^2 for same-seed runs,
-1 / b for blocks. If a design departs in several ways, the factors are multiplied.
+interpolated in 1 / (n - 1), for normal values down to infinitely many seeds, whose excess is known; designs
+are interpolated in sqrt(1 - r^2) for pairs, r^2 for same-seed runs, 1 / b for blocks. If a design departs in
+several ways, the factors are multiplied.
 """
 
 import json
@@ -210,11 +211,33 @@ def _check_table(
 
 @cache
 def _table() -> dict[str, Floats]:
-    """Return (sizes, alphas, levels) log ratios of each design, minus the F test's, times sqrt(df)."""
+    """Return (sizes + 1, alphas, levels) log ratios of each design, minus the F test's, times sqrt(df).
+
+    The last row is that of infinitely many seeds: with normal values the headline is then as good as maximum
+    likelihood, with other shapes it is taken to be as good as with the most seeds of the table.
+    """
     content = json.loads(TABLE.read_text())
     exact = np.array([[_f_needed((n - 1, n - 1), alpha) for alpha in ALPHAS] for n in SIZES])
     root = np.sqrt(np.array(SIZES) - 1)[:, None, None]
-    return {name: (np.array(rows) - exact) * root for name, rows in content.items() if name != "draws"}
+    quantiles = stats.norm.isf(np.array(ALPHAS) / 2)[:, None] + stats.norm.ppf(LEVELS)
+    shares = _information_shares()
+    out = {}
+    for name, rows in content.items():
+        if name != "draws":
+            excess = (np.array(rows) - exact) * root
+            limit = 2 * (sqrt(shares[name]) - 1) * quantiles if name in shares else excess[-1]
+            out[name] = np.concatenate([excess, limit[None]])
+    return out
+
+
+def _information_shares() -> dict[str, float]:
+    """Return, of designs with normal values, the variance of the log ratio over that of the F test's.
+
+    Both for many seeds: 1 - r^2 for pairs, and (1 + (b - 1) r^2) / b for b same-seed runs.
+    """
+    pairs = {key(pairs=r): 1 - r**2 for r in CORRELATIONS}
+    runs = {key(blocks=b, twins=r): (1 + (b - 1) * r**2) / b for b in BLOCKS for r in TWINS}
+    return {key(): 1.0} | pairs | runs
 
 
 def _f_needed(df: tuple[float, float], alpha: float) -> Floats:
@@ -250,7 +273,7 @@ def _at(name: str, seeds: tuple[int, int], alpha: float) -> Floats:
     """Return (levels,) log ratios of a tabled design; unbalanced groups count by their harmonic mean."""
     df = seeds[0] - 1, seeds[1] - 1
     mean = 2 / (1 / df[0] + 1 / df[1])
-    rows = _between(1 / mean, [1 / (n - 1) for n in SIZES], _table()[name]) / sqrt(mean)
+    rows = _between(1 / mean, [*(1 / (n - 1) for n in SIZES), 0.0], _table()[name]) / sqrt(mean)
     # In the normal quantile, which is what an interval's width goes with.
     excess = _between(float(stats.norm.isf(alpha / 2)), [float(stats.norm.isf(a / 2)) for a in ALPHAS], rows)
     return _f_needed(df, alpha) + excess
