@@ -53,9 +53,7 @@ def thresholds(task: tuple[str, Design, str, int, int]) -> list[list[float]]:
         [np.append(-found.quantile(alpha / 2), found.quantile(1 - alpha / 2)) for alpha in ALPHAS]
     )
     rows = np.quantile(needed, LEVELS, axis=1).T
-    if (
-        name == key()
-    ):  # what the F test needs in these very experiments, and in all: most of the error is common
+    if name == key():  # most of the error is common with that of the F test, whose answer is known
         logs = np.log(values[:, :, 0, 0].var(axis=1, ddof=1) / values[:, :, 1, 0].var(axis=1, ddof=1))
         both = np.append(-logs, logs)
         rows -= np.log(stats.f.isf(LEVELS, n - 1, n - 1)) + np.quantile(both, LEVELS)

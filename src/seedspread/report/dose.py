@@ -204,8 +204,8 @@ def dose_chart(curve: DoseCurve) -> Chart:
         curve.id,
         curve.about,
         f"What the level of {curve.factor} does. Bands are 95% intervals: of the ratio as in its comparison, "
-        "of the sd by the seed jackknife, of the failure rate exact, of the mean Student's. Failed runs are "
-        "part of the sd and of the mean.",
+        "of the sd chi-square, widened for heavy tails, of the failure rate exact, of the mean Student's. "
+        "Failed runs are part of the sd and of the mean.",
         f"Against {curve.factor}: the variance ratio {over}, the sd, the failure rate and the mean of "
         f"{', '.join(map(curve.title_of, curve.lines)) or metric.label}. {ratios or 'No ratio'}.",
         panels,
