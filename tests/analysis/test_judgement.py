@@ -7,13 +7,12 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
 from seedspread import audit
 from seedspread.analysis.audit_result import AuditResult, Comparison
 from seedspread.analysis.display import mean_and_sd
-from seedspread.analysis.judgement import adjusted, heterogeneity, judged, random_effects, word_of
+from seedspread.analysis.judgement import adjusted, forests, heterogeneity, judged, word_of
 from seedspread.stats.groups import Group
 from seedspread.stats.headline import headlines
 from seedspread.stats.result import Headline, Interval, Summary
@@ -41,36 +40,13 @@ def test_the_adjustment_is_that_of_statsmodels(p_values: list[float]) -> None:
     assert adjusted([*p_values, None])[:-1] == adjusted(p_values)
 
 
-def test_random_effects_of_the_bcg_trials() -> None:
-    """metafor: rma(measure="RR", test="knha") has log RR -0.7145, tau^2 0.3132, p 0.0019, Q 152.23."""
+def test_heterogeneity_of_the_bcg_trials() -> None:
+    """metafor: rma(measure="RR") has Q 152.23."""
     a, b, c, d = BCG.T
     effects = np.log(a / (a + b) / (c / (c + d)))
-    errors = np.sqrt(1 / a - 1 / (a + b) + 1 / c - 1 / (c + d))
-    found = random_effects(effects, errors, 0.95)
-    assert found.mean == pytest.approx(-0.7145, abs=5e-5)
-    assert found.tau**2 == pytest.approx(0.3132, abs=5e-5)
-    assert found.p == pytest.approx(0.0019, abs=5e-5)
-    q, p = heterogeneity(effects, errors)
+    q, p = heterogeneity(effects, np.sqrt(1 / a - 1 / (a + b) + 1 / c - 1 / (c + d)))
     assert q == pytest.approx(152.23, abs=0.005)
     assert p < 1e-20
-
-
-def test_equal_errors_have_a_closed_form() -> None:
-    """REML is then the sample variance less the errors' own, and the interval Student's."""
-    effects = np.array([0.0, 1.0, 3.0, 4.0])
-    found = random_effects(effects, np.full(4, 0.5), 0.9)
-    assert found.tau**2 == pytest.approx(effects.var(ddof=1) - 0.25, rel=1e-6)
-    low, high = stats.t.interval(0.9, 3, effects.mean(), stats.sem(effects))
-    assert [found.low, found.high] == pytest.approx([low, high])
-    assert found.p == pytest.approx(stats.ttest_1samp(effects, 0).pvalue)
-
-
-def test_effects_that_happen_to_agree_are_not_surer_than_equal_ones() -> None:
-    found = random_effects(np.array([1.0, 1.01, 0.99]), np.full(3, 0.6), 0.95)
-    half = stats.norm.ppf(0.975) * 0.6 / 3**0.5
-    assert found.tau == 0
-    assert [found.low, found.high] == pytest.approx([1 - half, 1 + half])
-    assert found.p == pytest.approx(2 * stats.norm.sf(1 / (0.6 / 3**0.5)))
 
 
 def frame(ratios: list[float], groups: str = "ab", seeds: int = 8, seed: int = 0) -> pd.DataFrame:
@@ -97,6 +73,21 @@ def test_three_groups_have_a_mean_over_strata_each() -> None:
     assert a.interval.low > 1
     assert c.interval.low < 1 < c.interval.high
     assert f"{a.pooled:.2g}" in result.to_text()
+
+
+def test_two_clear_datasets_are_clear_together() -> None:
+    """Hartung and Knapp's interval of two such ratios spans a factor of a million."""
+    result = audited([12.0, 25.0], seeds=12)
+    assert [c.word for c in result.comparisons] == ["YES", "YES"]
+    forest = result.forest
+    assert forest is not None
+    assert forest.prediction is not None
+    assert 1 < forest.interval.low < forest.pooled < forest.interval.high < 1000
+    assert forest.pooled_p < 0.05
+    assert forest.prediction.low < forest.interval.low < forest.interval.high < forest.prediction.high
+    # Without the posteriors, their intervals stand in.
+    (normal,) = forests(result.comparisons, 0.95)
+    assert np.log(normal.pooled) == pytest.approx(np.log(forest.pooled), abs=0.2)
 
 
 class TestWords:

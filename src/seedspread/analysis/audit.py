@@ -339,9 +339,9 @@ def audit_runs(
     over_strata: bool = True,
 ) -> AuditResult:
     """The audit of runs that were checked; with means over the strata if they are a sample of such."""
-    comparisons, notes = _comparisons(runs, comparer, equivalence, looks, judged_with or {})
+    comparisons, estimates, notes = _comparisons(runs, comparer, equivalence, looks, judged_with or {})
     strips, columns = strips_of(runs), runs.columns
-    means = forests(comparisons, comparer.level, strips) if over_strata else ()
+    means = forests(comparisons, comparer.level, strips, estimates) if over_strata else ()
     return AuditResult(
         source=runs.source,
         value=columns.value,
@@ -422,8 +422,8 @@ def _comparisons(
     equivalence: float,
     looks: InterimLook | None,
     judged_with: Mapping[Levels, Comparison],
-) -> tuple[list[Comparison], list[str]]:
-    """Every comparison, judged together, and a line on each stratum that has none."""
+) -> tuple[list[Comparison], list[LogRatioEstimate | None], list[str]]:
+    """Every comparison, judged together, its estimate, and a line on each stratum that has none."""
     pairs, notes = _pairs(runs)
     comparer = replace(comparer, deep=len(pairs) <= _MOST_DEEP and not comparer.brief)
     if len(pairs) > MOST_MODELLED or any(is_large(pair.arm, pair.baseline) for pair in pairs):
@@ -432,7 +432,8 @@ def _comparisons(
     if looks is not None:
         notes.append(looks_note(looks))
     comparer = replace(comparer, by=runs.columns.by)
-    answers = [answer for answer, _ in judge_pairs(runs, pairs, comparer, equivalence, looks)]
+    found = judge_pairs(runs, pairs, comparer, equivalence, looks)
+    answers = [answer for answer, _ in found]
     family = max(sum(answer.p_adjusted is not None for answer in answers), 1)
     out = []
     for pair, answer in zip(pairs, answers, strict=True):
@@ -442,7 +443,7 @@ def _comparisons(
         else:
             answer_there = Judged(other.headline, other.p_adjusted, other.word, other.doubts)
             out.append(comparer.compare(pair, answer_there, other.family))
-    return out, notes
+    return out, [estimate for _, estimate in found], notes
 
 
 def judge_pairs(

@@ -201,10 +201,11 @@ class Forest:
         log_ratios: natural logarithms, each with its standard error; seeds are the units.
         q: Cochran's heterogeneity statistic, with `df` degrees of freedom and the p value `p`.
         i_squared: the share of variation beyond chance, from 0 to 1.
-        pooled: the mean ratio, on the log scale, of strata like these (random effects, REML).
-        interval: of that (Hartung and Knapp, or the usual one where that is wider).
+        pooled: the mean ratio, on the log scale, of strata like these (random effects; `stats/meta.py`).
+        interval: of that.
         tau: the standard deviation of the true log ratios over strata.
         pooled_p: of the hypothesis that the mean ratio is 1.
+        prediction: interval of the ratio in a further stratum.
     """
 
     group: str
@@ -220,6 +221,7 @@ class Forest:
     interval: Interval
     tau: float
     pooled_p: float
+    prediction: Interval | None = None
 
 
 @dataclass(frozen=True)

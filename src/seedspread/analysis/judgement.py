@@ -11,10 +11,11 @@ words, tables and pictures cannot disagree and the intervals hold simultaneously
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import log
+from itertools import repeat
+from math import exp, log
 
 import numpy as np
-from scipy import optimize, stats
+from scipy import stats
 from scipy.special import logit
 
 from seedspread.analysis.audit_result import Comparison, Forest
@@ -24,8 +25,9 @@ from seedspread.runs.metrics import Metric
 from seedspread.stats.failures import failures
 from seedspread.stats.groups import Floats, Group
 from seedspread.stats.headline import extreme_seed, headlines
+from seedspread.stats.meta import random_effects
 from seedspread.stats.result import Doubt, Headline, InterimLook, Interval, Scale, Word
-from seedspread.stats.variance_ratio import LogRatioEstimate, interval_of
+from seedspread.stats.variance_ratio import FromJackknife, LogRatioEstimate, interval_of
 
 # How many times 1 - level a p value may be for MAYBE.
 _MAYBE = 4
@@ -180,7 +182,10 @@ def on_scale(values: Floats, scale: Scale, full_scale: float = 1.0) -> Floats:
 
 
 def forests(
-    comparisons: Sequence[Comparison], level: float, strips: Sequence[Strip] = ()
+    comparisons: Sequence[Comparison],
+    level: float,
+    strips: Sequence[Strip] = (),
+    estimates: Sequence[LogRatioEstimate | None] | None = None,
 ) -> tuple[Forest, ...]:
     """One for each arm and its baseline that meet in several strata: within one, comparisons share runs.
 
@@ -188,12 +193,15 @@ def forests(
         comparisons: of all strata.
         level: of the intervals.
         strips: the runs; a stratum that repeats those of an earlier one is left out.
+        estimates: of each comparison; without them, normal ones with the headlines' intervals.
     """
     repeated = repeated_runs(strips)
-    pairs: dict[tuple[str, str], list[Comparison]] = {}
-    for c in comparisons:
+    pairs: dict[tuple[str, str], list[tuple[Comparison, LogRatioEstimate | None]]] = {}
+    for c, estimate in zip(comparisons, estimates or repeat(None), strict=estimates is not None):
         if not {(c.stratum, c.group), (c.stratum, c.baseline)} & repeated.keys():
-            pairs.setdefault((c.group, c.baseline), []).append(c)
+            # Interim looks widen the headline's interval, not the distribution of its estimate.
+            own = estimate if c.headline.looks is None else None
+            pairs.setdefault((c.group, c.baseline), []).append((c, own))
     found = [_forest(strata, level) for strata in pairs.values()]
     return tuple(forest for forest in found if forest is not None)
 
@@ -213,30 +221,38 @@ def repeated_runs(strips: Sequence[Strip]) -> dict[tuple[Levels, str], Levels]:
     return repeated
 
 
-def _forest(comparisons: list[Comparison], level: float) -> Forest | None:
-    usable = [(c, log, error) for c in comparisons for log, error in _log_ratio(c)]
+def _forest(comparisons: Sequence[tuple[Comparison, LogRatioEstimate | None]], level: float) -> Forest | None:
+    usable = [(c, log, error, own) for c, own in comparisons for log, error in _log_ratio(c)]
     if len(usable) < 2:
         return None
     logs, errors = (np.array([row[k] for row in usable]) for k in (1, 2))
-    mean = random_effects(logs, errors, level)
+    mean = random_effects(
+        [own or FromJackknife(log_ratio, error, np.inf) for _, log_ratio, error, own in usable], level
+    )
     q, p = heterogeneity(logs, errors)
     df = len(logs) - 1
     first = usable[0][0]
     return Forest(
         group=first.group,
         baseline=first.baseline,
-        titles=tuple(c.title for c, _, _ in usable),
+        titles=tuple(c.title for c, *_ in usable),
         log_ratios=tuple(map(float, logs)),
         standard_errors=tuple(map(float, errors)),
         q=q,
         df=df,
         p=p,
         i_squared=max(0.0, 1 - df / q) if q > 0 else 0.0,
-        pooled=float(np.exp(mean.mean)),
-        interval=Interval(float(np.exp(mean.low)), float(np.exp(mean.high)), level),
+        pooled=exp(min(mean.log_ratio, 700.0)),
+        interval=_of_ratio(mean.interval),
         tau=mean.tau,
         pooled_p=mean.p,
+        prediction=_of_ratio(mean.prediction),
     )
+
+
+def _of_ratio(logs: Interval) -> Interval:
+    low, high = (exp(min(end, 700.0)) for end in (logs.low, logs.high))  # exp overflows beyond
+    return Interval(low, high, logs.level)
 
 
 def _log_ratio(c: Comparison) -> list[tuple[float, float]]:
@@ -253,56 +269,3 @@ def heterogeneity(effects: Floats, errors: Floats) -> tuple[float, float]:
     weights = 1 / errors**2
     q = float((weights * (effects - np.average(effects, weights=weights)) ** 2).sum())
     return q, float(stats.chi2.sf(q, len(effects) - 1))
-
-
-@dataclass(frozen=True)
-class RandomEffects:
-    """The mean of effects that differ among themselves, its interval and p value, and their spread `tau`."""
-
-    mean: float
-    low: float
-    high: float
-    p: float
-    tau: float
-
-
-def random_effects(effects: Floats, errors: Floats, level: float) -> RandomEffects:
-    """By restricted maximum likelihood; the wider of Hartung and Knapp's interval and the usual normal one.
-
-    The first alone can be narrower than if all effects were known to be equal, when a few happen to agree.
-
-    J. Hartung and G. Knapp, On tests of the overall treatment effect in meta-analysis with normally
-    distributed responses, Statistics in Medicine 20 (2001) 1771-1782.
-    S. Wiksten, G. Ruecker and G. Schwarzer, Hartung-Knapp method is not always conservative compared with
-    fixed-effect meta-analysis, Statistics in Medicine 35 (2016) 2503-2515.
-    """
-    tau2 = _restricted_ml(effects, errors**2)
-    weights = 1 / (errors**2 + tau2)
-    mean = float(np.average(effects, weights=weights))
-    df = len(effects) - 1
-    usual = float(weights.sum() ** -0.5)
-    scatter = float(((weights * (effects - mean) ** 2).sum() / df) ** 0.5)
-    t, z = float(stats.t.ppf((1 + level) / 2, df)), float(stats.norm.ppf((1 + level) / 2))
-    half = usual * max(t * scatter, z)
-    p = 2 * float(stats.norm.sf(abs(mean) / usual))
-    if scatter > 0:
-        p = max(p, 2 * float(stats.t.sf(abs(mean) / (usual * scatter), df)))
-    return RandomEffects(mean, mean - half, mean + half, p, float(np.sqrt(tau2)))
-
-
-def _restricted_ml(effects: Floats, variances: Floats) -> float:
-    """The variance over strata that maximises the restricted likelihood; 0 is allowed."""
-
-    def lacking(root: float) -> float:
-        weights = 1 / (variances + root**2)
-        residuals = effects - np.average(effects, weights=weights)
-        return float((weights * residuals**2).sum() - np.log(weights).sum() + np.log(weights.sum())) / 2
-
-    # It may have several maxima: a grid finds the highest, a search within its cell the place.
-    grid = np.linspace(0, 2 * np.ptp(effects), 101)
-    best = int(np.argmin([lacking(root) for root in grid]))
-    ends = grid[max(best - 1, 0)], grid[min(best + 1, 100)]
-    if ends[0] == ends[1]:
-        return 0.0
-    found = optimize.minimize_scalar(lacking, bounds=ends, method="bounded", options={"xatol": 1e-9})
-    return 0.0 if lacking(0.0) <= found.fun else float(found.x**2)

@@ -78,6 +78,13 @@ class Posterior:
         found = [np.interp(probability, row, _FINE) for row in self.cumulative]
         return self.center + self.scale * np.array(found)
 
+    def log_density(self, log_ratios: Floats) -> Floats:
+        """Return (e, m) log densities at (m,) log ratios; minus infinity beyond the grid."""
+        at = (log_ratios - self.center[:, None]) / self.scale[:, None]
+        logs = np.log(np.maximum(self.mass, 1e-300)) - np.log(_FINE_STEP * self.scale[:, None])
+        found = [np.interp(x, _FINE, row, -inf, -inf) for x, row in zip(at, logs, strict=True)]
+        return np.array(found)
+
     def shifted(self, log_ratio: Floats) -> "Posterior":
         """Add (e,) numbers to the log ratios."""
         return Posterior(self.center + log_ratio, self.scale, self.mass, self.tails)
