@@ -71,7 +71,7 @@ def test_a_store_beside_a_published_table(store: Path, tmp_path: Path) -> None:
     found = json.loads(seedspread_here("compare", str(store), str(table), "--json").stdout)
     assert found["names"] == ["runs", "published"]
     assert (found["group"], found["baseline"]) == ("margin_type", "subtract")
-    ratios = [c["headline"]["plain_ratio"] for c in found["spread"]["comparisons"]]
+    ratios = [c["headline"]["raw_ratio"] for c in found["spread"]["comparisons"]]
     assert ratios == pytest.approx([1.0] * 9)
     assert len(found["agreements"]) == 6
     same = compare(Store(store), table).agreements[0]

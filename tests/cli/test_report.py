@@ -46,7 +46,7 @@ def test_a_table_with_pictures_and_json(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     values = json.loads(done.stdout)
-    assert values["answer"].startswith("Yes")
+    assert values["answer"].startswith("YES")
     assert {Path(p).name for p in values["figures"]} == {p.name for p in pictures.iterdir()}
     assert {p.suffix for p in pictures.iterdir()} == {".pdf", ".svg", ".png", ".md"}
 

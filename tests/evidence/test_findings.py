@@ -118,8 +118,8 @@ def test_every_comparison_stands_once_among_the_verdicts() -> None:
     assert ("dose", "clamp, 0.4") not in rows  # the runs of the first
     assert len(rows) == len({found.keys(c) for found, c in COMPARED})
     least = min(c.headline.p or 1.0 for _, c in COMPARED)
-    assert least * len(rows) > 0.05  # Holm's first step
-    assert "Adjusted over all rows (Holm), no differences would be shown." in verdict_table().note
+    assert least * len(rows) > 0.05  # adjusted over all rows
+    assert "Adjusted over all rows, no differences would be a YES." in verdict_table().note
 
 
 def test_sources_are_split_by_the_runs_of_their_studies() -> None:

@@ -20,7 +20,7 @@ AUDIT = '[audit]\ngroup = "margin_type"\nbaseline = "subtract"\n'
 ODD = "<script>alert(1)</script>"
 
 
-def made_store(folder: Path, seeds: int = 4, name: str = "bench", **changes: dict[str, Any]) -> Plan:
+def made_store(folder: Path, seeds: int = 5, name: str = "bench", **changes: dict[str, Any]) -> Plan:
     """A finished CIFAR-10 factorial in miniature with so many seeds; `changes` are to its configs."""
     base = study(seeds)
     cells = tuple(replace(cell, parameters=_changed(cell.parameters, changes)) for cell in base.cells)
@@ -57,7 +57,7 @@ def material_of(folder: Path) -> ReportData:
 def written(folder: Path, name: str, factors: str, audit: str, preset: str = "mini/cifar10") -> Path:
     """A study's file."""
     path = folder / f"{name}.toml"
-    path.write_text(f'title = "{name}"\nrunner = "cff"\npreset = "{preset}"\nseeds = 4\n{factors}{audit}')
+    path.write_text(f'title = "{name}"\nrunner = "cff"\npreset = "{preset}"\nseeds = 5\n{factors}{audit}')
     return path
 
 

@@ -53,7 +53,7 @@ def browser() -> Iterator[webdriver.Chrome]:
 def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A study whose name is a script, as a page."""
     folder = tmp_path_factory.mktemp("browser")
-    made_store(folder / "store", seeds=4, name=ODD)
+    made_store(folder / "store", seeds=5, name=ODD)
     path = folder / "report.html"
     path.write_text(Report(material_of(folder / "store")).page(), encoding="utf-8")
     return path

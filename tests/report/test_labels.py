@@ -31,7 +31,7 @@ def test_strata_are_named_by_their_factor_everywhere(tmp_path: Path) -> None:
     assert "multi3)-2" not in report.page()
     shown = [name.split("\n")[0] for _, name in report.pictures[0].panels[0].y.ticks]
     assert shown == names
-    assert material.settings[0].comparisons[0].title == "depth = 2: clamp against subtract"
+    assert material.settings[0].comparisons[0].title == "depth = 2: clamp vs subtract"
 
 
 def test_the_papers_values_stand_beside_its_own_labels_and_depth_only(tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ def test_each_arm_has_its_forest(tmp_path: Path) -> None:
 def test_the_page_says_which_runs_serve_several_levels(tmp_path: Path) -> None:
     study = written(tmp_path, "margins", MARGINS, AUDIT + 'by = "margin_first"\n')
     material = filled(tmp_path, study)
-    shared = "4 runs of margin_type = subtract serve margin_first = 0.2, 0.4 and 0.8 alike"
+    shared = "5 runs of margin_type = subtract serve margin_first = 0.2, 0.4 and 0.8 alike"
     assert any(note.startswith(shared) for note in material.notes)
     assert shared in Report(material).page()
 
@@ -110,7 +110,7 @@ def test_a_store_without_a_record_names_its_settings_so_too(tmp_path: Path) -> N
 
 
 def test_two_studies_of_one_label_are_told_apart_by_their_names(tmp_path: Path) -> None:
-    other = depth(tmp_path).read_text().replace("seeds = 4", "seeds = [5, 6, 7]")
+    other = depth(tmp_path).read_text().replace("seeds = 5", "seeds = [6, 7, 8, 9, 10]")
     (tmp_path / "again.toml").write_text(other)
     material = filled(tmp_path, depth(tmp_path), tmp_path / "again.toml")
     assert {s.name for s in material.settings} >= {"depth = 2 (multi3)", "depth = 2 (again)"}
@@ -149,7 +149,7 @@ def test_many_open_comparisons_are_counted_and_the_factor_is_asked_after(tmp_pat
     pd.DataFrame(rows).to_csv(path, index=False)
     answer = Report(load_table(path, "accuracy", "arm", None, [], "seed", "task")).summary
     assert answer.question.startswith("Does arm change how much")
-    assert "Open for 10 of 12 comparisons: these data do not tell." in answer.short
+    assert "CAN'T TELL for 10 of 12 comparisons: only variance ratios above " in answer.short
 
 
 BARE = re.compile(r"(?<!margin = )0\.(1713|2917|4719)(?!\d)|(?<!batch = )(3201|6403)(?!\d)")

@@ -230,7 +230,7 @@ def test_a_study_is_not_judged_by_the_adjusted_p_of_another(tmp_path: Path) -> N
     by_study = {s.study: s.comparisons[0] for s in material.settings}
     assert by_study["second"].p_adjusted == by_study["second"].headline.p
     assert (by_study["second"].p_adjusted or 1) < 0.001
-    assert Report(material).summary.short.startswith("Yes: on CIFAR-10 (second) clamp spreads more")
+    assert Report(material).summary.short.startswith("YES: CIFAR-10 (second): clamp spreads more")
 
 
 def test_two_comparisons_of_the_same_runs_are_both_shown(tmp_path: Path) -> None:

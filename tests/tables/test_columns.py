@@ -227,7 +227,7 @@ def test_several_values_are_several_audits(tmp_path: Path) -> None:
     both = json.loads(done.stdout)
     assert [one["value"] for one in both["audits"]] == ["AUC", "F1"]
     text = seedspread_here(*words, "--value", "AUC", "--value", "F1")
-    assert "Holm's adjustment is over the comparisons of each alone" in text.stderr
+    assert "each is adjusted for its own comparisons only" in text.stderr
     assert seedspread_here(*words, "--value", "AUC", "--value", "F1", "--plot", "a.png").returncode == 2
 
 
