@@ -28,6 +28,14 @@ def test_importing_the_package_or_its_command_line_imports_no_torch() -> None:
     assert done.stdout.strip() == "False", done.stderr
 
 
+def test_a_worker_imports_nothing_that_only_analyses_need() -> None:
+    """Every process of a study pays for it."""
+    modules = "seedspread.study.local, seedspread.runners.function, seedspread.runners.program"
+    slow = "{'matplotlib', 'pandas', 'pyarrow', 'scipy', 'torch'}"
+    done = python(f"import sys, {modules}; print({slow} & set(sys.modules))")
+    assert done.stdout.strip() == "set()", done.stderr
+
+
 def test_the_version_is_the_same_wherever_it_stands() -> None:
     root = Path(__file__).parents[1]
     cited = dict(

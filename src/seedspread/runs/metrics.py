@@ -12,7 +12,6 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import log_softmax, softmax, xlogy
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.integer[Any]]
@@ -119,11 +118,15 @@ def _top5(logits: Floats, labels: Labels) -> float:
 
 
 def _nll(logits: Floats, labels: Labels) -> float:
+    from scipy.special import log_softmax  # noqa: PLC0415 - slow, and few runs need it
+
     return float(-log_softmax(logits, axis=1)[np.arange(len(labels)), labels].mean())
 
 
 def _brier(logits: Floats, labels: Labels) -> float:
     """Over all classes, as Brier (1950) has it: from 0 to 2."""
+    from scipy.special import softmax  # noqa: PLC0415 - slow, and few runs need it
+
     errors = softmax(logits, axis=1)
     errors[np.arange(len(labels)), labels] -= 1
     return float(np.square(errors).sum(axis=1).mean())
@@ -131,11 +134,19 @@ def _brier(logits: Floats, labels: Labels) -> float:
 
 def _ece(logits: Floats, labels: Labels) -> float:
     """Expected calibration error over 15 equal bins of confidence, closed on the right (Guo et al., 2017)."""
+    from scipy.special import softmax  # noqa: PLC0415 - slow, and few runs need it
+
     shares = softmax(logits, axis=1)
     confidence, right = shares.max(axis=1), shares.argmax(axis=1) == labels
     bins = np.clip(np.ceil(confidence * _BINS).astype(int) - 1, 0, _BINS - 1)
     gaps = np.bincount(bins, weights=right - confidence, minlength=_BINS)
     return float(np.abs(gaps).sum() / len(labels))
+
+
+def _entropy(shares: Floats) -> float:
+    from scipy.special import xlogy  # noqa: PLC0415 - slow, and few runs need it
+
+    return float(-xlogy(shares, shares).sum())
 
 
 @dataclass(frozen=True)
@@ -160,7 +171,7 @@ SCORED = {
         Scored(Metric("top5_accuracy", "test top-5 accuracy", "share"), _top5,
                lambda p: float(p[:_TOP].sum()), 11),
         Scored(Metric("nll", "test negative log-likelihood", "nats", "lower"), _nll,
-               lambda p: float(-xlogy(p, p).sum())),
+               _entropy),
         Scored(Metric("brier", "test Brier score", "none", "lower"), _brier,
                lambda p: float(1 - np.square(p).sum())),
         Scored(Metric("ece", "test expected calibration error", "share", "lower"), _ece, None),

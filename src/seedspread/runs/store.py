@@ -9,15 +9,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import Any, Literal
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any, Literal
 
 from seedspread.errors import SeedspreadError, printable, reason
 from seedspread.runs.files import NewerFormatError
 from seedspread.runs.folder import Heartbeat, RunFolder, RunFolderError
 from seedspread.runs.lease import LEASE_SECONDS, Holder, Lease, StalenessTracker, claim, newest
 from seedspread.runs.table import finished_runs, is_collapsed, layer_table, tidy_table
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 State = Literal["done", "collapsed", "running", "failed", "interrupted", "waiting"]
 STATES: tuple[State, ...] = ("done", "collapsed", "running", "failed", "interrupted", "waiting")
@@ -176,7 +177,7 @@ class Store:
         times = Counter(self.state(key).state for key in self.keys())
         return {state: times[state] for state in STATES}
 
-    def table(self, metrics: Sequence[str] = ()) -> pd.DataFrame:
+    def table(self, metrics: Sequence[str] = ()) -> "pd.DataFrame":
         """One row per finished run that can be read, each field once.
 
         A parameter has its short name (`margin_type`) where no other field has it, else the full one
@@ -188,7 +189,7 @@ class Store:
         """
         return tidy_table(finished_runs(self.path, metrics)[0], metrics)
 
-    def layers(self) -> pd.DataFrame:
+    def layers(self) -> "pd.DataFrame":
         """One row per finished run, layer and epoch, of runs that record their layers.
 
         Columns: the parameters that vary, `seed`, `layer` (from 0), `epoch` (from 1), `loss`,
@@ -200,6 +201,8 @@ class Store:
         return f"Store({str(self.path)!r})"
 
     def _repr_html_(self) -> str:
+        import pandas as pd  # noqa: PLC0415 - slow, and no worker needs it
+
         counts = ", ".join(f"{count} {state}" for state, count in self.counts().items() if count)
         what = f"{len(self.keys())} runs: {counts}" if counts else "no runs"
         table = self.table()
@@ -225,6 +228,8 @@ def _cell(value: object) -> str:
 
 def _sortable(column: "pd.Series[Any]") -> "pd.Series[Any]":
     """Levels of several types have no order of their own."""
+    import pandas as pd  # noqa: PLC0415 - slow, and no worker needs it
+
     return column if pd.api.types.is_numeric_dtype(column) else column.astype(str)
 
 

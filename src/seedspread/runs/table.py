@@ -3,16 +3,18 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from seedspread.errors import SeedspreadError
 from seedspread.runs.files import UNREADABLE, NewerFormatError, RecordError, read_record
 from seedspread.runs.folder import CONFIG, PROVENANCE, RESULT, RunFolder
 from seedspread.runs.run import Run, full_names, read_run
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class RunsError(SeedspreadError):
@@ -94,7 +96,7 @@ _SEED = "seeds.run"
 _LAYERS = ("layer", "epoch", "loss", "clamp_activation_rate", "gradient_norm", "positive_pairs")
 
 
-def tidy_table(runs: Sequence[Run], metrics: Sequence[str] = ()) -> pd.DataFrame:
+def tidy_table(runs: Sequence[Run], metrics: Sequence[str] = ()) -> "pd.DataFrame":
     """One row per run: parameters that vary, seed, metrics, then what is the same in all runs.
 
     Factors have the names that their study gives them. Any other parameter has the last part of its name
@@ -104,6 +106,8 @@ def tidy_table(runs: Sequence[Run], metrics: Sequence[str] = ()) -> pd.DataFrame
         runs: finished ones.
         metrics: for which what chance scores stands beside.
     """
+    import pandas as pd  # noqa: PLC0415 - slow, and no worker needs it
+
     chance = [run.chance_columns([name for name in metrics if name != "accuracy"]) for run in runs]
     parameters = [full_names(run.parameters) for run in runs]
     factors = dict.fromkeys(factor for run in runs for factor, _ in run.cell)
@@ -126,12 +130,14 @@ def tidy_table(runs: Sequence[Run], metrics: Sequence[str] = ()) -> pd.DataFrame
     return table.drop(columns=unsaid)
 
 
-def layer_table(runs: Sequence[Run]) -> pd.DataFrame:
+def layer_table(runs: Sequence[Run]) -> "pd.DataFrame":
     """One row per run, layer and epoch: parameters that vary, seed, what was recorded, the run's folder.
 
     Layers are counted from 0, epochs from 1. The clamp activation rate is NaN where nothing is clamped. A run
     whose history has no layers, or cannot be read, has no rows.
     """
+    import pandas as pd  # noqa: PLC0415 - slow, and no worker needs it
+
     table = tidy_table(runs)
     vary = list(table.columns[: list(table.columns).index("seed")])  # which come before it
     about = [*vary, "seed", "folder"]
@@ -144,8 +150,10 @@ def layer_table(runs: Sequence[Run]) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)[columns] if parts else pd.DataFrame(columns=columns)
 
 
-def _history(folder: Path) -> pd.DataFrame:
+def _history(folder: Path) -> "pd.DataFrame":
     """What a run recorded of its layers, epoch by epoch."""
+    import pandas as pd  # noqa: PLC0415 - slow, and no worker needs it
+
     try:
         frame: pd.DataFrame = RunFolder(folder).history(_LAYERS).to_pandas()
     except UNREADABLE:
