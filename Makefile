@@ -24,6 +24,7 @@ evidence: $(READY)
 # Long repetitions of what `make test` does a few times.
 soak: $(READY)
 	$(BIN)/pytest -m soak
+	$(BIN)/pytest -m hypothesis --hypothesis-profile soak
 
 # The site, in build/site; needs no network once $(DOCS) is there. Every warning is an error.
 docs: $(DOCS)

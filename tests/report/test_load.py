@@ -23,6 +23,7 @@ from seedspread.study.plan import Plan
 from seedspread.study.spec import StudySpec
 from seedspread.study.study import store_material
 from tests.report.helpers import ODD, change, made_store, material_of, unfinished
+from tests.study.here import Here
 from tests.study.tiny import tiny_study
 
 FOLDER = ".studies"
@@ -161,11 +162,9 @@ def test_an_empty_folder_and_a_missing_one_are_one_line_each(tmp_path: Path) -> 
 
 def test_real_runs_have_layers_curves_and_floors(tmp_path: Path) -> None:
     """Trained, not made up: what `train` writes is what the report reads."""
-    from seedspread.study.local import LocalExecutor  # noqa: PLC0415 - needs torch
-
     study = tiny_study(tmp_path, seeds=3, probe__layers="all")
     plan = Plan.make(study, tmp_path / "store")
-    run_plan(plan, LocalExecutor(workers=2))
+    run_plan(plan, Here())
     report = Report(material_of(tmp_path / "store"))
     assert not report.data.problems
     made = {chart.id.removeprefix("study-") for chart in report.charts}

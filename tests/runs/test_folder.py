@@ -22,11 +22,11 @@ from seedspread.runs.run import Run, read_run
 from seedspread.runs.store import Store
 from seedspread.runs.table import finished_runs
 from seedspread.study.display import status_view
-from seedspread.study.local import LocalExecutor
 from seedspread.study.loop import run_plan
 from seedspread.study.plan import Plan
 from seedspread.study.progress import Estimate
 from tests.cff.training.tiny import tiny
+from tests.study.here import Here
 from tests.study.tiny import tiny_study
 
 
@@ -35,7 +35,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Four runs, as they are written now."""
     folder = tmp_path_factory.mktemp("finished")
     plan = Plan.make(tiny_study(folder, seeds=2), folder / "store")
-    assert len(run_plan(plan, LocalExecutor(workers=2)).done) == 4
+    assert len(run_plan(plan, Here()).done) == 4
     return folder / "store"
 
 
@@ -126,7 +126,7 @@ def test_a_result_of_another_format_is_run_again_on_demand(finished: Path, tmp_p
     change(plan.store.folder(key), "result.json", format=1)
     assert plan.store.state(key).state == "failed"
     assert "run it again with --retry-failed" in plan.store.state(key).message
-    run_plan(plan, LocalExecutor(workers=1), retry_failed=True)
+    run_plan(plan, Here(), retry_failed=True)
     assert (plan.store.folder(key) / "result.json").read_bytes() == before
 
 
@@ -151,7 +151,7 @@ def test_a_newer_record_is_refused_in_one_line_everywhere(finished: Path, tmp_pa
 def test_a_failure_keeps_the_cause_the_message_and_the_traceback(tmp_path: Path) -> None:
     """A loss that is not finite, in a study and alone."""
     plan = Plan.make(tiny_study(tmp_path, seeds=1, training__learning_rate=1e30), tmp_path / "store")
-    run_plan(plan, LocalExecutor(workers=1))
+    run_plan(plan, Here())
     with pytest.raises(RunFailedError):
         train(tiny(training__learning_rate=1e30), tmp_path / "alone")
     for folder in [*(plan.store.folder(key) for key in plan.distinct), tmp_path / "alone"]:
@@ -250,7 +250,7 @@ def test_a_newer_result_is_never_retried_or_touched(finished: Path, tmp_path: Pa
     change(folder, "result.json", format=FORMAT + 1)
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     for retry in (False, True):
-        progress = run_plan(plan, LocalExecutor(workers=1), retry_failed=retry)
+        progress = run_plan(plan, Here(), retry_failed=retry)
         assert ["upgrade it" in message for message in progress.failed.values()] == [True]
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 

@@ -1,6 +1,8 @@
 """A runner that is not the paper's: it throws dice. What it can do in a study, any runner can."""
 
+import os
 import random
+import signal
 import time
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,13 +25,15 @@ from seedspread.study.spec import StudyCell, StudySpec
 class Dice(Runner):
     """A run is the mean of so many throws of a die with so many sides.
 
-    `fail` is a seed that fails, `seconds_each` is how long a run takes, `company` how many are run together.
+    `fail` is a seed that fails, `deadly` one that ends its process, `seconds_each` is how long a run takes,
+    `company` how many are run together.
     """
 
     name: str = "dice"
     fail: int | None = None
     seconds_each: float = 0.0
     company: int = 3
+    deadly: int | None = None
     metrics = ("score",)
 
     def full_name(self, name: str) -> str:
@@ -73,6 +77,8 @@ class Dice(Runner):
             time.sleep(0.02)
         if stop.number is not None:
             raise StoppedError("stopped in mid-throw", stop.number)
+        if run.seed == self.deadly:
+            os.kill(os.getpid(), signal.SIGKILL)
         if run.seed == self.fail:
             raise RunFailedError("the die fell off the table", table="round", throw=3)
         rng = random.Random(run.seed)  # noqa: S311 - a die
@@ -92,10 +98,14 @@ class Dice(Runner):
 
 
 def dice_study(
-    seeds: int = 8, fail: int | None = None, seconds_each: float = 0.0, company: int = 3
+    seeds: int = 8,
+    fail: int | None = None,
+    seconds_each: float = 0.0,
+    company: int = 3,
+    deadly: int | None = None,
 ) -> StudySpec:
     """Six sides against twenty."""
-    runner = Dice(fail=fail, seconds_each=seconds_each, company=company)
+    runner = Dice(fail=fail, seconds_each=seconds_each, company=company, deadly=deadly)
     cells = tuple(StudyCell((("sides", s),), runner.parameters(None, {"sides": s})) for s in (6, 20))
     spec = AuditSpec(group="sides", baseline="6", value="score")
     return StudySpec("dice", "Do more sides spread more?", runner, cells, tuple(range(1, seeds + 1)), spec)

@@ -252,7 +252,7 @@ def refusal(read: Callable[[], object]) -> str:
     return ""
 
 
-@settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(STUDIES)
 def test_any_study_is_planned_or_refused_in_a_line(tmp_path: Path, values: dict[str, Any]) -> None:
     path = tmp_path / "s.toml"
@@ -260,7 +260,7 @@ def test_any_study_is_planned_or_refused_in_a_line(tmp_path: Path, values: dict[
     assert "\n" not in refusal(lambda: Plan.make(StudySpec.from_file(path), tmp_path / "store"))
 
 
-@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.text(alphabet="title=\"[]{}.,\n#01ax\\u'-_:TZ ", max_size=60))
 def test_any_text_is_read_or_refused_in_a_line(tmp_path: Path, text: str) -> None:
     path = tmp_path / "s.toml"

@@ -28,6 +28,7 @@ from seedspread.study.study import StudyRuns, run_study
 from seedspread.study.worker import attempt_group
 from tests.report.helpers import made_store
 from tests.study.dice import Dice, dice_study
+from tests.study.here import Here
 from tests.study.tiny import items, tiny_study
 
 ROOT = Path(__file__).parents[2]
@@ -61,7 +62,7 @@ def test_what_has_failed_is_kept_whole_and_tried_again_when_asked(tmp_path: Path
     failure = json.loads((plan.store.folder(failed) / "failure.json").read_text())
     assert (failure["table"], failure["throw"]) == ("round", 3)
     assert "RunFailedError" in failure["traceback"]
-    again = run_plan(Plan.make(dice_study(seeds=3), tmp_path), LocalExecutor(1), retry_failed=True)
+    again = run_plan(Plan.make(dice_study(seeds=3), tmp_path), Here(), retry_failed=True)
     assert (len(again.done), again.failed) == (2, {})
 
 
@@ -74,9 +75,9 @@ def test_it_says_at_once_what_it_cannot_run(tmp_path: Path) -> None:
 
 
 def test_runs_of_two_runners_share_a_store(tmp_path: Path) -> None:
-    dice = run_study(dice_study(seeds=2), tmp_path / "store", LocalExecutor(2))
+    dice = run_study(dice_study(seeds=2), tmp_path / "store", Here())
     tiny = Plan.make(tiny_study(tmp_path, seeds=1), tmp_path / "store")
-    run_plan(tiny, LocalExecutor(2))
+    run_plan(tiny, Here())
     store = Store(tmp_path / "store")
     assert store.problems() == []
     assert len(store.table()) == 6

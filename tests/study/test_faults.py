@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,9 @@ from seedspread.study.local import LocalExecutor
 from seedspread.study.loop import run_plan
 from seedspread.study.plan import Plan
 from seedspread.study.worker import attempt_until_ended
+from tests.study.dice import dice_study
 from tests.study.faults import children, disturb
+from tests.study.here import Here
 from tests.study.processes import start, wait_for
 from tests.study.tiny import items, results, study_file, tiny_study, undisturbed
 
@@ -73,7 +75,7 @@ def test_a_full_disk_fails_runs_with_a_reason_and_loses_nothing(small_disk: Path
     report = run_plan(plan, LocalExecutor(workers=1), max_failures=1)
     assert report.failed or report.stopped
     filler.unlink()
-    again = run_plan(plan, LocalExecutor(workers=1), retry_failed=True)
+    again = run_plan(plan, Here(), retry_failed=True)
     assert not again.failed
     assert results(small_disk / "store") == undisturbed(study, tmp_path / "baseline")
 
@@ -88,7 +90,7 @@ def test_a_checkpoint_that_was_cut_short_is_passed_over(tmp_path: Path) -> None:
     process.communicate(timeout=60)
     newest = max(store.glob("*/checkpoint-*"))
     newest.write_bytes(newest.read_bytes()[:1000])
-    run_plan(Plan.make(study, store), LocalExecutor(workers=1))
+    run_plan(Plan.make(study, store), Here())
     assert results(store) == undisturbed(study, tmp_path / "baseline")
 
 
@@ -130,7 +132,7 @@ def test_a_store_copied_in_the_middle_can_be_gone_on_with(tmp_path: Path) -> Non
     shutil.copytree(store, tmp_path / "copy", ignore=shutil.ignore_patterns(".*"))
     os.killpg(process.pid, signal.SIGCONT)
     process.communicate(timeout=120)
-    run_plan(Plan.make(study, tmp_path / "copy"), LocalExecutor(workers=2))
+    run_plan(Plan.make(study, tmp_path / "copy"), Here())
     assert results(tmp_path / "copy") == results(store)
 
 
@@ -142,7 +144,7 @@ def test_a_run_whose_checkpoints_are_all_damaged_starts_afresh(tmp_path: Path) -
     folder.mkdir(parents=True)
     (folder / "run.json").write_text(json.dumps({"key": key, "threads": 1}))
     (folder / "checkpoint-000001-0123456789abcdef.safetensors").write_bytes(b"half")
-    assert not run_plan(plan, LocalExecutor(workers=1)).failed
+    assert not run_plan(plan, Here()).failed
     assert results(tmp_path / "store") == undisturbed(study, tmp_path / "baseline")
 
 
@@ -156,27 +158,15 @@ def test_a_worker_whose_coordinator_dies_at_once_does_not_live_on(tmp_path: Path
     wait_for(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers), 60)
 
 
-def test_a_run_that_kills_its_worker_fails_and_the_others_go_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_kills_its_worker_fails_and_the_others_go_on(tmp_path: Path) -> None:
     """As a run does that needs more memory than there is: the process is gone before the first checkpoint.
 
-    The four are stacked at first; then each is tried alone, and one is guilty.
+    The three of a cell are run together at first; then each is tried alone, and one is guilty.
     """
-    (tmp_path / "poison").mkdir()
-    (tmp_path / "poison" / "sitecustomize.py").write_text(
-        "import os\n"
-        "from seedspread.cff.training import state\n"
-        "real = state.LayerwiseModel\n"
-        "def model(config, vit, threads):\n"
-        "    if config.seeds.run == 0 and config.objective.margin_type == 'clamp':\n"
-        "        os.kill(os.getpid(), 9)\n"
-        "    return real(config, vit, threads)\n"
-        "state.LayerwiseModel = model\n"
-    )
-    monkeypatch.setenv("PYTHONPATH", f"{tmp_path / 'poison'}:{os.environ.get('PYTHONPATH', '')}")
-    report = run_plan(Plan.make(tiny_study(tmp_path, seeds=2), tmp_path / "store"), LocalExecutor(workers=1))
-    assert len(report.done) == 3
+    study = dice_study(seeds=3, deadly=1)
+    one_cell = replace(study, cells=study.cells[:1], audit=None)
+    report = run_plan(Plan.make(one_cell, tmp_path / "store"), LocalExecutor(workers=1))
+    assert len(report.done) == 2
     (message,) = report.failed.values()
     assert "its worker died 3 times in a row, with this run alone" in message
     assert "--retry-failed" in message

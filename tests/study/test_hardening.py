@@ -29,6 +29,7 @@ from seedspread.study.study import StudyRuns, write_report
 from seedspread.tables.from_store import all_runs
 from tests.study.dice import dice_study
 from tests.study.faults import children
+from tests.study.here import Here
 from tests.study.processes import start, wait_for
 from tests.study.tiny import items, results, tiny_study, undisturbed
 
@@ -50,27 +51,27 @@ def test_a_run_has_one_thread_whatever_is_left_to_do(tmp_path: Path) -> None:
     assert threads(plan) == {1}
     before = results(tmp_path / "store")
     shutil.rmtree(plan.store.folder(next(iter(plan.distinct))))
-    run_plan(plan, LocalExecutor(workers=1))
+    run_plan(plan, Here())
     assert threads(plan) == {1}
     assert results(tmp_path / "store") == before
 
 
 def test_a_study_or_the_command_asks_for_threads_and_another_number_is_refused(tmp_path: Path) -> None:
-    study = tiny_study(tmp_path, seeds=1, engine="threads = 2", runtime__threads=None)
+    study = tiny_study(tmp_path, seeds=1, engine="threads = 2", runtime__threads=None, training__epochs=1)
     plan = Plan.make(study, tmp_path / "store")
-    run_plan(plan, LocalExecutor(workers=1))
+    run_plan(plan, Here())
     assert threads(plan) == {2}
     recorded = recorded_study(plan.store, study.name)
     assert recorded is not None
     assert recorded.threads == 2
     shutil.rmtree(plan.store.folder(next(iter(plan.distinct))))
     with pytest.raises(SeedspreadError, match=r"was begun with 2 CPU threads.*add --force"):
-        run_plan(plan, LocalExecutor(workers=1, threads=1))
+        run_plan(plan, Here(threads=1))
     silent = Plan.make(replace(study, engine=EngineSpec()), tmp_path / "store")
-    run_plan(silent, LocalExecutor(workers=1))
+    run_plan(silent, Here())
     assert threads(plan) == {2}  # where nobody says, a study keeps its number
     shutil.rmtree(plan.store.folder(next(iter(plan.distinct))))
-    run_plan(plan, LocalExecutor(workers=1, threads=1), force=True)
+    run_plan(plan, Here(threads=1), force=True)
     assert threads(plan) == {1, 2}
 
 
@@ -103,7 +104,7 @@ def test_a_run_folder_that_is_no_folder_is_refused_by_name(tmp_path: Path, what:
     else:
         plan.store.folder(key).write_text("mine")
     for retry in (False, True):
-        progress = run_plan(plan, LocalExecutor(workers=1), retry_failed=retry)
+        progress = run_plan(plan, Here(), retry_failed=retry)
         assert list(progress.failed) == [key]
         assert str(plan.store.folder(key)) in progress.failed[key]
     assert sorted(path.name for path in outside.iterdir()) == sorted(own)
@@ -211,7 +212,7 @@ def test_an_empty_run_json_is_put_aside_and_the_run_begun_afresh(tmp_path: Path)
     folder.mkdir(parents=True)
     (folder / "run.json").write_text("")
     (folder / "checkpoint-000001-0123456789abcdef.safetensors").write_bytes(b"of what was begun")
-    assert not run_plan(plan, LocalExecutor(workers=1)).failed
+    assert not run_plan(plan, Here()).failed
     assert (folder / "run.json.damaged").exists()
     assert results(tmp_path / "store") == undisturbed(study, tmp_path / "baseline")
 
@@ -226,7 +227,7 @@ def test_a_checkpoint_without_its_key_is_put_aside_and_the_run_begun_afresh(
     folder.mkdir(parents=True)
     (folder / "run.json").write_text(json.dumps({"key": key, "threads": 1}))
     write_checkpoint(plan.store.run(key), save({}, {"nothing": "of ours"}))
-    assert not run_plan(plan, LocalExecutor(workers=1)).failed
+    assert not run_plan(plan, Here()).failed
     assert "put aside, and the run begun afresh" in capfd.readouterr().err
     assert results(tmp_path / "store") == undisturbed(study, tmp_path / "baseline")
 
@@ -258,7 +259,7 @@ def test_damaged_arrays_are_damage_everywhere(
         audit(all_runs(plan.store)[0], "accuracy", "margin_type", "subtract")
     report = write_report(plan.store.path, tmp_path / "page.html")
     assert any(name in problem for problem in report.data.problems)
-    again = run_plan(plan, LocalExecutor(workers=1), retry_failed=True)
+    again = run_plan(plan, Here(), retry_failed=True)
     assert list(again.done) == [key]
     assert not plan.store.damage(key)
     assert results(tmp_path / "all" / "store") == results(trained / "store")
@@ -268,7 +269,7 @@ def test_damaged_arrays_are_damage_everywhere(
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A study of four finished runs, and its store."""
     folder = tmp_path_factory.mktemp("trained")
-    run_plan(Plan.make(tiny_study(folder, seeds=2), folder / "store"), LocalExecutor(workers=1))
+    run_plan(Plan.make(tiny_study(folder, seeds=2), folder / "store"), Here())
     return folder
 
 
@@ -290,7 +291,7 @@ def test_a_store_is_merged_by_copying_into_one_that_is_in_use(tmp_path: Path) ->
     """Whole folders, in any order, while two workers fill the same store."""
     study = dice_study(seeds=12, seconds_each=0.05)
     whole = Plan.make(study, tmp_path / "whole")
-    run_plan(whole, LocalExecutor(workers=2))
+    run_plan(whole, Here())
     plan = Plan.make(study, tmp_path / "store")
     plan.store.path.mkdir()
     over = threading.Event()

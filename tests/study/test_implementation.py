@@ -15,6 +15,7 @@ from seedspread.study.spec import StudyError
 from seedspread.study.study import Study, run_study
 from seedspread.study.worker import attempt
 from tests.cff.training.tiny import needs_native
+from tests.study.here import Here
 from tests.study.tiny import items, tiny_study
 
 
@@ -34,22 +35,22 @@ def test_another_implementation_is_other_runs(tmp_path: Path) -> None:
 @needs_native
 def test_the_store_remembers_it(tmp_path: Path) -> None:
     study, store = tiny_study(tmp_path, seeds=1), tmp_path / "store"
-    run_study(study, store, LocalExecutor(workers=1), implementation="native")
+    run_study(study, store, Here(), implementation="native")
     again = Plan.make(study, store)
     assert not again.missing()
     assert keys(again) == keys(Plan.make(study, store, implementation="native"))
     assert load_studies(Store(store))[0][0].implementation == "native"
-    assert run_plan(again, LocalExecutor(workers=1)).total == 0
+    assert run_plan(again, Here()).total == 0
 
 
 def test_a_study_that_was_begun_is_not_begun_anew_by_mistake(tmp_path: Path) -> None:
     study, store = tiny_study(tmp_path, seeds=1), tmp_path / "store"
-    run_study(study, store, LocalExecutor(workers=1))
+    run_study(study, store, Here())
     with pytest.raises(SeedspreadError, match=r"was begun in .* as the study says; .* add --force"):
-        run_study(study, store, LocalExecutor(workers=1), implementation="plain")
-    run_study(study, store, LocalExecutor(workers=1), implementation="plain", force=True)
+        run_study(study, store, Here(), implementation="plain")
+    run_study(study, store, Here(), implementation="plain", force=True)
     with pytest.raises(SeedspreadError, match=r"with --implementation plain; .*: ask for plain"):
-        run_study(study, store, LocalExecutor(workers=1), implementation="fast")
+        run_study(study, store, Here(), implementation="fast")
 
 
 def test_ones_own_code_has_one_implementation(tmp_path: Path) -> None:

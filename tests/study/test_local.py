@@ -12,6 +12,7 @@ from seedspread.study.local import LocalExecutor
 from seedspread.study.loop import run_plan
 from seedspread.study.plan import Plan
 from seedspread.study.spec import StudySpec
+from tests.study.here import Here
 from tests.study.processes import start, wait_for
 from tests.study.tiny import results, study_file, tiny_study, undisturbed
 
@@ -27,11 +28,11 @@ def test_one_failure_never_stops_the_others(tmp_path: Path) -> None:
     assert len(report.done) == 1
     assert len(report.failed) == 1
     assert "not finite" in next(iter(report.failed.values()))
-    again = run_plan(plan, LocalExecutor())
+    again = run_plan(plan, Here())
     assert (len(again.done), len(again.failed)) == (0, 1)
     states = plan.states().values()
     assert sorted(s.state for s in states)[-1] == "failed"
-    retried = run_plan(plan, LocalExecutor(), retry_failed=True)
+    retried = run_plan(plan, Here(), retry_failed=True)
     assert (len(retried.failed), retried.total) == (1, 1)
 
 
@@ -48,7 +49,7 @@ def test_a_run_that_has_begun_keeps_its_threads(tmp_path: Path) -> None:
     folder = plan.store.folder(key)
     folder.mkdir(parents=True)
     (folder / "run.json").write_text(json.dumps({"key": key, "threads": 3}))
-    run_plan(plan, LocalExecutor(workers=2))
+    run_plan(plan, Here())
     assert json.loads((folder / "provenance.json").read_text())["threads"] == 3
 
 

@@ -26,6 +26,7 @@ from seedspread.tables.from_store import all_runs
 from seedspread.tables.question import TableError
 from tests.runners.programs import LOG, is_alive, is_there, plan_of, study_file
 from tests.study.faults import disturb
+from tests.study.here import Here
 from tests.study.processes import start, wait_for
 from tests.study.tiny import results, tiny_study
 
@@ -36,8 +37,8 @@ def cli(*arguments: object) -> str:
     return " ".join(done.output.split())
 
 
-def run(plan: Plan, workers: int = 2, **options: bool) -> None:
-    progress = run_plan(plan, LocalExecutor(workers=workers), **options)  # type: ignore[arg-type]
+def run(plan: Plan, *, retry_failed: bool = False) -> None:
+    progress = run_plan(plan, Here(), retry_failed=retry_failed)
     assert not progress.failed, progress.failed
     assert not progress.left
 
@@ -67,7 +68,7 @@ report()
     progress = run_plan(plan, LocalExecutor(workers=2))
     assert (len(progress.done), len(progress.failed)) == (2, 2)
     assert all("exit status 4 (last output: not yet)" in message for message in progress.failed.values())
-    assert len(run_plan(plan, LocalExecutor()).failed) == 2
+    assert len(run_plan(plan, Here()).failed) == 2
     run(plan, retry_failed=True)
     assert len(results(plan.store.path)) == 4
 
@@ -316,8 +317,8 @@ else:
     sys.exit(1)
 """
     plan = plan_of(tmp_path, body)
-    assert len(run_plan(plan, LocalExecutor(workers=1)).failed) == 2
-    run_plan(plan, LocalExecutor(workers=1), retry_failed=True)
+    assert len(run_plan(plan, Here()).failed) == 2
+    run_plan(plan, Here(), retry_failed=True)
     assert set(plan.table()["accuracy"]) == {0.99}
 
 

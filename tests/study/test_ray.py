@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from seedspread.runs.store import Store
-from seedspread.study.local import LocalExecutor
 from seedspread.study.loop import run_plan
 from seedspread.study.plan import Plan
 from seedspread.tables.from_store import all_runs
 from tests.runners import programs
+from tests.study.here import Here
 from tests.study.processes import COMMAND
 from tests.study.sequential_programs import ALIKE, TWO_LOOKS, looks
 from tests.study.tiny import results, study_file, tiny_study
@@ -45,7 +45,7 @@ def test_a_lost_node_loses_no_run_and_the_results_are_those_of_the_local_engine(
     found = on_the_cluster(tmp_path, "--lose-a-node")
     assert found == {"done": 2 * seeds, "failed": {}, "lost": 1}
     local = Plan.make(tiny_study(tmp_path, seeds=seeds, training__epochs=20), tmp_path / "local")
-    run_plan(local, LocalExecutor(workers=2))
+    run_plan(local, Here())
     assert results(tmp_path / "ray") == results(tmp_path / "local")
     store = Store(tmp_path / "ray")
     tokens = [max(p.name for p in store.folder(k).glob("lease-*")) for k in store.keys()]  # noqa: SIM118

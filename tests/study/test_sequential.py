@@ -28,6 +28,7 @@ from seedspread.study.study import StudyRuns
 from tests.commands import seedspread_here
 from tests.runners import programs
 from tests.study import tiny
+from tests.study.here import Here
 from tests.study.sequential_programs import ALIKE, RULE, SPREADS, TWO_LOOKS, looks
 
 
@@ -175,7 +176,7 @@ def test_a_rule_that_is_never_met_is_refused_before_the_first_run(tmp_path: Path
 def test_a_rule_is_not_changed_after_a_look(tmp_path: Path) -> None:
     path, store = study(tmp_path, ALIKE), tmp_path / "store"
     plan = Plan.make(StudySpec.from_file(path), store)
-    run_sequential(plan, LocalExecutor(2))
+    run_sequential(plan, Here())
     for rule in (RULE.replace("15", "20"), ""):
         study(tmp_path, ALIKE, rule, seeds=20)
         with pytest.raises(StudyError, match="looked at 3 times by another rule") as caught:
@@ -185,7 +186,7 @@ def test_a_rule_is_not_changed_after_a_look(tmp_path: Path) -> None:
 
 def test_neither_is_its_question_and_looks_at_other_runs_are_not_its_own(tmp_path: Path) -> None:
     path, store = study(tmp_path, SPREADS), tmp_path / "store"
-    run_sequential(Plan.make(StudySpec.from_file(path), store), LocalExecutor(2))
+    run_sequential(Plan.make(StudySpec.from_file(path), store), Here())
     text = path.read_text()
     for changed in (text.replace("x = [0.0, 0.5]", "x = [0.0, 0.5, 0.7]"), text.replace("= 0.0", "= 0.5")):
         assert changed != text
@@ -203,7 +204,7 @@ def test_neither_is_its_question_and_looks_at_other_runs_are_not_its_own(tmp_pat
     study(tmp_path, ALIKE)  # another program: other runs, of which nothing has been seen
     plan = Plan.make(StudySpec.from_file(path), store)
     assert not plan.sequential["study"].looks
-    plan, _ = run_sequential(plan, LocalExecutor(2))
+    plan, _ = run_sequential(plan, Here())
     assert len(looks(store).looks) == 3
 
 
@@ -256,7 +257,7 @@ def test_an_arm_that_only_fails_is_mended_before_a_look(tmp_path: Path) -> None:
 def test_between_looks_the_last_one_is_the_headline(tmp_path: Path) -> None:
     store = tmp_path / "store"
     plan = Plan.make(StudySpec.from_file(study(tmp_path, ALIKE, TWO_LOOKS)), store)
-    plan, _ = run_sequential(plan, LocalExecutor(2))
+    plan, _ = run_sequential(plan, Here())
     (whole,) = plan.recorded()
     assert whole.sequential is not None
     first = replace(whole.sequential, looks=whole.sequential.looks[:1])
@@ -282,7 +283,7 @@ def test_all_runs_of_a_store_with_several_studies_do_not_count_looks_and_say_so(
     for name, rule in (("grows", TWO_LOOKS), ("fixed", "")):
         path = study(tmp_path / name, SPREADS, rule, seeds=10)
         path = path.rename(path.with_name(f"{name}.toml"))
-        run_sequential(Plan.make(StudySpec.from_file(path), store), LocalExecutor(2))
+        run_sequential(Plan.make(StudySpec.from_file(path), store), Here())
     found = audit(store, "accuracy", "x", "0", seed=None, resamples=100)
     assert found.looks is None
     assert any("grows is looked at while it grows" in note for note in found.notes)
@@ -292,7 +293,7 @@ def test_the_papers_training(tmp_path: Path) -> None:
     path = tiny.study_file(tmp_path, seeds=8)
     path.write_text(f"{path.read_text()}[sequential]\nstart = 6\nstep = 2\nlimit = 8\nprecision = 1.9\n")
     grows = StudySpec.from_file(path)
-    _, progress = run_sequential(Plan.make(grows, tmp_path / "store"), LocalExecutor(2))
+    _, progress = run_sequential(Plan.make(grows, tmp_path / "store"), Here())
     assert not progress.failed
     assert [look.seeds for look in looks(tmp_path / "store").looks] == [6, 8]
     fixed = Plan.make(tiny.tiny_study(tmp_path, seeds=8), tmp_path / "other")

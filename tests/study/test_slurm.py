@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from seedspread.runs.store import Store
-from seedspread.study.local import LocalExecutor
 from seedspread.study.loop import run_plan
 from seedspread.study.plan import Plan
 from seedspread.study.slurm_engine import SlurmError, SlurmExecutor
 from seedspread.tables.from_store import all_runs
 from tests.runners import programs
+from tests.study.here import Here
 from tests.study.processes import wait_for
 from tests.study.sequential_programs import ALIKE, TWO_LOOKS, looks
 from tests.study.tiny import results, study_file, tiny_study, undisturbed
@@ -110,7 +110,7 @@ def test_a_program_is_a_job_that_reports(slurm: dict[str, str], tmp_path: Path) 
     programs.study_file(tmp_path, "print(os.environ['SLURM_JOB_ID']); report()", run='inputs = ["train.py"]')
     assert ended(submit(tmp_path, slurm, minutes=10)) == {"done": 2, "failed": {}, "stopped": ""}
     local = programs.plan_of(tmp_path / "local", "print('no job'); report()")
-    run_plan(local, LocalExecutor(workers=2))
+    run_plan(local, Here())
     values = [
         all_runs(Store(store))[0].sort_values("x")["accuracy"]
         for store in (tmp_path / "slurm", local.store.path)

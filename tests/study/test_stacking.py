@@ -26,6 +26,7 @@ from seedspread.study.plan import Plan
 from seedspread.study.spec import StudyError, StudySpec
 from seedspread.study.worker import attempt_group
 from tests.cff.training.tiny import tiny
+from tests.study.here import Here
 from tests.study.processes import start, wait_for
 from tests.study.tiny import items, results, study_file, tiny_study, undisturbed
 
@@ -129,9 +130,7 @@ def test_a_stop_leaves_every_run_of_a_stack_resumable(tmp_path: Path, alone: dic
     assert process.returncode == 130
     begun = [folder for folder in store.iterdir() if any(folder.glob("checkpoint-*"))]
     assert len(begun) == 6
-    report = run_plan(
-        Plan.make(StudySpec.from_file(tmp_path / "study.toml"), store), LocalExecutor(workers=1)
-    )
+    report = run_plan(Plan.make(StudySpec.from_file(tmp_path / "study.toml"), store), Here())
     assert not report.failed
     assert results(store) == alone
 
@@ -239,7 +238,7 @@ def test_studies_that_vary_other_streams_are_not_stacked_together(tmp_path: Path
         parts.append(replace(StudySpec.from_file(path), name=stream))
     both = replace(parts[0], name="both", cells=(), seeds=(), included=tuple(parts))
     plan = Plan.make(both, tmp_path / "store")
-    report = run_plan(plan, LocalExecutor(workers=1))
+    report = run_plan(plan, Here())
     assert not report.failed
     assert len(report.done) == len(plan.distinct) == 6  # with seed 0, as the others have, they are one run
 

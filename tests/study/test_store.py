@@ -12,17 +12,17 @@ from seedspread.cff.training.run import train
 from seedspread.runs.folder import Failure
 from seedspread.runs.lease import StalenessTracker
 from seedspread.runs.store import Store, StoreError
-from seedspread.study.local import LocalExecutor
 from seedspread.study.loop import run_plan
 from seedspread.study.plan import Plan
 from seedspread.study.worker import attempt
+from tests.study.here import Here
 from tests.study.tiny import items, results, tiny_study
 
 
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("filled")
-    report = run_plan(Plan.make(tiny_study(folder, seeds=2), folder / "store"), LocalExecutor(workers=2))
+    report = run_plan(Plan.make(tiny_study(folder, seeds=2), folder / "store"), Here())
     assert len(report.done) == 4
     return folder
 
@@ -87,8 +87,8 @@ def test_a_damaged_result_is_computed_again_when_asked(filled: Path, tmp_path: P
     plan = Plan.make(tiny_study(filled, seeds=2), store)
     broken = next(iter(plan.distinct))
     (store.folder(broken) / "result.json").write_text("{ half")
-    assert list(run_plan(plan, LocalExecutor(workers=1)).failed) == [broken]
-    assert not run_plan(plan, LocalExecutor(workers=1), retry_failed=True).failed
+    assert list(run_plan(plan, Here()).failed) == [broken]
+    assert not run_plan(plan, Here(), retry_failed=True).failed
     assert results(store.path) == results(filled / "store")
 
 
@@ -115,7 +115,7 @@ def test_a_run_that_is_done_is_not_done_again(filled: Path) -> None:
     before = (store.folder(key) / "result.json").stat().st_mtime_ns
     assert attempt(item).outcome == "done"
     assert (store.folder(key) / "result.json").stat().st_mtime_ns == before
-    report = run_plan(plan, LocalExecutor())
+    report = run_plan(plan, Here())
     assert (report.total, report.left) == (0, 0)
 
 
@@ -131,7 +131,7 @@ def test_results_are_those_of_the_runs_alone(filled: Path, tmp_path: Path) -> No
 def test_a_store_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match="cannot be written"):
-        run_plan(Plan.make(tiny_study(tmp_path, seeds=1), tmp_path / "file"), LocalExecutor())
+        run_plan(Plan.make(tiny_study(tmp_path, seeds=1), tmp_path / "file"), Here())
 
 
 def test_another_run_than_planned_is_refused_before_anything_is_written(tmp_path: Path) -> None:

@@ -1,0 +1,51 @@
+"""An engine without processes, for tests that ask about the store and not about workers.
+
+A process of torch takes seconds to start; here it is there already.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from seedspread.runners.contract import WorkItem
+from seedspread.runs.lease import StalenessTracker
+from seedspread.study.executor import Job, StudyProgress
+from seedspread.study.local import _next_attempt
+
+
+@dataclass(frozen=True)
+class Here:
+    """One worker, which is the process of the test."""
+
+    threads: int | None = None
+    wait: bool = field(default=True, init=False)
+
+    def worker_count(self, runs: int, threads: int) -> int:
+        return 1
+
+    def submit(self, items: Sequence[WorkItem], max_failures: int | None) -> Job:
+        return _Attempts(items)
+
+
+class _Attempts:
+    """What a worker does, an attempt at a time."""
+
+    interrupted = "interrupted"
+
+    def __init__(self, items: Sequence[WorkItem]) -> None:
+        self._left = {item.key: item for item in items}
+        self._store = items[0].store
+        self._tracker = StalenessTracker(items[0].lease_seconds)
+
+    def poll(self, progress: StudyProgress) -> str:
+        for result in _next_attempt(self._store, self._left, self._tracker, lambda: None):
+            if result.outcome in ("done", "failed"):
+                del self._left[result.key]
+            if result.outcome == "failed" and not self._store.has_failed(result.key):
+                progress.failed[result.key] = result.message
+        return ""
+
+    def cancel(self) -> None:
+        """Nothing goes on by itself."""
+
+    def close(self) -> None:
+        """Nothing is open."""
