@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from safetensors.numpy import save
@@ -57,7 +58,8 @@ def test_a_run_has_one_thread_whatever_is_left_to_do(tmp_path: Path) -> None:
 
 
 def test_a_study_or_the_command_asks_for_threads_and_another_number_is_refused(tmp_path: Path) -> None:
-    study = tiny_study(tmp_path, seeds=1, engine="threads = 2", runtime__threads=None, training__epochs=1)
+    short: dict[str, Any] = {"model__depth": 1, "training__epochs": 1, "probe__epochs": 1}
+    study = tiny_study(tmp_path, seeds=1, engine="threads = 2", runtime__threads=None, **short)
     plan = Plan.make(study, tmp_path / "store")
     run_plan(plan, Here())
     assert threads(plan) == {2}

@@ -162,7 +162,7 @@ attempt_first(Plan.make(StudySpec.from_file({str(tmp_path / "study.toml")!r}), {
         sleeper.wait()
 
 
-@pytest.mark.parametrize("faults", [4, pytest.param(20, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("faults", [2, pytest.param(20, marks=pytest.mark.soak)])
 def test_random_kills_lose_no_run_double_none_and_leave_no_process(tmp_path: Path, faults: int) -> None:
     body = """
 import subprocess

@@ -20,7 +20,6 @@ from seedspread.runs.folder import RunFolder
 from seedspread.runs.lease import Lease, StalenessTracker
 from seedspread.runs.stopping import StopRequest
 from seedspread.runs.store import Store
-from seedspread.study.local import LocalExecutor
 from seedspread.study.loop import run_plan, work_items
 from seedspread.study.plan import Plan
 from seedspread.study.spec import StudyError, StudySpec
@@ -97,7 +96,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
 def test_a_stacked_study_has_the_same_results(tmp_path: Path, alone: dict[str, bytes]) -> None:
     study = tiny_study(tmp_path, seeds=3, training__epochs=5)
     assert study.engine.stack == "auto"
-    report = run_plan(Plan.make(study, tmp_path / "store"), LocalExecutor(workers=1))
+    report = run_plan(Plan.make(study, tmp_path / "store"), Here())
     assert len(report.done) == 6
     assert results(tmp_path / "store") == alone
     found = [json.loads(path.read_text()) for path in (tmp_path / "store").glob("*/provenance.json")]
