@@ -78,9 +78,13 @@ def _skipped_for_lack(report: Any, path: Path) -> Any:
     return report
 
 
+# The longest files, by the time they take.
+_FIRST = ("tests/study/", "tests/cff/training/", "tests/test_tutorials.py", "tests/test_examples.py")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Studies first: they take longest, and must not be what one process is left with at the end."""
-    items.sort(key=lambda item: not item.nodeid.startswith("tests/study/"))
+    """What takes longest comes first: one process must not be left with it at the end."""
+    items.sort(key=lambda item: next((i for i, name in enumerate(_FIRST) if item.nodeid.startswith(name)), 9))
 
 
 def pytest_collection_finish() -> None:

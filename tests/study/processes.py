@@ -22,7 +22,7 @@ def start(folder: Path, *options: str) -> "subprocess.Popen[str]":
     )
 
 
-def wait_for(condition: object, seconds: float = 60) -> None:
+def wait_for(condition: object, seconds: float = 300) -> None:
     end = time.monotonic() + seconds
     while not condition():  # type: ignore[operator]
         assert time.monotonic() < end, "it never happened"

@@ -36,7 +36,7 @@ import torch
 from seedspread.cff.training.run import keep_freed_memory
 if sys.argv[1] == "keep":
     assert keep_freed_memory()
-for _ in range(40):
+for _ in range(16):
     torch.ones(2**24)  # 64 MB, freed at once
 print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt)
 """
@@ -44,7 +44,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt)
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="glibc's allocator is Linux's")
 def test_blocks_that_are_freed_are_not_given_back() -> None:
-    """64 MB are 16,384 pages, each of which the system would have to clear anew forty times."""
+    """64 MB are 16,384 pages, each of which the system would have to clear anew sixteen times."""
     kept, usual = (
         int(subprocess.run([sys.executable, "-c", FAULTS, how], check=True, capture_output=True).stdout)
         for how in ("keep", "usual")

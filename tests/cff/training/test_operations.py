@@ -1,5 +1,6 @@
 """The step in counts, which need no GPU: how many operations it dispatches, and that none waits or copies."""
 
+from functools import cache
 from typing import Any
 
 import pytest
@@ -21,14 +22,20 @@ def paper(*settings: str) -> RunConfig:
     return read_config("paper/cifar10", settings)
 
 
+@cache
+def whole_step() -> OperationCounter:
+    """Counted once, for several questions."""
+    return count_step(paper(*WHOLE))
+
+
 def test_a_step_at_the_papers_size_takes_at_most_1500_operations() -> None:
-    counter = count_step(paper(*WHOLE))
+    counter = whole_step()
     assert counter.operations.total() <= 1500
     assert counter.kernels <= 1000
 
 
 def test_no_operation_of_a_step_copies_between_host_and_device() -> None:
-    assert not count_step(paper(*WHOLE)).elsewhere
+    assert not whole_step().elsewhere
     assert not count_step(paper()).elsewhere
 
 
@@ -42,7 +49,7 @@ def test_torchs_attention_takes_fewer() -> None:
 
 
 def test_one_optimiser_step_and_one_call_for_the_norms_serve_all_layers() -> None:
-    operations = count_step(paper(*WHOLE)).operations
+    operations = whole_step().operations
     assert operations["aten._fused_adamw_.default"] == 1
     assert operations["aten._foreach_norm.Scalar"] == 1
 
