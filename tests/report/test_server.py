@@ -33,10 +33,11 @@ from tests.study.dice import dice_study
 from tests.study.tiny import study_file
 
 
-@pytest.fixture
-def live(tmp_path: Path) -> LiveReport:
-    made_store(tmp_path, seeds=2)
-    return LiveReport(lambda: Report(material_of(tmp_path)), lambda: signature(tmp_path))
+@pytest.fixture(scope="module")
+def live(tmp_path_factory: pytest.TempPathFactory) -> LiveReport:
+    folder = tmp_path_factory.mktemp("live")
+    made_store(folder, seeds=2)
+    return LiveReport(lambda: Report(material_of(folder)), lambda: signature(folder))
 
 
 @contextmanager

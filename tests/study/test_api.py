@@ -72,14 +72,13 @@ def test_a_study_whose_runs_fail_says_so_in_one_line(tmp_path: Path) -> None:
     assert "\n" not in str(caught.value)
 
 
-def diverging(seed: int, rate: float) -> dict[str, float]:
-    """One of its runs ends with an error."""
-    if seed == 3 and rate == 1.0:
-        raise ValueError("diverged")
-    return {"loss": rate + 0.1 * (seed * seed % 7)}
-
-
 def test_where_a_run_fails_the_others_can_still_be_audited_and_reported(tmp_path: Path) -> None:
+    def diverging(seed: int, rate: float) -> dict[str, float]:
+        """One of its runs ends with an error."""
+        if seed == 3 and rate == 1.0:
+            raise ValueError("diverged")
+        return {"loss": rate + 0.1 * (seed * seed % 7)}
+
     question = {"group": "rate", "baseline": 0.1, "value": "loss"}
     study = Study(diverging, factors={"rate": [0.1, 1.0]}, seeds=5, audit=question)
     with pytest.raises(SeedspreadError, match=r"1 run failed; .*Study\.runs has the others.*diverged"):

@@ -245,22 +245,21 @@ def test_a_study_is_what_its_function_reads_when_it_is_planned(tmp_path: Path) -
     assert study.plan(tmp_path, accept_changed=True).missing() == {}
 
 
-def leaves(seed: int, how: str) -> dict[str, float]:
-    """What a function can do to the worker and the folder that it runs in."""
-    folder = Path(os.environ["SEEDSPREAD_FOLDER"]).parent
-    if how == "exit":
-        os._exit(0)
-    if how == "remove":
-        shutil.rmtree(folder)
-    return {"score": float(seed)}
-
-
 @pytest.mark.parametrize(
     ("how", "why"), [("exit", r"died 3 times in a row.*exit code 0"), ("remove", "was removed while it ran")]
 )
 def test_a_function_that_leaves_without_a_word_fails_and_the_others_go_on(
     tmp_path: Path, how: str, why: str
 ) -> None:
+    def leaves(seed: int, how: str) -> dict[str, float]:
+        """What a function can do to the worker and the folder that it runs in."""
+        folder = Path(os.environ["SEEDSPREAD_FOLDER"]).parent
+        if how == "exit":
+            os._exit(0)
+        if how == "remove":
+            shutil.rmtree(folder)
+        return {"score": float(seed)}
+
     study = Study(leaves, factors={"how": [how, "fine"]}, seeds=1, metrics=["score"])
     with pytest.raises(SeedspreadError, match=why):
         study.run(tmp_path / "store", workers=1, progress=False)
