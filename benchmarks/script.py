@@ -24,7 +24,7 @@ def main(benchmark: Callable[..., None]) -> None:
 
 def app_of(benchmark: Callable[..., None]) -> typer.Typer:
     """A benchmark as a command with the manners of the package's own."""
-    from seedspread.cli.help import Command  # noqa: PLC0415 - not by what is measured in processes of its own
+    from seedspread.cli import Command  # noqa: PLC0415 - not by what is measured in processes of its own
 
     app = typer.Typer(
         add_completion=False,

@@ -11,8 +11,7 @@ import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from seedspread.cli import app
-from seedspread.cli.help import EXAMPLES
+from seedspread.cli import EXAMPLES, app
 from seedspread.cli.options import TableOptions
 from tests.commands import seedspread_here
 

@@ -16,8 +16,7 @@ from seedspread import train
 from seedspread.cff.identity import run_key
 from seedspread.errors import SeedspreadError
 from seedspread.runs.folder import PROVENANCE, RESULT, RunFolder
-from seedspread.runs.store import Store
-from seedspread.runs.table import correct_predictions
+from seedspread.runs.store import Store, correct_predictions
 
 from ..cff.training.tiny import tiny
 

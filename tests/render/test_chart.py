@@ -14,9 +14,8 @@ from hypothesis import assume, given
 from matplotlib.ticker import MaxNLocator
 
 from seedspread.render.chart import FORMATS, Axis, Chart, Mark, Panel, chart_csv, even_ticks, log_ticks
-from seedspread.render.web import panel_values, to_html
+from seedspread.render.web import marker, panel_svg, panel_values, to_html
 from seedspread.render.with_matplotlib import write_chart
-from seedspread.render.with_svg import marker, panel_svg
 
 ODD = "<script>alert(1)</script>"
 

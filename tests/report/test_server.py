@@ -25,8 +25,7 @@ from seedspread.runs.lease import StalenessTracker
 from seedspread.runs.studies import save_study
 from seedspread.study.display import status_view
 from seedspread.study.executor import StudyProgress
-from seedspread.study.plan import Plan
-from seedspread.study.progress import Estimate
+from seedspread.study.plan import Estimate, Plan
 from seedspread.study.spec import StudySpec
 from tests.report.helpers import ODD, made_store, material_of, unfinished
 from tests.study.dice import dice_study

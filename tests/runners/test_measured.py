@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from seedspread.runners.measured import CurvesSoFar
+from seedspread.runners.own_code import CurvesSoFar
 
 
 def test_curves_of_a_run_under_way_are_read_as_they_grow(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 from safetensors.numpy import load_file
 
 import seedspread
-from seedspread.runners.measured import read_logged
+from seedspread.runners.own_code import read_logged
 from seedspread.runners.recording import FOLDER, PREDICTIONS, VALUES
 
 

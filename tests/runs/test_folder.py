@@ -19,12 +19,10 @@ from seedspread.runs.folder import Failure, Heartbeat, RunFailedError, RunFolder
 from seedspread.runs.lease import StalenessTracker
 from seedspread.runs.metrics import scores
 from seedspread.runs.run import Run, read_run
-from seedspread.runs.store import Store
-from seedspread.runs.table import finished_runs
+from seedspread.runs.store import Store, finished_runs
 from seedspread.study.display import status_view
 from seedspread.study.loop import run_plan
-from seedspread.study.plan import Plan
-from seedspread.study.progress import Estimate
+from seedspread.study.plan import Estimate, Plan
 from tests.cff.training.tiny import tiny
 from tests.study.here import Here
 from tests.study.tiny import tiny_study

@@ -7,8 +7,7 @@ import pytest
 
 from seedspread.analysis.audit import audit
 from seedspread.cff.training.run import train
-from seedspread.runs.store import Store
-from seedspread.runs.table import RunsError, correct_predictions
+from seedspread.runs.store import RunsError, Store, correct_predictions
 from seedspread.tables.from_store import all_runs
 from tests.cff.training.tiny import tiny
 

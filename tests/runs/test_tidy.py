@@ -7,7 +7,7 @@ import pytest
 from seedspread import Store, Study, audit
 from seedspread.cff.training.run import train
 from seedspread.runs.run import Run
-from seedspread.runs.table import tidy_table
+from seedspread.runs.store import tidy_table
 from seedspread.tables.from_store import all_runs
 from tests.cff.training.tiny import tiny
 

@@ -22,8 +22,7 @@ from seedspread.runs.studies import AuditSpec, save_study
 from seedspread.study.executor import StudyProgress
 from seedspread.study.local import LocalExecutor
 from seedspread.study.loop import run_plan
-from seedspread.study.plan import Plan
-from seedspread.study.progress import Estimate
+from seedspread.study.plan import Estimate, Plan
 from seedspread.study.study import StudyRuns, run_study
 from seedspread.study.worker import attempt_group
 from tests.report.helpers import made_store

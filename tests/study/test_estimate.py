@@ -16,9 +16,8 @@ from seedspread.runs.folder import Heartbeat, RunFolder
 from seedspread.runs.store import RunState
 from seedspread.study.executor import StudyProgress
 from seedspread.study.local import LocalExecutor
-from seedspread.study.loop import run_plan
-from seedspread.study.plan import Plan
-from seedspread.study.progress import Estimate, Overview
+from seedspread.study.loop import Overview, run_plan
+from seedspread.study.plan import Estimate, Plan
 from tests.cff.training.tiny import tiny
 from tests.study.dice import Dice, dice_study
 

@@ -19,9 +19,8 @@ from seedspread.analysis.audit import audit
 from seedspread.errors import SeedspreadError
 from seedspread.runs.folder import write_checkpoint
 from seedspread.runs.lease import Holder, StalenessTracker, newest
-from seedspread.runs.store import FINISHED
+from seedspread.runs.store import FINISHED, RunsError
 from seedspread.runs.studies import recorded_study
-from seedspread.runs.table import RunsError
 from seedspread.study.local import LocalExecutor, _next_attempt
 from seedspread.study.loop import run_plan
 from seedspread.study.plan import Plan

@@ -15,9 +15,8 @@ from seedspread.analysis.audit import audit
 from seedspread.cli import app
 from seedspread.report.load import load_store
 from seedspread.report.page import Report
-from seedspread.runs.store import Store
+from seedspread.runs.store import Store, finished_runs
 from seedspread.runs.studies import load_studies, recorded_study
-from seedspread.runs.table import finished_runs
 from seedspread.study.local import LocalExecutor
 from seedspread.study.loop import run_plan
 from seedspread.study.plan import Plan

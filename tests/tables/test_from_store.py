@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.report import fill
-from seedspread.runs.table import RunsError
+from seedspread.runs.store import RunsError
 from seedspread.study.plan import Plan
 from seedspread.study.spec import StudySpec
 from seedspread.tables.from_store import read_runs, study_runs

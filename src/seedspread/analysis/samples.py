@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from seedspread.runs.levels import Levels
 from seedspread.runs.metrics import Metric
-from seedspread.runs.table import correct_predictions
+from seedspread.runs.store import correct_predictions
 from seedspread.stats.groups import Floats, Group
 from seedspread.stats.result import TestSetNoise
 from seedspread.stats.testset_noise import noise_from_accuracies, noise_from_predictions

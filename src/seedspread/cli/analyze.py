@@ -160,7 +160,7 @@ def _comparison(
     table: str, spec: "AuditSpec | None", asked: TableOptions
 ) -> "tuple[Sequence[str | None], dict[str, Any]]":
     """Return the values and what is compared; what was left out is taken from the study of a store."""
-    from seedspread.runs.table import is_store
+    from seedspread.runs.store import is_store
 
     value, group, baseline, block, by = asked.value, asked.group, asked.baseline, asked.block, asked.by
     if spec is None:
@@ -311,7 +311,7 @@ def _components_question(
 
 def _default_value(table: str) -> str:
     """Of a store the accuracy; what is not there is found out by whoever reads it."""
-    from seedspread.runs.table import is_store
+    from seedspread.runs.store import is_store
     from seedspread.tables.question import TableError
 
     path = Path(table)

@@ -55,7 +55,7 @@ def plan(
     from seedspread.analysis.words import expectation
     from seedspread.render.terminal import Terminal
     from seedspread.study import display
-    from seedspread.study.progress import Estimate
+    from seedspread.study.plan import Estimate
     from seedspread.study.sequential import named
 
     made = _plan(
@@ -255,8 +255,7 @@ def status(
 
     from seedspread.render.terminal import Terminal
     from seedspread.study.display import status_view
-    from seedspread.study.plan import sequential_records
-    from seedspread.study.progress import Estimate, images_per_second
+    from seedspread.study.plan import Estimate, images_per_second, sequential_records
 
     made = _plan(study, store, data_dir, max_runs)
     if not store.is_dir():

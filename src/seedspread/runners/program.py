@@ -19,13 +19,14 @@ from typing import IO, Any
 from seedspread.errors import abridged, did_you_mean
 from seedspread.runners import supervise
 from seedspread.runners.contract import Level, RunnerError, WorkItem
-from seedspread.runners.measured import Reported, read_metrics_file
 from seedspread.runners.own_code import (
     RESERVED,
     THREADS,
     OwnCode,
     OwnRun,
     Parameters,
+    Reported,
+    read_metrics_file,
 )
 from seedspread.runs.files import UNREADABLE, open_file, read_json
 from seedspread.runs.folder import LOG, PROCESS, RunFailedError

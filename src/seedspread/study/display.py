@@ -16,14 +16,12 @@ from seedspread.render.terminal import FittedTable, LiveDisplay, Terminal, to_ri
 from seedspread.render.web import for_notebook
 from seedspread.runs.folder import Heartbeat
 from seedspread.runs.levels import arm_name, counted_runs, level_name
-from seedspread.runs.store import FINISHED, RunState, by_state
+from seedspread.runs.store import FINISHED, RunState, by_state, tidy_table
 from seedspread.runs.studies import AuditSpec, SequentialRecord
-from seedspread.runs.table import tidy_table
 from seedspread.runs.time_left import duration
 from seedspread.study.executor import CellProgress, StudyProgress
 from seedspread.study.local import cores_here
-from seedspread.study.plan import Plan
-from seedspread.study.progress import Estimate, images_per_second
+from seedspread.study.plan import Estimate, Plan, images_per_second
 from seedspread.study.sequential import Watcher, named
 from seedspread.study.spec import StudySpec
 from seedspread.tables.from_store import read_runs

@@ -1,8 +1,8 @@
-"""A plan: which runs a study names, which are distinct, which the store already has."""
+"""A plan: which runs a study names, which are distinct, which the store has, how long the rest takes."""
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -10,14 +10,16 @@ from typing import Any
 
 import pandas as pd
 
-from seedspread.errors import SeedspreadError, reason
+from seedspread.errors import MissingExtraError, SeedspreadError, reason
 from seedspread.render.table import Column, Table
 from seedspread.render.web import for_notebook
 from seedspread.runners.contract import Runner, RunnerError
+from seedspread.runs.folder import Heartbeat
 from seedspread.runs.levels import level_name
 from seedspread.runs.run import Cell, Run
 from seedspread.runs.store import FINISHED, STATES, RunState, Store, StoreError, by_state
 from seedspread.runs.studies import RecordedCell, RecordedStudy, SequentialRecord, recorded_study
+from seedspread.runs.time_left import TimedRun, TimeLeft
 from seedspread.study.spec import StudyCell, StudyError, StudySpec
 from seedspread.tables.from_store import read_runs
 
@@ -397,3 +399,81 @@ def _check_same(part: StudySpec, recorded: RecordedStudy, begun: SequentialRecor
             f"{part.name} has been looked at {times} {changed}, and its levels hold for that alone: put it "
             "back, or name another store"
         )
+
+
+class Estimate:
+    """Expected seconds of a worker's time; `source` says where the last answer came from.
+
+    Runs that are trained together have a share of that time each.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self._runs, self._runners = plan.distinct, plan.runners
+        alone: dict[CellId, bool] = {}
+        for run in self._runs.values():
+            if run.cell_id not in alone:
+                group = self._runners[run.study].group(run.parameters, threads=1)
+                alone[run.cell_id] = group is None or group.size == 1
+        kinds = {runner: number for number, runner in enumerate(dict.fromkeys(plan.runners.values()))}
+        runs = (
+            TimedRun(key, run.cell_id, kinds[plan.runners[run.study]], alone[run.cell_id])
+            for key, run in self._runs.items()
+        )
+        self._time = TimeLeft(plan.store, runs)
+        self.source = "from what other runs took"
+
+    def seconds_left(self, states: Mapping[str, RunState]) -> float | None:
+        """By the clock, with the workers at it now; None if that is unknown, or if there are none."""
+        return self._time.seconds(states)
+
+    def work_left(self, states: Mapping[str, RunState], *, measure: bool = True) -> float | None:
+        """Of one worker's time, for all that has no result; None if that is unknown.
+
+        `MissingExtraError` if a runner could measure it, with more installed.
+
+        Args:
+            states: of all runs.
+            measure: whether to ask runners for what cannot be known from other runs, which can take seconds.
+        """
+        by_cell = self._time.by_cell(states)
+        missing = [self._runs[key] for key, state in states.items() if state.state not in FINISHED]
+        new = [run for run in missing if run.cell_id not in by_cell]
+        by_runner: dict[Runner, list[Run]] = {}
+        for run in new:
+            by_runner.setdefault(self._runners[run.study], []).append(run)
+        for runner, runs in by_runner.items() if measure else ():
+            measured = self._measured(runner, runs, by_cell)
+            if measured:
+                by_cell |= measured
+                self.source = "from a measured step"
+        left = self._time.rests((run.key for run in missing), states, by_cell)
+        return sum(left.values()) if len(left) == len(missing) else None
+
+    def _measured(
+        self, runner: Runner, runs: list[Run], by_cell: Mapping[Hashable, float]
+    ) -> dict[Hashable, float]:
+        """What the runner measures of cells that have not begun, to the scale of those that have."""
+        cells = {run.cell_id: run for run in runs}
+        known = {
+            run.cell_id: run
+            for run in self._runs.values()
+            if run.cell_id in by_cell and self._runners[run.study] == runner
+        }
+        try:
+            measured = {cell: runner.seconds([run.parameters]) for cell, run in (known | cells).items()}
+        except MissingExtraError:
+            if known:
+                return {}
+            raise
+        if None in measured.values():
+            return {}
+        seconds = {cell: float(value or 0.0) for cell, value in measured.items()}
+        guessed = sum(seconds[cell] for cell in known)
+        scale = sum(by_cell[cell] for cell in known) / guessed if guessed else 1.0
+        return {cell: scale * seconds[cell] for cell in cells}
+
+
+def images_per_second(states: Mapping[str, RunState]) -> float:
+    """Of all runs under way together; 0 if none counts them."""
+    beats: list[Heartbeat] = [s.heartbeat for s in states.values() if s.heartbeat is not None]
+    return sum(beat.images_per_second or 0.0 for beat in beats)

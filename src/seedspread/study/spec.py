@@ -25,7 +25,7 @@ from pydantic import (
 from seedspread.errors import SeedspreadError, did_you_mean, short, there_are
 from seedspread.runners.contract import AmbiguousNameError, Level, Runner, RunnerError
 from seedspread.runners.function import FunctionRunner
-from seedspread.runners.measured import COLUMNS
+from seedspread.runners.own_code import COLUMNS
 from seedspread.runners.program import Command, ProgramRunner
 from seedspread.runs.files import MAX_BYTES, FrozenConfig, TomlError, TooLargeError, parse_toml, read_toml
 from seedspread.runs.levels import level_name

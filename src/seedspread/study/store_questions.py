@@ -14,9 +14,8 @@ from seedspread.analysis.sets import CompareResult, compare_tables
 from seedspread.analysis.words import LOOKS_NOT_COUNTED
 from seedspread.errors import SeedspreadError, did_you_mean
 from seedspread.runs.metrics import Better
-from seedspread.runs.store import Store
+from seedspread.runs.store import Store, is_store
 from seedspread.runs.studies import AuditSpec, RecordedStudy, load_studies
-from seedspread.runs.table import is_store
 from seedspread.stats.result import InterimLook
 from seedspread.study.plan import Plan
 from seedspread.study.spec import StudySpec, study_names

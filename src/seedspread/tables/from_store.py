@@ -8,9 +8,8 @@ import pandas as pd
 
 from seedspread.runs.levels import counted_runs, level_name, setting_name
 from seedspread.runs.run import Run, parameter_columns, read_run
-from seedspread.runs.store import Store
+from seedspread.runs.store import RunsError, Store, finished_runs
 from seedspread.runs.studies import RecordedCell, RecordedStudy, load_studies, stale_runs
-from seedspread.runs.table import RunsError, finished_runs
 
 
 def read_runs(

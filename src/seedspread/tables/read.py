@@ -16,8 +16,7 @@ import pandas as pd
 
 from seedspread.errors import did_you_mean, require_extra
 from seedspread.runs.metrics import Better
-from seedspread.runs.store import Store
-from seedspread.runs.table import is_store, store_of
+from seedspread.runs.store import Store, is_store, store_of
 from seedspread.tables.from_store import all_runs
 from seedspread.tables.question import Question, TableError, listed
 from seedspread.tables.sources.collect import Collected, audit_notes, collect, find_reader, is_source

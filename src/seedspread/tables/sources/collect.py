@@ -17,7 +17,7 @@ from seedspread.errors import did_you_mean, require_extra
 from seedspread.render.table import head_of
 from seedspread.render.web import for_notebook
 from seedspread.runs.metrics import metric_of
-from seedspread.runs.table import has_begun
+from seedspread.runs.store import has_begun
 from seedspread.tables.sources.files import Place, quiet
 from seedspread.tables.sources.logs import (
     HydraReader,

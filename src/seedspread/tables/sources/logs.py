@@ -13,9 +13,8 @@ from typing import Any, Literal
 from seedspread.errors import require_extra
 from seedspread.runs.files import UNREADABLE as UNREADABLE_RECORD
 from seedspread.runs.run import Run
-from seedspread.runs.store import Store
+from seedspread.runs.store import Store, is_store
 from seedspread.runs.studies import stale_runs
-from seedspread.runs.table import is_store
 from seedspread.tables.sources.files import (
     UNREADABLE,
     Place,

@@ -14,9 +14,8 @@ from seedspread.errors import require_extra
 from seedspread.runs.files import UNREADABLE
 from seedspread.runs.folder import RunFolder
 from seedspread.runs.run import Run
-from seedspread.runs.store import Store
+from seedspread.runs.store import Store, is_store
 from seedspread.runs.studies import stale_runs
-from seedspread.runs.table import is_store
 from seedspread.tables.sources.files import Place, copy_of, quiet, reason
 from seedspread.tables.sources.logs import STALE
 from seedspread.tables.sources.run import (
