@@ -70,12 +70,14 @@ def _canonical_cell(cell: _Cell, fingerprint: str | None) -> dict[str, Any]:
     """Describe the runs of a cell; cached, since a plan needs it for each of its seeds."""
     config = cell.config
     tf32 = {"tf32": True} if config.runtime.tf32 else {}
+    # Cross entropy is trained with the probe's settings.
+    unused = ("learning_rate", "betas", "weight_decay") if config.training.rule == "cross_entropy" else ()
     return {
         "numerics": NUMERICS_VERSION,
         "data": _data(config, fingerprint),
         "model": described("model", config.model),
         "objective": _objective(config),
-        "training": _training(config),
+        "training": described("training", config.training, without=unused),
         "probe": described("probe", config.probe),
         "precision": config.runtime.precision,
         **tf32,
@@ -140,12 +142,6 @@ def _objective(config: RunConfig) -> dict[str, Any] | None:
     elif config.objective.margin_schedule == "linear":
         drop += ("margin_exponent",)
     return described("objective", config.objective, without=drop)
-
-
-def _training(config: RunConfig) -> dict[str, Any]:
-    # Cross entropy is trained with the probe's settings.
-    unused = ("learning_rate", "betas", "weight_decay") if config.training.rule == "cross_entropy" else ()
-    return described("training", config.training, without=unused)
 
 
 def margin_is_inert(config: RunConfig) -> bool:

@@ -91,7 +91,9 @@ class ViT(nn.Module):
         num_classes: int = 10,
     ) -> None:
         super().__init__()
-        _check_positive(locals())
+        for name, value in list(locals().items()):
+            if isinstance(value, int) and value < 1:
+                raise ValueError(f"{name} must be at least 1; got {value}")
         if image_size % patch_size:
             raise ValueError(f"patch_size {patch_size} does not divide image_size {image_size}")
         if dim % heads:
@@ -130,9 +132,3 @@ class ViT(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         """Return class logits `(B, num_classes)` of the head on the last layer, end to end."""
         return self.head(self.features(images, stop_gradient=False)[-1])  # type: ignore[no-any-return]
-
-
-def _check_positive(arguments: dict[str, object]) -> None:
-    for name, value in arguments.items():
-        if isinstance(value, int) and value < 1:
-            raise ValueError(f"{name} must be at least 1; got {value}")

@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from seedspread.cff.config import DataConfig, RunConfig, SeedConfig
+from seedspread.cff.config import RunConfig, SeedConfig
 from seedspread.cff.datasets import dataset_info, fetch_command, official_fingerprint, presence
 from seedspread.cff.identity import RUNNER, run_key
 from seedspread.cff.implementations import features_of, stack_of, worthwhile
@@ -72,7 +72,12 @@ class CffRunner(Runner):
 
     def keys(self, runs: Sequence[tuple[RunConfig, int]], data_dir: Path | None) -> list[str]:
         """Return keys by the data that are present; without data, by the whole official dataset."""
-        return [run_key(self.seeded(c, seed), fingerprint(_dataset(c.data), data_dir)) for c, seed in runs]
+        return [
+            run_key(
+                self.seeded(c, seed), _fingerprint(c.data.name, c.data.labels, c.data.allow_partial, data_dir)
+            )
+            for c, seed in runs
+        ]
 
     def driving(self, streams: tuple[str, ...]) -> "CffRunner":
         """Let the seed drive only some sources of randomness; the others keep the config's seed."""
@@ -138,14 +143,9 @@ def _with_threads(config: RunConfig, threads: int) -> RunConfig:
     return config.model_copy(update={"runtime": runtime})
 
 
-def _dataset(data: DataConfig) -> tuple[str, str, bool]:
-    return data.name, data.labels, data.allow_partial
-
-
 @cache
-def fingerprint(dataset: tuple[str, str, bool], data_dir: Path | None) -> str:
+def _fingerprint(name: str, labels: str, allow_partial: bool, data_dir: Path | None) -> str:
     """Return the fingerprint of the data that a run will read: the official one unless they are partial."""
-    name, labels, allow_partial = dataset
     source = dataset_info(name)
     there = presence(source, data_dir)
     whole = there.found == there.expected and there.short == 0 and there.packed == 0

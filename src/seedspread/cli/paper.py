@@ -13,7 +13,6 @@ from seedspread.errors import require_extra
 if TYPE_CHECKING:
     from seedspread.cff.training.result import Diagnosis, RunResult
     from seedspread.paper.check import Finding
-    from seedspread.render.terminal import Terminal
 
 
 def quickstart(
@@ -169,7 +168,9 @@ def verify_paper(
 def _print(findings: "list[Finding]", only: str | None) -> None:
     from rich.text import Text
 
+    from seedspread.analysis.display import ladder_table
     from seedspread.paper.check import SECTIONS, summary
+    from seedspread.paper.conclusions import answer, paper_ladder
     from seedspread.render.table import Column, Table
     from seedspread.render.terminal import Terminal, to_rich
 
@@ -186,21 +187,11 @@ def _print(findings: "list[Finding]", only: str | None) -> None:
             if f.comment:
                 console.print(Text(f"{f.where}, {f.what}: {f.comment}", style="dim"))
     if only is None:
-        _print_answer(console)
+        console.print(to_rich(ladder_table(paper_ladder(), full=False)))
+        for point in answer():
+            console.print(Text.assemble((point.title, "bold"), f" {point.text}"))
     counts = summary(findings)
     console.print(
         f"{len(findings)} claims: {counts['reproduces']} reproduce, {counts['differs']} differ, "
         f"{counts['not derivable']} are not derivable."
     )
-
-
-def _print_answer(console: "Terminal") -> None:
-    from rich.text import Text
-
-    from seedspread.analysis.display import ladder_table
-    from seedspread.paper.conclusions import answer, paper_ladder
-    from seedspread.render.terminal import to_rich
-
-    console.print(to_rich(ladder_table(paper_ladder(), full=False)))
-    for point in answer():
-        console.print(Text.assemble((point.title, "bold"), f" {point.text}"))

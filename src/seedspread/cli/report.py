@@ -13,8 +13,6 @@ from seedspread.cli.output import say, say_json, say_prose
 from seedspread.errors import SeedspreadError, require_extra
 
 if TYPE_CHECKING:
-    from rich.status import Status
-
     from seedspread.report.data import ReportData
     from seedspread.report.page import Report
 
@@ -66,6 +64,8 @@ def report(
 ) -> None:
     """Write a page with the answer, every table and every figure: one file that opens offline."""
     require_extra("report", "seedspread report")
+    from rich.text import Text
+
     from seedspread.render.terminal import Terminal
     from seedspread.report.page import Report, check_page, write_figures, write_page, write_tables
 
@@ -73,7 +73,10 @@ def report(
     page = out or (None if figures or tables else Path("report.html"))
     check_page(page)
     with Terminal(stderr=True).status("reading ...") as status:
-        tell = _teller(status)
+
+        def tell(what: str) -> None:
+            status.update(Text(f"{what} ..."))
+
         material = _material(source, asked, study or (), data_dir, tell)
         tell("making the page")
         made = Report(material)
@@ -136,12 +139,6 @@ def _check(source: str | None, published: bool, value: str | None, everything: b
         raise SeedspreadError("--all is for --figures and --tables; the page always has everything")
     if published and value:
         raise SeedspreadError("--value is for a store or a table; the paper's own numbers are accuracies")
-
-
-def _teller(status: "Status") -> Callable[[str], None]:
-    from rich.text import Text
-
-    return lambda what: status.update(Text(f"{what} ..."))
 
 
 def _values(made: "Report", page: Path | None, drawn: list[Path], written: list[Path]) -> dict[str, Any]:

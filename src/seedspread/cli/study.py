@@ -78,7 +78,7 @@ def plan(
     notes = [*([made.study.note] if made.study.note else []), *made.notes()]
     changes = [*display.changed_inputs(made), *display.lacking(made)]
     for line in [
-        *_question(made),
+        *(line for one in made.recorded() for line in one.asked if not made.study.included),
         *display.more_cells(made),
         *display.sharing(made),
         *notes,
@@ -107,11 +107,6 @@ def _sequential(made: "Plan") -> "dict[str, dict[str, Any]]":
             )
             out[name] = sequential_facts(record, comparisons, cells[name])
     return out
-
-
-def _question(made: "Plan") -> list[str]:
-    """What the study is to answer, and what was expected."""
-    return [line for study in made.recorded() for line in study.asked] if not made.study.included else []
 
 
 def _plan_values(made: "Plan", seconds: float | None) -> dict[str, Any]:

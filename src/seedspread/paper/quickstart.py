@@ -20,14 +20,7 @@ def quickstart(
     watcher: Watcher | None = None,
     implementation: str | None = None,
 ) -> AuditResult:
-    """Train, audit and write `report.html`; return the audit.
-
-    Args:
-        path: the folder of results.
-        workers: runs at once; by default as many as cores allow.
-        watcher: follows it.
-        implementation: how runs are computed; by default as the store's record or the study says.
-    """
+    """Train, audit and write `report.html`; return the audit. Arguments are those of `run_study`."""
     executor = LocalExecutor(workers=workers)
     runs = run_study(STUDY, path, executor, watcher, implementation=implementation)
     runs.report(Path(path) / "report.html")

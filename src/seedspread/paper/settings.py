@@ -181,13 +181,9 @@ class PaperSetting(Published):
 def paper_values(
     name: str, same_scale: bool | None = None, *, same_question: bool = True, judge: bool = False
 ) -> PaperSetting:
-    """What the paper prints for one of its settings.
+    """What the paper prints for one of its settings; `judge` in a report of the paper's own numbers.
 
-    Args:
-        name: the paper's.
-        same_scale: whether the runs beside it are at the paper's scale; None if that cannot be told.
-        same_question: whether they compare what the paper compares.
-        judge: in a report of the paper's own numbers.
+    `same_scale` and `same_question` are of the runs beside it; None if the scale cannot be told.
     """
     scale = {None: "paper", True: "paper (same scale)", False: "paper (different scale)"}[same_scale]
     return PaperSetting(

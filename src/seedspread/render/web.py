@@ -164,7 +164,7 @@ def _trace(mark: Mark, panel: Panel) -> dict[str, Any]:
         line = {"color": mark.colour, "width": 1.2, "dash": "dash"}
         return common | {"mode": "lines", "line": line, "hoverinfo": "skip"}
     marker = {"color": mark.colour, "size": 8, "symbol": _SYMBOLS[mark.symbol % len(_SYMBOLS)]}
-    hover = _hover(mark)
+    hover = {"text": [_lines(text) for text in mark.labels], "hovertemplate": "%{text}<extra></extra>"}
     if mark.kind == "line":
         shape = {"color": mark.colour, "width": 2}
         mode = "lines+markers" if mark.has_markers else "lines"
@@ -172,10 +172,6 @@ def _trace(mark: Mark, panel: Panel) -> dict[str, Any]:
     if mark.kind == "interval":
         return common | hover | {"mode": "markers", "marker": marker | {"size": 9}} | _bars(mark, panel.x)
     return common | hover | {"mode": "markers", "marker": marker | {"opacity": 0.85}}
-
-
-def _hover(mark: Mark) -> dict[str, Any]:
-    return {"text": [_lines(text) for text in mark.labels], "hovertemplate": "%{text}<extra></extra>"}
 
 
 def _lines(text: str) -> str:

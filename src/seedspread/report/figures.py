@@ -58,24 +58,21 @@ def spread_chart(s: Setting) -> Chart | None:
     counted = (
         f" The headline counts the looks ({look_title(looks)}); the other methods do not." if looks else ""
     )
-    means = "; ".join(_arm_words(s, arm) for arm in s.arms if s.of(arm))
+    means = []
+    for arm, values in ((arm, [r.value for r in s.of(arm)]) for arm in s.arms if s.of(arm)):
+        spread = f", from {min(values):.4g} to {max(values):.4g}" if len(values) > 1 else ""
+        means.append(f"{s.arm_title(arm)}: {len(values)} runs, mean {np.mean(values):.4g}{spread}")
     return Chart(
         f"{s.id}-spread",
         f"Spread over seeds: {s.name}",
         "Each mark is one run; lines are means, bands ±1 standard deviation. Right: the variance ratio by "
         "method; green, each seed counted once (the first is the headline); grey, every run counted "
         f"as independent.{counted}",
-        f"{s.value} of every run by arm. {means}.",
+        f"{s.value} of every run by arm. {'; '.join(means)}.",
         tuple(panels),
         s.origin,
         s.follows("spread"),
     )
-
-
-def _arm_words(s: Setting, arm: str) -> str:
-    values = [r.value for r in s.of(arm)]
-    spread = f", from {min(values):.4g} to {max(values):.4g}" if len(values) > 1 else ""
-    return f"{s.arm_title(arm)}: {len(values)} runs, mean {np.mean(values):.4g}{spread}"
 
 
 def _runs_of_arm(s: Setting, arm: str, position: int) -> list[Mark]:

@@ -112,11 +112,7 @@ def load_store(
 ) -> ReportData:
     """Return everything a store holds; what is missing is reported, and is no error.
 
-    Args:
-        path: the store.
-        studies: which ones; by default those that the store records.
-        value: the metric; by default each study's own.
-        tell: called with a line of status.
+    By default of the studies that it records, each by its own metric. `tell` hears of every step.
     """
     require_extra("report", "a report")
     if not path.is_dir():
@@ -465,7 +461,9 @@ def _provenance(
     accepted = {key for study in studies for key in study.accepted.values()}
     if accepted:
         facts.append(("made with other inputs than now", f"{len(accepted)} runs, kept by --accept-changed"))
-    facts += [(name, _counted(counts)) for name, counts in seen.items() if name != "ended"]
+    for name, counts in seen.items():
+        several = "; ".join(f"{value} ({times} runs)" for value, times in counts.most_common())
+        facts += [(name, several if len(counts) > 1 else next(iter(counts)))] if name != "ended" else []
     if seen.get("ended"):
         facts.append(("last run ended", max(seen["ended"])))
     seeds = {s.title: sorted({r.seed for r in s.runs}, key=lambda x: (len(x), x)) for s in settings}
@@ -502,9 +500,3 @@ def _what_ran(run: Run) -> list[tuple[str, str]]:
         *([("inputs", f"and {len(files) - _FILES_SHOWN} more files")] if len(files) > _FILES_SHOWN else []),
         *((f"${name}", "not set" if value is None else str(value)) for name, value in variables),
     ]
-
-
-def _counted(counts: Counter[str]) -> str:
-    if len(counts) == 1:
-        return next(iter(counts))
-    return "; ".join(f"{value} ({times} runs)" for value, times in counts.most_common())

@@ -76,8 +76,10 @@ class UnderWay:
         if not states:
             return ""
         studies = load_studies(self._store)[0]
-        names, rows = _rows(states, _names(studies))
-        left = self._seconds_left(self._studies or _studies_under_way(studies, running))
+        names, rows = _rows(states, studies)
+        keys = {state.key for state in running}
+        under_way = tuple(study for study in studies if keys & set(study.keys))
+        left = self._seconds_left(self._studies or under_way)
         template = environment("seedspread.report").get_template("under_way.html")
         return template.render(
             rows=rows[:_SHOWN], more=max(len(rows) - _SHOWN, 0), count=len(rows), names=names, width=WIDTH,
@@ -95,25 +97,10 @@ class UnderWay:
         return self._time[1].seconds(states)
 
 
-def _studies_under_way(
-    studies: Sequence[RecordedStudy], running: Sequence[RunState]
-) -> tuple[RecordedStudy, ...]:
-    keys = {state.key for state in running}
-    return tuple(study for study in studies if keys & set(study.keys))
-
-
-def _names(studies: Sequence[RecordedStudy]) -> dict[str, str]:
-    """Return cell and seed of every run that a study of the store names, in the studies' order."""
-    return {
-        key: f"{cell.name}, seed {seed}"
-        for study in studies
-        for cell in study.cells
-        for seed, key in cell.runs.items()
-    }
-
-
-def _rows(states: list[RunState], names: dict[str, str]) -> tuple[list[str], list[dict[str, Any]]]:
+def _rows(states: list[RunState], studies: Sequence[RecordedStudy]) -> tuple[list[str], list[dict[str, Any]]]:
     """Return the names of all curves, and a row per run: name, how far it is, its speed and its curves."""
+    cells = [cell for study in studies for cell in study.cells]
+    names = {key: f"{cell.name}, seed {seed}" for cell in cells for seed, key in cell.runs.items()}
     order = {key: number for number, key in enumerate(names)}
     states.sort(key=lambda state: (order.get(state.key, len(order)), state.key))
     beats = [state.heartbeat for state in states if state.heartbeat is not None]

@@ -35,7 +35,7 @@ from seedspread.runs.folder import RunFailedError, RunFolderError
 from seedspread.runs.lease import LeaseLostError
 from seedspread.runs.metrics import Metric
 from seedspread.runs.run import key_of
-from seedspread.runs.stopping import Interruption, StoppedError, StopRequest
+from seedspread.runs.stopping import Interruption, StoppedError, StopRequest, in_background
 
 _TAIL_BYTES = 2**14
 _STDOUT, _STDERR = 1, 2
@@ -337,14 +337,23 @@ class FunctionRun(OwnRun):
         arguments: dict[str, Any] = {**dict(self._parameters.values), "seed": self._seed}
         if self._function.takes_folder:
             arguments["folder"] = self._work
+        output = OutputFile(self._folder.path / "log.txt")
+
+        def watch(over: threading.Event) -> None:
+            """Report what the function printed last, and limit its log."""
+            with suppress(LeaseLostError, RunFolderError, OSError):  # whoever files the run will see it too
+                while not over.wait(_WATCH_SECONDS):
+                    self._folder.beat(lambda: self._heartbeat(output.last_line()))
+                    output.limit()
+
         try:
             with ExitStack() as stack:
-                output = stack.enter_context(OutputFile(self._folder.path / "log.txt"))
+                stack.enter_context(output)
                 stack.enter_context(_environment_with(self._environment()))
                 stack.enter_context(_working_in(self._function.folder))
                 function = self._function.load()
                 stack.enter_context(_limited_threads(self._threads))
-                stack.enter_context(self._watched(output))
+                stack.enter_context(in_background(watch))
                 returned = self._interruptible(lambda: function(**arguments))
         except Exception:
             if self._stop.number is None:
@@ -372,25 +381,6 @@ class FunctionRun(OwnRun):
             raise RunFailedError(f"it raised {message}", raised=type(error).__name__) from error
         finally:
             self._stop.interrupts = False
-
-    @contextmanager
-    def _watched(self, output: OutputFile) -> Iterator[None]:
-        """Report in the background what the function printed last, and limit its log."""
-        over = threading.Event()
-
-        def watch() -> None:
-            with suppress(LeaseLostError, RunFolderError, OSError):  # whoever files the run will see it too
-                while not over.wait(_WATCH_SECONDS):
-                    self._folder.beat(lambda: self._heartbeat(output.last_line()))
-                    output.limit()
-
-        thread = threading.Thread(target=watch, daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            over.set()
-            thread.join()
 
     def _environment(self) -> dict[str, str | None]:
         threads = {name: os.environ.get(name, str(self._threads)) for name in THREADS}

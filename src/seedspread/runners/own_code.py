@@ -64,9 +64,7 @@ class Reported:
 def read_logged(folder: Path, begin: int = 0) -> Reported:
     """Return what `seedspread.log` and `log_predictions` have left in a folder.
 
-    Args:
-        folder: the folder in which the run logs.
-        begin: size of the values when this attempt began; those before are part of the curve only.
+    Values that were there when this attempt began, of size `begin`, are part of the curve only.
     """
     arrays, content = None, _content(folder / VALUES)
     before, now = _lines(content[:begin]), _lines(content[begin:])
@@ -95,9 +93,7 @@ def _lines(content: bytes) -> list[dict[str, Any]]:
 class CurvesSoFar:
     """The curves that a run under way has logged so far; each look reads what is new.
 
-    Args:
-        folder: the folder in which the run logs.
-        known: names that are no measurements: its parameters.
+    Names that are `known`, its parameters, are no measurements.
     """
 
     def __init__(self, folder: Path, known: Iterable[str]) -> None:
@@ -198,14 +194,7 @@ def file_run(
     promised: Iterable[Metric],
     provenance: Mapping[str, Any],
 ) -> dict[str, float]:
-    """Write the record of a run that ended well, and return its metrics.
-
-    Args:
-        folder: the run's folder.
-        reported: everything that it has reported.
-        promised: metrics that it must have reported.
-        provenance: at least runner, seed and config.
-    """
+    """Write the record of a run that ended well, and return its metrics."""
     promised = tuple(promised)
     # Many programs report their parameters as well, which are known.
     known = {*COLUMNS, "dataset", *provenance["config"]}
@@ -222,16 +211,13 @@ def file_run(
         "key": folder.key,
         "metrics": metrics,
         "chance": chance,
-        "collapsed": any(_is_no_better(metric, metrics[metric.name]) for metric in promised),
+        "collapsed": any(
+            metrics[name] <= chance[name] if better == "higher" else metrics[name] >= chance[name]
+            for name, better in ((metric.name, metric.better) for metric in promised if metric.name in chance)
+        ),
     }
     folder.finish(result, provenance)
     return metrics
-
-
-def _is_no_better(metric: Metric, value: float) -> bool:
-    if metric.chance is None:
-        return False
-    return value <= metric.chance if metric.better == "higher" else value >= metric.chance
 
 
 def _curve_table(curve: Iterable[Mapping[str, Any]]) -> "pa.Table":
@@ -468,10 +454,14 @@ def digests_of(folder: Path, patterns: Iterable[str]) -> Digests:
         paths |= {Path(os.path.relpath(path, folder)).as_posix(): path for path in matches}
         if len(paths) > _FILE_LIMIT:
             raise RunnerError(f"inputs: {pattern!r} names more than {_FILE_LIMIT} files; name fewer")
+    out = []
     try:
-        return tuple((name, _digest(paths[name])) for name in sorted(paths))
+        for name in sorted(paths):
+            with paths[name].open("rb") as file:
+                out.append((name, hashlib.file_digest(file, "sha256").hexdigest()))
     except OSError as error:
         raise RunnerError(f"inputs: {error.filename} cannot be read: {error.strerror}") from None
+    return tuple(out)
 
 
 def _matching(folder: Path, pattern: str) -> list[Path]:
@@ -479,8 +469,3 @@ def _matching(folder: Path, pattern: str) -> list[Path]:
     # Neither what Python makes of sources when it imports them, nor what runs leave in a store, is an input.
     stores = {path for match in matches for path in match.parents if (path / STUDIES).is_dir()}
     return [path for path in matches if "__pycache__" not in path.parts and not stores & set(path.parents)]
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -70,7 +70,10 @@ class Command:
         values = dict(parameters.values) | {"seed": seed, "folder": folder, "python": sys.executable}
 
         def value(match: re.Match[str]) -> str:
-            return match[0][0] if match[1] is None else as_text(values[match[1]])
+            if match[1] is None:
+                return match[0][0]
+            word = values[match[1]]
+            return str(word).lower() if isinstance(word, bool) else str(word)  # as TOML has them
 
         words = [_PLACEHOLDER.sub(value, word) for word in self.template]
         return [self._find(words[0]) or words[0], *words[1:]]
@@ -85,11 +88,6 @@ class Command:
         if os.path.dirname(program):
             return shutil.which(os.path.join(self.folder, program))
         return shutil.which(program, path=search_path())
-
-
-def as_text(value: Level) -> str:
-    """Return a value as a word of a command: `true` and `false` as TOML has them."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def search_path() -> str:
@@ -192,7 +190,7 @@ class ProgramRun(OwnRun):
         deadline = math.inf if self._command.timeout is None else self._command.timeout + slack
         deadline += time.monotonic()
         while not select.select([supervisor.stdout], [], [], _POLL_SECONDS)[0]:
-            self._folder.beat(lambda: self._heartbeat(self._last_line()))
+            self._folder.beat(lambda: self._heartbeat("".join(self._tail()[-1:]).strip()))
             if self._stop.number is not None and not asked:
                 asked, deadline = True, time.monotonic() + slack
                 _send(supervisor.stdin, "stop")
@@ -240,10 +238,6 @@ class ProgramRun(OwnRun):
         except OSError:
             return []
         return [line for line in lines if line.strip()][-_TAIL_LINES:]
-
-    def _last_line(self) -> str:
-        tail = self._tail()
-        return tail[-1].strip() if tail else ""
 
 
 def _state_of(path: Path) -> list[int] | None:

@@ -55,7 +55,8 @@ def source_of(function: FunctionType) -> Source:
     """Return everything that a function reaches."""
     walk = _Walk(unwrapped(function).__globals__)
     walk.value(function.__qualname__, function)
-    parts = {name: _sha256("\n".join(sorted(texts))) for name, texts in walk.parts.items()}
+    texts = {name: "\n".join(sorted(some)) for name, some in walk.parts.items()}
+    parts = {n: hashlib.sha256(t.encode(errors="surrogatepass")).hexdigest() for n, t in texts.items()}
     return Source(tuple(sorted(parts.items())), tuple(sorted(walk.reads)))
 
 
@@ -181,14 +182,11 @@ class _Walk:
                 # The methods that a dataclass is given follow from its fields.
                 if method.__code__.co_filename != "<string>":
                     self.value(name, one)
-            elif not (
-                attribute.startswith("__") or isinstance(one, _SLOTS) or self._is_pythons(cls, attribute)
-            ):
+                continue
+            # What an enum or an abstract class was given by Python.
+            is_pythons = attribute == "_abc_impl" or (issubclass(cls, Enum) and attribute.startswith("_"))
+            if not (attribute.startswith("__") or isinstance(one, _SLOTS) or is_pythons):
                 self.value(name, one)
-
-    def _is_pythons(self, cls: type, attribute: str) -> bool:
-        """Whether an enum or an abstract class was given it by Python."""
-        return attribute == "_abc_impl" or (issubclass(cls, Enum) and attribute.startswith("_"))
 
     def _class_texts(self, cls: type) -> list[str]:
         """Return every definition of its name in its file; none if no source is found."""
@@ -243,8 +241,10 @@ def code_text(code: CodeType) -> str:
 
 def _definition_text(definition: ast.AST) -> str:
     definition = copy.deepcopy(definition)
+    kinds = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
     for node in ast.walk(definition):
-        _drop_docstring(node)
+        if isinstance(node, kinds) and ast.get_docstring(node, clean=False) is not None:
+            node.body = node.body[1:] or [ast.Pass()]
     return ast.unparse(definition)
 
 
@@ -280,12 +280,6 @@ def _is_of(node: ast.AST, code: CodeType) -> bool:
     return False
 
 
-def _drop_docstring(node: ast.AST) -> None:
-    kinds = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
-    if isinstance(node, kinds) and ast.get_docstring(node, clean=False) is not None:
-        node.body = node.body[1:] or [ast.Pass()]
-
-
 def _bytecode_text(code: CodeType) -> str:
     constants = [_bytecode_text(c) if isinstance(c, CodeType) else canonical(c) for c in code.co_consts]
     names = [code.co_names, code.co_varnames, code.co_freevars]
@@ -319,7 +313,3 @@ def canonical(value: Any, within: tuple[int, ...] = ()) -> str:
         pairs = sorted(f"{canonical(key, inner)}: {canonical(value[key], inner)}" for key in value)
         return f"dict [{', '.join(pairs)}]"
     raise TypeError(f"{type(value).__name__} is no plain value")
-
-
-def _sha256(text: str) -> str:
-    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()

@@ -328,9 +328,7 @@ class RunFolder:
     def seconds(self, *, alone: bool) -> float | None:
         """What the finished run took of its worker's time since its last start; None if not known.
 
-        Args:
-            alone: whether no other run can have been trained with it: then the time since its start is its
-                own, if its runner records no `worker_seconds`.
+        If it was `alone`, that is the time since its start where its runner records no `worker_seconds`.
         """
         try:
             values = read_record(str(self.path), PROVENANCE)

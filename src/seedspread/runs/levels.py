@@ -24,14 +24,11 @@ def level_name(level: object) -> str:
 
 def setting_name(levels: Iterable[tuple[str, object]]) -> str:
     """What tells a setting from others: `depth = 2, labels = fine`; of a dataset its name alone."""
-    return ", ".join(
-        level_name(level) if _is_a_name(factor, level) else f"{factor} = {level_name(level)}"
-        for factor, level in levels
-    )
-
-
-def _is_a_name(factor: str, level: object) -> bool:
-    return re.sub(r"[\s_-]", "", factor.lower()) in _NAMES and as_number(level) is None
+    parts = []
+    for factor, level in levels:
+        is_a_name = re.sub(r"[\s_-]", "", factor.lower()) in _NAMES and as_number(level) is None
+        parts.append(level_name(level) if is_a_name else f"{factor} = {level_name(level)}")
+    return ", ".join(parts)
 
 
 def joined_levels(levels: Levels) -> str:

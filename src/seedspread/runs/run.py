@@ -68,14 +68,10 @@ class Run:
     ) -> "Run":
         """Read a finished run from its folder; any error says what is wrong with it.
 
-        Plain strings and bytes: with ten thousand runs, paths and decoding would be most of the time.
+        Metrics that it did not report are computed from its predictions, if it kept them. A study that names
+        it has a cell for it, and its own way to count seeds.
 
-        Args:
-            folder: of the run.
-            metrics: computed from its predictions if it did not report them and kept predictions.
-            study: that names it, if any, with cell and seed.
-            cell: of that study.
-            seed: as that study counts it; by default as the run has it.
+        Plain strings and bytes: with ten thousand runs, paths and decoding would be most of the time.
         """
         result, provenance = read_record(folder, RESULT), read_record(folder, PROVENANCE)
         _check_names(RESULT, result, "runner", "metrics", "collapsed")
@@ -143,10 +139,8 @@ class Run:
     def row(self, metrics: Sequence[str] = ()) -> dict[str, Any]:
         """The row of a finished run in a table: its metrics, parameters, levels, seed, study and folder.
 
-        Parameters have their full names and, where clear in this run, the last part alone as well.
-
-        Args:
-            metrics: for which what chance scores stands beside, as `chance.NAME`.
+        Parameters have their full names and, where clear in this run, the last part alone as well. Beside
+        these metrics stands what chance scores, as `chance.NAME`.
         """
         levels = {factor: level_name(level) for factor, level in self.cell}
         return (
@@ -174,11 +168,7 @@ def read_run(
 
 
 def key_of(canonical: Mapping[str, Any]) -> str:
-    """The key of a run: 20 hexadecimal digits, a hash of everything that can alter its result.
-
-    Args:
-        canonical: the run's description, as its runner makes it, with nothing in it that cannot matter.
-    """
+    """The key of a run: 20 hexadecimal digits, a hash of all that can alter its result and nothing else."""
     text = json.dumps(canonical, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:20]
 

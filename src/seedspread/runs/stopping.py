@@ -3,9 +3,10 @@
 import os
 import signal
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Any
 
 from seedspread.errors import SeedspreadError
 
@@ -51,17 +52,37 @@ class StopRequest:
 
 
 @contextmanager
-def stop_requests() -> Iterator[StopRequest]:
-    """Catch SIGTERM and SIGINT while it is open; only the main thread can."""
-    request = StopRequest()
+def handling(*numbers: int, by: Any) -> Iterator[None]:
+    """Have signals handled otherwise while it is open; only the main thread can."""
     if threading.current_thread() is not threading.main_thread():
-        yield request
+        yield
         return
-    before = {number: signal.signal(number, request.handle) for number in (signal.SIGTERM, signal.SIGINT)}
+    before = {number: signal.signal(number, by) for number in numbers}
     try:
-        yield request
+        yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+@contextmanager
+def stop_requests() -> Iterator[StopRequest]:
+    """Catch SIGTERM and SIGINT while it is open; only the main thread can."""
+    request = StopRequest()
+    with handling(signal.SIGTERM, signal.SIGINT, by=request.handle):
+        yield request
     if request.number is not None:  # it came when nothing was left to stop: whoever is outside hears of it
         os.kill(os.getpid(), request.number)
+
+
+@contextmanager
+def in_background(act: Callable[[threading.Event], None]) -> Iterator[None]:
+    """Call `act` in a thread of its own while it is open; it is to return once the event is set."""
+    over = threading.Event()
+    thread = threading.Thread(target=act, args=(over,), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()

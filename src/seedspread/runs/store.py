@@ -107,11 +107,7 @@ def tidy_table(runs: Sequence[Run], metrics: Sequence[str] = ()) -> "pd.DataFram
     """One row per run: parameters that vary, seed, metrics, then what is the same in all runs.
 
     Factors have the names that their study gives them. Any other parameter has the last part of its name
-    where no other has it, else its full one.
-
-    Args:
-        runs: finished ones.
-        metrics: for which what chance scores stands beside.
+    where no other has it, else its full one. Beside these metrics stands what chance scores.
     """
     import pandas as pd  # noqa: PLC0415 - slow, and no worker needs it
 
@@ -130,7 +126,8 @@ def tidy_table(runs: Sequence[Run], metrics: Sequence[str] = ()) -> "pd.DataFram
         for run, own, scores in zip(runs, parameters, chance, strict=True)
     ]
     described = [*factors, "dataset", *names.values()]
-    vary = [name for name in described if _varies([row.get(name) for row in rows])]
+    # Levels of a parameter may be of several types.
+    vary = [name for name in described if len({repr(row.get(name)) for row in rows}) > 1]
     order = [*vary, "seed", *columns, "collapsed", "majority", *described, "folder"]
     table = pd.DataFrame(rows, columns=list(dict.fromkeys(order)))
     unsaid = [c for c in ("dataset", "majority") if rows and not any(map(_is_said, table[c]))]
@@ -185,11 +182,6 @@ def _names(
         is_clear = ends[end] == 1 and end not in taken and not name.startswith(_WHOLE)
         names[name] = end if name not in factors and is_clear else name
     return names
-
-
-def _varies(values: list[Any]) -> bool:
-    """Whether a parameter has several levels, which may be of several types."""
-    return len({repr(value) for value in values}) > 1
 
 
 def _is_said(value: Any) -> bool:

@@ -14,7 +14,18 @@ from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    PlainValidator,
+    StrictInt,
+    TypeAdapter,
+    model_validator,
+)
 
 from seedspread.atomic import replacing
 from seedspread.runs.files import FORMAT, UNREADABLE, NewerFormatError, read_record
@@ -174,6 +185,8 @@ def read_sequential(values: Mapping[str, Any]) -> SequentialRecord:
 
 
 STUDIES = ".studies"
+_Key = Annotated[str, AfterValidator(checked_key)]
+_Sequential = Annotated[SequentialRecord, PlainValidator(read_sequential), PlainSerializer(sequential_values)]
 
 
 def _as_text(value: object) -> object:
@@ -227,9 +240,9 @@ class RecordedCell:
     Parameters are plain values, unless a reader that knows their runner has made more of them.
     """
 
-    levels: Mapping[str, Any]
-    parameters: Any
-    runs: Mapping[int, str]
+    levels: Annotated[Mapping[str, Any], Field(alias="cell")]
+    parameters: Annotated[Any, Field(alias="config")]
+    runs: Mapping[int, _Key]
 
     @property
     def title(self) -> str:
@@ -270,10 +283,10 @@ class RecordedStudy:
     cells: tuple[RecordedCell, ...]
     threads: int | None = None
     metrics: tuple[Metric, ...] = ()
-    accepted: Mapping[str, str] = field(default_factory=dict)
+    accepted: Mapping[_Key, _Key] = field(default_factory=dict)
     origin: str = ""
     implementation: str | None = None
-    sequential: SequentialRecord | None = None
+    sequential: _Sequential | None = None
     question: str = ""
     prediction: str = ""
 
@@ -298,6 +311,10 @@ class RecordedStudy:
         return tuple(dict.fromkeys(key for cell in self.cells for key in cell.runs.values()))
 
 
+# How a study stands in its file.
+_RECORD = TypeAdapter(RecordedStudy)
+
+
 def save_study(store: Store, study: RecordedStudy) -> None:
     """Record a study; it takes the place of an older one of the same name."""
     path = _path(store, study.name, study.origin)
@@ -306,7 +323,12 @@ def save_study(store: Store, study: RecordedStudy) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     if recorded_study(store, study.name, study.origin) != study:
         with replacing(path) as part:
-            part.write_text(json.dumps(_values(study), indent=1) + "\n")
+            part.write_text(
+                json.dumps(
+                    {"format": FORMAT} | _RECORD.dump_python(study, mode="json", by_alias=True), indent=1
+                )
+                + "\n"
+            )
 
 
 def recorded_study(store: Store, name: str, origin: str = "") -> RecordedStudy | None:
@@ -322,33 +344,6 @@ def recorded_study(store: Store, name: str, origin: str = "") -> RecordedStudy |
 def _path(store: Store, name: str, origin: str) -> Path:
     identity = f"{name} {origin}" if origin else name
     return store.path / STUDIES / f"{hashlib.sha256(identity.encode()).hexdigest()[:16]}.json"
-
-
-def _values(study: RecordedStudy) -> dict[str, Any]:
-    return {
-        "format": FORMAT,
-        "name": study.name,
-        "title": study.title,
-        "note": study.note,
-        "question": study.question,
-        "prediction": study.prediction,
-        "runner": study.runner,
-        "threads": study.threads,
-        "metrics": [asdict(metric) for metric in study.metrics],
-        "accepted": dict(study.accepted),
-        "origin": study.origin,
-        "implementation": study.implementation,
-        "sequential": None if study.sequential is None else sequential_values(study.sequential),
-        "audit": None if study.audit is None else study.audit.model_dump(mode="json"),
-        "cells": [
-            {
-                "cell": dict(cell.levels),
-                "config": dict(cell.parameters),
-                "runs": {str(seed): key for seed, key in cell.runs.items()},
-            }
-            for cell in study.cells
-        ],
-    }
 
 
 def load_studies(store: Store) -> tuple[list[RecordedStudy], list[str]]:
@@ -378,35 +373,11 @@ def declared_metric(store: Store, name: str) -> Metric | None:
 
 def _read(path: Path) -> RecordedStudy:
     values = read_record(str(path.parent), path.name)
-    cells = tuple(
-        RecordedCell(
-            dict(cell["cell"]),
-            dict(cell["config"]),
-            {int(seed): checked_key(key) for seed, key in cell["runs"].items()},
-        )
-        for cell in values["cells"]
-    )
-    audit = None if values["audit"] is None else AuditSpec.model_validate_json(json.dumps(values["audit"]))
-    factors = {factor for cell in cells for factor in cell.levels}
-    if audit is not None and not set(audit.factors) <= factors:
+    study = _RECORD.validate_python(values)
+    factors = {factor for cell in study.cells for factor in cell.levels}
+    if study.audit is not None and not set(study.audit.factors) <= factors:
         raise ValueError("its audit names what is no factor")
-    threads, implementation, sequential = values["threads"], values["implementation"], values["sequential"]
-    return RecordedStudy(
-        name=str(values["name"]),
-        title=str(values["title"]),
-        note=str(values["note"]),
-        audit=audit,
-        runner=str(values["runner"]),
-        cells=cells,
-        threads=None if threads is None else int(threads),
-        metrics=tuple(Metric(**metric) for metric in values["metrics"]),
-        accepted={checked_key(a): checked_key(b) for a, b in values["accepted"].items()},
-        origin=str(values["origin"]),
-        implementation=None if implementation is None else str(implementation),
-        sequential=None if sequential is None else read_sequential(sequential),
-        question=str(values["question"]),
-        prediction=str(values["prediction"]),
-    )
+    return study
 
 
 def store_marks(store: Path) -> tuple[list[str], bool]:

@@ -18,6 +18,7 @@ from seedspread.errors import SeedspreadError
 from seedspread.runners.contract import WorkItem
 from seedspread.runs.folder import Failure
 from seedspread.runs.lease import StalenessTracker, newest
+from seedspread.runs.stopping import in_background
 from seedspread.runs.store import Store
 from seedspread.study.executor import Job, StudyProgress
 from seedspread.study.worker import AttemptResult, attempt_group, stop_when_orphaned
@@ -312,11 +313,8 @@ def work(
 ) -> None:
     """Take whatever run is free until everything has ended, or too much has failed; what a worker does.
 
-    Args:
-        items: the runs.
-        max_failures: how many failures end it.
-        outbox: for failures that cannot be written into the store.
-        gpus: what its runs see as `CUDA_VISIBLE_DEVICES`; None leaves it as it is.
+    Failures that cannot be written into the store go into the `outbox`. `gpus` is what its runs see as
+    `CUDA_VISIBLE_DEVICES`; None leaves it as it is.
     """
     if gpus is not None:
         os.environ["CUDA_VISIBLE_DEVICES"] = gpus
@@ -327,7 +325,19 @@ def work(
     store = items[0].store
     tracker = StalenessTracker(items[0].lease_seconds)
     left = {item.key: item for item in items}
-    with _watching_leases(store, left, tracker):
+
+    def watch(over: threading.Event) -> None:
+        """Look at others' leases: a worker that gets free knows at once which are stale."""
+        while True:
+            keys = list(left)
+            for key in keys:
+                holder = newest(store.folder(key))
+                if holder is not None and not (holder.is_here and holder.pid == os.getpid()):
+                    tracker.is_stale(holder)
+            if over.wait(max(tracker.seconds / 4, len(keys) / _LOOKS_PER_SECOND)):
+                return
+
+    with in_background(watch):
         while left:
             if max_failures is not None and sum(store.has_failed(i.key) for i in items) >= max_failures:
                 return  # counted here too: runs that fail at once would outrun the pool's slower look
@@ -369,27 +379,3 @@ def _companions(item: WorkItem, left: dict[str, WorkItem], store: Store) -> Iter
     for other in left.values():
         if other.key != item.key and other.group == item.group and not store.has_failed(other.key):
             yield other
-
-
-@contextmanager
-def _watching_leases(store: Store, left: Iterable[str], tracker: StalenessTracker) -> Iterator[None]:
-    """Looks at others' leases in the background: a worker that gets free knows at once which are stale."""
-    over = threading.Event()
-
-    def watch() -> None:
-        while True:
-            keys = list(left)
-            for key in keys:
-                holder = newest(store.folder(key))
-                if holder is not None and not (holder.is_here and holder.pid == os.getpid()):
-                    tracker.is_stale(holder)
-            if over.wait(max(tracker.seconds / 4, len(keys) / _LOOKS_PER_SECOND)):
-                return
-
-    thread = threading.Thread(target=watch, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()

@@ -2,20 +2,18 @@
 
 import math
 import signal
-import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import FrameType
-from typing import Literal
 
 from seedspread.errors import SeedspreadError
 from seedspread.runners.contract import Runner, Stack, WorkItem
 from seedspread.runs.lease import LEASE_SECONDS
 from seedspread.runs.levels import counted_runs
 from seedspread.runs.run import Run
+from seedspread.runs.stopping import handling
 from seedspread.runs.store import FINISHED, RunState, Store
 from seedspread.runs.studies import recorded_study, save_study
 from seedspread.study.executor import CellProgress, Executor, Job, ProgressCallback, StudyProgress
@@ -118,17 +116,7 @@ def run_plan(
     lease_seconds: float = LEASE_SECONDS,
     force: bool = False,
 ) -> StudyProgress:
-    """Runs what a plan is missing; returns what became of it.
-
-    Args:
-        plan: what there is to do.
-        executor: where it is done.
-        on_progress: hears of every change.
-        max_failures: stop early once so many runs have failed; None never does.
-        retry_failed: try again what has failed before.
-        lease_seconds: after how long a silent lease may be taken over.
-        force: run with other threads or another implementation than the study was begun with.
-    """
+    """Runs what a plan is missing, with options as in `run_study`; returns what became of it."""
     plan.check()
     plan.store.check()
     if not force:
@@ -142,11 +130,16 @@ def run_plan(
         return progress
     workers = executor.worker_count(len(todo), max(threads.values()))
     items = work_items(plan, plan.by_seed(todo), threads, workers, lease_seconds)
-    with _interrupts():
+    with handling(signal.SIGTERM, by=_interrupt):
         _run(Overview(plan, progress), executor, items, max_failures, on_progress)
     _refresh(plan.store, items, progress)
     on_progress(progress)
     return progress
+
+
+def _interrupt(_: int, __: FrameType | None) -> None:
+    """End a study as Ctrl-C does."""
+    raise KeyboardInterrupt
 
 
 def _threads_of(plan: Plan, asked: int | None, force: bool) -> dict[str, int]:
@@ -171,8 +164,8 @@ def _begun_with(plan: Plan, study: StudySpec) -> int | None:
     recorded = recorded_study(plan.store, study.name, study.origin)
     if recorded is None or recorded.threads is None:
         return None
-    runs = (plan.store.run(key) for key in recorded.keys)
-    return recorded.threads if any(run.is_done or run.has_begun for run in runs) else None
+    has_begun = any(run.is_done or run.has_begun for run in map(plan.store.run, recorded.keys))
+    return recorded.threads if has_begun else None
 
 
 def _prepare(plan: Plan, retry_failed: bool) -> tuple[list[Run], StudyProgress]:
@@ -211,7 +204,8 @@ def _run(
         progress.stopped = "interrupted" if job is None else job.interrupted
     finally:
         if job is not None:
-            with _deaf_to_interrupts():  # impatience must not cost a checkpoint
+            # Impatience must not cost a checkpoint.
+            with handling(signal.SIGINT, signal.SIGTERM, by=signal.SIG_IGN):
                 job.close()
 
 
@@ -273,7 +267,8 @@ def work_items(
         if id(run.parameters) not in groups:
             groups[id(run.parameters)] = runner.group(run.parameters, threads[run.study])
         group = groups[id(run.parameters)]
-        size = 1 if group is None or workers is None else _most(group, wanted[run.study])
+        stack = wanted[run.study]
+        size = 1 if group is None or workers is None else group.size if stack == "auto" else stack
         together = None if group is None or size == 1 else group.name
         number = runners.setdefault(runner, len(runners))
         names.append(run.key if together is None else f"{number} {together}")
@@ -294,10 +289,6 @@ def work_items(
     ]
 
 
-def _most(group: Stack, wanted: Literal["auto"] | int) -> int:
-    return group.size if wanted == "auto" else wanted
-
-
 def even_size(runs: int, workers: int, most: int) -> int:
     """The largest groups that give every worker one, and as even as can be: 24 runs of two are four of 6."""
     each = math.ceil(runs / workers)
@@ -305,33 +296,3 @@ def even_size(runs: int, workers: int, most: int) -> int:
     while size > 1 and math.ceil(runs / size) < workers:
         size -= 1
     return size
-
-
-@contextmanager
-def _deaf_to_interrupts() -> Iterator[None]:
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {n: signal.signal(n, signal.SIG_IGN) for n in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-@contextmanager
-def _interrupts() -> Iterator[None]:
-    """SIGTERM ends a study as Ctrl-C does; only the main thread can hear it."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def interrupt(_: int, __: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

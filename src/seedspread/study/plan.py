@@ -27,10 +27,7 @@ from seedspread.tables.from_store import read_runs
 def implemented(study: StudySpec, store: Store, asked: str | None) -> StudySpec:
     """The study as it is asked for; else as the store remembers that it once was.
 
-    Args:
-        study: a study, or a collection.
-        store: where its results are, and go.
-        asked: an implementation's name, for all that it includes; None for what the store and the study say.
+    An implementation that is `asked` for is that of all that a collection includes.
     """
     if study.included:
         return replace(study, included=tuple(implemented(part, store, asked) for part in study.included))
@@ -56,7 +53,7 @@ def check_unchanged(study: StudySpec, store: Store) -> None:
         recorded = recorded_study(store, part.name, part.origin)
         if recorded is None or recorded.implementation == part.implementation:
             continue
-        if _has_begun(recorded, store):
+        if any(run.is_done or run.has_begun for run in map(store.run, recorded.keys)):
             before = recorded.implementation
             was = "as the study says" if before is None else f"with --implementation {before}"
             undo = "leave --implementation out" if before is None else f"ask for {before}"
@@ -64,11 +61,6 @@ def check_unchanged(study: StudySpec, store: Store) -> None:
                 f"{part.name} was begun in {store.path} {was}; {part.implementation} would run all of it "
                 f"anew: {undo}, name another store, or add --force"
             )
-
-
-def _has_begun(recorded: RecordedStudy, store: Store) -> bool:
-    runs = (store.run(key) for key in recorded.keys)
-    return any(run.is_done or run.has_begun for run in runs)
 
 
 # A study's name, and the levels of its factors.
@@ -112,15 +104,7 @@ class Plan:
         accept_changed: bool = False,
         implementation: str | None = None,
     ) -> "Plan":
-        """Names every run by its key.
-
-        Args:
-            study: the study.
-            store: where its results are, and go.
-            data_dir: the data folder.
-            accept_changed: keep runs whose inputs have changed since they were made.
-            implementation: how its runs are computed; by default as the store or the study says.
-        """
+        """Names every run by its key; arguments as in `Study.plan`."""
         data_dir = None if data_dir is None else Path(data_dir)
         store = store if isinstance(store, Store) else Store(store)
         study = implemented(study, store, implementation)
@@ -309,14 +293,8 @@ def _with_other_inputs(
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Runs of the store that differ from planned ones in their inputs only, by the planned keys.
 
-    Args:
-        study: one, or a collection.
-        store: that may have them.
-        bases: identity without inputs of each planned run that depends on any, by its key.
-        accept: whether to keep them all.
-
-    Returns:
-        those that are kept in place of the planned ones, and those that are stale.
+    `bases` has the identity without inputs of each planned run that depends on any, by its key. Returned are
+    the runs that are kept in place of the planned ones, all if `accept`, and those that are stale.
     """
     accepted: dict[str, str] = {}
     stale: dict[str, str] = {}
@@ -353,11 +331,7 @@ def _up_to_interim_look(
 def sequential_records(study: StudySpec, store: Store, runs: Sequence[Run]) -> dict[str, SequentialRecord]:
     """The interim looks at each sequential part, by name; a rule or question that was changed is refused.
 
-    Args:
-        study: one, or a collection.
-        store: that records them.
-        runs: all its runs. If those of an interim look have other keys now (of a changed program, say), the
-            study begins anew.
+    If the `runs` of an interim look have other keys now (of a changed program, say), the study begins anew.
     """
     out = {}
     for part in study.parts:
@@ -429,11 +403,8 @@ class Estimate:
     def work_left(self, states: Mapping[str, RunState], *, measure: bool = True) -> float | None:
         """Of one worker's time, for all that has no result; None if that is unknown.
 
-        `MissingExtraError` if a runner could measure it, with more installed.
-
-        Args:
-            states: of all runs.
-            measure: whether to ask runners for what cannot be known from other runs, which can take seconds.
+        `MissingExtraError` if a runner could measure it, with more installed. To `measure` is to ask runners
+        for what cannot be known from other runs, which can take seconds.
         """
         by_cell = self._time.by_cell(states)
         missing = [self._runs[key] for key, state in states.items() if state.state not in FINISHED]

@@ -37,13 +37,7 @@ def run_sequential(
 ) -> tuple[Plan, StudyProgress]:
     """Run what a plan is missing, look by look for sequential studies; return the last plan and its progress.
 
-    Args:
-        plan: what there is to do; its studies need not be sequential.
-        executor: where it is done. One that does not wait ends before the next look: the same command,
-            given again, takes it.
-        watcher: follows it.
-        retry_failed: try again what has failed before.
-        options: of `run_plan`.
+    An executor that does not wait ends before the next look: the same command, given again, takes it.
     """
     watcher = watcher or Watcher()
     plan = plan.at_interim_look({name: _begun(plan, name, watcher) for name in plan.sequential})

@@ -256,10 +256,6 @@ def study_names() -> list[str]:
     return sorted(_studies())
 
 
-def study_text(name: str) -> str:
-    return _studies()[name].read_text()
-
-
 def _studies() -> dict[str, Traversable]:
     found: dict[str, Traversable] = {}
     for entry in plugins("studies").values():
@@ -477,7 +473,7 @@ def _shipped(name: str) -> str:
     names = study_names()
     if name not in names:
         raise StudyError(f"no study is named {name!r}; {there_are(name, names)}; or give a .toml file")
-    return study_text(name)
+    return _studies()[name].read_text()
 
 
 def _check_parts(name: str, file: StudyFile) -> None:

@@ -51,13 +51,9 @@ def recorded_question(
 ) -> RecordedQuestion | None:
     """The study to audit: the one that is named, or the only one of a store; None if it is all of a table.
 
-    Args:
-        source: a store of runs, or any table.
-        name: of a study that the store records, or its .toml file; a collection's too.
-        values: the metrics; by default the study's own.
-        group: the factor to compare, if another than the study's.
-        others: further columns that are asked for by name.
-        together: whether studies that ask the same are taken together, where none is named.
+    A `name` is of a study that the store records, or its .toml file; a collection's too. `group` is the
+    factor to compare, if another than the study's, and `others` are further columns that are asked for.
+    Studies that ask the same are taken `together`, where none is named.
     """
     path, columns = Path(source), [*([group] if group else []), *others]
     studies = load_studies(Store(path))[0] if path.is_dir() else []

@@ -44,27 +44,22 @@ EXECUTORS: dict[str, type[LocalExecutor] | type[RayExecutor] | type[SlurmExecuto
 
 
 def executor_named(backend: str, options: dict[str, Any]) -> Executor:
-    """An engine with those of the options that are set; one that it does not take is refused.
-
-    Args:
-        backend: one of `EXECUTORS`.
-        options: by the engine's own names; None for one that is not set.
-    """
+    """An engine with those of the options, by its own names, that are set; others are refused."""
     try:
         one_of("--backend", backend, EXECUTORS)
     except ValueError as error:
         raise SeedspreadError(str(error)) from None
     given = {name: value for name, value in options.items() if value is not None}
     for name in given:
-        takers = [engine for engine in EXECUTORS if name in _options(engine)]
+        takers = [
+            engine
+            for engine, made in EXECUTORS.items()
+            if name in {field.name for field in fields(made) if field.init}
+        ]
         if backend not in takers:
             option = f"--{name.replace('_', '-')}"
             raise SeedspreadError(f"{option} is for --backend {' or '.join(takers)}; this is {backend}")
     return EXECUTORS[backend](**given)
-
-
-def _options(backend: str) -> set[str]:
-    return {field.name for field in fields(EXECUTORS[backend]) if field.init}
 
 
 @dataclass(frozen=True, repr=False)
@@ -324,13 +319,8 @@ def store_material(
 ) -> "ReportData":
     """What a report on a store is made of.
 
-    Args:
-        store: the folder of results.
-        studies: by the store's names, shipped names or .toml files; by default all that the store remembers.
-        plans: the same, where they are made already.
-        value: the metric; by default each study's own.
-        data_dir: the data folder, for studies on partial data.
-        tell: hears what is being done.
+    `studies` are named as the store has them, as they are shipped, or by .toml files; `plans` are the same,
+    where they are made already. By default all that the store remembers.
     """
     from seedspread.report.load import load_store  # noqa: PLC0415 - a fifth of the package
 

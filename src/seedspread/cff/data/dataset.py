@@ -114,15 +114,12 @@ def enlarge(grey: Images, size: int) -> Images:
     return larger[:, 0].numpy()
 
 
-@dataclass(frozen=True)
-class Reader:
-    """A format; `together` if all files of a part are read together."""
-
-    read: Callable[[Sequence[bytes], DatasetInfo, str], tuple[Images, Labels]]
-    together: bool = False
-
-
-READERS = {"cifar": Reader(read_cifar), "svhn": Reader(read_svhn), "idx": Reader(read_idx, together=True)}
+# The reader of each format, and whether it takes all files of a part together, such as images and labels.
+READERS: dict[str, tuple[Callable[[Sequence[bytes], DatasetInfo, str], tuple[Images, Labels]], bool]] = {
+    "cifar": (read_cifar, False),
+    "svhn": (read_svhn, False),
+    "idx": (read_idx, True),
+}
 
 
 def _idx(content: bytes, magic: int, dimensions: int) -> Images:
@@ -250,12 +247,16 @@ def read_official(info: DatasetInfo, labels: str = "fine", data_dir: Path | None
 def _read_split(info: DatasetInfo, files: list[LocalFile], labels: str, command: str) -> tuple[Split, str]:
     """Return the images of some files, and a note of what is missing; empty if nothing is."""
     images, targets, ids, notes, absent = [], [], [], [], []
-    for place, group in enumerate(_groups(info, files)):
+    read, together = READERS[info.reader]
+    for place, group in enumerate([files] if together else [[file] for file in files]):
         lacking = [file.expected.name for file in group if file.path is None]
         if lacking:
             absent += lacking
             continue
-        pixels, classes = _read_group(info, group, labels, command)
+        try:
+            pixels, classes = read([file.content for file in group], info, labels)
+        except FormatError as error:
+            raise DataError(_damaged(group[error.place], command, str(error))) from error
         expected = group[0].expected
         if len(pixels) < expected.images:
             notes.append(f"{expected.name} has {len(pixels):,} of {expected.images:,} images")
@@ -270,20 +271,6 @@ def _read_split(info: DatasetInfo, files: list[LocalFile], labels: str, command:
         raise DataError(f"{info.name}: {'; '.join(notes)}; get it with: {command}")
     arrays = (np.concatenate(column) for column in (images, targets, ids))
     return Split(*map(torch.from_numpy, arrays)), "; ".join(notes)
-
-
-def _groups(info: DatasetInfo, files: list[LocalFile]) -> list[list[LocalFile]]:
-    """Return the files that make sense only together, such as images and their labels."""
-    return [files] if READERS[info.reader].together else [[file] for file in files]
-
-
-def _read_group(
-    info: DatasetInfo, group: list[LocalFile], labels: str, command: str
-) -> tuple[Images, Labels]:
-    try:
-        return READERS[info.reader].read([file.content for file in group], info, labels)
-    except FormatError as error:
-        raise DataError(_damaged(group[error.place], command, str(error))) from error
 
 
 def _damaged(file: LocalFile, command: str, why: str) -> str:

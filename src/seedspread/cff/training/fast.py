@@ -243,7 +243,9 @@ class _Attention(torch.autograd.Function):
     def forward(ctx: Any, qkv: Tensor) -> Tensor:
         batch, length, _, heads, width = qkv.shape
         mixed = torch.empty(batch, length, heads * width, dtype=qkv.dtype, device=qkv.device)
-        ctx.heads, ctx.images = heads, _images_at_once(qkv)
+        # On a CPU as many as keep P in cache; elsewhere all. A product is the same in any batch of products.
+        at_once = max(1, _CACHED // (heads * length**2)) if qkv.device.type == "cpu" else batch
+        ctx.heads, ctx.images = heads, at_once
         kept: list[Tensor] = []
         for part, out in zip(parts(qkv, ctx.images), parts(mixed, ctx.images), strict=True):
             # (3, b h, T, w)
@@ -274,12 +276,6 @@ class _Attention(torch.autograd.Function):
             torch.bmm(grad_o, p, out=grad_v)
             out.copy_(thin.view(3, -1, ctx.heads, width, length).permute(1, 4, 0, 2, 3))
         return grad_qkv
-
-
-def _images_at_once(qkv: Tensor) -> int:
-    """On a CPU as many as keep P in cache; elsewhere all. A product is the same in any batch of products."""
-    batch, length, _, heads, _ = qkv.shape
-    return max(1, _CACHED // (heads * length**2)) if qkv.device.type == "cpu" else batch
 
 
 # Numbers of an attention matrix that go through a layer at once: runs are taken together up to this size.

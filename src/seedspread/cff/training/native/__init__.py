@@ -101,14 +101,10 @@ def _compiler() -> Path:
 def _name(compiler: Path) -> str:
     """Hash all that the bits depend on; asking the compiler itself would take time at every start."""
     about = compiler.stat()
-    parts = [_source(name) for name in (*_SOURCES, *_HEADERS)]
+    parts = [(Path(__file__).parent / name).read_bytes() for name in (*_SOURCES, *_HEADERS)]
     parts += [" ".join(FLAGS).encode(), processor().encode()]
     parts += [f"{compiler} {about.st_size} {about.st_mtime_ns}".encode()]
     return hashlib.sha256(b"\0".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()[:24]
-
-
-def _source(name: str) -> bytes:
-    return (Path(__file__).parent / name).read_bytes()
 
 
 def _folder() -> Path:
