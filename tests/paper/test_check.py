@@ -9,8 +9,18 @@ import pytest
 from seedspread.paper.check import check_page, check_paper, summary
 from seedspread.paper.claims import check_claims
 from seedspread.paper.conclusions import answer, audit_published, paper_ladder, paper_ratios
-from seedspread.paper.methods import METHODS, NAMES, components, recompute
-from seedspread.paper.values import Series, half_width, published_arm, published_table, series, values
+from seedspread.paper.values import (
+    METHODS,
+    NAMES,
+    Series,
+    components,
+    half_width,
+    published_arm,
+    published_table,
+    recompute,
+    series,
+    values,
+)
 from seedspread.stats.pooling import intraclass_correlation
 
 ROOT = Path(__file__).parents[2]

@@ -6,9 +6,8 @@ import pandas as pd
 import pytest
 
 from seedspread.cff.presets import read_config
-from seedspread.paper.methods import printed
 from seedspread.paper.settings import paper_setting, scale_of
-from seedspread.paper.values import published_table
+from seedspread.paper.values import printed, published_table
 from seedspread.report.load import load_table
 from seedspread.report.page import Report
 from tests.report.helpers import made_store, material_of, unfinished

@@ -32,74 +32,55 @@ if TYPE_CHECKING:
 Tensor: TypeAlias = Any
 
 
-class Sum:
-    """Whole numbers summed where they are: one tensor per device, and an int for those on none."""
-
-    def __init__(self, number: int | Tensor) -> None:
-        self._by_device: dict[Any, Any] = {getattr(number, "device", None): number}
-
-    def merge(self, other: "Sum") -> None:
-        for device, number in other._by_device.items():
-            # Not in place: a tensor made in inference mode could not be changed outside it.
-            self._by_device[device] = self._by_device.get(device, 0) + number
-
-    def read(self) -> int:
-        """Return the sum; waits for the devices."""
-        return sum(int(number) for number in self._by_device.values())
-
-
 @dataclass
 class Tally:
-    """What was counted under one name in a window of time."""
+    """What was counted under one name in a window of time.
 
-    values: int = 0  # how many values there were
-    # of them those `below` and `above` the bounds, or `cut` where only that is known; and `nan`
-    counts: dict[str, Sum] = field(default_factory=dict)
+    Attributes:
+        values: how many values there were.
+        counts: of them those `below` and `above` the bounds, or `cut` where only that is known, and `nan`;
+            by device too, on which they are summed until they are read.
+        batch_rates: of a layer's pairs, the clamp activation rate of each batch; NaN of one that has none.
+        possible_pairs: all ordered pairs of different rows.
+    """
+
+    values: int = 0
+    counts: dict[tuple[str, Any], Any] = field(default_factory=dict)
+    batch_rates: list[float] = field(default_factory=list)
+    possible_pairs: int = 0
 
     def merge(self, other: "Tally") -> None:
         """Add what was counted later."""
         self.values += other.values
-        for key, number in other.counts.items():
-            if key in self.counts:
-                self.counts[key].merge(number)
-            else:
-                self.counts[key] = number
+        for place, number in other.counts.items():
+            # Not in place: a tensor made in inference mode could not be changed outside it.
+            self.counts[place] = self.counts.get(place, 0) + number
+        self.batch_rates += other.batch_rates
+        self.possible_pairs += other.possible_pairs
 
-    def count(self, key: str) -> int | None:
-        """Return one of the counts; None if it is not known."""
-        return self.counts[key].read() if key in self.counts else None
+    def count(self, *keys: str) -> int | None:
+        """Return the sum of these counts, which waits for the devices; None if none of them is known."""
+        known = [int(number) for (key, _), number in self.counts.items() if key in keys]
+        return sum(known) if known else None
 
     @property
     def saturated(self) -> int:
         """Number of values that a clamp cuts."""
-        return sum(number.read() for key, number in self.counts.items() if key != "nan")
+        return self.count("cut", "below", "above") or 0
 
     @property
     def rate(self) -> float:
-        """Share of the values that is cut, without NaNs; NaN if there are no values."""
+        """Share of the values that is cut, without NaNs; of pairs the mean over batches, as in the paper."""
+        finite = [rate for rate in self.batch_rates if not math.isnan(rate)]
+        if self.batch_rates:
+            return sum(finite) / len(finite) if finite else math.nan
         numbers = self.values - (self.count("nan") or 0)
         return self.saturated / numbers if numbers else math.nan
 
 
-@dataclass
-class PairTally(Tally):
-    """The positive pairs of a layer; its rate is the mean over batches, as the paper has it."""
-
-    # clamp activation rates; NaN for batches that have none
-    batch_rates: list[float] = field(default_factory=list)
-    possible_pairs: int = 0  # all ordered pairs of different rows
-
-    def merge(self, other: Tally) -> None:
-        super().merge(other)
-        if isinstance(other, PairTally):
-            self.batch_rates += other.batch_rates
-            self.possible_pairs += other.possible_pairs
-
-    @property
-    def rate(self) -> float:
-        """Mean over the batches that have a rate."""
-        finite = [rate for rate in self.batch_rates if not math.isnan(rate)]
-        return sum(finite) / len(finite) if finite else math.nan
+def _summed(masks: dict[str, Any]) -> dict[tuple[str, Any], Any]:
+    """Count what is True in tensors, on their device, or in arrays."""
+    return {(key, getattr(mask, "device", None)): mask.sum() for key, mask in masks.items()}
 
 
 def count_mask(name: str, mask: Any) -> Tally:
@@ -111,7 +92,7 @@ def count_mask(name: str, mask: Any) -> Tally:
             f"{name!r}: mask must be boolean, True where something was cut; got {mask.dtype}. "
             "For values and their bounds: watch_clamp(name, values, low, high)"
         )
-    return Tally(size, {"cut": Sum(mask.sum() if is_tensor else int(np.count_nonzero(mask)))})
+    return Tally(size, _summed({"cut": mask}))
 
 
 def count_clamp(name: str, values: Any, low: float | None, high: float | None) -> Tally:
@@ -132,9 +113,7 @@ def count_clamp(name: str, values: Any, low: float | None, high: float | None) -
             masks["below"] = values < low
         if high is not None:
             masks["above"] = values > high
-    if is_tensor:
-        return Tally(values.numel(), {key: Sum(mask.sum()) for key, mask in masks.items()})
-    return Tally(values.size, {key: Sum(int(np.count_nonzero(mask))) for key, mask in masks.items()})
+    return Tally(values.numel() if is_tensor else values.size, _summed(masks))
 
 
 def _on_its_device(name: str, values: Any, argument: str) -> tuple[Any, bool]:
@@ -269,10 +248,7 @@ class _Window:
     tallies: dict[str, Tally] = field(default_factory=dict)
 
     def feed(self, name: str, tally: Tally) -> None:
-        if name in self.tallies:
-            self.tallies[name].merge(tally)
-        else:
-            self.tallies[name] = tally
+        self.tallies.setdefault(name, Tally()).merge(tally)
 
     def merge(self, other: "_Window") -> None:
         """Add the window that follows."""
@@ -372,9 +348,10 @@ class ClampMonitor:
 
     def _add(self, statistics: "PairStatistics", layer: int, clamp: bool) -> None:
         pairs = statistics.positive_pairs
-        counts = {"cut": Sum(statistics.saturated_pairs), "nan": Sum(pairs - statistics.histogram.sum())}
+        numbers = {"cut": statistics.saturated_pairs, "nan": pairs - statistics.histogram.sum()}
+        counts = {(key, number.device): number for key, number in numbers.items()}
         possible = statistics.anchors * (statistics.anchors - 1)
-        tally = PairTally(pairs, counts, [statistics.clamp_activation_rate], possible)
+        tally = Tally(pairs, counts, [statistics.clamp_activation_rate], possible)
         self._feed(f"layer {layer}", _CLAMPED if clamp else _WOULD_BE, tally)
         self._layers.add(layer)
 
@@ -429,7 +406,7 @@ class ClampMonitor:
         if others and not self._layers:
             return no_evidence(others)
         tallies = [window.tallies.get("layer 0") for window in self._windows()]
-        last = next((t for t in reversed(tallies) if isinstance(t, PairTally)), PairTally())
+        last = next((t for t in reversed(tallies) if t is not None and t.batch_rates), Tally())
         share = last.values / last.possible_pairs if last.possible_pairs else None
         advice = advise(last.rate, clamp=not self.is_would_be(0), accuracy=accuracy, pair_share=share)
         return advice.silent_on(others) if others else advice

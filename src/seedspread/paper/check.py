@@ -8,8 +8,7 @@ from typing import Any, Literal
 from seedspread.analysis.display import ladder_table
 from seedspread.paper.claims import check_claims
 from seedspread.paper.conclusions import answer, paper_ladder, ratio_rows
-from seedspread.paper.methods import NAMES, number_claims, recompute
-from seedspread.paper.values import Series, series
+from seedspread.paper.values import NAMES, Series, number_claims, recompute, series
 from seedspread.render.table import markdown_text, to_markdown
 
 ClaimVerdict = Literal["reproduces", "differs", "not derivable"]

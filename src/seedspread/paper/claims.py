@@ -11,8 +11,15 @@ from scipy import stats
 from seedspread.analysis.judgement import adjusted
 from seedspread.analysis.words import between, number, p_value
 from seedspread.paper.conclusions import paper_ratios
-from seedspread.paper.methods import METHODS, bootstrap_ends, components
-from seedspread.paper.values import mode_arm, published_arm, published_runs, values
+from seedspread.paper.values import (
+    METHODS,
+    bootstrap_ends,
+    components,
+    mode_arm,
+    published_arm,
+    published_runs,
+    values,
+)
 from seedspread.stats.classic import f_p_value, pitman_morgan
 from seedspread.stats.groups import Floats
 from seedspread.stats.testset_noise import noise_from_accuracies

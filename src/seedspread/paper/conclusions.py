@@ -10,8 +10,7 @@ from seedspread.analysis.audit import audit
 from seedspread.analysis.audit_result import AuditResult
 from seedspread.analysis.judgement import adjusted, heterogeneity, word_of
 from seedspread.analysis.words import between, ladder_p, number, p_value
-from seedspread.paper.methods import METHODS, components
-from seedspread.paper.values import published_arm, published_table, values
+from seedspread.paper.values import METHODS, components, published_arm, published_table, values
 from seedspread.stats.classic import f_test
 from seedspread.stats.groups import Group
 from seedspread.stats.pooling import same_seed_runs

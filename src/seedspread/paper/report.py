@@ -19,7 +19,6 @@ from seedspread.cff.identity import RUNNER, margin_is_inert, saturates
 from seedspread.cff.margins import layer_margins
 from seedspread.cff.presets import check
 from seedspread.errors import SeedspreadError
-from seedspread.paper.methods import printed
 from seedspread.paper.settings import (
     BASELINE,
     CHANGED,
@@ -33,7 +32,7 @@ from seedspread.paper.settings import (
     paper_values,
     scale_of,
 )
-from seedspread.paper.values import SETTINGS, published_runs, series
+from seedspread.paper.values import SETTINGS, printed, published_runs, series
 from seedspread.render.chart import Chart
 from seedspread.render.table import Column, Table
 from seedspread.report.data import Point, ReportData, Setting, ordered, origins, slug

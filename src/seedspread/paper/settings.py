@@ -9,8 +9,7 @@ from seedspread.cff.config import RunConfig, SeedConfig
 from seedspread.cff.datasets import dataset_info
 from seedspread.cff.identity import canonical
 from seedspread.cff.presets import read_config
-from seedspread.paper.methods import printed
-from seedspread.paper.values import published_runs
+from seedspread.paper.values import printed, published_runs
 from seedspread.report.extension import Published, Scale
 
 # The paper's comparison: what it changes, and what it compares with.

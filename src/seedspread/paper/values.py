@@ -1,7 +1,8 @@
-"""The published values: accuracies, measurements by layer, stated sizes; each knows how it was rounded."""
+"""The published values, each with its rounding, and how the paper says its numbers come from them."""
 
 import csv
 import tomllib
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -9,7 +10,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 
+from seedspread.stats.classic import f_p_value, two_way
 from seedspread.stats.groups import Floats, Group
 
 # Test sets of 10,000 images: a percentage with two decimals is the accuracy itself. SVHN's has 26,032.
@@ -107,3 +110,297 @@ def _rounded(words: list[str]) -> Series:
 def _repeated(word: str) -> Floats:
     value, _, times = word.partition("x")
     return np.full(int(times or 1), float(value))
+
+
+Method = Callable[..., float]
+
+
+def _first(method: Callable[[Floats], float]) -> Method:
+    return lambda first, *_: float(method(first))
+
+
+def _second(method: Callable[[Floats], float]) -> Method:
+    return lambda _, second: float(method(second))
+
+
+def _variance(x: Floats) -> float:
+    return float(x.var(ddof=1))
+
+
+def _sd(x: Floats) -> float:
+    return float(x.std(ddof=1))
+
+
+def _ratio(x: Floats, y: Floats) -> float:
+    return _variance(x) / _variance(y)
+
+
+def _f_p(x: Floats, y: Floats) -> float:
+    return f_p_value(_ratio(x, y), (len(x) - 1, len(y) - 1))
+
+
+def _levene(center: str) -> Method:
+    return lambda *groups: float(stats.levene(*groups, center=center).pvalue)
+
+
+def _welch(part: str) -> Method:
+    return lambda x, y: _welch_parts(tuple(x), tuple(y))[part]
+
+
+@cache
+def _welch_parts(x: tuple[float, ...], y: tuple[float, ...]) -> dict[str, float]:
+    test = stats.ttest_ind(x, y, equal_var=False)
+    low, high = test.confidence_interval(0.95)
+    parts = {"t": test.statistic, "df": test.df, "p": test.pvalue, "low": low, "high": high}
+    return {name: float(value) for name, value in parts.items()}
+
+
+def _two_way(center: str, effect: int) -> Method:
+    """Return an effect's p from the cells clamp/detach, clamp/direct, subtract/detach, subtract/direct."""
+
+    def compute(*cells: Floats) -> float:
+        middle = np.mean if center == "mean" else np.median
+        levels = ((0, 0), (0, 1), (1, 0), (1, 1))
+        effects = two_way([(a, b, np.abs(c - middle(c))) for (a, b), c in zip(levels, cells, strict=True)])
+        if isinstance(effects, str):
+            return float("nan")
+        f, df = effects[effect]
+        return float("nan") if f is None else float(stats.f.sf(f, *df))
+
+    return compute
+
+
+def _margin_groups(center: str) -> Method:
+    return lambda a, b, c, d: _levene(center)(np.concatenate([a, b]), np.concatenate([c, d]))
+
+
+def _stability_groups(center: str) -> Method:
+    return lambda a, b, c, d: _levene(center)(np.concatenate([a, c]), np.concatenate([b, d]))
+
+
+def bootstrap_ends(x: Floats, y: Floats) -> tuple[float, float]:
+    """Follow the appendix as a script would: numpy's legacy generator, started with 42."""
+    return _bootstrap_ends(tuple(x), tuple(y))
+
+
+@cache
+def _bootstrap_ends(x: tuple[float, ...], y: tuple[float, ...]) -> tuple[float, float]:
+    generator = np.random.RandomState(42)
+    # First one group, then the other, resample by resample: the order decides the draws.
+    drawn = [[generator.randint(0, len(group), len(group)) for group in (x, y)] for _ in range(10_000)]
+    first, second = (np.array(group)[[pair[k] for pair in drawn]] for k, group in enumerate((x, y)))
+    with np.errstate(divide="ignore", invalid="ignore"):  # a resample of one value over and over
+        ratios = first.var(axis=1, ddof=1) / second.var(axis=1, ddof=1)
+    low, high = np.percentile(ratios, [2.5, 97.5])
+    return float(low), float(high)
+
+
+def _margin(layer: int) -> Method:
+    return lambda ends, layers: float(ends[0] + (ends[1] - ends[0]) * layer / (layers[0] - 1))
+
+
+def _expected_pairs(batch: Floats, classes: Floats) -> float:
+    """Count ordered pairs of images of one class in a batch drawn without replacement."""
+    n, b = classes.sum(), batch[0]
+    return float(b * (b - 1) * (classes * (classes - 1)).sum() / (n * (n - 1)))
+
+
+def _balanced_pairs(batch: Floats, classes: Floats) -> float:
+    """Count them in a batch with equally many images of each class."""
+    return float(batch[0] * (batch[0] / len(classes) - 1))
+
+
+def components(arm: Group) -> tuple[float, float]:
+    """The variance between seeds and that of runs of one seed, where every seed was run in every block.
+
+    From the two mean squares of a balanced analysis of variance, block means taken out: the first, not cut
+    off at zero, is unbiased and comes out negative where seeds differ by less than their runs do.
+    """
+    n, blocks = arm.matrix.shape
+    centred = arm.matrix - arm.matrix.mean(axis=0)
+    seeds = centred.mean(axis=1)
+    between = blocks * (seeds**2).sum() / (n - 1)
+    noise = ((centred - seeds[:, None]) ** 2).sum() / ((n - 1) * (blocks - 1))
+    return float((between - noise) / blocks), float(noise)
+
+
+# The effects of the two-way analysis, in its order.
+_EFFECTS = {"margin": "margin type", "stability": "stability mode", "interaction": "interaction"}
+
+METHODS: dict[str, Method] = {
+    "size": _first(len),
+    "mean": _first(np.mean),
+    "sd": _first(_sd),
+    "variance": _first(_variance),
+    "first_size": _first(len),
+    "second_size": _second(len),
+    "first_mean": _first(np.mean),
+    "first_variance": _first(_variance),
+    "second_variance": _second(_variance),
+    "ratio": _ratio,
+    "f_p": _f_p,
+    "f_df_first": lambda x, _: len(x) - 1.0,
+    "f_df_second": lambda _, y: len(y) - 1.0,
+    "levene_p": _levene("mean"),
+    "brown_forsythe_p": _levene("median"),
+    **{
+        f"two_way_{center}s_{effect}": _two_way(center, i)
+        for center in ("mean", "median")
+        for i, effect in enumerate(_EFFECTS)
+    },
+    "one_way_means_margin": _margin_groups("mean"),
+    "one_way_means_stability": _stability_groups("mean"),
+    "one_way_medians_margin": _margin_groups("median"),
+    "one_way_medians_stability": _stability_groups("median"),
+    "four_cells_means": _levene("mean"),
+    "four_cells_medians": _levene("median"),
+    "welch_t": _welch("t"),
+    "minus_welch_t": lambda x, y: -_welch("t")(x, y),
+    "welch_df": _welch("df"),
+    "welch_p": _welch("p"),
+    "welch_low": _welch("low"),
+    "welch_high": _welch("high"),
+    "shapiro_w": _first(lambda x: stats.shapiro(x).statistic),
+    "shapiro_p": _first(lambda x: stats.shapiro(x).pvalue),
+    "bootstrap_low": lambda x, y: bootstrap_ends(x, y)[0],
+    "bootstrap_high": lambda x, y: bootstrap_ends(x, y)[1],
+    "reduction": lambda x, y: float(100 * (1 - y[0] / x[0])),
+    "quotient": lambda x, y: float(x[0] / y[0]),
+    "difference": lambda x, y: float(x[0] - y[0]),
+    "difference_of_means": lambda x, y: float(x.mean() - y.mean()),
+    "first_entry": _first(lambda x: x[0]),
+    "expected_pairs": _expected_pairs,
+    "balanced_pairs": _balanced_pairs,
+    "tokens": _first(lambda x: (x[0] / x[1]) ** 2),
+    "remainder": _first(lambda x: x[0] - x[1]),
+    "product": _first(np.prod),
+    "total": _first(np.sum),
+    "total_without_dose_response": _first(lambda x: x.sum() - x[1]),
+    "seeds": lambda sd, se: float((sd[0] / se[0]) ** 2),
+    **{f"margin_{layer}": _margin(layer) for layer in range(8)},
+}
+
+# What a method is called where a person reads it.
+NAMES = {
+    **{
+        f"two_way_{centers}_{effect}": f"p, {name}, two-way on deviations from cell {centers}"
+        for centers in ("means", "medians")
+        for effect, name in _EFFECTS.items()
+    },
+    "one_way_means_margin": "one-way Levene test of clamp (14) against subtract (14)",
+    "one_way_means_stability": "one-way Levene test of detach (14) against direct (14)",
+    "one_way_medians_margin": "one-way Brown-Forsythe test of clamp (14) against subtract (14)",
+    "one_way_medians_stability": "one-way Brown-Forsythe test of detach (14) against direct (14)",
+    "four_cells_means": "one-way Levene test of the four cells",
+    "four_cells_medians": "one-way Brown-Forsythe test of the four cells",
+    "levene_p": "p, Levene",
+    "brown_forsythe_p": "Brown-Forsythe test (medians)",
+    "minus_welch_t": "t of subtract minus clamp",
+    "ratio": "variance ratio",
+    "f_p": "p, F test",
+    "f_df_first": "F, numerator df",
+    "f_df_second": "F, denominator df",
+    "welch_t": "Welch t, clamp minus subtract",
+    "welch_df": "Welch df",
+    "welch_p": "p, Welch",
+    "welch_low": "interval of the means, low",
+    "welch_high": "interval of the means, high",
+    "shapiro_w": "Shapiro-Wilk W",
+    "shapiro_p": "p, Shapiro-Wilk",
+    "bootstrap_low": "bootstrap interval, low",
+    "bootstrap_high": "bootstrap interval, high",
+    "first_size": "n, clamp",
+    "second_size": "n, subtract",
+    "first_mean": "mean, clamp",
+    "first_variance": "variance, clamp",
+    "second_variance": "variance, subtract",
+    "size": "n",
+    "expected_pairs": "positive pairs in a random batch",
+    "balanced_pairs": "pairs in a batch with equal class counts",
+    "total": "runs in all",
+    "total_without_dose_response": "runs without the dose response",
+    "difference_of_means": "difference",
+    "first_entry": "layer 0",
+    "seeds": "seeds, (sd/se)²",
+}
+
+
+def number_claims() -> list[dict[str, Any]]:
+    """Return every claim in numbers, as `numbers.toml` has it."""
+    data = tomllib.loads((files(__package__) / "numbers.toml").read_text())
+    return [{"section": data["section"]} | claim for claim in data["claim"]]
+
+
+def recompute(method: str, printed: str, inputs: list[Series]) -> tuple[float, bool]:
+    """The value from the published inputs, and whether it can round to what is printed.
+
+    The inputs are rounded themselves. The largest and smallest values that they admit are looked for at the
+    two corners to which the derivative points; both are values that the true inputs may have given.
+    """
+    arrays = [s.values for s in inputs]
+    value = METHODS[method](*arrays)
+    tolerance = _tolerance(printed)
+    target = float(printed.lstrip("~+"))
+    low, high = (value, value) if method.startswith("bootstrap") else _reach(method, inputs, value)
+    return value, low - tolerance <= target <= high + tolerance
+
+
+def _tolerance(printed: str) -> float:
+    """Return half of the last digit; after "~", of the last digit that is not a trailing zero."""
+    slack = 1e-9
+    if not printed.startswith("~"):
+        return half_width(printed) * (1 + slack)
+    digits = printed.lstrip("~")
+    return 0.5 * 10.0 ** (len(digits) - len(digits.rstrip("0"))) * (1 + slack)
+
+
+def _reach(method: str, inputs: list[Series], value: float) -> tuple[float, float]:
+    ends = np.cumsum([len(s.values) for s in inputs])[:-1]
+    start = np.concatenate([s.values for s in inputs])
+    widths = np.concatenate([s.half_widths for s in inputs])
+    if not widths.any():
+        return value, value
+
+    def at(point: Floats) -> float:
+        return METHODS[method](*np.split(point, ends))
+
+    signs = np.zeros(len(start))
+    for i in np.flatnonzero(widths):
+        step = np.where(np.arange(len(start)) == i, widths, 0.0)
+        signs[i] = np.sign(at(start + step) - at(start - step))
+    corners = (at(start - signs * widths), at(start + signs * widths))
+    return min(value, *corners), max(value, *corners)
+
+
+@cache
+def _index() -> dict[tuple[int, tuple[str, ...], str], str]:
+    """Return printed numbers by table, values and method; by layer, the method ends with its number."""
+    index: dict[tuple[int, tuple[str, ...], str], str] = {}
+    for claim in number_claims():
+        table = claim["where"].partition(",")[0].removeprefix("Table ")
+        if not table.isdigit():
+            continue
+        on, numbers = tuple(claim.get("on", ())), claim["printed"]
+        if "by_layer" in claim:
+            numbers = {f"{claim['by_layer']} {layer}": text for layer, text in enumerate(numbers)}
+        for method, text in numbers.items():
+            index.setdefault((int(table), on, method), text)
+    return index
+
+
+def printed(table: int, on: tuple[str, ...], method: str, *, judge: bool = False) -> str:
+    """What a table prints for a method on published values; empty if it prints nothing.
+
+    With `judge`, a number that does not follow from the published values is marked.
+    """
+    text = _index().get((table, on, method), "")
+    return f"{text} ✗" if judge and text and not _agrees(on, method, text) else text
+
+
+@cache
+def _agrees(on: tuple[str, ...], method: str, text: str) -> bool:
+    inputs = [series(name) for name in on]
+    name, _, layer = method.partition(" ")
+    if layer:
+        inputs = [s.entry(int(layer)) for s in inputs]
+    return recompute(name, text, inputs)[1]

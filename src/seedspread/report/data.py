@@ -212,6 +212,27 @@ def ordered(settings: list[Setting]) -> tuple[Setting, ...]:
     )
 
 
+Row = tuple[Setting, Comparison]
+
+
+def questions(data: ReportData) -> list[list[Row]]:
+    """Group the comparisons by question: one arm against one baseline of one factor, by one metric.
+
+    If every arm is compared in one setting only, the arms of a factor stay together: a figure of its own
+    for each would show one line.
+    """
+    families: dict[tuple[str, str, str], dict[str, list[Row]]] = {}
+    for s in data.settings:
+        for c in s.comparisons:
+            family = families.setdefault((s.metric.name, s.group, c.baseline), {})
+            family.setdefault(c.group, []).append((s, c))
+    out = []
+    for arms in families.values():
+        single = all(len(rows) == 1 for rows in arms.values())
+        out += [[row for rows in arms.values() for row in rows]] if single else list(arms.values())
+    return out
+
+
 # Ids of the page's own parts.
 _RESERVED = ("layers", "datasets", "trust", "setup", "paper-check")
 

@@ -31,9 +31,8 @@ from seedspread.analysis.words import (
     seed_counts,
 )
 from seedspread.render.chart import COLOURS, GREY, Axis, Chart, Mark, Panel, floats, log_ticks
-from seedspread.report.data import ReportData, Setting, origins, slug
+from seedspread.report.data import ReportData, Row, Setting, origins, questions, slug
 from seedspread.report.sections import exhibit
-from seedspread.report.summary import Row, questions
 from seedspread.runs.levels import joined_levels
 from seedspread.stats import planning
 from seedspread.stats.planning import BudgetError
