@@ -8,9 +8,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from seedspread.analysis.audit_result import AuditResult, Comparison
+from seedspread.analysis.audit_result import AuditResult
 from seedspread.analysis.words import number, p_value
 from seedspread.cff.advice import advise
 from seedspread.cff.config import PIPELINES, RunConfig
@@ -66,61 +64,55 @@ def name_of(s: Setting) -> str:
     return s.published.name if s.published is not None else ""
 
 
-class PaperColumns(PublishedColumns):
-    """The paper's values for several settings, under one heading."""
+class PaperTable(PublishedColumns):
+    """A table of the paper over several settings, with what it prints beside one's own values.
 
-    def __init__(self, data: ReportData, *settings: Setting) -> None:
+    In a report of the paper's own numbers (`judge`) only what is derived from them stands twice.
+    """
+
+    def __init__(self, number: int, data: ReportData, *settings: Setting) -> None:
         super().__init__(*settings)
-        self.judge = is_published(data)
+        self.number, self.settings, self.judge = number, settings, is_published(data)
 
-    def printed(self, table: int, on: Sequence[str], method: str) -> str:
-        return printed(table, tuple(on), method, judge=self.judge) or "-"
+    def printed(self, on: Sequence[str], method: str) -> str:
+        return printed(self.number, tuple(on), method, judge=self.judge) or "-"
 
-    def in_table(self, table: int, methods: Sequence[str], s: Setting, *arms: str) -> list[str]:
-        """Return what a table prints of a setting's arms, by method; a dash if nothing."""
-        if not self.is_known:
-            return ["-"] * len(methods)
-        return [self.printed(table, [f"{name_of(s)}/{arm}" for arm in arms], m) for m in methods]
+    def of_arms(self, s: Setting, methods: Sequence[str]) -> list[str]:
+        """Return what is printed of a setting's two arms, by method; a dash if nothing."""
+        return [self.printed([f"{name_of(s)}/{arm}" for arm in (CHANGED, BASELINE)], m) for m in methods]
 
+    def layer_columns(self, measured: Sequence[str], derived: str) -> tuple[Column, ...]:
+        if not self.judge:
+            return self.columns((*measured, derived))
+        return (*map(Column, measured), Column(derived, "computed"), Column(derived, "printed"))
 
-_NONE = np.array([])
+    def layer_row(
+        self, head: str, own: Sequence[str], paper: Sequence[str], *derived: str
+    ) -> tuple[str, ...]:
+        """Return a row; what is `derived` from one's own values, and as it is printed, comes last."""
+        if self.judge:
+            return (head, *own, *derived)
+        return self.row((head,), (*own, derived[0]), (*paper, derived[1]))
+
+    def table(
+        self, name: str, title: str, columns: Sequence[Column], rows: Sequence[tuple[str, ...]], note: str
+    ) -> Table:
+        follows = f"the paper's Table {self.number}"
+        return Table(name, title, tuple(columns), tuple(rows), follows, note, scale=origins(self.settings))
 
 
 def rate(s: Setting | None) -> LayerBand | None:
     """Return the clamp's own rate by layer, if the setting has it."""
-    return s.profiles.get("rate", {}).get("clamp") if s is not None else None
+    return s.profiles.get("rate", {}).get(CHANGED) if s is not None else None
 
 
-def _margins(*settings: Setting) -> list[list[str]]:
-    return [[f"{m:.2f}" for m in layer_margins(s.parameters)] if s.parameters else [] for s in settings]
-
-
-def _paper_margins(*names: str) -> list[list[str]]:
-    return [[f"{m:.2f}" for m in layer_margins(paper_config(name))] for name in names]
-
-
-def _joined(margins: list[list[str]], layer: int) -> str:
-    return " / ".join(m[layer] for m in margins if layer < len(m)) or "-"
+def _margins_at(layer: int, *configs: RunConfig | None) -> str:
+    margins = [layer_margins(config) for config in configs if config is not None]
+    return " / ".join(f"{own[layer]:.2f}" for own in margins if layer < len(own)) or "-"
 
 
 def _percent(share: float | None) -> str:
     return "-" if share is None else f"{share:.1%}"
-
-
-def _layer_columns(paper_columns: PaperColumns, measured: Sequence[str], derived: str) -> tuple[Column, ...]:
-    """Return the columns; in a report of the paper's own numbers only what is derived stands twice."""
-    if paper_columns.judge:
-        return (*(Column(name) for name in measured), Column(derived, "computed"), Column(derived, "printed"))
-    return paper_columns.columns((*measured, derived))
-
-
-def _layer_row(
-    paper_columns: PaperColumns, head: str, own: Sequence[str], paper: Sequence[str], derived: tuple[str, str]
-) -> tuple[str, ...]:
-    """Return a row; `derived` is computed from one's own values, and printed by the paper."""
-    if paper_columns.judge:
-        return (head, *own, *derived)
-    return paper_columns.row((head,), (*own, derived[0]), (*paper, derived[1]))
 
 
 def rates_by_margin(data: ReportData) -> Table | None:
@@ -129,27 +121,21 @@ def rates_by_margin(data: ReportData) -> Table | None:
     first, second = rate(standard), rate(low)
     if standard is None or low is None or first is None or second is None:
         return None
-    paper_columns = PaperColumns(data, standard, low)
+    both = PaperTable(7, data, standard, low)
     names = ("car/cifar10 standard", "car/cifar10 low")
-    paper = [series(name).values / 100 for name in names] if not is_published(data) else [_NONE, _NONE]
-    margins, paper_margins = _margins(standard, low), _paper_margins("cifar10", "cifar10-low")
+    paper = [series(name).values[:0] if both.judge else series(name).values / 100 for name in names]
+    papers = (paper_config("cifar10"), paper_config("cifar10-low"))
     rows = []
     for layer, (a, b, x, y) in enumerate(zip_longest(first.mean, second.mean, *paper)):
-        own = (_joined(margins, layer), _percent(a), _percent(b))
-        printed = (_joined(paper_margins, layer), _percent(x), _percent(y))
+        own = (_margins_at(layer, standard.parameters, low.parameters), _percent(a), _percent(b))
+        printed = (_margins_at(layer, *papers), _percent(x), _percent(y))
         cut = "-" if a is None or b is None or a == 0 else f"{1 - b / a:.1%}"
-        stated = _unit(paper_columns.printed(7, names, f"reduction {layer}"), "%")
-        rows.append(_layer_row(paper_columns, str(layer), own, printed, (cut, stated)))
-    columns = (
-        Column("layer"),
-        *_layer_columns(paper_columns, ("margin (std / low)", "CAR (std)", "CAR (low)"), "reduction"),
-    )
-    return Table(
-        "rates-by-margin", "Clamp activation rate (CAR) by layer and margin: CIFAR-10", columns,
-        tuple(rows), "the paper's Table 7",
-        "Clamp runs with their final weights, mean over seeds" + _depths(standard),
-        scale=origins([standard, low]),
-    )  # fmt: skip
+        stated = _unit(both.printed(names, f"reduction {layer}"), "%")
+        rows.append(both.layer_row(str(layer), own, printed, cut, stated))
+    columns = both.layer_columns(("margin (std / low)", "CAR (std)", "CAR (low)"), "reduction")
+    title = "Clamp activation rate (CAR) by layer and margin: CIFAR-10"
+    note = "Clamp runs with their final weights, mean over seeds" + _depths(standard)
+    return both.table("rates-by-margin", title, (Column("layer"), *columns), rows, note)
 
 
 def _unit(text: str, unit: str) -> str:
@@ -174,31 +160,26 @@ def gradients(data: ReportData, name: str) -> Table | None:
     if s is None or not {"clamp", "subtract"} <= set(profiles):
         return None
     clamp, subtract = profiles["clamp"], profiles["subtract"]
-    paper_columns = PaperColumns(data, s)
     flipped = name == "cifar100"  # the paper turns the ratio round there
-    ratio_of = ("clamp", "subtract") if flipped else ("subtract", "clamp")
-    paper = [_stated(name, arm) for arm in ("clamp", "subtract")] if not is_published(data) else [[], []]
-    margins, paper_margins = _margins(s), _paper_margins(name)
+    both = PaperTable(12 if flipped else 8, data, s)
+    over, under = ("clamp", "subtract") if flipped else ("subtract", "clamp")
+    paper = [[] if both.judge else _stated(name, arm) for arm in ("clamp", "subtract")]
     rows = []
     for layer in range(max(len(clamp.mean), len(paper[0]))):
-        ratio = _quotient(profiles[ratio_of[0]].mean, profiles[ratio_of[1]].mean, layer)
-        own = (_joined(margins, layer), _with_sd(clamp, layer), _with_sd(subtract, layer))
-        printed = (_joined(paper_margins, layer), *(p[layer] if layer < len(p) else "-" for p in paper))
-        stated = paper_columns.printed(
-            12 if flipped else 8, [f"gradient/{name} {arm}" for arm in ratio_of], f"quotient {layer}"
-        )
-        derived = (ratio, _unit(stated, "×"))
-        rows.append(_layer_row(paper_columns, f"L{layer}", own, printed, derived))
-    heading = f"ratio ({ratio_of[0]} / {ratio_of[1]})"
+        ratio = _quotient(profiles[over].mean, profiles[under].mean, layer)
+        own = (_margins_at(layer, s.parameters), _with_sd(clamp, layer), _with_sd(subtract, layer))
+        printed = [
+            _margins_at(layer, paper_config(name)),
+            *(p[layer] if layer < len(p) else "-" for p in paper),
+        ]
+        stated = both.printed([f"gradient/{name} {arm}" for arm in (over, under)], f"quotient {layer}")
+        rows.append(both.layer_row(f"L{layer}", own, printed, ratio, _unit(stated, "×")))
+    columns = both.layer_columns(("margin", "clamp", "subtract"), f"ratio ({over} / {under})")
     note = "One batch with the final weights, mean ± sd over seeds"
     if flipped:
         note += "; the paper has a single seed here, and turns the ratio round"
-    return Table(
-        f"gradients-{name}", f"Gradient norms by layer: {TITLES[name]}",
-        (Column("layer"), *_layer_columns(paper_columns, ("margin", "clamp", "subtract"), heading)),
-        tuple(rows),
-        f"the paper's Table {12 if flipped else 8}", note + _depths(s), scale=s.origin,
-    )  # fmt: skip
+    title = f"Gradient norms by layer: {TITLES[name]}"
+    return both.table(f"gradients-{name}", title, (Column("layer"), *columns), rows, note + _depths(s))
 
 
 def _stated(name: str, arm: str) -> list[str]:
@@ -224,43 +205,30 @@ def rates_across(data: ReportData, name: str) -> Table | None:
     first, second = rate(base), rate(other)
     if base is None or other is None or first is None or second is None:
         return None
-    number = {"cifar100": 11, "svhn": 18}[name]
-    paper_columns = PaperColumns(data, base, other)
+    both = PaperTable({"cifar100": 11, "svhn": 18}[name], data, base, other)
     names = (f"car/{name}", "car/cifar10 standard")
-    published = [series(n).values / 100 for n in reversed(names)]
-    paper = [_NONE, _NONE] if is_published(data) else [values[: len(published[1])] for values in published]
+    printed_rates = [series(n).values / 100 for n in reversed(names)]
+    paper = [values[: 0 if both.judge else len(printed_rates[1])] for values in printed_rates]
     rows = []
     for layer, (a, b, x, y) in enumerate(zip_longest(first.mean, second.mean, *paper)):
         if b is None and y is None:
             continue  # SVHN is printed to layer 3 only
-        derived = (_points(a, b), _signed(paper_columns.printed(number, names, f"difference {layer}")))
+        stated = _signed(both.printed(names, f"difference {layer}"))
         own, printed = (_percent(a), _percent(b)), (_percent(x), _percent(y))
-        rows.append(_layer_row(paper_columns, str(layer), own, printed, derived))
-    rows.append(_mean_row(paper_columns, name, number, first, second))
-    titles = (f"CAR ({TITLES['cifar10']})", f"CAR ({TITLES[name]})")
-    columns = (Column("layer"), *_layer_columns(paper_columns, titles, "difference"))
-    return Table(
-        f"rates-{name}", f"Clamp activation rate (CAR): CIFAR-10 against {TITLES[name]}", columns,
-        tuple(rows), f"the paper's Table {number}",
-        "Clamp runs, standard margins, mean over seeds" + _depths(other),
-        scale=origins([base, other]),
-    )  # fmt: skip
-
-
-def _mean_row(
-    paper_columns: PaperColumns, name: str, number: int, first: LayerBand, second: LayerBand
-) -> tuple[str, ...]:
-    stated = [f"{series(f'stated/mean car {n}').values[0]:.1f}%" for n in ("cifar10", name)]
-    difference = paper_columns.printed(number, (f"car/{name}", "car/cifar10 standard"), "difference_of_means")
+        rows.append(both.layer_row(str(layer), own, printed, _points(a, b), stated))
+    means = [f"{series(f'stated/mean car {n}').values[0]:.1f}%" for n in ("cifar10", name)]
+    difference = both.printed(names, "difference_of_means")
     if difference == "-":
-        difference = paper_columns.printed(
-            number, (f"stated/mean car {name}", "stated/mean car cifar10"), "difference_of_means"
-        )
-    if paper_columns.judge:  # the paper publishes four of SVHN's eight layers: its mean can only be quoted
-        return ("mean, all layers", *stated, "-", _signed(difference))
+        stated_means = (f"stated/mean car {name}", "stated/mean car cifar10")
+        difference = both.printed(stated_means, "difference_of_means")
     a, b = float(first.mean.mean()), float(second.mean.mean())
-    own = (_percent(a), _percent(b))
-    return _layer_row(paper_columns, "mean, all layers", own, stated, (_points(a, b), _signed(difference)))
+    # The paper publishes four of SVHN's eight layers: its mean can only be quoted.
+    own, derived = (means, "-") if both.judge else ((_percent(a), _percent(b)), _points(a, b))
+    rows.append(both.layer_row("mean, all layers", own, means, derived, _signed(difference)))
+    columns = both.layer_columns([f"CAR ({TITLES[n]})" for n in ("cifar10", name)], "difference")
+    title = f"Clamp activation rate (CAR): CIFAR-10 against {TITLES[name]}"
+    note = "Clamp runs, standard margins, mean over seeds" + _depths(other)
+    return both.table(f"rates-{name}", title, (Column("layer"), *columns), rows, note)
 
 
 def _points(a: float | None, b: float | None) -> str:
@@ -277,21 +245,20 @@ def dose_response(data: ReportData) -> Table | None:
     settings = _compared(data, names)
     if len(settings) < 2:
         return None
-    both = PaperColumns(data, *settings)
+    both = PaperTable(6, data, *settings)
     rows = []
     for s in settings:
         c = s.comparisons[0]
         own = (digits(c.pooled[0].variance, 4), digits(c.pooled[1].variance, 4),
                number(c.pooled_test.ratio), p_value(c.pooled_test.p))  # fmt: skip
-        methods = ("first_variance", "second_variance", "ratio", "f_p")
-        printed = both.in_table(6, methods, s, "clamp", "subtract")
-        rows.append(both.row((names[name_of(s)],), own, printed))
+        stated = both.of_arms(s, ("first_variance", "second_variance", "ratio", "f_p"))
+        rows.append(both.row((names[name_of(s)],), own, stated))
     columns = both.columns(("clamp variance", "subtract variance", "ratio", "F test, p"))
-    return Table(
-        "dose-response", "Dose response", (Column("schedule"), *columns), tuple(rows), "the paper's Table 6",
+    note = (
         "Ratios of pooled variances and their F tests, as the paper reports them; the ratios that count each "
-        "seed once stand with each setting", scale=origins(settings),
-    )  # fmt: skip
+        "seed once stand with each setting"
+    )
+    return both.table("dose-response", "Dose response", (Column("schedule"), *columns), rows, note)
 
 
 def _compared(data: ReportData, names: "dict[str, str]") -> list[Setting]:
@@ -308,18 +275,15 @@ def datasets(data: ReportData) -> Table | None:
     settings = _compared(data, _PAIRS)
     if len(settings) < 2:
         return None
-    both = PaperColumns(data, *settings)
+    both = PaperTable(9, data, *settings)
     rows = []
     for s in settings:
         head = (TITLES[name_of(s)], str(_CLASSES[name_of(s)]))
         rows.append(both.row(head, _own_line(data, s), _paper_line(both, s)))
     names = ("positive pairs", "L0 CAR", "clamp accuracy (%)", "ratio (pooled)", "ratio (seeds once)")
-    return Table(
-        "across-datasets", "Across datasets", (Column("dataset"), Column("classes"), *both.columns(names)),
-        tuple(rows), "the paper's Table 9",
-        "Positive pairs: ordered, in a batch of two views of each image; the paper counts one view",
-        scale=origins(settings),
-    )  # fmt: skip
+    columns = (Column("dataset"), Column("classes"), *both.columns(names))
+    note = "Positive pairs: ordered, in a batch of two views of each image; the paper counts one view"
+    return both.table("across-datasets", "Across datasets", columns, rows, note)
 
 
 def _own_line(data: ReportData, s: Setting) -> tuple[str, ...]:
@@ -334,15 +298,13 @@ def _own_line(data: ReportData, s: Setting) -> tuple[str, ...]:
     )
 
 
-def _paper_line(both: PaperColumns, s: Setting) -> tuple[str, ...]:
+def _paper_line(both: PaperTable, s: Setting) -> tuple[str, ...]:
     name = name_of(s)
-    arms = (f"{name}/clamp", f"{name}/subtract")
     car = "cifar10 standard" if name == "cifar10" else name
     return (
-        both.printed(9, ("batch", f"classes/{name}"), _PAIRS[name]),
+        both.printed(("batch", f"classes/{name}"), _PAIRS[name]),
         "-" if name == "fashion-mnist" else f"{series(f'car/{car}').values[0]:.1f}%",
-        both.printed(9, arms, "first_mean"),
-        both.printed(9, arms, "ratio"),
+        *both.of_arms(s, ("first_mean", "ratio")),
         "-",
     )
 
@@ -356,31 +318,24 @@ def sweep(data: ReportData) -> Table | None:
     settings = _compared(data, _LEVELS)
     if len(settings) < 2:
         return None
-    both = PaperColumns(data, *settings)
+    both = PaperTable(15, data, *settings)
     rows = []
     for s in settings:
         name, c = name_of(s), s.comparisons[0]
+        failed = {a.group: f"{a.failed} of {a.seeds}" for a in c.collapse.arms}
+        ratio = c.pooled_test.ratio
         own = (str(c.pooled[0].n), digits(c.pooled[0].mean, 1), digits(c.pooled[0].variance, 3),
-               digits(c.pooled[1].variance, 3), number(c.pooled_test.ratio), _pattern(c),
-               *(_failed(c, arm) for arm in ("clamp", "subtract")))  # fmt: skip
+               digits(c.pooled[1].variance, 3), number(ratio),
+               "-" if ratio is None else "inverted" if ratio < 1 else "elevated",
+               *(failed.get(arm, "none") for arm in ("clamp", "subtract")))  # fmt: skip
         methods = ("first_size", "first_mean", "first_variance", "second_variance", "ratio")
-        printed = both.in_table(15, methods, s, "clamp", "subtract")
-        rows.append(both.row((_LEVELS[name],), own, (*printed, _PATTERNS[name], "-", "-")))
+        stated = (*both.of_arms(s, methods), _PATTERNS[name], "-", "-")
+        rows.append(both.row((_LEVELS[name],), own, stated))
     names = ("n", "clamp accuracy (%)", "clamp variance", "subtract variance", "ratio", "pattern",
              "clamp seeds failed", "subtract seeds failed")  # fmt: skip
-    return Table(
-        "svhn-sweep", "SVHN difficulty sweep", (Column("difficulty"), *both.columns(names)), tuple(rows),
-        "the paper's Table 15", "Where runs fail to train, a ratio of variances measures how often they fail",
-        scale=origins(settings),
-    )  # fmt: skip
-
-
-def _pattern(c: Comparison) -> str:
-    return "-" if c.pooled_test.ratio is None else "inverted" if c.pooled_test.ratio < 1 else "elevated"
-
-
-def _failed(c: Comparison, arm: str) -> str:
-    return next((f"{a.failed} of {a.seeds}" for a in c.collapse.arms if a.group == arm), "none")
+    note = "Where runs fail to train, a ratio of variances measures how often they fail"
+    columns = (Column("difficulty"), *both.columns(names))
+    return both.table("svhn-sweep", "SVHN difficulty sweep", columns, rows, note)
 
 
 Maker = Callable[[ReportData], Table | None]

@@ -121,28 +121,32 @@ def answer_charts(data: ReportData) -> list[Chart]:
         # Comparisons in which runs fail cannot be judged by a ratio, and stand below the rest.
         drawn.sort(key=lambda row: row[1].collapse.found)
         if drawn:
-            out.append(_answer_chart(drawn, f"answer{_id_ending(drawn) if out else ''}"))
+            s, c = drawn[0]
+            arm = c.group if len({c.group for _, c in drawn}) == 1 else ""
+            ending = "-" + slug(" ".join([s.metric.name, s.group, arm, "over", c.baseline])) if out else ""
+            out.append(_answer_chart(drawn, f"answer{ending}"))
     if len(out) < 2:
         return out
     about = [chart.panels[0].x.title.removeprefix("variance ratio, ") for chart in out]
     return [replace(chart, title=f"{chart.title}: {x}") for chart, x in zip(out, about, strict=True)]
 
 
-def _id_ending(rows: Sequence[Row]) -> str:
-    s, c = rows[0]
-    arm = c.group if len({c.group for _, c in rows}) == 1 else ""
-    return "-" + slug(" ".join([s.metric.name, s.group, arm, "over", c.baseline]))
-
-
 def _answer_chart(drawn: Sequence[Row], chart_id: str) -> Chart:
     s, c = drawn[0]
-    positions = list(range(len(drawn) - 1, -1, -1))
+    placed = [(float(p), s, c) for p, (s, c) in zip(range(len(drawn) - 1, -1, -1), drawn, strict=True)]
+    texts = [(p, c, f"{s.title}\n{_ratio_words(c)}\np = {p_value(c.p_adjusted)}") for p, s, c in placed]
+    sound, failing = ([row for row in texts if row[1].collapse.found == found] for found in (False, True))
+    marks = [_intervals("each seed counted once, 95% interval", sound)]
+    marks += [_intervals("runs fail, or fall into two clusters: not to be judged so", failing, GREY)]
+    pooled = [(p, c.pooled_test.ratio) for p, _, c in placed if c.pooled_test.ratio]
+    independent = Mark(
+        "dots", "every run counted as independent",
+        floats([r for _, r in pooled]), floats([p - 0.22 for p, _ in pooled]),
+        labels=tuple(f"pooled ratio {number(r)}" for _, r in pooled), colour=COLOURS[3], symbol=2,
+        legend=True,
+    )  # fmt: skip
     sides = (-0.6, len(drawn) - 0.4)
-    marks = [_ratio_marks(drawn, positions, failing=failing) for failing in (False, True)]
-    ticks = tuple(
-        (float(p), f"{s.name}\n{arms_of(c)}, {seed_counts(c)}")
-        for p, (s, c) in zip(positions, drawn, strict=True)
-    )
+    ticks = tuple((p, f"{s.name}\n{arms_of(c)}, {seed_counts(c)}") for p, s, c in placed)
     arms = {c.arm_name for _, c in drawn}
     one = len({c.group for _, c in drawn}) == 1
     compared = arms_of(c) if one else f"each {s.group} over {c.baseline_name}"
@@ -151,7 +155,7 @@ def _answer_chart(drawn: Sequence[Row], chart_id: str) -> Chart:
         "",
         ratio_axis([_ends(c) for _, c in drawn], f"variance ratio, {compared}{metric}"),
         Axis(ticks=ticks, range=sides),
-        (rule((1, 1), sides), *(mark for mark in marks if mark.x), _pooled_marks(drawn, positions)),
+        (rule((1, 1), sides), *(mark for mark in marks if mark.x), independent),
     )
     ratios = "; ".join(f"{s.name}, {_ratio_words(c)}" for s, c in drawn)
     looks = " Where a study was looked at while it grew, it counts the looks."
@@ -177,27 +181,13 @@ def _ratio_words(c: Comparison) -> str:
     return f"{arms_of(c)}: {number(c.headline.ratio)} {between(c.headline.shown_interval)}"
 
 
-def _ratio_marks(drawn: Sequence[Row], positions: Sequence[int], *, failing: bool) -> Mark:
-    rows = [(p, s, c) for p, (s, c) in zip(positions, drawn, strict=True) if c.collapse.found == failing]
-    ends = [_ends(c) for *_, c in rows]
-    failed = "runs fail, or fall into two clusters: not to be judged so"
+def _intervals(name: str, rows: Sequence[tuple[float, Comparison, str]], colour: str = QUOTED) -> Mark:
+    """Return the ratios of comparisons, each at its place and with its hover text."""
+    ends = [_ends(c) for _, c, _ in rows]
     return Mark(
-        "interval", failed if failing else "each seed counted once, 95% interval",
-        floats([c.headline.ratio or math.nan for *_, c in rows]), floats([p for p, *_ in rows]),
-        floats([i.low for i in ends]), floats([i.high for i in ends]),
-        tuple(f"{s.title}\n{_ratio_words(c)}\np = {p_value(c.p_adjusted)}" for _, s, c in rows),
-        GREY if failing else QUOTED, legend=True,
-    )  # fmt: skip
-
-
-def _pooled_marks(drawn: Sequence[Row], positions: Sequence[int]) -> Mark:
-    rows = [
-        (p, c.pooled_test.ratio) for p, (_, c) in zip(positions, drawn, strict=True) if c.pooled_test.ratio
-    ]
-    return Mark(
-        "dots", "every run counted as independent",
-        floats([r for _, r in rows]), floats([p - 0.22 for p, _ in rows]),
-        labels=tuple(f"pooled ratio {number(r)}" for _, r in rows), colour=COLOURS[3], symbol=2, legend=True,
+        "interval", name, floats([c.headline.ratio or math.nan for _, c, _ in rows]),
+        floats([place for place, *_ in rows]), floats([i.low for i in ends]), floats([i.high for i in ends]),
+        tuple(text for *_, text in rows), colour, legend=True,
     )  # fmt: skip
 
 
@@ -220,16 +210,14 @@ def _forest_chart(data: ReportData, audit: AuditResult, forest: Forest, chart_id
     by_title = {c.title: c for c in audit.comparisons}
     rows = [by_title[title] for title in forest.titles]
     names = {c.stratum: s.name for s in data.settings if s.audit is audit for c in s.comparisons}
-    intervals = [_ends(c) for c in rows]
     arms = arms_of(rows[0])
     positions = floats(range(len(rows), 0, -1))
-    each = Mark(
-        "interval", "each by itself, adjusted", floats([c.headline.ratio or math.nan for c in rows]),
-        positions, floats([i.low for i in intervals]), floats([i.high for i in intervals]),
-        tuple(f"{c.title}\n{number(c.headline.ratio)} {between(c.headline.shown_interval)}\n"
-              f"p = {p_value(c.p_adjusted)}" for c in rows),
-        QUOTED, legend=True,
-    )  # fmt: skip
+    texts = [
+        f"{c.title}\n{number(c.headline.ratio)} {between(c.headline.shown_interval)}\n"
+        f"p = {p_value(c.p_adjusted)}"
+        for c in rows
+    ]
+    each = _intervals("each by itself, adjusted", list(zip(positions, rows, texts, strict=True)))
     together = Mark(
         "interval", "together (random effects)", (forest.pooled,), (0.0,), (forest.interval.low,),
         (forest.interval.high,), (f"together: {number(forest.pooled)} {between(forest.interval)}",),
@@ -238,7 +226,7 @@ def _forest_chart(data: ReportData, audit: AuditResult, forest: Forest, chart_id
     named = [f"{names.get(c.stratum, joined_levels(c.stratum))}\n{arms}" for c in rows]
     ticks = (*zip(positions, named, strict=True), (0.0, f"together\n{arms}"))
     sides = (-0.6, len(rows) + 0.6)
-    axis = ratio_axis([*intervals, forest.interval], f"variance ratio, {arms}")
+    axis = ratio_axis([*map(_ends, rows), forest.interval], f"variance ratio, {arms}")
     panel = Panel("", axis, Axis(ticks=ticks, range=sides), (rule((1, 1), sides), each, together))
     strata = {joined_levels(c.stratum) for c in rows}
     chosen = [

@@ -39,16 +39,6 @@ def gpus_here() -> list[str]:
     return [str(number) for number, line in enumerate(listed.splitlines()) if line.startswith("GPU")]
 
 
-def check_share(gpus_per_run: float) -> None:
-    """A whole number of GPUs, or a fraction of which a whole number fits one."""
-    runs = 1 / gpus_per_run
-    whole = gpus_per_run if gpus_per_run >= 1 else runs
-    if gpus_per_run < 0 or abs(whole - round(whole)) > 1e-6:
-        raise SeedspreadError(
-            f"gpus_per_run must be a whole number, or a share such as 0.5 or 0.25; got {gpus_per_run:g}"
-        )
-
-
 def gpu_slots(devices: list[str], gpus_per_run: float) -> list[str]:
     """What `CUDA_VISIBLE_DEVICES` is for each run that there is room for at once."""
     if gpus_per_run < 1:
@@ -118,8 +108,12 @@ class LocalExecutor:
     wait: bool = field(default=True, init=False)
 
     def __post_init__(self) -> None:
-        if self.gpus_per_run:
-            check_share(self.gpus_per_run)
+        share = self.gpus_per_run or 1  # of which a whole number fits one, if it is a fraction
+        whole = share if share >= 1 else 1 / share
+        if share < 0 or abs(whole - round(whole)) > 1e-6:
+            raise SeedspreadError(
+                f"gpus_per_run must be a whole number, or a share such as 0.5 or 0.25; got {share:g}"
+            )
 
     def worker_count(self, runs: int, threads: int) -> int:
         return min(self.workers or max(1, cores_here() // threads), runs)

@@ -45,11 +45,9 @@ def stop_when_orphaned() -> Callable[[], None]:
     return look
 
 
-def attempt(
-    item: WorkItem, tracker: StalenessTracker | None = None, every_beat: Callable[[], None] = lambda: None
-) -> AttemptResult:
+def attempt(item: WorkItem, tracker: StalenessTracker | None = None) -> AttemptResult:
     """Try a run once: `busy` if another worker has it."""
-    return attempt_group([item], 1, tracker or StalenessTracker(item.lease_seconds), every_beat)[0]
+    return attempt_group([item], 1, tracker or StalenessTracker(item.lease_seconds))[0]
 
 
 def attempt_group(
@@ -112,11 +110,11 @@ def _has_been_fatal(item: WorkItem) -> bool:
     return holder is not None and holder.token > 1
 
 
-def attempt_until_ended(item: WorkItem, every_beat: Callable[[], None] = lambda: None) -> AttemptResult:
+def attempt_until_ended(item: WorkItem) -> AttemptResult:
     """Try until the run has a result or has failed; wait while another worker has it."""
     tracker, store, key = StalenessTracker(item.lease_seconds), item.store, item.key
     while True:
-        result = attempt(item, tracker, every_beat)
+        result = attempt(item, tracker)
         if result.outcome not in ("busy", "lost"):
             return result
         if store.has_failed(key):
