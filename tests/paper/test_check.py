@@ -6,8 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from seedspread.paper.check import check_page, check_paper, summary
-from seedspread.paper.claims import check_claims
+from seedspread.paper.check import check_claims, check_page, check_paper, summary
 from seedspread.paper.conclusions import answer, audit_published, paper_ladder, paper_ratios
 from seedspread.paper.values import (
     METHODS,

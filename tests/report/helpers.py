@@ -10,7 +10,7 @@ import pandas as pd
 
 from benchmarks.report import fill, study
 from seedspread.cff.config import RunConfig
-from seedspread.report.data import ReportData
+from seedspread.report.extension import ReportData
 from seedspread.report.load import load_store
 from seedspread.study.plan import Plan
 from seedspread.study.spec import StudySpec

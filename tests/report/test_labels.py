@@ -14,7 +14,7 @@ from seedspread.analysis.components import components
 from seedspread.cff.presets import read_config
 from seedspread.paper.settings import paper_setting
 from seedspread.render.chart import Chart
-from seedspread.report.data import origins
+from seedspread.report.extension import origins
 from seedspread.report.load import load_store, load_table
 from seedspread.report.page import Report
 from seedspread.runs.levels import arm_name, setting_name, stratum_name

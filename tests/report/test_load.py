@@ -12,7 +12,7 @@ from benchmarks.report import fill
 from seedspread.analysis.audit import audit
 from seedspread.cff.margins import layer_margins
 from seedspread.paper.report import PaperReport
-from seedspread.report.data import ReportData, ReportError
+from seedspread.report.extension import ReportData, ReportError
 from seedspread.report.layers import read_layers
 from seedspread.report.page import Report, write_tables
 from seedspread.runs.folder import Failure

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from seedspread.report.data import ReportData
+from seedspread.report.extension import ReportData
 from seedspread.report.load import load_table
 from seedspread.report.page import Report, write_figures, write_tables
 from seedspread.report.tables import means_tables, ratios_table

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from seedspread.report.data import ReportError
+from seedspread.report.extension import ReportError
 from seedspread.report.load import load_store
 from seedspread.runners.contract import RunnerError, WorkItem
 from seedspread.runs.folder import Failure

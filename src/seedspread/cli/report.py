@@ -13,7 +13,7 @@ from seedspread.cli.output import say, say_json, say_prose
 from seedspread.errors import SeedspreadError, require_extra
 
 if TYPE_CHECKING:
-    from seedspread.report.data import ReportData
+    from seedspread.report.extension import ReportData
     from seedspread.report.page import Report
 
 Source = Annotated[

@@ -33,8 +33,17 @@ from seedspread.paper.settings import (
 from seedspread.paper.values import SETTINGS, printed, published_runs, series
 from seedspread.render.chart import Chart
 from seedspread.render.table import Column, Table
-from seedspread.report.data import Point, ReportData, Setting, ordered, origins, slug
-from seedspread.report.extension import Extension, Published, Scale
+from seedspread.report.extension import (
+    Extension,
+    Point,
+    Published,
+    ReportData,
+    Scale,
+    Setting,
+    ordered,
+    origins,
+    slug,
+)
 from seedspread.report.layers import LayerBand, RunLayers, read_layers
 from seedspread.report.load import arms_of, strata
 from seedspread.report.sections import Section

@@ -11,7 +11,7 @@ from seedspread.analysis.charts import ratio_axis, rule
 from seedspread.analysis.words import between, number
 from seedspread.render.chart import COLOURS, Axis, Chart, Kind, Mark, Panel, floats, log_ticks
 from seedspread.render.table import Column, Table
-from seedspread.report.data import ReportData, Setting, origins, slug
+from seedspread.report.extension import ReportData, Setting, origins, slug
 from seedspread.report.sections import Exhibit, exhibit
 from seedspread.runs.levels import as_number, setting_name
 from seedspread.stats.groups import Group

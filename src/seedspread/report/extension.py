@@ -1,19 +1,25 @@
-"""What a package adds to the page of its runner's runs, found by the runner's name (`runs/plugins.py`)."""
+"""What a page is made from, and what packages add to it, found by the name of their runner."""
 
+import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from seedspread.analysis.audit_result import AuditResult, Comparison
+from seedspread.errors import SeedspreadError
+from seedspread.render.chart import COLOURS, Chart
+from seedspread.report.layers import LayerBands, RunLayers
+from seedspread.runs.levels import Levels, arm_name, block_name
+from seedspread.runs.metrics import Metric
 from seedspread.runs.plugins import load_plugin, plugins
 from seedspread.runs.run import Run
-from seedspread.runs.studies import AuditSpec, RecordedCell, RecordedStudy
+from seedspread.runs.store import RunState, State
+from seedspread.runs.studies import AuditSpec, RecordedCell, RecordedStudy, SequentialRecord
 
 if TYPE_CHECKING:
-    from seedspread.render.chart import Chart
     from seedspread.render.table import Table
-    from seedspread.report.data import ReportData, Setting
-    from seedspread.report.layers import RunLayers
     from seedspread.report.sections import Section
 
 
@@ -150,3 +156,242 @@ def extension_of(runner: str) -> Extension:
         return Extension()
     extension: Extension = load_plugin("reports", runner)()
     return extension
+
+
+class ReportError(SeedspreadError):
+    """There is nothing to report on, or nowhere to write it."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """A finished run: its condition, its value in the report's units, and its layers if they were measured.
+
+    `clamps` is whether its rates are of saturation, or only what its margins would cut.
+    """
+
+    arm: str
+    block: Levels
+    seed: str
+    value: float
+    key: str = ""
+    collapsed: bool = False
+    clamps: bool = True
+    layers: RunLayers | None = None
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One place where arms are compared: a study, a table, or one level of the factors they are audited by.
+
+    Attributes:
+        title: distinct from that of every other setting of the report.
+        name: shorter than the title, without the study if that is clear.
+        study: names of the studies that share the setting, joined; empty for a table.
+        arms: levels of `group`, the baseline last.
+        group: factor that is compared.
+        block_factors: factors in which a seed is run again.
+        runs: finished runs.
+        why: reason why there is no comparison.
+        parameters: parameters that stand for the setting, as the package of its runner reads them.
+        all_parameters: parameters of every cell.
+        profiles: `rate` and `gradient` by arm, with the final weights.
+        curves: `rate` and `gradient` by arm, over training.
+        states: states of the planned runs, by key.
+        levels: factors and levels that distinguish it from the other settings of its study.
+        crashed: arm and seed of each run that ended with an error of its own.
+        sequential: stopping rule and interim looks of a sequential study.
+    """
+
+    id: str
+    title: str
+    name: str
+    study: str
+    arms: tuple[str, ...]
+    group: str
+    block_factors: tuple[str, ...]
+    metric: Metric
+    runs: tuple[Point, ...]
+    comparisons: tuple[Comparison, ...] = ()
+    audit: AuditResult | None = None
+    why: str = ""
+    published: Published | None = None
+    parameters: Any = None
+    all_parameters: tuple[Any, ...] = ()
+    scale: Scale = field(default_factory=Scale)
+    profiles: LayerBands = field(default_factory=dict)
+    curves: LayerBands = field(default_factory=dict)
+    states: dict[str, RunState] = field(default_factory=dict)
+    levels: tuple[tuple[str, str], ...] = ()
+    crashed: tuple[tuple[str, str], ...] = ()
+    sequential: SequentialRecord | None = None
+
+    def arm_title(self, arm: str) -> str:
+        return arm_name(self.group, arm)
+
+    @property
+    def block(self) -> str:
+        """Return the factors in which a seed is run again, as a heading."""
+        return ", ".join(self.block_factors)
+
+    def block_title(self, block: Levels) -> str:
+        return block_name(self.block_factors, block)
+
+    def condition(self, arm: str, block: Levels) -> str:
+        """`clamp, detach`."""
+        return ", ".join(part for part in (self.arm_title(arm), self.block_title(block)) if part)
+
+    def label(self, run: Point) -> str:
+        """Return the hover text of a run."""
+        lines = [f"{self.condition(run.arm, run.block)}, seed {run.seed}", f"{run.value:.4g}"]
+        lines += [f"run {run.key}"] if run.key else []
+        lines += ["collapsed"] if run.collapsed else []
+        return "\n".join(lines)
+
+    def crashed_seeds(self, arm: str) -> set[str]:
+        return {seed for of, seed in self.crashed if of == arm}
+
+    @property
+    def value(self) -> str:
+        """Return the name of what is measured, for an axis or a sentence."""
+        return self.metric.label
+
+    @property
+    def beside(self) -> Published | None:
+        """Return the published values to print beside the setting's own: those of the same question."""
+        return self.published if self.published is not None and self.published.same_question else None
+
+    def follows(self, kind: str) -> str:
+        """Return the published table or figure of that kind; empty if there is none."""
+        return self.beside.follows(kind) if self.beside is not None else ""
+
+    @property
+    def blocks(self) -> tuple[Levels, ...]:
+        return tuple(dict.fromkeys(run.block for run in self.runs))
+
+    def of(self, arm: str, block: Levels | None = None) -> list[Point]:
+        """Return the runs of an arm, by seed."""
+        runs = [r for r in self.runs if r.arm == arm and block in (None, r.block)]
+        return sorted(runs, key=lambda r: (r.seed.isdigit() and int(r.seed), r.seed, r.block))
+
+    @property
+    def looks(self) -> SequentialRecord | None:
+        """Return the interim looks at what the setting compares; None if there were none."""
+        record, titles = self.sequential, {c.title for c in self.comparisons}
+        if record is None:
+            return None
+        looks = tuple(
+            replace(look, comparisons=tuple(c for c in look.comparisons if c.title in titles))
+            for look in record.looks
+        )
+        return replace(record, looks=looks) if any(look.comparisons for look in looks) else None
+
+    def colour(self, arm: str) -> str:
+        """Return the color of an arm in every figure; the baseline has the first."""
+        return COLOURS[self.arms[::-1].index(arm) % len(COLOURS)]
+
+    @property
+    def counts(self) -> Counter[State]:
+        """Number of planned runs in each state."""
+        return Counter(state.state for state in self.states.values())
+
+    @property
+    def origin(self) -> str:
+        return origins([self])
+
+
+@dataclass(frozen=True)
+class ReportData:
+    """Everything a page is made from.
+
+    Attributes:
+        source: store or table that was read.
+        settings: published ones first, in the publication's order.
+        across: audit of the settings that are judged together.
+        problems: files that could not be read.
+        provenance: names and values at the foot of the page.
+    """
+
+    title: str
+    source: str
+    settings: tuple[Setting, ...]
+    across: AuditResult | None = None
+    notes: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+    provenance: tuple[tuple[str, str], ...] = ()
+    extensions: tuple[Extension, ...] = ()
+
+
+def origins(settings: Sequence[Setting]) -> str:
+    """Return the line under a table or figure: the data of several settings and, once, their sizes."""
+    sizes: dict[tuple[str, str], list[str]] = {}
+    every = {(s.scale.size, s.scale.remark) for s in settings}
+    for s in (s.scale for s in settings):
+        if s.data:
+            broader = (s.size, s.broader)
+            sizes.setdefault(broader if broader in every else (s.size, s.remark), []).append(s.data)
+    said = {what: "; ".join(part for part in what if part) for what in sizes}
+    parts = (
+        "; ".join(dict.fromkeys(data)) + (f" ({said[w]})" if said[w] else "") for w, data in sizes.items()
+    )
+    return ". ".join(parts)
+
+
+def publication_order(s: Setting) -> float:
+    """Return the place of a setting on the page: published ones first; a study keeps its own order."""
+    return s.published.order if s.published and not s.levels else math.inf
+
+
+def ordered(settings: list[Setting]) -> tuple[Setting, ...]:
+    """Sort settings, and make their ids, titles and names unique."""
+    in_order = sorted(settings, key=publication_order)
+    ids, titles = _unique([s.id for s in in_order], _RESERVED), _unique([s.title for s in in_order])
+    names = Counter(s.name for s in in_order)
+    return tuple(
+        replace(s, id=unique, title=title, name=s.name if names[s.name] == 1 else title)
+        for s, unique, title in zip(in_order, ids, titles, strict=True)
+    )
+
+
+Row = tuple[Setting, Comparison]
+
+
+def questions(data: ReportData) -> list[list[Row]]:
+    """Group the comparisons by question: one arm against one baseline of one factor, by one metric.
+
+    If every arm is compared in one setting only, the arms of a factor stay together: a figure of its own
+    for each would show one line.
+    """
+    families: dict[tuple[str, str, str], dict[str, list[Row]]] = {}
+    for s in data.settings:
+        for c in s.comparisons:
+            family = families.setdefault((s.metric.name, s.group, c.baseline), {})
+            family.setdefault(c.group, []).append((s, c))
+    out = []
+    for arms in families.values():
+        single = all(len(rows) == 1 for rows in arms.values())
+        out += [[row for rows in arms.values() for row in rows]] if single else list(arms.values())
+    return out
+
+
+# Ids of the page's own parts.
+_RESERVED = ("layers", "datasets", "trust", "setup", "paper-check")
+
+
+def _unique(names: list[str], reserved: tuple[str, ...] = ()) -> list[str]:
+    """Number repeated names: on a page, and in a folder, one would hide the other."""
+    out: list[str] = []
+    for name in names:
+        candidates = (name, *(f"{name}-{number}" for number in range(2, len(names) + len(reserved) + 2)))
+        out.append(next(c for c in candidates if c not in out and c not in reserved))
+    return out
+
+
+def slug(text: str) -> str:
+    """Return a name that can stand in an address and in a file's name."""
+    kept = "".join(c if c.isalnum() and c.isascii() else "-" for c in text.lower())
+    return "-".join(part for part in kept.split("-") if part)[:60] or "setting"
+
+
+def relative(path: Path) -> str:
+    """Return a file's name for a page that others may see: without the folders of this machine."""
+    return path.name or str(path)

@@ -31,7 +31,7 @@ from seedspread.analysis.words import (
     seed_counts,
 )
 from seedspread.render.chart import COLOURS, GREY, Axis, Chart, Mark, Panel, floats, log_ticks
-from seedspread.report.data import ReportData, Row, Setting, origins, questions, slug
+from seedspread.report.extension import ReportData, Row, Setting, origins, questions, slug
 from seedspread.report.sections import exhibit
 from seedspread.runs.levels import joined_levels
 from seedspread.stats import planning

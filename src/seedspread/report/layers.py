@@ -20,7 +20,7 @@ from seedspread.stats.groups import Floats
 from seedspread.stats.seed_summaries import MeanAndSd, mean_and_sd, seed_correlation
 
 if TYPE_CHECKING:
-    from seedspread.report.data import Point, ReportData, Setting
+    from seedspread.report.extension import Point, ReportData, Setting
 
 # More epochs than this cannot be told apart in a picture; every so many-th is kept.
 _EPOCHS_DRAWN = 120

@@ -15,17 +15,19 @@ from seedspread.analysis.audit import audit
 from seedspread.analysis.audit_result import AuditResult, Comparison
 from seedspread.analysis.sequential import looks_of
 from seedspread.errors import SeedspreadError, did_you_mean, require_extra
-from seedspread.report.data import (
+from seedspread.report.extension import (
+    Extension,
     Point,
     ReportData,
     ReportError,
+    Scale,
     Setting,
+    extension_of,
     ordered,
     publication_order,
     relative,
     slug,
 )
-from seedspread.report.extension import Extension, Scale, extension_of
 from seedspread.report.layers import layer_bands
 from seedspread.runs.files import UNREADABLE
 from seedspread.runs.levels import Levels, joined_levels, level_name, setting_name, stratum_name

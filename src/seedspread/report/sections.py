@@ -12,7 +12,7 @@ from seedspread.render.chart import Chart
 from seedspread.render.table import Column, Table, without_empty
 
 if TYPE_CHECKING:
-    from seedspread.report.data import ReportData, Setting
+    from seedspread.report.extension import ReportData, Setting
 
 Exhibit = Table | Chart
 _Maker = TypeVar("_Maker", bound=Callable[..., Exhibit | Iterable[Exhibit] | None])

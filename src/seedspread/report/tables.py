@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -10,8 +11,7 @@ from seedspread.analysis.audit import summarise
 from seedspread.analysis.display import mean_and_sd
 from seedspread.analysis.words import ends, p_value, two
 from seedspread.render.table import Column, Table
-from seedspread.report.data import Point, ReportData, Setting, origins
-from seedspread.report.extension import Published
+from seedspread.report.extension import Point, Published, ReportData, Setting, origins
 from seedspread.report.sections import exhibit
 from seedspread.runs.levels import joined_levels
 from seedspread.runs.store import STATES
@@ -73,6 +73,14 @@ def _summary(s: Setting, c: Summary) -> tuple[str, ...]:
     return (str(c.n), shown(c.mean, 2), shown(c.sd, 3), shown(c.variance, 4))
 
 
+def _of_setting(
+    s: Setting, kind: str, title: str, columns: Sequence[Column], rows: Sequence[tuple[str, ...]], **more: Any
+) -> Table:
+    """Return a table of one setting, which may follow a published one of that kind."""
+    name, follows = f"{s.id}-{kind}", s.follows(kind)
+    return Table(name, f"{title}: {s.name}", tuple(columns), tuple(rows), follows, scale=s.origin, **more)
+
+
 @exhibit("setting")
 def factorial(s: Setting) -> Table | None:
     """Return mean, sd and variance of every cell."""
@@ -90,9 +98,7 @@ def factorial(s: Setting) -> Table | None:
         for c in cells
     )
     columns = (Column(s.group), Column(s.block), *both.columns(_headings(s)))
-    return Table(
-        f"{s.id}-factorial", f"Every cell: {s.name}", columns, rows, s.follows("factorial"), scale=s.origin
-    )
+    return _of_setting(s, "factorial", "Every cell", columns, rows)
 
 
 @exhibit("setting")
@@ -112,9 +118,7 @@ def pooled(s: Setting) -> Table | None:
     if len(s.blocks) > 1:
         how = s.beside.note("pooled") if s.beside is not None else ""
         note = f"Runs of all levels of {s.block} together{how}: n counts runs, not seeds"
-    return Table(
-        f"{s.id}-pooled", f"Each arm: {s.name}", columns, rows, s.follows("pooled"), note, scale=s.origin
-    )
+    return _of_setting(s, "pooled", "Each arm", columns, rows, note=note)
 
 
 @exhibit("setting")
@@ -137,9 +141,7 @@ def variance_tests(s: Setting) -> Table | None:
     note = "Two-way analysis of absolute deviations, every run counted as independent"
     if s.beside is not None:
         note += s.beside.note("variance-tests")
-    title = f"Variance tests: {s.name}"
-    follows = s.follows("variance-tests")
-    return Table(f"{s.id}-variance-tests", title, columns, tuple(rows), follows, note, scale=s.origin)
+    return _of_setting(s, "variance-tests", "Variance tests", columns, rows, note=note)
 
 
 @exhibit("setting")
@@ -170,10 +172,8 @@ def per_seed(s: Setting) -> Table | None:
     notes = notes if any(r.collapsed for r in s.runs) else []
     if published and s.beside is not None:
         notes.append(s.beside.note("per-seed"))
-    return Table(
-        f"{s.id}-per-seed", f"Every run, {s.value}: {s.name}", tuple(columns), tuple(rows),
-        s.follows("per-seed"), ". ".join(notes), frozenset(muted), s.origin,
-    )  # fmt: skip
+    more = {"note": ". ".join(notes), "muted": frozenset(muted)}
+    return _of_setting(s, "per-seed", f"Every run, {s.value}", columns, rows, **more)
 
 
 def _shown(s: Setting, run: Point | None) -> str:

@@ -338,8 +338,6 @@ def _check_fields(name: str, file: StudyFile, cells: list[Cell], runner: Runner)
         raise StudyError(f"{name}: there is nothing to compare; cells set no field")
 
 
-__all__ = ["MAX_RUNS", "StudyCell", "StudyError", "StudySpec"]
-
 # Runs that a study may name unless more are asked for.
 MAX_RUNS = 20_000
 _RAISES = "--max-runs, or max_runs from Python, raises"

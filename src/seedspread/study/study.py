@@ -33,7 +33,7 @@ from seedspread.study.store_questions import studies_asked
 from seedspread.tables.from_store import study_runs
 
 if TYPE_CHECKING:
-    from seedspread.report.data import ReportData
+    from seedspread.report.extension import ReportData
     from seedspread.report.page import Report
 
 EXECUTORS: dict[str, type[LocalExecutor] | type[RayExecutor] | type[SlurmExecutor]] = {

@@ -7,7 +7,7 @@ import ctypes
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from itertools import groupby
 from pathlib import Path
 from statistics import median
@@ -312,25 +312,24 @@ def _open(
 
 
 @contextmanager
-def cpu_threads(count: int) -> Iterator[None]:
+def _set(get: Callable[[], Any], set_to: Callable[[Any], None], value: Any) -> Iterator[None]:
+    before = get()
+    set_to(value)
+    try:
+        yield
+    finally:
+        set_to(before)
+
+
+def cpu_threads(count: int) -> AbstractContextManager[None]:
     """Limit torch to so many threads inside the context."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
+    return _set(torch.get_num_threads, torch.set_num_threads, count)
 
 
-@contextmanager
-def float32_products(tf32: bool) -> Iterator[None]:
+def float32_products(tf32: bool) -> AbstractContextManager[None]:
     """Allow or forbid rounding products of float32 numbers to TF32 inside the context."""
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("high" if tf32 else "highest")
-    try:
-        yield
-    finally:
-        torch.set_float32_matmul_precision(before)
+    wanted = "high" if tf32 else "highest"
+    return _set(torch.get_float32_matmul_precision, torch.set_float32_matmul_precision, wanted)
 
 
 def default_folder(key: str) -> Path:
