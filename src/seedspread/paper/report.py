@@ -51,7 +51,6 @@ from seedspread.report.tables import PublishedColumns, digits
 from seedspread.runs.metrics import metric_of
 from seedspread.runs.run import Run
 from seedspread.runs.studies import AuditSpec, RecordedCell, RecordedStudy
-from seedspread.stats.groups import Floats
 from seedspread.version import __version__
 
 if TYPE_CHECKING:
@@ -175,7 +174,8 @@ def gradients(data: ReportData, name: str) -> Table | None:
     paper = [[] if both.judge else _stated(name, arm) for arm in ("clamp", "subtract")]
     rows = []
     for layer in range(max(len(clamp.mean), len(paper[0]))):
-        ratio = _quotient(profiles[over].mean, profiles[under].mean, layer)
+        a, b = (profiles[arm].mean[layer : layer + 1] for arm in (over, under))
+        ratio = f"{a[0] / b[0]:.2f}×" if len(a) and len(b) and b[0] else "-"
         own = (_margins_at(layer, s.parameters), _with_sd(clamp, layer), _with_sd(subtract, layer))
         printed = [
             _margins_at(layer, paper_config(name)),
@@ -202,12 +202,6 @@ def _with_sd(p: LayerBand, layer: int) -> str:
     return f"{p.mean[layer]:.3f}" + ("" if p.sd is None else f" ± {p.sd[layer]:.3f}")
 
 
-def _quotient(a: Floats, b: Floats, layer: int) -> str:
-    if layer >= min(len(a), len(b)) or b[layer] == 0:
-        return "-"
-    return f"{a[layer] / b[layer]:.2f}×"
-
-
 def rates_across(data: ReportData, name: str) -> Table | None:
     """Make Table 11 (CIFAR-100) or 18 (SVHN): the rate by layer beside CIFAR-10's."""
     base, other = of_paper(data, "cifar10"), of_paper(data, name)
@@ -232,8 +226,8 @@ def rates_across(data: ReportData, name: str) -> Table | None:
         difference = both.printed(stated_means, "difference_of_means")
     a, b = float(first.mean.mean()), float(second.mean.mean())
     # The paper publishes four of SVHN's eight layers: its mean can only be quoted.
-    own, derived = (means, "-") if both.judge else ((_percent(a), _percent(b)), _points(a, b))
-    rows.append(both.layer_row("mean, all layers", own, means, derived, _signed(difference)))
+    own_means, derived = (means, "-") if both.judge else ([_percent(a), _percent(b)], _points(a, b))
+    rows.append(both.layer_row("mean, all layers", own_means, means, derived, _signed(difference)))
     columns = both.layer_columns([f"CAR ({TITLES[n]})" for n in ("cifar10", name)], "difference")
     title = f"Clamp activation rate (CAR): CIFAR-10 against {TITLES[name]}"
     note = "Clamp runs, standard margins, mean over seeds" + _depths(other)

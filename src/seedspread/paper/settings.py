@@ -79,12 +79,8 @@ def is_papers_level(config: RunConfig, setting: str, factor: str) -> bool:
     if field in ("name", "augment"):
         return True  # what makes it this setting
     paper = paper_config(setting)
-    parts = [part] if part else [name for name in type(config).model_fields if _has(config, name, field)]
+    parts = [part] if part else [name for name, own in config if field in type(own).model_fields]
     return all(getattr(getattr(config, p), field) == getattr(getattr(paper, p), field) for p in parts)
-
-
-def _has(config: RunConfig, part: str, field: str) -> bool:
-    return field in type(getattr(config, part)).model_fields
 
 
 @cache

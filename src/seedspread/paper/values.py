@@ -135,10 +135,6 @@ def _ratio(x: Floats, y: Floats) -> float:
     return _variance(x) / _variance(y)
 
 
-def _f_p(x: Floats, y: Floats) -> float:
-    return f_p_value(_ratio(x, y), (len(x) - 1, len(y) - 1))
-
-
 def _levene(center: str) -> Method:
     return lambda *groups: float(stats.levene(*groups, center=center).pvalue)
 
@@ -238,7 +234,7 @@ METHODS: dict[str, Method] = {
     "first_variance": _first(_variance),
     "second_variance": _second(_variance),
     "ratio": _ratio,
-    "f_p": _f_p,
+    "f_p": lambda x, y: f_p_value(_ratio(x, y), (len(x) - 1, len(y) - 1)),
     "f_df_first": lambda x, _: len(x) - 1.0,
     "f_df_second": lambda _, y: len(y) - 1.0,
     "levene_p": _levene("mean"),

@@ -150,11 +150,12 @@ def _trace(mark: Mark, panel: Panel) -> dict[str, Any]:
     # `meta` ties a trace to its entry in the legend, whatever the name holds.
     common: dict[str, Any] = {"type": "scatter", "name": html.escape(mark.name), "meta": mark.name}
     if mark.kind == "band":
+        red, green, blue = (int((mark.colour or GREY)[i : i + 2], 16) for i in (1, 3, 5))
         return common | {
             "x": _numbers((*mark.x, *reversed(mark.x))),
             "y": _numbers((*mark.high, *reversed(mark.low))),
             "fill": "toself",
-            "fillcolor": _see_through(mark.colour),
+            "fillcolor": f"rgba({red},{green},{blue},0.18)",
             "line": {"width": 0, "color": mark.colour},
             "mode": "lines",
             "hoverinfo": "skip",
@@ -190,11 +191,6 @@ def _bars(mark: Mark, axis: Axis) -> dict[str, Any]:
 def _numbers(values: tuple[float, ...] | list[float]) -> list[float | None]:
     """Round to six digits and leave out what is not finite."""
     return [float(f"{v:.6g}") if math.isfinite(v) else None for v in values]
-
-
-def _see_through(colour: str) -> str:
-    red, green, blue = (int((colour or GREY)[i : i + 2], 16) for i in (1, 3, 5))
-    return f"rgba({red},{green},{blue},0.18)"
 
 
 _LETTER, _LINE = 6.4, 14.0  # a letter's width and a line's height, at 12 pixels

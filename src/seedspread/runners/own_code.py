@@ -132,11 +132,6 @@ class CurvesSoFar:
         return content
 
 
-def logged_so_far(folder: Path) -> int:
-    """Return the size of the values that were logged."""
-    return len(_content(folder / VALUES))
-
-
 def forget_logged(logged: Path) -> None:
     """Empty what a former attempt has logged; the file itself stays, which `log` may have open."""
     try:
@@ -421,7 +416,7 @@ class OwnRun(ABC):
 
     def _note_failure(self, metrics: object = None) -> None:
         """Note what this failed attempt has reported, so that it is not taken for the next one's."""
-        left = {"metrics": metrics, "values": logged_so_far(self._logged)}
+        left = {"metrics": metrics, "values": len(_content(self._logged / VALUES))}
         self._folder.write(FAILED_ATTEMPT, json.dumps(left).encode())
 
     def _forget_attempts(self) -> None:

@@ -130,7 +130,7 @@ def tidy_table(runs: Sequence[Run], metrics: Sequence[str] = ()) -> "pd.DataFram
     vary = [name for name in described if len({repr(row.get(name)) for row in rows}) > 1]
     order = [*vary, "seed", *columns, "collapsed", "majority", *described, "folder"]
     table = pd.DataFrame(rows, columns=list(dict.fromkeys(order)))
-    unsaid = [c for c in ("dataset", "majority") if rows and not any(map(_is_said, table[c]))]
+    unsaid = [c for c in ("dataset", "majority") if rows and table[c].isin(["", math.nan]).all()]
     return table.drop(columns=unsaid)
 
 
@@ -182,10 +182,6 @@ def _names(
         is_clear = ends[end] == 1 and end not in taken and not name.startswith(_WHOLE)
         names[name] = end if name not in factors and is_clear else name
     return names
-
-
-def _is_said(value: Any) -> bool:
-    return bool(value != "" and value == value)  # noqa: PLR0124 - NaN is not equal to itself
 
 
 State = Literal["done", "collapsed", "running", "failed", "interrupted", "waiting"]

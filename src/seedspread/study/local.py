@@ -157,18 +157,6 @@ class _Worker:
     process: BaseProcess
     inbox: Connection
 
-    @property
-    def is_idle(self) -> bool:
-        return self.process.exitcode == _THROUGH
-
-    @property
-    def has_died(self) -> bool:
-        return self.process.exitcode not in (None, _THROUGH)
-
-    @property
-    def was_stopped(self) -> bool:
-        return self.process.exitcode in (_STOPPED, -signal.SIGTERM)
-
     def messages(self) -> Iterator[AttemptResult]:
         try:
             while self.inbox.poll():
@@ -248,16 +236,16 @@ class _WorkerPool:
     def _restart_dead(self) -> str:
         """Why that does not help; empty if it may."""
         for i, worker in enumerate(self._workers):
-            if not worker.has_died:
+            code = worker.process.exitcode
+            if code in (None, _THROUGH):
                 continue
             self._deaths += 1
-            if not worker.was_stopped:
+            if code not in (_STOPPED, -signal.SIGTERM):
                 self._blame(worker.process)
             if self._deaths > _DEATHS + _DEATHS_PER_WORKER * len(self._gpus):
-                code = worker.process.exitcode
                 return f"{self._deaths} workers in a row have died without ending a run (last: {_died(code)})"
             self._workers[i] = self._start(self._gpus[i])
-        idle = all(worker.is_idle for worker in self._workers)
+        idle = all(worker.process.exitcode == _THROUGH for worker in self._workers)
         if idle and self._idle:
             # They saw nothing left to do, and the loop has looked since: what is left was taken by another
             # command that has died.

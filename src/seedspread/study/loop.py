@@ -18,7 +18,6 @@ from seedspread.runs.store import FINISHED, RunState, Store
 from seedspread.runs.studies import recorded_study, save_study
 from seedspread.study.executor import CellProgress, Executor, Job, ProgressCallback, StudyProgress
 from seedspread.study.plan import CellId, Estimate, Plan, check_unchanged, images_per_second
-from seedspread.study.spec import StudySpec
 
 _LOOK_SECONDS = 2.0
 # Of the time: a large store is not looked at all the time.
@@ -150,7 +149,9 @@ def _threads_of(plan: Plan, asked: int | None, force: bool) -> dict[str, int]:
     threads = {}
     for study in plan.study.parts:
         wanted = asked or study.engine.threads
-        begun = _begun_with(plan, study)
+        begun, recorded = None, recorded_study(plan.store, study.name, study.origin)
+        if recorded and any(run.is_done or run.has_begun for run in map(plan.store.run, recorded.keys)):
+            begun = recorded.threads
         if begun is not None and wanted not in (None, begun) and not force:
             raise SeedspreadError(
                 f"{study.name} was begun with {begun} CPU thread{'s' * (begun != 1)} a run; {wanted} would "
@@ -158,14 +159,6 @@ def _threads_of(plan: Plan, asked: int | None, force: bool) -> dict[str, int]:
             )
         threads[study.name] = wanted or begun or 1
     return threads
-
-
-def _begun_with(plan: Plan, study: StudySpec) -> int | None:
-    recorded = recorded_study(plan.store, study.name, study.origin)
-    if recorded is None or recorded.threads is None:
-        return None
-    has_begun = any(run.is_done or run.has_begun for run in map(plan.store.run, recorded.keys))
-    return recorded.threads if has_begun else None
 
 
 def _prepare(plan: Plan, retry_failed: bool) -> tuple[list[Run], StudyProgress]:

@@ -64,13 +64,10 @@ class Loader:
             yield from self.fused_batches(indices, by_view)
             return
         for index in indices:
-            yield self._batch(index, [uniform[index] for uniform in by_view])
-
-    def _batch(self, index: Tensor, uniforms: list[Tensor]) -> Batch:
-        index = index.to(self.split.images.device)
-        originals = self.split.images.index_select(0, index)
-        views = torch.cat([augment(originals, self.steps, uniform) for uniform in uniforms])
-        return self._labelled(views, index)
+            at = index.to(self.split.images.device)
+            originals = self.split.images.index_select(0, at)
+            views = torch.cat([augment(originals, self.steps, uniform[index]) for uniform in by_view])
+            yield self._labelled(views, at)
 
     def fused_batches(self, indices: Sequence[Tensor], by_view: Sequence[Tensor]) -> Iterator[Batch]:
         """Yield the same batches in few operations, from the draws of all images, `(N, slots)` per view.
