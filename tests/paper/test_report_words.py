@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from seedspread.cff.presets import read_config
-from seedspread.paper.settings import paper_setting, scale_of
+from seedspread.paper.report import paper_setting, scale_of
 from seedspread.paper.values import printed, published_table
 from seedspread.report.load import load_table
 from seedspread.report.page import Report

@@ -12,7 +12,7 @@ from seedspread.analysis.audit import audit
 from seedspread.analysis.charts import audit_chart
 from seedspread.analysis.components import components
 from seedspread.cff.presets import read_config
-from seedspread.paper.settings import paper_setting
+from seedspread.paper.report import paper_setting
 from seedspread.render.chart import Chart
 from seedspread.report.extension import origins
 from seedspread.report.load import load_store, load_table

@@ -1,7 +1,7 @@
 """Dose response: what a numeric factor with at least three levels does, as a figure and a table."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -214,33 +214,24 @@ def dose_chart(curve: DoseCurve) -> Chart:
 
 
 def _panel(curve: DoseCurve, title: str, y: Axis, value: _Value, at: float | None = None) -> Panel:
-    marks: list[Mark] = []
-    if at is not None:
-        marks.append(rule((curve.levels[0], curve.levels[-1]), (at, at)))
-    for arm in curve.lines:
-        marks += _line(curve, arm, value, y)
-    return Panel(title, _level_axis(curve), y, tuple(marks))
-
-
-def _line(curve: DoseCurve, arm: str, value: _Value, y: Axis) -> list[Mark]:
-    points = [(d, v, i) for d in curve.line(arm) for v, i in [value(d)] if v is not None]
-    if not points:
-        return []
-    colour = curve.settings[0].colour(arm) if arm else COLOURS[0]
-    labels = tuple(_label(curve, d, v, i) for d, v, i in points)
-    out = [_band(points, curve.title_of(arm), colour, y)] if len(points) > 1 else []
-    xs, ys = floats([d.level for d, *_ in points]), floats([v for _, v, _ in points])
-    kind: Kind = "line" if len(points) > 2 else "dots"  # of two points a line shows no markers
-    return [*out, Mark(kind, curve.title_of(arm), xs, ys, labels=labels, colour=colour, legend=bool(arm))]
-
-
-def _band(points: Sequence[tuple[Dose, float, Interval | None]], arm: str, colour: str, y: Axis) -> Mark:
-    """Return the band of the intervals: cut at the edges; as narrow as the value where there is none."""
+    """Return one quantity of all arms; bands of its intervals are cut at the edges."""
+    marks = [] if at is None else [rule((curve.levels[0], curve.levels[-1]), (at, at))]
     low_edge, high_edge = y.range or (-math.inf, math.inf)
-    ends = [(i.low, i.high) if i is not None else (v, v) for _, v, i in points]
-    low, high = floats([max(e, low_edge) for e, _ in ends]), floats([min(e, high_edge) for _, e in ends])
-    xs = floats([d.level for d, *_ in points])
-    return Mark("band", arm, xs, floats([v for _, v, _ in points]), low, high, colour=colour)
+    for arm in curve.lines:
+        points = [(d, v, i) for d in curve.line(arm) for v, i in [value(d)] if v is not None]
+        name, colour = curve.title_of(arm), curve.settings[0].colour(arm) if arm else COLOURS[0]
+        xs, ys = floats([d.level for d, *_ in points]), floats([v for _, v, _ in points])
+        if len(points) > 1:
+            # As narrow as the value where there is no interval.
+            ends = [(v, v) if i is None else (i.low, i.high) for _, v, i in points]
+            low = floats([max(end, low_edge) for end, _ in ends])
+            high = floats([min(end, high_edge) for _, end in ends])
+            marks.append(Mark("band", name, xs, ys, low, high, colour=colour))
+        if points:
+            kind: Kind = "line" if len(points) > 2 else "dots"  # of two points a line shows no markers
+            labels = tuple(_label(curve, *point) for point in points)
+            marks.append(Mark(kind, name, xs, ys, labels=labels, colour=colour, legend=bool(arm)))
+    return Panel(title, _level_axis(curve), y, tuple(marks))
 
 
 def _label(curve: DoseCurve, d: Dose, v: float, i: Interval | None) -> str:

@@ -41,6 +41,9 @@ from seedspread.tables.run_table import MOST_PAIRS
 from seedspread.version import __version__
 
 StatusCallback = Callable[[str], None]
+_Row = dict[str, Any]
+# A finished run as a row to audit and as a point.
+_Finished = list[tuple[_Row, Point]]
 _FILES_SHOWN = 20
 _SAME_RUNS = "its arms are the same runs: what is compared makes no difference to this way of training"
 
@@ -244,8 +247,8 @@ class _Draft:
     """A setting before it is audited, with the rows of its finished and of its crashed runs."""
 
     setting: Setting
-    rows: list[dict[str, Any]]
-    crashed: list[dict[str, Any]]
+    rows: list[_Row]
+    crashed: list[_Row]
     arms_share_runs: bool
 
 
@@ -294,7 +297,7 @@ class _StudyMetric:
     def _stratum(self, levels: Mapping[str, Any]) -> Levels:
         return tuple(level_name(levels[name]) for name in strata(self._spec))
 
-    def _finished(self, states: dict[str, RunState]) -> tuple[Metric, list[tuple[dict[str, Any], Point]]]:
+    def _finished(self, states: dict[str, RunState]) -> tuple[Metric, _Finished]:
         """Return the metric as people read it, and each finished run as a row to audit and as a point."""
         name, judged = self._name, frozenset(self._study.at_last_look.keys)
         read, problems = read_runs(self._store, [self._study], [name])
@@ -314,9 +317,7 @@ class _StudyMetric:
         )
         return metric, [pair for pair in points if pair is not None]
 
-    def _point(
-        self, cell: RecordedCell, run: Run, row: dict[str, Any], factor: float
-    ) -> tuple[dict[str, Any], Point] | None:
+    def _point(self, cell: RecordedCell, run: Run, row: _Row, factor: float) -> tuple[_Row, Point] | None:
         name, spec = self._name, self._spec
         if not math.isfinite(row.get(name, math.nan)):
             self._problems.append(f"{run.folder}: it has no {name} that is a number, and is left out")
@@ -338,11 +339,7 @@ class _StudyMetric:
         return row | scaled, point
 
     def _draft(
-        self,
-        cells: list[RecordedCell],
-        runs: list[tuple[dict[str, Any], Point]],
-        crashed: list[dict[str, Any]],
-        states: dict[str, RunState],
+        self, cells: list[RecordedCell], runs: _Finished, crashed: list[_Row], states: dict[str, RunState]
     ) -> _Draft:
         study, spec, extension = self._study, self._spec, self._extension
         rows, points = [row for row, _ in runs], [point for _, point in runs]

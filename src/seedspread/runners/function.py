@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.machinery import PathFinder
 from pathlib import Path
-from types import FunctionType, TracebackType
+from types import FunctionType
 from typing import Any, TextIO
 
 import cloudpickle
@@ -19,14 +19,7 @@ import cloudpickle
 from seedspread.atomic import open_regular
 from seedspread.errors import did_you_mean, reason
 from seedspread.runners.contract import Level, RunnerError, WorkItem
-from seedspread.runners.own_code import (
-    RESERVED,
-    THREADS,
-    Digests,
-    OwnCode,
-    OwnRun,
-    Parameters,
-)
+from seedspread.runners.own_code import RESERVED, THREADS, Digests, OwnCode, OwnRun, Parameters
 from seedspread.runners.recording import APPEND
 from seedspread.runners.source import Source, file_has, source_of, unwrapped
 from seedspread.runners.supervise import LOG_BYTES
@@ -70,9 +63,7 @@ class OutputFile:
         )
         return self
 
-    def __exit__(
-        self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._flush()
         sys.stdout, sys.stderr = self._streams
         assert self._saved is not None  # noqa: S101 - it was entered

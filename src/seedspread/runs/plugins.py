@@ -10,6 +10,8 @@ mine = "mypackage.report:MyReport"      # what the page says of runs whose runne
 
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
+from importlib.resources import files
+from importlib.resources.abc import Traversable
 from typing import Any, Literal
 
 from seedspread.errors import SeedspreadError, there_are
@@ -24,6 +26,18 @@ class PluginError(SeedspreadError):
 @cache
 def plugins(kind: Kind) -> dict[str, EntryPoint]:
     return {entry.name: entry for entry in entry_points(group=f"seedspread.{kind}")}
+
+
+def toml_files(package: str) -> dict[str, Traversable]:
+    """Return the .toml files of a package and of its folders, by name: `quickstart`, `mini/cifar10`."""
+    root = files(package)
+    inside = [(f"{folder.name}/", folder) for folder in root.iterdir() if folder.is_dir()]
+    return {
+        f"{place}{file.name.removesuffix('.toml')}": file
+        for place, folder in [("", root), *inside]
+        for file in folder.iterdir()
+        if file.name.endswith(".toml")
+    }
 
 
 def load_plugin(kind: Kind, name: str) -> Any:

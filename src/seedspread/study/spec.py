@@ -6,7 +6,6 @@ import shlex
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from importlib.resources import files
 from importlib.resources.abc import Traversable
 from itertools import product
 from pathlib import Path
@@ -30,7 +29,7 @@ from seedspread.runners.program import Command, ProgramRunner
 from seedspread.runs.files import MAX_BYTES, FrozenConfig, TomlError, TooLargeError, parse_toml, read_toml
 from seedspread.runs.levels import level_name
 from seedspread.runs.metrics import Metric, metric_of
-from seedspread.runs.plugins import PluginError, load_plugin, plugins
+from seedspread.runs.plugins import PluginError, load_plugin, plugins, toml_files
 from seedspread.runs.studies import AuditSpec, SequentialSpec
 
 Cell = dict[str, Level]
@@ -257,14 +256,8 @@ def study_names() -> list[str]:
 
 
 def _studies() -> dict[str, Traversable]:
-    found: dict[str, Traversable] = {}
-    for entry in plugins("studies").values():
-        for file in files(entry.value).iterdir():
-            inside = file.iterdir() if file.is_dir() else ()
-            for name, study in ((file.name, file), *((f"{file.name}/{f.name}", f) for f in inside)):
-                if name.endswith(".toml"):
-                    found.setdefault(name.removesuffix(".toml"), study)
-    return found
+    entries = reversed(plugins("studies").values())  # of two with one name the first counts
+    return {name: file for entry in entries for name, file in toml_files(entry.value).items()}
 
 
 class StudyError(SeedspreadError):

@@ -329,19 +329,16 @@ def whole(uniform: Tensor, count: int) -> Tensor:
     return (uniform * count).to(torch.int64).clamp_(max=count - 1)
 
 
-def contact_sheet(
-    dataset: Dataset,
-    steps: Sequence[Step],
-    pipeline: str,
-    out: Path,
-    *,
-    seed: int = 0,
-    rows: int = 10,
-    views: int = 7,
-) -> None:
-    """Write a picture: a row per class (the first `rows`), the original and `views` views of it.
+# Of a contact sheet: classes, each in a row, and views of an image of each.
+_ROWS, _VIEWS = 10, 7
 
-    The views are those that a run with this augment seed sees in its first `views` epochs.
+
+def contact_sheet(
+    dataset: Dataset, steps: Sequence[Step], pipeline: str, out: Path, *, seed: int = 0
+) -> None:
+    """Write a picture: a row for each of the first classes, with an original and views of it.
+
+    The views are those that a run with this augment seed sees in its first epochs.
     """
     import matplotlib  # noqa: PLC0415 - slow, and only this needs it
     from matplotlib.figure import Figure  # noqa: PLC0415
@@ -349,21 +346,21 @@ def contact_sheet(
     if out.suffix.lower() not in {".png", ".pdf", ".svg"}:
         raise DataError(f"{out}: name a .png, .pdf or .svg file")
     labels = dataset.train.labels
-    present = torch.unique(labels).tolist()[:rows]
+    present = torch.unique(labels).tolist()[:_ROWS]
     chosen = [int((labels == label).nonzero()[0]) for label in present]
     originals = dataset.train.images[chosen]
     ids = dataset.train.ids[chosen]
     columns = [originals]
-    for epoch in range(views):
+    for epoch in range(_VIEWS):
         uniform = draws(steps, seed, epoch, view=0, images=int(ids.max()) + 1)[ids]
         columns.append(augment(originals, steps, uniform))
 
     with matplotlib.rc_context({"font.size": 8, "font.family": "DejaVu Sans"}):
-        figure = Figure(figsize=(0.75 * (1 + views) + 1.7, 0.75 * len(chosen) + 0.9), layout="constrained")
+        figure = Figure(figsize=(0.75 * (1 + _VIEWS) + 1.7, 0.75 * len(chosen) + 0.9), layout="constrained")
         figure.suptitle(
             f"{dataset.title} · pipeline {pipeline} · augment seed {seed}", fontsize=10, parse_math=False
         )
-        grid = figure.subplots(len(chosen), 1 + views, squeeze=False)
+        grid = figure.subplots(len(chosen), 1 + _VIEWS, squeeze=False)
         for column, images in enumerate(columns):
             for row, image in enumerate(images):
                 axes = grid[row][column]

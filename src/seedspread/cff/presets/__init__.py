@@ -5,7 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from functools import cache
-from importlib.resources import files
+from importlib.resources.abc import Traversable
 from typing import Any
 
 import tomli_w
@@ -16,6 +16,7 @@ from seedspread.cff.implementations import features_of
 from seedspread.errors import SeedspreadError, did_you_mean, short, there_are
 from seedspread.runners.contract import AmbiguousNameError, RunnerError
 from seedspread.runs.files import TomlError, parse_toml, read_toml
+from seedspread.runs.plugins import toml_files
 
 
 def full_name(name: str) -> str:
@@ -57,17 +58,12 @@ class ConfigError(SeedspreadError):
 
 
 @cache
+def _presets() -> dict[str, Traversable]:
+    return toml_files("seedspread.cff.presets")
+
+
 def preset_names() -> tuple[str, ...]:
-    """All presets, sorted."""
-    root = files("seedspread.cff.presets")
-    nested = [
-        f"{folder.name}/{file.name}"
-        for folder in root.iterdir()
-        if folder.is_dir() and not folder.name.startswith("_")
-        for file in folder.iterdir()
-    ]
-    flat = [file.name for file in root.iterdir()]
-    return tuple(sorted(name.removesuffix(".toml") for name in [*flat, *nested] if name.endswith(".toml")))
+    return tuple(sorted(_presets()))
 
 
 def read_config(name: str, settings: Sequence[str] = ()) -> RunConfig:
@@ -110,7 +106,7 @@ def preset_values(name: str) -> dict[str, Any]:
 
 @cache
 def _shipped(name: str) -> dict[str, Any]:
-    return parse_toml(files("seedspread.cff.presets").joinpath(f"{name}.toml").read_text(), name)
+    return parse_toml(_presets()[name].read_text(), name)
 
 
 def _set(values: dict[str, Any], setting: str) -> None:
