@@ -108,10 +108,6 @@ class Metric:
         return f"{value:.{places}f}" if self.unit == "per cent" else f"{value:#.4g}"
 
 
-def _accuracy(logits: Floats, labels: Labels) -> float:
-    return float((logits.argmax(axis=1) == labels).mean())
-
-
 def _top5(logits: Floats, labels: Labels) -> float:
     best = np.argpartition(logits, -_TOP, axis=1)[:, -_TOP:]
     return float((best == labels[:, None]).any(axis=1).mean())
@@ -167,7 +163,8 @@ class Scored:
 SCORED = {
     one.metric.name: one
     for one in (
-        Scored(Metric("accuracy", "test accuracy", "share"), _accuracy, lambda p: float(p[0])),
+        Scored(Metric("accuracy", "test accuracy", "share"),
+               lambda z, y: float((z.argmax(axis=1) == y).mean()), lambda p: float(p[0])),
         Scored(Metric("top5_accuracy", "test top-5 accuracy", "share"), _top5,
                lambda p: float(p[:_TOP].sum()), 11),
         Scored(Metric("nll", "test negative log-likelihood", "nats", "lower"), _nll,

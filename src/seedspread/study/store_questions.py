@@ -233,24 +233,25 @@ class _Set:
     study: str | None
 
     @property
+    def path(self) -> Path | None:
+        return Path(self.source) if isinstance(self.source, str | Path) else None
+
+    @property
     def place(self) -> tuple[object, str | None]:
-        if not isinstance(self.source, str | Path):
+        if self.path is None:
             return id(self.source), None
-        path = Path(self.source)
-        return path.resolve() if path.exists() else self.source, self.study
+        return self.path.resolve() if self.path.exists() else self.source, self.study
 
     @property
     def name(self) -> str:
-        return str(self.source) if isinstance(self.source, str | Path) else "a DataFrame"
+        return "a DataFrame" if self.path is None else str(self.source)
 
     @property
     def is_store(self) -> bool:
-        if not isinstance(self.source, str | Path):
-            return False
-        return Path(self.source).is_dir() and is_store(Path(self.source))
+        return self.path is not None and self.path.is_dir() and is_store(self.path)
 
     def recorded(self, question: Question) -> RecordedQuestion | None:
-        if not isinstance(self.source, str | Path):
+        if self.path is None:
             return None
         values = [question.value] if question.value else None
         others = [*question.block, *question.by]
@@ -324,7 +325,7 @@ def _set_names(sets: Sequence[_Set]) -> list[str]:
     choices.append([f"{one.name} {study}".strip() for one, study in zip(sets, studies, strict=True)])
     for names in choices:
         named = [
-            name if isinstance(one.source, str | Path) else letter
+            letter if one.path is None else name
             for one, name, letter in zip(sets, names, letters, strict=True)
         ]
         if all(named) and len(set(named)) == len(sets):
