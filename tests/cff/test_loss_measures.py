@@ -11,7 +11,8 @@ from torch import nn
 
 from seedspread import ClampMonitor, SupConLoss, clamp_activation_rate
 from seedspread.cff.advice import advise
-from seedspread.cff.loss import LabelGroups, expected_positive_pairs, gradient_norm
+from seedspread.cff.datasets import expected_positive_pairs
+from seedspread.cff.loss import LabelGroups, gradient_norm
 
 # Images per class in the training parts of the four datasets; SVHN's are published with it.
 CIFAR10 = [4500] * 10

@@ -8,6 +8,7 @@ import hashlib
 import os
 import shlex
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import combinations
@@ -412,3 +413,36 @@ def presence(info: DatasetInfo, data_dir: Path | None = None) -> Presence:
         expected=len(info.files),
         bytes=sum(path.stat().st_size for path in paths),
     )
+
+
+def expected_positive_pairs(
+    class_counts: Sequence[float], batch_size: float, *, views: int = 1, balanced: bool = False
+) -> float:
+    """The expected number of ordered positive pairs in a batch drawn without replacement.
+
+    Two different images of a batch are of one class with probability sum_c n_c (n_c - 1) / (n (n - 1)).
+    With v views of each image every such pair counts v^2 times, and an image's own views are
+    v (v - 1) pairs more. Halve it for unordered pairs.
+
+    Args:
+        class_counts: images per class in the data that batches are drawn from.
+        batch_size: images per batch.
+        views: views per image.
+        balanced: batches that hold every class in exact proportion instead of random ones.
+    """
+    total = sum(class_counts)
+    if min(class_counts, default=-1) < 0 or total == 0:
+        raise ValueError(f"class_counts must be counts >= 0 of some images; got {class_counts!r}")
+    if not 1 <= batch_size <= total:
+        raise ValueError(f"batch_size must be from 1 to {total} (the images); got {batch_size!r}")
+    if views < 1:
+        raise ValueError(f"views must be at least 1; got {views!r}")
+    if balanced:
+        shares = [batch_size * count / total for count in class_counts]
+        images = sum(share * max(share - 1, 0.0) for share in shares)
+    elif total == 1:
+        images = 0.0
+    else:
+        same = sum(count * (count - 1) for count in class_counts) / (total * (total - 1))
+        images = batch_size * (batch_size - 1) * same
+    return views**2 * images + batch_size * views * (views - 1)

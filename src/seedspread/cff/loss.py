@@ -18,7 +18,7 @@ make them again, so that memory grows with N and not with its square.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, get_args, overload
 
@@ -588,36 +588,3 @@ def gradient_norm(layer: nn.Module | Iterable[Tensor]) -> float:
     if not gradients:
         raise ValueError("layer: no parameter has a gradient; call backward() on its loss first")
     return float(nn.utils.get_total_norm(gradients))
-
-
-def expected_positive_pairs(
-    class_counts: Sequence[int], batch_size: int, *, views: int = 1, balanced: bool = False
-) -> float:
-    """The expected number of ordered positive pairs in a batch drawn without replacement.
-
-    Two different images of a batch are of one class with probability sum_c n_c (n_c - 1) / (n (n - 1)).
-    With v views of each image every such pair counts v^2 times, and an image's own views are
-    v (v - 1) pairs more. Halve it for unordered pairs.
-
-    Args:
-        class_counts: images per class in the data that batches are drawn from.
-        batch_size: images per batch.
-        views: views per image.
-        balanced: batches that hold every class in exact proportion instead of random ones.
-    """
-    total = sum(class_counts)
-    if min(class_counts, default=-1) < 0 or total == 0:
-        raise ValueError(f"class_counts must be counts >= 0 of some images; got {class_counts!r}")
-    if not 1 <= batch_size <= total:
-        raise ValueError(f"batch_size must be from 1 to {total} (the images); got {batch_size!r}")
-    if views < 1:
-        raise ValueError(f"views must be at least 1; got {views!r}")
-    if balanced:
-        shares = [batch_size * count / total for count in class_counts]
-        images = sum(share * max(share - 1, 0.0) for share in shares)
-    elif total == 1:
-        images = 0.0
-    else:
-        same = sum(count * (count - 1) for count in class_counts) / (total * (total - 1))
-        images = batch_size * (batch_size - 1) * same
-    return views**2 * images + batch_size * views * (views - 1)

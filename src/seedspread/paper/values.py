@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from seedspread.cff.datasets import expected_positive_pairs
 from seedspread.stats.classic import f_p_value, two_way
 from seedspread.stats.groups import Floats, Group
 
@@ -195,17 +196,6 @@ def _margin(layer: int) -> Method:
     return lambda ends, layers: float(ends[0] + (ends[1] - ends[0]) * layer / (layers[0] - 1))
 
 
-def _expected_pairs(batch: Floats, classes: Floats) -> float:
-    """Count ordered pairs of images of one class in a batch drawn without replacement."""
-    n, b = classes.sum(), batch[0]
-    return float(b * (b - 1) * (classes * (classes - 1)).sum() / (n * (n - 1)))
-
-
-def _balanced_pairs(batch: Floats, classes: Floats) -> float:
-    """Count them in a batch with equally many images of each class."""
-    return float(batch[0] * (batch[0] / len(classes) - 1))
-
-
 def components(arm: Group) -> tuple[float, float]:
     """The variance between seeds and that of runs of one seed, where every seed was run in every block.
 
@@ -265,8 +255,10 @@ METHODS: dict[str, Method] = {
     "difference": lambda x, y: float(x[0] - y[0]),
     "difference_of_means": lambda x, y: float(x.mean() - y.mean()),
     "first_entry": _first(lambda x: x[0]),
-    "expected_pairs": _expected_pairs,
-    "balanced_pairs": _balanced_pairs,
+    "expected_pairs": lambda batch, classes: expected_positive_pairs(classes.tolist(), batch[0]),
+    "balanced_pairs": lambda batch, classes: expected_positive_pairs(
+        classes.tolist(), batch[0], balanced=True
+    ),
     "tokens": _first(lambda x: (x[0] / x[1]) ** 2),
     "remainder": _first(lambda x: x[0] - x[1]),
     "product": _first(np.prod),

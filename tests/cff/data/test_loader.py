@@ -9,7 +9,8 @@ from seedspread.cff.data import augment as pixels
 from seedspread.cff.data.augment import augment, draws
 from seedspread.cff.data.dataset import Split
 from seedspread.cff.data.loader import Loader, epoch_order
-from seedspread.cff.loss import LabelGroups, expected_positive_pairs
+from seedspread.cff.datasets import expected_positive_pairs
+from seedspread.cff.loss import LabelGroups
 
 from .pictures import pictures
 
