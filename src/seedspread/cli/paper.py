@@ -1,6 +1,7 @@
 """The commands about the paper: `quickstart`, `train`, `diagnose` and `verify-paper`."""
 
 import shlex
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -90,7 +91,7 @@ def diagnose(
 
     diagnosis = diagnose_run(run_dir)
     if json:
-        say_json(diagnosis.values())
+        say_json(asdict(diagnosis))
     else:
         _print_diagnosis(diagnosis)
 

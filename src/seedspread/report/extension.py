@@ -251,11 +251,6 @@ class Setting:
         return {seed for of, seed in self.crashed if of == arm}
 
     @property
-    def value(self) -> str:
-        """Return the name of what is measured, for an axis or a sentence."""
-        return self.metric.label
-
-    @property
     def beside(self) -> Published | None:
         """Return the published values to print beside the setting's own: those of the same question."""
         return self.published if self.published is not None and self.published.same_question else None

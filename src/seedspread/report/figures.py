@@ -49,7 +49,7 @@ def spread_chart(s: Setting) -> Chart | None:
         return None
     axis = replace(arms_axis([s.arm_title(arm) for arm in s.arms]), title=s.group)
     marks = tuple(mark for i, arm in enumerate(s.arms) for mark in _runs_of_arm(s, arm, i))
-    panels = [Panel("every run", axis, Axis(s.value), marks)]
+    panels = [Panel("every run", axis, Axis(s.metric.label), marks)]
     for c in s.comparisons:
         title = "ratio by method" if len(s.comparisons) == 1 else f"{c.arm_name}: ratio by method"
         panels += [panel for panel in [methods_panel(c, title)] if panel is not None]
@@ -67,7 +67,7 @@ def spread_chart(s: Setting) -> Chart | None:
         "Each mark is one run; lines are means, bands ±1 standard deviation. Right: the variance ratio by "
         "method; green, each seed counted once (the first is the headline); grey, every run counted "
         f"as independent.{counted}",
-        f"{s.value} of every run by arm. {'; '.join(means)}.",
+        f"{s.metric.label} of every run by arm. {'; '.join(means)}.",
         tuple(panels),
         s.origin,
         s.follows("spread"),
@@ -377,5 +377,5 @@ def _twins_panel(s: Setting) -> Panel:
     low, high = (min(drawn), max(drawn)) if drawn else (0.0, 1.0)
     pad = 0.06 * (high - low) or 1.0
     limits = (low - pad, high + pad)
-    x, y = (Axis(f"{mode}: {s.value}", range=limits) for mode in modes)
+    x, y = (Axis(f"{mode}: {s.metric.label}", range=limits) for mode in modes)
     return Panel(s.name, x, y, (rule(limits, limits), *marks))

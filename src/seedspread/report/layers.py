@@ -319,7 +319,7 @@ def rate_accuracy_chart(_: "ReportData", s: "Setting") -> Chart | None:
     if not marks:
         return None
     words = "; ".join(correlations) or "too few seeds for a correlation"
-    panel = Panel("", Axis(f"{_RATE} at layer 0"), Axis(s.value), tuple(marks))
+    panel = Panel("", Axis(f"{_RATE} at layer 0"), Axis(s.metric.label), tuple(marks))
     return Chart(
         f"{s.id}-rate-and-accuracy",
         f"Rate and {s.metric.name}, seed by seed: {s.name}",

@@ -210,7 +210,7 @@ def _seeds_for_means(s: Setting, c: Comparison) -> str:
     # A spread is known from several seeds only: fewer are never advised, however small it was here.
     first, second = (max(count, _FEWEST_SEEDS) for count in counts)
     return (
-        f"{s.name}: for a mean {s.value} with a standard error of {goal:g}, take {first} seeds of "
+        f"{s.name}: for a mean {s.metric.label} with a standard error of {goal:g}, take {first} seeds of "
         f"{c.arm_name} or {second} of {c.baseline_name}."
     )
 

@@ -173,7 +173,7 @@ def per_seed(s: Setting) -> Table | None:
     if published and s.beside is not None:
         notes.append(s.beside.note("per-seed"))
     more = {"note": ". ".join(notes), "muted": frozenset(muted)}
-    return _of_setting(s, "per-seed", f"Every run, {s.value}", columns, rows, **more)
+    return _of_setting(s, "per-seed", f"Every run, {s.metric.label}", columns, rows, **more)
 
 
 def _shown(s: Setting, run: Point | None) -> str:
@@ -220,7 +220,7 @@ def means_tables(data: ReportData) -> list[Table]:
     questions: dict[tuple[str, str, str], list[Setting]] = {}
     for s in data.settings:
         if s.runs:
-            questions.setdefault((s.value, s.group, s.block), []).append(s)
+            questions.setdefault((s.metric.label, s.group, s.block), []).append(s)
     return [_means(settings, number) for number, settings in enumerate(questions.values(), 1)]
 
 
@@ -229,7 +229,7 @@ def _means(settings: Sequence[Setting], number: int) -> Table:
     arms = list(dict.fromkeys(arm for s in settings for arm in s.arms))
     cells: _Cells = [(s.name, [s.of(arm) for arm in arms]) for s in settings]
     if len(settings) == 1:
-        cells = [(s.block_title(b) or s.value, [s.of(arm, b) for arm in arms]) for b in s.blocks]
+        cells = [(s.block_title(b) or s.metric.label, [s.of(arm, b) for arm in arms]) for b in s.blocks]
     if len(cells) > max(_MOST_COLUMNS, len(arms)):
         heads = [s.block if len(settings) == 1 else "setting", *map(s.arm_title, arms)]
         rows = [(name, *map(_mean, by_arm)) for name, by_arm in cells]
@@ -237,7 +237,7 @@ def _means(settings: Sequence[Setting], number: int) -> Table:
         heads = [s.group or "condition", *(name for name, _ in cells)]
         rows = [(s.arm_title(arm), *(_mean(by_arm[i]) for _, by_arm in cells)) for i, arm in enumerate(arms)]
     return Table(
-        "means" if number == 1 else f"means-{number}", f"{s.value}, mean ± sd over runs",
+        "means" if number == 1 else f"means-{number}", f"{s.metric.label}, mean ± sd over runs",
         tuple(map(Column, heads)), tuple(rows), note=_means_note(settings, cells), scale=origins(settings),
     )  # fmt: skip
 

@@ -102,31 +102,23 @@ class TimeLeft:
 
         It takes no less than what one of its cell, of which only the time is known, has taken already.
         """
-        others, least = self._by_kind(by_cell), self._spent(states)
-        wholes = {}
-        for run in (self._runs[key] for key in keys):
-            whole = by_cell.get(run.cell, others.get(run.kind))
-            wholes[run.key] = None if whole is None else max(whole, least.get(run.cell, 0.0))
-        return {key: _rest(whole, states[key]) for key, whole in wholes.items() if whole is not None}
-
-    def _spent(self, states: Mapping[str, RunState]) -> dict[Hashable, float]:
+        kinds: dict[Hashable, dict[Hashable, float]] = {}
+        for run in self._runs.values():
+            if run.cell in by_cell:
+                kinds.setdefault(run.kind, {})[run.cell] = by_cell[run.cell]
+        others = {kind: fmean(seconds.values()) for kind, seconds in kinds.items()}
         spent: dict[Hashable, float] = {}
         for key, state in states.items():
             beat, cell = state.heartbeat, self._runs[key].cell
             if beat is not None and beat.done is None and beat.spent is not None:
                 spent[cell] = max(spent.get(cell, 0.0), beat.spent)
-        return spent
-
-    def _by_kind(self, by_cell: Mapping[Hashable, float]) -> dict[Hashable, float]:
-        kinds = {run.cell: run.kind for run in self._runs.values() if run.cell in by_cell}
-        known: dict[Hashable, list[float]] = {}
-        for cell, kind in kinds.items():
-            known.setdefault(kind, []).append(by_cell[cell])
-        return {kind: fmean(seconds) for kind, seconds in known.items()}
-
-
-def _rest(whole: float, state: RunState) -> float:
-    beat = state.heartbeat
-    if beat is None:
-        return whole
-    return max(whole - (beat.spent or 0.0), 0.0) if beat.done is None else whole * (1 - beat.done)
+        left = {}
+        for run in (self._runs[key] for key in keys):
+            whole, beat = by_cell.get(run.cell, others.get(run.kind)), states[run.key].heartbeat
+            if whole is None:
+                continue
+            whole = max(whole, spent.get(run.cell, 0.0))
+            done = (0.0 if beat is None else beat.done) or 0.0
+            gone = (beat.spent or 0.0) if beat is not None and beat.done is None else 0.0
+            left[run.key] = max(whole * (1 - done) - gone, 0.0)
+        return left

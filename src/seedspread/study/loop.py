@@ -29,20 +29,16 @@ class Overview:
 
     def __init__(self, plan: Plan, progress: StudyProgress) -> None:
         self.progress = progress
-        self._plan, self._estimate, self._next = plan, Estimate(plan), 0.0
+        self.plan, self._estimate, self._next = plan, Estimate(plan), 0.0
         self._states = {key: state for key, state in plan.states().items() if state.state in FINISHED}
-
-    @property
-    def store(self) -> Store:
-        return self._plan.store
 
     def look(self) -> bool:
         """Looks, if it is time to; whether it did."""
         start = time.monotonic()
         if start < self._next:
             return False
-        states = {key: self._state(key) for key in self._plan.distinct}
-        self.progress.cells = cells(self._plan.distinct.values(), states)
+        states = {key: self._state(key) for key in self.plan.distinct}
+        self.progress.cells = cells(self.plan.distinct.values(), states)
         self.progress.images_per_second = images_per_second(states)
         self.progress.seconds_left = self._estimate.seconds_left(states)
         took = time.monotonic() - start
@@ -54,7 +50,7 @@ class Overview:
             return self._states[key]
         if key in self.progress.failed:
             return RunState(key, "failed", self.progress.failed[key])
-        state = self.store.state(key)
+        state = self.plan.store.state(key)
         if state.state in FINISHED:
             self._states[key] = state
         return state
@@ -214,7 +210,7 @@ def _watch(
     before, ended = len(progress.failed), progress.ended
     while progress.left:
         trouble = job.poll(progress)
-        _refresh(overview.store, items, progress)
+        _refresh(overview.plan.store, items, progress)
         if overview.look() or progress.ended != ended:
             ended = progress.ended
             on_progress(progress)

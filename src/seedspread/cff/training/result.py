@@ -108,9 +108,6 @@ class Diagnosis:
     rates: list[float]  # clamp activation rates by layer
     advice: Advice  # the paper's
 
-    def values(self) -> dict[str, Any]:
-        return asdict(self)
-
 
 def diagnose(folder: "Path | str") -> Diagnosis:
     """Diagnose a finished run from its folder."""

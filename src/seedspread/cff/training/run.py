@@ -286,8 +286,12 @@ def train_many(
 
 
 def _arithmetic(run: TrainingRun) -> tuple[int, bool]:
-    """Settings of the whole process while a run is trained: torch's threads, and TF32."""
-    return run.torch_threads, run.config.runtime.tf32
+    """Settings of the whole process while a run is trained: torch's threads, and TF32.
+
+    The number of threads that are a trainer's own alters no bit; torch has one beside them.
+    """
+    threads = 1 if features_of(run.config).has_own_threads else run.threads
+    return threads, run.config.runtime.tf32
 
 
 def _open(

@@ -19,7 +19,6 @@ from seedspread.cff.data.dataset import Dataset, Split
 from seedspread.cff.data.loader import Loader
 from seedspread.cff.datasets import dataset_info
 from seedspread.cff.identity import RUNNER, margin_is_inert, saturates
-from seedspread.cff.implementations import features_of
 from seedspread.cff.model import ViT
 from seedspread.cff.randomness import drawn_from, init_seed
 from seedspread.cff.training.evaluation import Diagnostics, Features, Probe, summarise, validation_loss
@@ -188,11 +187,6 @@ class TrainingRun:
         self._finished_probes: dict[str, Tensor] = {}
         self._written = time.monotonic()
         self.pace = Pace()
-
-    @property
-    def torch_threads(self) -> int:
-        """Torch's threads; the number of threads that are a trainer's own alters no bit."""
-        return 1 if features_of(self.config).has_own_threads else self.threads
 
     def heartbeat(self) -> Heartbeat:
         """Report how far and how fast it is, with its curves so far."""
