@@ -39,19 +39,12 @@ class AdamW:
         self.parameters = parameters
         self.learning_rate, self.weight_decay, self.betas = learning_rate, weight_decay, betas
 
-    # Allocated at the first step: measuring gradients takes none.
-
     @cached_property
-    def _means(self) -> list[Tensor]:
-        return [torch.zeros_like(p) for p in self.parameters]
-
-    @cached_property
-    def _squares(self) -> list[Tensor]:
-        return [torch.zeros_like(p) for p in self.parameters]
-
-    @cached_property
-    def _steps(self) -> list[Tensor]:
-        return [torch.zeros((), dtype=torch.float32, device=p.device) for p in self.parameters]
+    def _state(self) -> dict[str, list[Tensor]]:
+        """Means, squares and steps by parameter; allocated at the first step: measuring takes none."""
+        steps = [torch.zeros((), dtype=torch.float32, device=p.device) for p in self.parameters]
+        means, squares = ([torch.zeros_like(p) for p in self.parameters] for _ in range(2))
+        return {"exp_avg": means, "exp_avg_sq": squares, "step": steps}
 
     def zero_grad(self) -> None:
         for parameter in self.parameters:
@@ -67,10 +60,10 @@ class AdamW:
         adamw(
             [self.parameters[i] for i in indices],
             self.gradients(),
-            [self._means[i] for i in indices],
-            [self._squares[i] for i in indices],
+            [self._state["exp_avg"][i] for i in indices],
+            [self._state["exp_avg_sq"][i] for i in indices],
             [],
-            [self._steps[i] for i in indices],
+            [self._state["step"][i] for i in indices],
             fused=True,
             amsgrad=False,
             beta1=self.betas[0],
@@ -83,15 +76,15 @@ class AdamW:
 
     def state_dict(self, prefix: str, some: slice = slice(None)) -> dict[str, Tensor]:
         """Return copies of the state of some of the parameters, by their numbers among these."""
-        return {f"{prefix}.{name}": tensor.clone() for name, tensor in self._state(some).items()}
+        return {f"{prefix}.{name}": tensor.clone() for name, tensor in self._named(some).items()}
 
     def load_state_dict(self, prefix: str, state: dict[str, Tensor], some: slice = slice(None)) -> None:
-        for name, tensor in self._state(some).items():
+        for name, tensor in self._named(some).items():
             tensor.copy_(state[f"{prefix}.{name}"])
 
-    def _state(self, some: slice) -> dict[str, Tensor]:
-        kinds = {"exp_avg": self._means, "exp_avg_sq": self._squares, "step": self._steps}
-        return {f"{i}.{kind}": tensor for kind, held in kinds.items() for i, tensor in enumerate(held[some])}
+    def _named(self, some: slice) -> dict[str, Tensor]:
+        held = self._state.items()
+        return {f"{i}.{kind}": tensor for kind, all_ in held for i, tensor in enumerate(all_[some])}
 
 
 # Bins of 0.01 over [-1, 1]: enough for a curve over training, and small over hundreds of epochs.
