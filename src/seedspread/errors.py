@@ -5,6 +5,7 @@ import os
 import re
 import reprlib
 from collections.abc import Iterable
+from contextvars import ContextVar
 from difflib import get_close_matches
 from importlib.util import find_spec
 
@@ -23,6 +24,17 @@ _MODULES = {
 # C0 and C1 controls, which a terminal obeys, and those that turn the direction of text, to disguise a name.
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 _MAX_MESSAGE = 2000
+# Whether a command was typed: then advice names options, else the arguments of a call.
+in_terminal: ContextVar[bool] = ContextVar("in_terminal", default=False)
+_FLAGS = {
+    "no-seed": "seed=None", "unpaired": "paired=False", "higher-is-better": "better='higher'",
+    "lower-is-better": "better='lower'", "metric": "metric",
+}  # fmt: skip
+_OPTION = re.compile(
+    r"(?<![\w-])--(?P<name>[a-z]+(?:-[a-z]+)*)"
+    r"(?P<value> '[^']*'| (?!(?:is|or|and|says|takes|needs|finds|for|of|audits|matches|with|to|alone)\b)"
+    r"[\w=*][^\s,;:()]*)?"
+)
 _SHORT = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxother = 80
 
@@ -47,8 +59,28 @@ class MissingExtraError(SeedspreadError, ImportError):
     """Something was asked for that the base install does not bring."""
 
 
+class AdviceError(SeedspreadError):
+    """A mistake about a table or a question; it names options on a terminal, and arguments in Python."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(spoken(message))
+
+
 class DataError(SeedspreadError):
     """A dataset is not there, not whole, or not what it should be."""
+
+
+def spoken(text: str) -> str:
+    """Return advice as the user can follow it: `--seed run` on a terminal, `seed='run'` in Python."""
+    return text if in_terminal.get() else _OPTION.sub(_as_argument, text)
+
+
+def _as_argument(option: re.Match[str]) -> str:
+    name, value = option["name"], option["value"]
+    if name in _FLAGS:
+        return _FLAGS[name] + (value or "")
+    given = "..." if value is None else repr(value.strip().strip("'"))
+    return f"{name.replace('-', '_')}={given}"
 
 
 def short(value: object) -> str:

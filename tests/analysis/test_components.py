@@ -197,7 +197,7 @@ def test_missing_runs_are_left_out_and_said() -> None:
 def test_refusals_are_one_line() -> None:
     table = crossed()
     wrong: tuple[tuple[dict[str, Any], str], ...] = (
-        ({}, "has no column 'seed'; name it with --seed"),
+        ({}, "has no column 'seed'; name it with seed=..."),
         ({"stream": ["innit"]}, "did you mean 'init'"),
         ({"seed": "init", "group": "arm"}, "has no column 'arm'"),
         ({"seed": "init", "level": 2.0}, "level must lie between"),
@@ -211,7 +211,7 @@ def test_refusals_are_one_line() -> None:
     with pytest.raises(TableError, match="has no column 'score'"):
         components(table, "score", seed="init")
     many = pd.DataFrame({"seed": np.arange(2000) % 50, "score": np.arange(2000.0)})
-    with pytest.raises(TableError, match="for 1,500 at most: split them with --by"):
+    with pytest.raises(TableError, match="for 1,500 at most: split them with by="):
         components(many, "score")
     table["seed"] = ""
     with pytest.raises(TableError, match="has no seed; fill it in"):
@@ -236,5 +236,5 @@ def test_more_pairs_than_anyone_reads_are_refused() -> None:
     table = pd.DataFrame(
         {"g": np.repeat(np.arange(100), 2), "seed": np.tile([1, 2], 100), "v": np.arange(200.0)}
     )
-    with pytest.raises(TableError, match=r"g has 100 levels, 4,950 comparisons .* --baseline 0"):
+    with pytest.raises(TableError, match=r"g has 100 levels, 4,950 comparisons .* baseline='0'"):
         components(table, "v", "g")

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import combinations
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import pandas as pd
@@ -22,7 +22,6 @@ from seedspread.analysis.words import (
     floor_sentence,
     idle_note,
 )
-from seedspread.errors import did_you_mean
 from seedspread.render.latex import tex_text, to_latex
 from seedspread.render.table import markdown_text, to_markdown
 from seedspread.render.web import for_notebook
@@ -46,12 +45,13 @@ from seedspread.stats.components import (
 )
 from seedspread.stats.groups import Group, Ints
 from seedspread.stats.result import Interval, TestSetNoise
-from seedspread.tables.check import check_runs, with_baseline
-from seedspread.tables.columns import is_filled
-from seedspread.tables.question import Question, TableError
+from seedspread.tables.check import check_runs, check_same_seed, one_row_per_run, with_baseline
+from seedspread.tables.columns import Columns, find_seed, is_filled, require
+from seedspread.tables.question import Question, Rows, TableError
 from seedspread.tables.read import Source, read_table
 from seedspread.tables.read import Table as ReadTable
 from seedspread.tables.run_table import MOST_PAIRS, RunTable
+from seedspread.tables.shape import shaped
 
 
 @dataclass(frozen=True)
@@ -421,7 +421,7 @@ def components(
     baseline: str | None = None,
     test_size: int | None = None,
     level: float = 0.95,
-    at: str = "last",
+    **rows: Unpack[Rows],
 ) -> ComponentsResult:
     """Where does the variance of each arm come from: between seeds, by stream, or from same-seed noise?
 
@@ -431,23 +431,31 @@ def components(
         value: the column with the result of a run.
         group: the column whose levels are the arms; without it all runs are one.
         block: columns that tell the runs of one seed apart; their means are taken out.
-        seed: the column with the seed; by default the one that is called so.
+        seed: the column with the seed, also found by its usual names.
         stream: columns with seeds of single streams, crossed or not, instead of the one seed. Runs of a store
             know theirs.
         by: columns, such as the dataset, whose levels are split apart.
         baseline: the level that the others are compared with; by default all pairs are compared.
         test_size: the number of test examples, for the floor of accuracies.
         level: of the intervals.
-        at: which step of a run that was logged by step: `last`, `best` or `step=N`.
+        rows: where, last, best, wide, metric_column, sheet, at: row selection; see `Rows`.
     """
     if not 0.5 <= level < 1:
         raise TableError(f"the level must lie between 0.5 and 1; got {level:g}")
     if test_size is not None and test_size < 2:
         raise TableError(f"test_size must be at least 2; got {test_size}")
-    read = read_table(table, Question(value, at=at))
+    question = Question.of(
+        value, group, baseline, block, seed or "seed", by, **{"command": "components"} | rows
+    )
+    read, question = shaped(read_table(table, question), question)
+    seeds = _seed_columns(read, question, seed, _names(stream))
+    own = (value, group or value, None, (*question.block, *seeds[1:]), seeds[0], question.by)
+    read, row_notes = one_row_per_run(read, question, Columns(*own), None)
+    if _RUN_SEED not in read.frame.columns:
+        check_same_seed(read, question, [*question.by, *([group] if group else []), *question.block, *seeds])
     frame = read.frame.reset_index(drop=True)
-    factors, patterns = _factors(frame, read.name, seed, _names(stream))
-    runs = _checked(frame, read.store, value, group, _names(block), _names(by), baseline)
+    factors, patterns = _factors(frame, seeds, stream is not None)
+    runs = _checked(replace(read, frame=frame), group, question, baseline)
     strata = _split(runs, factors, patterns, baseline, level, test_size)
     return ComponentsResult(
         source=read.name,
@@ -460,7 +468,7 @@ def components(
         rows=sum(arm.runs for stratum in strata for arm in stratum.arms),
         level=level,
         strata=strata,
-        notes=(*read.notes, *runs.notes),
+        notes=(*read.notes, *row_notes, *runs.notes),
     )
 
 
@@ -496,20 +504,33 @@ def _names(names: Names) -> tuple[str, ...]:
     return (names,) if isinstance(names, str) else tuple(names or ())
 
 
+def _seed_columns(
+    read: ReadTable, question: Question, seed: str | None, streams: tuple[str, ...]
+) -> list[str]:
+    """Return the columns with the seed or seeds, as an audit finds them."""
+    named = [*streams, *([seed] if seed is not None else [])]
+    roles = (question.value, question.group, *question.block, *question.by)
+    for name in (*named, *(name for name in roles if name is not None)):
+        require(name, read.frame.columns, read.name)
+    if named:
+        return named
+    taken = {question.value, question.group, question.last, *question.block, *question.by}
+    found = find_seed(read.frame, [name for name in read.frame.columns if name not in taken])
+    if found is None:
+        raise TableError(
+            f"{read.name} has no column 'seed'; name it with --seed, or its streams with --stream"
+        )
+    return [found]
+
+
 def _factors(
-    frame: pd.DataFrame, source: str, seed: str | None, streams: tuple[str, ...]
+    frame: pd.DataFrame, seeds: Sequence[str], are_streams: bool
 ) -> "tuple[dict[str, pd.Series[str]], pd.Series[str]]":
     """The labels of each random factor, and which streams of a store's run were driven apart."""
     none = pd.Series("", index=frame.index)
-    if streams or seed is not None:
-        chosen = {name: name for name in streams} | ({SEED: seed} if seed is not None else {})
-        return {name: _labels(frame, source, column) for name, column in chosen.items()}, none
-    if _RUN_SEED in frame.columns:
+    if _RUN_SEED in frame.columns and seeds == ["seed"] and not are_streams:
         return _stored_streams(frame)
-    found = [column for column in frame.columns if column.lower() == "seed"]
-    if not found:
-        raise TableError(f"{source} has no column 'seed'; name it with --seed, or its streams with --stream")
-    return {SEED: _labels(frame, source, found[0])}, none
+    return {name if are_streams else SEED: frame[name].map(level_name) for name in seeds}, none
 
 
 def _stored_streams(frame: pd.DataFrame) -> "tuple[dict[str, pd.Series[str]], pd.Series[str]]":
@@ -527,32 +548,18 @@ def _stored_streams(frame: pd.DataFrame) -> "tuple[dict[str, pd.Series[str]], pd
     return out, patterns.str.rstrip()
 
 
-def _labels(frame: pd.DataFrame, source: str, column: str) -> "pd.Series[str]":
-    if column not in frame.columns:
-        hint = did_you_mean(column, list(frame.columns))
-        raise TableError(f"{source} has no column {column!r}{hint} (it has {', '.join(frame.columns[:12])})")
-    return frame[column].map(level_name)
-
-
-def _checked(
-    frame: pd.DataFrame,
-    store: str | None,
-    value: str,
-    group: str | None,
-    blocks: tuple[str, ...],
-    by: tuple[str, ...],
-    baseline: str | None,
-) -> RunTable:
+def _checked(read: ReadTable, group: str | None, asked: Question, baseline: str | None) -> RunTable:
     """The table as an audit checks it, every row a run of its own."""
+    frame, value = read.frame, str(asked.value)
     frame = frame.assign(**{_RUN: np.arange(len(frame))})
     if group is None:
         frame, group, baseline = frame.assign(**{_GROUP: _EVERY}), _GROUP, _EVERY
     elif baseline is None and group in frame.columns:
         _check_number(frame[group])
         baseline = next((level for level in frame[group].map(level_name) if level), "")
-    question = Question(value, group, baseline or "", blocks, _RUN, by)
+    question = Question(value, group, baseline or "", asked.block, _RUN, asked.by)
     numbered = frame.set_axis(pd.RangeIndex(2, 2 + len(frame)), axis=0)
-    table = ReadTable(numbered, store or "a DataFrame", store=store)
+    table = replace(read, frame=numbered, notes=())
     runs = check_runs(table, question, pool=True)
     return runs if group == _GROUP and len(runs.frame) else with_baseline(runs, question)
 

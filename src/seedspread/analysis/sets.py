@@ -290,7 +290,8 @@ def join(sets: Sequence[RunSet]) -> JoinedSets:
     frames = [s.runs.frame.drop(columns=dropped, errors="ignore").assign(source=s.name) for s in sets]
     crashed = [s.runs.crashed.assign(source=s.name) for s in sets]
     every = pd.concat([*frames, *(c for c in crashed if len(c))], ignore_index=True)
-    seeds = every["seed_name"] if columns.seed else every["source"].str.cat(every["row"].astype(str), " row ")
+    seeds = every["seed_name"] if columns.seed else "row " + every["row"].astype(str)
+    seeds = seeds if columns.seed and columns.paired else every["source"].str.cat(seeds, " ")
     every["seed"] = coded(seeds)[0]
     rows = sum(map(len, frames))
     frame, lost = every.iloc[:rows], every.iloc[rows:]

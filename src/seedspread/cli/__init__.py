@@ -13,7 +13,7 @@ from typer.core import TyperCommand, TyperGroup
 from seedspread.cli import analyze, data, paper, study
 from seedspread.cli import report as reporting
 from seedspread.cli.output import say
-from seedspread.errors import SeedspreadError, printable
+from seedspread.errors import SeedspreadError, in_terminal, printable
 from seedspread.version import __version__
 
 # A command line for each command, as one would type it.
@@ -146,10 +146,13 @@ class _Root(_Commands):
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
+        token = in_terminal.set(True)
         try:
             return super().invoke(ctx)
         except (EOFError, KeyboardInterrupt) as error:
             raise _SwallowedError from error
+        finally:
+            in_terminal.reset(token)
 
 
 def _renamed(words: list[str]) -> str:

@@ -1,7 +1,6 @@
 """The commands about tables of results: `audit`, `compare`, `components`, `seeds` and `collect`."""
 
 import json as jsonlib
-import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -252,7 +251,10 @@ def compare(
         say_picture(plot)
 
 
-_COMPONENTS_OPTIONS = ("value", "group", "baseline", "block", "by", "at")
+_COMPONENTS_OPTIONS = (
+    "value", "group", "baseline", "block", "by", "where", "last", "best", "wide", "metric_column", "sheet",
+    "at",
+)  # fmt: skip
 _ComponentsBaseline = Annotated[
     str | None, typer.Option(help="The level to compare the others with; by default every pair.")
 ]
@@ -293,7 +295,7 @@ def components(
         runs = recorded.table.drop_duplicates(["key", group, *block, *by])
     result = split(
         runs, value or _default_value(table), group, block, seed, stream, by,
-        baseline=baseline, test_size=test_size, level=level, at=asked.at,
+        baseline=baseline, test_size=test_size, level=level, **asked.rows,
     )  # fmt: skip
     say_result(result, form, as_json=json)
 
@@ -378,15 +380,15 @@ def _next(collected: "Collected", metric: str, out: Path) -> str:
     """Return the audit to try next, as a command that works."""
     from seedspread.runs.metrics import metric_of
     from seedspread.tables.check import suggest_audit
+    from seedspread.tables.question import Question
     from seedspread.tables.sources.run import clean
 
     groups = [name for name in ("experiment", "study") if name in collected.table.columns]
-    options = suggest_audit(collected.table, metric, [*groups, *collected.varying])
-    if options is None:
-        return "next: an audit, once a column with two levels or more has several runs in each"
+    question = suggest_audit(collected.table, metric, [*groups, *collected.varying]) or Question(metric)
+    command = question.typed(str(out))
     if collected.declared not in (None, metric_of(metric).better):  # a file has the column's name only
-        options.append(f"--{collected.declared}-is-better")
-    return clean(f"next: {shlex.join(['seedspread', 'audit', str(out), *options])}")
+        command += f" --{collected.declared}-is-better"
+    return clean(f"next: {command}")
 
 
 def _values(collected: "Collected", out: Path | None) -> dict[str, Any]:

@@ -96,6 +96,9 @@ class TableOptions:
     at: Annotated[
         str, typer.Option(help="For runs that another tool logged by step: last, best or step=N.")
     ] = "last"
+    unpaired: Annotated[
+        bool, typer.Option("--unpaired", help="Equal seeds of two groups make no pair (two codebases).")
+    ] = False
     higher: Annotated[bool, typer.Option("--higher-is-better", help="The value is better when higher.")] = (
         False
     )
@@ -137,6 +140,7 @@ class TableOptions:
             "metric_column": self.metric_column,
             "sheet": self.sheet,
             "at": self.at,
+            "paired": not self.unpaired,
         }
 
     def question(self) -> "Question":

@@ -13,6 +13,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from seedspread.errors import spoken
+
 Floats = NDArray[np.float64]
 Labels = NDArray[np.integer[Any]]
 # "share" from 0 to 1, "per cent", "none", or any unit by its sign, such as "nats" or "ms".
@@ -239,14 +241,13 @@ def direction_of(name: str) -> Better | None:
 
 
 def direction_note(name: str) -> str | None:
-    """What is to be said where the direction was told from a column's name; nothing of an accuracy."""
+    """Return what to say of a direction that a column's name suggests; nothing of an accuracy."""
     better = direction_of(name)
-    if better == "higher":
+    if better == "higher" and {"acc", "accuracy"} & {*_words(name)}:
         return None
-    if better == "lower":
-        return f"Lower is taken to be better for {name} (by its name); --higher-is-better says otherwise."
-    told = f"Higher is taken to be better for {name}, whose name does not tell"
-    return f"{told}; --lower-is-better says otherwise."
+    first, other = ("Lower", "higher") if better == "lower" else ("Higher", "lower")
+    told = " (by its name)" if better else ", whose name does not tell"
+    return spoken(f"{first} is taken to be better for {name}{told}; --{other}-is-better says otherwise.")
 
 
 def _words(name: str) -> list[str]:

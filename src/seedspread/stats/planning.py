@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from scipy import optimize, stats
 
-from seedspread.errors import SeedspreadError, one_of
+from seedspread.errors import AdviceError, one_of
 from seedspread.stats.groups import Floats
 from seedspread.stats.variance_ratio import FEWEST_PAIRS
 
@@ -36,7 +36,7 @@ TWINS = (0.0, 0.5, 0.9)
 BLOCKS = (2, 4)
 
 
-class BudgetError(SeedspreadError):
+class BudgetError(AdviceError):
     """A seed budget that is impossible."""
 
 

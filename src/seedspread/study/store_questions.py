@@ -12,7 +12,7 @@ import pandas as pd
 from seedspread.analysis.sequential import looks_of, standing
 from seedspread.analysis.sets import CompareResult, compare_tables
 from seedspread.analysis.words import LOOKS_NOT_COUNTED
-from seedspread.errors import SeedspreadError, did_you_mean
+from seedspread.errors import AdviceError, did_you_mean
 from seedspread.runs.metrics import Better
 from seedspread.runs.store import Store, is_store
 from seedspread.runs.studies import AuditSpec, RecordedStudy, load_studies
@@ -61,7 +61,7 @@ def recorded_question(
         chosen, spec = studies, studies[0].audit
     elif name is None:
         if len(studies) > 1 and not columns:
-            raise SeedspreadError(
+            raise AdviceError(
                 f"{source} records {len(studies)} studies; name one with --study: {_names(studies)}"
                 if len({study.name for study in studies}) > 1
                 else f"{source} records {len(studies)} studies called {studies[0].name}; give the .toml file "
@@ -72,9 +72,7 @@ def recorded_question(
         chosen, spec = studies, studies[0].audit
     else:
         if not studies:
-            raise SeedspreadError(
-                f"--study is for a store of runs that records its studies; {source} has none"
-            )
+            raise AdviceError(f"--study is for a store of runs that records its studies; {source} has none")
         chosen, spec = _named(source, name, studies)
     if spec is None:
         if name is None:
@@ -82,10 +80,10 @@ def recorded_question(
         compared = [study for study in chosen if study.audit is not None]
         others = "give --group and --baseline without --study"
         advice = f"name one of its studies with --study: {_names(compared)}" if compared else others
-        raise SeedspreadError(f"{name} names no comparison; {advice}")
+        raise AdviceError(f"{name} names no comparison; {advice}")
     store = Store(path)
     if not any(store.is_done(key) for study in chosen for key in study.keys):
-        raise SeedspreadError(f"no run of {name or chosen[0].name} is finished yet")
+        raise AdviceError(f"no run of {name or chosen[0].name} is finished yet")
     table = study_runs(store, [study.at_last_look for study in chosen], values or spec.values[:1])
     notes = [line for study in chosen for line in (*_failed_runs(store, study), *shared_runs(study))]
     sequential = chosen[0].sequential if len(chosen) == 1 else None
@@ -129,9 +127,9 @@ def _names(studies: Sequence[RecordedStudy]) -> str:
     return ", ".join(dict.fromkeys(study.name for study in studies))
 
 
-def _unknown(source: str, name: str, studies: Sequence[RecordedStudy]) -> SeedspreadError:
+def _unknown(source: str, name: str, studies: Sequence[RecordedStudy]) -> AdviceError:
     hint = did_you_mean(name, [study.name for study in studies])
-    return SeedspreadError(f"{source} records no study {name!r}{hint} (it has {_names(studies)})")
+    return AdviceError(f"{source} records no study {name!r}{hint} (it has {_names(studies)})")
 
 
 def _named(
@@ -142,16 +140,14 @@ def _named(
     if len(found) == 1:
         return found, found[0].audit
     if len(found) > 1:
-        raise SeedspreadError(
-            f"{source} records {len(found)} studies called {name}; give the study's .toml file"
-        )
+        raise AdviceError(f"{source} records {len(found)} studies called {name}; give the study's .toml file")
     if not name.endswith(".toml") and name not in study_names():
         raise _unknown(source, name, studies)
     spec = StudySpec.from_file(name)
     wanted = {(part.name, part.origin) for part in spec.parts}
     found = [study for study in studies if (study.name, study.origin) in wanted]
     if not found:
-        raise SeedspreadError(f"{source} records no run of {name} (it has {_names(studies)})")
+        raise AdviceError(f"{source} records no run of {name} (it has {_names(studies)})")
     return found, spec.audit
 
 
@@ -192,8 +188,15 @@ def compare(
     """
     question = Question.of(value, group, baseline, block, seed, by, **rows)
     studies = [study] if isinstance(study, str) else list(study or ())
+    typed = tuple(map(str, sources)) if all(isinstance(one, str | Path) for one in sources) else ()
     return compare_sources(
-        sources, studies, replace(question, command="compare"), level, equivalence, better, names
+        sources,
+        studies,
+        replace(question, command="compare", sources=typed),
+        level,
+        equivalence,
+        better,
+        names,
     )
 
 
@@ -210,7 +213,7 @@ def compare_sources(
     sets = _sets(sources, studies, question)
     called = _set_names(sets) if names is None else list(names)
     if len(called) != len(sets) or len(set(called)) < len(called):
-        raise SeedspreadError(f"give {len(sets)} different names; got {', '.join(called)}")
+        raise AdviceError(f"give {len(sets)} different names; got {', '.join(called)}")
     recorded = [one.recorded(question) for one in sets]
     whole = _with_spec(question, sets, recorded)
     tables = [one.table(found, whole, better) for one, found in zip(sets, recorded, strict=True)]
@@ -270,12 +273,12 @@ def _sets(sources: Sequence[Source | Store], studies: Sequence[str], question: Q
     if not studies and question.group is None:
         _check_one_study(plain, recorded)
     if len(plain) < 2:
-        raise SeedspreadError("give two sets of runs to compare, such as two stores or two tables")
+        raise AdviceError("give two sets of runs to compare, such as two stores or two tables")
     sets = [_Set(one, study) for one, study in zip(plain, _assigned(studies, recorded), strict=True)]
     for first, second in combinations(sets, 2):
         if first.place == second.place:
             names = first.name if first.name == second.name else f"{first.name} and {second.name}"
-            raise SeedspreadError(f"{names}: the same set of runs twice; give another one to compare it with")
+            raise AdviceError(f"{names}: the same set of runs twice; give another one to compare it with")
     return sets
 
 
@@ -291,7 +294,7 @@ def _assigned(studies: Sequence[str], recorded: Sequence[Sequence[str]]) -> list
     if len(studies) == 1:
         studies = [*studies] * len(stores)
     if studies and len(studies) != len(stores):
-        raise SeedspreadError(
+        raise AdviceError(
             f"--study is given {len(studies)} times for {len(stores)} stores: give it once for all of them, "
             "or once for each"
         )
@@ -309,7 +312,7 @@ def _check_one_study(sources: Sequence[object], recorded: Sequence[Sequence[str]
     typed = list(dict.fromkeys(str(one) for one in sources))
     wanted = recorded[many][:2] if len(typed) == 1 else common[:1] or [names[0] for names in stores]
     options = [word for name in wanted for word in ("--study", name)]
-    raise SeedspreadError(
+    raise AdviceError(
         f"{sources[many]} records {len(recorded[many])} studies ({', '.join(recorded[many])}); say which to "
         f"compare: {shlex.join(['seedspread', 'compare', *typed, *options])}"
     )
@@ -346,7 +349,7 @@ def _with_spec(
         told = ", ".join(
             f"{q.value} by {q.group} (baseline {q.baseline}) in {name}" for name, q in asked.items()
         )
-        raise SeedspreadError(
+        raise AdviceError(
             f"the studies ask different questions: {told}; say which with --value, --group and --baseline"
         )
     found_question = next(iter(asked.values()), question)
@@ -360,7 +363,7 @@ def _check_columns(tables: Sequence[Table], question: Question) -> None:
     for table in tables:
         for name in (question.group, *question.block, *question.by):
             if name is not None and name not in table.frame.columns:
-                raise SeedspreadError(
+                raise AdviceError(
                     f"{table.name} has no column {name!r}, which the store's study names (it has "
                     f"{listed(table.frame.columns)}); rename one, or say what to compare with --group"
                 )

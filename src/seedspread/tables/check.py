@@ -2,16 +2,19 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from shlex import quote
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from seedspread.errors import did_you_mean
+from seedspread.errors import did_you_mean, spoken
 from seedspread.runs.levels import arm_name, joined_levels, level_name, stratum_name
 from seedspread.runs.metrics import Better, metric_of
 from seedspread.tables.columns import (
     FOLDS,
+    STRATA,
     Codes,
     Columns,
     baseline_of,
@@ -24,20 +27,21 @@ from seedspread.tables.columns import (
     labels,
     levels_in,
     numbers_in,
+    numeric,
     plain_name,
     pooled_factor,
     require,
     seed_names,
+    single_row_factor,
 )
-from seedspread.tables.propose import advice, told_apart, unnamed, without_value
+from seedspread.tables.propose import advice, groups_in, told_apart, unnamed, without_value
 from seedspread.tables.question import SET, Question, TableError, listed, row_numbers
-from seedspread.tables.read import Source, Table, read_table
+from seedspread.tables.read import FRAME, Source, Table, read_table
 from seedspread.tables.run_table import MOST_PAIRS, RunTable
-from seedspread.tables.shape import shaped
+from seedspread.tables.shape import quoted, shaped
 
 _RUN = ["stratum", "group", "block", "seed"]
-# Runs of a store that a note names; levels of a column that is suggested as the group.
-_MOST_NAMED, _MOST_LEVELS = 3, 12
+_MOST_NAMED = 3  # runs, groups or strata in a note
 
 
 def check_table(
@@ -60,15 +64,17 @@ def check_runs(
     """Return the runs of a table that was read, without a baseline yet."""
     table, question = shaped(table, question)
     columns, seed_notes = _columns_of(table, question)
+    _check_step_roles(table, question, columns)
     if table.store is not None:  # the store may have runs of other studies, with other parameters
         table = replace(table, frame=table.frame.dropna(subset=[columns.group, *columns.by]))
         if table.frame.empty:
             raise TableError(f"{table.name} has no rows")
     _check_number(table, question, columns)
     of_best = better if question.best == columns.value else None
-    table, row_notes = _one_row_per_run(table, question, columns, of_best)
+    table, row_notes = one_row_per_run(table, question, columns, of_best)
     numbers = numbers_in(table.frame[columns.value], columns.value, table.decimal_comma)
     tidy = _tidy(table, columns, numbers.values)
+    _check_units(tidy, columns)
     crashed, empty_notes = _without_value(tidy, table, columns)
     has_value = tidy["value"].notna().to_numpy()
     tidy, table = tidy.loc[has_value].reset_index(drop=True), replace(table, frame=table.frame.loc[has_value])
@@ -76,7 +82,17 @@ def check_runs(
     _check_repeats(tidy, table, question, columns)
     pool_notes = [] if pool else _check_pooled(table, question, columns)
     notes = (*table.notes, *seed_notes, *row_notes, *numbers.notes, *empty_notes, *pool_notes)
-    return RunTable(tidy, columns, table.name, notes, table.store, numbers.per_cent, table.better, crashed)
+    notes = (*notes, *_identical_groups(tidy, columns))
+    return RunTable(
+        tidy,
+        columns,
+        table.name,
+        tuple(map(spoken, notes)),
+        table.store,
+        numbers.per_cent,
+        table.better,
+        crashed,
+    )
 
 
 def _columns_of(table: Table, question: Question) -> tuple[Columns, list[str]]:
@@ -103,7 +119,64 @@ def _columns_of(table: Table, question: Question) -> tuple[Columns, list[str]]:
                 f"each column can have one role only: {column!r} is {' and '.join(options)}; "
                 f"leave out one of them"
             )
-    return Columns(value, group, None, question.block, seed, question.by), notes
+    return Columns(value, group, None, question.block, seed, question.by, question.paired), notes
+
+
+def _check_step_roles(table: Table, question: Question, columns: Columns) -> None:
+    """Refuse checkpoints of a run as runs: a store's parameters, and those of logged runs, are settings."""
+    if table.store is not None or table.has_run_rows:
+        return
+    for role in ("by", "block", "seed"):
+        named = getattr(question, role)
+        for name in (named,) if isinstance(named, str) else named or ():
+            if name in table.frame.columns and is_step(name):
+                rest = None if role == "seed" else tuple(other for other in named if other != name)
+                free = replace(question, **{role: rest if role != "seed" else "seed"})
+                after = replace(free, where=(*free.where, f"{quoted(name)} == {_largest(table, name)}"))
+                raise TableError(
+                    f"--{role} {name}: {name} counts steps, and checkpoints of one run are not runs of their "
+                    f"own; take one of them, or rename the column if they are: {after.typed(table.path)}"
+                )
+
+
+def _largest(table: Table, name: str) -> str:
+    """Return the largest of a column's numbers, or its last level."""
+    numbers = numeric(table.frame[name])
+    return level_name(
+        table.frame[name][numbers.idxmax()] if numbers.notna().any() else table.frame[name].iloc[-1]
+    )
+
+
+def _check_units(tidy: pd.DataFrame, columns: Columns) -> None:
+    """Refuse shares in one group and per cent in another."""
+    if metric_of(columns.value).full_scale is None:
+        return
+    ends = tidy.groupby(["stratum", "group"], sort=False)["value"].agg(["min", "max"]).reset_index()
+    for _, own in ends.groupby("stratum", sort=False):
+        shares = own.loc[(own["min"] >= 0) & (own["max"] <= 1) & (own["max"] > own["min"])]
+        others = own.loc[own["min"] > 1]
+        if len(shares) and len(others):
+            a, b = shares.iloc[0], others.iloc[0]
+            raise TableError(
+                f"{columns.value!r} is {a['min']:.4g} to {a['max']:.4g} in {a['group']!r} and {b['min']:.4g} "
+                f"to {b['max']:.4g} in {b['group']!r}: shares beside per cent; write all of them in one unit"
+            )
+
+
+def _identical_groups(tidy: pd.DataFrame, columns: Columns) -> list[str]:
+    """Note groups of one stratum whose runs have the same values."""
+    notes = []
+    for stratum, own in tidy.groupby("stratum", sort=False):
+        seen: dict[tuple[float, ...], str] = {}
+        for name, runs in own.groupby("group", sort=False):
+            values = tuple(runs.sort_values(["block", "seed_name"])["value"])
+            first = seen.setdefault(values, str(name))
+            if first != name and len(set(values)) > 1:
+                where = f" in {stratum_name(columns.by, stratum)}" if columns.by else ""
+                notes.append(
+                    f"{name} and {first} have the same values{where}: one may be a copy of the other."
+                )
+    return notes[:_MOST_NAMED] + ([f"({len(notes):,} such pairs)"] if len(notes) > _MOST_NAMED else [])
 
 
 def _seed(table: Table, question: Question) -> tuple[str | None, list[str]]:
@@ -113,7 +186,11 @@ def _seed(table: Table, question: Question) -> tuple[str | None, list[str]]:
     frame = table.frame
     if question.seed != "seed":
         require(question.seed, frame.columns, table.name)
-        return question.seed, _fold_notes(question.seed)
+        across = [
+            f"{question.seed} is taken as the seed: the answer is about the spread across {question.seed}."
+        ]
+        is_other = plain_name(question.seed) in STRATA
+        return question.seed, across if is_other else _fold_notes(question.seed)
     taken = {question.value, question.group, question.last, question.best, *question.block, *question.by}
     free = [name for name in frame.columns if name not in taken]
     seed = find_seed(frame, free)
@@ -137,7 +214,7 @@ def _fold_notes(seed: str) -> list[str]:
     return [f"{seed} is taken as the seed: folds share training data, so that runs are not independent."]
 
 
-def _one_row_per_run(
+def one_row_per_run(
     table: Table, question: Question, columns: Columns, better: str | None
 ) -> tuple[Table, list[str]]:
     """Take the row of each run with its last step or best value, if that is asked for.
@@ -166,8 +243,13 @@ def _one_row_per_run(
     which = "largest" if question.last else direction.replace("er", "est")
     taken = f"{rows.sum():,} of {len(frame):,} rows"
     ends = numbers[rows]
-    if question.last and ends.min() < ends.max():
-        notes.append(f"Not all runs end at the same {column}: at {ends.min():g} to {ends.max():g}.")
+    early = frame.index[rows][ends < ends.max()]
+    if question.last and len(early):
+        at, many = f"{ends.max():g}", f"{len(early):,} of {rows.sum():,} runs"
+        notes.append(
+            f"{many} end before {column} {at} ({row_numbers(early)}), and may have crashed; "
+            f"--where '{quoted(column)} == {at}' leaves them out."
+        )
     return replace(table, frame=frame.loc[rows]), [
         f"Of each run the row with the {which} {column} is taken: {taken}.",
         *notes,
@@ -211,6 +293,9 @@ def _tidy(table: Table, columns: Columns, values: "pd.Series[float]") -> pd.Data
     frame = table.frame
     rows = frame.index.to_numpy()
     codes, names = coded(frame[columns.seed]) if columns.seed else (np.arange(len(frame)), rows.astype(str))
+    texts = names[codes].astype(object)
+    if columns.seed and not columns.paired:
+        codes = combined(frame, [columns.seed, columns.group])
     failed = labels(frame["collapsed"]).map(_truth) if "collapsed" in frame.columns else False
     # Runs of a store have a folder, and the score of a guess.
     source = {"folder": "folder"} | ({"chance": "majority"} if columns.value == "accuracy" else {})
@@ -224,7 +309,7 @@ def _tidy(table: Table, columns: Columns, values: "pd.Series[float]") -> pd.Data
         "group": labels(frame[columns.group]),
         "block": levels_in(frame, columns.blocks),
         "seed": codes,
-        "seed_name": names[codes].astype(object),
+        "seed_name": texts,
         "stratum": levels_in(frame, columns.by),
         "failed": failed,
         "row": rows,
@@ -315,10 +400,10 @@ def _check_pooled(table: Table, question: Question, columns: Columns) -> list[st
     others = [name for name in frame.columns if name not in {*columns.run, columns.value}]
     name = pooled_factor(frame, cell, others)
     if name is None:
-        return []
+        return _check_single_rows(table, question, columns, others)
     levels = f"{name} has {frame[name].nunique():,} levels in each {columns.group}"
-    if question.seed is None:
-        return [f"{levels}, which are pooled; --by {name} audits them apart."]
+    if question.seed is None and not is_step(name):
+        return [f"{levels}, which are pooled; --by {quote(name)} audits them apart."]
     if is_step(name) and columns.seed is None:
         raise TableError(
             f"{levels}: rows are steps of runs; name the column that tells runs apart with --seed"
@@ -327,17 +412,60 @@ def _check_pooled(table: Table, question: Question, columns: Columns) -> list[st
     after = replace(question, **({"group": name} if is_group else {"by": (*question.by, name)}))
     option = "group" if is_group else "by"
     raise TableError(
-        f"{levels}, which would be pooled as if they were seeds; use --{option} {name} "
-        f"(audited apart) or --block {name} (twins of a seed): {after.typed(table.path)}"
+        f"{levels}, which would be pooled as if they were seeds; use --{option} {quote(name)} "
+        f"(audited apart) or --block {quote(name)} (twins of a seed): {after.typed(table.path)}"
     )
+
+
+def _check_single_rows(
+    table: Table, question: Question, columns: Columns, others: Sequence[str]
+) -> list[str]:
+    """Refuse datasets, of which each group has one row, as seeds."""
+    frame, cell = table.frame, (*columns.by, columns.group, *columns.blocks)
+    recurs = columns.seed is not None and frame[columns.seed].nunique() < len(frame)
+    free = [name for name in others if not seed_names([name])]
+    name = None if recurs else single_row_factor(frame, cell, free)
+    if name is None:
+        return []
+    if question.seed is None:
+        return [f"Each {columns.group} has one row per {name}: the answer is about the spread across {name}."]
+    per = " and ".join((*((columns.group,) if columns.group != SET else ()), name))
+    raise TableError(
+        f"{table.name} has one row per {per} and no seed: a spread across {name} is none across seeds. Add a "
+        f"row per seed, or ask about that spread: {replace(question, seed=name).typed(table.path)}"
+    )
+
+
+def check_same_seed(table: Table, question: Question, run: Sequence[str]) -> None:
+    """Refuse rows of several datasets, or steps, as runs that repeat a seed; a counter of repeats may be."""
+    frame = table.frame
+    others = [name for name in frame.columns if name not in {*run, question.value} and not seed_names([name])]
+    others = [name for name in others if is_step(name) or not _counts_up(frame[name])]
+    name = single_row_factor(frame, run, others) or pooled_factor(frame, run, others)
+    if table.store is not None or name is None:
+        return
+    after = replace(question, **({"last": name} if is_step(name) else {"by": (*question.by, name)}))
+    which = f"the {'steps' if is_step(name) else 'levels'} of {name} would pass for runs that repeat a seed"
+    raise TableError(f"{which}; {advice(table, question, after)}")
+
+
+def _counts_up(column: "pd.Series[Any]") -> bool:
+    levels = numeric(column).dropna().unique()
+    return len(levels) > 0 and set(levels) in ({*range(len(levels))}, {*range(1, len(levels) + 1)})
 
 
 def with_baseline(runs: RunTable, question: Question) -> RunTable:
     """Set the baseline: as named, one of two levels, or none if all levels are compared with each other."""
     columns = runs.columns
     groups = [str(name) for name in coded(runs.frame["group"])[1]]
+    crashed = runs.crashed.groupby("group", sort=False)
+    lost = {str(name): list(own.get("row", ())) for name, own in crashed if name not in groups}
     if question.baseline is not None:
         baseline = level_name(question.baseline)
+        if baseline in lost:
+            raise TableError(
+                f"no run with {columns.group} = {baseline!r} has a value ({row_numbers(lost[baseline])})"
+            )
         if baseline not in groups:
             levels = listed(groups, 8) or "no values"
             raise TableError(
@@ -346,12 +474,18 @@ def with_baseline(runs: RunTable, question: Question) -> RunTable:
             )
     if len(groups) < 2:
         only = f"every run has {columns.group} = {groups[0]!r}" if groups else f"{runs.source} has no rows"
+        if groups and lost:
+            without = ", ".join(f"{name!r} has none ({row_numbers(rows)})" for name, rows in lost.items())
+            only = f"of the levels of {columns.group}, only {groups[0]!r} has values: {without}"
         raise TableError(f"{only}; a comparison needs two levels")
+    _check_strata(runs, question)
+    told = [f"{name} has no value ({row_numbers(rows)}), and is not compared." for name, rows in lost.items()]
+    runs = replace(runs, notes=(*runs.notes, *told, *_missing_seeds(runs)))
     if question.baseline is not None:
         return replace(runs, columns=replace(columns, baseline=baseline))
     if len(groups) == 2:
         baseline, other = sorted(groups, key=lambda name: name != baseline_of(groups))
-        note = f"Baseline: {baseline} (swap with --baseline {other})."
+        note = spoken(f"Baseline: {baseline} (swap with --baseline {quote(other)}).")
         columns = replace(columns, baseline=baseline)
     else:
         note = (
@@ -359,6 +493,61 @@ def with_baseline(runs: RunTable, question: Question) -> RunTable:
             "other, later ones in the table over earlier ones."
         )
     return replace(runs, columns=columns, notes=(*runs.notes, note))
+
+
+def _check_strata(runs: RunTable, question: Question) -> None:
+    """Refuse strata none of which has two groups: the groups' levels are nested in those of `by`."""
+    columns, baseline = runs.columns, question.baseline
+    if not columns.by:
+        return
+    groups = runs.frame.groupby("stratum", sort=False)["group"].agg(set)
+    if any(len(own) > 1 and (baseline is None or level_name(baseline) in own) for own in groups):
+        return
+    by = " and ".join(columns.by)
+    versus = (
+        f"{level_name(baseline)!r} and another level"
+        if baseline and groups.map(len).max() > 1
+        else "two levels"
+    )
+    after = replace(question, group=columns.by[-1], by=columns.by[:-1], baseline=None)
+    typed = after.typed(None if runs.source == FRAME else runs.source)
+    raise TableError(
+        f"no {by} has {versus} of {columns.group}, so that nothing can be compared within it; leave out "
+        f"--by, or compare the levels of {columns.by[-1]}: {typed}"
+    )
+
+
+def _missing_seeds(runs: RunTable) -> list[str]:
+    """Name the seeds that some group of a stratum lacks and others have."""
+    if runs.columns.seed is None or not runs.columns.paired:
+        return []
+    lacking: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    frame, crashed = (
+        runs.frame,
+        set(zip(runs.crashed["stratum"], runs.crashed["group"], runs.crashed["seed"], strict=True)),
+    )
+    for stratum, own in frame.groupby("stratum", sort=False):
+        names = dict(zip(own["seed"], own["seed_name"], strict=True))
+        for group, codes in own.groupby("group", sort=False)["seed"].agg(set).items():
+            shared = set(own.loc[own["group"] != group, "seed"])
+            missing = [c for c in names if c not in codes and (stratum, group, c) not in crashed]
+            if missing and shared & codes:
+                key = str(group), tuple(str(names[code]) for code in missing)
+                lacking.setdefault(key, []).append(stratum_name(runs.columns.by, stratum))
+    notes = []
+    for (group, seeds), strata in lacking.items():
+        where = f" (in {listed(strata, _MOST_NAMED)})" if runs.columns.by else ""
+        notes.append(
+            f"{group} has no run with {runs.columns.seed} {listed(seeds, 8)}, which others have{where}."
+        )
+    return [
+        *notes[:_MOST_NAMED],
+        *(
+            [f"... and {len(notes) - _MOST_NAMED:,} more groups lack seeds."]
+            if len(notes) > _MOST_NAMED
+            else []
+        ),
+    ]
 
 
 def _check_number(table: Table, question: Question, columns: Columns) -> None:
@@ -377,24 +566,23 @@ def _check_number(table: Table, question: Question, columns: Columns) -> None:
         )
 
 
-def suggest_audit(table: pd.DataFrame, value: str, columns: Sequence[str]) -> list[str] | None:
-    """Return the options of an audit that compares one of `columns`, words before numbers; None if none can.
+def suggest_audit(table: pd.DataFrame, value: str, columns: Sequence[str]) -> Question | None:
+    """Return an audit that compares one of `columns` and has an answer; None if there is none.
 
-    Others of them become blocks, as many as it takes to distinguish the runs of a seed.
+    What else distinguishes runs of a seed is audited apart.
     """
     own = [name for name in columns if not table[name].isna().any() and not _repeats_seed(table, name)]
-    counts = {name: table[name].value_counts() for name in own}
-    fit = [name for name in own if 2 <= len(counts[name]) <= _MOST_LEVELS and counts[name].min() >= 2]
-    fit.sort(key=lambda name: (pd.api.types.is_numeric_dtype(table[name]), len(counts[name])))
-    for group in fit:
-        baseline = str(table[group].mode().iloc[0])
-        blocks = _blocks(table, group, own)
+    read, seed = read_table(table, Question(value)), "seed" if "seed" in table.columns else None
+    for group in groups_in(read.frame, own):
+        levels = table[group].map(level_name).value_counts()
+        question = Question(value, group, baseline_of([str(levels.index[0]), *map(str, levels.index)]))
+        question = told_apart(read, question, Columns(value, group, None, (), seed, ()))
         try:
-            check_table(table, Question(value, group, baseline, tuple(blocks)))
+            if levels.min() > 1 and not question.last:
+                check_table(table, question)
+                return question
         except TableError:
             continue
-        options = ["--value", value, "--group", group, "--baseline", baseline]
-        return options + [word for name in blocks for word in ("--block", name)]
     return None
 
 
@@ -404,17 +592,3 @@ def _repeats_seed(table: pd.DataFrame, name: str) -> bool:
         return False
     pairs = table[["seed", name]].drop_duplicates()
     return len(pairs) == table["seed"].nunique() == table[name].nunique()
-
-
-def _blocks(table: pd.DataFrame, group: str, columns: Sequence[str]) -> list[str]:
-    """Return the columns that distinguish runs of one seed and group, if there are such runs."""
-    if "seed" not in table.columns:
-        return []
-    keys, blocks = [group, "seed"], []
-    apart = len(table[keys].drop_duplicates())
-    for name in columns:
-        more = len(table[[*keys, name]].drop_duplicates())
-        if name != group and more > apart:
-            blocks.append(name)
-            keys, apart = [*keys, name], more
-    return blocks

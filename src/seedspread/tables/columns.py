@@ -183,9 +183,13 @@ _RUNS = (
 ).split()
 FOLDS = {"fold", "cv_fold", "fold_id"}
 _STEPS = set(
-    "step steps global_step env_step env_steps timestep timesteps iteration iterations iter epoch epochs "
-    "update updates frame frames episode".split()
+    "step steps timestep timesteps iteration iterations iter iters epoch epochs update updates frame frames "
+    "episode episodes seen".split()
 )
+# What may follow a step's name, and what makes a setting of it: `env_frames_M`, `warmup_steps`.
+_UNITS = set("m k mio million millions thousand thousands idx index number no nr num count 1e6 1e3".split())
+_SETTINGS = set("n num max warmup per decay every accumulation".split())
+STRATA = set("dataset datasets data task tasks env environment env_id game benchmark domain problem".split())
 _BASELINES = set(
     "baseline base control reference ref none default vanilla standard original plain off false no without "
     "subtract old before".split()
@@ -208,6 +212,7 @@ class Columns:
     blocks: tuple[str, ...]
     seed: str | None
     by: tuple[str, ...]
+    paired: bool = True
 
     @property
     def run(self) -> tuple[str, ...]:
@@ -247,7 +252,10 @@ def seed_names(names: Iterable[str]) -> list[str]:
 
 def is_step(name: str) -> bool:
     """Return whether a column counts steps, by its name."""
-    return plain_name(name) in _STEPS or plain_name(name).endswith(("_step", "_steps", "_epoch"))
+    words = plain_name(name).split("_")
+    while len(words) > 1 and words[-1] in _UNITS:
+        words.pop()
+    return words[-1] in _STEPS and (words[-1].startswith("timestep") or not _SETTINGS & {*words})
 
 
 def find_seed(frame: pd.DataFrame, names: Sequence[str]) -> str | None:
@@ -314,8 +322,7 @@ def pooled_factor(frame: pd.DataFrame, cell: Sequence[str], others: Sequence[str
     """
     cells = combined(frame, cell)
     for name in others:
-        words = set(plain_name(name).split("_"))
-        if words & _CIRCUMSTANCES or is_metric_name(name) or not is_factor(frame[name]):
+        if _is_aside(name) or not is_factor(frame[name]):
             continue
         own = combined(frame, [name])
         levels = int(own.max()) + 1
@@ -326,3 +333,26 @@ def pooled_factor(frame: pd.DataFrame, cell: Sequence[str], others: Sequence[str
         if is_crossed and (each.min() == each.max() or not is_numeric(frame[name])):
             return name
     return None
+
+
+def single_row_factor(frame: pd.DataFrame, cell: Sequence[str], others: Sequence[str]) -> str | None:
+    """Return a column of which each cell has nearly every level, and each of them once, if any.
+
+    It is the seed by another name, or a dataset that would pass for one.
+    """
+    cells = combined(frame, cell)
+    many = int(cells.max()) + 1
+    for name in others:
+        own = combined(frame, [name])
+        levels = int(own.max()) + 1
+        is_free = many > 1 or plain_name(name) in STRATA
+        if _is_aside(name) or levels < 2 or not is_free or len(frame) < 0.8 * levels * many:
+            continue
+        if len(np.unique(cells * levels + own)) == len(frame):
+            return name
+    return None
+
+
+def _is_aside(name: str) -> bool:
+    """Return whether a column is a result, or a circumstance of a run."""
+    return bool(set(plain_name(name).split("_")) & _CIRCUMSTANCES) or is_metric_name(name)

@@ -8,6 +8,7 @@ import pandas as pd
 
 from seedspread.runs.metrics import is_metric_name
 from seedspread.tables.columns import (
+    STRATA,
     Columns,
     coded,
     distinguishing,
@@ -27,7 +28,6 @@ _GROUPS = set(
     "method methods model models algorithm algo agent optimizer optimiser arm group condition variant "
     "treatment system approach learner classifier architecture config setting name".split()
 )
-_STRATA = set("dataset datasets data task tasks env environment env_id game benchmark domain problem".split())
 _MOST_LEVELS = 50
 
 
@@ -47,7 +47,8 @@ def _proposal(table: Table, question: Question) -> Question | None:
     frame = table.frame
     taken = {*question.block, *question.by, question.last, question.best, question.metric_column}
     free = [name for name in frame.columns if name not in taken]
-    group = question.group or _group(frame, [name for name in free if name != question.value])
+    groups = groups_in(frame, [name for name in free if name != question.value])
+    group = question.group or next(iter(groups), None)
     if group is None:
         return None
     seeds = set(seed_names(free))
@@ -70,8 +71,8 @@ def _rank_as_value(name: str) -> int:
     return 0 if is_metric_name(name) else 1 if plain_name(name) in _VALUES else 2
 
 
-def _group(frame: pd.DataFrame, names: Sequence[str]) -> str | None:
-    """Return the best column for the group: by its name, words before numbers, then few levels."""
+def groups_in(frame: pd.DataFrame, names: Sequence[str]) -> list[str]:
+    """Return columns for the group, the best first: by its name, words before numbers, then few levels."""
     seeds = set(seed_names(names))
     fit = [
         name
@@ -82,12 +83,12 @@ def _group(frame: pd.DataFrame, names: Sequence[str]) -> str | None:
         and 2 <= frame[name].nunique() <= _MOST_LEVELS
         and (is_factor(frame[name]) or (len(frame) < 2 * _MOST_LEVELS and not is_numeric(frame[name])))
     ]
-    return min(fit, key=lambda name: _rank_as_group(frame, name), default=None)
+    return sorted(fit, key=lambda name: _rank_as_group(frame, name))
 
 
 def _rank_as_group(frame: pd.DataFrame, name: str) -> tuple[bool, bool, bool, int]:
     plain = plain_name(name)
-    return plain not in _GROUPS, is_numeric(frame[name]), plain in _STRATA, frame[name].nunique()
+    return plain not in _GROUPS, is_numeric(frame[name]), plain in STRATA, frame[name].nunique()
 
 
 def without_value(table: Table, question: Question) -> str | None:
@@ -120,6 +121,8 @@ def told_apart(table: Table, question: Question, columns: Columns) -> Question:
             question = replace(question, seed=name)
         elif seed_names([name]):
             question = replace(question, block=(*question.block, name))
+        elif question.group in frame.columns and frame.groupby(name)[question.group].nunique().max() == 1:
+            question = replace(question, group=name, baseline=None)  # each level belongs to one group
         else:
             question = replace(question, by=(*question.by, name))
     new = [name for name in question.by if name not in columns.by]

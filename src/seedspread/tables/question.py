@@ -5,11 +5,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, TypedDict, Unpack
 
-from seedspread.errors import SeedspreadError
+from seedspread.errors import AdviceError, did_you_mean, in_terminal
 
 
-class TableError(SeedspreadError):
+class TableError(AdviceError):
     """A table that cannot be audited as requested."""
+
+
+class ArgumentError(TableError, TypeError):
+    """A keyword argument that there is not."""
 
 
 def listed(names: Iterable[object], most: int = 12) -> str:
@@ -39,7 +43,8 @@ class Rows(TypedDict, total=False):
         best: a column: take the row of each run where it is best.
         wide: pattern of the columns that hold a seed each, as in `seed_*`; `auto` finds them.
         metric_column: the column of a long table that names the metric: `value` is one of its levels.
-        sheet: of an Excel file; the first by default.
+        sheet: of an Excel file, or the number of a table in a text; the first by default.
+        paired: whether a seed that two groups share makes a pair; not between two codebases, say.
         command: that asks, for the line that says what to type.
     """
 
@@ -50,6 +55,7 @@ class Rows(TypedDict, total=False):
     wide: str | None
     metric_column: str | None
     sheet: str | None
+    paired: bool
     command: str
 
 
@@ -64,7 +70,7 @@ class Question:
         block: columns varied within a seed, such as the stability mode.
         seed: the column with the seed; `seed` finds it by its usual names. None: each row is a run.
         by: columns, such as the dataset, whose levels are audited apart and adjusted together.
-        where, last, best, wide, metric_column, sheet, at, command: see `Rows`.
+        where, last, best, wide, metric_column, sheet, at, paired, command: see `Rows`.
         sources: the words after the command, if they are more than the table.
     """
 
@@ -81,6 +87,7 @@ class Question:
     metric_column: str | None = None
     sheet: str | None = None
     at: str = "last"
+    paired: bool = True
     command: str = "audit"
     sources: tuple[str, ...] = ()
 
@@ -96,6 +103,12 @@ class Question:
         **rows: Unpack[Rows],
     ) -> "Question":
         """Return the question from names, one or several."""
+        known = [field.name for field in fields(cls) if field.name not in ("command", "sources")]
+        for name in rows.keys() - {*known, "command"}:
+            arguments = ", ".join((*known, "better", "level"))
+            raise ArgumentError(
+                f"there is no argument {name!r}{did_you_mean(name, known)} (there are {arguments})"
+            )
         given: dict[str, Any] = {**rows, "where": _several(rows.get("where"))}
         return cls(value, group, baseline, _several(block), seed, _several(by), **given)
 
@@ -116,8 +129,9 @@ class Question:
 
     def typed(self, source: str | None) -> str:
         """Return the command for the table in the file `source`; without a file, the call in Python."""
-        if source is None and not self.sources:
-            tables = {"compare": "a, b"}.get(self.command, "table")
+        if (source is None and not self.sources) or not in_terminal.get():
+            files = self.sources or ((source,) if source else ())
+            tables = ", ".join(map(repr, files)) or {"compare": "a, b"}.get(self.command, "table")
             given: dict[str, list[str | None]] = {}
             for name, value in self.asked():
                 given.setdefault(name, []).append(value)
@@ -125,7 +139,8 @@ class Question:
             return f"{self.command}({tables}{''.join(arguments)})"
         words = ["seedspread", self.command, *(self.sources or (str(source),))]
         for name, value in self.asked():
-            words += ["--no-seed"] if value is None else [f"--{name.replace('_', '-')}", value]
+            flag = {"seed": "--no-seed", "paired": "--unpaired"}.get(name)
+            words += [flag] if flag and not value else [f"--{name.replace('_', '-')}", value]
         return shlex.join(words)
 
 

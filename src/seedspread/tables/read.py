@@ -8,9 +8,10 @@ import warnings
 import zipfile
 import zlib
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, Protocol, cast
 
 import pandas as pd
 
@@ -23,11 +24,19 @@ from seedspread.tables.sources.collect import Collected, audit_notes, collect, f
 from seedspread.tables.sources.files import UNREADABLE, Place, read_json, read_json_lines
 from seedspread.tables.sources.run import SourceError, step_column
 
-Source = str | Path | pd.DataFrame | Collected
+
+class HasToPandas(Protocol):
+    """A table of another library: polars, pyarrow and others."""
+
+    def to_pandas(self) -> Any: ...
+
+
+Source = str | Path | pd.DataFrame | Collected | Mapping[str, Any] | Sequence[Mapping[str, Any]] | HasToPandas
 
 MOST_BYTES = 1 << 30
 _MOST_CELLS, _MOST_SHEET_CELLS = 200_000_000, 20_000_000
 _EXCEL = (".xlsx", ".xlsm")
+FRAME = "a DataFrame"
 _KINDS = ".csv, .tsv, .txt, .json, .jsonl, .xlsx or .parquet"
 
 
@@ -43,6 +52,7 @@ class Table:
         store: the folder of the runs, if they are those of a store.
         decimal_comma: whether a comma in a number is a decimal one unless other cells disagree.
         better: which direction of the value is better, if the source records it.
+        has_run_rows: whether each row is known to be a run, so that no column counts its steps.
     """
 
     frame: pd.DataFrame
@@ -52,6 +62,7 @@ class Table:
     store: str | None = None
     decimal_comma: bool = False
     better: Better | None = None
+    has_run_rows: bool = False
 
 
 def is_table(source: "str | Path") -> bool:
@@ -67,9 +78,11 @@ def read_table(source: Source, question: Question, better: Better | None = None)
     is the direction of the best step.
     """
     if isinstance(source, Collected):
-        table = replace(_of_frame(source.table), better=source.declared)
+        table = replace(_of_frame(source.table), better=source.declared, has_run_rows=True)
+    elif isinstance(source, str | Path):
+        table = _of_path(source, question, better)
     else:
-        table = _of_frame(source) if isinstance(source, pd.DataFrame) else _of_path(source, question, better)
+        table = _of_frame(as_frame(source))
     frame = table.frame
     twice = frame.columns[frame.columns.duplicated()]
     if len(twice):
@@ -79,9 +92,68 @@ def read_table(source: Source, question: Question, better: Better | None = None)
     return table
 
 
+def as_frame(source: Any) -> pd.DataFrame:
+    """Return the rows of a table in memory: of pandas, polars, xarray, pyarrow, or columns by name."""
+    try:
+        if isinstance(source, pd.Series):
+            return source.to_frame(source.name or "value")
+        if isinstance(source, pd.DataFrame):
+            return source
+        if hasattr(source, "to_dataframe"):  # xarray: a Dataset is a mapping, too
+            named = {} if isinstance(source, Mapping) else {"name": source.name or "value"}
+            return cast(pd.DataFrame, source.to_dataframe(**named))
+        if isinstance(source, Mapping | list | tuple):
+            return pd.DataFrame(source)
+        if hasattr(source, "to_pandas"):
+            try:
+                return cast(pd.DataFrame, source.to_pandas())
+            except ImportError:  # polars needs pyarrow for that
+                return pd.DataFrame(source.to_dict(as_series=False))
+        if hasattr(source, "__dataframe__"):
+            return pd.api.interchange.from_dataframe(source)
+    except (ValueError, TypeError, AttributeError, ImportError) as error:
+        raise TableError(f"a {type(source).__name__} cannot be read as a table: {error}") from None
+    raise TableError(
+        f"a table is a file, a folder, a DataFrame or a dict of columns; got {type(source).__name__}"
+    )
+
+
+def _with_index(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a frame whose index, if it has a name or texts, is among its columns."""
+    if isinstance(frame.columns, pd.MultiIndex):
+        flat = ["_".join(str(part) for part in name if str(part)) for name in frame.columns]
+        frame = frame.set_axis(flat, axis=1)
+    index = frame.index
+    if not isinstance(index, pd.MultiIndex) and index.name is None and pd.api.types.is_numeric_dtype(index):
+        return frame
+    names = [name or (f"level_{n}" if index.nlevels > 1 else "index") for n, name in enumerate(index.names)]
+    levels = {str(n): index.get_level_values(k) for k, n in enumerate(names) if n not in frame.columns}
+    return pd.concat([pd.DataFrame(levels), frame.reset_index(drop=True)], axis=1)
+
+
+_TIMES = (pd.DatetimeTZDtype, pd.PeriodDtype, pd.IntervalDtype)
+
+
+def _plain(column: "pd.Series[Any]") -> "pd.Series[Any]":
+    """Return a column whose cells are Python's: categories, Arrow's texts and times have types of their own."""
+    dtype = column.dtype
+    if isinstance(dtype, pd.CategoricalDtype):
+        column = _plain(column.astype(object).infer_objects())
+    elif isinstance(dtype, _TIMES) or pd.api.types.is_datetime64_dtype(dtype) or dtype.kind == "m":
+        column = column.astype(str).astype(object).where(column.notna(), None)
+    elif isinstance(dtype, pd.SparseDtype):
+        column = column.sparse.to_dense()
+    elif isinstance(dtype, pd.ArrowDtype) or (isinstance(dtype, pd.StringDtype) and dtype.na_value is pd.NA):
+        column = column.astype(object)
+    return column
+
+
 def _numbered(frame: pd.DataFrame, first: int = 2) -> pd.DataFrame:
-    """Count the rows from `first`, and make the names of columns text."""
+    """Count the rows from `first`, make the names of columns text, and their cells plain."""
+    frame = _with_index(frame)
     frame = frame.set_axis([str(c).strip() for c in frame.columns], axis=1)
+    if frame.columns.is_unique:
+        frame = frame.assign(**{name: _plain(column) for name, column in frame.items()})
     return frame.set_axis(pd.RangeIndex(first, first + len(frame)), axis=0)
 
 
@@ -91,7 +163,7 @@ def _of_frame(frame: pd.DataFrame) -> Table:
     folders = numbered["folder"].dropna() if list(numbered.columns).count("folder") == 1 else ()
     store = store_of(dict.fromkeys(map(str, folders)))
     name = None if store is None else str(store)
-    return Table(numbered, name or "a DataFrame", store=name)
+    return Table(numbered, name or FRAME, store=name)
 
 
 def _of_path(source: "str | Path", question: Question, better: Better | None) -> Table:
@@ -130,7 +202,8 @@ def _of_logs(source: "str | Path", question: Question, better: Better | None) ->
             raise
         raise TableError(str(error).replace("--metric", "--value")) from None
     notes = audit_notes(collected)
-    return Table(_numbered(collected.table), str(source), notes, str(source), better=collected.declared)
+    frame, name = _numbered(collected.table), str(source)
+    return Table(frame, name, notes, name, better=collected.declared, has_run_rows=True)
 
 
 def _check_nested(path: Path) -> None:

@@ -12,6 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from seedspread.errors import did_you_mean, short
+from seedspread.runs.metrics import is_metric_name
 from seedspread.tables.columns import (
     coded,
     is_numeric,
@@ -66,6 +67,13 @@ class Condition:
         return np.asarray(~met if self.sign in ("!=", "not in") else met)
 
 
+def quoted(name: str) -> str:
+    """Return a column or level as a condition has it: in backquotes unless it is one plain word."""
+    return (
+        name if re.fullmatch(r"[^\s\"'`=!<>(),]+", name) and name not in ("in", "and", "not") else f"`{name}`"
+    )
+
+
 def _is_number(text: str) -> bool:
     return bool(re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", text, re.IGNORECASE))
 
@@ -76,12 +84,26 @@ def rows_where(frame: pd.DataFrame, wheres: Sequence[str], name: str) -> pd.Data
         for condition in conditions(where):
             require(condition.column, frame.columns, f"--where: {name}")
             column = frame[condition.column]
+            _check_levels(condition, column, where)
             met = condition.of(column)
             if not met.any():
                 levels = listed(dict.fromkeys(labels(column)), 8)
                 raise TableError(f"no row has {where!r}; {condition.column} has {levels}")
             frame = frame.loc[met]
     return frame
+
+
+def _check_levels(condition: Condition, column: "pd.Series[Any]", where: str) -> None:
+    """Refuse a level that the column has not, beside others that it has: it is mistyped."""
+    if condition.sign in _ORDER or condition.sign == "==":
+        return
+    for level in condition.levels:
+        if condition.sign == "!=" and _is_number(level):
+            continue
+        if not Condition(condition.column, "==", (level,)).of(column).any():
+            levels = list(dict.fromkeys(labels(column)))
+            hint = f"{did_you_mean(level, levels)} (it has {listed(levels, 8)})"
+            raise TableError(f"--where {short(where)}: {condition.column} has no {level!r}{hint}")
 
 
 def conditions(where: str) -> list[Condition]:
@@ -211,10 +233,10 @@ def _seed_columns(frame: pd.DataFrame, question: Question, name: str) -> dict[st
     else:
         stems = wide_stems(frame, others)
         if len(stems) != 1 and question.value not in stems:
-            there = listed(stems or frame.columns)
-            raise TableError(
-                f"--wide auto finds no one set of columns with a seed each of {there}; try --wide 'seed_*'"
-            )
+            sets = [f"--wide '{names[0].rstrip('0123456789')}*'" for names in stems.values()]
+            there = f"columns with a seed each (it has {listed(frame.columns)})"
+            which = f"several sets of {there}; choose one: {' or '.join(sets)}"
+            raise TableError(f"{name} has {which if sets else f'no {there}; leave out --wide'}")
         found = stems[str(question.value)] if question.value in stems else next(iter(stems.values()))
     numbers = [match[0] if (match := re.search(r"\d+$", name)) else "" for name in found]
     are_names = len(set(numbers)) == len(found) and all(numbers)
@@ -222,13 +244,25 @@ def _seed_columns(frame: pd.DataFrame, question: Question, name: str) -> dict[st
 
 
 def wide_stems(frame: pd.DataFrame, taken: "set[str | None]") -> dict[str, list[str]]:
-    """Return columns of numbers whose names differ in a number at the end, by what precedes it."""
-    stems: dict[str, list[str]] = {}
+    """Return columns of numbers whose names differ in a number at the end, by what precedes it.
+
+    Without a word such as seed the numbers must count up: top1 and top5 are two metrics.
+    """
+    stems: dict[str, dict[str, int]] = {}
+    sure = set()
     for name in frame.columns:
         match = _SEED_COLUMN.fullmatch(name)
         if match and name not in taken and is_numeric(frame[name]):
-            stems.setdefault(match["stem"].strip(" _.-#"), []).append(name)
-    return {stem: names for stem, names in stems.items() if len(names) > 1}
+            stem = match["stem"].strip(" _.-#")
+            stems.setdefault(stem, {})[name] = int(match["number"])
+            sure |= {stem} if match["word"] else set()
+    return {
+        stem: list(names)
+        for stem, names in stems.items()
+        if len(names) > 1
+        and (stem in sure or max(names.values()) - min(names.values()) == len(names) - 1)
+        and not any(is_metric_name(name) and not is_metric_name(stem) for name in names)
+    }
 
 
 def _melted(frame: pd.DataFrame, seeds: dict[str, str], value: str) -> pd.DataFrame:

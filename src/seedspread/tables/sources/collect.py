@@ -3,6 +3,7 @@
 import json
 import math
 import re
+import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from typing import Any, Literal
 import pandas as pd
 
 from seedspread.atomic import replacing
-from seedspread.errors import did_you_mean, require_extra
+from seedspread.errors import did_you_mean, require_extra, spoken
 from seedspread.render.table import head_of
 from seedspread.render.web import for_notebook
 from seedspread.runs.metrics import metric_of
@@ -141,15 +142,27 @@ def collect(
         notes.append(f"The best {metrics[0]} is the {direction.replace('er', 'est')}, as {decided_by} tells.")
     if place.links:
         notes.append(f"{place.links} links were not followed.")
+    notes += _early_ends(rows, when)
     for name in ("seed", *metrics[1:]):
         lacking = int(table[name].isna().sum()) if name in table.columns else 0
         notes += [f"{lacking} of {len(table)} rows have no {name}."] if lacking else []
     return Collected(
-        table, (*unread, *without), tuple(notes), place.source, reader.kind, reader.title,
+        table, (*unread, *without), tuple(map(spoken, notes)), place.source, reader.kind, reader.title,
         seed, varying, constant,
         better=direction if when.word == "best" else None,
         declared=direction if decided_by == "the study" else None,
     )  # fmt: skip
+
+
+def _early_ends(rows: "Sequence[_Row]", when: "At") -> list[str]:
+    """Note the runs whose last step is not the last of all: they may have crashed."""
+    ends = [row.step for row in rows if row.step is not None]
+    early = [row for row in rows if row.step is not None and row.step < max(ends)]
+    if when.word != "last" or not early:
+        return []
+    named = ", ".join(f"{row.run.name} at {row.step:g}" for row in early[:3]) + ", ..." * (len(early) > 3)
+    many = f"{len(early)} of {count(len(rows), 'run')} end{'s' * (len(early) == 1)} before step {max(ends):g}"
+    return [f"{many} ({named}), and may have crashed; --at step={max(ends):g} leaves them out."]
 
 
 def find_reader(place: Place, kind: str | None = None) -> tuple[Reader, list[str]]:
@@ -169,9 +182,7 @@ def find_reader(place: Place, kind: str | None = None) -> tuple[Reader, list[str
         return asked, []
     if not found:
         *known, last = [reader.looks_like for reader in READERS if reader.looks_like]
-        raise SourceError(
-            f"{place.source} holds no results that are known: {', '.join(known)} or {last}; --kind names it"
-        )
+        raise SourceError(f"{place.source} holds no results that are known: {', '.join(known)} or {last}")
     # Nearly every folder of results has some JSON in it.
     return found[0], [reader.kind for reader in found[1:] if reader.kind != "json"]
 
@@ -421,7 +432,10 @@ def audit_notes(collected: Collected) -> tuple[str, ...]:
     notes = [f"Read {count(len(collected.table), 'run')} from {collected.title}."]
     if collected.seed not in (None, "seed"):
         notes.append(f"The seed is the parameter {collected.seed}.")
-    notes += collected.notes
+    other = (
+        f"seedspread collect {shlex.quote(collected.source)} --metric {collected.table.columns[-1]} --kind"
+    )
+    notes += [note.replace("too: --kind", f"too: {other}") for note in collected.notes]
     if collected.unread:
         first = collected.unread[0]
         more = f" and {len(collected.unread) - 1} more" if len(collected.unread) > 1 else ""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
-from seedspread.errors import SeedspreadError
+from seedspread.errors import AdviceError
 from seedspread.runs.metrics import is_metric_name
 from seedspread.tables.sources.files import Place
 
@@ -26,7 +26,7 @@ def count(number: int, word: str) -> str:
     return f"1 {word}" if number == 1 else f"{number:,} {word}s"
 
 
-class SourceError(SeedspreadError):
+class SourceError(AdviceError):
     """A source cannot be read, or not as asked; the message may quote names from its files."""
 
     def __init__(self, message: str) -> None:
@@ -242,7 +242,11 @@ def number(value: object) -> float | None:
 
 Row = Mapping[str, Any]
 # The surest first: an epoch is a step where nothing finer is logged.
-_STEPS = ("step", "_step", "global_step", "trainer/global_step", "iteration", "iter", "epoch")
+_STEPS = (
+    "step", "_step", "global_step", "trainer/global_step", "timestep", "timesteps", "total_timesteps",
+    "time/total_timesteps", "num_timesteps", "env_step", "env_steps", "env_frames", "frames", "iteration",
+    "training_iteration", "iter", "update", "episode", "epoch",
+)  # fmt: skip
 RUN_NAMES = ("run_id", "run id", "run", "run_name", "run name", "name")
 
 
