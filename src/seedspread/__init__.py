@@ -13,6 +13,7 @@ from seedspread.version import __version__ as __version__
 if TYPE_CHECKING:
     from seedspread.analysis.audit import audit
     from seedspread.analysis.components import components
+    from seedspread.analysis.published import audit_means, check, review
     from seedspread.analysis.seeds import seed_budget
     from seedspread.analysis.sequential import Look
     from seedspread.cff.config import RunConfig
@@ -36,6 +37,8 @@ __all__ = [
     "SupConLoss",
     "ViT",
     "audit",
+    "audit_means",
+    "check",
     "clamp_activation_rate",
     "collect",
     "compare",
@@ -43,6 +46,7 @@ __all__ = [
     "log",
     "log_predictions",
     "margin_schedule",
+    "review",
     "run_study",
     "seed_budget",
     "seed_everything",
@@ -59,6 +63,8 @@ _HOME = {
     "SupConLoss": "seedspread.cff.loss",
     "ViT": "seedspread.cff.model",
     "audit": "seedspread.analysis.audit",
+    "audit_means": "seedspread.analysis.published",
+    "check": "seedspread.analysis.published",
     "clamp_activation_rate": "seedspread.cff.loss",
     "log": "seedspread.runners.recording",
     "log_predictions": "seedspread.runners.recording",
@@ -66,6 +72,7 @@ _HOME = {
     "compare": "seedspread.study.store_questions",
     "components": "seedspread.analysis.components",
     "margin_schedule": "seedspread.cff.margins",
+    "review": "seedspread.analysis.published",
     "run_study": "seedspread.study.study",
     "seed_budget": "seedspread.analysis.seeds",
     "seed_everything": "seedspread.runners.recording",

@@ -151,7 +151,7 @@ def test_runs_without_a_value_count_as_failed() -> None:
         ),
         ((OLD, NEW.rename(columns={"score": "points"})), {}, "no column 'score' (it has arm, seed, points)"),
         ((OLD, NEW), {"baseline": "z"}, "no run has arm = 'z'"),
-        ((OLD, NEW), {"group": None}, "--baseline is a level of the group"),
+        ((OLD, NEW), {"group": None}, "baseline=... is a level of the group"),
         ((OLD, NEW), {"names": ("x", "x")}, "give 2 different names; got x, x"),
         ((OLD, NEW), {"level": 1.5}, "the level must lie between"),
         ((OLD, NEW), {"value": None}, "compare(a, b, value='score', group='arm', baseline='a')"),

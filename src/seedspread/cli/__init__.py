@@ -21,6 +21,7 @@ EXAMPLES = {
     "train": "seedspread train quickstart --seed 3 --out run3",
     "diagnose": "seedspread diagnose run3",
     "audit": "seedspread audit results.csv --value accuracy --group optimizer --baseline adam --by dataset",
+    "check": "seedspread check 0.291±0.047 0.316±0.004 --n 10",
     "compare": "seedspread compare old.csv new.csv --value accuracy --group optimizer --baseline adam",
     "seeds": "seedspread seeds --ratio 4",
     "collect": "seedspread collect mlruns --metric accuracy --out results.csv",
@@ -171,13 +172,22 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 _PANELS: dict[str, tuple[Callable[..., None], ...]] = {
-    "Analyze": (analyze.audit, analyze.compare, analyze.components, analyze.seeds, analyze.collect),
+    "Analyze": (
+        analyze.audit,
+        analyze.check,
+        analyze.compare,
+        analyze.components,
+        analyze.seeds,
+        analyze.collect,
+    ),
     "Run": (study.plan, study.run, study.status, reporting.report, reporting.serve, reporting.docs),
     "Paper": (paper.quickstart, paper.train, paper.diagnose, paper.verify_paper),
 }
 for _panel, _commands in _PANELS.items():
     for _command in _commands:
-        app.command(rich_help_panel=_panel)(_command)
+        # A value below zero, as in `check -0.3±0.1`, is no option.
+        settings = {"ignore_unknown_options": True} if _command is analyze.check else None
+        app.command(rich_help_panel=_panel, context_settings=settings)(_command)
 app.add_typer(data.app, name="data", cls=_Commands, rich_help_panel="Paper")
 explain(app)
 

@@ -1,6 +1,7 @@
 """The commands about tables of results: `audit`, `compare`, `components`, `seeds` and `collect`."""
 
 import json as jsonlib
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -13,6 +14,8 @@ from seedspread.cli.options import (
     Json,
     Level,
     OneValue,
+    Review,
+    SdIs,
     Source,
     TableOptions,
     check_forms,
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from seedspread.analysis.audit_result import AuditResult
+    from seedspread.analysis.published import PublishedResult
     from seedspread.analysis.sequential import Look
     from seedspread.runs.studies import AuditSpec
     from seedspread.stats.result import InterimLook, Scale
@@ -64,6 +68,11 @@ def audit(
     look: _Look = None,
     of: Annotated[int | None, typer.Option(help="How many looks there are at most.")] = None,
     step: _Step = None,
+    n: Annotated[
+        str | None, typer.Option(help="For a table of means ± sd: the seeds behind each, or their column.")
+    ] = None,
+    sd_is: SdIs = "sd",
+    review: Review = False,
     details: Annotated[bool, typer.Option("--details", help="Every comparison and test.")] = False,
     explain: Annotated[bool, typer.Option("--explain", help="Why each test, and what it assumes.")] = False,
     oneline: Annotated[bool, typer.Option("--oneline", help="One line per comparison, for a chat.")] = False,
@@ -77,6 +86,21 @@ def audit(
 
     check_forms(form, plot, asked.value)
     chosen = _scale(scale)
+    if n is None and sd_is != "sd":
+        raise SeedspreadError("--sd-is is about means and sds: give the number of seeds with --n too")
+    if n is not None:
+        from seedspread.analysis.published import audit_means
+
+        asked.refuse("block", "last", "best", "wide", "metric_column", "no_seed", "unpaired", reason="--n")
+
+        _say_published(
+            audit_means(
+                table, asked.one_value, asked.group, asked.baseline, asked.by, n=n, sd_is=sd_is, level=level,
+                equivalence=equivalence, where=asked.where, sheet=asked.sheet,
+            ),
+            form, review, json,
+        )  # fmt: skip
+        return
     with Terminal(stderr=True).status("auditing ...") as shown:
         recorded = _audit_question(table, study, asked)
         spec, runs = (recorded.spec, recorded.table) if recorded else (None, table)
@@ -94,6 +118,10 @@ def audit(
         results = [replace(result, notes=(*result.notes, *recorded.notes)) for result in results]
     if oneline:
         say("\n".join(result.oneline() for result in results))
+    elif review:
+        from seedspread.analysis.published import review as reviewed
+
+        say("\n\n".join(map(reviewed, results)))
     else:
         _print_audits(results, form, explain, details, json)
     if plot:
@@ -105,6 +133,39 @@ def _scale(name: str | None) -> "Scale | None":
     if name not in (None, "log", "logit"):
         raise SeedspreadError(f"--scale takes log or logit; got {name!r}")
     return cast("Scale | None", name)
+
+
+def check(
+    values: Annotated[list[str], typer.Argument(help="0.291±0.047 0.316±0.004: the first is the baseline.")],
+    n: Annotated[
+        list[int] | None, typer.Option(help="Seeds behind each value; once, or once for each.")
+    ] = None,
+    sd_is: SdIs = "sd",
+    level: Level = 0.95,
+    equivalence: _Equivalence = 2.0,
+    review: Review = False,
+    form: Form = "text",
+    json: Json = False,
+) -> None:
+    """Did the spread change? From published means ± sd alone, without a table."""
+    from seedspread.analysis.published import check as checked
+
+    check_forms(form)
+    if not n:
+        typed = shlex.join(["seedspread", "check", *values])
+        raise SeedspreadError(f"how many seeds are behind each value? Say so with --n: {typed} --n 10")
+    _say_published(
+        checked(*values, n=n, sd_is=sd_is, level=level, equivalence=equivalence), form, review, json
+    )
+
+
+def _say_published(result: "PublishedResult", form: str, review: bool, json: bool) -> None:
+    from seedspread.analysis.published import review as reviewed
+
+    if review:
+        say(reviewed(result))
+    else:
+        say_result(result, form, as_json=json)
 
 
 def _audit_question(source: str, study: str | None, asked: TableOptions) -> "RecordedQuestion | None":
@@ -344,6 +405,9 @@ def collect(
     keep_duplicates: Annotated[
         bool, typer.Option("--keep-duplicates", help="Keep runs with the parameters and seed of a later one.")
     ] = False,
+    pattern: Annotated[
+        str | None, typer.Option(help="Columns from paths: '{model}/seed-{seed}/results.json'.")
+    ] = None,
     mlflow: Annotated[str | None, typer.Option(help="Export a store's runs to this MLflow address.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print what was found as JSON.")] = False,
 ) -> None:
@@ -363,6 +427,7 @@ def collect(
     collected = collecting.collect(
         source, metrics, at,
         kind=kind, better=better, all_parameters=all_parameters, keep_duplicates=keep_duplicates,
+        pattern=pattern,
     )  # fmt: skip
     if out:
         write_table(collected.table, out)

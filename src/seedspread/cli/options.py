@@ -22,6 +22,10 @@ DataDir = Annotated[
         help="The data folder; by default SEEDSPREAD_DATA, or your cache folder.", show_default=False
     ),
 ]
+SdIs = Annotated[
+    str, typer.Option(help="What follows ±: sd (with n - 1), population (an sd with n) or se (of the mean).")
+]
+Review = Annotated[bool, typer.Option("--review", help="Four lines to paste into a review.")]
 Level = Annotated[float, typer.Option(help="The level of the intervals.")]
 
 
@@ -41,8 +45,8 @@ def check_forms(form: str, plot: Path | None = None, values: Sequence[str] | Non
 Source = Annotated[
     str,
     typer.Argument(
-        help="A .csv, .tsv, .txt, .json, .jsonl, .xlsx or .parquet file, a folder of runs, or what `collect` "
-        "reads."
+        help="A .csv, .tsv, .txt, .md, .tex, .html, .json, .jsonl, .xlsx or .parquet file, - for standard "
+        "input, a folder of runs, or what `collect` reads."
     ),
 ]
 # For commands that take a single --value.
@@ -113,6 +117,14 @@ class TableOptions:
         if self.no_seed and self.seed != "seed":
             raise SeedspreadError("give --seed or --no-seed, not both")
         direction(self.higher, self.lower)
+
+    def refuse(self, *names: str, reason: str) -> None:
+        """Refuse options that would be ignored."""
+        for name in names:
+            if getattr(self, name):
+                raise SeedspreadError(
+                    f"--{name.replace('_', '-')} does not go with {reason}; leave out one of them"
+                )
 
     @property
     def one_value(self) -> str | None:

@@ -39,6 +39,7 @@ from seedspread.tables.question import SET, Question, TableError, listed, row_nu
 from seedspread.tables.read import FRAME, Source, Table, read_table
 from seedspread.tables.run_table import MOST_PAIRS, RunTable
 from seedspread.tables.shape import quoted, shaped
+from seedspread.tables.summaries import refuse_summaries
 
 _RUN = ["stratum", "group", "block", "seed"]
 _MOST_NAMED = 3  # runs, groups or strata in a note
@@ -63,8 +64,9 @@ def check_runs(
 ) -> RunTable:
     """Return the runs of a table that was read, without a baseline yet."""
     table, question = shaped(table, question)
+    refuse_summaries(table, question)
     columns, seed_notes = _columns_of(table, question)
-    _check_step_roles(table, question, columns)
+    _check_step_roles(table, question)
     if table.store is not None:  # the store may have runs of other studies, with other parameters
         table = replace(table, frame=table.frame.dropna(subset=[columns.group, *columns.by]))
         if table.frame.empty:
@@ -122,28 +124,24 @@ def _columns_of(table: Table, question: Question) -> tuple[Columns, list[str]]:
     return Columns(value, group, None, question.block, seed, question.by, question.paired), notes
 
 
-def _check_step_roles(table: Table, question: Question, columns: Columns) -> None:
+def _check_step_roles(table: Table, question: Question) -> None:
     """Refuse checkpoints of a run as runs: a store's parameters, and those of logged runs, are settings."""
-    if table.store is not None or table.has_run_rows:
+    named = [*question.by, *question.block, *([question.seed] if question.seed else [])]
+    name = next((name for name in named if name in table.frame.columns and is_step(name)), None)
+    if table.store is not None or table.has_run_rows or name is None:
         return
-    for role in ("by", "block", "seed"):
-        named = getattr(question, role)
-        for name in (named,) if isinstance(named, str) else named or ():
-            if name in table.frame.columns and is_step(name):
-                rest = None if role == "seed" else tuple(other for other in named if other != name)
-                free = replace(question, **{role: rest if role != "seed" else "seed"})
-                after = replace(free, where=(*free.where, f"{quoted(name)} == {_largest(table, name)}"))
-                raise TableError(
-                    f"--{role} {name}: {name} counts steps, and checkpoints of one run are not runs of their "
-                    f"own; take one of them, or rename the column if they are: {after.typed(table.path)}"
-                )
-
-
-def _largest(table: Table, name: str) -> str:
-    """Return the largest of a column's numbers, or its last level."""
-    numbers = numeric(table.frame[name])
-    return level_name(
-        table.frame[name][numbers.idxmax()] if numbers.notna().any() else table.frame[name].iloc[-1]
+    steps = table.frame[name].map(level_name)
+    end = steps.iloc[int(numeric(steps).fillna(-np.inf).argmax())]
+    after = replace(
+        question,
+        by=tuple(other for other in question.by if other != name),
+        block=tuple(other for other in question.block if other != name),
+        seed="seed" if question.seed == name else question.seed,
+        where=(*question.where, f"{quoted(name)} == {end}"),
+    )
+    raise TableError(
+        f"{name} counts steps, and checkpoints of one run are not runs of their own; take one of them, or "
+        f"rename the column if they are: {after.typed(table.path)}"
     )
 
 
@@ -165,18 +163,20 @@ def _check_units(tidy: pd.DataFrame, columns: Columns) -> None:
 
 def _identical_groups(tidy: pd.DataFrame, columns: Columns) -> list[str]:
     """Note groups of one stratum whose runs have the same values."""
+    seen: dict[tuple[object, ...], str] = {}
     notes = []
-    for stratum, own in tidy.groupby("stratum", sort=False):
-        seen: dict[tuple[float, ...], str] = {}
-        for name, runs in own.groupby("group", sort=False):
-            values = tuple(runs.sort_values(["block", "seed_name"])["value"])
-            first = seen.setdefault(values, str(name))
-            if first != name and len(set(values)) > 1:
-                where = f" in {stratum_name(columns.by, stratum)}" if columns.by else ""
-                notes.append(
-                    f"{name} and {first} have the same values{where}: one may be a copy of the other."
-                )
-    return notes[:_MOST_NAMED] + ([f"({len(notes):,} such pairs)"] if len(notes) > _MOST_NAMED else [])
+    for (stratum, name), runs in tidy.groupby(["stratum", "group"], sort=False):
+        values = tuple(runs.sort_values(["block", "seed_name"])["value"])
+        first = seen.setdefault((stratum, *values), str(name))
+        if first != name and len(set(values)) > 1:
+            where = f" in {stratum_name(columns.by, runs['stratum'].iloc[0])}" if columns.by else ""
+            notes.append(f"{name} and {first} have the same values{where}: one may be a copy of the other.")
+    return _few(notes)
+
+
+def _few(notes: list[str]) -> list[str]:
+    more = len(notes) - _MOST_NAMED
+    return [*notes[:_MOST_NAMED], f"({more:,} more notes of this kind.)"] if more > 0 else notes
 
 
 def _seed(table: Table, question: Question) -> tuple[str | None, list[str]]:
@@ -519,35 +519,24 @@ def _check_strata(runs: RunTable, question: Question) -> None:
 
 def _missing_seeds(runs: RunTable) -> list[str]:
     """Name the seeds that some group of a stratum lacks and others have."""
-    if runs.columns.seed is None or not runs.columns.paired:
+    columns = runs.columns
+    if columns.seed is None or not columns.paired:
         return []
-    lacking: dict[tuple[str, tuple[str, ...]], list[str]] = {}
-    frame, crashed = (
-        runs.frame,
-        set(zip(runs.crashed["stratum"], runs.crashed["group"], runs.crashed["seed"], strict=True)),
-    )
-    for stratum, own in frame.groupby("stratum", sort=False):
-        names = dict(zip(own["seed"], own["seed_name"], strict=True))
-        for group, codes in own.groupby("group", sort=False)["seed"].agg(set).items():
-            shared = set(own.loc[own["group"] != group, "seed"])
-            missing = [c for c in names if c not in codes and (stratum, group, c) not in crashed]
-            if missing and shared & codes:
-                key = str(group), tuple(str(names[code]) for code in missing)
-                lacking.setdefault(key, []).append(stratum_name(runs.columns.by, stratum))
-    notes = []
-    for (group, seeds), strata in lacking.items():
-        where = f" (in {listed(strata, _MOST_NAMED)})" if runs.columns.by else ""
-        notes.append(
-            f"{group} has no run with {runs.columns.seed} {listed(seeds, 8)}, which others have{where}."
-        )
-    return [
-        *notes[:_MOST_NAMED],
-        *(
-            [f"... and {len(notes) - _MOST_NAMED:,} more groups lack seeds."]
-            if len(notes) > _MOST_NAMED
-            else []
-        ),
-    ]
+    every = pd.concat([runs.frame, runs.crashed]) if len(runs.crashed) else runs.frame
+    lacking: dict[tuple[str, str], list[str]] = {}
+    for _, own in every.groupby("stratum", sort=False):
+        seeds = own.groupby("group", sort=False)["seed_name"].agg(set)
+        for group, names in seeds.items():
+            others = set().union(*seeds.drop(group))
+            if others & names and others - names:
+                missing = listed([seed for seed in dict.fromkeys(own["seed_name"]) if seed not in names], 8)
+                where = stratum_name(columns.by, own["stratum"].iloc[0])
+                lacking.setdefault((str(group), missing), []).append(where)
+    return _few([
+        f"{group} has no run with {columns.seed} {missing}, which others have"
+        + (f" (in {listed(strata, _MOST_NAMED)})." if columns.by else ".")
+        for (group, missing), strata in lacking.items()
+    ])  # fmt: skip
 
 
 def _check_number(table: Table, question: Question, columns: Columns) -> None:

@@ -121,7 +121,9 @@ def told_apart(table: Table, question: Question, columns: Columns) -> Question:
             question = replace(question, seed=name)
         elif seed_names([name]):
             question = replace(question, block=(*question.block, name))
-        elif question.group in frame.columns and frame.groupby(name)[question.group].nunique().max() == 1:
+        elif (
+            question.group in frame.columns and frame.groupby(name)[str(question.group)].nunique().max() == 1
+        ):
             question = replace(question, group=name, baseline=None)  # each level belongs to one group
         else:
             question = replace(question, by=(*question.by, name))

@@ -1,17 +1,22 @@
 """Read a table from a file, a folder of runs, a DataFrame or the logs of another tool."""
 
+import atexit
 import codecs
 import csv
 import gzip
 import io
+import shutil
+import sys
+import tempfile
 import warnings
 import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol, cast
+from typing import Any, BinaryIO, Protocol, TextIO, cast
 
 import pandas as pd
 
@@ -19,9 +24,10 @@ from seedspread.errors import did_you_mean, require_extra
 from seedspread.runs.metrics import Better
 from seedspread.runs.store import Store, is_store, store_of
 from seedspread.tables.from_store import all_runs
+from seedspread.tables.markup import is_markup, tables_in
 from seedspread.tables.question import Question, TableError, listed
 from seedspread.tables.sources.collect import Collected, audit_notes, collect, find_reader, is_source
-from seedspread.tables.sources.files import UNREADABLE, Place, read_json, read_json_lines
+from seedspread.tables.sources.files import UNREADABLE, Place, quiet, read_json, read_json_lines
 from seedspread.tables.sources.run import SourceError, step_column
 
 
@@ -37,7 +43,7 @@ MOST_BYTES = 1 << 30
 _MOST_CELLS, _MOST_SHEET_CELLS = 200_000_000, 20_000_000
 _EXCEL = (".xlsx", ".xlsm")
 FRAME = "a DataFrame"
-_KINDS = ".csv, .tsv, .txt, .json, .jsonl, .xlsx or .parquet"
+_KINDS = ".csv, .tsv, .txt, .md, .tex, .html, .json, .jsonl, .xlsx or .parquet"
 
 
 @dataclass(frozen=True)
@@ -94,28 +100,29 @@ def read_table(source: Source, question: Question, better: Better | None = None)
 
 def as_frame(source: Any) -> pd.DataFrame:
     """Return the rows of a table in memory: of pandas, polars, xarray, pyarrow, or columns by name."""
+    frame, kind = source, type(source).__name__
     try:
         if isinstance(source, pd.Series):
-            return source.to_frame(source.name or "value")
-        if isinstance(source, pd.DataFrame):
-            return source
-        if hasattr(source, "to_dataframe"):  # xarray: a Dataset is a mapping, too
-            named = {} if isinstance(source, Mapping) else {"name": source.name or "value"}
-            return cast(pd.DataFrame, source.to_dataframe(**named))
-        if isinstance(source, Mapping | list | tuple):
-            return pd.DataFrame(source)
-        if hasattr(source, "to_pandas"):
+            frame = source.to_frame(source.name or "value")
+        elif hasattr(source, "to_dataframe"):  # xarray: a Dataset is a mapping, too
+            frame = source.to_dataframe(
+                **({} if isinstance(source, Mapping) else {"name": source.name or "value"})
+            )
+        elif isinstance(source, Mapping | list | tuple):
+            frame = pd.DataFrame(source)
+        elif hasattr(source, "to_pandas"):
             try:
-                return cast(pd.DataFrame, source.to_pandas())
+                frame = source.to_pandas()
             except ImportError:  # polars needs pyarrow for that
-                return pd.DataFrame(source.to_dict(as_series=False))
-        if hasattr(source, "__dataframe__"):
-            return pd.api.interchange.from_dataframe(source)
+                frame = pd.DataFrame(source.to_dict(as_series=False))
+        elif not isinstance(source, pd.DataFrame) and hasattr(source, "__dataframe__"):
+            with quiet():
+                frame = pd.api.interchange.from_dataframe(source)
     except (ValueError, TypeError, AttributeError, ImportError) as error:
-        raise TableError(f"a {type(source).__name__} cannot be read as a table: {error}") from None
-    raise TableError(
-        f"a table is a file, a folder, a DataFrame or a dict of columns; got {type(source).__name__}"
-    )
+        raise TableError(f"a {kind} cannot be read as a table: {error}") from None
+    if not isinstance(frame, pd.DataFrame):
+        raise TableError(f"a table is a file, a folder, a DataFrame or a dict of columns; got {kind}")
+    return frame
 
 
 def _with_index(frame: pd.DataFrame) -> pd.DataFrame:
@@ -135,14 +142,14 @@ _TIMES = (pd.DatetimeTZDtype, pd.PeriodDtype, pd.IntervalDtype)
 
 
 def _plain(column: "pd.Series[Any]") -> "pd.Series[Any]":
-    """Return a column whose cells are Python's: categories, Arrow's texts and times have types of their own."""
+    """Return a column of plain cells: categories, Arrow's texts and times have types of their own."""
     dtype = column.dtype
     if isinstance(dtype, pd.CategoricalDtype):
         column = _plain(column.astype(object).infer_objects())
     elif isinstance(dtype, _TIMES) or pd.api.types.is_datetime64_dtype(dtype) or dtype.kind == "m":
         column = column.astype(str).astype(object).where(column.notna(), None)
     elif isinstance(dtype, pd.SparseDtype):
-        column = column.sparse.to_dense()
+        column = column.astype(dtype.subtype)
     elif isinstance(dtype, pd.ArrowDtype) or (isinstance(dtype, pd.StringDtype) and dtype.na_value is pd.NA):
         column = column.astype(object)
     return column
@@ -153,7 +160,7 @@ def _numbered(frame: pd.DataFrame, first: int = 2) -> pd.DataFrame:
     frame = _with_index(frame)
     frame = frame.set_axis([str(c).strip() for c in frame.columns], axis=1)
     if frame.columns.is_unique:
-        frame = frame.assign(**{name: _plain(column) for name, column in frame.items()})
+        frame = frame.assign(**{str(name): _plain(column) for name, column in frame.items()})
     return frame.set_axis(pd.RangeIndex(first, first + len(frame)), axis=0)
 
 
@@ -168,8 +175,12 @@ def _of_frame(frame: pd.DataFrame) -> Table:
 
 def _of_path(source: "str | Path", question: Question, better: Better | None) -> Table:
     path = Path(source)
-    if question.sheet is not None and path.suffix.lower() not in _EXCEL:
-        raise TableError(f"--sheet is for Excel files (.xlsx); {source} is none")
+    if str(source) == "-":
+        return replace(_of_path(_piped(sys.stdin), question, better), name="standard input", path="-")
+    if question.sheet is not None and path.suffix.lower() not in (*_EXCEL, *_MARKUP, ".txt"):
+        raise TableError(
+            f"--sheet is for Excel files (.xlsx) and texts with several tables; {source} is none"
+        )
     if path.is_file() and (records := _json_records(path, question)) is not None:
         return Table(_numbered(records, 1), str(source), path=str(source))
     if path.is_file() and question.shapes and path.suffix.lower() == ".csv":
@@ -221,7 +232,7 @@ def _of_file(path: Path, sheet: str | None) -> Table:
             return Table(_numbered(_parquet(path)), str(path), path=str(path))
         if path.suffix.lower() in (*_EXCEL, ".xls"):
             return _excel(path, sheet)
-        return _text(path)
+        return _marked_up(path, sheet) or _text(path)
     except (ValueError, pd.errors.ParserWarning, EOFError, gzip.BadGzipFile, zlib.error) as error:
         why = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise TableError(f"{path} cannot be read as a table: {why}") from None
@@ -290,6 +301,53 @@ def _json_columns(content: dict[str, Any]) -> pd.DataFrame | None:
     if not (is_table and has_text and is_flat):
         return None
     return pd.DataFrame(dict(zip(content, columns, strict=True)))
+
+
+@lru_cache(maxsize=1)
+def _piped(stream: TextIO) -> Path:
+    """Return a file with what is piped in, which can be read twice; it is removed when the program ends."""
+    if stream.isatty():
+        raise TableError("nothing is piped in; write cat table.md | seedspread audit -")
+    data = stream.buffer.read()
+    start = data.lstrip()[:1]
+    suffix = ".json" if start in (b"{", b"[") else ".txt"
+    if start == b"{" and data.strip().count(b"\n{"):
+        suffix = ".jsonl"
+    suffix = {b"PAR1": ".parquet", b"PK\x03\x04": ".xlsx"}.get(data[:4], suffix)
+    folder = tempfile.mkdtemp()
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    path = Path(folder) / f"piped{suffix}"
+    path.write_bytes(data)
+    return path
+
+
+# Markdown, LaTeX, HTML
+
+_MARKUP = (".md", ".markdown", ".tex", ".html", ".htm")
+_LARGEST_MARKUP = 8 << 20
+
+
+def _marked_up(path: Path, sheet: str | None) -> Table | None:
+    """Return the table of a text in Markdown, LaTeX or HTML; None if it has none, as other texts."""
+    is_expected = path.suffix.lower() in _MARKUP
+    if path.suffix.lower() in (".csv", ".tsv", ".gz") or path.stat().st_size > _LARGEST_MARKUP:
+        return None
+    text = path.read_bytes().decode("utf-8-sig", errors="replace")
+    if not is_expected and not is_markup(text):
+        return None
+    frames = [frame for frame in tables_in(text, str(path)) if len(frame)]
+    if not frames:
+        raise TableError(f"{path} has no table with rows; give a {_KINDS} file")
+    if sheet is not None and not (sheet.isdigit() and 1 <= int(sheet) <= len(frames)):
+        raise TableError(
+            f"{path} has {len(frames)} tables, --sheet 1 to --sheet {len(frames)}; got {sheet!r}"
+        )
+    note = (
+        f"Table 1 of {len(frames)} is read; --sheet 2 is the next."
+        if len(frames) > 1 and sheet is None
+        else ""
+    )
+    return Table(frames[int(sheet or 1) - 1], str(path), (note,) if note else (), str(path))
 
 
 # Text

@@ -276,7 +276,7 @@ def test_the_next_command_tells_runs_of_a_seed_apart(tmp_path: Path) -> None:
     table = tmp_path / "table.tsv"
     done = seedspread_here("collect", str(tmp_path / "runs"), "--metric", "acc", "--out", str(table))
     command = shlex.split(done.stdout.splitlines()[-1].removeprefix("next: "))
-    assert command[-6:] == ["--group", "opt", "--baseline", "-a b", "--block", "lr"]
+    assert command[-6:] == ["--group", "opt", "--baseline", "-a b", "--by", "lr"]
     audited = seedspread_here(*command[1:], "--resamples", "100")
     assert audited.returncode == 0, audited.stderr
 

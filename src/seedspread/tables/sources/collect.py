@@ -24,6 +24,8 @@ from seedspread.tables.sources.logs import (
     HydraReader,
     JsonReader,
     LightningReader,
+    LmEvalReader,
+    PatternReader,
     StoreReader,
     TensorBoardReader,
     WandbReader,
@@ -47,7 +49,7 @@ from seedspread.tables.sources.run import (
 # The surest sign first: Hydra jobs may contain Lightning logs, and anything may contain JSON.
 READERS: tuple[Reader, ...] = (
     StoreReader(), MlflowReader(), OptunaReader(), HydraReader(), LightningReader(), TensorBoardReader(),
-    WandbReader(), JsonReader(),
+    WandbReader(), LmEvalReader(), JsonReader(),
 )  # fmt: skip
 KINDS = tuple(reader.kind for reader in READERS)
 _NUMBER = re.compile(r"-?(0|[1-9]\d{0,14})(\.\d+)?([eE][-+]?\d{1,2})?|-?\.\d+")
@@ -103,6 +105,7 @@ def collect(
     better: Literal["higher", "lower"] | None = None,
     all_parameters: bool = False,
     keep_duplicates: bool = False,
+    pattern: str | None = None,
 ) -> Collected:
     """A table of the runs that another tool has logged: one row per run.
 
@@ -114,11 +117,13 @@ def collect(
         better: which direction is the best; by default what the source or the metric's name tells.
         all_parameters: keep those that are the same in all runs, too.
         keep_duplicates: keep runs with the same parameters and seed as a later one.
+        pattern: of paths in the folder, such as `{model}/{dataset}/seed-{seed}/results.json`: what stands in
+            braces is a parameter.
     """
     metrics = [metric] if isinstance(metric, str) else list(dict.fromkeys(metric))
     when = At.of(at)
     place = Place.of(source)
-    reader, others = find_reader(place, kind)
+    reader, others = find_reader(place, kind) if pattern is None else (PatternReader(pattern), [])
     with quiet():
         items = list(reader.read(place, metrics, when.word != "last"))
     runs = [item for item in items if isinstance(item, CollectedRun)]

@@ -5,6 +5,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -22,6 +23,7 @@ from seedspread.tables.sources.files import (
     read_csv,
     read_json,
     read_json_lines,
+    read_text,
     read_yaml,
     reason,
 )
@@ -43,6 +45,7 @@ from seedspread.tables.sources.run import (
     with_name,
     with_path,
 )
+from seedspread.tables.sources.wandb_log import offline_run
 
 Items = Iterator[CollectedRun | Unread]
 
@@ -190,6 +193,55 @@ def _curves(values: Mapping[str, Any], prefix: str, step: float | None) -> dict[
     return found
 
 
+_FILES = (*_JSON, ".csv")
+
+
+class PatternReader(Reader):
+    """Every file whose path has a given form is a run; the names in braces are its parameters."""
+
+    kind, title = "pattern", "files"
+
+    def __init__(self, pattern: str) -> None:
+        parts = re.split(r"\{([^{}]*)\}", pattern.strip("/"))
+        names = [name.strip() for name in parts[1::2]]
+        wrong = next((name for name in names if not name.isidentifier() or names.count(name) > 1), None)
+        if not names or wrong is not None or not parts[-1].endswith(_FILES):
+            why = (
+                f"{wrong!r} is no name, or twice there"
+                if wrong is not None
+                else f"it must end in {', '.join(_FILES)}"
+            )
+            raise SourceError(
+                f"--pattern {pattern}: {why}; write it as '{{model}}/{{dataset}}/seed-{{seed}}/results.json'"
+            )
+        texts = [re.escape(text).replace(r"\*\*/", "(?:.*/)?").replace(r"\*", "[^/]*") for text in parts[::2]]
+        groups = [f"(?P<{name}>[^/]+?)" for name in names]
+        self._regex = re.compile("".join(a + b for a, b in zip(texts, [*groups, ""], strict=True)))
+        self.pattern, self.suffix = pattern, Path(pattern).suffix
+
+    def read(self, place: Place, metrics: Sequence[str], whole: bool) -> Items:
+        """Yield a run per file; name those of the same ending whose paths have another form."""
+        if place.folder is None:
+            raise SourceError(f"--pattern is about the files of a folder; {place.source} is none")
+        files = [path for path in place.files if path.suffix == self.suffix]
+        matches = {path: self._regex.fullmatch(place.relative(path)) for path in files}
+        if not any(matches.values()):
+            there = place.relative(files[0]) if files else f"no {self.suffix} file"
+            raise SourceError(f"no file in {place.source} is like {self.pattern} (it has {there})")
+        for path, match in matches.items():
+            name = place.relative(path)
+            if match is None:
+                yield Unread(name, f"its path is not like {self.pattern}")
+                continue
+            run = _run_from_files(name, [path], match.groupdict())
+            if isinstance(run, Unread):
+                yield Unread(name, run.reason.removeprefix(f"{path.name}: "))
+            elif any(len(curve) > 1 and curve[0][0] is None for curve in run.curves.values()):
+                yield Unread(name, "it has several rows, and no column counts steps: it is not one run")
+            else:
+                yield run
+
+
 def _named(run: CollectedRun, path: str) -> CollectedRun:
     """Add the parameters in the run's name and path."""
     name = run.name if path in run.name else f"{path}/{run.name}"
@@ -202,7 +254,10 @@ _HYDRA, _CONFIG = ".hydra", "config.yaml"
 
 
 class HydraReader(Reader):
-    """A run is a folder with `.hydra/config.yaml`, of a multirun or not, and the metrics files beside it."""
+    """A run is a folder with `.hydra/config.yaml`, of a multirun or not, and the logs inside it.
+
+    Parameters are Hydra's; metrics are in JSON or CSV files, such as Lightning's, or in TensorBoard's events.
+    """
 
     kind = "hydra"
     title = "Hydra"
@@ -215,20 +270,43 @@ class HydraReader(Reader):
         files: dict[Path, list[Path]] = {job: [] for job in _hydra_jobs(place)}
         for path in place.files:
             job = next((folder for folder in path.parents if folder in files), None)
-            if (
-                job is not None
-                and path.suffix in (*_JSON, ".csv")
-                and _HYDRA not in path.relative_to(job).parts
-            ):
+            is_log = path.suffix in (*_JSON, ".csv") or _EVENTS in path.name
+            if job is not None and is_log and _HYDRA not in path.relative_to(job).parts:
                 files[job].append(path)
         for job in sorted(files, key=_job_number):
             name = place.relative(job)
             try:
-                parameters = flat(read_yaml(job / _HYDRA / _CONFIG))
+                config = flat(read_yaml(job / _HYDRA / _CONFIG))
             except UNREADABLE as error:
                 yield Unread(f"{name}/{_HYDRA}/{_CONFIG}", reason(error))
                 continue
-            yield _run_from_files(name, files[job], parameters)
+            # A choice such as `model=small` is in no value of the config.
+            parameters = {**_overrides(job / _HYDRA / "overrides.yaml"), **config}
+            events = sorted({path.parent for path in files[job] if _EVENTS in path.name})
+            run = _run_from_files(name, [p for p in files[job] if _EVENTS not in p.name], parameters)
+            yield _with_events(place, run, events, parameters) if events else run
+
+
+def _overrides(path: Path) -> dict[str, str]:
+    """Return the words of Hydra's command line by their keys; none if they cannot be read."""
+    try:
+        lines = read_text(path).splitlines() if path.is_file() else []
+    except UNREADABLE:
+        return {}
+    pairs = (line.removeprefix("- ").strip("'\" ").lstrip("+~").partition("=") for line in lines)
+    return {key: value for key, equals, value in pairs if equals}
+
+
+def _with_events(
+    place: Place, run: CollectedRun | Unread, folders: Sequence[Path], parameters: Mapping[str, Any]
+) -> CollectedRun | Unread:
+    """Add the curves of event files to a run; what they contain of parameters is Hydra's already."""
+    require_extra("tensorboard", "reading TensorBoard's event files")
+    found = [_event_run(place, folder)[0] for folder in folders]
+    curves = {k: curve for one in found if isinstance(one, CollectedRun) for k, curve in one.curves.items()}
+    if isinstance(run, Unread):
+        return CollectedRun(run.name, parameters, curves) if curves else found[0]
+    return CollectedRun(run.name, run.parameters, {**curves, **run.curves})
 
 
 def _hydra_jobs(place: Place) -> list[Path]:
@@ -238,6 +316,89 @@ def _hydra_jobs(place: Place) -> list[Path]:
 
 def _job_number(job: Path) -> tuple[str, int, str]:
     return str(job.parent), int(job.name) if job.name.isdecimal() else -1, job.name
+
+
+# lm-evaluation-harness
+
+
+class LmEvalReader(Reader):
+    """A run is a `results_*.json` of lm-evaluation-harness; its metrics are called `task.metric`.
+
+    With `--log_samples`, outcomes of items stand beside it in `samples_*.jsonl`: `task.items` counts them,
+    and they give the metrics of a run whose results were not written.
+    """
+
+    kind = "lm-eval"
+    title = "lm-evaluation-harness"
+    looks_like = "results of lm-evaluation-harness"
+
+    def recognizes(self, place: Place) -> bool:
+        return any(_is_lm_eval(path) for path in place.files if path.name.startswith(("results", "samples_")))
+
+    def read(self, place: Place, metrics: Sequence[str], whole: bool) -> Items:
+        files = [path for path in place.files if path.name.startswith(("results", "samples_"))]
+        runs: dict[tuple[Path, str], list[Path]] = {}
+        for path in files:  # one date in the names of a run's files
+            date = re.search(r"\d{4}-\d\d-\d\dT[\d.:-]+(?=\.json)", path.name)
+            runs.setdefault((path.parent, date[0] if date else ""), []).append(path)
+        for (folder, _), paths in sorted(runs.items(), key=lambda item: item[0][1]):
+            shown = place.relative(paths[0])
+            try:
+                run = _lm_eval_run(shown, paths)
+            except UNREADABLE as error:
+                yield Unread(shown, reason(error))
+                continue
+            parameters = with_path(run.parameters, place.relative(folder))
+            yield replace(run, parameters=parameters) if run.curves else Unread(shown, "it has no results")
+
+
+def _is_lm_eval(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            start = file.read(1 << 16)
+    except OSError:
+        return False
+    if path.suffix == ".jsonl":
+        return b'"doc_id"' in start
+    return path.suffix == ".json" and b'"results"' in start and b'"alias"' in start
+
+
+def _lm_eval_run(name: str, paths: Sequence[Path]) -> CollectedRun:
+    parameters: dict[str, Any] = {}
+    curves: dict[str, Curve] = {}
+    better: dict[str, Literal["higher", "lower"]] = {}
+    for path in paths:
+        if path.suffix == ".jsonl":
+            task = re.sub(r"^samples_|_\d{4}-\d\d-\d\dT.*$", "", path.stem)
+            curves = {**_sample_means(task, read_json_lines(path)[0]), **curves}
+            continue
+        content = read_json(path)
+        config = dict(content.get("config") or {})
+        if isinstance(given := config.get("model_args"), str):
+            config["model_args"] = dict(part.split("=", 1) for part in given.split(",") if "=" in part)
+        parameters |= {k: v for k, v in flat(config).items() if v != "None"}
+        for task, values in content["results"].items():
+            for key, value in values.items():
+                metric, _, choice = key.partition(",")
+                one = number(value)
+                if one is None or metric.endswith("_stderr"):
+                    continue
+                called = f"{task}.{metric}" if choice in ("", "none") else f"{task}.{metric}.{choice}"
+                curves[called] = [(None, one)]
+                higher = (content.get("higher_is_better") or {}).get(task, {}).get(metric)
+                better |= {} if higher is None else {called: "higher" if higher else "lower"}
+    return CollectedRun(name, parameters, curves, better=better)
+
+
+def _sample_means(task: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, Curve]:
+    """Return the mean outcome of a task's items, and their number."""
+    names = dict.fromkeys(name for row in rows for name in row.get("metrics") or ())
+    values = {name: [number(row.get(name)) for row in rows] for name in names}
+    found: dict[str, Curve] = {
+        f"{task}.items": [(None, float(len({str(row.get("doc_id")) for row in rows})))]
+    }
+    whole = {name: [one for one in own if one is not None] for name, own in values.items()}
+    return found | {f"{task}.{name}": [(None, sum(own) / len(own))] for name, own in whole.items() if own}
 
 
 # Lightning
@@ -388,7 +549,7 @@ def _protobuf_value(value: Any) -> object:
 # Weights & Biases
 
 Export = Literal["runs", "long", "wide"]
-_BETWEEN = " - "
+_BETWEEN, _OFFLINE = " - ", ".wandb"
 # Columns of the runs table that are about the site, not the run.
 _ABOUT = set(
     "name|state|notes|user|created|runtime|sweep|updated|id|hostname|host|command|commit|github|_step|_runtime|"
@@ -399,13 +560,18 @@ _GROUPED = re.compile(r"(?P<key>[\w./ ]+): .+")
 
 
 class WandbReader(Reader):
-    """CSV exports: the runs table (a run is a row), a long history, or a panel (a run is a column)."""
+    """Offline runs of the client, or CSV exports.
+
+    An export is the runs table (a run is a row), a long history, or a panel (a run is a column).
+    """
 
     kind = "wandb"
     title = "Weights & Biases"
-    looks_like = "a W&B export"
+    looks_like = "a W&B export or offline folder"
 
     def recognizes(self, place: Place) -> bool:
+        if any(path.suffix == _OFFLINE for path in place.files):
+            return True
         if place.file is None or place.file.suffix.lower() != ".csv":
             return False
         export = which_export(header(place.file))
@@ -413,6 +579,9 @@ class WandbReader(Reader):
 
     def read(self, place: Place, metrics: Sequence[str], whole: bool) -> Items:
         path = place.path or Path()
+        if logs := [file for file in place.files if file.suffix == _OFFLINE]:
+            yield from (offline_run(place, log) for log in logs)
+            return
         try:
             rows = read_csv(path)
         except UNREADABLE as error:

@@ -1,0 +1,492 @@
+"""Published means and sds: what they can show about the spread, and four lines for a review."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from itertools import combinations
+from math import inf, sqrt
+from shlex import quote
+from typing import Any, Unpack
+
+import pandas as pd
+from scipy import stats
+
+from seedspread.analysis.audit_result import AuditResult
+from seedspread.analysis.display import Result, TextPage
+from seedspread.errors import spoken
+from seedspread.render.latex import tex_text, to_latex
+from seedspread.render.table import Column, Table, markdown_text, to_markdown
+from seedspread.stats import planning
+from seedspread.stats.planning import BudgetError
+from seedspread.stats.result import Interval
+from seedspread.tables.columns import STRATA, baseline_of, is_empty, is_numeric, plain_name, require
+from seedspread.tables.propose import groups_in
+from seedspread.tables.question import Question, Rows, TableError, listed, row_numbers
+from seedspread.tables.read import Source, read_table
+from seedspread.tables.shape import rows_where
+from seedspread.tables.sources.run import number
+from seedspread.tables.summaries import Published, as_published, counts_in, is_standard_error, summary_columns
+
+# Heavier tails than a normal's: the F interval of two samples of t5 keeps its level up to 20 seeds with it.
+EXCESS_KURTOSIS = 2.0
+FEWEST_SEEDS = 5
+_MOST_ROWS = 20
+_COLUMNS = "columns"
+_WORDS = {"shown": "YES", "shown to be small": "NO", "suggested": "MAYBE", "open": "CAN'T TELL"}
+ASSUMED = (
+    f"F intervals with degrees of freedom for an excess kurtosis of {EXCESS_KURTOSIS:g} (normal values have "
+    "0), widened by the rounding of the sds."
+)
+UNCHECKED = "Only means and sds are known: pairs, outliers, failed runs and repeated seeds cannot be checked."
+
+
+@dataclass(frozen=True)
+class PublishedComparison:
+    """A published mean and sd beside another; ratios and differences are group over, and less, baseline.
+
+    Attributes:
+        stratum: where both stand, such as a dataset; empty if that is the whole table.
+        verdict: YES, NO, MAYBE or CAN'T TELL.
+        ratio: of the variances; infinite if the baseline's sd is printed as 0, None if both are.
+        interval: of the ratio, adjusted for the number of comparisons.
+        p: of equal variances, adjusted alike.
+        difference: of the means, with Welch's interval and p value.
+        detectable: the ratio that so many seeds are likely to detect (80% power).
+        enough: the seeds per group that are likely to detect this ratio.
+    """
+
+    stratum: str
+    group: Published
+    baseline: Published
+    verdict: str
+    ratio: float | None
+    interval: Interval
+    p: float
+    difference: float
+    difference_interval: Interval
+    difference_p: float
+    detectable: float | None
+    enough: int | None
+
+    @property
+    def title(self) -> str:
+        where = f"{self.stratum}: " if self.stratum else ""
+        return f"{where}{self.group.name} vs {self.baseline.name}"
+
+    @property
+    def seeds(self) -> str:
+        a, b = self.group.n, self.baseline.n
+        return f"{a} seeds each" if a == b else f"{a} and {b} seeds"
+
+
+@dataclass(frozen=True)
+class PublishedResult(Result):
+    """What published means and sds show; see `PublishedComparison`."""
+
+    source: str
+    level: float
+    equivalence: float
+    comparisons: tuple[PublishedComparison, ...]
+    notes: tuple[str, ...]
+
+    def as_values(self) -> dict[str, Any]:
+        """All of it, as JSON has it."""
+        return asdict(self) | {"excess_kurtosis": EXCESS_KURTOSIS}
+
+    def to_text(self, width: int = 110) -> str:
+        """For a terminal."""
+        page = TextPage(width)
+        if len(self.comparisons) == 1:
+            page.lines(_lines(self.comparisons[0], self))
+        else:
+            page.lines([_counts(self)])
+            page.tables([_table(self, _MOST_ROWS)])
+        return page.text(self._notes())
+
+    def _notes(self) -> list[str]:
+        left = len(self.comparisons) - _MOST_ROWS
+        more = [f"{left:,} more comparisons: all are in the JSON."] if left > 0 else []
+        several = f"adjusted over {len(self.comparisons)} comparisons (Bonferroni). " * (
+            len(self.comparisons) > 1
+        )
+        return [
+            *more,
+            f"{self.level:.0%} intervals, {several or 'one comparison. '}{ASSUMED}",
+            UNCHECKED,
+            *self.notes,
+        ]
+
+    def to_markdown(self) -> str:
+        """A table for a README or an issue."""
+        return (
+            "\n".join([to_markdown(_table(self)), *(f"- {markdown_text(n)}" for n in self._notes())]) + "\n"
+        )
+
+    def to_latex(self) -> str:
+        """A table for a paper (booktabs)."""
+        notes = [f"{tex_text(note)}\n" for note in self._notes()]
+        return "\n".join(["% needs \\usepackage{booktabs}", to_latex(_table(self)), *notes])
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row per comparison, as numbers."""
+        return pd.json_normalize([asdict(c) for c in self.comparisons])
+
+
+def check(
+    baseline: str,
+    *others: str,
+    n: "int | Sequence[int]",
+    sd_is: str = "sd",
+    level: float = 0.95,
+    equivalence: float = 2.0,
+) -> PublishedResult:
+    """Judge published values such as `0.291±0.047`: did the spread over seeds change?
+
+    Args:
+        baseline: the mean and sd with which the others are compared; `name=0.291±0.047` names it.
+        others: further ones.
+        n: the number of seeds, one for all or one for each.
+        sd_is: what stands behind ±: `sd` (n - 1), `population` (an sd with n) or `se` (of the mean).
+        level: of the intervals.
+        equivalence: variances that differ by no more than this factor count as alike.
+
+    >>> check("0.291±0.047", "0.316±0.004", n=3).comparisons[0].verdict
+    "CAN'T TELL"
+    """
+    words = (baseline, *others)
+    if not others:
+        raise TableError("give two values to compare, such as 0.291±0.047 0.316±0.004")
+    sizes = [n] * len(words) if isinstance(n, int) else list(n)
+    sizes = sizes * len(words) if len(sizes) == 1 else sizes
+    if len(sizes) != len(words):
+        raise TableError(
+            f"--n is given {len(sizes)} times for {len(words)} values: give it once, or once for each"
+        )
+    named = [word.rpartition("=")[::2] for word in words]
+    cells = [as_published(text, size, name, sd_is) for (name, text), size in zip(named, sizes, strict=True)]
+    pairs = [("", cell, cells[0]) for cell in cells[1:]]
+    return _judged(pairs, "the values given", level, equivalence, [_sd_note(sd_is)])
+
+
+def audit_means(
+    table: Source,
+    value: str | None = None,
+    group: str | None = None,
+    baseline: str | None = None,
+    by: "str | Sequence[str] | None" = None,
+    *,
+    n: "int | str",
+    sd_is: str = "sd",
+    level: float = 0.95,
+    equivalence: float = 2.0,
+    **rows: Unpack[Rows],
+) -> PublishedResult:
+    """Judge a table of means and sds: cells such as `28.7 ± 4.8`, or a column of each.
+
+    Args:
+        table: as `audit` takes it.
+        value: one of its values; by default each column with means and sds.
+        group: the column whose levels are compared; `columns` compares the columns of a row.
+        baseline: the level with which each other one is compared; by default all pairs are.
+        by: columns, such as the dataset, whose levels are compared apart; by default all others with texts.
+        n: the number of seeds, or the column that has it.
+        sd_is: what stands behind ±: `sd` (n - 1), `population` (an sd with n) or `se` (of the mean).
+        level: of the intervals.
+        equivalence: variances that differ by no more than this factor count as alike.
+        rows: where and sheet; see `Rows`.
+    """
+    question = Question.of(value, group, baseline, None, None, by, **rows)
+    read = read_table(table, question)
+    frame = rows_where(read.frame, question.where, read.name)
+    found = summary_columns(frame)
+    if value is not None:
+        found = {k: v for k, v in found.items() if value in (k, *v)}
+    if not found:
+        of = f" of {value!r}" if value else ""
+        raise TableError(
+            f"{read.name} has no means with sds{of}: cells such as 28.7 ± 4.8, or columns such as acc_mean "
+            f"and acc_std (it has {listed(read.frame.columns)}); leave out --n for a table of runs"
+        )
+    cells, told = _cells(frame, found, question, counts_in(frame, n, read.name), n, sd_is, read.name)
+    pairs = _pairs(cells, None if baseline is None else str(baseline))
+    if not pairs:
+        names = listed(dict.fromkeys(cell.name for _, cell in cells))
+        raise TableError(
+            f"nothing in {read.name} can be compared: its levels are {names}; name others with --group"
+        )
+    return _judged(pairs, read.name, level, equivalence, [*read.notes, *told, _sd_note(sd_is, found)])
+
+
+def _cells(
+    frame: pd.DataFrame,
+    found: "dict[str, tuple[str, str | None]]",
+    question: Question,
+    counts: Sequence[int],
+    n: "int | str",
+    sd_is: str,
+    source: str,
+) -> "tuple[list[tuple[str, Published]], list[str]]":
+    """Return each cell by its stratum, named by its group; and what is compared."""
+    taken = {n, *(name for pair in found.values() for name in pair)}
+    texts = [c for c in frame.columns if c not in taken and not is_numeric(frame[c])]
+    across = question.group == _COLUMNS
+    for name in (*([] if across or question.group is None else [question.group]), *question.by):
+        require(name, frame.columns, source)
+    free = [name for name in texts if name not in question.by]
+    group = None if across else question.group or next(iter([*groups_in(frame, free), *free]), None)
+    if question.group is None and group is not None and len(found) > 1 and plain_name(group) in STRATA:
+        group = None
+    by = list(question.by) or [name for name in texts if name != group]
+    cells: list[tuple[str, Published]] = []
+    bare = []
+    for at, (index, row) in enumerate(frame.iterrows()):
+        for value, (mean, sd) in found.items():
+            if is_empty(row[mean]) or (sd is not None and is_empty(row[sd])):
+                continue
+            text = str(row[mean]) if sd is None else f"{row[mean]}±{row[sd]}"
+            if number(text.strip("% ")) is not None:
+                bare.append(index)
+                continue
+            where = [*(str(row[name]) for name in by), *([value] if group and len(found) > 1 else [])]
+            kind = "se" if sd_is == "sd" and is_standard_error(sd) else sd_is
+            try:
+                cell = as_published(text, counts[at], value if group is None else str(row[group]), kind)
+            except TableError as error:
+                raise TableError(f"row {index}, {value}: {error}") from None
+            cells.append((", ".join(where), cell))
+    seen = pd.Series([(where, cell.name) for where, cell in cells])
+    if seen.duplicated().any():
+        twice = ", ".join(filter(None, seen[seen.duplicated()].iloc[0]))
+        raise TableError(
+            f"{source} has two rows for {twice}; name what distinguishes them with --by or --where"
+        )
+    left = [f"A mean without an sd is left out ({row_numbers(dict.fromkeys(bare))})."] if bare else []
+    if group is None:
+        other = f"; --group {quote(texts[0])} compares rows" if texts else ""
+        return cells, [f"Compared are the columns of each row{other}.", *left]
+    other = f"; --group {_COLUMNS} compares the columns of a row" if len(found) > 1 else ""
+    return cells, [f"Compared are the levels of {group}{other}.", *left]
+
+
+def _pairs(
+    cells: "Sequence[tuple[str, Published]]", baseline: str | None
+) -> list[tuple[str, Published, Published]]:
+    """Return every comparison: with the baseline, or all pairs, the later over the earlier."""
+    strata: dict[str, list[Published]] = {}
+    for stratum, cell in cells:
+        strata.setdefault(stratum, []).append(cell)
+    names = list(dict.fromkeys(cell.name for _, cell in cells))
+    if baseline is not None and baseline not in names:
+        raise TableError(f"there is no {baseline!r} to compare with (there are {listed(names)})")
+    if baseline is None and len(names) == 2:
+        baseline = baseline_of(names)
+    out = []
+    for stratum, own in strata.items():
+        first = next((cell for cell in own if cell.name == baseline), None)
+        with_first = [(first, cell) for cell in own if first and cell is not first]
+        out += [(stratum, b, a) for a, b in (combinations(own, 2) if baseline is None else with_first)]
+    return out
+
+
+def _judged(
+    pairs: Sequence[tuple[str, Published, Published]],
+    source: str,
+    level: float,
+    equivalence: float,
+    notes: Sequence[str],
+) -> PublishedResult:
+    if not 0.5 <= level < 1 or not 1 < equivalence < inf:
+        raise TableError("the level must lie between 0.5 and 1, and equivalence must be a factor above 1")
+    found = [_compared(stratum, a, b, level, equivalence, len(pairs)) for stratum, a, b in pairs]
+    return PublishedResult(source, level, equivalence, tuple(found), tuple(spoken(n) for n in notes if n))
+
+
+def degrees_of_freedom(n: int) -> float:
+    """Return those of a chi-square with the variance that log s² has at the assumed kurtosis."""
+    return 2 / (2 / (n - 1) + EXCESS_KURTOSIS / n)
+
+
+def _compared(
+    stratum: str, a: Published, b: Published, level: float, equivalence: float, family: int
+) -> PublishedComparison:
+    df = degrees_of_freedom(a.n), degrees_of_freedom(b.n)
+    low = (max(a.sd - a.rounding, 0) / (b.sd + b.rounding)) ** 2 if b.sd + b.rounding else inf
+    high = ((a.sd + a.rounding) / (b.sd - b.rounding)) ** 2 if b.sd > b.rounding else inf
+    alpha = (1 - level) / family
+
+    def ends(tail: float) -> tuple[float, float]:
+        return low / float(stats.f.isf(tail, *df)), high * float(stats.f.isf(tail, *df[::-1]))
+
+    nearest = low if low > 1 else min(high, 1.0)
+    p = 2 * min(float(stats.f.sf(nearest, *df)), float(stats.f.cdf(nearest, *df))) if nearest != 1 else 1.0
+    p = min(family * p, 1.0)
+    small = ends(alpha)
+    if min(a.n, b.n) < FEWEST_SEEDS:
+        verdict = "CAN'T TELL"
+    elif p < 1 - level:
+        verdict = "YES"
+    elif 1 / equivalence < small[0] and small[1] < equivalence:
+        verdict = "NO"
+    else:
+        verdict = "MAYBE" if p < 4 * (1 - level) else "CAN'T TELL"
+    ratio = (a.sd / b.sd) ** 2 if b.sd else (inf if a.sd else None)
+    welch = _welch(a, b, level)
+    detectable = _planned(lambda: planning.detectable((a.n, b.n)))
+    enough = _enough(ratio)
+    return PublishedComparison(
+        stratum, a, b, verdict, ratio, Interval(*ends(alpha / 2), level), p, *welch, detectable, enough
+    )
+
+
+def _planned(ask: Callable[[], float]) -> float | None:
+    try:
+        return ask()
+    except (BudgetError, ValueError, OverflowError):
+        return None
+
+
+def _enough(ratio: float | None) -> int | None:
+    """Return the seeds per group that are likely to show a ratio; None if no number is planned for."""
+    if not ratio or ratio in (1.0, inf):
+        return None
+    found = _planned(lambda: planning.seeds_for(max(ratio, 1 / ratio))[0])
+    return None if found is None else max(int(found), FEWEST_SEEDS)
+
+
+def _welch(a: Published, b: Published, level: float) -> tuple[float, Interval, float]:
+    parts = a.sd**2 / a.n, b.sd**2 / b.n
+    error, difference = sqrt(sum(parts)), a.mean - b.mean
+    if error == 0:
+        return difference, Interval(difference, difference, level), float(difference == 0)
+    df = sum(parts) ** 2 / (parts[0] ** 2 / (a.n - 1) + parts[1] ** 2 / (b.n - 1))
+    half = error * float(stats.t.isf((1 - level) / 2, df))
+    p = 2 * float(stats.t.sf(abs(difference) / error, df))
+    return difference, Interval(difference - half, difference + half, level), p
+
+
+def _sd_note(sd_is: str, found: "dict[str, tuple[str, str | None]] | None" = None) -> str:
+    if sd_is == "sd" and any(is_standard_error(sd) for _, sd in (found or {}).values()):
+        sd_is = "se"
+    if sd_is == "sd":
+        return "± is taken as the sample sd (n − 1); --sd-is population or --sd-is se says otherwise."
+    return {
+        "se": "± is taken as the standard error of the mean.",
+        "population": "± is taken as an sd with n.",
+    }[sd_is]
+
+
+# Words
+
+
+def figure(value: float | None) -> str:
+    """Return two or three digits, `∞`, with a real minus sign."""
+    if value is None:
+        return "-"
+    return "∞" if value == inf else f"{float(f'{value:.2g}'):,g}".replace("-", "−")
+
+
+def p_text(p: float | None) -> str:
+    return "-" if p is None else "p < 0.001" if p < 0.001 else f"p = {p:.2g}"
+
+
+def span(interval: Interval) -> str:
+    return f"{interval.level:.0%} CI {figure(interval.low)} to {figure(interval.high)}"
+
+
+def _answer(c: PublishedComparison, k: float) -> str:
+    name, few = c.group.name, min(c.group.n, c.baseline.n) < FEWEST_SEEDS
+    more = "more" if (c.ratio or 1) > 1 else "less"
+    if c.verdict == "CAN'T TELL":
+        return f"CAN'T TELL whether {name} spreads differently" + (
+            f": fewer than {FEWEST_SEEDS} seeds" if few else ""
+        )
+    said = {
+        "YES": f"YES: {name} spreads {more} across seeds",
+        "NO": f"NO: the variances are alike within {k:g} times",
+        "MAYBE": f"MAYBE: {name} seems to spread {more}",
+    }
+    return said[c.verdict]
+
+
+def _lines(c: PublishedComparison, result: PublishedResult) -> list[str]:
+    sd_ratio = None if c.ratio is None else sqrt(c.ratio)
+    return [
+        f"{c.title} | {c.seeds}",
+        "",
+        f"  {_answer(c, result.equivalence)}",
+        f"  variance ×{figure(c.ratio)} ({span(c.interval)}), sd ×{figure(sd_ratio)}, {p_text(c.p)}",
+        f"  means differ by {figure(c.difference)} ({span(c.difference_interval)}), "
+        f"Welch's {p_text(c.difference_p)}",
+        *(
+            [f"  {c.seeds} are likely to detect only ratios above {figure(c.detectable)}"]
+            if c.detectable
+            else []
+        ),
+    ]
+
+
+def _counts(result: PublishedResult) -> str:
+    verdicts = [c.verdict for c in result.comparisons]
+    each = ", ".join(
+        f"{w} {verdicts.count(w)}" for w in ("YES", "NO", "MAYBE", "CAN'T TELL") if w in verdicts
+    )
+    return f"{len(verdicts)} comparisons from {result.source}: {each}"
+
+
+def _table(result: PublishedResult, most: int | None = None) -> Table:
+    chosen = sorted(result.comparisons, key=lambda c: c.p)[:most] if most else result.comparisons
+    heads = ("comparison", "answer", "variance ratio", "p", "n", "difference of means")
+    rows = [
+        (
+            c.title,
+            c.verdict,
+            f"{figure(c.ratio)} ({span(c.interval).partition('CI ')[2]})",
+            p_text(c.p).removeprefix("p = ").removeprefix("p "),
+            str(c.group.n) if c.group.n == c.baseline.n else f"{c.group.n}, {c.baseline.n}",
+            f"{figure(c.difference)} ({span(c.difference_interval).partition('CI ')[2]})",
+        )
+        for c in chosen
+    ]
+    return Table("", "Published means and sds", tuple(Column(head) for head in heads), tuple(rows))
+
+
+def review(result: "PublishedResult | AuditResult") -> str:
+    """Return four lines for a review: the claim, what n seeds can show, the interval, how many settle it.
+
+    Of several comparisons they are about the one with the smallest p value.
+    """
+    if not result.comparisons:
+        raise TableError("there is no comparison to review")
+    several = len(result.comparisons)
+    if isinstance(result, AuditResult):
+        c = min(result.comparisons, key=lambda c: 1.0 if c.headline.p is None else c.headline.p)
+        title, seeds, ratio, detectable = c.title, c.seeds, c.headline.ratio, c.detectable
+        interval, word = c.headline.shown_interval, _WORDS.get(str(c.word), str(c.word or "CAN'T TELL"))
+        sides = [f"{side.group} {side.mean:.4g} ± {figure(side.sd)}" for side in c.pooled]
+    else:
+        p = min(result.comparisons, key=lambda c: c.p)
+        title, seeds, ratio, detectable = p.title, (p.group.n, p.baseline.n), p.ratio, p.detectable
+        interval, word = p.interval, p.verdict
+        sides = [str(s) if "±" in s.name else f"{s.name} {s}" for s in (p.group, p.baseline)]
+    n = f"{seeds[0]} seeds each" if seeds[0] == seeds[1] else f"{seeds[0]} and {seeds[1]} seeds"
+    which = f" (the clearest of {several} comparisons, {title})" if several > 1 else ""
+    known = (
+        "no ratio that we can state" if not detectable else f"only variance ratios above {figure(detectable)}"
+    )
+    return "\n".join(
+        (
+            f"Claim: {sides[0]} vs {sides[1]}, {n}{which}.",
+            f"Power: {n} are likely (80%) to detect {known}.",
+            f"Spread: variance ratio {figure(ratio)} ({span(interval) if interval else 'no interval'}). "
+            f"Did the spread change? {word}.",
+            f"Seeds: {_settled(word, ratio)}",
+        )
+    )
+
+
+def _settled(word: str, ratio: float | None) -> str:
+    if word.startswith(("YES", "NO")):
+        return "those at hand settle it, if the spread is what it seems."
+    enough = _enough(ratio)
+    if enough is None:
+        return "no number that we can plan for would show a ratio this close to 1."
+    return f"about {enough} per group are likely (80%) to show a ratio of this size."

@@ -1,0 +1,136 @@
+"""Means and sds in place of runs: cells such as `28.7 ± 4.8`, or a column of means beside one of sds."""
+
+import re
+from dataclasses import dataclass
+from math import sqrt
+from shlex import quote
+from typing import Literal
+
+import pandas as pd
+
+from seedspread.errors import in_terminal
+from seedspread.tables.columns import find_seed, is_empty, is_numeric, numbers_in, plain_name
+from seedspread.tables.markup import clean
+from seedspread.tables.question import Question, TableError, listed
+from seedspread.tables.read import Table
+
+SdIs = Literal["sd", "se", "population"]
+_N = r"[-+−]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
+_CELL = re.compile(rf"(?P<mean>{_N})\s*%?\s*(?:±\s*(?P<sd>{_N})|\(\s*±?\s*(?P<inside>{_N})\s*%?\s*\))\s*%?")
+_MEANS = {"mean", "means", "avg", "average", "mu"}
+_SDS = {"std", "sd", "stdev", "stddev", "se", "sem", "stderr", "sigma", "sds", "stds"}
+_SES = {"se", "sem", "stderr"}
+COUNTS = set("n n_seeds num_seeds seeds n_runs num_runs runs count trials n_trials replicates".split())
+
+
+@dataclass(frozen=True)
+class Published:
+    """A mean and a sample sd (n - 1) over n seeds; `rounding` is half the last digit of the sd."""
+
+    name: str
+    mean: float
+    sd: float
+    n: int
+    rounding: float = 0.0
+
+    def __str__(self) -> str:
+        return f"{self.mean:.4g} ± {self.sd:.3g}"
+
+
+def as_published(text: str, n: int, name: str = "", sd_is: str = "sd") -> Published:
+    """Return the mean and sd in a text such as `0.291±0.047`; refuse anything else.
+
+    Args:
+        text: a cell, or a word of a command, with any of the usual markup.
+        n: number of seeds.
+        name: of the group; the text by default.
+        sd_is: what stands behind ±: `sd` (n - 1), `population` (an sd with n) or `se` (of the mean).
+    """
+    if sd_is not in ("sd", "se", "population"):
+        raise TableError(f"--sd-is must be sd, se or population; got {sd_is!r}")
+    if n < 2:
+        raise TableError(f"an sd needs at least two seeds; got --n {n}")
+    found = mean_and_sd(text)
+    if found is None:
+        raise TableError(f"{text!r} is no mean ± sd; write it as 0.291±0.047")
+    factor = {"sd": 1.0, "se": sqrt(n), "population": sqrt(n / (n - 1))}[sd_is]
+    mean, sd, rounding = found
+    return Published(name or text, mean, sd * factor, n, rounding * factor)
+
+
+def mean_and_sd(text: str) -> tuple[float, float, float] | None:
+    """Return mean, sd and half the sd's last digit; None if a cell has no such pair."""
+    match = _CELL.fullmatch(clean(text))
+    if match is None:
+        return None
+    mean, sd = match["mean"].replace("−", "-"), match["sd"] or match["inside"]
+    if match["sd"] is None and "." in mean and "." not in sd:
+        short = float(f"{sd}e-{len(mean.partition('.')[2])}")
+        raise TableError(f"{text!r} may be {mean}±{short:g} or {mean}±{sd}; write it with ±")
+    if sd.startswith(("-", "−")):
+        raise TableError(f"{text!r} has an sd below zero")
+    digits = len(sd.lower().partition("e")[0].partition(".")[2])
+    exponent = int(sd.lower().partition("e")[2] or 0)
+    return float(mean), float(sd), 0.5 * 10.0 ** (exponent - digits)
+
+
+def summary_columns(frame: pd.DataFrame) -> dict[str, tuple[str, str | None]]:
+    """Return the values of which a table has means and sds: their column, and that of the sd if apart."""
+    found: dict[str, tuple[str, str | None]] = {}
+    for name in frame.columns:
+        texts = () if pd.api.types.is_numeric_dtype(frame[name]) else frame[name].head(100)
+        cells = [str(cell) for cell in texts if not is_empty(cell)]
+        both = [cell for cell in cells if any(sign in cell for sign in ("±", "(", "pm", "+-", "+/-", "+−"))]
+        if both and sum(_CELL.fullmatch(clean(cell)) is not None for cell in both) >= 0.5 * len(cells):
+            found[name] = name, None
+    stems: dict[str, str] = {}
+    for name in frame.columns:
+        words = plain_name(name).split("_")
+        stems.setdefault("_".join(word for word in words if word not in _MEANS), name)
+    for at, name in enumerate(frame.columns):
+        words = plain_name(name).split("_")
+        rest = "_".join(word for word in words if word not in _SDS)
+        mean = stems.get(rest) or (frame.columns[at - 1] if at and not rest else None)
+        is_sd = bool(_SDS & {*words}) and is_numeric(frame[name])
+        if is_sd and mean is not None and mean != name and is_numeric(frame[mean]):
+            found[mean] = mean, name
+    return found
+
+
+def is_standard_error(column: str | None) -> bool:
+    return column is not None and bool(_SES & {*plain_name(column).split("_")})
+
+
+def refuse_summaries(table: Table, question: Question) -> None:
+    """Refuse means and sds as runs; a run may have an sd of its own, over episodes say, and then a seed."""
+    frame = table.frame
+    found = summary_columns(frame)
+    own = {k: v for k, v in found.items() if question.value in (None, *v)}
+    if not own or table.store is not None or table.has_run_rows or question.wide:
+        return
+    mean, sd = next(iter(own.values()))
+    named = question.seed if question.seed not in (None, "seed") else None
+    if sd is not None and (named or find_seed(frame, [c for c in frame.columns if c not in (mean, sd)])):
+        return
+    counts = [str(c) for c in frame.columns if plain_name(c) in COUNTS and is_numeric(frame[c])]
+    n = counts[0] if counts else "10"
+    what = f"{mean!r} holds means and sds" if sd is None else f"{mean!r} holds means, and {sd!r} their sds"
+    if in_terminal.get() and table.path is not None:
+        asked = f"{Question().typed(table.path)} --n {quote(n)}"
+    else:
+        asked = f"audit_means({table.path!r}, n={n!r})".replace("None", "table")
+    more = "" if counts else " (10 stands for your number of seeds)"
+    raise TableError(f"{what}, not runs; judge them as such: {asked}{more}")
+
+
+def counts_in(frame: pd.DataFrame, n: "int | str", name: str) -> list[int]:
+    """Return the number of seeds of each row: one for all, or those of a column."""
+    if isinstance(n, int) or str(n).strip().isdigit():
+        return [int(n)] * len(frame)
+    if n not in frame.columns:
+        there = f"a column of {name} (it has {listed(frame.columns)})"
+        raise TableError(f"--n must be a number of seeds, or {there}; got {n!r}")
+    numbers = numbers_in(frame[n], str(n)).values
+    if numbers.isna().any() or (numbers % 1 != 0).any():
+        raise TableError(f"column {n!r} must hold whole numbers of seeds")
+    return [int(value) for value in numbers]

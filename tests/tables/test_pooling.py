@@ -1,0 +1,203 @@
+"""Nothing is pooled or dropped without a word, and every command that is suggested leads on."""
+
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from seedspread.analysis.components import components
+from seedspread.errors import in_terminal
+from seedspread.tables.check import suggest_audit
+from seedspread.tables.columns import is_step
+from seedspread.tables.question import ArgumentError, TableError
+from tests.commands import seedspread_here
+from tests.tables.made import check, curves, refused, scores
+
+
+def runs(groups: str = "ab", seeds: int = 6) -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    rows = [(m, s, 0.8 + 0.02 * rng.normal()) for m in groups for s in range(seeds)]
+    return pd.DataFrame(rows, columns=["m", "seed", "accuracy"])
+
+
+SINGLE = scores(seeds=1).drop(columns="Seed")
+NESTED = pd.DataFrame(
+    [("sage" if e < 3 else "gat", f"e{e}", s, e + s / 7 + e * s) for e in range(6) for s in range(4)],
+    columns=["model", "experiment", "seed", "score"],
+)
+AUGMIX = scores(seeds=3).rename(columns={"AUC": "top1", "F1": "top5"})
+FRAMES = curves().rename(columns={"step": "env_frames_M"})
+
+
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [
+        (SINGLE, "audit --value AUC --group Model"),
+        (scores(seed="learning_seed"), "components --value AUC --group Model"),
+        (curves(), "components --value reward --group method --by task"),
+        (FRAMES, "audit --value reward --group method --by task --by env_frames_M"),
+        (FRAMES, "audit --value reward --group method --by task --block env_frames_M"),
+        (FRAMES, "audit --value reward --group method --by task"),
+        (NESTED, "audit --value score --group model"),
+        (NESTED, "audit --value score --group model --by experiment"),
+        (AUGMIX, "audit"),
+        (AUGMIX, "audit --value top1 --group Model"),
+        (scores().rename(columns={"Dataset": "data set"}), "audit --value AUC --group Model"),
+    ],
+)
+def test_what_is_suggested_leads_to_an_answer(tmp_path: Path, table: pd.DataFrame, words: str) -> None:
+    path = tmp_path / "t.csv"
+    table.to_csv(path, index=False)
+    command, *options = words.split()
+    for _ in range(3):
+        done = seedspread_here(command, str(path), *options)
+        if done.returncode == 0:
+            break
+        assert done.stderr.count("\n") == 1
+        command, _, *options = shlex.split(
+            re.findall(rf"seedspread ((?:audit|components) {path}.*)", done.stderr)[0]
+        )
+    else:
+        pytest.fail(done.stderr)
+
+
+def test_datasets_of_one_row_each_are_no_seeds() -> None:
+    assert "one row per Model and Dataset and no seed" in refused(SINGLE, "AUC", "Model")
+    ids = SINGLE.assign(run=range(len(SINGLE)))
+    assert "one row per Model and Dataset and no seed" in refused(ids, "AUC", "Model")
+    lacking = SINGLE.drop(index=4)
+    assert "one row per Model and Dataset and no seed" in refused(lacking, "AUC", "Model")
+    assert any("spread across Dataset" in note for note in check(SINGLE, "AUC", "Model", seed=None).notes)
+    assert any(
+        "spread across Dataset" in note for note in check(SINGLE, "AUC", "Model", seed="Dataset").notes
+    )
+
+
+def test_datasets_are_no_repeats_of_a_seed() -> None:
+    with pytest.raises(TableError, match="levels of Dataset would pass for runs that repeat a seed"):
+        components(scores(), "AUC", "Model")
+    again = pd.concat(
+        [runs().assign(attempt=1), runs().assign(attempt=2, accuracy=lambda t: t["accuracy"] + 0.01)]
+    )
+    assert components(again, "accuracy", "m").rows == 24  # a counter of repeats
+
+
+@pytest.mark.parametrize(
+    "name",
+    "step env_frames env_frames_M global_step iteration epoch timestep total_timesteps train_steps".split(),
+)
+def test_names_of_steps(name: str) -> None:
+    assert is_step(name)
+
+
+@pytest.mark.parametrize("name", "warmup_steps steps_per_epoch n_steps max_epochs frame_rate method".split())
+def test_settings_are_no_steps(name: str) -> None:
+    assert not is_step(name)
+
+
+def test_shares_beside_per_cent_are_refused() -> None:
+    table = runs()
+    table.loc[table["m"] == "b", "accuracy"] *= 100
+    assert "shares beside per cent" in refused(table, "accuracy", "m")
+    assert "shares" not in " ".join(check(table.rename(columns={"accuracy": "reward"}), "reward", "m").notes)
+
+
+def test_what_is_left_out_is_named() -> None:
+    table = runs("abc")
+    table.loc[table["m"] == "c", "accuracy"] = np.nan
+    notes = " ".join(check(table, "accuracy", "m").notes)
+    assert "c has no value (row 14, 15, 16, 17, 18, ...), and is not compared." in notes
+    assert "only 'a' has values: 'c' has none" in refused(table[table["m"] != "b"], "accuracy", "m")
+    assert "no run with m = 'c' has a value" in refused(table, "accuracy", "m", "c")
+    some = runs()[lambda t: (t["m"] == "a") | ~t["seed"].isin([2, 4])]
+    assert "b has no run with seed 2, 4, which others have." in check(some, "accuracy", "m").notes
+    assert not any("which others have" in note for note in check(some, "accuracy", "m", paired=False).notes)
+    same = runs()
+    same.loc[same["m"] == "b", "accuracy"] = same.loc[same["m"] == "a", "accuracy"].to_numpy()
+    assert any("b and a have the same values" in note for note in check(same, "accuracy", "m").notes)
+
+
+@pytest.mark.parametrize("where", ["m in (a, Typo)", "m != Typo", "m not in (Typo)", "seed in (1, 99)"])
+def test_a_level_that_is_not_there_is_refused(where: str) -> None:
+    assert "has no " in refused(runs(), "accuracy", "m", where=where)
+
+
+def test_seeds_of_two_codebases_are_no_pairs() -> None:
+    assert len(set(check(runs(), "accuracy", "m", paired=False).frame["seed"])) == 12
+    assert len(set(check(runs(), "accuracy", "m").frame["seed"])) == 6
+
+
+def test_collect_suggests_datasets_apart_and_no_metrics_as_groups() -> None:
+    table = scores().rename(columns={"Seed": "seed", "AUC": "score"})
+    found = suggest_audit(table, "score", ["Dataset", "Model"])
+    assert found is not None
+    assert (found.group, found.by, found.block) == ("Model", ("Dataset",), ())
+    measured = pd.concat([table.assign(measure=name) for name in ("rmse", "mae")])
+    found = suggest_audit(measured, "score", ["measure", "Dataset", "Model"])
+    assert found is None or found.group != "measure"
+
+
+def frames() -> dict[str, Any]:
+    table = runs()
+    index = table.set_index(["m", "seed"])
+    return {
+        "categories": table.astype({"m": "category", "seed": "category"}),
+        "arrow": table.convert_dtypes(dtype_backend="pyarrow"),
+        "texts": table.astype({"m": "string"}),
+        "dates": table.assign(seed=pd.Timestamp("2024-01-01") + pd.to_timedelta(table["seed"], unit="D")),
+        "zones": table.assign(
+            seed=pd.Timestamp("2024-01-01", tz="UTC") + pd.to_timedelta(table["seed"], unit="D")
+        ),
+        "index": table.set_index("seed"),
+        "two indices": index,
+        "series": index["accuracy"],
+        "columns": {name: table[name].to_numpy() for name in table},
+        "records": table.to_dict("records"),
+        "periods": table.assign(seed=pd.period_range("2024-01", periods=6, freq="M").tolist() * 2),
+        "sparse": table.assign(accuracy=pd.arrays.SparseArray(table["accuracy"])),
+    }
+
+
+@pytest.mark.parametrize("kind", frames())
+def test_any_data_frame(kind: str) -> None:
+    found = check(frames()[kind], "accuracy", "m").frame
+    assert found["value"].tolist() == runs()["accuracy"].tolist()
+    assert found["seed"].tolist() == [*range(6)] * 2
+
+
+class Polars:
+    """What is known of a polars frame here: `to_pandas` needs pyarrow, `to_dict` needs nothing."""
+
+    def to_pandas(self) -> pd.DataFrame:
+        raise ImportError
+
+    def to_dict(self, *, as_series: bool) -> dict[str, Any]:
+        assert not as_series
+        return runs().to_dict("list")
+
+
+def test_tables_of_other_libraries() -> None:
+    assert len(check(Polars(), "accuracy", "m").frame) == 12  # type: ignore[arg-type]
+    interchange = type(
+        "Interchange", (), {"__dataframe__": lambda _, **options: runs().__dataframe__(**options)}
+    )
+    assert len(check(interchange(), "accuracy", "m").frame) == 12
+    for wrong in (3, {"a": [1], "b": [1, 2]}):
+        assert "a" in refused(wrong, "accuracy", "m")  # type: ignore[arg-type]
+
+
+def test_errors_in_python_speak_python() -> None:
+    in_terminal.set(False)  # as the fixture finds it
+    said = refused(scores(), "AUC", "Model")
+    assert "by='Dataset'" in said
+    assert "--" not in said
+    assert said.endswith("audit(table, value='AUC', group='Model', by='Dataset')")
+    assert "Baseline: a (swap with baseline='b')." in check(runs(), "accuracy", "m").notes
+    with pytest.raises(ArgumentError, match="no argument 'bloc'; did you mean 'block'"):
+        check(runs(), "accuracy", "m", bloc="x")
+    with pytest.raises(TypeError):
+        check(runs(), "accuracy", "m", bloc="x")
