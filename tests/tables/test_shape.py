@@ -92,7 +92,11 @@ def test_the_last_step_of_each_run() -> None:
     runs = check(table, "reward", "method", by="task", last="step")
     known = table.loc[table.groupby(["task", "method", "seed"])["step"].idxmax(), "reward"]
     assert sorted(runs.frame["value"]) == sorted(known)
-    (early,) = [note for note in runs.notes if note.startswith("4 of 12 runs end before step 3000 (row ")]
+    (early,) = [
+        note
+        for note in runs.notes
+        if note.startswith("4 of 12 runs end before the last step of others (row ")
+    ]
     assert early.endswith("and may have crashed; --where 'step == 3000' leaves them out.")
     kept = check(table, "reward", "method", by="task", last="step", where="step == 3000")
     assert len(kept.frame) == 8

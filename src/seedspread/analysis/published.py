@@ -33,8 +33,8 @@ _MOST_ROWS = 20
 _COLUMNS = "columns"
 _WORDS = {"shown": "YES", "shown to be small": "NO", "suggested": "MAYBE", "open": "CAN'T TELL"}
 ASSUMED = (
-    f"F intervals with degrees of freedom for an excess kurtosis of {EXCESS_KURTOSIS:g} (normal values have "
-    "0), widened by the rounding of the sds."
+    f"F intervals{{}}: degrees of freedom for an excess kurtosis of {EXCESS_KURTOSIS:g} (normal values have "
+    "0), ends widened by the rounding of the sds."
 )
 UNCHECKED = "Only means and sds are known: pairs, outliers, failed runs and repeated seeds cannot be checked."
 
@@ -103,23 +103,15 @@ class PublishedResult(Result):
         return page.text(self._notes())
 
     def _notes(self) -> list[str]:
-        left = len(self.comparisons) - _MOST_ROWS
-        more = [f"{left:,} more comparisons: all are in the JSON."] if left > 0 else []
-        several = f"adjusted over {len(self.comparisons)} comparisons (Bonferroni). " * (
-            len(self.comparisons) > 1
-        )
-        return [
-            *more,
-            f"{self.level:.0%} intervals, {several or 'one comparison. '}{ASSUMED}",
-            UNCHECKED,
-            *self.notes,
-        ]
+        many = len(self.comparisons)
+        more = [f"{many - _MOST_ROWS:,} more comparisons are in the JSON."] if many > _MOST_ROWS else []
+        how = f", adjusted over {many} comparisons (Bonferroni)" if many > 1 else ""
+        return [*more, f"{self.level:.0%} {ASSUMED.format(how)}", UNCHECKED, *self.notes]
 
     def to_markdown(self) -> str:
         """A table for a README or an issue."""
-        return (
-            "\n".join([to_markdown(_table(self)), *(f"- {markdown_text(n)}" for n in self._notes())]) + "\n"
-        )
+        notes = [f"- {markdown_text(note)}" for note in self._notes()]
+        return "\n".join([to_markdown(_table(self)), *notes, ""])
 
     def to_latex(self) -> str:
         """A table for a paper (booktabs)."""
@@ -237,14 +229,14 @@ def _cells(
         group = None
     by = list(question.by) or [name for name in texts if name != group]
     cells: list[tuple[str, Published]] = []
-    bare = []
+    bare: list[int] = []
     for at, (index, row) in enumerate(frame.iterrows()):
         for value, (mean, sd) in found.items():
             if is_empty(row[mean]) or (sd is not None and is_empty(row[sd])):
                 continue
             text = str(row[mean]) if sd is None else f"{row[mean]}±{row[sd]}"
             if number(text.strip("% ")) is not None:
-                bare.append(index)
+                bare.append(int(str(index)))
                 continue
             where = [*(str(row[name]) for name in by), *([value] if group and len(found) > 1 else [])]
             kind = "se" if sd_is == "sd" and is_standard_error(sd) else sd_is
@@ -260,6 +252,8 @@ def _cells(
             f"{source} has two rows for {twice}; name what distinguishes them with --by or --where"
         )
     left = [f"A mean without an sd is left out ({row_numbers(dict.fromkeys(bare))})."] if bare else []
+    others = [c for c in frame.columns if c not in {*taken, *by, group} and is_numeric(frame[c])]
+    left += [f"Columns without sds are left out: {listed(others)}."] if others else []
     if group is None:
         other = f"; --group {quote(texts[0])} compares rows" if texts else ""
         return cells, [f"Compared are the columns of each row{other}.", *left]

@@ -243,13 +243,14 @@ def one_row_per_run(
     which = "largest" if question.last else direction.replace("er", "est")
     taken = f"{rows.sum():,} of {len(frame):,} rows"
     ends = numbers[rows]
-    early = frame.index[rows][ends < ends.max()]
+    strata = combined(frame, columns.by)[rows]
+    latest = pd.Series(ends).groupby(strata).transform("max").to_numpy()
+    early = frame.index[rows][ends < latest]
     if question.last and len(early):
-        at, many = f"{ends.max():g}", f"{len(early):,} of {rows.sum():,} runs"
-        notes.append(
-            f"{many} end before {column} {at} ({row_numbers(early)}), and may have crashed; "
-            f"--where '{quoted(column)} == {at}' leaves them out."
-        )
+        at = f"{latest[0]:.15g}"
+        out = f"; --where '{quoted(column)} == {at}' leaves them out" if np.ptp(latest) == 0 else ""
+        many = f"{len(early):,} of {rows.sum():,} runs end before the last {column} of others"
+        notes.append(f"{many} ({row_numbers(early)}), and may have crashed{out}.")
     return replace(table, frame=frame.loc[rows]), [
         f"Of each run the row with the {which} {column} is taken: {taken}.",
         *notes,
@@ -440,8 +441,11 @@ def check_same_seed(table: Table, question: Question, run: Sequence[str]) -> Non
     """Refuse rows of several datasets, or steps, as runs that repeat a seed; a counter of repeats may be."""
     frame = table.frame
     others = [name for name in frame.columns if name not in {*run, question.value} and not seed_names([name])]
-    others = [name for name in others if is_step(name) or not _counts_up(frame[name])]
+    runs = combined(frame, run).max()
+    steps = [name for name in others if is_step(name) and combined(frame, [*run, name]).max() > runs]
+    others = [name for name in others if not is_step(name) and not _counts_up(frame[name])]
     name = single_row_factor(frame, run, others) or pooled_factor(frame, run, others)
+    name = name or next(iter(steps), None)
     if table.store is not None or name is None:
         return
     after = replace(question, **({"last": name} if is_step(name) else {"by": (*question.by, name)}))
@@ -480,6 +484,10 @@ def with_baseline(runs: RunTable, question: Question) -> RunTable:
         raise TableError(f"{only}; a comparison needs two levels")
     _check_strata(runs, question)
     told = [f"{name} has no value ({row_numbers(rows)}), and is not compared." for name, rows in lost.items()]
+    empty = [one for one in dict.fromkeys(runs.crashed["stratum"]) if one not in set(runs.frame["stratum"])]
+    if empty:
+        where = listed([stratum_name(columns.by, one) for one in empty], _MOST_NAMED)
+        told.append(f"{where}: no run has a value of {columns.value}, and none is compared.")
     runs = replace(runs, notes=(*runs.notes, *told, *_missing_seeds(runs)))
     if question.baseline is not None:
         return replace(runs, columns=replace(columns, baseline=baseline))

@@ -114,7 +114,7 @@ def test_runs_that_end_early_are_named(tmp_path: Path) -> None:
         log = "".join(json.dumps({"epoch": n, "acc": n / 10 + seed}) + "\n" for n in steps)
         (tmp_path / f"seed{seed}.jsonl").write_text(log)
     (note,) = [note for note in collect(tmp_path, "acc").notes if "crashed" in note]
-    assert note.startswith("1 of 4 runs ends before step 4 (seed2 at 0), and may have crashed; ")
+    assert note.startswith("1 of 4 runs ends before other seeds (seed2 at 0), and may have crashed; ")
     assert note.endswith("--at step=4 leaves them out.")
     assert len(collect(tmp_path, "acc", "step=4").table) == 3
 

@@ -147,7 +147,7 @@ def collect(
         notes.append(f"The best {metrics[0]} is the {direction.replace('er', 'est')}, as {decided_by} tells.")
     if place.links:
         notes.append(f"{place.links} links were not followed.")
-    notes += _early_ends(rows, when)
+    notes += _early_ends(rows, when, seed)
     for name in ("seed", *metrics[1:]):
         lacking = int(table[name].isna().sum()) if name in table.columns else 0
         notes += [f"{lacking} of {len(table)} rows have no {name}."] if lacking else []
@@ -159,15 +159,26 @@ def collect(
     )  # fmt: skip
 
 
-def _early_ends(rows: "Sequence[_Row]", when: "At") -> list[str]:
-    """Note the runs whose last step is not the last of all: they may have crashed."""
-    ends = [row.step for row in rows if row.step is not None]
-    early = [row for row in rows if row.step is not None and row.step < max(ends)]
-    if when.word != "last" or not early:
+def _early_ends(rows: "Sequence[_Row]", when: "At", seed: str | None) -> list[str]:
+    """Note the runs whose last step is not that of other seeds: they may have crashed."""
+    stepped = [(row, row.step) for row in rows if row.step is not None]
+    ends: dict[str, float] = {}
+    for row, step in stepped:
+        same = row.setting(seed)
+        ends[same] = max(step, ends.get(same, step))
+    early = [(row, step) for row, step in stepped if step < ends[row.setting(seed)]]
+    if when.word != "last" or not stepped:
         return []
-    named = ", ".join(f"{row.run.name} at {row.step:g}" for row in early[:3]) + ", ..." * (len(early) > 3)
-    many = f"{len(early)} of {count(len(rows), 'run')} end{'s' * (len(early) == 1)} before step {max(ends):g}"
-    return [f"{many} ({named}), and may have crashed; --at step={max(ends):g} leaves them out."]
+    last, unlike = max(ends.values()), len({*ends.values()}) > 1
+    notes = [f"Runs end at different steps: {min(ends.values()):g} to {last:g}."] if unlike else []
+    if early:
+        named = ", ".join(f"{row.run.name} at {step:g}" for row, step in early[:3]) + ", ..." * (
+            len(early) > 3
+        )
+        out = "" if unlike else f"; --at step={last:g} leaves them out"
+        many = f"{len(early)} of {count(len(rows), 'run')} end{'s' * (len(early) == 1)} before other seeds"
+        notes.append(f"{many} ({named}), and may have crashed{out}.")
+    return notes
 
 
 def find_reader(place: Place, kind: str | None = None) -> tuple[Reader, list[str]]:
@@ -278,6 +289,11 @@ class _Row:
     @property
     def parameters(self) -> dict[str, Any]:
         return {name: value for name, value in self.run.parameters.items() if name not in self.values}
+
+    def setting(self, seed: str | None) -> str:
+        """Return what it shares with runs of other seeds."""
+        own = sorted((k, str(v)) for k, v in self.parameters.items() if k != seed and not is_seed(k))
+        return json.dumps([self.run.group, own])
 
 
 def _rows(
