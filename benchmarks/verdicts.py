@@ -46,7 +46,8 @@ def _quantiles(name: str) -> Draw:
 
 
 def _pairs(rng: np.random.Generator, size: tuple[int, ...]) -> Floats:
-    return 0.6**0.5 * rng.standard_normal((*size[:-1], 1)) + 0.4**0.5 * rng.standard_normal(size)
+    shared, own = rng.standard_normal((*size[:-1], 1)), rng.standard_normal(size)
+    return np.asarray(0.6**0.5 * shared + 0.4**0.5 * own)
 
 
 def _ceiling(sd: float) -> Draw:

@@ -157,7 +157,7 @@ def test_the_unit_of_a_runners_own_metric_is_told_from_its_values(tmp_path: Path
     for item in items(plan):
         assert attempt_group([item], 1, StalenessTracker(60))[0].outcome == "done"
     (setting,) = load_store(tmp_path, plan.recorded()).settings
-    assert setting.value == "acc (%)"
+    assert setting.metric.label == "acc (%)"
     assert all(60 < run.value < 90 for run in setting.runs)
 
 

@@ -188,7 +188,7 @@ class Interchange:
     """A table that has the interchange protocol alone."""
 
     def __dataframe__(self, **options: Any) -> Any:
-        return runs().__dataframe__(**options)
+        return runs().__dataframe__(**options)  # type: ignore[operator]
 
 
 def test_tables_of_other_libraries() -> None:
