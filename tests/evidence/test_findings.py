@@ -88,7 +88,7 @@ def test_how_ratios_change_is_what_the_audits_say() -> None:
 
 
 def test_high_rates_are_put_together_from_runs_that_are_apart() -> None:
-    """By the paper's rule of thumb, and as inverse variances weigh them where the ratios do not differ."""
+    """By the paper's rule of thumb, and about as inverse variances weigh them."""
     together = saturated()
     assert together is not None
     chosen = {
@@ -101,14 +101,12 @@ def test_high_rates_are_put_together_from_runs_that_are_apart() -> None:
     keys = [key for found, c in chosen.values() for key in found.keys(c)]
     assert len(keys) == len(set(keys))
     forest = together.forest
-    assert forest.tau == 0
     logs, weights = np.array(forest.log_ratios), 1 / np.array(forest.standard_errors) ** 2
     assert np.exp(logs) == pytest.approx([c.headline.ratio for _, c in chosen.values()])
     mean, half = (logs * weights).sum() / weights.sum(), stats.norm.ppf(0.975) / weights.sum() ** 0.5
-    assert forest.pooled == pytest.approx(np.exp(mean))
-    assert (forest.interval.low, forest.interval.high) == pytest.approx(
-        tuple(np.exp([mean - half, mean + half]))
-    )
+    # Allowing for datasets that differ moves the mean little and widens its interval.
+    assert np.log(forest.pooled) == pytest.approx(mean, abs=0.1)
+    assert forest.interval.low < np.exp(mean - half) < np.exp(mean + half) < forest.interval.high
 
 
 def test_every_comparison_stands_once_among_the_verdicts() -> None:
