@@ -87,7 +87,7 @@ def disturb(
             kill(workers)
         counts.coordinators_killed += what != "both"
         counts.both_killed += what == "both"
-        process.communicate(timeout=60)
+        process.communicate(timeout=300)
         process = None
         seen.look(store)
     end(process or start(folder, "--workers", "2", "--lease-seconds", "5"))

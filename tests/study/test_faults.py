@@ -87,7 +87,7 @@ def test_a_checkpoint_that_was_cut_short_is_passed_over(tmp_path: Path) -> None:
     store = tmp_path / "store"
     wait_for(lambda: len(list(store.glob("*/checkpoint-*"))) > 1)
     os.killpg(process.pid, signal.SIGKILL)
-    process.communicate(timeout=60)
+    process.communicate(timeout=300)
     newest = max(store.glob("*/checkpoint-*"))
     newest.write_bytes(newest.read_bytes()[:1000])
     run_plan(Plan.make(study, store), Here())
@@ -116,7 +116,7 @@ print(json.dumps(dataclasses.asdict(attempt(items(plan, lease_seconds=1.0)[0])))
     assert ended.outcome == "done"
     before = {p.name: p.stat().st_mtime_ns for p in folder.iterdir()}
     sleeper.send_signal(signal.SIGCONT)
-    out, _ = sleeper.communicate(timeout=60)
+    out, _ = sleeper.communicate(timeout=300)
     assert json.loads(out)["outcome"] == "lost"
     assert {p.name: p.stat().st_mtime_ns for p in folder.iterdir()} == before
     assert not [p for p in folder.iterdir() if p.name.startswith(("checkpoint", "."))]
@@ -155,7 +155,7 @@ def test_a_worker_whose_coordinator_dies_at_once_does_not_live_on(tmp_path: Path
     workers = children(process.pid)
     process.kill()
     process.communicate(timeout=30)
-    wait_for(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers), 60)
+    wait_for(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers))
 
 
 def test_a_run_that_kills_its_worker_fails_and_the_others_go_on(tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ def test_stopping_leaves_everything_resumable(tmp_path: Path, number: signal.Sig
     store = tmp_path / "store"
     wait_for(lambda: any(store.glob("*/checkpoint-*")))
     os.killpg(process.pid, number) if number == signal.SIGINT else process.send_signal(number)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=300)
     assert process.returncode == 130, err
     assert "rerun the same command to resume" in err
     assert "Traceback" not in err

@@ -100,7 +100,7 @@ def test_stopping_gives_programs_time_to_save_and_they_resume(tmp_path: Path, nu
     wait_for(lambda: len([p for p in store.glob("*/program/pid") if is_there(p)]) == 2)
     wait_for(lambda: "waiting" in cli("status", path, "--store", store))
     os.killpg(process.pid, number) if number == signal.SIGINT else process.send_signal(number)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=300)
     assert process.returncode == 130, err
     assert "rerun the same command to resume" in err
     assert "Traceback" not in err
@@ -119,7 +119,7 @@ def test_a_closed_terminal_leaves_no_process(tmp_path: Path) -> None:
     store = tmp_path / "store"
     wait_for(lambda: len([p for p in store.glob("*/program/pids") if is_there(p)]) == 2)
     os.killpg(process.pid, signal.SIGKILL)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=300)
     pids = [int(pid) for path in store.glob("*/program/pids") for pid in path.read_text().split()]
     wait_for(lambda: not any(map(is_alive, pids)))
     assert "Traceback" not in err
@@ -303,7 +303,7 @@ def test_status_shows_the_last_line_of_a_run_under_way(tmp_path: Path) -> None:
         wait_for(lambda: "epoch 3 [31mof 5" in cli("status", path, "--store", tmp_path / "store"))
     finally:
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=60)
+        process.communicate(timeout=300)
 
 
 def test_what_a_failed_attempt_reported_is_not_the_result_of_the_next(tmp_path: Path) -> None:

@@ -155,7 +155,7 @@ def start(folder: Path) -> subprocess.Popen[str]:
 
 def wait_for_checkpoint(folder: Path, process: subprocess.Popen[str], before: set[Path]) -> None:
     """Until a checkpoint appears that is not known yet: the run is really going on."""
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 300
     while not set(folder.glob("checkpoint-*")) - before and process.poll() is None:
         assert time.monotonic() < deadline
         time.sleep(0.005)
