@@ -275,7 +275,7 @@ def ratios_table(data: ReportData) -> Table | None:
         for s, c in pairs
     )  # fmt: skip
     level = next((s.audit.level for s, _ in pairs if s.audit is not None), 0.95)
-    heads = ["variances", "seeds", "ratio", f"{level:.0%} CI", "p", ""]
+    heads = ["variances", "seeds", "ratio", f"{level:.0%} CI", "p", "verdict"]
     heads = heads if one else ["setting", *heads]
     note = "Each seed counted once"
     note += "; p and interval adjusted where several are judged together" if len(pairs) > 1 else ""
