@@ -187,6 +187,7 @@ def averages_table(audit: AuditResult) -> Table:
             two(forest.pooled),
             ends(forest.interval),
             p_value(forest.pooled_p),
+            ends(forest.prediction),
         )
         for forest in audit.forests
     ]
@@ -194,9 +195,10 @@ def averages_table(audit: AuditResult) -> Table:
     alone = " (not adjusted)" if len(rows) > 1 else ""
     headings = (
         f"Average over {count} {plural(audit.by)}",
-        "variance ratio",
+        "ratio",
         f"{audit.level:.0%} CI{alone}",
         "p",
+        "prediction",
     )
     return _table("", headings, rows, "averages")
 
