@@ -79,7 +79,7 @@ def test_datasets_never_pass_for_seeds(seed: str) -> None:
         table["Seed"] += table["Dataset"].map({"wine": 0, "digits": 100, "a b": 200})
     said = refused(table, "AUC", "Model")
     assert "Dataset has 3 levels" in said
-    assert "--by Dataset (audited apart) or --block Dataset (twins of a seed)" in said
+    assert "--by Dataset (audited apart) or --block Dataset (same-seed runs)" in said
     assert said.endswith("audit(table, value='AUC', group='Model', by='Dataset')")
 
 

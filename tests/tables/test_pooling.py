@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from seedspread import compare
 from seedspread.analysis.components import components
 from seedspread.errors import in_terminal
 from seedspread.tables.check import suggest_audit
@@ -209,3 +210,13 @@ def test_errors_in_python_speak_python() -> None:
         check(runs(), "accuracy", "m", bloc="x")
     with pytest.raises(TypeError):
         check(runs(), "accuracy", "m", bloc="x")
+
+
+def test_sets_of_runs_name_the_seeds_that_one_lacks() -> None:
+    first, second = runs("a"), runs("b").drop(index=[2, 4])
+    assert any(
+        "has no run with seed 2, 4, which others have." in n
+        for n in compare(first, second, value="accuracy").notes
+    )
+    unpaired = compare(first, second, value="accuracy", paired=False)
+    assert unpaired.spread.comparisons[0].paired_correlation is None

@@ -162,7 +162,7 @@ def test_a_run_that_was_logged_twice_is_told() -> None:
         ({"best": "step", "seed": None}, "no column is the seed"),
         ({"metric_column": "task", "wide": "auto"}, "not both"),
         ({"wide": "seed*"}, "matches seed; it must match one column per seed"),
-        ({"wide": "auto"}, "finds no one set of columns"),
+        ({"wide": "auto"}, "no columns with a seed each"),
         ({"metric_column": "tsk"}, "did you mean 'task'"),
         ({"metric_column": "task"}, "task has no 'reward' (task has walk, run)"),
     ],
@@ -198,8 +198,10 @@ def test_a_wide_table_of_two_metrics() -> None:
     wide = wide.reset_index()
     runs = check(wide, "F1", "Model", by="Dataset", wide="auto")
     assert sorted(runs.frame["value"]) == sorted(table["F1"])
-    assert "finds no one set of columns with a seed each of AUC, F1" in refused(
-        wide, "acc", "Model", by="Dataset", wide="auto"
+    said = refused(wide, "acc", "Model", by="Dataset", wide="auto")
+    assert said.endswith("choose one: --wide 'AUC_seed*' or --wide 'F1_seed*'")
+    assert sorted(check(wide, "acc", "Model", by="Dataset", wide="F1_seed*").frame["value"]) == sorted(
+        table["F1"]
     )
     assert sorted(check(wide, "x", "Model", by="Dataset", wide="AUC_*").frame["value"]) == sorted(
         table["AUC"]

@@ -16,6 +16,7 @@ from seedspread.errors import spoken
 from seedspread.render.latex import tex_text, to_latex
 from seedspread.render.table import Column, Table, markdown_text, to_markdown
 from seedspread.stats import planning
+from seedspread.stats.headline import FEWEST_SEEDS
 from seedspread.stats.planning import BudgetError
 from seedspread.stats.result import Interval
 from seedspread.tables.columns import STRATA, baseline_of, is_empty, is_numeric, plain_name, require
@@ -28,10 +29,8 @@ from seedspread.tables.summaries import Published, as_published, counts_in, is_s
 
 # Heavier tails than a normal's: the F interval of two samples of t5 keeps its level up to 20 seeds with it.
 EXCESS_KURTOSIS = 2.0
-FEWEST_SEEDS = 5
 _MOST_ROWS = 20
 _COLUMNS = "columns"
-_WORDS = {"shown": "YES", "shown to be small": "NO", "suggested": "MAYBE", "open": "CAN'T TELL"}
 ASSUMED = (
     f"F intervals{{}}: degrees of freedom for an excess kurtosis of {EXCESS_KURTOSIS:g} (normal values have "
     "0), ends widened by the rounding of the sds."
@@ -454,7 +453,7 @@ def review(result: "PublishedResult | AuditResult") -> str:
     if isinstance(result, AuditResult):
         c = min(result.comparisons, key=lambda c: 1.0 if c.headline.p is None else c.headline.p)
         title, seeds, ratio, detectable = c.title, c.seeds, c.headline.ratio, c.detectable
-        interval, word = c.headline.shown_interval, _WORDS.get(str(c.word), str(c.word or "CAN'T TELL"))
+        interval, word = c.headline.shown_interval, c.word
         sides = [f"{side.group} {side.mean:.4g} ± {figure(side.sd)}" for side in c.pooled]
     else:
         p = min(result.comparisons, key=lambda c: c.p)

@@ -48,7 +48,7 @@ from seedspread.runs.metrics import Better, Metric
 from seedspread.stats.headline import headline_from, without_estimate
 from seedspread.stats.result import Headline, Word
 from seedspread.stats.variance_ratio import LogRatioEstimate, difference
-from seedspread.tables.check import check_runs, with_baseline
+from seedspread.tables.check import check_runs, missing_seeds, with_baseline
 from seedspread.tables.columns import Columns, coded
 from seedspread.tables.question import SET, Question, TableError
 from seedspread.tables.read import Table as ReadTable
@@ -447,7 +447,8 @@ def compare_tables(
         notes += told
     joined = _with_baseline(join(sets), question)
     comparer = Comparer(joined.metric, level, affordable(_RESAMPLES, len(joined.runs.frame)), 0, None, None)
-    spread = audit_runs(joined.by_setting(), comparer, equivalence, over_strata=False)
+    by_setting = joined.by_setting()
+    spread = audit_runs(by_setting, comparer, equivalence, over_strata=False)
     found = agreements(joined, comparer, equivalence) if joined.runs.columns.group != SET else ()
     columns = joined.runs.columns
     return CompareResult(
@@ -466,6 +467,7 @@ def compare_tables(
             *sets_notes(joined.only, columns.group == SET, spread, bool(found)),
             *spread.notes,
             *joined.runs.notes,
+            *(missing_seeds(by_setting) if columns.group == SET else ()),
             *dict.fromkeys(notes),
             *recorded,
         ),

@@ -387,7 +387,7 @@ def _check_repeats(tidy: pd.DataFrame, table: Table, question: Question, columns
     first, second = rows
     where = f"two cells of row {first}" if first == second else f"rows {first} and {second}"
     instead = advice(table, question, told_apart(table, question, columns)) or (
-        "If another column tells them apart, name it with --block (twins of a seed) or --by (audited apart); "
+        "If another column tells them apart, name it with --block (same-seed runs) or --by (audited apart); "
         "--no-seed says that every row is a run of its own"
     )
     raise TableError(f"{where} are both {described}: one row per run. {instead}")
@@ -414,7 +414,7 @@ def _check_pooled(table: Table, question: Question, columns: Columns) -> list[st
     option = "group" if is_group else "by"
     raise TableError(
         f"{levels}, which would be pooled as if they were seeds; use --{option} {quote(name)} "
-        f"(audited apart) or --block {quote(name)} (twins of a seed): {after.typed(table.path)}"
+        f"(audited apart) or --block {quote(name)} (same-seed runs): {after.typed(table.path)}"
     )
 
 
@@ -488,7 +488,7 @@ def with_baseline(runs: RunTable, question: Question) -> RunTable:
     if empty:
         where = listed([stratum_name(columns.by, one) for one in empty], _MOST_NAMED)
         told.append(f"{where}: no run has a value of {columns.value}, and none is compared.")
-    runs = replace(runs, notes=(*runs.notes, *told, *_missing_seeds(runs)))
+    runs = replace(runs, notes=(*runs.notes, *told, *missing_seeds(runs)))
     if question.baseline is not None:
         return replace(runs, columns=replace(columns, baseline=baseline))
     if len(groups) == 2:
@@ -525,7 +525,7 @@ def _check_strata(runs: RunTable, question: Question) -> None:
     )
 
 
-def _missing_seeds(runs: RunTable) -> list[str]:
+def missing_seeds(runs: RunTable) -> list[str]:
     """Name the seeds that some group of a stratum lacks and others have."""
     columns = runs.columns
     if columns.seed is None or not columns.paired:

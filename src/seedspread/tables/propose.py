@@ -151,9 +151,9 @@ def advice(table: Table, before: Question, after: Question) -> str:
         parts.append(f"{has_levels(str(after.group))}; use {option('group', after.group)}")
     for name in (n for n in after.by if n not in before.by):
         by, block = option("by", name), option("block", name)
-        parts.append(f"{has_levels(name)}; use {by} (audited apart) or {block} (twins of a seed)")
+        parts.append(f"{has_levels(name)}; use {by} (audited apart) or {block} (same-seed runs)")
     for name in (n for n in after.block if n not in before.block):
-        parts.append(f"{has_levels(name)}; use {option('block', name)} (twins of a seed)")
+        parts.append(f"{has_levels(name)}; use {option('block', name)} (same-seed runs)")
     if after.last != before.last:
         parts.append(f"{after.last} counts steps; use {option('last', after.last)}, --best or --where")
     if after.metric_column != before.metric_column:

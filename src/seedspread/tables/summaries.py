@@ -81,7 +81,7 @@ def summary_columns(frame: pd.DataFrame) -> dict[str, tuple[str, str | None]]:
         texts = () if pd.api.types.is_numeric_dtype(frame[name]) else frame[name].head(100)
         cells = [str(cell) for cell in texts if not is_empty(cell)]
         both = [cell for cell in cells if any(sign in cell for sign in ("±", "(", "pm", "+-", "+/-", "+−"))]
-        if both and sum(_CELL.fullmatch(clean(cell)) is not None for cell in both) >= 0.5 * len(cells):
+        if both and sum(_CELL.fullmatch(clean(cell)) is not None for cell in both) > 0.5 * len(cells):
             found[name] = name, None
     stems: dict[str, str] = {}
     for name in frame.columns:
