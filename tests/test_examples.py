@@ -69,7 +69,7 @@ def by_run(table: pd.DataFrame) -> dict[tuple[str, int], float]:
 
 def test_forests_of_a_study_are_those_of_a_plain_loop(tmp_path: Path) -> None:
     printed = python(EXAMPLES / "forests.py", tmp_path / "out", folder=tmp_path)
-    assert "extra trees against random forest" in printed
+    assert "extra trees vs random forest" in printed
     assert (tmp_path / "out" / "report.html").exists()
     assert by_run(Store(tmp_path / "out" / "runs").table()) == {
         (forest, seed): score(seed, forest, 50) for forest in FORESTS for seed in range(1, 21)
@@ -106,7 +106,7 @@ def test_forests_of_a_study_are_those_of_ictonyx(tmp_path: Path) -> None:
 def test_the_function_of_the_readme_runs(tmp_path: Path) -> None:
     code = next(block for block in blocks("python") if "Study" in block)
     (tmp_path / "mine.py").write_text(code.replace("seeds=20", "seeds=3"))
-    assert "entropy against gini" in python("mine.py", folder=tmp_path)
+    assert "entropy vs gini" in python("mine.py", folder=tmp_path)
     assert len(Store(tmp_path / "runs").table()) == 6
     assert (tmp_path / "report.html").exists()
 
@@ -171,7 +171,7 @@ def test_mlflow_runs_are_audited_as_they_lie_there(tmp_path: Path, monkeypatch: 
     assert "the variance under sgd is" in " ".join(printed.split())
     monkeypatch.chdir(tmp_path)
     audited, collected = (in_folder(command) for command in COMMANDS if "mlflow.db" in command)
-    assert "sgd against adam" in audited
+    assert "sgd vs adam" in audited
     assert "16 runs from MLflow" in collected
     assert list(pd.read_csv("table.csv")["step"]) == [8] * 16
 

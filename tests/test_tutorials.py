@@ -124,6 +124,6 @@ def test_everything_shows_itself_once_and_text_is_text(tmp_path: Path) -> None:
         assert str(tmp_path) not in str(output["data"])
     (text,) = printed
     assert text["output_type"] == "stream"
-    assert "against a = 0.01" in text["text"]
+    assert "vs a = 0.01" in text["text"]
     (picture,) = plotted
     assert "image/png" in picture["data"]

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from markupsafe import escape
 from typer.testing import CliRunner
 
 from seedspread import Study, audit, collect, components, seed_budget, train, write_report
@@ -53,7 +54,7 @@ def test_paths_may_be_strings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         train(seeded(run.parameters, run.seed), f"store/{run.key}", data_dir="data")
     report = write_report("store", "page.html", plans=[plan])
     assert (tmp_path / "page.html").exists()
-    assert report.summary.short in report._repr_html_()
+    assert str(escape(report.summary.short)) in report._repr_html_()
     assert "tables" in repr(report)
     key = plan.runs[0].key
     assert diagnose(f"store/{key}").result == RunResult.read(f"store/{key}")
@@ -98,7 +99,7 @@ def test_the_quickstart_trains_audits_writes_a_report_and_says_what_it_can_show(
     done = CliRunner().invoke(app, command)
     assert done.exit_code == 0, done.output
     said = " ".join(done.output.split())
-    for words in ("clamp against subtract", "What this can show", "What it cannot show", "What to run next"):
+    for words in ("clamp vs subtract", "What this can show", "What it cannot show", "What to run next"):
         assert words in said
     assert f"seedspread audit {tmp_path / 'store'} --explain" in said
     page = (tmp_path / "store" / "report.html").read_text()

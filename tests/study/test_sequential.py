@@ -44,7 +44,7 @@ def test_it_stops_when_it_is_decided_and_says_so_everywhere(tmp_path: Path) -> N
     assert "at most 30 (15 seeds)" in plan
     done = seedspread_here("run", path, "--store", store, "--workers", "2")
     assert done.returncode == 0, done.stderr
-    assert "Look 1 of at most 3, 5 seeds: x = 0.5 against x = 0 " in done.stderr
+    assert "Look 1 of at most 3, 5 seeds: x = 0.5 vs x = 0 " in done.stderr
     record = looks(tmp_path / "store")
     assert record.stopped == "decided"
     assert record.seeds < 15
