@@ -93,8 +93,9 @@ def fill(plan: Plan) -> None:
 
 
 def _fill_run(folder: RunFolder, config: RunConfig, labels: "np.ndarray[Any, Any]") -> None:
-    # Twins of a seed get the same values, as real ones nearly do.
-    rng = np.random.default_rng([config.seeds.run, config.objective.margin_type == "clamp"])
+    # Same-seed runs get the same values, as real ones nearly do.
+    kind = {"subtract": 0, "clamp": 1}.get(config.objective.margin_type, 2)
+    rng = np.random.default_rng([config.seeds.run, kind + 3 * (config.training.rule != "layer_local")])
     margins, inert = layer_margins(config), margin_is_inert(config)
     epochs, depth = config.training.epochs, config.model.depth
     rates = np.linspace(0.6, 0.3, depth) + rng.normal(0, 0.02, (epochs, depth))

@@ -53,6 +53,6 @@ def test_a_study_of_a_store_alone(tmp_path: Path) -> None:
     assert "--study" in done.stderr
     for name in (str(twins[0]), str(both)):
         done = seedspread_here("components", str(store), "--study", name, "--json")
-        assert json.loads(done.stdout)["rows"] == 16, done.stderr
+        assert json.loads(done.stdout)["rows"] == 20, done.stderr
     text = seedspread_here("components", str(store), "--study", "multi3").stdout
     assert "depth = 8" in text

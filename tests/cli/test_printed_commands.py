@@ -209,7 +209,7 @@ def test_what_compare_says_to_type_compares(tmp_path: Path) -> None:
     assert {c["stratum"] for c in found["spread"]["comparisons"]} == {
         f"{margin}, {arm}" for margin in ("0.2", "0.4") for arm in ("clamp", "subtract", "soft_clamp")
     }
-    assert "24 of 36" in found["copies"][0]
+    assert "30 of 45" in found["copies"][0]
     assert "twice" in said("compare", store, store, "--study", "margins", fails=True)
     said("collect", store, "--metric", "accuracy", "--out", table, "--keep-duplicates")
     command = printed(said("compare", store, table, fails=True))

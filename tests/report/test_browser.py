@@ -165,7 +165,7 @@ def test_the_legend_shows_and_hides_a_condition(browser: webdriver.Chrome, page:
     button = figure.find_element(By.CSS_SELECTOR, ".legend button")
     assert button.text == "clamp, detach"
     button.click()
-    wait(lambda: len(figure.find_elements(By.CSS_SELECTOR, ".panel path.point")) == before - 4)
+    wait(lambda: len(figure.find_elements(By.CSS_SELECTOR, ".panel path.point")) == before - 5)
     assert button.get_attribute("aria-pressed") == "false"
     button.click()
     wait(lambda: len(figure.find_elements(By.CSS_SELECTOR, ".panel path.point")) == before)

@@ -117,7 +117,7 @@ def test_two_studies_of_one_label_are_told_apart_by_their_names(tmp_path: Path) 
 
 
 def test_a_table_is_named_so_too_and_the_paper_is_not_mentioned(tmp_path: Path) -> None:
-    rows = [f"{a},{d},{b},{s},{0.5 + 0.01 * ((s * (d + 3) + len(a)) % 7)}"
+    rows = [f"{a},{d},{b},{s},{0.5 + 0.01 * ((s * (d + 3) + ord(a[0])) % 7)}"
             for a in ("new", "old") for d in (2, 4) for b in ("x", "y") for s in range(5)]  # fmt: skip
     path = tmp_path / "runs.csv"
     path.write_text("\n".join(["arm,depth,twin,seed,accuracy", *rows]))

@@ -122,7 +122,9 @@ def told_apart(table: Table, question: Question, columns: Columns) -> Question:
         elif seed_names([name]):
             question = replace(question, block=(*question.block, name))
         elif (
-            question.group in frame.columns and frame.groupby(name)[str(question.group)].nunique().max() == 1
+            question.group != SET
+            and question.group in frame.columns
+            and frame.groupby(name)[str(question.group)].nunique().max() == 1
         ):
             question = replace(question, group=name, baseline=None)  # each level belongs to one group
         else:
