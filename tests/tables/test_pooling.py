@@ -189,7 +189,8 @@ class Interchange:
     """A table that has the interchange protocol alone."""
 
     def __dataframe__(self, **options: Any) -> Any:
-        return runs().__dataframe__(**options)  # type: ignore[operator]
+        frame: Any = runs()
+        return frame.__dataframe__(**options)
 
 
 def test_tables_of_other_libraries() -> None:
