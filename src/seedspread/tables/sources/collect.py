@@ -453,8 +453,9 @@ def audit_notes(collected: Collected) -> tuple[str, ...]:
     notes = [f"Read {count(len(collected.table), 'run')} from {collected.title}."]
     if collected.seed not in (None, "seed"):
         notes.append(f"The seed is the parameter {collected.seed}.")
-    command = f"seedspread collect {shlex.quote(collected.source)} --metric {collected.table.columns[-1]}"
-    notes += [note.replace("too: ", f"too: {command} ") for note in collected.notes]
+    source, metric = map(shlex.quote, (collected.source, str(collected.table.columns[-1])))
+    command = f"seedspread collect {source} --metric {metric}"
+    notes += [note.replace("too: --kind", f"too: {command} --kind") for note in collected.notes]
     if collected.unread:
         first = collected.unread[0]
         more = f" and {len(collected.unread) - 1} more" if len(collected.unread) > 1 else ""
