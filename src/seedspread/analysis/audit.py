@@ -10,32 +10,16 @@ from typing import Unpack
 import numpy as np
 import pandas as pd
 
+from seedspread.analysis import words
 from seedspread.analysis.audit_result import AuditResult, Comparison
 from seedspread.analysis.components import components_of
 from seedspread.analysis.judgement import Doubter, Judged, forests, judged, on_scale, repeated_runs
 from seedspread.analysis.samples import Pair, compared_pairs, noise_of_test_set, strips_of
 from seedspread.analysis.sequential import Look, factor_of, looks_of_store
-from seedspread.analysis.words import (
-    BRIEF,
-    POOLED_WHY,
-    SINGLE_SEED,
-    brief_note,
-    looks_note,
-    not_compared_note,
-    repeated_notes,
-    warnings,
-)
+from seedspread.runs import studies
 from seedspread.runs.levels import Levels, arm_name
 from seedspread.runs.metrics import Better, Metric, direction_note, metric_of
 from seedspread.runs.store import Store
-from seedspread.runs.studies import (
-    AuditSpec,
-    LookComparison,
-    LookRecord,
-    SequentialRecord,
-    SequentialSpec,
-    declared_metric,
-)
 from seedspread.stats import classic, planning, resampling
 from seedspread.stats.failures import detect_collapse, failures, find_failed_seeds
 from seedspread.stats.groups import Floats, Group, common_seeds
@@ -43,15 +27,7 @@ from seedspread.stats.headline import FEWEST_SEEDS, MOST_MODELLED, as_test, head
 from seedspread.stats.performance import performance
 from seedspread.stats.planning import BudgetError
 from seedspread.stats.pooling import are_dependent, same_seed_runs, unequal_cells
-from seedspread.stats.result import (
-    Headline,
-    InterimLook,
-    Interval,
-    SameSeedRuns,
-    Scale,
-    Summary,
-    TestResult,
-)
+from seedspread.stats.result import Headline, InterimLook, Interval, SameSeedRuns, Scale, Summary, TestResult
 from seedspread.stats.sensitivity import sensitivity
 from seedspread.stats.sequential import ALPHA, nominal_level
 from seedspread.stats.variance_ratio import LogRatioEstimate
@@ -127,7 +103,7 @@ class Comparer:
             p_adjusted=judged.p_adjusted,
             word=judged.word,
             doubts=judged.doubts,
-            warnings=warnings(twins, _pooled_test(tests), arm, baseline, unlike),
+            warnings=words.warnings(twins, _pooled_test(tests), arm, baseline, unlike),
             ladder=sensitivity(arm, baseline, self.level) if self.deep else (),
             failures=failures(every.arm, every.baseline, *failing),
             performance=None if self.brief else performance(arm, baseline, self.metric.better, self.level),
@@ -145,11 +121,9 @@ class Comparer:
         normal = classic.are_normal((arm, baseline), shapes)
         single = min(len(arm.seed_codes), len(baseline.seed_codes)) < 2
         spread = _NO_VARIANCE if single else self._spread_tests(pair, normal, independent)
-        means = (
-            classic.seed_means_test(arm, baseline, level),
-            classic.welch(arm, baseline, level, independent),
-        )
-        return (as_test(headline), *spread, *means, *shapes)
+        of_seeds = classic.seed_means_test(arm, baseline, level)
+        of_runs = classic.welch(arm, baseline, level, independent)
+        return (as_test(headline), *spread, of_seeds, of_runs, *shapes)
 
     def _spread_tests(
         self, pair: Pair, normal: bool | None, independent: bool | None
@@ -175,8 +149,8 @@ def _not_tested(key: str, name: str, note: str) -> TestResult:
 
 
 _NO_VARIANCE = (
-    _not_tested("seed_jackknife", "seed jackknife (Miller)", SINGLE_SEED),
-    _not_tested("f", "F test, pooled", SINGLE_SEED),
+    _not_tested("seed_jackknife", "seed jackknife (Miller)", words.SINGLE_SEED),
+    _not_tested("f", "F test, pooled", words.SINGLE_SEED),
 )
 
 
@@ -195,16 +169,10 @@ def summarise(group: str, block: Levels, values: Floats) -> Summary:
 
 
 def _pooled_test(tests: tuple[TestResult, ...]) -> Headline:
-    f = next((t for t in tests if t.key == "f"), _not_tested("f", "F test, pooled", BRIEF))
+    f = next((t for t in tests if t.key == "f"), _not_tested("f", "F test, pooled", words.BRIEF))
     ratio = f.estimate
-    return Headline(
-        ratio=ratio,
-        sd_ratio=None if ratio is None else ratio**0.5,
-        interval=f.interval,
-        p=f.p,
-        method=f.name,
-        why=f.note or POOLED_WHY,
-    )
+    sd_ratio = None if ratio is None else ratio**0.5
+    return Headline(ratio, sd_ratio, f.interval, f.p, method=f.name, why=f.note or words.POOLED_WHY)
 
 
 def _paired_correlation(arm: Group, baseline: Group) -> float | None:
@@ -357,7 +325,7 @@ def audit_runs(
         comparisons=tuple(comparisons),
         forest=means[0] if len(means) == 1 else None,
         forests=means,
-        notes=(*runs.notes, *notes, *repeated_notes(repeated_runs(strips), columns.group, columns.by)),
+        notes=(*runs.notes, *notes, *words.repeated_notes(repeated_runs(strips), columns.group, columns.by)),
         values=strips,
         metric=comparer.metric,
         looks=looks,
@@ -370,7 +338,7 @@ def metric_of_runs(
     """The metric, and a note if its direction was told from its name."""
     better, value = better or runs.better, runs.columns.value
     if metric is None and runs.store is not None:
-        metric = declared_metric(Store(runs.store), value)
+        metric = studies.declared_metric(Store(runs.store), value)
     note = None if metric or better else direction_note(value)
     if metric is None:
         metric = metric_of(value, runs.frame["value"].to_numpy(float), accuracies=accuracies)
@@ -428,9 +396,9 @@ def _comparisons(
     comparer = replace(comparer, deep=len(pairs) <= _MOST_DEEP and not comparer.brief)
     if len(pairs) > MOST_MODELLED or any(is_large(pair.arm, pair.baseline) for pair in pairs):
         comparer = replace(comparer, brief=True, deep=False)
-        notes.append(brief_note(len(pairs), len(runs.frame)))
+        notes.append(words.brief_note(len(pairs), len(runs.frame)))
     if looks is not None:
-        notes.append(looks_note(looks))
+        notes.append(words.looks_note(looks))
     comparer = replace(comparer, by=runs.columns.by)
     found = judge_pairs(runs, pairs, comparer, equivalence, looks)
     answers = [answer for answer, _ in found]
@@ -469,7 +437,7 @@ def _pairs(runs: RunTable) -> tuple[list[Pair], list[str]]:
     columns, compared = runs.columns, {pair.stratum for pair in pairs}
     versus = columns.baseline or "other"
     notes = [
-        not_compared_note(stratum, versus)
+        words.not_compared_note(stratum, versus)
         for stratum in dict.fromkeys(runs.frame["stratum"])
         if stratum not in compared
     ]
@@ -480,8 +448,11 @@ def _pairs(runs: RunTable) -> tuple[list[Pair], list[str]]:
 
 
 def take_look(
-    table: pd.DataFrame, spec: AuditSpec, record: SequentialRecord, metrics: tuple[Metric, ...] = ()
-) -> LookRecord:
+    table: pd.DataFrame,
+    spec: studies.AuditSpec,
+    record: studies.SequentialRecord,
+    metrics: tuple[Metric, ...] = (),
+) -> studies.LookRecord:
     """The next look: the headline of every comparison, and whether the study stops.
 
     Args:
@@ -500,10 +471,10 @@ def take_look(
     looks = InterimLook(sizes, number, record.factor or factor_of(sizes))
     found = audit_runs(runs, comparer, _EQUIVALENCE, looks).comparisons
     seeds = sizes[number - 1]
-    return LookRecord(seeds, tuple(map(_looked, found)), why_stop(record.spec, found, seeds))
+    return studies.LookRecord(seeds, tuple(map(_looked, found)), why_stop(record.spec, found, seeds))
 
 
-def why_stop(spec: SequentialSpec, found: tuple[Comparison, ...], seeds: int) -> str:
+def why_stop(spec: studies.SequentialSpec, found: tuple[Comparison, ...], seeds: int) -> str:
     """Why a study ends at a look of so many seeds; empty if it goes on."""
     if spec.precision is not None:
         if all(_is_narrow(c.headline.shown_interval, spec.precision) for c in found):
@@ -517,17 +488,12 @@ def _is_narrow(interval: Interval | None, precision: float) -> bool:
     return interval is not None and interval.low > 0 and sqrt(interval.high / interval.low) <= precision
 
 
-def _looked(c: Comparison) -> LookComparison:
+def _looked(c: Comparison) -> studies.LookComparison:
     interval = c.headline.shown_interval
-    return LookComparison(
-        title=c.title,
-        ratio=_finite(c.headline.ratio),
-        low=None if interval is None else _finite(interval.low),
-        high=None if interval is None else _finite(interval.high),
-        p=_finite(c.p_adjusted),
-        word=c.word,
-        correlation=_finite(c.paired_correlation),
-    )
+    low, high = (None, None) if interval is None else (interval.low, interval.high)
+    numbers = (c.headline.ratio, low, high, c.p_adjusted, c.paired_correlation)
+    ratio, low, high, p, correlation = map(_finite, numbers)
+    return studies.LookComparison(c.title, ratio, low, high, p, word=c.word, correlation=correlation)
 
 
 def _finite(value: float | None) -> float | None:

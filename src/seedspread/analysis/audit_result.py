@@ -6,38 +6,10 @@ from typing import Any
 import pandas as pd
 from rich.text import Text
 
+from seedspread.analysis import display, words
 from seedspread.analysis.charts import audit_chart, comparison_chart
 from seedspread.analysis.components import Components
-from seedspread.analysis.display import (
-    MOST_ROWS,
-    Result,
-    TextPage,
-    averages_table,
-    groups_table,
-    matrix_table,
-    overview_table,
-    test_tables,
-)
 from seedspread.analysis.samples import Strip
-from seedspread.analysis.words import (
-    asides,
-    claim,
-    collapse_sentence,
-    counted,
-    detail_lines,
-    explanations,
-    failures_lead,
-    figures,
-    floor_sentence,
-    foot,
-    headline_note,
-    left_out,
-    oneline,
-    plural,
-    summary,
-    title_line,
-    verdict,
-)
 from seedspread.render.chart import Chart
 from seedspread.render.latex import tex_comment, tex_text, to_latex
 from seedspread.render.table import markdown_text, to_markdown
@@ -66,7 +38,7 @@ _ON_A_SCREEN = 10
 
 
 @dataclass(frozen=True)
-class Comparison(Result):
+class Comparison(display.Result):
     """One group against the baseline, within one stratum.
 
     Attributes:
@@ -120,7 +92,7 @@ class Comparison(Result):
     @property
     def verdict(self) -> str:
         """The answer in a sentence."""
-        return verdict(self)
+        return words.verdict(self)
 
     @property
     def variances(self) -> tuple[float | None, float | None]:
@@ -161,18 +133,18 @@ class Comparison(Result):
             "stratum": joined_levels(self.stratum),
             "cells": [asdict(cell) | {"block": joined_levels(cell.block)} for cell in self.cells],
             "pooled": [asdict(arm) | {"block": ""} for arm in self.pooled],
-            "collapse": collapse | {"sentence": collapse_sentence(self.collapse, self.factor)},
-            "floors": [asdict(floor) | {"sentence": floor_sentence(floor)} for floor in self.floors],
+            "collapse": collapse | {"sentence": words.collapse_sentence(self.collapse, self.factor)},
+            "floors": [asdict(floor) | {"sentence": words.floor_sentence(floor)} for floor in self.floors],
             "components": self.components and asdict(self.components) | {"stratum": ""},
             "verdict": self.verdict,
         }
 
     def to_text(self, width: int = 110, explain: bool = False) -> str:
         """For a terminal: the answer and every test; with `explain` the reasons and what each assumes."""
-        page = TextPage(width)
+        page = display.TextPage(width)
         page.lines([f"{self.title}: {self.verdict}"], "bold")
-        page.tables(test_tables(self, explain))
-        return page.text([*(explanations(self) if explain else []), *detail_lines(self)])
+        page.tables(display.test_tables(self, explain))
+        return page.text([*(words.explanations(self) if explain else []), *words.detail_lines(self)])
 
     def to_frame(self) -> pd.DataFrame:
         """One row: what the overview shows, as numbers."""
@@ -189,7 +161,9 @@ class Comparison(Result):
         printer.text(f"{self.title}: {self.verdict}")
 
     def _repr_html_(self) -> str:
-        return for_notebook([self.title, self.verdict], test_tables(self, full=False), detail_lines(self))
+        return for_notebook(
+            [self.title, self.verdict], display.test_tables(self, full=False), words.detail_lines(self)
+        )
 
 
 @dataclass(frozen=True)
@@ -225,7 +199,7 @@ class Forest:
 
 
 @dataclass(frozen=True)
-class AuditResult(Result):
+class AuditResult(display.Result):
     """The audit of a table.
 
     Attributes:
@@ -282,100 +256,110 @@ class AuditResult(Result):
 
     def oneline(self) -> str:
         """One line per comparison, for a chat."""
-        return "\n".join(oneline(self, c) for c in self.comparisons)
+        return "\n".join(words.oneline(self, c) for c in self.comparisons)
 
     def to_text(self, width: int = 80, explain: bool = False, details: bool = False) -> str:
         """One screen; with `details` every comparison and test, with `explain` why each was used."""
-        page = TextPage(width)
+        page = display.TextPage(width)
         if len(self.comparisons) > 1:
             self.print_overview(page, details)
         self.print_comparisons(page, details, explain)
-        return page.text((*self.notes, *([foot(self)] if details or explain else [])))
+        return page.text((*self.notes, *([words.foot(self)] if details or explain else [])))
 
-    def print_overview(self, page: TextPage, details: bool = False) -> None:
+    def print_overview(self, page: display.TextPage, details: bool = False) -> None:
         """Print how many comparisons have which verdict, the averages, and the ratios."""
         page.lines([f"{self.value} across seeds | {self._size()}", ""])
-        for word, text in counted(self):
+        for word, text in words.counted(self):
             page.labelled(word, text)
         page.lines([] if self.forests else [""])
         several_pairs = len({(c.group, c.baseline) for c in self.comparisons}) > 1
         if self.forests:
-            page.tables([averages_table(self)])
+            page.tables([display.averages_table(self)])
         if self.by and several_pairs and not details:
-            page.tables([matrix_table(self, page.width, _ON_A_SCREEN)])
+            page.tables([display.matrix_table(self, page.width, _ON_A_SCREEN)])
         else:
-            shown = MOST_ROWS if details else _ON_A_SCREEN
-            page.tables([overview_table(self, shown, p=details)])
-            page.lines(left_out(len(self.comparisons) - shown, "comparisons, "))
+            shown = display.MOST_ROWS if details else _ON_A_SCREEN
+            page.tables([display.overview_table(self, shown, p=details)])
+            page.lines(words.left_out(len(self.comparisons) - shown, "comparisons, "))
 
     def _size(self) -> str:
         """`3 groups x 8 datasets, 240 runs`."""
         groups = len({name for c in self.comparisons for name in (c.group, c.baseline)})
         strata = len({c.stratum for c in self.comparisons})
-        by = f" x {strata} {plural(self.by)}" if strata > 1 else ""
+        by = f" x {strata} {words.plural(self.by)}" if strata > 1 else ""
         return f"{groups} groups{by}, {self.rows:,} runs"
 
-    def print_comparisons(self, page: TextPage, details: bool, explain: bool = False) -> None:
+    def print_comparisons(self, page: display.TextPage, details: bool, explain: bool = False) -> None:
         """Print the only comparison with its runs, or on request each of them."""
         if len(self.comparisons) == 1 or details or explain:
             for c in self.comparisons:
                 self._print(page, c, details, explain)
 
-    def _print(self, page: TextPage, c: Comparison, details: bool, explain: bool) -> None:
-        page.lines(["", title_line(self, c), ""] if len(self.comparisons) > 1 else [title_line(self, c), ""])
-        beside = asides(c)
-        lead = [line for line in beside if line[0] == "Failures"] if failures_lead(c) else []
-        for label, text in (*lead, (c.word, claim(c)), ("", figures(c))):
+    def _print(self, page: display.TextPage, c: Comparison, details: bool, explain: bool) -> None:
+        page.lines(
+            ["", words.title_line(self, c), ""]
+            if len(self.comparisons) > 1
+            else [words.title_line(self, c), ""]
+        )
+        beside = words.asides(c)
+        lead = [line for line in beside if line[0] == "Failures"] if words.failures_lead(c) else []
+        for label, text in (*lead, (c.word, words.claim(c)), ("", words.figures(c))):
             page.labelled(label, text)
         page.lines([""])
         strips = [(arm_name(c.factor, strip.group), strip.values) for strip in reversed(self.strips(c))]
         for line in strip_lines(strips, page.width):
             page.console.print(Text(line), soft_wrap=True)
         full = details or explain
-        page.tables([groups_table(self, c)])
+        page.tables([display.groups_table(self, c)])
         for label, text in beside:
             if (label, text) not in lead:
                 page.labelled(label, text)
         if full:
-            page.lines(["", *detail_lines(c)])
-            page.tables(test_tables(c, explain))
-            page.lines([*(explanations(c) if explain else []), headline_note(c)])
+            page.lines(["", *words.detail_lines(c)])
+            page.tables(display.test_tables(c, explain))
+            page.lines([*(words.explanations(c) if explain else []), words.headline_note(c)])
 
     def to_markdown(self, details: bool = False) -> str:
         """The answer for a README or an issue; with `details` every test with its reason."""
         out = []
         if len(self.comparisons) > 1:
-            out = [f"- **{word}** {markdown_text(text)}" for word, text in counted(self)]
-            tables = [*([averages_table(self)] if self.forests else []), overview_table(self, most=None)]
+            out = [f"- **{word}** {markdown_text(text)}" for word, text in words.counted(self)]
+            tables = [
+                *([display.averages_table(self)] if self.forests else []),
+                display.overview_table(self, most=None),
+            ]
             for table in tables:
                 out += ["", *to_markdown(table).splitlines()]
             out.append("")
         for c in self.comparisons if details or len(self.comparisons) == 1 else ():
-            out += [f"## {markdown_text(title_line(self, c))}", ""]
-            out += [f"**{c.word}** {markdown_text(claim(c))}  ", markdown_text(figures(c)), ""]
-            out += [*to_markdown(groups_table(self, c)).splitlines(), ""]
-            out += [f"- {label}: {markdown_text(text)}" for label, text in asides(c)]
+            out += [f"## {markdown_text(words.title_line(self, c))}", ""]
+            out += [f"**{c.word}** {markdown_text(words.claim(c))}  ", markdown_text(words.figures(c)), ""]
+            out += [*to_markdown(display.groups_table(self, c)).splitlines(), ""]
+            out += [f"- {label}: {markdown_text(text)}" for label, text in words.asides(c)]
             if details:
-                out += [f"- {markdown_text(line)}" for line in detail_lines(c)]
-                for table in test_tables(c, full=True):
+                out += [f"- {markdown_text(line)}" for line in words.detail_lines(c)]
+                for table in display.test_tables(c, full=True):
                     out += ["", *to_markdown(table).splitlines()]
-                out += ["", *(f"- {markdown_text(line)}" for line in explanations(c)), ""]
-        out += ["", *(markdown_text(note) for note in (*self.notes, foot(self)))]
+                out += ["", *(f"- {markdown_text(line)}" for line in words.explanations(c)), ""]
+        out += ["", *(markdown_text(note) for note in (*self.notes, words.foot(self)))]
         return "\n".join(out) + "\n"
 
     def to_latex(self, details: bool = False) -> str:
         """The answer for a paper (booktabs); with `details` every test."""
         out = ["% needs \\usepackage{booktabs}"]
         if len(self.comparisons) > 1:
-            tables = [*([averages_table(self)] if self.forests else []), overview_table(self, most=None)]
-            out += [f"{tex_text(summary(self))}\n", *map(to_latex, tables)]
+            tables = [
+                *([display.averages_table(self)] if self.forests else []),
+                display.overview_table(self, most=None),
+            ]
+            out += [f"{tex_text(words.summary(self))}\n", *map(to_latex, tables)]
         for c in self.comparisons if details or len(self.comparisons) == 1 else ():
-            tables = [groups_table(self, c), *(test_tables(c, full=True) if details else [])]
+            tables = [display.groups_table(self, c), *(display.test_tables(c, full=True) if details else [])]
             out.append(f"\\paragraph{{{tex_text(c.title)}}} {tex_text(c.verdict)}\n")
-            out += [f"{tex_text(f'{label}: {text}.')}\n" for label, text in asides(c)]
+            out += [f"{tex_text(f'{label}: {text}.')}\n" for label, text in words.asides(c)]
             out += [to_latex(replace(t, title=f"{c.title}. {t.title}")) for t in tables]
-            out += [tex_comment(line) for line in explanations(c)] if details else []
-        return "\n".join([*out, tex_comment(foot(self))]) + "\n"
+            out += [tex_comment(line) for line in words.explanations(c)] if details else []
+        return "\n".join([*out, tex_comment(words.foot(self))]) + "\n"
 
     def to_frame(self) -> pd.DataFrame:
         """One row per comparison: what the overview shows, as numbers."""
@@ -387,13 +371,13 @@ class AuditResult(Result):
 
     def _repr_html_(self) -> str:
         if len(self.comparisons) > 1:
-            lines, tables, beside = [summary(self)], [overview_table(self)], []
-            tables += [averages_table(self)] if self.forests else []
+            lines, tables, beside = [words.summary(self)], [display.overview_table(self)], []
+            tables += [display.averages_table(self)] if self.forests else []
         else:
             c = self.comparisons[0]
-            lines, tables = [c.verdict], [groups_table(self, c)]
-            beside = [f"{label}: {text}" for label, text in asides(c)]
-        return for_notebook(lines, tables, [*beside, *self.notes, foot(self)], notebook_svg(self.chart))
+            lines, tables = [c.verdict], [display.groups_table(self, c)]
+            beside = [f"{label}: {text}" for label, text in words.asides(c)]
+        return for_notebook(lines, tables, [*beside, *self.notes, words.foot(self)], notebook_svg(self.chart))
 
     def __repr__(self) -> str:
         many = f"{len(self.comparisons)} comparison{'s' * (len(self.comparisons) != 1)}"

@@ -9,19 +9,9 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from seedspread.analysis import words
 from seedspread.analysis.display import Result, TextPage, components_tables
 from seedspread.analysis.samples import arms_by_stratum, noise_of_test_set
-from seedspread.analysis.words import (
-    NO_VARIANCE,
-    NOT_REPEATED,
-    QUIET,
-    arm_sentence,
-    comparison_sentence,
-    components_notes,
-    design_note,
-    floor_sentence,
-    idle_note,
-)
 from seedspread.render.latex import tex_text, to_latex
 from seedspread.render.table import markdown_text, to_markdown
 from seedspread.render.web import for_notebook
@@ -209,36 +199,36 @@ def split(sample: Sample, level: float, floor: TestSetNoise | None = None) -> Sp
         sample.name, len(sample.values), number_of_seeds(sample), (), 0.0, floor=floor, factor=sample.factor
     )
     if made is None:
-        return _told(replace(blank, note=NO_VARIANCE))
+        return _told(replace(blank, note=words.NO_VARIANCE))
     names, rest = drop_idle_factors(sample, made)
     if rest is not sample:
         return _beside_idle(split(rest, level, floor), names, blank)
     if NOISE not in made.names and not made.copies and len(made.names) < 2:
         total, interval = _total(sample, level)
-        note = QUIET if made.has_shared_noise else NOT_REPEATED
+        note = words.QUIET if made.has_shared_noise else words.NOT_REPEATED
         return _told(replace(blank, total=total, interval=interval, note=note))
     estimates, top = fit(made.likelihood)
     curves = profiles(made.likelihood, estimates, top)
     unit = made.scale**2
     ends = intervals(made.likelihood, estimates, top, curves, level)
     total = float(estimates.sum())
+    parts = zip(made.names, map(float, estimates), curves, ends, strict=True)
     components = [
-        _component(made, name, float(estimates[i]) * unit, float(estimates[i]) / total, curves[i])
-        for i, name in enumerate(made.names)
-    ]
-    components = [
-        replace(c, interval=Interval(low * unit, high * unit, level))
-        for c, (low, high) in zip(components, ends, strict=True)
+        replace(
+            _component(made, name, part * unit, part / total, curve),
+            interval=Interval(low * unit, high * unit, level),
+        )
+        for name, part, curve, (low, high) in parts
     ]
     if made.copies:
         components.append(Component(NOISE, _NAMES[NOISE], None, 0.0, None, 0.0, unbiased=0.0))
-    arm = replace(blank, components=tuple(components), total=total * unit, note=design_note(made))
+    arm = replace(blank, components=tuple(components), total=total * unit, note=words.design_note(made))
     return replace(_told(arm), curves=dict(zip(made.names, curves, strict=True)), unit=unit)
 
 
 def _beside_idle(found: Split, names: tuple[str, ...], blank: ArmComponents) -> Split:
     """What is known of the other runs, and that these factors make no variance."""
-    note = "; ".join(part for part in (found.arm.note, idle_note(names)) if part)
+    note = "; ".join(part for part in (found.arm.note, words.idle_note(names)) if part)
     none = tuple(Component(name, name, None, 0.0, None, 0.0) for name in names)
     components = (*found.arm.components, *none) if found.arm.components else ()
     arm = replace(found.arm, runs=blank.runs, seeds=blank.seeds, components=components, note=note)
@@ -246,7 +236,7 @@ def _beside_idle(found: Split, names: tuple[str, ...], blank: ArmComponents) -> 
 
 
 def _told(arm: ArmComponents) -> Split:
-    return Split(replace(arm, sentence=arm_sentence(arm)), {}, 1.0)
+    return Split(replace(arm, sentence=words.arm_sentence(arm)), {}, 1.0)
 
 
 def _total(sample: Sample, level: float) -> tuple[float, Interval]:
@@ -279,13 +269,8 @@ def compare_splits(stratum: str, first: Split, second: Split, level: float) -> A
         return None
     contrasts = tuple(_contrast(key, first, second, level) for key in shared)
     pair = first.arm, second.arm
-    return ArmsCompared(
-        first.arm.group,
-        second.arm.group,
-        contrasts,
-        comparison_sentence(stratum, pair, contrasts),
-        first.arm.factor,
-    )
+    sentence = words.comparison_sentence(stratum, pair, contrasts)
+    return ArmsCompared(first.arm.group, second.arm.group, contrasts, sentence, first.arm.factor)
 
 
 def _contrast(key: str, first: Split, second: Split, level: float) -> ComponentContrast:
@@ -294,15 +279,10 @@ def _contrast(key: str, first: Split, second: Split, level: float) -> ComponentC
     assert b is not None  # noqa: S101
     found = contrast(first.curves[key], second.curves[key], (first.unit, second.unit), level)
     ratio = a.variance / b.variance if b.variance else np.inf if a.variance else None
+    ends, difference = Interval(*found.ratio, level), Interval(*found.difference, level)
+    variances = (a.variance, b.variance)
     return ComponentContrast(
-        key,
-        a.name,
-        (a.variance, b.variance),
-        ratio,
-        Interval(*found.ratio, level),
-        a.variance - b.variance,
-        Interval(*found.difference, level),
-        found.p,
+        key, a.name, variances, ratio, ends, a.variance - b.variance, difference, found.p
     )
 
 
@@ -338,7 +318,7 @@ class ComponentsResult(Result):
             told["stratum"] = joined_levels(stratum.stratum)
             for arm, arm_values in zip(stratum.arms, told["arms"], strict=True):
                 if arm.floor is not None:
-                    arm_values["floor"]["sentence"] = floor_sentence(arm.floor)
+                    arm_values["floor"]["sentence"] = words.floor_sentence(arm.floor)
         return values
 
     def to_text(self, width: int = 110) -> str:
@@ -349,7 +329,7 @@ class ComponentsResult(Result):
                 page.title(stratum.title)
             page.lines(stratum.sentences, "bold")
             page.tables(components_tables(stratum))
-        return page.text(components_notes(self))
+        return page.text(words.components_notes(self))
 
     def to_markdown(self) -> str:
         """Tables for a README or an issue."""
@@ -360,7 +340,7 @@ class ComponentsResult(Result):
             for table in components_tables(stratum):
                 out += ["", *to_markdown(table).splitlines()]
             out.append("")
-        return "\n".join([*out, *map(markdown_text, components_notes(self))]) + "\n"
+        return "\n".join([*out, *map(markdown_text, words.components_notes(self))]) + "\n"
 
     def to_latex(self) -> str:
         """Tables for a paper (booktabs)."""
@@ -370,7 +350,7 @@ class ComponentsResult(Result):
             before = f"{stratum.title}. " if stratum.title else ""
             tables = components_tables(stratum)
             out += [to_latex(replace(table, title=before + table.title)) for table in tables]
-        return "\n".join([*out, *(f"{tex_text(note)}\n" for note in components_notes(self))])
+        return "\n".join([*out, *(f"{tex_text(note)}\n" for note in words.components_notes(self))])
 
     def to_frame(self) -> pd.DataFrame:
         """One row per component of a group, as numbers."""
@@ -395,7 +375,7 @@ class ComponentsResult(Result):
             before = f"{stratum.title}: " if stratum.title else ""
             lines += [before + line for line in stratum.sentences]
             tables += [replace(t, title=before + t.title) for t in components_tables(stratum)]
-        return for_notebook(lines, tables, components_notes(self))
+        return for_notebook(lines, tables, words.components_notes(self))
 
 
 # Columns of a store's runs: the seed of the whole run, and those of its streams that were set apart.

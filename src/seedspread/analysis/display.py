@@ -12,18 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from rich.text import Text
 
-from seedspread.analysis.words import (
-    UNBIASED,
-    between,
-    ends,
-    forest_arms,
-    ladder_p,
-    number,
-    p_value,
-    plural,
-    test_name,
-    two,
-)
+from seedspread.analysis import words
 from seedspread.render.chart import Chart, PlotError
 from seedspread.render.table import Column, Table
 from seedspread.render.terminal import Terminal, to_rich
@@ -162,9 +151,9 @@ def overview_table(audit: AuditResult, most: int | None = MOST_ROWS, p: bool = T
         (
             (stratum_name(c.by, c.stratum) if c.stratum else c.arm_name) if alone else c.title,
             *map(mean_and_sd, c.pooled),
-            two(c.headline.ratio),
-            ends(c.headline.shown_interval),
-            *((p_value(c.p_adjusted),) if p else ()),
+            words.two(c.headline.ratio),
+            words.ends(c.headline.shown_interval),
+            *((words.p_value(c.p_adjusted),) if p else ()),
             c.word,
         )
         for c in _smallest_p(audit.comparisons, most)
@@ -183,18 +172,18 @@ def averages_table(audit: AuditResult) -> Table:
     """The mean ratio over datasets of each group and its baseline."""
     rows = [
         (
-            " vs ".join(forest_arms(forest, audit.group)),
-            two(forest.pooled),
-            ends(forest.interval),
-            p_value(forest.pooled_p),
-            ends(forest.prediction),
+            " vs ".join(words.forest_arms(forest, audit.group)),
+            words.two(forest.pooled),
+            words.ends(forest.interval),
+            words.p_value(forest.pooled_p),
+            words.ends(forest.prediction),
         )
         for forest in audit.forests
     ]
     count = max(len(forest.titles) for forest in audit.forests)
     alone = " (not adjusted)" if len(rows) > 1 else ""
     headings = (
-        f"Average over {count} {plural(audit.by)}",
+        f"Average over {count} {words.plural(audit.by)}",
         "ratio",
         f"{audit.level:.0%} CI{alone}",
         "p",
@@ -220,9 +209,12 @@ def matrix_table(audit: AuditResult, width: int, most: int) -> Table:
     for stratum, name in list(zip(strata, names, strict=True))[:most]:
         found = [cells.get((stratum, pair)) for pair in kept]
         rows.append(
-            (name, *("" if c is None else two(c.headline.ratio) + "*" * (c.word == "YES") for c in found))
+            (
+                name,
+                *("" if c is None else words.two(c.headline.ratio) + "*" * (c.word == "YES") for c in found),
+            )
         )
-    left = [(len(pairs) - len(kept), "pairs"), (len(strata) - len(rows), plural(audit.by))]
+    left = [(len(pairs) - len(kept), "pairs"), (len(strata) - len(rows), words.plural(audit.by))]
     more = "".join(f"; {count} more {what} in the details" for count, what in left if count > 0)
     headings = (", ".join(audit.by), *(f"{a} vs {b}" for a, b in kept))
     return _table(f"Variance ratios (* YES, after adjustment){more}", headings, rows, "matrix")
@@ -245,10 +237,10 @@ def ladder_table(rungs: tuple[SensitivityTest, ...], full: bool = True) -> Table
         "what is changed": [r.changes for r in rungs],
         "assumes": [r.assumes for r in rungs],
         "ratio of": [r.of for r in rungs],
-        "ratio": [number(r.ratio) for r in rungs],
-        "interval": [between(r.interval) for r in rungs],
+        "ratio": [words.number(r.ratio) for r in rungs],
+        "interval": [words.between(r.interval) for r in rungs],
         "df": [_df(r.df) for r in rungs],
-        "p": [ladder_p(r.p) for r in rungs],
+        "p": [words.ladder_p(r.p) for r in rungs],
     }
     short = ("test", "what is changed", "ratio", "df", "p")
     shown = {name: cells for name, cells in columns.items() if full or name in short}
@@ -305,8 +297,8 @@ def _tests_table(title: str, c: Comparison, about: str, estimate: str | None, fu
 def _short_row(t: TestResult, has_estimate: bool) -> tuple[str, ...]:
     """What fits a terminal: a note only where it stands for something that is missing."""
     note = t.note if t.p is None and t.interval is None else ""
-    estimate_cells = (number(t.estimate), between(t.interval)) if has_estimate else ()
-    return (test_name(t), p_value(t.p), *estimate_cells, _met(t), note)
+    estimate_cells = (words.number(t.estimate), words.between(t.interval)) if has_estimate else ()
+    return (words.test_name(t), words.p_value(t.p), *estimate_cells, _met(t), note)
 
 
 def _met(t: TestResult) -> str:
@@ -325,27 +317,22 @@ def _performance_table(p: Performance, names: tuple[str, str]) -> Table:
     worst = "worst run" if p.worst_of <= 10 else "worst tenth"
     contrasts = (("mean", p.mean), ("interquartile mean", p.iqm), (worst, p.worst))
     rows = tuple(
-        (name, number(x.arm.value), number(x.baseline.value), number(x.difference.value),
-         between(x.difference.interval))
+        (name, words.number(x.arm.value), words.number(x.baseline.value), words.number(x.difference.value),
+         words.between(x.difference.interval))
         for name, x in contrasts
     )  # fmt: skip
-    chance = (
-        "probability of improvement",
-        "",
-        "",
-        number(p.improvement.value),
-        between(p.improvement.interval),
-    )
+    better, interval = words.number(p.improvement.value), words.between(p.improvement.interval)
+    chance = ("probability of improvement", "", "", better, interval)
     title = f"Which is better ({p.better} is; intervals are not adjusted for several comparisons)"
     return _table(title, ("", *names, "difference", "interval"), (*rows, chance))
 
 
 def _failures_table(c: Comparison) -> Table:
     rows = tuple(
-        (arm_name(c.factor, a.group), f"{a.failed}/{a.seeds}", f"{a.rate:.0%}", between(a.interval))
+        (arm_name(c.factor, a.group), f"{a.failed}/{a.seeds}", f"{a.rate:.0%}", words.between(a.interval))
         for a in c.collapse.arms
     )
-    p = p_value(c.collapse.test.p) if c.collapse.test else "-"
+    p = words.p_value(c.collapse.test.p) if c.collapse.test else "-"
     title = f"Failed seeds (Fisher's exact test: p {p})"
     return _table(title, ("arm", "failed", "rate", "exact interval"), rows)
 
@@ -356,7 +343,7 @@ def components_tables(stratum: Components) -> list[Table]:
 
 
 def _arms_table(stratum: Components) -> Table:
-    headings = ("component", "variance", "interval", "share", "p", UNBIASED)
+    headings = ("component", "variance", "interval", "share", "p", words.UNBIASED)
     return _table("Variance components", headings, (row for arm in stratum.arms for row in _arm_rows(arm)))
 
 
@@ -364,19 +351,19 @@ def _arm_rows(arm: ArmComponents) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = [
         (
             f"{arm.title}: {c.name}",
-            number(c.variance),
-            between(c.interval),
+            words.number(c.variance),
+            words.between(c.interval),
             f"{c.share:.0%}",
-            p_value(c.p),
-            number(c.unbiased),
+            words.p_value(c.p),
+            words.number(c.unbiased),
         )
         for c in arm.components
     ]
-    rows.append((f"{arm.title}: total", number(arm.total), between(arm.interval), "-", "-", "-"))
+    rows.append((f"{arm.title}: total", words.number(arm.total), words.between(arm.interval), "-", "-", "-"))
     if arm.floor is not None:
         name = f"{arm.title}: test set{', at most' if arm.floor.is_bound else ''}"
         share = f"{arm.floor.floor / arm.total:.0%}" if arm.total > 0 else "-"
-        rows.append((name, number(arm.floor.floor), "-", share, "-", "-"))
+        rows.append((name, words.number(arm.floor.floor), "-", share, "-", "-"))
     return rows
 
 
@@ -385,18 +372,15 @@ def _contrasts_table(found: ArmsCompared) -> Table:
     rows = tuple(
         (
             c.name,
-            number(c.ratio),
-            between(c.ratio_interval),
-            number(c.difference),
-            between(c.difference_interval),
-            p_value(c.p),
+            words.number(c.ratio),
+            words.between(c.ratio_interval),
+            words.number(c.difference),
+            words.between(c.difference_interval),
+            words.p_value(c.p),
         )
         for c in found.components
     )
     return _table(found.title, headings, rows)
-
-
-_AGREEMENT = {"YES": "differ", "NO": "agree", "MAYBE": "may differ", "CAN'T TELL": "can't tell"}
 
 
 def agreement_table(found: tuple[Agreement, ...], most: int | None = None, width: int | None = None) -> Table:
@@ -429,9 +413,16 @@ def _headings(found: tuple[Agreement, ...]) -> tuple[str, ...]:
 
 def _agreement_row(a: Agreement, several: bool, intervals: bool) -> tuple[str, ...]:
     first, second = (
-        two(h.ratio) + (f" ({ends(h.shown_interval)})" if intervals and h.shown_interval else "")
+        words.two(h.ratio) + (f" ({words.ends(h.shown_interval)})" if intervals and h.shown_interval else "")
         for h in (answer.headline for answer in a.answers)
     )
     own = (a.source, first, second) if several else (first, second)
     h = a.headline
-    return (a.title, *own, two(h.ratio), ends(h.shown_interval), p_value(a.p_adjusted), _AGREEMENT[a.word])
+    return (
+        a.title,
+        *own,
+        words.two(h.ratio),
+        words.ends(h.shown_interval),
+        words.p_value(a.p_adjusted),
+        words.AGREEMENT[a.word],
+    )

@@ -5,14 +5,7 @@ from typing import Any
 
 from seedspread.analysis.words import budget_sentence, planning_method, standard_error_sentence
 from seedspread.stats import planning
-from seedspread.stats.planning import (
-    BudgetError,
-    check_design,
-    detectable_ratio,
-    f_power,
-    seeds_for_ratio,
-    seeds_for_standard_error,
-)
+from seedspread.stats.planning import BudgetError
 
 
 @dataclass(frozen=True)
@@ -72,7 +65,7 @@ def seed_budget(
 def _standard_error(sd: float | None, se: float | None) -> SeedBudget:
     if sd is None or se is None:
         raise BudgetError("a standard error needs both --sd and --se")
-    n = seeds_for_standard_error(sd, se)
+    n = planning.seeds_for_standard_error(sd, se)
     return SeedBudget(
         standard_error_sentence(n, sd, se), {"seeds": n, "sd": sd, "se": se, "reached": sd / n**0.5}
     )
@@ -87,17 +80,17 @@ def _spread(
     if n is None:
         asked, ratio = "seeds", ratio or 0.0
         seeds = planning.seeds_for(ratio, power, n_baseline, **options)
-        f_test = seeds_for_ratio(ratio, power, alpha, n_baseline)[0] if exact else None
+        f_test = planning.seeds_for_ratio(ratio, power, alpha, n_baseline)[0] if exact else None
         power = planning.power(ratio, seeds, **options)
     else:
         seeds = n, n_baseline or n
         if ratio is None:
             asked, ratio = "ratio", planning.detectable(seeds, power, **options)
-            f_test = detectable_ratio(seeds, power, alpha) if exact else None
+            f_test = planning.detectable_ratio(seeds, power, alpha) if exact else None
         else:
-            check_design(seeds, 0.999, alpha)
+            planning.check_design(seeds, 0.999, alpha)
             asked, power = "power", planning.power(ratio, seeds, **options)
-            f_test = f_power(ratio, seeds, alpha) if exact else None
+            f_test = planning.f_power(ratio, seeds, alpha) if exact else None
     values = {
         "seeds": list(seeds),
         "ratio": ratio,

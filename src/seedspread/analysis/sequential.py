@@ -8,16 +8,8 @@ from typing import Any
 
 import platformdirs
 
+from seedspread.analysis import words
 from seedspread.analysis.samples import arms_by_stratum
-from seedspread.analysis.words import (
-    between,
-    interval_of_look,
-    look_sentence,
-    number,
-    p_value,
-    standing_sentence,
-    uncounted_note,
-)
 from seedspread.atomic import replacing
 from seedspread.errors import SeedspreadError
 from seedspread.render.table import Column, Table
@@ -169,7 +161,7 @@ def looks_of_store(path: Path) -> tuple[InterimLook | None, list[str]]:
     growing = [study for study in studies if study.sequential is not None]
     if len(studies) == 1 and growing:
         return looks_of(growing[0].sequential), []
-    return None, [uncounted_note(study.name) for study in growing]
+    return None, [words.uncounted_note(study.name) for study in growing]
 
 
 # Arms that hardly ever correlate more: what even they do not meet is never met.
@@ -212,12 +204,12 @@ def seeds_to_come(record: SequentialRecord) -> float | None:
 
 def last_look(record: SequentialRecord) -> str:
     """The last look in a sentence, with how many seeds are expected."""
-    return look_sentence(record, seeds_to_come(record) if record.looks else None)
+    return words.look_sentence(record, seeds_to_come(record) if record.looks else None)
 
 
 def standing(record: SequentialRecord) -> str:
     """How a study stands, in a sentence."""
-    return standing_sentence(record, seeds_to_come(record))
+    return words.standing_sentence(record, seeds_to_come(record))
 
 
 def sequential_facts(record: SequentialRecord, comparisons: int, cells: int) -> dict[str, Any]:
@@ -251,23 +243,16 @@ def looks_table(record: SequentialRecord, title: str) -> Table:
             str(place),
             str(look.seeds),
             *((c.title,) if several else ()),
-            number(c.ratio),
-            between(interval_of_look(c)),
-            p_value(c.p),
+            words.number(c.ratio),
+            words.between(words.interval_of_look(c)),
+            words.p_value(c.p),
             c.word or "not tested",
         )
         for place, look in enumerate(record.looks, 1)
         for c in look.comparisons
     )
-    headings = (
-        "look",
-        "seeds",
-        *(("comparison",) if several else ()),
-        "ratio",
-        "interval",
-        "p",
-        "difference",
-    )
+    compared = ("comparison",) if several else ()
+    headings = ("look", "seeds", *compared, "ratio", "interval", "p", "difference")
     most = f"Intervals and p values count the looks, at most {len(record.spec.sizes)}."
     note = f"{most} {standing(record)}".removesuffix(".")  # tables end it themselves
     return Table("", title, tuple(map(Column, headings)), rows, note=note)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from seedspread.analysis import words
 from seedspread.analysis.audit import (
     Comparer,
     affordable,
@@ -25,20 +26,6 @@ from seedspread.analysis.charts import sets_chart
 from seedspread.analysis.display import MOST_ROWS, Result, TextPage, agreement_table, overview_table
 from seedspread.analysis.judgement import judged
 from seedspread.analysis.samples import compared_pairs
-from seedspread.analysis.words import (
-    RATIO_OF_RATIOS,
-    agreement_sentence,
-    answer_lines,
-    asides,
-    copies_note,
-    few,
-    foot,
-    left_out,
-    listed,
-    no_ratio_in,
-    scaled_note,
-    sets_notes,
-)
 from seedspread.render.chart import Chart
 from seedspread.render.latex import tex_text, to_latex
 from seedspread.render.table import Table, markdown_text, to_markdown
@@ -160,7 +147,7 @@ class CompareResult(Result):
     @property
     def answer(self) -> str:
         """Did the spread change, and do the sets agree: a sentence each."""
-        return " ".join(answer_lines(self))
+        return " ".join(words.answer_lines(self))
 
     def as_values(self) -> dict[str, Any]:
         """All of it, as JSON has it."""
@@ -171,28 +158,28 @@ class CompareResult(Result):
     def to_text(self, width: int = 110, details: bool = False) -> str:
         """For a terminal; with `details` every test of the spread."""
         page, several = TextPage(width), len(self.spread.comparisons) > 1
-        page.lines(answer_lines(self) if several else self.copies, "bold")
+        page.lines(words.answer_lines(self) if several else self.copies, "bold")
         if several:
             self.spread.print_overview(page)
         page.tables(self._agreement_tables(MOST_ROWS, width))
-        page.lines(left_out(len(self.agreements) - MOST_ROWS))
+        page.lines(words.left_out(len(self.agreements) - MOST_ROWS))
         self.spread.print_comparisons(page, details)
-        return page.text((*self.notes, foot(self.spread)))
+        return page.text((*self.notes, words.foot(self.spread)))
 
     def _agreement_tables(self, most: int | None = None, width: int | None = None) -> list[Table]:
         return [agreement_table(self.agreements, most, width)] if self.agreements else []
 
     def to_markdown(self) -> str:
         """Tables for a README or an issue."""
-        out = [line for text in answer_lines(self) for line in (markdown_text(text), "")]
+        out = [line for text in words.answer_lines(self) for line in (markdown_text(text), "")]
         for table in (overview_table(self.spread, most=None), *self._agreement_tables()):
             out += [*to_markdown(table).splitlines(), ""]
-        out += [f"- {markdown_text(note)}" for note in (*self.notes, foot(self.spread))]
+        out += [f"- {markdown_text(note)}" for note in (*self.notes, words.foot(self.spread))]
         return "\n".join(out) + "\n"
 
     def to_latex(self) -> str:
         """Tables for a paper (booktabs)."""
-        lines = [f"{tex_text(line)}\n" for line in answer_lines(self)]
+        lines = [f"{tex_text(line)}\n" for line in words.answer_lines(self)]
         tables = [overview_table(self.spread, most=None), *self._agreement_tables()]
         return "\n".join(["% needs \\usepackage{booktabs}", *lines, *map(to_latex, tables)]) + "\n"
 
@@ -211,10 +198,10 @@ class CompareResult(Result):
     def _repr_html_(self) -> str:
         comparisons = self.spread.comparisons
         alone = comparisons if len(comparisons) == 1 else ()
-        said = [f"{label}: {text}" for c in alone for label, text in asides(c)]
+        said = [f"{label}: {text}" for c in alone for label, text in words.asides(c)]
         tables = [overview_table(self.spread), *self._agreement_tables(MOST_ROWS)]
-        notes = [*said, *self.notes, foot(self.spread)]
-        return for_notebook(answer_lines(self), tables, notes, notebook_svg(self.chart))
+        notes = [*said, *self.notes, words.foot(self.spread)]
+        return for_notebook(words.answer_lines(self), tables, notes, notebook_svg(self.chart))
 
     def __repr__(self) -> str:
         return f"<CompareResult of {' and '.join(self.names)}: {self.answer}>"
@@ -296,7 +283,7 @@ def join(sets: Sequence[RunSet]) -> JoinedSets:
     rows = sum(map(len, frames))
     frame, lost = every.iloc[:rows], every.iloc[rows:]
     runs = RunTable(
-        frame, columns, listed(list(dict.fromkeys(s.runs.source for s in sets))), (), crashed=lost
+        frame, columns, words.listed(list(dict.fromkeys(s.runs.source for s in sets))), (), crashed=lost
     )
     names = tuple(s.name for s in sets)
     only = _only(frame, columns, names)
@@ -321,7 +308,7 @@ def _in_one_unit(sets: Sequence[RunSet]) -> tuple[list[RunSet], Metric, list[str
     if units == {"share", "per cent"}:
         shares = [s.name for s in sets if s.metric.unit == "share"]
         metric = next(s.metric for s in sets if s.metric.unit == "per cent")
-        return [_in_per_cent(s) for s in sets], metric, [scaled_note(value, shares)]
+        return [_in_per_cent(s) for s in sets], metric, [words.scaled_note(value, shares)]
     if len(units) > 1:
         told = " and ".join(f"in {s.metric.unit} in {s.name}" for s in sets)
         raise TableError(f"{value} is {told}; bring the values to one unit first")
@@ -350,7 +337,7 @@ def _copies(frame: pd.DataFrame, names: Sequence[str]) -> list[str]:
         by_setting = same.groupby([own["stratum"], own["group"]])
         all_same = (by_setting.transform("all") & (by_setting.transform("size") > 1)).to_numpy()
         if copies := int(same[all_same].sum()):
-            out.append(copies_note(copies, len(own), name, names[0]))
+            out.append(words.copies_note(copies, len(own), name, names[0]))
     return out
 
 
@@ -363,7 +350,7 @@ def _only(frame: pd.DataFrame, columns: Columns, names: Sequence[str]) -> dict[s
     for name in names[1:]:
         if not of[name].keys() & of[names[0]].keys():
             has = ". ".join(
-                f"{one} has {few(stratum_name(by, s) for s in of[one])}" for one in (names[0], name)
+                f"{one} has {words.few(stratum_name(by, s) for s in of[one])}" for one in (names[0], name)
             )
             raise TableError(f"{names[0]} and {name} have no setting in common. {has}")
     lacking = {
@@ -384,7 +371,7 @@ def agreements(joined: JoinedSets, comparer: Comparer, equivalence: float) -> tu
     out = []
     for (key, (a, _), (b, _)), j in zip(both, results, strict=True):
         answers, names = (a, b), (a.source, b.source)
-        said = agreement_sentence(j.headline, j.p_adjusted, j.word, names, len(both))
+        said = words.agreement_sentence(j.headline, j.p_adjusted, j.word, names, len(both))
         out.append(
             Agreement(*key, b.source, a.source, answers, j.headline, j.p_adjusted, j.word, said,
                       columns.group, columns.by)
@@ -416,9 +403,9 @@ def _ratio_of(
     ratio = plain[1] / plain[0] if plain[0] and plain[1] else None
     if first[1] is None or second[1] is None:
         without = [answer.source for answer, estimate in (first, second) if estimate is None]
-        return without_estimate(_METHOD, no_ratio_in(without), ratio), None
+        return without_estimate(_METHOD, words.no_ratio_in(without), ratio), None
     estimate = difference(second[1], first[1])
-    return headline_from(estimate, _METHOD, RATIO_OF_RATIOS, level, equivalence, ratio), estimate
+    return headline_from(estimate, _METHOD, words.RATIO_OF_RATIOS, level, equivalence, ratio), estimate
 
 
 def compare_tables(
@@ -464,7 +451,7 @@ def compare_tables(
         copies=joined.copies,
         notes=(
             *joined.notes,
-            *sets_notes(joined.only, columns.group == SET, spread, bool(found)),
+            *words.sets_notes(joined.only, columns.group == SET, spread, bool(found)),
             *spread.notes,
             *joined.runs.notes,
             *(missing_seeds(by_setting) if columns.group == SET else ()),

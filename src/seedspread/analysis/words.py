@@ -134,12 +134,9 @@ def warnings(
         elif t.correlation is not None:
             out.append(f"same-seed runs of {name} agree (r = {t.correlation:.2f})")
     if out:
-        claim = (
-            ""
-            if pooled.p is None
-            else (f"; pooling all runs would claim {times(pooled.ratio)}, {p_phrase(pooled.p)}")
-        )
-        out = [f"{'; '.join(out)}: seeds are counted, not runs{claim}"]
+        out = [f"{'; '.join(out)}: seeds are counted, not runs"]
+        if pooled.p is not None:
+            out[0] += f"; pooling all runs would claim {times(pooled.ratio)}, {p_phrase(pooled.p)}"
     out += [opposed_runs(t, arm_name(arm.factor, t.group)) for t in twins if are_opposed(t)]
     if set(arm.cells) != set(baseline.cells):
         out.append("the groups were not run in the same blocks, so block and group effects are mixed")
@@ -257,8 +254,8 @@ def signed(value: float) -> str:
 
 def title_line(audit: AuditResult, c: Comparison) -> str:
     """`clamp vs subtract | accuracy | 7 shared seeds, 28 runs`."""
-    seeds = f"{c.headline.pairs} shared seeds" if c.headline.pairs else f"{seed_counts(c)} per group"
-    seeds = seeds if c.seeds[0] == c.seeds[1] or c.headline.pairs else seed_counts(c)
+    seeds = f"{c.headline.pairs} shared seeds" if c.headline.pairs else f"{seed_counts(c.seeds)} per group"
+    seeds = seeds if c.seeds[0] == c.seeds[1] or c.headline.pairs else seed_counts(c.seeds)
     return f"{c.title} | {audit.value} | {seeds}, {sum(s.n for s in c.pooled)} runs"
 
 
@@ -277,7 +274,7 @@ def claim(c: Comparison) -> str:
             f"{said}, but {_doubt(c, lowering[0])}" if lowering else f"{name} may spread {more} across seeds"
         )
     elif c.word == "CAN'T TELL":
-        said = f"{seed_counts(c)} do not settle whether {name} spreads more or less"
+        said = f"{seed_counts(c.seeds)} do not settle whether {name} spreads more or less"
     return f"{said}; {_unlike(c, h.unlike)}" if h.unlike else said
 
 
@@ -338,7 +335,7 @@ def verdict(c: Comparison) -> str:
 
 def oneline(audit: AuditResult, c: Comparison) -> str:
     """One comparison for a chat."""
-    return f"{c.title}, {audit.value}, {seed_counts(c)}: {verdict(c)}"
+    return f"{c.title}, {audit.value}, {seed_counts(c.seeds)}: {verdict(c)}"
 
 
 def asides(c: Comparison) -> list[tuple[str, str]]:
@@ -347,9 +344,8 @@ def asides(c: Comparison) -> list[tuple[str, str]]:
     if c.performance is not None:
         out.append(("Means", means_sentence(replace(c.performance, groups=(c.arm_name, c.baseline_name)))))
     if c.detectable is not None:
-        seeds = (max(c.seeds[0], FEWEST_SEEDS), max(c.seeds[1], FEWEST_SEEDS))
-        counted = f"{seeds[0]} seeds" if seeds[0] == seeds[1] else f"{seeds[0]} and {seeds[1]} seeds"
-        out.append(("Power", f"{counted} reliably detect only ratios above {two(c.detectable)}"))
+        enough = seed_counts((max(c.seeds[0], FEWEST_SEEDS), max(c.seeds[1], FEWEST_SEEDS)))
+        out.append(("Power", f"{enough} reliably detect only ratios above {two(c.detectable)}"))
     out += [("Caution", line) for line in (*_looked(c), *_scales(c), *c.warnings)]
     return out
 
@@ -369,15 +365,9 @@ def _failures(c: Comparison) -> list[str]:
             "both": "failed or lie in the worse of two clusters"}[f.kind]  # fmt: skip
     (x, y), (n, m) = f.failed, f.seeds
     rates = f"{x} of {n} seeds of {c.arm_name} {what} vs {y} of {m} of {c.baseline_name}"
-    difference = f.difference.interval
-    points = (
-        ""
-        if difference is None
-        else (
-            f", rate {signed(100 * f.difference.value)} points "
-            f"({difference.level:.0%} CI {signed(100 * difference.low)} to {signed(100 * difference.high)})"
-        )
-    )
+    points = ""
+    if f.difference.interval is not None:
+        points = f", rate {signed(100 * f.difference.value)} points {_signed_ci(f.difference.interval, 100)}"
     lines = [f"{rates} ({p_phrase(f.p)}{points})"]
     if f.kind != "clusters" and max(f.failed):
         lines[0] += "; the verdict is about the successful runs"
@@ -407,13 +397,11 @@ def _direction(contrast: Contrast, better: Better) -> str:
 
 
 def _difference(estimate: Estimate) -> str:
-    interval = estimate.interval
-    span = (
-        ""
-        if interval is None
-        else (f" ({interval.level:.0%} CI {signed(interval.low)} to {signed(interval.high)})")
-    )
-    return f"{signed(estimate.value)}{span}"
+    return signed(estimate.value) + (f" {_signed_ci(estimate.interval)}" if estimate.interval else "")
+
+
+def _signed_ci(interval: Interval, unit: float = 1) -> str:
+    return f"({interval.level:.0%} CI {signed(unit * interval.low)} to {signed(unit * interval.high)})"
 
 
 def _looked(c: Comparison) -> list[str]:
@@ -437,9 +425,9 @@ def _scales(c: Comparison) -> list[str]:
     ]
 
 
-def seed_counts(c: Comparison) -> str:
+def seed_counts(seeds: tuple[int, int]) -> str:
     """`7 seeds`, `7 and 5 seeds`."""
-    first, second = c.seeds
+    first, second = seeds
     return f"{first} seeds" if first == second else f"{first} and {second} seeds"
 
 
@@ -667,10 +655,11 @@ def comparison_sentence(
     return f"{sentence}."
 
 
-_AGREE: dict[Word, str] = {
-    "YES": "they differ",
-    "NO": "they agree",
-    "MAYBE": "they may differ",
+# What the verdict on a ratio of ratios says of the sets.
+AGREEMENT: dict[Word, str] = {
+    "YES": "differ",
+    "MAYBE": "may differ",
+    "NO": "agree",
     "CAN'T TELL": "can't tell",
 }
 
@@ -684,21 +673,16 @@ def agreement_sentence(
         return f"Can't tell: {h.why}."
     adjusted = f", adjusted for {comparisons} comparisons" if comparisons > 1 else ""
     within = f" within {h.equivalence:g}x" if word == "NO" else ""
+    said = "Can't tell" if word == "CAN'T TELL" else f"They {AGREEMENT[word]}"
     return (
-        f"{_AGREE[word].capitalize()}{within}: the variance ratio in {names[1]} is {two(h.ratio)} times that "
+        f"{said}{within}: the variance ratio in {names[1]} is {two(h.ratio)} times that "
         f"in {names[0]} ({ci(interval)}, {p_phrase(p)}{adjusted})."
     )
 
 
 def agreements_counted(found: Sequence[Agreement]) -> str:
     """How many questions have which answer: `2 agree, 1 can't tell`."""
-    names: dict[Word, str] = {
-        "YES": "differ",
-        "MAYBE": "may differ",
-        "NO": "agree",
-        "CAN'T TELL": "can't tell",
-    }
-    counts = {said: sum(a.word == word for a in found) for word, said in names.items()}
+    counts = {said: sum(a.word == word for a in found) for word, said in AGREEMENT.items()}
     return ", ".join(f"{count} {said}" for said, count in counts.items() if count)
 
 

@@ -146,7 +146,7 @@ def _answer_chart(drawn: Sequence[Row], chart_id: str) -> Chart:
         legend=True,
     )  # fmt: skip
     sides = (-0.6, len(drawn) - 0.4)
-    ticks = tuple((p, f"{s.name}\n{arms_of(c)}, {seed_counts(c)}") for p, s, c in placed)
+    ticks = tuple((p, f"{s.name}\n{arms_of(c)}, {seed_counts(c.seeds)}") for p, s, c in placed)
     arms = {c.arm_name for _, c in drawn}
     one = len({c.group for _, c in drawn}) == 1
     compared = arms_of(c) if one else f"each {s.group} over {c.baseline_name}"
