@@ -360,9 +360,8 @@ def rescaled(runs: RunTable, metric: Metric, scale: Scale) -> tuple[RunTable, Me
             f"scale {scale!r} needs {expected}; {metric.name!r} has {values[~inside][0]:g} "
             f"({np.sum(~inside)} of {len(values)} runs)"
         )
-    frame = runs.frame.assign(value=on_scale(values, scale, top or 1.0)).drop(
-        columns="chance", errors="ignore"
-    )
+    frame = runs.frame.drop(columns="chance", errors="ignore")
+    frame = frame.assign(value=on_scale(values, scale, top or 1.0))
     name = f"{scale}({metric.name})"
     columns = replace(runs.columns, value=name)
     return replace(runs, frame=frame, columns=columns), Metric(name, unit="none", better=metric.better)
@@ -436,15 +435,11 @@ def _pairs(runs: RunTable) -> tuple[list[Pair], list[str]]:
     pairs = list(compared_pairs(runs))
     columns, compared = runs.columns, {pair.stratum for pair in pairs}
     versus = columns.baseline or "other"
-    notes = [
-        words.not_compared_note(stratum, versus)
-        for stratum in dict.fromkeys(runs.frame["stratum"])
-        if stratum not in compared
-    ]
+    left_out = [stratum for stratum in dict.fromkeys(runs.frame["stratum"]) if stratum not in compared]
     if not pairs:
         both = f"both {versus!r} and another level of {columns.group!r}"
         raise TableError(f"no stratum of {', '.join(columns.by)!r} has {both}")
-    return pairs, notes
+    return pairs, [words.not_compared_note(stratum, versus) for stratum in left_out]
 
 
 def take_look(

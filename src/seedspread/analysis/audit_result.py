@@ -296,11 +296,7 @@ class AuditResult(display.Result):
                 self._print(page, c, details, explain)
 
     def _print(self, page: display.TextPage, c: Comparison, details: bool, explain: bool) -> None:
-        page.lines(
-            ["", words.title_line(self, c), ""]
-            if len(self.comparisons) > 1
-            else [words.title_line(self, c), ""]
-        )
+        page.lines([*([""] if len(self.comparisons) > 1 else []), words.title_line(self, c), ""])
         beside = words.asides(c)
         lead = [line for line in beside if line[0] == "Failures"] if words.failures_lead(c) else []
         for label, text in (*lead, (c.word, words.claim(c)), ("", words.figures(c))):
@@ -309,12 +305,11 @@ class AuditResult(display.Result):
         strips = [(arm_name(c.factor, strip.group), strip.values) for strip in reversed(self.strips(c))]
         for line in strip_lines(strips, page.width):
             page.console.print(Text(line), soft_wrap=True)
-        full = details or explain
         page.tables([display.groups_table(self, c)])
         for label, text in beside:
             if (label, text) not in lead:
                 page.labelled(label, text)
-        if full:
+        if details or explain:
             page.lines(["", *words.detail_lines(c)])
             page.tables(display.test_tables(c, explain))
             page.lines([*(words.explanations(c) if explain else []), words.headline_note(c)])
@@ -324,11 +319,7 @@ class AuditResult(display.Result):
         out = []
         if len(self.comparisons) > 1:
             out = [f"- **{word}** {markdown_text(text)}" for word, text in words.counted(self)]
-            tables = [
-                *([display.averages_table(self)] if self.forests else []),
-                display.overview_table(self, most=None),
-            ]
-            for table in tables:
+            for table in display.summary_tables(self):
                 out += ["", *to_markdown(table).splitlines()]
             out.append("")
         for c in self.comparisons if details or len(self.comparisons) == 1 else ():
@@ -348,11 +339,7 @@ class AuditResult(display.Result):
         """The answer for a paper (booktabs); with `details` every test."""
         out = ["% needs \\usepackage{booktabs}"]
         if len(self.comparisons) > 1:
-            tables = [
-                *([display.averages_table(self)] if self.forests else []),
-                display.overview_table(self, most=None),
-            ]
-            out += [f"{tex_text(words.summary(self))}\n", *map(to_latex, tables)]
+            out += [f"{tex_text(words.summary(self))}\n", *map(to_latex, display.summary_tables(self))]
         for c in self.comparisons if details or len(self.comparisons) == 1 else ():
             tables = [display.groups_table(self, c), *(display.test_tables(c, full=True) if details else [])]
             out.append(f"\\paragraph{{{tex_text(c.title)}}} {tex_text(c.verdict)}\n")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from seedspread.analysis.words import between, number, p_value
+from seedspread.analysis.words import between, forest_arms, number, p_value
 from seedspread.render.chart import (
     COLOURS,
     GREY,
@@ -82,9 +82,14 @@ def _forest_panel(audit: AuditResult) -> Panel:
     """Every ratio with its adjusted interval, and the means over strata."""
     lines = [Line(c.title, c.headline.ratio, c.headline.shown_interval) for c in audit.comparisons]
     means = [
-        Line(f"average: {' vs '.join(pair)}", f.pooled, f.interval, COLOURS[3], sets_axis=False)
+        Line(
+            f"average: {' vs '.join(forest_arms(f, audit.group))}",
+            f.pooled,
+            f.interval,
+            COLOURS[3],
+            sets_axis=False,
+        )
         for f in audit.forests
-        for pair in [[arm_name(audit.group, arm) for arm in (f.group, f.baseline)]]
     ]
     counted = "adjusted; interim looks counted" if audit.looks else "adjusted"
     title = f"variance ratio of {audit.value}, {audit.level:.0%} intervals ({counted})"
@@ -238,19 +243,13 @@ def sets_chart(result: CompareResult) -> Chart:
     if lines > MOST_LINES:
         raise PlotError(f"a picture of {lines} ratios is not legible; take at most {MOST_LINES}")
     several, first = len(result.names) > 2, result.names[0]
-    changes = [
-        Line(
-            c.title if several else stratum_name(c.by, c.stratum), c.headline.ratio, c.headline.shown_interval
-        )
-        for c in spread.comparisons
-    ]
+    names = [c.title if several else stratum_name(c.by, c.stratum) for c in spread.comparisons]
+    shown = [(c.headline.ratio, c.headline.shown_interval) for c in spread.comparisons]
+    changes = [Line(name, *ratio) for name, ratio in zip(names, shown, strict=True)]
     ratios = [line for a in result.agreements for line in _agreement_lines(a)]
     title = f"variance, all over {first}" if several else f"variance, {result.names[1]} over {first}"
     axis = f"ratio, {spread.level:.0%} interval, adjusted"
-    panels = (
-        lines_panel(changes, axis, title),
-        lines_panel(ratios, axis, "the arms' ratios in each set"),
-    )
+    panels = lines_panel(changes, axis, title), lines_panel(ratios, axis, "the arms' ratios in each set")
     rows = max(sum(-(-len(name) // _SETS_NAME_LINE) for _, name in panel.y.ticks) for panel in panels)
     scale = f"{spread.rows:,} runs from {spread.source}"
     return Chart("compare", "", "", "", panels, scale, height=max(1.0, 0.5 + 0.06 * rows))

@@ -17,22 +17,7 @@ from seedspread.render.table import markdown_text, to_markdown
 from seedspread.render.web import for_notebook
 from seedspread.runs.levels import Levels, arm_name, joined_levels, level_name, stratum_name
 from seedspread.runs.metrics import metric_of
-from seedspread.stats.components import (
-    NOISE,
-    SEED,
-    TOGETHER,
-    Bools,
-    Curve,
-    Design,
-    Sample,
-    contrast,
-    design,
-    drop_idle_factors,
-    fit,
-    intervals,
-    number_of_seeds,
-    profiles,
-)
+from seedspread.stats import components as model
 from seedspread.stats.groups import Group, Ints
 from seedspread.stats.result import Interval, TestSetNoise
 from seedspread.tables.check import check_runs, check_same_seed, one_row_per_run, with_baseline
@@ -155,7 +140,7 @@ class Components:
 
 MOST_RUNS = 1_500
 _QUICKLY = 200  # runs of an arm that are split while an audit waits
-_NAMES = {SEED: "between seeds", NOISE: "same-seed noise", TOGETHER: "streams together"}
+_NAMES = {model.SEED: "between seeds", model.NOISE: "same-seed noise", model.TOGETHER: "streams together"}
 
 
 @dataclass(frozen=True)
@@ -163,17 +148,17 @@ class Split:
     """An arm with its components, and the profile of each, in units of `unit`."""
 
     arm: ArmComponents
-    curves: Mapping[str, Curve]
+    curves: Mapping[str, model.Curve]
     unit: float
 
 
 def components_of(arm: Group, baseline: Group, level: float = 0.95) -> Components | None:
     """Two groups of an audit, split and compared; None where a seed is never repeated in one of them."""
-    samples = Sample.of(arm), Sample.of(baseline)
+    samples = model.Sample.of(arm), model.Sample.of(baseline)
     if max(len(s.values) for s in samples) > _QUICKLY:
         return None
     splits = [split(sample, level) for sample in samples]
-    if not all(s.arm.component(NOISE) for s in splits):
+    if not all(s.arm.component(model.NOISE) for s in splits):
         return None
     return together((), splits, [(0, 1)], level)
 
@@ -192,25 +177,31 @@ def together(
     return Components(stratum, tuple(s.arm for s in splits), compared, title)
 
 
-def split(sample: Sample, level: float, floor: TestSetNoise | None = None) -> Split:
+def split(sample: model.Sample, level: float, floor: TestSetNoise | None = None) -> Split:
     """The components of a sample, or what can be said of it instead."""
-    made = design(sample)
+    made = model.design(sample)
     blank = ArmComponents(
-        sample.name, len(sample.values), number_of_seeds(sample), (), 0.0, floor=floor, factor=sample.factor
+        sample.name,
+        len(sample.values),
+        model.number_of_seeds(sample),
+        (),
+        0.0,
+        floor=floor,
+        factor=sample.factor,
     )
     if made is None:
         return _told(replace(blank, note=words.NO_VARIANCE))
-    names, rest = drop_idle_factors(sample, made)
+    names, rest = model.drop_idle_factors(sample, made)
     if rest is not sample:
         return _beside_idle(split(rest, level, floor), names, blank)
-    if NOISE not in made.names and not made.copies and len(made.names) < 2:
+    if model.NOISE not in made.names and not made.copies and len(made.names) < 2:
         total, interval = _total(sample, level)
         note = words.QUIET if made.has_shared_noise else words.NOT_REPEATED
         return _told(replace(blank, total=total, interval=interval, note=note))
-    estimates, top = fit(made.likelihood)
-    curves = profiles(made.likelihood, estimates, top)
+    estimates, top = model.fit(made.likelihood)
+    curves = model.profiles(made.likelihood, estimates, top)
     unit = made.scale**2
-    ends = intervals(made.likelihood, estimates, top, curves, level)
+    ends = model.intervals(made.likelihood, estimates, top, curves, level)
     total = float(estimates.sum())
     parts = zip(made.names, map(float, estimates), curves, ends, strict=True)
     components = [
@@ -221,7 +212,7 @@ def split(sample: Sample, level: float, floor: TestSetNoise | None = None) -> Sp
         for name, part, curve, (low, high) in parts
     ]
     if made.copies:
-        components.append(Component(NOISE, _NAMES[NOISE], None, 0.0, None, 0.0, unbiased=0.0))
+        components.append(Component(model.NOISE, _NAMES[model.NOISE], None, 0.0, None, 0.0, unbiased=0.0))
     arm = replace(blank, components=tuple(components), total=total * unit, note=words.design_note(made))
     return replace(_told(arm), curves=dict(zip(made.names, curves, strict=True)), unit=unit)
 
@@ -239,7 +230,7 @@ def _told(arm: ArmComponents) -> Split:
     return Split(replace(arm, sentence=words.arm_sentence(arm)), {}, 1.0)
 
 
-def _total(sample: Sample, level: float) -> tuple[float, Interval]:
+def _total(sample: model.Sample, level: float) -> tuple[float, Interval]:
     """The variance within cells, and its exact interval for normal values."""
     values = Group(sample.name, sample.values, sample.cells, np.arange(len(sample.values)))
     tails = stats.chi2.ppf([(1 + level) / 2, (1 - level) / 2], values.df)
@@ -247,14 +238,14 @@ def _total(sample: Sample, level: float) -> tuple[float, Interval]:
     return values.within_variance, Interval(float(low), float(high), level)
 
 
-def _component(made: Design, name: str, variance: float, share: float, curve: Curve) -> Component:
+def _component(made: model.Design, name: str, variance: float, share: float, curve: model.Curve) -> Component:
     whole = Component(name, _NAMES.get(name, name), made.levels.get(name), variance, None, share)
-    if name == NOISE:
+    if name == model.NOISE:
         return replace(whole, unbiased=made.noise)
     squares = made.mean_squares.get(name)
     if squares is not None and not made.copies and np.isfinite(curve.drops[0]):
         return replace(whole, unbiased=squares.estimate, p=squares.p, test="exact F", df=squares.df)
-    if NOISE not in made.names and not made.copies:
+    if model.NOISE not in made.names and not made.copies:
         return whole  # it has the noise in it: it cannot be zero
     # Zero is the end of what is possible: half of the likelihood ratios would be zero.
     drop = float(curve.drops[0])
@@ -277,7 +268,7 @@ def _contrast(key: str, first: Split, second: Split, level: float) -> ComponentC
     a, b = first.arm.component(key), second.arm.component(key)
     assert a is not None  # noqa: S101 - curves are of components
     assert b is not None  # noqa: S101
-    found = contrast(first.curves[key], second.curves[key], (first.unit, second.unit), level)
+    found = model.contrast(first.curves[key], second.curves[key], (first.unit, second.unit), level)
     ratio = a.variance / b.variance if b.variance else np.inf if a.variance else None
     ends, difference = Interval(*found.ratio, level), Interval(*found.difference, level)
     variances = (a.variance, b.variance)
@@ -428,7 +419,7 @@ def components(
         value, group, baseline, block, seed or "seed", by, **{"command": "components"} | rows
     )
     read, question = shaped(read_table(table, question), question)
-    seeds = _seed_columns(read, question, seed, _names(stream))
+    seeds = _seed_columns(read, question, seed, (stream,) if isinstance(stream, str) else tuple(stream or ()))
     own = (value, group or value, None, (*question.block, *seeds[1:]), seeds[0], question.by)
     read, row_notes = one_row_per_run(read, question, Columns(*own), None)
     if _RUN_SEED not in read.frame.columns:
@@ -443,7 +434,7 @@ def components(
         group=group,
         blocks=runs.columns.blocks,
         seed=seed,
-        streams=tuple(name for name in factors if name != SEED),
+        streams=tuple(name for name in factors if name != model.SEED),
         by=runs.columns.by,
         rows=sum(arm.runs for stratum in strata for arm in stratum.arms),
         level=level,
@@ -480,10 +471,6 @@ def _split(
     return tuple(out)
 
 
-def _names(names: Names) -> tuple[str, ...]:
-    return (names,) if isinstance(names, str) else tuple(names or ())
-
-
 def _seed_columns(
     read: ReadTable, question: Question, seed: str | None, streams: tuple[str, ...]
 ) -> list[str]:
@@ -510,7 +497,7 @@ def _factors(
     none = pd.Series("", index=frame.index)
     if _RUN_SEED in frame.columns and seeds == ["seed"] and not are_streams:
         return _stored_streams(frame)
-    return {name if are_streams else SEED: frame[name].map(level_name) for name in seeds}, none
+    return {name if are_streams else model.SEED: frame[name].map(level_name) for name in seeds}, none
 
 
 def _stored_streams(frame: pd.DataFrame) -> "tuple[dict[str, pd.Series[str]], pd.Series[str]]":
@@ -557,7 +544,7 @@ def _check_number(column: "pd.Series[str]") -> None:
 
 def _sample(
     arm: Group, runs: RunTable, factors: "dict[str, pd.Series[str]]", patterns: "pd.Series[str]"
-) -> Sample:
+) -> model.Sample:
     title = arm_name(arm.factor, arm.name)
     if len(arm.values) > MOST_RUNS:
         raise TableError(
@@ -575,10 +562,10 @@ def _sample(
     driven = patterns.iloc[rows].to_numpy()
     cells = pd.factorize(pd.Series(arm.blocks).astype(str) + "/" + driven)[0]
     shared_noise = _of_one_encoder(cells, codes, driven == _AFTER_TRAINING)
-    return Sample(arm.name, arm.values, cells.astype(np.intp), codes, arm.factor, shared_noise)
+    return model.Sample(arm.name, arm.values, cells.astype(np.intp), codes, arm.factor, shared_noise)
 
 
-def _of_one_encoder(cells: Ints, codes: dict[str, Ints], chosen: Bools) -> Bools | None:
+def _of_one_encoder(cells: Ints, codes: dict[str, Ints], chosen: model.Bools) -> model.Bools | None:
     """The runs of a cell that differ in what comes after training alone; None if there are no such cells.
 
     Where their seeds recur on a second encoder, what they do there may be another thing: noise stands for it.

@@ -33,7 +33,6 @@ _Judged = TypeVar("_Judged", "Comparison", "Agreement")
 MOST_ROWS = 30
 # Letters of the longest verdict and label before a line, and of a group's name over its means.
 _LABEL, _SHORT = 10, 15
-LADDER_TITLE = "Which assumption buys which p"
 
 
 class Result:
@@ -168,6 +167,11 @@ def overview_table(audit: AuditResult, most: int | None = MOST_ROWS, p: bool = T
     return _table(title, headings, rows, "overview")
 
 
+def summary_tables(audit: AuditResult) -> list[Table]:
+    """The averages, if there are some, and all comparisons."""
+    return [*([averages_table(audit)] if audit.forests else []), overview_table(audit, most=None)]
+
+
 def averages_table(audit: AuditResult) -> Table:
     """The mean ratio over datasets of each group and its baseline."""
     rows = [
@@ -182,13 +186,8 @@ def averages_table(audit: AuditResult) -> Table:
     ]
     count = max(len(forest.titles) for forest in audit.forests)
     alone = " (not adjusted)" if len(rows) > 1 else ""
-    headings = (
-        f"Average over {count} {words.plural(audit.by)}",
-        "ratio",
-        f"{audit.level:.0%} CI{alone}",
-        "p",
-        "prediction",
-    )
+    over = f"Average over {count} {words.plural(audit.by)}"
+    headings = (over, "ratio", f"{audit.level:.0%} CI{alone}", "p", "prediction")
     return _table("", headings, rows, "averages")
 
 
@@ -239,16 +238,12 @@ def ladder_table(rungs: tuple[SensitivityTest, ...], full: bool = True) -> Table
         "ratio of": [r.of for r in rungs],
         "ratio": [words.number(r.ratio) for r in rungs],
         "interval": [words.between(r.interval) for r in rungs],
-        "df": [_df(r.df) for r in rungs],
+        "df": [", ".join(f"{d:.0f}" if d == round(d) else f"{d:.1f}" for d in r.df) or "-" for r in rungs],
         "p": [words.ladder_p(r.p) for r in rungs],
     }
     short = ("test", "what is changed", "ratio", "df", "p")
     shown = {name: cells for name, cells in columns.items() if full or name in short}
-    return _table(LADDER_TITLE, shown, zip(*shown.values(), strict=True), "ladder")
-
-
-def _df(df: tuple[float, ...]) -> str:
-    return ", ".join(f"{d:.0f}" if d == round(d) else f"{d:.1f}" for d in df) or "-"
+    return _table("Which assumption buys which p", shown, zip(*shown.values(), strict=True), "ladder")
 
 
 def test_tables(c: Comparison, full: bool) -> list[Table]:
@@ -270,16 +265,10 @@ def groups_table(audit: AuditResult, c: Comparison) -> Table:
     for s, seeds, variance in zip(c.pooled, c.seeds, c.variances, strict=True):
         sd = None if variance is None else variance**0.5
         rows.append((arm_name(audit.group, s.group), str(seeds), str(s.n), *map(_digits, (s.mean, sd))))
-        rows += [
-            (
-                f"  {block_name(audit.blocks, cell.block)}",
-                "",
-                str(cell.n),
-                *map(_digits, (cell.mean, cell.sd)),
-            )
-            for cell in c.cells
-            if within and cell.group == s.group
-        ]
+        for cell in c.cells:
+            if within and cell.group == s.group:
+                name = f"  {block_name(audit.blocks, cell.block)}"
+                rows.append((name, "", str(cell.n), *map(_digits, (cell.mean, cell.sd))))
     return _table("", (audit.group, "seeds", "runs", "mean", "sd within blocks" if within else "sd"), rows)
 
 
@@ -288,17 +277,16 @@ def _digits(value: float | None) -> str:
 
 
 def _tests_table(title: str, c: Comparison, about: str, estimate: str | None, full: bool) -> Table:
-    tests = [t for t in c.tests if t.about == about]
-    estimate_headings = (estimate, "interval") if estimate else ()
-    rows = tuple(_short_row(t, bool(estimate_headings)) for t in (tests if full else _folded(tests)))
-    return _table(title, ("test", "p", *estimate_headings, "assumptions", ""), rows)
-
-
-def _short_row(t: TestResult, has_estimate: bool) -> tuple[str, ...]:
     """What fits a terminal: a note only where it stands for something that is missing."""
-    note = t.note if t.p is None and t.interval is None else ""
-    estimate_cells = (words.number(t.estimate), words.between(t.interval)) if has_estimate else ()
-    return (words.test_name(t), words.p_value(t.p), *estimate_cells, _met(t), note)
+    tests = [t for t in c.tests if t.about == about]
+    rows = []
+    for t in tests if full else _folded(tests):
+        note = t.note if t.p is None and t.interval is None else ""
+        cells = (words.number(t.estimate), words.between(t.interval)) if estimate else ()
+        rows.append((words.test_name(t), words.p_value(t.p), *cells, _met(t), note))
+    return _table(
+        title, ("test", "p", *((estimate, "interval") if estimate else ()), "assumptions", ""), rows
+    )
 
 
 def _met(t: TestResult) -> str:
@@ -339,12 +327,9 @@ def _failures_table(c: Comparison) -> Table:
 
 def components_tables(stratum: Components) -> list[Table]:
     """The arms' components, then each comparison."""
-    return [_arms_table(stratum), *map(_contrasts_table, stratum.comparisons)]
-
-
-def _arms_table(stratum: Components) -> Table:
     headings = ("component", "variance", "interval", "share", "p", words.UNBIASED)
-    return _table("Variance components", headings, (row for arm in stratum.arms for row in _arm_rows(arm)))
+    arms = _table("Variance components", headings, (row for arm in stratum.arms for row in _arm_rows(arm)))
+    return [arms, *map(_contrasts_table, stratum.comparisons)]
 
 
 def _arm_rows(arm: ArmComponents) -> list[tuple[str, ...]]:

@@ -105,15 +105,10 @@ class _Arrays:
     def of(cls, runs: RunTable) -> "_Arrays":
         frame, folders = runs.frame, runs.predictions
         blocks, names = coded_levels(frame["block"])
-        return cls(
-            frame["value"].to_numpy(float),
-            blocks,
-            names,
-            frame["seed"].to_numpy(np.intp),
-            frame["failed"].to_numpy(bool),
-            None if folders is None else folders.to_numpy(object),
-            frame["chance"].to_numpy(float) if "chance" in frame else None,
-        )
+        values, seeds = frame["value"].to_numpy(float), frame["seed"].to_numpy(np.intp)
+        paths = None if folders is None else folders.to_numpy(object)
+        chances = frame["chance"].to_numpy(float) if "chance" in frame else None
+        return cls(values, blocks, names, seeds, frame["failed"].to_numpy(bool), paths, chances)
 
     def arms(
         self, stratum: Levels, groups: list[tuple[str, Codes]], crashed: Mapping[Hashable, Codes], factor: str
@@ -124,7 +119,7 @@ class _Arrays:
         names = tuple(self.block_names[block] for block in blocks)
         own = np.zeros(len(self.block_names), np.intp)
         own[blocks] = np.arange(len(blocks))
-        chance = None if self.chances is None else _largest(self.chances[rows])
+        chance = None if self.chances is None else float(np.fmax.reduce(self.chances[rows]))
         return [
             Group(
                 name=group,
@@ -140,10 +135,6 @@ class _Arrays:
             )
             for group, rows in groups
         ]
-
-
-def _largest(values: Floats) -> float:
-    return float("nan") if np.isnan(values).all() else float(np.nanmax(values))
 
 
 def noise_of_test_set(

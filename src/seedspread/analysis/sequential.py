@@ -13,17 +13,9 @@ from seedspread.analysis.samples import arms_by_stratum
 from seedspread.atomic import replacing
 from seedspread.errors import SeedspreadError
 from seedspread.render.table import Column, Table
+from seedspread.runs import studies
 from seedspread.runs.levels import arm_name
 from seedspread.runs.store import Store
-from seedspread.runs.studies import (
-    FEWEST_SEEDS,
-    MOST_LOOKS,
-    MOST_SEEDS,
-    SequentialRecord,
-    SequentialSpec,
-    load_studies,
-    sequential_values,
-)
 from seedspread.stats import sequential
 from seedspread.stats.groups import Group
 from seedspread.stats.result import InterimLook
@@ -91,10 +83,10 @@ class Look:
 
     def on(self, runs: RunTable) -> InterimLook:
         """The looks that the seeds of a table make it; `TableError` if they cannot be."""
-        if not 1 <= self.number <= self.of <= MOST_LOOKS:
+        if not 1 <= self.number <= self.of <= studies.MOST_LOOKS:
             raise TableError(
-                f"a look is one of at most {MOST_LOOKS}, such as --look 3 --of 9; got {self.number} of "
-                f"{self.of}"
+                f"a look is one of at most {studies.MOST_LOOKS}, such as --look 3 --of 9; "
+                f"got {self.number} of {self.of}"
             )
         sizes = self._sizes(_seeds(runs))
         return InterimLook(sizes, self.number, factor_of(sizes, self.progress))
@@ -111,20 +103,20 @@ class Look:
 
     def _check(self, seeds: int, sizes: tuple[int, ...]) -> None:
         """Refuses looks at too few seeds, or too many."""
-        if seeds < FEWEST_SEEDS:
+        if seeds < studies.FEWEST_SEEDS:
             raise TableError(
-                f"a look takes {FEWEST_SEEDS} seeds per arm or more; there are {seeds}: add some"
+                f"a look takes {studies.FEWEST_SEEDS} seeds per arm or more; there are {seeds}: add some"
             )
-        if sizes[0] < FEWEST_SEEDS:
+        if sizes[0] < studies.FEWEST_SEEDS:
             advice = "say with --step how many seeds each look adds" if self.step is None else "lower --step"
             raise TableError(
                 f"look {self.number} at {seeds} seeds per arm would make the first one at {sizes[0]}, and a "
-                f"look takes {FEWEST_SEEDS} or more: {advice}"
+                f"look takes {studies.FEWEST_SEEDS} or more: {advice}"
             )
-        if sizes[-1] > MOST_SEEDS:
+        if sizes[-1] > studies.MOST_SEEDS:
             raise TableError(
                 f"the last of {self.of} looks would be at {sizes[-1]:,} seeds per arm, and looks are counted "
-                f"up to {MOST_SEEDS:,}: lower --of or --step"
+                f"up to {studies.MOST_SEEDS:,}: lower --of or --step"
             )
 
 
@@ -147,7 +139,7 @@ def _seeds(runs: RunTable) -> int:
     return len(first[1])
 
 
-def looks_of(record: SequentialRecord | None) -> InterimLook | None:
+def looks_of(record: studies.SequentialRecord | None) -> InterimLook | None:
     """Those that the headlines of a study count now; None of a study that does not grow."""
     if record is None:
         return None
@@ -157,9 +149,9 @@ def looks_of(record: SequentialRecord | None) -> InterimLook | None:
 
 def looks_of_store(path: Path) -> tuple[InterimLook | None, list[str]]:
     """Of all runs of a store, whatever they are asked: those of its only study; with others, a warning."""
-    studies = load_studies(Store(path))[0]
-    growing = [study for study in studies if study.sequential is not None]
-    if len(studies) == 1 and growing:
+    every = studies.load_studies(Store(path))[0]
+    growing = [study for study in every if study.sequential is not None]
+    if len(every) == 1 and growing:
         return looks_of(growing[0].sequential), []
     return None, [words.uncounted_note(study.name) for study in growing]
 
@@ -168,7 +160,7 @@ def looks_of_store(path: Path) -> tuple[InterimLook | None, list[str]]:
 _MOST_ALIKE, _NEVER = 0.9, 0.01
 
 
-def factor_for(spec: SequentialSpec, comparisons: int, progress: Progress) -> float:
+def factor_for(spec: studies.SequentialSpec, comparisons: int, progress: Progress) -> float:
     """See `factor_of`; a rule that is never met is refused."""
     factor = factor_of(spec.sizes, progress)
     met = expected(
@@ -182,7 +174,7 @@ def factor_for(spec: SequentialSpec, comparisons: int, progress: Progress) -> fl
     return factor
 
 
-def seeds_to_come(record: SequentialRecord) -> float | None:
+def seeds_to_come(record: studies.SequentialRecord) -> float | None:
     """How many more each arm is expected to take, if ratios are what they seem; None if it cannot be told."""
     spec = record.spec
     if record.stopped or record.factor is None:
@@ -202,17 +194,17 @@ def seeds_to_come(record: SequentialRecord) -> float | None:
     return max(totals) - last.seeds if totals else None
 
 
-def last_look(record: SequentialRecord) -> str:
+def last_look(record: studies.SequentialRecord) -> str:
     """The last look in a sentence, with how many seeds are expected."""
     return words.look_sentence(record, seeds_to_come(record) if record.looks else None)
 
 
-def standing(record: SequentialRecord) -> str:
+def standing(record: studies.SequentialRecord) -> str:
     """How a study stands, in a sentence."""
     return words.standing_sentence(record, seeds_to_come(record))
 
 
-def sequential_facts(record: SequentialRecord, comparisons: int, cells: int) -> dict[str, Any]:
+def sequential_facts(record: studies.SequentialRecord, comparisons: int, cells: int) -> dict[str, Any]:
     """A growing study for programs: its rule, its looks, and how many runs it takes, whatever was seen.
 
     On average on normal values, of variances that are alike and that differ by a ratio of 4; and at most.
@@ -222,7 +214,7 @@ def sequential_facts(record: SequentialRecord, comparisons: int, cells: int) -> 
         expected(spec.sizes, factor, ratio, precision=spec.precision, comparisons=comparisons)
         for ratio in (1.0, 4.0)
     )
-    return sequential_values(record) | {
+    return studies.sequential_values(record) | {
         "sizes": list(spec.sizes),
         "stopped": record.stopped,
         "expected_runs": {
@@ -235,7 +227,7 @@ def sequential_facts(record: SequentialRecord, comparisons: int, cells: int) -> 
     }
 
 
-def looks_table(record: SequentialRecord, title: str) -> Table:
+def looks_table(record: studies.SequentialRecord, title: str) -> Table:
     """One row per look and comparison."""
     several = any(len(look.comparisons) > 1 for look in record.looks)
     rows = tuple(

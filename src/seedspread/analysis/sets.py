@@ -12,15 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from seedspread.analysis import words
-from seedspread.analysis.audit import (
-    Comparer,
-    affordable,
-    audit_runs,
-    check_options,
-    judge_pairs,
-    metric_of_runs,
-)
+from seedspread.analysis import audit, words
 from seedspread.analysis.audit_result import AuditResult, headline_row
 from seedspread.analysis.charts import sets_chart
 from seedspread.analysis.display import MOST_ROWS, Result, TextPage, agreement_table, overview_table
@@ -271,7 +263,8 @@ def _with_sets_as_arms(frame: pd.DataFrame, columns: Columns) -> pd.DataFrame:
 def join(sets: Sequence[RunSet]) -> JoinedSets:
     """One table of all; refuses sets that have no setting in common with the first, or another unit."""
     sets, metric, notes = _in_one_unit(sets)
-    columns = replace(sets[0].runs.columns, seed=_seed(sets))
+    named = [s.runs.columns.seed for s in sets]  # runs of sets without seeds cannot be paired
+    columns = replace(sets[0].runs.columns, seed=None if None in named else named[0])
     kept = [c for c in _OF_A_STORE if all(c in s.runs.frame for s in sets)]
     dropped = [c for c in _OF_A_STORE if c not in kept]
     frames = [s.runs.frame.drop(columns=dropped, errors="ignore").assign(source=s.name) for s in sets]
@@ -288,12 +281,6 @@ def join(sets: Sequence[RunSet]) -> JoinedSets:
     names = tuple(s.name for s in sets)
     only = _only(frame, columns, names)
     return JoinedSets(names, runs, metric, only, tuple(_copies(frame, names)), tuple(notes))
-
-
-def _seed(sets: Sequence[RunSet]) -> str | None:
-    """None unless all sets have one: runs of sets without seeds cannot be paired."""
-    seeds = [s.runs.columns.seed for s in sets]
-    return None if None in seeds else seeds[0]
 
 
 def _in_one_unit(sets: Sequence[RunSet]) -> tuple[list[RunSet], Metric, list[str]]:
@@ -360,7 +347,7 @@ def _only(frame: pd.DataFrame, columns: Columns, names: Sequence[str]) -> dict[s
     return {name: tuple(stratum_name(by, s) for s in found) for name, found in lacking.items() if found}
 
 
-def agreements(joined: JoinedSets, comparer: Comparer, equivalence: float) -> tuple[Agreement, ...]:
+def agreements(joined: JoinedSets, comparer: audit.Comparer, equivalence: float) -> tuple[Agreement, ...]:
     """For every question that the first set and another can answer: do they agree? Adjusted together."""
     level = comparer.level
     first, *others = (_answers(joined.of(name), name, comparer, equivalence) for name in joined.names)
@@ -380,7 +367,7 @@ def agreements(joined: JoinedSets, comparer: Comparer, equivalence: float) -> tu
 
 
 def _answers(
-    runs: RunTable, name: str, comparer: Comparer, equivalence: float
+    runs: RunTable, name: str, comparer: audit.Comparer, equivalence: float
 ) -> dict[_Key, tuple[Answer, LogRatioEstimate | None]]:
     """What a set says by itself, as its own audit would."""
     pairs = list(compared_pairs(runs))
@@ -389,7 +376,9 @@ def _answers(
             Answer(name, pair.seeds, j.headline, j.p_adjusted, j.word),
             estimate,
         )
-        for pair, (j, estimate) in zip(pairs, judge_pairs(runs, pairs, comparer, equivalence), strict=True)
+        for pair, (j, estimate) in zip(
+            pairs, audit.judge_pairs(runs, pairs, comparer, equivalence), strict=True
+        )
     }
 
 
@@ -426,16 +415,18 @@ def compare_tables(
         better: which direction is better; by default what the tables and the value's name tell.
         recorded: notes on what the sets' studies record.
     """
-    check_options(level, _RESAMPLES, None, None, equivalence)
+    audit.check_options(level, _RESAMPLES, None, None, equivalence)
     sets, notes = [], []
     for name, table in tables:
         one, told = _set_of(name, table, question, better)
         sets.append(one)
         notes += told
     joined = _with_baseline(join(sets), question)
-    comparer = Comparer(joined.metric, level, affordable(_RESAMPLES, len(joined.runs.frame)), 0, None, None)
+    comparer = audit.Comparer(
+        joined.metric, level, audit.affordable(_RESAMPLES, len(joined.runs.frame)), 0, None, None
+    )
     by_setting = joined.by_setting()
-    spread = audit_runs(by_setting, comparer, equivalence, over_strata=False)
+    spread = audit.audit_runs(by_setting, comparer, equivalence, over_strata=False)
     found = agreements(joined, comparer, equivalence) if joined.runs.columns.group != SET else ()
     columns = joined.runs.columns
     return CompareResult(
@@ -471,7 +462,7 @@ def _set_of(
     runs = check_runs(table, question, better)
     if runs.frame.empty:
         raise TableError(f"{runs.source} has no run with a value")
-    metric, told = metric_of_runs(runs, None, better, accuracies=False)
+    metric, told = audit.metric_of_runs(runs, None, better, accuracies=False)
     return RunSet(name, runs, metric), [*(f"{name}: {note}" for note in runs.notes), *told]
 
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from seedspread.analysis.audit_result import AuditResult, Comparison, Forest
     from seedspread.analysis.components import ArmComponents, Component, ComponentContrast, ComponentsResult
     from seedspread.analysis.seeds import Design as SeedDesign
-    from seedspread.analysis.sets import Agreement, CompareResult
+    from seedspread.analysis.sets import CompareResult
 
 
 def number(value: float | None) -> str:
@@ -680,12 +680,6 @@ def agreement_sentence(
     )
 
 
-def agreements_counted(found: Sequence[Agreement]) -> str:
-    """How many questions have which answer: `2 agree, 1 can't tell`."""
-    counts = {said: sum(a.word == word for a in found) for word, said in AGREEMENT.items()}
-    return ", ".join(f"{count} {said}" for said, count in counts.items() if count)
-
-
 def answer_lines(result: CompareResult) -> list[str]:
     """Copies, if there are any; did the spread change; and do the sets agree, where both can be asked."""
     to = f"from {result.names[0]} to {listed(result.names[1:])}"
@@ -695,8 +689,10 @@ def answer_lines(result: CompareResult) -> list[str]:
         lines.append(f"Do they agree on {found[0].title}? {found[0].verdict}")
     elif found:
         differ = [(_in_set(a.title, a.source, result), a.headline.ratio) for a in found if a.word == "YES"]
+        counts = {said: sum(a.word == word for a in found) for word, said in AGREEMENT.items()}
+        told = ", ".join(f"{count} {said}" for said, count in counts.items() if count)
         lines.append(
-            f"Do they agree on the variance ratios? {len(found):,} comparisons: {agreements_counted(found)}."
+            f"Do they agree on the variance ratios? {len(found):,} comparisons: {told}."
             f"{_named(differ, 'the ratio of')}"
         )
     return lines
@@ -752,7 +748,8 @@ def _what_next(record: SequentialRecord, more: float | None) -> str:
         return f"stopped: {record.stopped}"
     if more is None:
         return "it goes on"
-    return f"about {max(round(more), 1)} more seeds per arm expected, at most {_still(record)}"
+    most = record.spec.limit - (record.looks[-1].seeds if record.looks else 0)
+    return f"about {max(round(more), 1)} more seeds per arm expected, at most {most}"
 
 
 def standing_sentence(record: SequentialRecord, more: float | None) -> str:
@@ -764,10 +761,6 @@ def standing_sentence(record: SequentialRecord, more: float | None) -> str:
     else:
         seen = f"its first look is at {record.seeds} seeds, and what is seen before decides nothing"
     return f"The study goes on ({_what_next(record, more)}): {seen}."
-
-
-def _still(record: SequentialRecord) -> int:
-    return record.spec.limit - (record.looks[-1].seeds if record.looks else 0)
 
 
 def expectation(facts: dict[str, Any]) -> str:

@@ -260,7 +260,6 @@ class Design:
     scale: float  # square root of the variance within cells
     mean_squares: Mapping[str, MeanSquares]  # by factor, if they exist
     noise: float | None  # mean square, every factor taken as fixed; None if no run is repeated
-    noise_df: int
     levels: Mapping[str, int]  # number of levels of each factor
     repeated: bool  # whether any two runs are equal in all factors
     copies: bool  # whether such runs never differ
@@ -276,9 +275,9 @@ def design(sample: Sample) -> Design | None:
     if size == 0 or variance <= 1e-20 * max(float(np.abs(sample.values).max()) ** 2, 1e-300):
         return None
     scale = variance**0.5
-    shared_noise = (
-        np.zeros(len(sample.values), dtype=bool) if sample.shared_noise is None else sample.shared_noise
-    )
+    shared_noise = sample.shared_noise
+    if shared_noise is None:
+        shared_noise = np.zeros(len(sample.values), dtype=bool)
     has_shared = bool(shared_noise.any())
     factors = _distinct(sample.factors, shared_noise)
     columns = {
@@ -289,7 +288,7 @@ def design(sample: Sample) -> Design | None:
     # Noise, and tests that compare with it, use only the runs that have noise of their own.
     noisy = basis if not has_shared else _complement(_dummies(sample.cells[~shared_noise]))
     tested = {name: noisy.T @ _dummies(factors[name][~shared_noise]) for name in names if name in factors}
-    squares, noise, df = _mean_squares(tested, noisy.T @ centered[~shared_noise])
+    squares, noise = _mean_squares(tested, noisy.T @ centered[~shared_noise])
     matrices = {name: z @ z.T for name, z in columns.items()} | {NOISE: own}
     copies = NOISE in names and noise is not None and noise <= 1e-18 * variance
     if copies:
@@ -300,7 +299,7 @@ def design(sample: Sample) -> Design | None:
         n: len(np.unique(codes[~shared_noise] if n == TOGETHER else codes)) for n, codes in factors.items()
     }
     repeated = number_of_seeds(sample) < len(sample.values)
-    return Design(names, likelihood, scale, squares, noise, df, levels, repeated, copies, has_shared)
+    return Design(names, likelihood, scale, squares, noise, levels, repeated, copies, has_shared)
 
 
 def drop_idle_factors(sample: Sample, made: Design) -> tuple[tuple[str, ...], Sample]:
@@ -404,10 +403,10 @@ def _are_independent(matrices: Sequence[Floats]) -> bool:
 
 def _mean_squares(
     columns: Mapping[str, Floats], contrasts: Floats
-) -> tuple[dict[str, MeanSquares], float | None, int]:
-    """Return the mean squares of each factor, and the noise's with its degrees of freedom."""
+) -> tuple[dict[str, MeanSquares], float | None]:
+    """Return the mean squares of each factor, and the noise's."""
     if not len(contrasts):  # no run has noise of its own
-        return {}, None, 0
+        return {}, None
     rest, rank = _residual(list(columns.values()), contrasts)
     df = len(contrasts) - rank
     noise = rest / df if df else None
@@ -423,7 +422,7 @@ def _mean_squares(
         out[name] = MeanSquares(
             (without - rest - own * noise) / trace, f, (own, df), float(stats.f.sf(f, own, df))
         )
-    return out, noise, df
+    return out, noise
 
 
 def _basis(columns: Sequence[Floats]) -> Floats:

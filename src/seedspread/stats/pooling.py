@@ -92,8 +92,6 @@ class CellRatio:
     """The two groups in one block; a ratio of variances over 0 is infinite, of 0 over 0 NaN."""
 
     block: tuple[str, ...]
-    variance: float
-    baseline_variance: float
     ratio: float
 
 
@@ -162,7 +160,7 @@ def _ratios(group: Group, baseline: Group) -> tuple[CellRatio, ...]:
         if min(map(len, sides)) > 1:
             top, bottom = map(_variance, sides)
             ratio = top / bottom if bottom > 0 else float("inf") if top > 0 else float("nan")
-            out.append(CellRatio(group.block_names[block], top, bottom, ratio))
+            out.append(CellRatio(group.block_names[block], ratio))
     return tuple(out)
 
 

@@ -192,25 +192,18 @@ def bootstrap_tests(
     171-185.
     """
     runs = min(len(group.values), len(baseline.values))
-    common = {
-        "about": "spread",
-        "assumes": "independent runs, enough of them to stand for the population",
-        "assumptions_met": unless_contradicted(independent) if runs >= _ENOUGH else False,
-        "evidence": independence_evidence(independent)
-        + f"; below about {_ENOUGH} runs an arm, bootstrap intervals of a variance ratio are too short",
-    }
     percentile = TestResult(
         key="bootstrap",
         name="bootstrap percentile, pooled",
+        about="spread",
         why="the simplest bootstrap interval of a ratio",
-        **common,  # type: ignore[arg-type]
+        assumes="independent runs, enough of them to stand for the population",
+        assumptions_met=unless_contradicted(independent) if runs >= _ENOUGH else False,
+        evidence=independence_evidence(independent)
+        + f"; below about {_ENOUGH} runs an arm, bootstrap intervals of a variance ratio are too short",
     )
-    bca = TestResult(
-        key="bootstrap_bca",
-        name="bootstrap BCa, pooled",
-        why="corrects the percentile interval for bias and skewness",
-        **common,  # type: ignore[arg-type]
-    )
+    why = "corrects the percentile interval for bias and skewness"
+    bca = replace(percentile, key="bootstrap_bca", name="bootstrap BCa, pooled", why=why)
     x, y = group.values, baseline.values
     note = _no_ratio(group, baseline) or _too_few(runs, "run", level)
     if note:
@@ -319,9 +312,7 @@ def clustered_bootstrap(
     if seeds < fewest(level):
         return replace(blank, note=_too_few(seeds, "seed", level))
     if resamples * (len(group.seed_codes) + len(baseline.seed_codes)) > _MOST_COUNTS:
-        return replace(
-            blank, note="left out: the table is too large for it, and the jackknife then says the same"
-        )
+        return replace(blank, note=_TOO_LARGE)
     everyone = np.union1d(group.seed_codes, baseline.seed_codes)
     shared = len(everyone) < len(group.seed_codes) + len(baseline.seed_codes)
     # Seeds of both groups in one draw if they share any; otherwise each group has its own draw.

@@ -104,12 +104,10 @@ def _mean(group: Group, level: float) -> tuple[float | None, Interval | None]:
         return None, None
     means = group.seed_means
     mean, k = float(means.mean()), len(means)
-    return mean, _around(mean, float(means.std(ddof=1)) / k**0.5, k - 1, level) if k > 1 else None
-
-
-def _around(centre: float, error: float, df: int, level: float) -> Interval:
-    half = float(stats.t.ppf((1 + level) / 2, df)) * error
-    return Interval(centre - half, centre + half, level)
+    if k < 2:
+        return mean, None
+    half = float(stats.t.ppf((1 + level) / 2, k - 1)) * (float(means.std(ddof=1)) / k**0.5)
+    return mean, Interval(mean - half, mean + half, level)
 
 
 # Excess kurtosis expected before seeing the values, and how many seeds that is worth, at the interval's lower

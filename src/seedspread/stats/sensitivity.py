@@ -96,18 +96,14 @@ def _paired_tests(group: Group, baseline: Group, level: float, of: str) -> Itera
 def _scale_tests(group: Group, baseline: Group, level: float, of: str) -> Iterator[SensitivityTest]:
     of, shape = f"{of}, of the bulk", "one t shape for both arms"
     words = ("unpaired", _UNPAIRED, of, f"independent seeds, {shape}", f"from {_BY_SEED}: tails modelled")
-    yield from _modelled(words, robust_ratio(group, baseline, level, pairs=False))
+    yield from _tested(words, robust_ratio(group, baseline, level, pairs=False))
     together = robust_ratio(group, baseline, level)
     if together.pairs:
         words = ("pairs", _PAIRS, of, f"independent pairs of seeds, {shape}", "seeds as pairs")
-        yield from _modelled(words, together)
+        yield from _tested(words, together)
 
 
-def _tested(words: _Words, test: TestResult) -> Iterator[SensitivityTest]:
-    if test.estimate is not None and test.p is not None:
-        yield SensitivityTest(*words, test.estimate, test.p, test.df, test.interval)
-
-
-def _modelled(words: _Words, found: RobustRatio) -> Iterator[SensitivityTest]:
-    if found.ratio is not None and found.p is not None:
-        yield SensitivityTest(*words, found.ratio, found.p, (), found.interval)
+def _tested(words: _Words, test: TestResult | RobustRatio) -> Iterator[SensitivityTest]:
+    ratio, df = (test.estimate, test.df) if isinstance(test, TestResult) else (test.ratio, ())
+    if ratio is not None and test.p is not None:
+        yield SensitivityTest(*words, ratio, test.p, df, test.interval)

@@ -361,12 +361,13 @@ class _Table:
     def of(group: Group, baseline: Group, pairs: bool) -> "_Table":
         groups, blocks = (group, baseline), np.union1d(group.blocks, baseline.blocks)
         blank = RobustRatio((len(group.seed_codes), len(baseline.seed_codes)), 0, len(blocks))
+        note = ""
         if not (group.has_spread and baseline.has_spread):
-            blank = replace(blank, note="an arm has no spread within its cells, so there is no ratio")
-            return _Table(np.empty(0), np.empty(0, bool), (0.0, 0.0), 0.0, blank)
-        if max(blank.seeds) > MOST_SEEDS:
-            blank = replace(blank, note=f"not computed for more than {MOST_SEEDS:,} seeds in an arm")
-            return _Table(np.empty(0), np.empty(0, bool), (0.0, 0.0), 0.0, blank)
+            note = "an arm has no spread within its cells, so there is no ratio"
+        elif max(blank.seeds) > MOST_SEEDS:
+            note = f"not computed for more than {MOST_SEEDS:,} seeds in an arm"
+        if note:
+            return _Table(np.empty(0), np.empty(0, bool), (0.0, 0.0), 0.0, replace(blank, note=note))
         values, present = _by_seed(groups, blocks, pairs)
         shared = int(np.all(present.any(axis=2), axis=1).sum()) if pairs else 0
         if 0 < shared < FEWEST_PAIRS:
