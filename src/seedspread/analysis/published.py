@@ -2,23 +2,25 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from itertools import combinations
+from itertools import combinations, permutations
 from math import inf, sqrt
 from shlex import quote
-from typing import Any, Unpack
+from typing import Any, Unpack, get_args
 
 import pandas as pd
 from scipy import stats
 
 from seedspread.analysis.audit_result import AuditResult
-from seedspread.analysis.display import Result, TextPage
+from seedspread.analysis.display import MOST_ROWS, Result, TextPage
+from seedspread.analysis.words import ci, difference, ends, p_phrase, p_value, times, two
 from seedspread.errors import spoken
 from seedspread.render.latex import tex_text, to_latex
 from seedspread.render.table import Column, Table, markdown_text, to_markdown
 from seedspread.stats import planning
+from seedspread.stats.classic import f_interval, f_p_value
 from seedspread.stats.headline import FEWEST_SEEDS
 from seedspread.stats.planning import BudgetError
-from seedspread.stats.result import Interval
+from seedspread.stats.result import Estimate, Interval, Word
 from seedspread.tables.columns import STRATA, baseline_of, is_empty, is_numeric, plain_name, require
 from seedspread.tables.propose import groups_in
 from seedspread.tables.question import Question, Rows, TableError, listed, row_numbers
@@ -29,7 +31,6 @@ from seedspread.tables.summaries import Published, as_published, counts_in, is_s
 
 # Heavier tails than a normal's: the F interval of two samples of t5 keeps its level up to 20 seeds with it.
 EXCESS_KURTOSIS = 2.0
-_MOST_ROWS = 20
 _COLUMNS = "columns"
 ASSUMED = (
     f"F intervals{{}}: degrees of freedom for an excess kurtosis of {EXCESS_KURTOSIS:g} (normal values have "
@@ -56,7 +57,7 @@ class PublishedComparison:
     stratum: str
     group: Published
     baseline: Published
-    verdict: str
+    verdict: Word
     ratio: float | None
     interval: Interval
     p: float
@@ -73,8 +74,7 @@ class PublishedComparison:
 
     @property
     def seeds(self) -> str:
-        a, b = self.group.n, self.baseline.n
-        return f"{a} seeds each" if a == b else f"{a} and {b} seeds"
+        return _seeds(self.group.n, self.baseline.n)
 
 
 @dataclass(frozen=True)
@@ -94,16 +94,22 @@ class PublishedResult(Result):
     def to_text(self, width: int = 110) -> str:
         """For a terminal."""
         page = TextPage(width)
-        if len(self.comparisons) == 1:
-            page.lines(_lines(self.comparisons[0], self))
-        else:
-            page.lines([_counts(self)])
-            page.tables([_table(self, _MOST_ROWS)])
-        return page.text(self._notes())
+        first, *others = self.comparisons
+        if others:
+            verdicts = [c.verdict for c in self.comparisons]
+            page.lines([f"{len(verdicts)} comparisons from {self.source}", ""])
+            for word in (word for word in get_args(Word) if word in verdicts):
+                page.labelled(word, f"{verdicts.count(word)} of {len(verdicts)} comparisons")
+            page.tables([_table(self, MOST_ROWS)])
+            return page.text(self._notes())
+        page.lines([f"{first.title} | {first.seeds}", ""])
+        for label, text in _lines(first, self.equivalence):
+            page.labelled(label, text)
+        return page.text(["", *self._notes()])
 
     def _notes(self) -> list[str]:
         many = len(self.comparisons)
-        more = [f"{many - _MOST_ROWS:,} more comparisons are in the JSON."] if many > _MOST_ROWS else []
+        more = [f"{many - MOST_ROWS:,} more comparisons are in the JSON."] if many > MOST_ROWS else []
         how = f", adjusted over {many} comparisons (Bonferroni)" if many > 1 else ""
         return [*more, f"{self.level:.0%} {ASSUMED.format(how)}", UNCHECKED, *self.notes]
 
@@ -274,9 +280,8 @@ def _pairs(
         baseline = baseline_of(names)
     out = []
     for stratum, own in strata.items():
-        first = next((cell for cell in own if cell.name == baseline), None)
-        with_first = [(first, cell) for cell in own if first and cell is not first]
-        out += [(stratum, b, a) for a, b in (combinations(own, 2) if baseline is None else with_first)]
+        every = combinations(own, 2) if baseline is None else permutations(own, 2)
+        out += [(stratum, b, a) for a, b in every if baseline in (None, a.name)]
     return out
 
 
@@ -306,27 +311,24 @@ def _compared(
     high = ((a.sd + a.rounding) / (b.sd - b.rounding)) ** 2 if b.sd > b.rounding else inf
     alpha = (1 - level) / family
 
-    def ends(tail: float) -> tuple[float, float]:
-        return low / float(stats.f.isf(tail, *df)), high * float(stats.f.isf(tail, *df[::-1]))
+    def interval(share: float) -> Interval:
+        return Interval(f_interval(low, df, share).low, f_interval(high, df, share).high, level)
 
     nearest = low if low > 1 else min(high, 1.0)
-    p = 2 * min(float(stats.f.sf(nearest, *df)), float(stats.f.cdf(nearest, *df))) if nearest != 1 else 1.0
-    p = min(family * p, 1.0)
-    small = ends(alpha)
+    p = min(family * f_p_value(nearest, df), 1.0) if nearest != 1 else 1.0
+    small = interval(1 - 2 * alpha)
+    verdict: Word = "MAYBE" if p < 4 * (1 - level) else "CAN'T TELL"
     if min(a.n, b.n) < FEWEST_SEEDS:
         verdict = "CAN'T TELL"
     elif p < 1 - level:
         verdict = "YES"
-    elif 1 / equivalence < small[0] and small[1] < equivalence:
+    elif 1 / equivalence < small.low and small.high < equivalence:
         verdict = "NO"
-    else:
-        verdict = "MAYBE" if p < 4 * (1 - level) else "CAN'T TELL"
     ratio = (a.sd / b.sd) ** 2 if b.sd else (inf if a.sd else None)
     welch = _welch(a, b, level)
     detectable = _planned(lambda: planning.detectable((a.n, b.n)))
-    enough = _enough(ratio)
     return PublishedComparison(
-        stratum, a, b, verdict, ratio, Interval(*ends(alpha / 2), level), p, *welch, detectable, enough
+        stratum, a, b, verdict, ratio, interval(1 - alpha), p, *welch, detectable, _enough(ratio)
     )
 
 
@@ -357,72 +359,44 @@ def _welch(a: Published, b: Published, level: float) -> tuple[float, Interval, f
 
 
 def _sd_note(sd_is: str, found: "dict[str, tuple[str, str | None]] | None" = None) -> str:
-    if sd_is == "sd" and any(is_standard_error(sd) for _, sd in (found or {}).values()):
-        sd_is = "se"
-    if sd_is == "sd":
-        return "± is taken as the sample sd (n − 1); --sd-is population or --sd-is se says otherwise."
+    is_error = sd_is == "sd" and any(is_standard_error(sd) for _, sd in (found or {}).values())
     return {
+        "sd": "± is taken as the sample sd (n − 1); --sd-is population or --sd-is se says otherwise.",
         "se": "± is taken as the standard error of the mean.",
         "population": "± is taken as an sd with n.",
-    }[sd_is]
+    }["se" if is_error else sd_is]
 
 
 # Words
 
 
-def figure(value: float | None) -> str:
-    """Return two or three digits, `∞`, with a real minus sign."""
-    if value is None:
-        return "-"
-    return "∞" if value == inf else f"{float(f'{value:.2g}'):,g}".replace("-", "−")
+def _seeds(a: int, b: int) -> str:
+    return f"{a} seeds each" if a == b else f"{a} and {b} seeds"
 
 
-def p_text(p: float | None) -> str:
-    return "-" if p is None else "p < 0.001" if p < 0.001 else f"p = {p:.2g}"
-
-
-def span(interval: Interval) -> str:
-    return f"{interval.level:.0%} CI {figure(interval.low)} to {figure(interval.high)}"
-
-
-def _answer(c: PublishedComparison, k: float) -> str:
+def _lines(c: PublishedComparison, equivalence: float) -> list[tuple[str, str]]:
+    """Return what a screen says of one comparison, each with its label."""
     name, few = c.group.name, min(c.group.n, c.baseline.n) < FEWEST_SEEDS
     more = "more" if (c.ratio or 1) > 1 else "less"
-    if c.verdict == "CAN'T TELL":
-        return f"CAN'T TELL whether {name} spreads differently" + (
-            f": fewer than {FEWEST_SEEDS} seeds" if few else ""
-        )
-    said = {
-        "YES": f"YES: {name} spreads {more} across seeds",
-        "NO": f"NO: the variances are alike within {k:g} times",
-        "MAYBE": f"MAYBE: {name} seems to spread {more}",
+    claims: dict[Word, str] = {
+        "YES": f"{name} spreads {more} across seeds",
+        "NO": f"the variances are alike within {equivalence:g} times",
+        "MAYBE": f"{name} seems to spread {more}",
+        "CAN'T TELL": f"whether {name} spreads differently{f': fewer than {FEWEST_SEEDS} seeds' * few}",
     }
-    return said[c.verdict]
-
-
-def _lines(c: PublishedComparison, result: PublishedResult) -> list[str]:
-    sd_ratio = None if c.ratio is None else sqrt(c.ratio)
+    sd = times(None if c.ratio is None else sqrt(c.ratio))
+    means = f"they differ by {_difference(c)}, Welch's {p_phrase(c.difference_p)}"
+    power = f"{c.seeds} are likely to detect only ratios above {two(c.detectable)}"
     return [
-        f"{c.title} | {c.seeds}",
-        "",
-        f"  {_answer(c, result.equivalence)}",
-        f"  variance ×{figure(c.ratio)} ({span(c.interval)}), sd ×{figure(sd_ratio)}, {p_text(c.p)}",
-        f"  means differ by {figure(c.difference)} ({span(c.difference_interval)}), "
-        f"Welch's {p_text(c.difference_p)}",
-        *(
-            [f"  {c.seeds} are likely to detect only ratios above {figure(c.detectable)}"]
-            if c.detectable
-            else []
-        ),
+        (c.verdict, claims[c.verdict]),
+        ("", f"variance {times(c.ratio)} ({ci(c.interval)}), sd {sd}, {p_phrase(c.p)}"),
+        ("Means", means),
+        ("Power", power if c.detectable else ""),
     ]
 
 
-def _counts(result: PublishedResult) -> str:
-    verdicts = [c.verdict for c in result.comparisons]
-    each = ", ".join(
-        f"{w} {verdicts.count(w)}" for w in ("YES", "NO", "MAYBE", "CAN'T TELL") if w in verdicts
-    )
-    return f"{len(verdicts)} comparisons from {result.source}: {each}"
+def _difference(c: PublishedComparison) -> str:
+    return difference(Estimate(c.difference, c.difference_interval))
 
 
 def _table(result: PublishedResult, most: int | None = None) -> Table:
@@ -432,14 +406,14 @@ def _table(result: PublishedResult, most: int | None = None) -> Table:
         (
             c.title,
             c.verdict,
-            f"{figure(c.ratio)} ({span(c.interval).partition('CI ')[2]})",
-            p_text(c.p).removeprefix("p = ").removeprefix("p "),
-            str(c.group.n) if c.group.n == c.baseline.n else f"{c.group.n}, {c.baseline.n}",
-            f"{figure(c.difference)} ({span(c.difference_interval).partition('CI ')[2]})",
+            f"{two(c.ratio)} ({ends(c.interval)})",
+            p_value(c.p),
+            ", ".join(dict.fromkeys(map(str, (c.group.n, c.baseline.n)))),
+            _difference(c),
         )
         for c in chosen
     ]
-    return Table("", "Published means and sds", tuple(Column(head) for head in heads), tuple(rows))
+    return Table("", "Published means and sds", tuple(map(Column, heads)), tuple(rows))
 
 
 def review(result: "PublishedResult | AuditResult") -> str:
@@ -452,32 +426,28 @@ def review(result: "PublishedResult | AuditResult") -> str:
     several = len(result.comparisons)
     if isinstance(result, AuditResult):
         c = min(result.comparisons, key=lambda c: 1.0 if c.headline.p is None else c.headline.p)
-        title, seeds, ratio, detectable = c.title, c.seeds, c.headline.ratio, c.detectable
+        title, n, ratio, detectable = c.title, _seeds(*c.seeds), c.headline.ratio, c.detectable
         interval, word = c.headline.shown_interval, c.word
-        sides = [f"{side.group} {side.mean:.4g} ± {figure(side.sd)}" for side in c.pooled]
+        sides = [f"{side.group} {side.mean:.4g} ± {two(side.sd)}" for side in c.pooled]
     else:
         p = min(result.comparisons, key=lambda c: c.p)
-        title, seeds, ratio, detectable = p.title, (p.group.n, p.baseline.n), p.ratio, p.detectable
+        title, n, ratio, detectable = p.title, p.seeds, p.ratio, p.detectable
         interval, word = p.interval, p.verdict
         sides = [str(s) if "±" in s.name else f"{s.name} {s}" for s in (p.group, p.baseline)]
-    n = f"{seeds[0]} seeds each" if seeds[0] == seeds[1] else f"{seeds[0]} and {seeds[1]} seeds"
     which = f" (the clearest of {several} comparisons, {title})" if several > 1 else ""
-    known = (
-        "no ratio that we can state" if not detectable else f"only variance ratios above {figure(detectable)}"
+    known = f"only variance ratios above {two(detectable)}" if detectable else "no ratio that we can state"
+    lines = (
+        f"Claim: {sides[0]} vs {sides[1]}, {n}{which}.",
+        f"Power: {n} are likely (80%) to detect {known}.",
+        f"Spread: variance ratio {two(ratio)} ({ci(interval) if interval else 'no interval'}). "
+        f"Did the spread change? {word}.",
+        f"Seeds: {_settled(word, ratio)}",
     )
-    return "\n".join(
-        (
-            f"Claim: {sides[0]} vs {sides[1]}, {n}{which}.",
-            f"Power: {n} are likely (80%) to detect {known}.",
-            f"Spread: variance ratio {figure(ratio)} ({span(interval) if interval else 'no interval'}). "
-            f"Did the spread change? {word}.",
-            f"Seeds: {_settled(word, ratio)}",
-        )
-    )
+    return "\n".join(lines)
 
 
-def _settled(word: str, ratio: float | None) -> str:
-    if word.startswith(("YES", "NO")):
+def _settled(word: Word, ratio: float | None) -> str:
+    if word in ("YES", "NO"):
         return "those at hand settle it, if the spread is what it seems."
     enough = _enough(ratio)
     if enough is None:

@@ -381,10 +381,10 @@ def means_sentence(p: Performance) -> str:
     mean, worst = (_direction(contrast, p.better) for contrast in (p.mean, p.worst))
     arm = p.groups[0]
     said = f"{arm} is {mean}" if mean else "no clear difference"
-    sentence = f"{said}: {_difference(p.mean.difference)}"
+    sentence = f"{said}: {difference(p.mean.difference)}"
     if worst and worst != mean:
         which = f"worst of {p.worst_of} runs" if p.worst_of <= _TEN else "worst tenth"
-        sentence += f"; the {which} of {arm} is {worst}: {_difference(p.worst.difference)}"
+        sentence += f"; the {which} of {arm} is {worst}: {difference(p.worst.difference)}"
     return sentence
 
 
@@ -396,7 +396,8 @@ def _direction(contrast: Contrast, better: Better) -> str:
     return "better" if (value > 0) == (better == "higher") else "worse"
 
 
-def _difference(estimate: Estimate) -> str:
+def difference(estimate: Estimate) -> str:
+    """`−14 (95% CI −16 to −12)`."""
     return signed(estimate.value) + (f" {_signed_ci(estimate.interval)}" if estimate.interval else "")
 
 
