@@ -84,17 +84,8 @@ def check_runs(
     _check_repeats(tidy, table, question, columns)
     pool_notes = [] if pool else _check_pooled(table, question, columns)
     notes = (*table.notes, *seed_notes, *row_notes, *numbers.notes, *empty_notes, *pool_notes)
-    notes = (*notes, *_identical_groups(tidy, columns))
-    return RunTable(
-        tidy,
-        columns,
-        table.name,
-        tuple(map(spoken, notes)),
-        table.store,
-        numbers.per_cent,
-        table.better,
-        crashed,
-    )
+    notes = tuple(map(spoken, (*notes, *_identical_groups(tidy, columns))))
+    return RunTable(tidy, columns, table.name, notes, table.store, numbers.per_cent, table.better, crashed)
 
 
 def _columns_of(table: Table, question: Question) -> tuple[Columns, list[str]]:
@@ -181,16 +172,13 @@ def _few(notes: list[str]) -> list[str]:
 
 def _seed(table: Table, question: Question) -> tuple[str | None, list[str]]:
     """Return the column with the seed, which `seed` finds by its other names too, and notes on it."""
-    if question.seed is None:
+    frame, seed = table.frame, question.seed
+    if seed is None:
         return None, ["No seed: every row counts as an independent run."]
-    frame = table.frame
-    if question.seed != "seed":
-        require(question.seed, frame.columns, table.name)
-        across = [
-            f"{question.seed} is taken as the seed: the answer is about the spread across {question.seed}."
-        ]
-        is_other = plain_name(question.seed) in STRATA
-        return question.seed, across if is_other else _fold_notes(question.seed)
+    if seed != "seed":
+        require(seed, frame.columns, table.name)
+        across = f"{seed} is taken as the seed: the answer is about the spread across {seed}."
+        return seed, [across] if plain_name(seed) in STRATA else _fold_notes(seed)
     taken = {question.value, question.group, question.last, question.best, *question.block, *question.by}
     free = [name for name in frame.columns if name not in taken]
     seed = find_seed(frame, free)
@@ -237,9 +225,8 @@ def one_row_per_run(
     direction = "higher" if question.last else better or metric_of(column).better
     filled = is_filled(frame[columns.value]).to_numpy()
     order = np.nan_to_num(numbers if direction == "higher" else -numbers, nan=-np.inf)
-    rows = _best_rows(
-        combined(frame, columns.run), np.where(filled, order, -np.inf), question.last is not None
-    )
+    order = np.where(filled, order, -np.inf)
+    rows = _best_rows(combined(frame, columns.run), order, question.last is not None)
     which = "largest" if question.last else direction.replace("er", "est")
     taken = f"{rows.sum():,} of {len(frame):,} rows"
     ends = numbers[rows]
@@ -251,10 +238,8 @@ def one_row_per_run(
         out = f"; --where '{quoted(column)} == {at}' leaves them out" if np.ptp(latest) == 0 else ""
         many = f"{len(early):,} of {rows.sum():,} runs end before the last {column} of others"
         notes.append(f"{many} ({row_numbers(early)}), and may have crashed{out}.")
-    return replace(table, frame=frame.loc[rows]), [
-        f"Of each run the row with the {which} {column} is taken: {taken}.",
-        *notes,
-    ]
+    notes.insert(0, f"Of each run the row with the {which} {column} is taken: {taken}.")
+    return replace(table, frame=frame.loc[rows]), notes
 
 
 def _check_steps(table: Table, question: Question, columns: Columns, column: str) -> list[str]:
@@ -282,11 +267,9 @@ def _best_rows(runs: Codes, order: NDArray[np.float64], ties: bool) -> NDArray[n
 
     A run without a value, whose `order` is -inf in all rows, keeps one row.
     """
-    best = np.full(runs.max() + 1, -np.inf)
-    np.maximum.at(best, runs, order)
-    found = np.asarray(order == best[runs])
+    found = order == pd.Series(order).groupby(runs).transform("max").to_numpy()
     again = pd.Series(runs[found]).duplicated().to_numpy()
-    found[found] = ~(again & (not ties or np.isneginf(best[runs[found]])))
+    found[found] = ~(again & (not ties or np.isneginf(order[found])))
     return found
 
 
@@ -320,10 +303,8 @@ def _tidy(table: Table, columns: Columns, values: "pd.Series[float]") -> pd.Data
 
 
 def _truth(label: str) -> bool:
-    if label.lower() in {"true", "1", "yes"}:
-        return True
-    if label.lower() in {"false", "0", "no", ""}:
-        return False
+    if label.lower() in {"true", "1", "yes", "false", "0", "no", ""}:
+        return label.lower() in {"true", "1", "yes"}
     raise TableError(f"the column 'collapsed' must hold true or false; got {label!r}")
 
 
@@ -368,10 +349,8 @@ def _check_labels(tidy: pd.DataFrame, columns: Columns) -> None:
     for column, name in (("group", columns.group), ("seed_name", columns.seed), ("stratum", by)):
         empty = tidy[column].isin(["", ("",)])
         if name and empty.any():
-            raise TableError(
-                f"column {name!r} is empty in {row_numbers(tidy.loc[empty, 'row'])}; fill it in, or drop "
-                "the row"
-            )
+            rows = row_numbers(tidy.loc[empty, "row"])
+            raise TableError(f"column {name!r} is empty in {rows}; fill it in, or drop the row")
 
 
 def _check_repeats(tidy: pd.DataFrame, table: Table, question: Question, columns: Columns) -> None:
@@ -401,7 +380,7 @@ def _check_pooled(table: Table, question: Question, columns: Columns) -> list[st
     others = [name for name in frame.columns if name not in {*columns.run, columns.value}]
     name = pooled_factor(frame, cell, others)
     if name is None:
-        return _check_single_rows(table, question, columns, others)
+        return _check_single_rows(table, question, columns, cell, others)
     levels = f"{name} has {frame[name].nunique():,} levels in each {columns.group}"
     if question.seed is None and not is_step(name):
         return [f"{levels}, which are pooled; --by {quote(name)} audits them apart."]
@@ -409,9 +388,8 @@ def _check_pooled(table: Table, question: Question, columns: Columns) -> list[st
         raise TableError(
             f"{levels}: rows are steps of runs; name the column that tells runs apart with --seed"
         )
-    is_group = question.group == SET
-    after = replace(question, **({"group": name} if is_group else {"by": (*question.by, name)}))
-    option = "group" if is_group else "by"
+    option = "group" if question.group == SET else "by"
+    after = replace(question, **{option: name if option == "group" else (*question.by, name)})
     raise TableError(
         f"{levels}, which would be pooled as if they were seeds; use --{option} {quote(name)} "
         f"(audited apart) or --block {quote(name)} (same-seed runs): {after.typed(table.path)}"
@@ -419,10 +397,10 @@ def _check_pooled(table: Table, question: Question, columns: Columns) -> list[st
 
 
 def _check_single_rows(
-    table: Table, question: Question, columns: Columns, others: Sequence[str]
+    table: Table, question: Question, columns: Columns, cell: Sequence[str], others: Sequence[str]
 ) -> list[str]:
     """Refuse datasets, of which each group has one row, as seeds."""
-    frame, cell = table.frame, (*columns.by, columns.group, *columns.blocks)
+    frame = table.frame
     recurs = columns.seed is not None and frame[columns.seed].nunique() < len(frame)
     free = [name for name in others if not seed_names([name])]
     name = None if recurs else single_row_factor(frame, cell, free)
@@ -512,11 +490,8 @@ def _check_strata(runs: RunTable, question: Question) -> None:
     if any(len(own) > 1 and (baseline is None or level_name(baseline) in own) for own in groups):
         return
     by = " and ".join(columns.by)
-    versus = (
-        f"{level_name(baseline)!r} and another level"
-        if baseline and groups.map(len).max() > 1
-        else "two levels"
-    )
+    has_others = baseline and groups.map(len).max() > 1
+    versus = f"{level_name(baseline)!r} and another level" if has_others else "two levels"
     after = replace(question, group=columns.by[-1], by=columns.by[:-1], baseline=None)
     typed = after.typed(None if runs.source == FRAME else runs.source)
     raise TableError(

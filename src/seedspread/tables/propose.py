@@ -19,7 +19,7 @@ from seedspread.tables.columns import (
     plain_name,
     seed_names,
 )
-from seedspread.tables.question import SET, Question, listed
+from seedspread.tables.question import SET, Question, listed, several
 from seedspread.tables.read import Table
 from seedspread.tables.shape import is_metric_column, metric_columns, wide_stems
 
@@ -37,9 +37,8 @@ def unnamed(table: Table, question: Question) -> str:
     lacking = [f"{what[name]} with --{name}" for name in what if getattr(question, name) is None]
     there = f"{table.name} has {listed(table.frame.columns)}"
     found = _proposal(table, question)
-    return f"name {' and '.join(lacking)} ({there})" + (
-        "" if found is None else f": {found.typed(table.path)}"
-    )
+    typed = "" if found is None else f": {found.typed(table.path)}"
+    return f"name {' and '.join(lacking)} ({there}){typed}"
 
 
 def _proposal(table: Table, question: Question) -> Question | None:
@@ -124,7 +123,7 @@ def told_apart(table: Table, question: Question, columns: Columns) -> Question:
         elif (
             question.group != SET
             and question.group in frame.columns
-            and frame.groupby(name)[str(question.group)].nunique().max() == 1
+            and frame.groupby(name)[question.group].nunique().max() == 1
         ):
             question = replace(question, group=name, baseline=None)  # each level belongs to one group
         else:
@@ -137,30 +136,24 @@ def told_apart(table: Table, question: Question, columns: Columns) -> Question:
     return replace(question, group=group, by=tuple(name for name in question.by if name != group))
 
 
+_ADVICE = {
+    "group": "has {levels}; use --group {0}",
+    "by": "has {levels}; use --by {0} (audited apart) or --block {0} (twins of a seed)",
+    "block": "has {levels}; use --block {0} (twins of a seed)",
+    "last": "counts steps; use --last {0}, --best or --where",
+    "metric_column": "names metrics; use --metric-column {0}",
+    "seed": "may be the seed; use --seed {0}",
+}
+
+
 def advice(table: Table, before: Question, after: Question) -> str:
     """Say what one question has that another lacks, and the command: `Dataset has 8 levels; use --by ...`."""
     if after == before:
         return ""
-
-    def has_levels(name: str) -> str:
-        return f"{name} has {table.frame[name].nunique():,} levels"
-
-    def option(name: str, column: str | None) -> str:
-        return f"--{name} {quote(str(column))}"
-
     parts = []
-    if after.group != before.group:
-        parts.append(f"{has_levels(str(after.group))}; use {option('group', after.group)}")
-    for name in (n for n in after.by if n not in before.by):
-        by, block = option("by", name), option("block", name)
-        parts.append(f"{has_levels(name)}; use {by} (audited apart) or {block} (same-seed runs)")
-    for name in (n for n in after.block if n not in before.block):
-        parts.append(f"{has_levels(name)}; use {option('block', name)} (same-seed runs)")
-    if after.last != before.last:
-        parts.append(f"{after.last} counts steps; use {option('last', after.last)}, --best or --where")
-    if after.metric_column != before.metric_column:
-        column = after.metric_column
-        parts.append(f"{column} names metrics; use {option('metric-column', column)}")
-    if after.seed != before.seed:
-        parts.append(f"{after.seed} may be the seed; use {option('seed', after.seed)}")
+    for option, said in _ADVICE.items():
+        told = several(getattr(before, option))
+        for name in (n for n in several(getattr(after, option)) if n not in told):
+            levels = f"{table.frame[name].nunique():,} levels"
+            parts.append(f"{name} {said.format(quote(name), levels=levels)}")
     return f"{'; '.join(parts)}: {after.typed(table.path)}"

@@ -109,8 +109,8 @@ class Question:
             raise ArgumentError(
                 f"there is no argument {name!r}{did_you_mean(name, known)} (there are {arguments})"
             )
-        given: dict[str, Any] = {**rows, "where": _several(rows.get("where"))}
-        return cls(value, group, baseline, _several(block), seed, _several(by), **given)
+        given: dict[str, Any] = {**rows, "where": several(rows.get("where"))}
+        return cls(value, group, baseline, several(block), seed, several(by), **given)
 
     @property
     def shapes(self) -> bool:
@@ -144,5 +144,6 @@ class Question:
         return shlex.join(words)
 
 
-def _several(given: Names) -> tuple[str, ...]:
+def several(given: Names) -> tuple[str, ...]:
+    """Return one name or several as a tuple."""
     return (given,) if isinstance(given, str) else tuple(given or ())
