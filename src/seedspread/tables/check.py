@@ -267,7 +267,7 @@ def _best_rows(runs: Codes, order: NDArray[np.float64], ties: bool) -> NDArray[n
 
     A run without a value, whose `order` is -inf in all rows, keeps one row.
     """
-    found = order == pd.Series(order).groupby(runs).transform("max").to_numpy()
+    found = np.asarray(order == pd.Series(order).groupby(runs).transform("max").to_numpy())
     again = pd.Series(runs[found]).duplicated().to_numpy()
     found[found] = ~(again & (not ties or np.isneginf(order[found])))
     return found
@@ -388,8 +388,9 @@ def _check_pooled(table: Table, question: Question, columns: Columns) -> list[st
         raise TableError(
             f"{levels}: rows are steps of runs; name the column that tells runs apart with --seed"
         )
-    option = "group" if question.group == SET else "by"
-    after = replace(question, **{option: name if option == "group" else (*question.by, name)})
+    is_group = question.group == SET
+    after = replace(question, **({"group": name} if is_group else {"by": (*question.by, name)}))
+    option = "group" if is_group else "by"
     raise TableError(
         f"{levels}, which would be pooled as if they were seeds; use --{option} {quote(name)} "
         f"(audited apart) or --block {quote(name)} (same-seed runs): {after.typed(table.path)}"

@@ -326,9 +326,9 @@ def pooled_factor(frame: pd.DataFrame, cell: Sequence[str], others: Sequence[str
             continue
         own = combined(frame, [name])
         levels = int(own.max()) + 1
-        each = (
-            np.bincount(cells * levels + own, minlength=levels) if levels <= len(frame) // 4 else np.ones(1)
-        )
+        if levels > len(frame) // 4:
+            continue
+        each = np.bincount(cells * levels + own, minlength=levels)
         is_crossed = len(each) == levels * (cells.max() + 1) and each.min() > 1
         if is_crossed and (each.min() == each.max() or not is_numeric(frame[name])):
             return name

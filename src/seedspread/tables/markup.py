@@ -46,9 +46,8 @@ def _is_rule(line: str) -> bool:
 
 def _is_bare_latex(lines: list[str]) -> bool:
     rows = [line for line in lines if line.strip() and not _RULES.match(line.strip())]
-    return bool(rows) and sum(
-        "&" in r and r.split("%")[0].rstrip().endswith(r"\\") for r in rows
-    ) >= 0.6 * len(rows)
+    ended = ["&" in row and row.split("%")[0].rstrip().endswith(r"\\") for row in rows]
+    return bool(rows) and sum(ended) >= 0.6 * len(rows)
 
 
 def tables_in(text: str, name: str) -> list[pd.DataFrame]:
@@ -68,13 +67,9 @@ def _html(text: str, name: str) -> list[pd.DataFrame]:
         found = pd.read_html(io.StringIO(text))
     except (ValueError, ImportError) as error:
         raise TableError(f"{name} cannot be read as HTML: {error}") from None
-    return [
-        _frame(
-            [[str(c) for c in f.columns], *f.astype(str).replace("nan", "").to_numpy().tolist()],
-            range(1, len(f) + 2),
-        )
-        for f in found
-    ]
+    texts = [frame.astype(str).replace("nan", "").to_numpy().tolist() for frame in found]
+    heads = [[str(column) for column in frame.columns] for frame in found]
+    return [_frame([head, *own], range(1, len(own) + 2)) for head, own in zip(heads, texts, strict=True)]
 
 
 def _markdown(lines: list[str]) -> list[pd.DataFrame]:
@@ -82,17 +77,14 @@ def _markdown(lines: list[str]) -> list[pd.DataFrame]:
     for at, line in enumerate(lines[1:], 1):
         if _is_rule(line) and "|" in lines[at - 1] and "|" in line:
             end = next((n for n in range(at + 1, len(lines)) if "|" not in lines[n]), len(lines))
-            rows = [
-                [cell.replace("\\|", "|") for cell in _split_row(lines[n])]
-                for n in (at - 1, *range(at + 1, end))
-            ]
+            rows = [_split_row(lines[n]) for n in (at - 1, *range(at + 1, end))]
             found.append(_frame(rows, (at, *range(at + 2, end + 1))))
     return found
 
 
 def _split_row(line: str) -> list[str]:
-    line = line.strip().removeprefix("|")
-    return re.split(r"(?<!\\)\|", line[:-1] if line.endswith("|") and not line.endswith("\\|") else line)
+    line = re.sub(r"(?<!\\)\|$", "", line.strip().removeprefix("|"))
+    return [cell.replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", line)]
 
 
 def _latex(body: str, first_line: int) -> pd.DataFrame:
@@ -147,9 +139,8 @@ def _frame(rows: "list[list[str]]", numbers: "range | tuple[int, ...] | list[int
     long = next((numbers[k] for k in kept if len(cells[k]) > width), None)
     if long is not None:
         raise TableError(f"row {long} has more cells than the header ({width})")
-    names = [
-        name or ("row" if k == 0 else f"column {k + 1}") for k, name in enumerate(cells[0] if cells else [])
-    ]
+    head = cells[0] if cells else []
+    names = [name or (f"column {k + 1}" if k else "row") for k, name in enumerate(head)]
     body = [cells[k] + [""] * (width - len(cells[k])) for k in kept]
     return pd.DataFrame(body, columns=names, index=[numbers[k] for k in kept], dtype=object)
 

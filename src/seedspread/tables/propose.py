@@ -123,7 +123,7 @@ def told_apart(table: Table, question: Question, columns: Columns) -> Question:
         elif (
             question.group != SET
             and question.group in frame.columns
-            and frame.groupby(name)[question.group].nunique().max() == 1
+            and frame.groupby(name)[str(question.group)].nunique().max() == 1
         ):
             question = replace(question, group=name, baseline=None)  # each level belongs to one group
         else:
@@ -138,8 +138,8 @@ def told_apart(table: Table, question: Question, columns: Columns) -> Question:
 
 _ADVICE = {
     "group": "has {levels}; use --group {0}",
-    "by": "has {levels}; use --by {0} (audited apart) or --block {0} (twins of a seed)",
-    "block": "has {levels}; use --block {0} (twins of a seed)",
+    "by": "has {levels}; use --by {0} (audited apart) or --block {0} (same-seed runs)",
+    "block": "has {levels}; use --block {0} (same-seed runs)",
     "last": "counts steps; use --last {0}, --best or --where",
     "metric_column": "names metrics; use --metric-column {0}",
     "seed": "may be the seed; use --seed {0}",

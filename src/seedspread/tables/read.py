@@ -13,6 +13,7 @@ import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -105,9 +106,8 @@ def as_frame(source: Any) -> pd.DataFrame:
         if isinstance(source, pd.Series):
             frame = source.to_frame(source.name or "value")
         elif hasattr(source, "to_dataframe"):  # xarray: a Dataset is a mapping, too
-            frame = source.to_dataframe(
-                **({} if isinstance(source, Mapping) else {"name": source.name or "value"})
-            )
+            named = {} if isinstance(source, Mapping) else {"name": source.name or "value"}
+            frame = source.to_dataframe(**named)
         elif isinstance(source, Mapping | list | tuple):
             frame = pd.DataFrame(source)
         elif hasattr(source, "to_pandas"):
@@ -212,9 +212,8 @@ def _of_logs(source: "str | Path", question: Question, better: Better | None) ->
         if question.value is not None:
             raise
         raise TableError(str(error).replace("--metric", "--value")) from None
-    notes = audit_notes(collected)
-    frame, name = _numbered(collected.table), str(source)
-    return Table(frame, name, notes, name, better=collected.declared, has_run_rows=True)
+    table = Table(_numbered(collected.table), str(source), audit_notes(collected), str(source))
+    return replace(table, better=collected.declared, has_run_rows=True)
 
 
 def _check_nested(path: Path) -> None:
@@ -273,16 +272,11 @@ def _json_records(path: Path, question: Question) -> pd.DataFrame | None:
         return _json_columns(content)
     if not isinstance(content, list) or not content or not all(map(_is_flat, content)):
         return None
-    if step_column(content) is not None and not question.shapes and _is_log(path, question.value):
-        return None
+    if step_column(content) is not None and not question.shapes:
+        with suppress(SourceError):
+            if question.value is None or len(collect(path, question.value).table):
+                return None
     return pd.DataFrame(content)
-
-
-def _is_log(path: Path, value: str | None) -> bool:
-    try:
-        return value is None or bool(len(collect(path, value).table))
-    except SourceError:
-        return False
 
 
 def _is_flat(record: object) -> bool:
@@ -342,12 +336,9 @@ def _marked_up(path: Path, sheet: str | None) -> Table | None:
         raise TableError(
             f"{path} has {len(frames)} tables, --sheet 1 to --sheet {len(frames)}; got {sheet!r}"
         )
-    note = (
-        f"Table 1 of {len(frames)} is read; --sheet 2 is the next."
-        if len(frames) > 1 and sheet is None
-        else ""
-    )
-    return Table(frames[int(sheet or 1) - 1], str(path), (note,) if note else (), str(path))
+    note = f"Table 1 of {len(frames)} is read; --sheet 2 is the next."
+    notes = (note,) if len(frames) > 1 and sheet is None else ()
+    return Table(frames[int(sheet or 1) - 1], str(path), notes, str(path))
 
 
 # Text
@@ -373,7 +364,7 @@ def _text(path: Path) -> Table:
     lines = text.splitlines()
     if len(sample) == _SAMPLE:
         lines.pop()  # it may be cut
-    skipped = next((n for n, line in enumerate(lines) if not _is_comment(line)), len(lines))
+    skipped = next((n for n, line in enumerate(lines) if line.strip()[:1] not in ("", "#")), len(lines))
     if skipped == len(lines):
         raise ValueError("it has no text")
     separator = _separator(lines[skipped:], path.name)
@@ -388,10 +379,6 @@ def _text(path: Path) -> Table:
     frame.index = pd.RangeIndex(2 + skipped, 2 + skipped + len(frame))
     frame.columns = frame.columns.astype(str).str.strip()
     return Table(_without_empty(frame), str(path), notes, str(path), decimal_comma=separator != ",")
-
-
-def _is_comment(line: str) -> bool:
-    return not line.strip() or line.lstrip().startswith("#")
 
 
 def _open(path: Path) -> BinaryIO:
@@ -530,7 +517,6 @@ def _frame(path: Path, sheet: Any) -> pd.DataFrame:
     if header is None:
         raise ValueError("no row of the sheet has two cells")
     width = max(map(len, (header, *rows)))
-    names = [str(c).strip() if c is not None else f"column {n}" for n, c in enumerate(header, 1)]
-    names += [f"column {n}" for n in range(len(names) + 1, width + 1)]
-    full = [(*row, *[None] * (width - len(row))) for row in rows]
+    head, *full = [(*row, *[None] * (width - len(row))) for row in (header, *rows)]
+    names = [f"column {n}" if cell is None else str(cell).strip() for n, cell in enumerate(head, 1)]
     return pd.DataFrame(full, columns=names, index=numbers).dropna(axis=1, how="all")

@@ -69,9 +69,8 @@ class Condition:
 
 def quoted(name: str) -> str:
     """Return a column or level as a condition has it: in backquotes unless it is one plain word."""
-    return (
-        name if re.fullmatch(r"[^\s\"'`=!<>(),]+", name) and name not in ("in", "and", "not") else f"`{name}`"
-    )
+    is_word = re.fullmatch(r"[^\s\"'`=!<>(),]+", name) and name not in ("in", "and", "not")
+    return name if is_word else f"`{name}`"
 
 
 def _is_number(text: str) -> bool:
@@ -112,9 +111,8 @@ def conditions(where: str) -> list[Condition]:
     while place < len(where.rstrip()):
         match = _TOKENS.match(where, place)
         if match is None or match.end() == place:
-            raise TableError(
-                f"--where {short(where)}: cannot read {where[place:].strip()[:20]!r}; {_EXAMPLE}"
-            )
+            rest = where[place:].strip()[:20]
+            raise TableError(f"--where {short(where)}: cannot read {rest!r}; {_EXAMPLE}")
         kind = str(match.lastgroup)
         tokens.append(_Token(kind, match[kind][1:-1] if kind == "quoted" else match[kind]))
         place = match.end()

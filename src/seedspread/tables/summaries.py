@@ -83,22 +83,22 @@ def summary_columns(frame: pd.DataFrame) -> dict[str, tuple[str, str | None]]:
         both = [cell for cell in cells if any(sign in cell for sign in ("±", "(", "pm", "+-", "+/-", "+−"))]
         if both and sum(_CELL.fullmatch(clean(cell)) is not None for cell in both) > 0.5 * len(cells):
             found[name] = name, None
-    stems: dict[str, str] = {}
-    for name in frame.columns:
-        words = plain_name(name).split("_")
-        stems.setdefault("_".join(word for word in words if word not in _MEANS), name)
+    stems = {_without(name, _MEANS): name for name in reversed(frame.columns)}
     for at, name in enumerate(frame.columns):
-        words = plain_name(name).split("_")
-        rest = "_".join(word for word in words if word not in _SDS)
+        rest = _without(name, _SDS)
         mean = stems.get(rest) or (frame.columns[at - 1] if at and not rest else None)
-        is_sd = bool(_SDS & {*words}) and is_numeric(frame[name])
+        is_sd = rest != plain_name(name) and is_numeric(frame[name])
         if is_sd and mean is not None and mean != name and is_numeric(frame[mean]):
             found[mean] = mean, name
     return found
 
 
+def _without(name: str, words: set[str]) -> str:
+    return "_".join(word for word in plain_name(name).split("_") if word not in words)
+
+
 def is_standard_error(column: str | None) -> bool:
-    return column is not None and bool(_SES & {*plain_name(column).split("_")})
+    return column is not None and _without(column, _SES) != plain_name(column)
 
 
 def refuse_summaries(table: Table, question: Question) -> None:
@@ -115,10 +115,9 @@ def refuse_summaries(table: Table, question: Question) -> None:
     counts = [str(c) for c in frame.columns if plain_name(c) in COUNTS and is_numeric(frame[c])]
     n = counts[0] if counts else "10"
     what = f"{mean!r} holds means and sds" if sd is None else f"{mean!r} holds means, and {sd!r} their sds"
+    asked = f"audit_means({table.path!r}, n={n!r})".replace("None", "table")
     if in_terminal.get() and table.path is not None:
         asked = f"{Question().typed(table.path)} --n {quote(n)}"
-    else:
-        asked = f"audit_means({table.path!r}, n={n!r})".replace("None", "table")
     more = "" if counts else " (10 stands for your number of seeds)"
     raise TableError(f"{what}, not runs; judge them as such: {asked}{more}")
 

@@ -172,9 +172,8 @@ def _early_ends(rows: "Sequence[_Row]", when: "At", seed: str | None) -> list[st
     last, unlike = max(ends.values()), len({*ends.values()}) > 1
     notes = [f"Runs end at different steps: {min(ends.values()):g} to {last:g}."] if unlike else []
     if early:
-        named = ", ".join(f"{row.run.name} at {step:g}" for row, step in early[:3]) + ", ..." * (
-            len(early) > 3
-        )
+        some = [f"{row.run.name} at {step:g}" for row, step in early[:3]]
+        named = ", ".join([*some, *["..."] * (len(early) > 3)])
         out = "" if unlike else f"; --at step={last:g} leaves them out"
         many = f"{len(early)} of {count(len(rows), 'run')} end{'s' * (len(early) == 1)} before other seeds"
         notes.append(f"{many} ({named}), and may have crashed{out}.")
@@ -421,13 +420,11 @@ def summary(collected: Collected, metrics: Sequence[str], at: str) -> str:
     what = f"{', '.join(metrics)} at {At.of(at)}"
     lines = [f"{count(len(table), 'run')} from {collected.title} ({collected.source}): {what}"]
     if collected.seed is None:
-        lines.append(
-            "no parameter is a seed: the table has no column seed, and an audit takes each row for one"
-        )
+        seed = "no parameter is a seed: the table has no column seed, and an audit takes each row for one"
     else:
-        lines.append(f"seed: the parameter {collected.seed} ({count(table['seed'].nunique(), 'value')})")
+        seed = f"seed: the parameter {collected.seed} ({count(table['seed'].nunique(), 'value')})"
     varying = "; ".join(_levels(table, name) for name in collected.varying)
-    lines.append(f"parameters that vary: {varying}" if varying else "no parameter varies")
+    lines += [seed, f"parameters that vary: {varying}" if varying else "no parameter varies"]
     if collected.constant:
         kept = any(name in table.columns for name in collected.constant)
         where = "kept as columns" if kept else "left out (--all-parameters keeps them)"

@@ -206,11 +206,8 @@ class PatternReader(Reader):
         names = [name.strip() for name in parts[1::2]]
         wrong = next((name for name in names if not name.isidentifier() or names.count(name) > 1), None)
         if not names or wrong is not None or not parts[-1].endswith(_FILES):
-            why = (
-                f"{wrong!r} is no name, or twice there"
-                if wrong is not None
-                else f"it must end in {', '.join(_FILES)}"
-            )
+            ending = f"it must end in {', '.join(_FILES)}"
+            why = ending if wrong is None else f"{wrong!r} is no name, or twice there"
             raise SourceError(
                 f"--pattern {pattern}: {why}; write it as '{{model}}/{{dataset}}/seed-{{seed}}/results.json'"
             )
@@ -270,7 +267,7 @@ class HydraReader(Reader):
         files: dict[Path, list[Path]] = {job: [] for job in _hydra_jobs(place)}
         for path in place.files:
             job = next((folder for folder in path.parents if folder in files), None)
-            is_log = path.suffix in (*_JSON, ".csv") or _EVENTS in path.name
+            is_log = path.suffix in _FILES or _EVENTS in path.name
             if job is not None and is_log and _HYDRA not in path.relative_to(job).parts:
                 files[job].append(path)
         for job in sorted(files, key=_job_number):
@@ -393,12 +390,12 @@ def _lm_eval_run(name: str, paths: Sequence[Path]) -> CollectedRun:
 def _sample_means(task: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, Curve]:
     """Return the mean outcome of a task's items, and their number."""
     names = dict.fromkeys(name for row in rows for name in row.get("metrics") or ())
-    values = {name: [number(row.get(name)) for row in rows] for name in names}
-    found: dict[str, Curve] = {
-        f"{task}.items": [(None, float(len({str(row.get("doc_id")) for row in rows})))]
-    }
-    whole = {name: [one for one in own if one is not None] for name, own in values.items()}
-    return found | {f"{task}.{name}": [(None, sum(own) / len(own))] for name, own in whole.items() if own}
+    items = {str(row.get("doc_id")) for row in rows}
+    found: dict[str, Curve] = {f"{task}.items": [(None, float(len(items)))]}
+    for name in names:
+        if own := [one for row in rows if (one := number(row.get(name))) is not None]:
+            found[f"{task}.{name}"] = [(None, sum(own) / len(own))]
+    return found
 
 
 # Lightning

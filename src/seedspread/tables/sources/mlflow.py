@@ -145,17 +145,12 @@ class Exported:
         return "\n".join([*lines, *(f"  not exported: {one.name}: {one.reason}" for one in self.unread)])
 
 
-def export(store: "Path | str", uri: str) -> Exported:
+@quiet()
+def export(path: "Path | str", uri: str) -> Exported:
     """Export finished runs that are not there yet: parameters, seed, metrics, curves; the key as a tag."""
-    path = Path(store)
-    if not path.is_dir() or not is_store(path):
-        raise SourceError(f"{store} holds no finished run; --mlflow exports a store of this package's runs")
-    with quiet():
-        return _export(Store(path), uri)
-
-
-def _export(store: Store, uri: str) -> Exported:
-    client = connect(uri)
+    if not Path(path).is_dir() or not is_store(Path(path)):
+        raise SourceError(f"{path} holds no finished run; --mlflow exports a store of this package's runs")
+    client, store = connect(uri), Store(Path(path))
     name = store.path.resolve().name
     unread, exported = [], 0
     with one_line(uri):
