@@ -168,7 +168,7 @@ COMMANDS = [line for block in blocks("") for line in block.splitlines() if line.
 
 def test_mlflow_runs_are_audited_as_they_lie_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     printed = python(EXAMPLES / "mlflow_audit.py", tmp_path, folder=tmp_path)
-    assert "the variance under sgd is" in " ".join(printed.split())
+    assert "sgd vs adam" in printed
     monkeypatch.chdir(tmp_path)
     audited, collected = (in_folder(command) for command in COMMANDS if "mlflow.db" in command)
     assert "sgd vs adam" in audited

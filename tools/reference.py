@@ -9,6 +9,9 @@ from typing import Any
 API = {
     "Existing results": [
         "audit",
+        "audit_means",
+        "check",
+        "review",
         "Look",
         "compare",
         "components",

@@ -38,7 +38,7 @@ def test_an_audit_of_a_store_takes_both_names_and_one_of_its_table_the_tables(st
         for name in ("objective.margin_type", "margin_type")
     )
     tidy = audit(Store(store).table(), "accuracy", "margin_type", "subtract", resamples=100)
-    part = Store(store).table()[["margin_type", "seed", "accuracy", "majority", "folder"]].copy()
+    part = Store(store).table()[["margin_type", "seed", "accuracy", "collapsed", "majority", "folder"]].copy()
     for other in (short, tidy, audit(part, "accuracy", "margin_type", "subtract", resamples=100)):
         assert other.source == str(store)
         assert all(len(c.floors) == 2 for c in other.comparisons)  # from the predictions

@@ -101,7 +101,6 @@ def test_secondary_statistics_have_a_row_per_condition() -> None:
         "gap test), skewed",
         "ICC, F test), t5",
         "Cochran's Q, normal",
-        "mean ratio",
         "floor, 1000",
     ):
         assert words in text

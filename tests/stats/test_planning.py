@@ -199,7 +199,7 @@ def test_a_standard_error_and_a_ratio_are_both_answered() -> None:
     ("question", "message"),
     [
         ({}, "say what is wanted"),
-        ({"sd": 1.0}, "both --sd and --se"),
+        ({"sd": 1.0}, r"both sd=\.\.\. and se="),
         ({"sd": 1.0, "se": 0.0}, "positive"),
         ({"n": 1}, "two seeds"),
         ({"sd": float("inf"), "se": 0.3}, "positive"),

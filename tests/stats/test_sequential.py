@@ -184,12 +184,12 @@ def test_looks_at_a_table_are_evenly_spaced_unless_told() -> None:
 @pytest.mark.parametrize(
     ("look", "words"),
     [
-        (Look(4, of=3), "such as --look 3 --of 9; got 4 of 3"),
+        (Look(4, of=3), "got 4 of 3"),
         (Look(3, of=9, step=0), "must be 1 seed or more; got 0"),
         (Look(6, of=9), "would make the first one at 2"),
-        (Look(3, of=9, step=7), "would make the first one at -2, and a look takes 3 or more: lower --step"),
+        (Look(3, of=9, step=7), "would make the first one at -2, and a look takes 3 or more: lower step="),
         (Look(0, of=3), "got 0 of 3"),
-        (Look(1, of=9, step=10**20), "looks are counted up to 5,000: lower --of or --step"),
+        (Look(1, of=9, step=10**20), "looks are counted up to 5,000: lower of="),
     ],
 )
 def test_looks_that_cannot_be(look: Look, words: str) -> None:

@@ -265,7 +265,7 @@ seedspread.log(accuracy=sum(right) / 200)
     run(plan)
     result = audit(tmp_path / "store", "accuracy", "x", "0")
     assert [floor.group for floor in result.comparisons[0].floors] == ["0.5", "0"]
-    assert "sampling floor" in result.to_text().lower()
+    assert "test-set noise" in result.to_text(details=True).lower()
 
 
 def test_a_program_and_the_papers_training_share_a_store(tmp_path: Path) -> None:

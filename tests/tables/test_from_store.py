@@ -31,7 +31,7 @@ def test_a_run_that_serves_several_cells_has_a_row_in_each_and_is_read_once(plan
     table = study_runs(plan.store, plan.recorded(), ["accuracy"])
     assert table["key"].tolist() == [run.key for run in runs]
     assert table["folder"].tolist() == [str(plan.store.folder(run.key)) for run in runs]
-    assert table["margin_first"].tolist() == ["0.2"] * 4 + ["0.4"] * 4 + ["0.2"] * 4 + ["0.4"] * 4
+    assert table["margin_first"].tolist() == ["0.2"] * 5 + ["0.4"] * 5 + ["0.2"] * 5 + ["0.4"] * 5
 
 
 def test_a_run_that_cannot_be_read_is_a_line_or_an_error(plan: Plan) -> None:
