@@ -300,7 +300,7 @@ def test_status_shows_the_last_line_of_a_run_under_way(tmp_path: Path) -> None:
     (tmp_path / "store").mkdir()
     process = start(tmp_path, "--workers", "2")
     try:
-        wait_for(lambda: "epoch 3 [31mof 5" in cli("status", path, "--store", tmp_path / "store"))
+        wait_for(lambda: "epoch 3 of 5" in cli("status", path, "--store", tmp_path / "store"))
     finally:
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=300)

@@ -244,6 +244,15 @@ MaxFailures = Annotated[
     int | None, typer.Option(min=1, help="All engines: stop once this many runs have failed.")
 ]
 RetryFailed = Annotated[bool, typer.Option("--retry-failed", help="All engines: try failed runs again.")]
+KeepGoing = Annotated[
+    bool,
+    typer.Option("--keep-going", help="All engines: run the rest even if the first runs all fail alike."),
+]
+Strict = Annotated[bool, typer.Option("--strict", help="All engines: exit with status 3 if a run failed.")]
+Reread = Annotated[
+    bool,
+    typer.Option("--reread", help="Run nothing: take metrics from what runs have printed and left."),
+]
 LeaseSeconds = Annotated[
     float,
     typer.Option(min=1, help="All engines: take over a run whose worker has been silent for this long."),

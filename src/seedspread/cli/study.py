@@ -150,6 +150,9 @@ def run(
     data_dir: DataDir = None,
     max_failures: options.MaxFailures = None,
     retry_failed: options.RetryFailed = False,
+    keep_going: options.KeepGoing = False,
+    strict: options.Strict = False,
+    reread: options.Reread = False,
     lease_seconds: options.LeaseSeconds = 120.0,
     force: options.Force = False,
     max_runs: MaxRuns = 20_000,
@@ -159,8 +162,8 @@ def run(
 ) -> None:
     """Run what a study is missing; safe to kill and to start again, here or elsewhere at once."""
     from seedspread.render.terminal import Terminal
+    from seedspread.study import loop
     from seedspread.study.display import ProgressDisplay
-    from seedspread.study.loop import raise_if_unfinished
     from seedspread.study.sequential import run_sequential
     from seedspread.study.study import executor_named
 
@@ -174,10 +177,16 @@ def run(
     made = _plan(
         study, store, data_dir, max_runs, accept_changed=accept_changed, implementation=implementation
     )
+    if reread:
+        read, without = loop.reread(made)
+        say(f"{read} runs read again, in {store}")
+        for title, why in without.items():
+            say(f"{title}: {why}", err=True)
+        return
     with ProgressDisplay(Terminal(stderr=True)) as shown:
         made, progress = run_sequential(
-            made, executor, shown,
-            max_failures=max_failures, retry_failed=retry_failed, lease_seconds=lease_seconds, force=force,
+            made, executor, shown, max_failures=max_failures, retry_failed=retry_failed,
+            keep_going=keep_going, lease_seconds=lease_seconds, force=force,
         )  # fmt: skip
     if json:
         say_json(_progress_values(made, progress))
@@ -185,7 +194,7 @@ def run(
         say(_summary(made, progress, store, study))
     if not executor.wait and progress.stopped:
         say(progress.stopped, err=True)
-    raise_if_unfinished(progress, waited=executor.wait)
+    loop.raise_if_unfinished(progress, waited=executor.wait, strict=strict)
 
 
 def _progress_values(made: "Plan", progress: "StudyProgress") -> dict[str, Any]:
@@ -209,7 +218,9 @@ def _summary(made: "Plan", progress: "StudyProgress", store: Path, study: str) -
     from seedspread.study.display import lacking
 
     total, there = len(made.distinct), len(made.distinct) - len(made.missing())
-    failed = f", {len(progress.failed)} failed" if progress.failed else ""
+    failed = ""
+    if progress.failed:
+        failed = f", {len(progress.failed)} failed (--retry-failed tries them again)"
     lines = [f"{there} of {total} runs are done ({len(progress.done)} of them now){failed}, in {store}"]
     lines += lacking(made)
     if _has_ended(made) and made.study.audit and len(lines) == 1:

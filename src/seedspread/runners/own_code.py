@@ -159,6 +159,9 @@ def _content(path: Path) -> bytes:
 
 def check_metrics(values: Mapping[str, Any], promised: Iterable[Metric]) -> dict[str, float]:
     """Return the numbers among `values`; `RunFailedError` if a promised one is missing or not finite."""
+    promised = tuple(promised)
+    for metric in promised:
+        values = metric.renamed(values)
     numbers = {name: float(value) for name, value in values.items() if _is_finite(value)}
     for metric in promised:
         if metric.name in numbers:
@@ -193,26 +196,40 @@ def file_run(
     promised = tuple(promised)
     # Many programs report their parameters as well, which are known.
     known = {*COLUMNS, "dataset", *provenance["config"]}
-    metrics = check_metrics({n: v for n, v in reported.values.items() if n not in known}, promised)
-    chance = {metric.name: metric.chance for metric in promised if metric.chance is not None}
+    values = {name: value for name, value in reported.values.items() if name not in known}
+    measured = _measured(values, promised)
     if reported.curve and is_installed("pyarrow"):  # without it the curve is only where it was logged
         folder.keep_history(_curve_table(reported.curve))
     if reported.arrays is not None:
         arrays = dict(reported.arrays)
         folder.keep_predictions(arrays | {"logits": arrays["logits"][None]})  # one repeat, as readers expect
-    result = {
-        "format": FORMAT,
-        "runner": provenance["runner"],
-        "key": folder.key,
-        "metrics": metrics,
-        "chance": chance,
-        "collapsed": any(
-            metrics[name] <= chance[name] if better == "higher" else metrics[name] >= chance[name]
-            for name, better in ((metric.name, metric.better) for metric in promised if metric.name in chance)
-        ),
-    }
+    result = {"format": FORMAT, "runner": provenance["runner"], "key": folder.key, **measured}
     folder.finish(result, provenance)
-    return metrics
+    return dict(measured["metrics"])
+
+
+def amend(
+    folder: RunFolder, before: Mapping[str, Any], reported: Reported, promised: Iterable[Metric]
+) -> dict[str, float]:
+    """Write a finished run's result once more, with the metrics that were found since."""
+    config = folder.parameters()
+    values = {n: v for n, v in reported.values.items() if n not in {*COLUMNS, "dataset", *config}}
+    measured = _measured(values, promised)
+    if measured["metrics"] != before["metrics"]:
+        folder.write_result({**before, **measured})
+    return dict(measured["metrics"])
+
+
+def _measured(values: Mapping[str, Any], promised: Iterable[Metric]) -> dict[str, Any]:
+    """Return what a result says of its metrics."""
+    promised = tuple(promised)
+    metrics = check_metrics(values, promised)
+    chance = {metric.name: metric.chance for metric in promised if metric.chance is not None}
+    collapsed = any(
+        metrics[name] <= chance[name] if better == "higher" else metrics[name] >= chance[name]
+        for name, better in ((metric.name, metric.better) for metric in promised if metric.name in chance)
+    )
+    return {"metrics": metrics, "chance": chance, "collapsed": collapsed}
 
 
 def _curve_table(curve: Iterable[Mapping[str, Any]]) -> "pa.Table":

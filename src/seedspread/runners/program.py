@@ -1,5 +1,7 @@
 """Any program as a runner: a command with placeholders, started once per run without a shell."""
 
+import fcntl
+import hashlib
 import json
 import math
 import os
@@ -10,15 +12,18 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
+from seedspread.atomic import open_regular
 from seedspread.errors import abridged, did_you_mean
 from seedspread.runners import supervise
 from seedspread.runners.contract import Level, RunnerError, WorkItem
+from seedspread.runners.outputs import MetricSource, field_of_file, matched, missing, plain_text, state_of
 from seedspread.runners.own_code import (
     RESERVED,
     THREADS,
@@ -26,10 +31,11 @@ from seedspread.runners.own_code import (
     OwnRun,
     Parameters,
     Reported,
+    amend,
     read_metrics_file,
 )
-from seedspread.runs.files import UNREADABLE, open_file, read_json
-from seedspread.runs.folder import LOG, PROCESS, RunFailedError
+from seedspread.runs.files import UNREADABLE, open_file, read_file, read_json
+from seedspread.runs.folder import FAILED_ATTEMPT, LOG, PROCESS, RunFailedError
 from seedspread.runs.lease import is_running, process
 from seedspread.runs.metrics import Metric
 from seedspread.runs.run import key_of
@@ -65,17 +71,9 @@ class Command:
                 )
         return [match[1] for match in matches if match[1] is not None]
 
-    def words(self, parameters: Parameters, seed: int, folder: str) -> list[str]:
+    def words(self, values: Mapping[str, Level]) -> list[str]:
         """Return the words with placeholders replaced: a value stays within its word, whatever it is."""
-        values = dict(parameters.values) | {"seed": seed, "folder": folder, "python": sys.executable}
-
-        def value(match: re.Match[str]) -> str:
-            if match[1] is None:
-                return match[0][0]
-            word = values[match[1]]
-            return str(word).lower() if isinstance(word, bool) else str(word)  # as TOML has them
-
-        words = [_PLACEHOLDER.sub(value, word) for word in self.template]
+        words = [filled_in(word, values) for word in self.template]
         return [self._find(words[0]) or words[0], *words[1:]]
 
     @property
@@ -90,6 +88,18 @@ class Command:
         return shutil.which(program, path=search_path())
 
 
+def filled_in(text: str, values: Mapping[str, Level]) -> str:
+    """Return a text with its placeholders replaced."""
+
+    def value(match: re.Match[str]) -> str:
+        if match[1] is None:
+            return match[0][0]
+        word = values[match[1]]
+        return str(word).lower() if isinstance(word, bool) else str(word)  # as TOML has them
+
+    return _PLACEHOLDER.sub(value, text)
+
+
 def search_path() -> str:
     """Return where programs are looked for: this Python's folder comes last, so that there is a `python`."""
     return os.pathsep.join([os.environ.get("PATH", os.defpath), os.path.dirname(sys.executable)])
@@ -100,6 +110,9 @@ _POLL_SECONDS = 0.5
 _TAIL_LINES, _TAIL_BYTES = 20, 2**14
 _KILL_SECONDS = 10.0
 METRICS = "metrics.json"
+# Of a run: copies of files that its program wrote elsewhere. Of a store: who is writing to a shared one.
+OUTPUTS, LOCKS = "outputs", ".locks"
+_LOCK_SECONDS = 0.1
 _LINE_WIDTH = 200
 
 
@@ -108,7 +121,9 @@ class ProgramRun(OwnRun):
 
     def __init__(self, runner: "ProgramRunner", item: WorkItem, stop: StopRequest) -> None:
         super().__init__(runner, item, stop)
-        self._command = runner.command
+        self._command, self._sources = runner.command, runner.sources
+        self._before: dict[Path, list[int] | None] = {}
+        self._stale: set[Path] = set()
         self._log = self._folder.path / LOG
         self._log_begin = 0
 
@@ -116,7 +131,9 @@ class ProgramRun(OwnRun):
         self._end_former()
         if not any(self._work.iterdir()):
             self._forget_attempts()  # nothing to resume from: it starts afresh
-        ended = self._supervised()
+        with self._alone_with_files():
+            ended = self._supervised()
+            self._keep_files()
         if self._stop.number is not None and ended.get("stopped"):
             raise StoppedError("stopped; what the program left in its folder is kept", self._stop.number)
         try:
@@ -127,15 +144,77 @@ class ProgramRun(OwnRun):
             except RunFailedError as error:
                 raise self._with_tail(str(error), **error.details) from None
         except RunFailedError:
-            self._note_failure(_state_of(self._work / METRICS))
+            self._note_failure(state_of(self._work / METRICS))
             raise
+
+    def reread(self) -> dict[str, float]:
+        """Take the metrics from what the run has left, its output among it; nothing is run."""
+        self._log_begin = 0
+        last = "".join(self._tail()[-1:])
+        if not self._folder.is_done:
+            return self._leave_record(self._reported(last))
+        before = self._folder.result()
+        reported = self._reported(last)
+        values = {**before["metrics"], **reported.values}
+        return amend(self._folder, before, replace(reported, values=values), self._runner.promised)
 
     def _reported(self, last_line: str) -> Reported:
         """Return what it reported in any way; a file that a failed attempt has left does not count."""
         logs, before, path = self._read_logged(), self._left_by_failure()[0], self._work / METRICS
-        is_new = before is None or _state_of(path) != before
+        is_new = before is None or state_of(path) != before
         in_file = read_metrics_file(path) if is_new else {}
-        return replace(logs, values={**logs.values, **_object(last_line), **in_file})
+        text = plain_text(self._output()) if any(source.regex for source in self._sources) else ""
+        found = {
+            source.metric: matched(source, text) if source.regex else self._in_file(source)
+            for source in self._sources
+        }
+        return replace(logs, values={**logs.values, **_object(last_line), **in_file, **found})
+
+    # Files of the program's own that metrics stand in
+
+    def _places(self, source: MetricSource) -> tuple[Path, Path, Path]:
+        """Return where its file is kept, is in the run's own folder, and is where the program runs."""
+        name = filled_in(source.file or "", self._values())
+        kept = self._folder.path / OUTPUTS / f"{source.metric.replace('/', '_')}{Path(name).suffix}"
+        return kept, self._work / name, Path(self._command.folder) / name
+
+    def _in_file(self, source: MetricSource) -> Any:
+        kept, own, _ = self._places(source)
+        if own in self._stale:
+            raise missing(source, f"the program did not write {own.name}")
+        return field_of_file(source, kept if kept.exists() else own)
+
+    @contextmanager
+    def _alone_with_files(self) -> Iterator[None]:
+        """Hold back other runs whose program writes the same file, and note what is there before it."""
+        in_files = [source for source in self._sources if source.file]
+        shared = {str(self._places(one)[2]) for one in in_files if "{folder}" not in (one.file or "")}
+        place = self._folder.path.parent / LOCKS
+        with ExitStack() as locks:
+            for name in sorted(shared):
+                self._folder.writing(partial(place.mkdir, exist_ok=True))
+                digest = hashlib.sha256(name.encode()).hexdigest()[:16]
+                locks.enter_context(locked(place / digest, self._stop))
+            has_failed = (self._folder.path / FAILED_ATTEMPT).exists()
+            for source in in_files:
+                kept, own, there = self._places(source)
+                kept.unlink(missing_ok=True)
+                self._before[there] = state_of(there)
+                if has_failed:
+                    self._before[own] = state_of(own)
+            yield
+
+    def _keep_files(self) -> None:
+        """Copy what the program has written outside the run's folder, where the next run overwrites it."""
+        for source in (source for source in self._sources if source.file):
+            kept, own, there = self._places(source)
+            written = [path for path in (own, there) if state_of(path) not in (None, self._before.get(path))]
+            if written and written[0] != own:
+                self._folder.own_folder(OUTPUTS)
+                with suppress(*UNREADABLE):  # it is said to be missing
+                    self._folder.write(f"{OUTPUTS}/{kept.name}", read_file(written[0]))
+            elif not written:
+                self._stale.add(own)  # of an attempt that failed, if it is there
 
     def _end_former(self) -> None:
         """Kill what a former attempt has left running here: its worker hangs, its lease was taken over."""
@@ -154,7 +233,7 @@ class ProgramRun(OwnRun):
     def _supervised(self) -> dict[str, Any]:
         """Run the program under a supervisor, which ends with this process; return how it ended."""
         order = {
-            "command": self._command.words(self._parameters, self._seed, str(self._work)),
+            "command": self._command.words(self._values()),
             "folder": self._command.folder,
             "environment": self._environment(),
             "log": str(self._log),
@@ -225,28 +304,33 @@ class ProgramRun(OwnRun):
     def _with_tail(self, message: str, **details: Any) -> RunFailedError:
         tail = self._tail()
         last = f" (last output: {abridged(tail[-1], _LINE_WIDTH)})" if tail else " (no output)"
-        return RunFailedError(f"{message}{last}; see {self._log}", log_tail="\n".join(tail), **details)
+        known = {"log": str(self._log), "log_tail": "\n".join(tail), **details}
+        return RunFailedError(f"{message}{last}; see {self._log}", **known)
 
     def _tail(self) -> list[str]:
         """Return the last lines of this attempt's output that are not blank."""
+        lines = plain_text(self._output(_TAIL_BYTES)).splitlines()
+        return [line for line in lines if line.strip()][-_TAIL_LINES:]
+
+    def _output(self, most: int = 2 * supervise.LOG_BYTES) -> bytes:
+        """Return the last of this attempt's output."""
         try:
             with open_file(self._log) as file:
                 size = os.fstat(file.fileno()).st_size
-                begin = self._log_begin if size >= self._log_begin else 0  # it was put aside, and begun anew
-                file.seek(max(begin, size - _TAIL_BYTES))
-                lines = file.read(_TAIL_BYTES).decode(errors="replace").splitlines()
+                is_anew = size < self._log_begin  # the log was put aside, and begun anew
+                file.seek(max(0 if is_anew else self._log_begin, size - most))
+                last = file.read(most)
         except OSError:
-            return []
-        return [line for line in lines if line.strip()][-_TAIL_LINES:]
+            return b""
+        if is_anew and len(last) < most:
+            with suppress(OSError):
+                return (read_file(f"{self._log}.old") + last)[-most:]
+        return last
 
-
-def _state_of(path: Path) -> list[int] | None:
-    """Return values that change whenever a file is written; None if there is no file."""
-    try:
-        status = os.lstat(path)
-    except OSError:
-        return None
-    return [status.st_ino, status.st_mtime_ns, status.st_size]
+    def _values(self) -> dict[str, Level]:
+        """Return what placeholders stand for."""
+        given: dict[str, Level] = {"seed": self._seed, "folder": str(self._work), "python": sys.executable}
+        return dict(self._parameters.values) | given
 
 
 def _signal_name(number: int) -> str:
@@ -264,10 +348,28 @@ def _send(pipe: IO[bytes], message: Any) -> None:
 def _object(line: str) -> dict[str, Any]:
     """Return the JSON object on the last line of a program's output; empty if it is anything else."""
     try:
-        values = json.loads(line)
+        values = json.loads(plain_text(line.encode()))
     except (ValueError, RecursionError):
         return {}
     return values if isinstance(values, dict) else {}
+
+
+@contextmanager
+def locked(path: Path, stop: StopRequest) -> Iterator[None]:
+    """Wait until no one else holds this file; a request to stop ends the wait."""
+    file = open_regular(path, os.O_RDWR | os.O_CREAT)
+    try:
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if stop.number is not None:
+                    raise StoppedError("stopped before it began", stop.number) from None
+                time.sleep(_LOCK_SECONDS)
+        yield
+    finally:
+        os.close(file)
 
 
 RUNNER = "program"
@@ -281,6 +383,7 @@ class ProgramRunner(OwnCode):
     promised: tuple[Metric, ...]
     inputs: tuple[str, ...] = ()
     environment: tuple[str, ...] = ()
+    sources: tuple[MetricSource, ...] = ()
     name: str = RUNNER
 
     @property
@@ -305,6 +408,13 @@ class ProgramRunner(OwnCode):
                     f"run.command has {{{name}}}, which is no parameter{hint} (there are {', '.join(names)}; "
                     "a brace is written twice)"
                 )
+        for source in self.sources:
+            for name in Command((source.file or "",), "").placeholders:
+                if name not in names:
+                    raise RunnerError(
+                        f"metrics.{source.metric}.file has {{{name}}}, which is no parameter"
+                        f"{did_you_mean(name, names)} (there are {', '.join(names)})"
+                    )
         return super().parameters(base, values)
 
     def keys(self, runs: Sequence[tuple[Parameters, int]], data_dir: Path | None) -> list[str]:
@@ -322,6 +432,12 @@ class ProgramRunner(OwnCode):
         names = dict.fromkeys(["seed", *(name for one in parameters for name, _ in one.values)])
         unused = [f"{{{name}}}" for name in names if name not in self.command.placeholders]
         notes = [] if self.inputs else ["No run.inputs are named: changes of the program go unnoticed."]
+        notes += [
+            f"Runs that write the same {source.file} take turns; {{folder}} or {{seed}} in its name lets "
+            "them run side by side."
+            for source in self.sources
+            if source.file and "{folder}" not in source.file and "{seed}" not in source.file
+        ]
         if not unused:
             return notes
         where = "SEEDSPREAD_SEED or SEEDSPREAD_PARAMETERS"
@@ -335,3 +451,6 @@ class ProgramRunner(OwnCode):
 
     def started(self, item: WorkItem, stop: StopRequest) -> ProgramRun:
         return ProgramRun(self, item, stop)
+
+    def reread(self, item: WorkItem) -> None:
+        self.started(item, StopRequest()).reread()

@@ -133,6 +133,8 @@ class Failure:
         values = read_record(folder, FAILURE)
         message, where = str(values.pop("message")), str(values.pop("traceback"))
         del values["format"]
+        if isinstance(log := values.get("log"), str):  # the store may have been moved since
+            message = message.replace(log, os.path.join(folder, LOG))
         return cls(message, where, values)
 
 
@@ -318,6 +320,10 @@ class RunFolder:
             return None
         return base if isinstance(base, str) else None
 
+    def parameters(self) -> dict[str, Any]:
+        """What the finished run was called with."""
+        return dict(read_record(str(self.path), PROVENANCE)["config"])
+
     def inputs(self) -> dict[str, str]:
         """Input files of the finished run, with the checksums of their content."""
         try:
@@ -447,8 +453,11 @@ class RunFolder:
         self.write(
             PROVENANCE, _json({"format": FORMAT} | environment(self._started, packages) | dict(provenance))
         )
-        self.write(RESULT, _json(result))
+        self.write_result(result)
         self._sweep()
+
+    def write_result(self, result: Mapping[str, Any]) -> None:
+        self.write(RESULT, _json(result))
 
     def fail(self, failure: Failure) -> None:
         self.write(FAILURE, _json(failure.values()))

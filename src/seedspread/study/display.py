@@ -74,8 +74,8 @@ def time_needed(plan: Plan, seconds: float | None, source: str) -> str:
 
 def lacking(plan: Plan) -> list[str]:
     return [
-        f"{count} finished runs have no {name}, which was declared after they were made: "
-        "delete their folders to run them again."
+        f"{count} finished runs have no {name}, which was declared after they were made: --reread takes it "
+        "from what they printed and left, or delete their folders to run them again."
         for name, count in plan.lacking().items()
     ]
 
@@ -280,7 +280,7 @@ def study_html(plan: Plan, metrics: Sequence[str]) -> str:
     cells = _cell_summaries(plan, metrics)
     tables = [head_of(cells, "mean ± sd over seeds", _CELLS_IN_NOTEBOOK)] if len(cells) else []
     rest = ".audit() compares them, .table has every field, .report(page) writes a page."
-    return for_notebook(lines, tables, [rest])
+    return for_notebook(lines, tables, [*failures(plan, plan.states()), rest])
 
 
 def spec_html(study: StudySpec) -> str:

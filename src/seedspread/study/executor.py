@@ -32,6 +32,7 @@ class StudyProgress:
     Attributes:
         total: number of runs that it had to do.
         failed: those that failed, with the last line of each.
+        crashed: of these, those that ended with an error of their own: a result like any other.
         stopped: why it ended early, if it did.
         before: number of runs of the plan that had a result when it began.
         titles: its runs by cell and seed, for people.
@@ -43,6 +44,7 @@ class StudyProgress:
     total: int
     done: set[str] = field(default_factory=set)
     failed: dict[str, str] = field(default_factory=dict)
+    crashed: set[str] = field(default_factory=set)
     stopped: str = ""
     before: int = 0
     titles: dict[str, str] = field(default_factory=dict)

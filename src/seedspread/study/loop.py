@@ -1,6 +1,7 @@
 """The one loop over an engine, whatever it is, that runs what a plan is missing."""
 
 import math
+import re
 import signal
 import time
 from collections import Counter
@@ -10,7 +11,9 @@ from types import FrameType
 
 from seedspread.errors import SeedspreadError
 from seedspread.runners.contract import Runner, Stack, WorkItem
-from seedspread.runs.lease import LEASE_SECONDS
+from seedspread.runners.outputs import suggested_regex
+from seedspread.runs.folder import RunFailedError
+from seedspread.runs.lease import LEASE_SECONDS, StalenessTracker
 from seedspread.runs.levels import counted_runs
 from seedspread.runs.run import Run
 from seedspread.runs.stopping import handling
@@ -20,6 +23,10 @@ from seedspread.study.executor import CellProgress, Executor, Job, ProgressCallb
 from seedspread.study.plan import CellId, Estimate, Plan, check_unchanged, images_per_second
 
 _LOOK_SECONDS = 2.0
+# So many runs that fail alike, before any has ended well, are a mistake in the study.
+_FIRST_RUNS = 3
+# What differs between failures of one kind: numbers, places.
+_FACTS = re.compile(r"[\d.]+|/\S+")
 # Of the time: a large store is not looked at all the time.
 _LOOK_SHARE = 0.05
 
@@ -86,17 +93,28 @@ class StudyStoppedError(SeedspreadError):
     exit_code = 130
 
 
-def raise_if_unfinished(progress: StudyProgress, *, waited: bool) -> None:
-    """In one line: what stopped a study, or how many of its runs failed; nothing of jobs that go on."""
+class RunsFailedError(SeedspreadError):
+    """Runs ended with errors of their own, and it was asked that none does."""
+
+    exit_code = 3
+
+
+def raise_if_unfinished(progress: StudyProgress, *, waited: bool, strict: bool = False) -> None:
+    """In one line: what stopped a study, or how many of its runs have no outcome; nothing of jobs that go on.
+
+    A run that ended with an error of its own has an outcome; it counts as failed here only if `strict`.
+    """
     if progress.stopped == "interrupted":
         raise StudyStoppedError("interrupted; rerun the same command to resume")
     if progress.stopped and waited:
         raise SeedspreadError(progress.stopped)
-    if progress.failed:
-        key, message = next(iter(progress.failed.items()))
-        failed = f"{counted_runs(len(progress.failed))} failed; try again with --retry-failed"
+    without = {key: message for key, message in progress.failed.items() if key not in progress.crashed}
+    if failed := progress.failed if strict else without:
+        key, message = next(iter(failed.items()))
+        told = f"{counted_runs(len(failed))} failed; try again with --retry-failed"
         from_python = "(from Python: retry_failed=True; Study.runs has the others)"
-        raise SeedspreadError(f"{failed} {from_python}; the first, {progress.title(key)}: {message}")
+        error = SeedspreadError if without else RunsFailedError
+        raise error(f"{told} {from_python}; the first, {progress.title(key)}: {message}")
     if progress.left and waited:
         raise SeedspreadError(f"{counted_runs(progress.left)} did not end; rerun the same command to resume")
 
@@ -108,6 +126,7 @@ def run_plan(
     *,
     max_failures: int | None = None,
     retry_failed: bool = False,
+    keep_going: bool = False,
     lease_seconds: float = LEASE_SECONDS,
     force: bool = False,
 ) -> StudyProgress:
@@ -126,7 +145,7 @@ def run_plan(
     workers = executor.worker_count(len(todo), max(threads.values()))
     items = work_items(plan, plan.by_seed(todo), threads, workers, lease_seconds)
     with handling(signal.SIGTERM, by=_interrupt):
-        _run(Overview(plan, progress), executor, items, max_failures, on_progress)
+        _run(Overview(plan, progress), executor, items, max_failures, keep_going, on_progress)
     _refresh(plan.store, items, progress)
     on_progress(progress)
     return progress
@@ -170,10 +189,10 @@ def _prepare(plan: Plan, retry_failed: bool) -> tuple[list[Run], StudyProgress]:
                 continue
             plan.store.forget_failure(key)
         todo.append(run)
-    total = len(todo) + len(failed)
+    total, crashed = len(todo) + len(failed), {key for key in failed if plan.store.has_crashed(key)}
     titles = {key: run.title for key, run in plan.distinct.items()}
     before = len(plan.distinct) - total
-    return todo, StudyProgress(total, failed=failed, before=before, titles=titles)
+    return todo, StudyProgress(total, failed=failed, crashed=crashed, before=before, titles=titles)
 
 
 def _run(
@@ -181,14 +200,16 @@ def _run(
     executor: Executor,
     items: Sequence[WorkItem],
     max_failures: int | None,
+    keep_going: bool,
     on_progress: ProgressCallback,
 ) -> None:
     job, progress = None, overview.progress
     try:
         job = executor.submit(items, max_failures)
-        progress.stopped = (
-            _watch(overview, job, items, max_failures, on_progress) if executor.wait else job.poll(progress)
-        )
+        if executor.wait:
+            progress.stopped = _watch(overview, job, items, max_failures, keep_going, on_progress)
+        else:
+            progress.stopped = job.poll(progress)
     except KeyboardInterrupt:
         progress.stopped = "interrupted" if job is None else job.interrupted
     finally:
@@ -203,24 +224,84 @@ def _watch(
     job: Job,
     items: Sequence[WorkItem],
     max_failures: int | None,
+    keep_going: bool,
     on_progress: ProgressCallback,
 ) -> str:
     """Wait until all has ended; return why it ended early, if it did."""
     progress = overview.progress
-    before, ended = len(progress.failed), progress.ended
+    before, ended = frozenset(progress.failed), progress.ended
+    keep_going |= max_failures is not None or progress.before > 0
     while progress.left:
         trouble = job.poll(progress)
         _refresh(overview.plan.store, items, progress)
         if overview.look() or progress.ended != ended:
             ended = progress.ended
             on_progress(progress)
-        failed = len(progress.failed) - before
+        failed = len(progress.failed) - len(before)
         if max_failures is not None and failed >= max_failures:
             job.cancel()
             return f"{failed} runs failed, as many as --max-failures allows"
+        if not keep_going and (why := _why_hopeless(overview.plan, progress, before)):
+            job.cancel()
+            return why
         if progress.left and trouble:
             return trouble
     return ""
+
+
+def _why_hopeless(plan: Plan, progress: StudyProgress, before: frozenset[str]) -> str:
+    """Why the rest need not be tried: the first runs, of several cells, all failed in the same way.
+
+    `before` are those that had failed when the study was begun.
+    """
+    now = [key for key in progress.failed if key not in before]
+    if progress.done or len(now) < _FIRST_RUNS or not progress.left:
+        return ""
+    cells, every = {plan.distinct[key].cell_id for key in now}, {r.cell_id for r in plan.runs}
+    found = [plan.store.run(key).failure() for key in now]
+    failures = [failure for failure in found if failure is not None and "what" not in failure.details]
+    if len(cells) < min(_FIRST_RUNS, len(every)) or len(failures) < len(now):
+        return ""
+    if len({_FACTS.sub("", failure.last_line.partition(" (last output")[0]) for failure in failures}) > 1:
+        return ""
+    rest = "--keep-going runs the others all the same"
+    metric, said = failures[0].details.get("metric"), failures[0].details.get("log_tail", "")
+    if metric is None:
+        return f"the first {len(failures)} runs all failed alike: {failures[0].last_line}; {rest}"
+    regex = suggested_regex(str(metric), str(said).splitlines()) or f"{metric}: ([-+\\d.eE]+)"
+    return (
+        f"the first {len(failures)} runs all ended without the metric {metric!r}: "
+        f"{failures[0].last_line.partition(': ')[2]}; write {metric} = {{ regex = '{regex}' }} under "
+        f"[metrics] in the study (then --reread takes it from what these have printed), or "
+        f"seedspread.log({metric}=...) in the program (then --retry-failed); {rest}"
+    )
+
+
+def reread(plan: Plan) -> tuple[int, dict[str, str]]:
+    """Take the metrics of runs from what they left; return how many were read, and what others lack.
+
+    Nothing is run: of finished runs, and of those whose metric was not where it was looked for.
+    """
+    plan.store.check()
+    for study in plan.recorded():
+        save_study(plan.store, replace(study, threads=_threads_of(plan, None, True)[study.name]))
+    read, lacking = 0, {}
+    for key, run in plan.distinct.items():
+        folder, state = plan.store.run(key), plan.store.state(key).state
+        failure = folder.failure() if state == "failed" else None
+        if state not in FINISHED and (failure is None or "metric" not in failure.details):
+            continue
+        lease = plan.store.claim(key, StalenessTracker(LEASE_SECONDS))
+        if lease is None:
+            continue
+        try:
+            plan.runners[run.study].reread(WorkItem(run, plan.runners[run.study], lease=lease))
+            read += 1
+        except RunFailedError as error:
+            lacking[run.title] = str(error)
+        finally:
+            lease.release()
+    return read, lacking
 
 
 def _refresh(store: Store, items: Iterable[WorkItem], progress: StudyProgress) -> None:
@@ -232,6 +313,8 @@ def _refresh(store: Store, items: Iterable[WorkItem], progress: StudyProgress) -
             progress.done.add(key)
         elif store.has_failed(key):
             progress.failed[key] = store.state(key).message
+            if store.has_crashed(key):
+                progress.crashed.add(key)
 
 
 def work_items(

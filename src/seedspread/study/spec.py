@@ -24,6 +24,7 @@ from pydantic import (
 from seedspread.errors import SeedspreadError, did_you_mean, short, there_are
 from seedspread.runners.contract import AmbiguousNameError, Level, Runner, RunnerError
 from seedspread.runners.function import FunctionRunner
+from seedspread.runners.outputs import SUFFIXES, MetricSource
 from seedspread.runners.own_code import COLUMNS
 from seedspread.runners.program import Command, ProgramRunner
 from seedspread.runs.files import MAX_BYTES, FrozenConfig, TomlError, TooLargeError, parse_toml, read_toml
@@ -92,12 +93,43 @@ class RunSpec(FrozenConfig):
 
 
 class MetricSpec(FrozenConfig):
-    """What is known of a metric; a direction that is not given is told from the name."""
+    """What is known of a metric; a direction that is not given is told from the name.
+
+    Attributes:
+        alias: another name under which runs have reported it, or several.
+        regex: of a program's output: its group is the value, and the last match counts.
+        file: that a program leaves, with placeholders.
+        key: the field in that file; by default the metric's name.
+    """
 
     better: Literal["higher", "lower"] | None = None
     unit: str | None = None
     chance: float | None = None
     title: str = ""
+    alias: str | tuple[str, ...] = ()
+    regex: str | None = None
+    file: str | None = None
+    key: str | None = None
+
+    @field_validator("regex")
+    @classmethod
+    def _finds_a_number(cls, value: str | None) -> str | None:
+        try:
+            if value is not None and not re.compile(value).groups:
+                raise ValueError(r"needs a group, in parentheses, for the number, such as 'acc: ([\d.]+)'")
+        except re.error as error:
+            raise ValueError(f"is no regular expression: {error}") from None
+        return value
+
+    @model_validator(mode="after")
+    def _stands_somewhere(self) -> "MetricSpec":
+        if self.regex and self.file:
+            raise ValueError("give regex (of the output) or file, not both")
+        if self.key and not self.file:
+            raise ValueError("key is for a field of a file: name it with file")
+        if self.file and not self.file.lower().endswith(SUFFIXES):
+            raise ValueError(f"file must end in one of {', '.join(SUFFIXES)}; got {self.file!r}")
+        return self
 
     def metric(self, name: str) -> Metric:
         guess = metric_of(name)
@@ -107,7 +139,12 @@ class MetricSpec(FrozenConfig):
             unit={"%": "per cent", "percent": "per cent"}.get(self.unit or "", self.unit) or guess.unit,
             better=self.better or guess.better,
             chance=self.chance,
+            aliases=(self.alias,) if isinstance(self.alias, str) else self.alias,
         )
+
+    def source(self, name: str) -> MetricSource | None:
+        """Where its value stands, if the program does not report it itself."""
+        return MetricSource(name, self.regex, self.file, self.key) if self.regex or self.file else None
 
 
 class EngineSpec(FrozenConfig):
@@ -535,12 +572,17 @@ def _runner(name: str, file: StudyFile) -> Runner:
             raise RunnerError(f"metrics.{metric.name} has a meaning of its own; call the metric otherwise")
     run, path = file.run or RunSpec(), Path(name).absolute()
     folder = (path.resolve() if ".." in path.parts else path).parent  # the same from wherever it is named
+    found = (spec.source(metric) for metric, spec in file.metrics.items())
+    sources = tuple(source for source in found if source is not None)
     if file.runner is not None:
         if run.timeout is not None:
             raise RunnerError("run.timeout is for a program; a function has none")
+        if sources:
+            where = f"metrics.{sources[0].metric}"
+            raise RunnerError(f"{where}: regex and file are for a program; return the value")
         return FunctionRunner.from_name(file.runner, folder, file.promised, run.inputs, run.environment)
     command = Command(run.command or (), str(folder), run.timeout)
-    return ProgramRunner(command, file.promised, run.inputs, run.environment)
+    return ProgramRunner(command, file.promised, run.inputs, run.environment, sources)
 
 
 def _plugin(name: str) -> Runner:

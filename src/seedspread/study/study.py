@@ -19,8 +19,7 @@ from seedspread.render.terminal import Terminal
 from seedspread.runners.contract import Level
 from seedspread.runners.function import FunctionRunner
 from seedspread.runs.lease import LEASE_SECONDS
-from seedspread.runs.levels import counted_runs
-from seedspread.study.display import ProgressDisplay, size_of, spec_html, study_html, tidy_runs
+from seedspread.study.display import ProgressDisplay, failures, size_of, spec_html, study_html, tidy_runs
 from seedspread.study.executor import Executor
 from seedspread.study.local import LocalExecutor
 from seedspread.study.loop import raise_if_unfinished
@@ -106,8 +105,9 @@ class StudyRuns:
         return Path(page)
 
     def __repr__(self) -> str:
-        done = len(self.plan.distinct) - len(self.plan.missing())
-        return f"<StudyRuns of {self.plan.study.name}: {done} of {counted_runs(len(self.plan.distinct))}>"
+        states = self.plan.states()
+        failed = "".join(f"\n  {line}" for line in failures(self.plan, states))
+        return f"<StudyRuns of {self.plan.study.name}: {self.plan.counts(states).rstrip('.')}{failed}>"
 
     def _repr_html_(self) -> str:
         return study_html(self.plan, self._metrics)
@@ -223,7 +223,9 @@ class Study:
         progress: bool = True,
         **options: Any,
     ) -> StudyRuns:
-        """Runs what is missing; raises in one line if a run fails, when all that can be run has been.
+        """Runs what is missing; raises in one line if runs are left without an outcome.
+
+        A run that ended with an error of its own, or diverged, has one: the result tells which failed.
 
         Args:
             store: the folder of results.
@@ -232,7 +234,7 @@ class Study:
             gpus_per_run: GPUs of a run; by default one where there are some.
             executor: another engine than processes on this machine, which has these options itself.
             progress: whether to show how far it is.
-            options: of `run_study`, such as `max_failures`, `retry_failed` and `accept_changed`.
+            options: of `run_study`, such as `retry_failed`, `keep_going`, `strict` and `accept_changed`.
         """
         if executor is not None and (workers, threads, gpus_per_run) != (None, None, None):
             raise SeedspreadError("give workers, threads and gpus_per_run to the executor itself")
@@ -271,13 +273,17 @@ def run_study(
     data_dir: Path | str | None = None,
     max_failures: int | None = None,
     retry_failed: bool = False,
+    keep_going: bool = False,
+    strict: bool = False,
     lease_seconds: float = LEASE_SECONDS,
     force: bool = False,
     accept_changed: bool = False,
     implementation: str | None = None,
     max_runs: int = MAX_RUNS,
 ) -> StudyRuns:
-    """Runs what a study is missing; raises if a run fails, when all that can be run has been.
+    """Runs what a study is missing; raises if runs are left without an outcome, when all has been tried.
+
+    A run that ended with an error of its own, or diverged, has an outcome, which the result tells.
 
     Args:
         study: a study, the name of a shipped one, or a .toml file.
@@ -287,6 +293,8 @@ def run_study(
         data_dir: the data folder.
         max_failures: stop early once so many runs have failed.
         retry_failed: try again what has failed before.
+        keep_going: run the rest even if the first runs all failed in the same way.
+        strict: raise if any run has failed.
         lease_seconds: after how long a silent lease may be taken over.
         force: run with other threads or another implementation than the study was begun with.
         accept_changed: keep runs whose program, function or inputs have changed since they were made.
@@ -301,10 +309,11 @@ def run_study(
         watcher,
         max_failures=max_failures,
         retry_failed=retry_failed,
+        keep_going=keep_going,
         lease_seconds=lease_seconds,
         force=force,
     )
-    raise_if_unfinished(progress, waited=(executor or LocalExecutor()).wait)
+    raise_if_unfinished(progress, waited=(executor or LocalExecutor()).wait, strict=strict)
     return StudyRuns(plan)
 
 

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -45,8 +46,16 @@ def _runs_of(
             elif isinstance(found, Run):
                 found = found.also_in(study.name, levels, seed)
             if isinstance(found, Run):
-                runs.append(found)
+                runs.append(_named(found, study))
     return runs
+
+
+def _named(run: Run, study: RecordedStudy) -> Run:
+    """Return a run with the study's metrics under the names that the study has for them."""
+    metrics = dict(run.metrics)
+    for metric in study.metrics:
+        metrics = metric.renamed(metrics)
+    return run if len(metrics) == len(run.metrics) else replace(run, metrics=metrics)
 
 
 def study_runs(store: Store, studies: Sequence[RecordedStudy], metrics: Sequence[str]) -> pd.DataFrame:

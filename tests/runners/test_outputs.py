@@ -1,0 +1,191 @@
+"""Metrics from what programs print and leave anyway: lines of output, fields of files."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from seedspread.runners.outputs import MetricSource, field_of_file, matched, plain_text, suggested_regex
+from seedspread.runs.folder import RunFailedError
+from seedspread.runs.store import Store
+from seedspread.study.local import LocalExecutor
+from seedspread.study.loop import reread, run_plan
+from seedspread.study.plan import Plan
+from seedspread.study.spec import StudyError, StudySpec
+from tests.study.here import Here
+
+STUDY = """
+seeds = {seeds}
+[run]
+command = ["{{python}}", "-S", "train.py", "{{seed}}", "{{x}}"]
+[factors]
+x = [0, 1]
+[metrics]
+accuracy = {metric}
+[audit]
+group = "x"
+baseline = 0
+"""
+PROGRAM = """
+import json, os, sys, time
+seed, x = int(sys.argv[1]), int(sys.argv[2])
+value = 50 + seed + x / 10
+"""
+# Colors, a progress bar, and lines after the one that counts, as unchanged programs print them.
+PRINTS = r"""
+for step in range(3): print(f"\rstep {step}: acc: {step}", end="", file=sys.stderr)
+print(f"\n\x1b[1mFinal acc:\x1b[0m \x1b[32m{value}\x1b[0m%")
+print("took 3 s")
+"""
+
+
+def plan_of(folder: Path, body: str, metric: str, seeds: int = 3) -> Plan:
+    (folder / "train.py").write_text(PROGRAM + body)
+    path = folder / "study.toml"
+    path.write_text(STUDY.format(seeds=seeds, metric=metric))
+    return Plan.make(StudySpec.from_file(path), folder / "store")
+
+
+def accuracies(plan: Plan) -> dict[tuple[str, int], float]:
+    table = plan.table(["accuracy"])
+    return {(str(row["x"]), row["seed"]): row["accuracy"] for _, row in table.iterrows()}
+
+
+TRUTH = {(str(x), seed): 50 + seed + x / 10 for x in (0, 1) for seed in (1, 2, 3)}
+
+
+def test_a_number_of_the_output_whatever_its_colors(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path, PRINTS, r"{ regex = 'acc: ([\d.]+)%', unit = 'percent' }")
+    run_plan(plan, Here())
+    assert accuracies(plan) == TRUTH
+
+
+FILES = {
+    "{folder}/results.json": "json.dump({'final': {'acc': value}}, open(os.environ['SEEDSPREAD_FOLDER'] + "
+    "'/results.json', 'w'))",
+    "out-{x}-{seed}.yaml": "open(f'out-{x}-{seed}.yaml', 'w').write(f'final:\\n  acc: {value}\\n')",
+    "results.toml": "open('results.toml', 'w').write(f'[final]\\nacc = {value}\\n'); time.sleep(0.2)",
+    "log.csv": "os.chdir('/'); open(os.path.dirname(os.path.abspath(__file__)) + '/log.csv', 'w')"
+    ".write(f'epoch,final.acc\\n1,0.1\\n2,{value}\\n'); time.sleep(0.2)",
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_field_of_a_file_also_of_one_that_all_runs_write(tmp_path: Path, name: str) -> None:
+    (tmp_path / name.replace("{folder}/", "")).touch()  # of another day
+    plan = plan_of(tmp_path, FILES[name], f"{{ file = '{name}', key = 'final.acc' }}")
+    run_plan(plan, LocalExecutor(workers=2))
+    assert accuracies(plan) == TRUTH
+
+
+def test_a_file_of_another_day_is_not_the_runs_own(tmp_path: Path) -> None:
+    (tmp_path / "results.json").write_text('{"accuracy": 0.99}')
+    plan = plan_of(tmp_path, "", "{ file = 'results.json' }", seeds=1)
+    failed = run_plan(plan, Here()).failed
+    assert all("the program did not write results.json" in message for message in failed.values())
+    assert len(failed) == 2
+
+
+def test_files_are_read_by_their_ending(tmp_path: Path) -> None:
+    source = MetricSource("acc", file="x", key="runs.1.acc")
+    values = {"runs": [{"acc": 1}, {"acc": 2.5}]}
+    (tmp_path / "a.json").write_text(json.dumps(values))
+    (tmp_path / "a.jsonl").write_text("{}\n" + json.dumps(values) + "\n\n")
+    (tmp_path / "a.yml").write_text("runs: [{acc: 1}, {acc: 2.5}]")
+    for name in ("a.json", "a.jsonl", "a.yml"):
+        assert field_of_file(source, tmp_path / name) == 2.5
+    (tmp_path / "a.tsv").write_text("epoch\tacc\n1\t1\n2\t2.5\n")
+    assert field_of_file(MetricSource("acc", file="x"), tmp_path / "a.tsv") == 2.5
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "there is no file a.json"),
+        ("{", "a.json cannot be read"),
+        ("[]", "a.json has no acc"),
+        ('{"acc": {}}', None),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_said(tmp_path: Path, content: str | None, message: str | None) -> None:
+    if content is not None:
+        (tmp_path / "a.json").write_text(content)
+    if message is None:
+        assert field_of_file(MetricSource("acc"), tmp_path / "a.json") == {}  # refused as no number
+        return
+    with pytest.raises(RunFailedError, match=message):
+        field_of_file(MetricSource("acc"), tmp_path / "a.json")
+
+
+def test_a_pattern_that_finds_nothing_or_no_number() -> None:
+    source = MetricSource("acc", regex=r"acc: (\S+)")
+    assert matched(source, "acc: 1\nacc: 2e-1\n") == 0.2
+    with pytest.raises(RunFailedError, match="matches nothing that the program printed"):
+        matched(source, "loss: 3")
+    with pytest.raises(RunFailedError, match="found 'high', which is no number"):
+        matched(source, "acc: high")
+
+
+@pytest.mark.parametrize(
+    ("metric", "message"),
+    [
+        ("{ regex = 'acc' }", "needs a group"),
+        ("{ regex = '(' }", "is no regular expression"),
+        ("{ regex = '(a)', file = 'x.json' }", "not both"),
+        ("{ key = 'a' }", "name it with file"),
+        ("{ file = 'x.npy' }", "must end in one of .json"),
+        ("{ file = '{nope}.json' }", "{nope}, which is no parameter"),
+    ],
+)
+def test_a_study_that_cannot_be_read_is_refused(tmp_path: Path, metric: str, message: str) -> None:
+    with pytest.raises(StudyError, match=re.escape(message)):
+        plan_of(tmp_path, "", metric)
+
+
+def test_the_first_runs_without_the_metric_stop_the_study_and_are_read_again(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path, PRINTS, "{}", seeds=20)
+    progress = run_plan(plan, LocalExecutor(workers=2))
+    assert len(progress.failed) < 20
+    assert "all ended without the metric 'accuracy'" in progress.stopped
+    assert "last output: took 3 s" in progress.stopped
+    found = re.search(r"accuracy = (\{ regex = .* \}) under \[metrics\]", progress.stopped)
+    assert found is not None
+    mended = plan_of(tmp_path, PRINTS, found[1], seeds=3)
+    read, lacking = reread(mended)
+    assert (read, lacking) == (len(accuracies(mended)), {})
+    assert accuracies(mended).items() <= TRUTH.items()
+    assert len(run_plan(plan, Here(), keep_going=True, retry_failed=True).failed) == 40 - read
+
+
+def test_a_metric_that_is_asked_for_later_is_taken_from_finished_runs(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path, PRINTS, r"{ regex = 'acc: ([\d.]+)%' }")
+    run_plan(plan, Here())
+    before = {key: (Store(plan.store.path).run(key).result(), key) for key in plan.distinct}
+    later = plan_of(tmp_path, PRINTS, "{ regex = 'acc: ([\\d.]+)%' }\ntook = { regex = 'took (\\d+)' }")
+    assert later.lacking() == {"took": 6}
+    assert reread(later) == (6, {})
+    assert set(later.table()["took"]) == {3.0}
+    assert accuracies(later) == TRUTH
+    for key, (result, _) in before.items():
+        now = later.store.run(key).result()
+        assert {**now, "metrics": None} == {**result, "metrics": None}
+
+
+def test_runs_that_fail_each_in_its_own_way_do_not_stop_a_study(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path, "print('abc'[seed % 3]); sys.exit(1 + seed % 3)", "{}", seeds=4)
+    assert "missing" not in run_plan(plan, Here()).stopped
+
+
+@given(st.floats(-1e6, 1e6, allow_nan=False), st.sampled_from(["test acc", "Accuracy (val)", "[1/2] acc ="]))
+def test_the_pattern_that_is_suggested_finds_the_number(value: float, label: str) -> None:
+    line = f"  {label}: {value:.6g} %"
+    regex = suggested_regex("test_acc", ["epoch 1", line, "bye 7"])
+    assert regex is not None
+    assert matched(MetricSource("test_acc", regex=regex), f"{line}\n") == float(f"{value:.6g}")
+
+
+def test_a_line_is_what_a_reader_sees() -> None:
+    assert plain_text(b"a\r\x1b[2Kb\r\n\x1b]0;title\x07c\x1b[0;1md") == "a\nb\ncd"
