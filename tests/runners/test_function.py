@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from seedspread.runners.contract import RunnerError, WorkItem
-from seedspread.runners.function import FunctionRunner, OutputFile
+from seedspread.runners.function import FunctionRunner, OutputFile, PythonFunction
 from seedspread.runs.folder import Failure, RunFailedError, RunFolder, RunFolderError
 from seedspread.runs.metrics import Metric
 from seedspread.runs.run import Run
@@ -73,6 +73,10 @@ def request(runner: FunctionRunner, folder: Path, seed: int = 3, **values: Any) 
     return WorkItem(Run(key, seed, runner.name, parameters, str((folder / key).absolute())), runner)
 
 
+def named_runner(name: str, folder: Path, promised: Iterable[Metric] = (), *more: Any) -> FunctionRunner:
+    return FunctionRunner(PythonFunction.from_name(name, folder), tuple(promised), *map(tuple, more))
+
+
 def outcome(runner: FunctionRunner, folder: Path, seed: int = 3, **values: Any) -> Any:
     """What a run comes to, in this process."""
     with stop_requests() as stop:
@@ -82,12 +86,12 @@ def outcome(runner: FunctionRunner, folder: Path, seed: int = 3, **values: Any) 
 
 
 def key(folder: Path, name: str = "mine:train", **values: Any) -> str:
-    runner = FunctionRunner.from_name(name, folder, SCORE)
+    runner = named_runner(name, folder, SCORE)
     return runner.keys([(runner.parameters(None, values), 1)], None)[0]
 
 
 def base_key(folder: Path) -> str | None:
-    runner = FunctionRunner.from_name("mine:train", folder, SCORE)
+    runner = named_runner("mine:train", folder, SCORE)
     return runner.base_keys([(runner.parameters(None, {}), 1)])[0]
 
 
@@ -108,7 +112,7 @@ def base_key(folder: Path) -> str | None:
 def test_a_name_that_is_no_function_is_refused(module: Callable[[str], Path], name: str, words: str) -> None:
     folder = module(MODULE)
     with pytest.raises(RunnerError, match=words) as caught:
-        FunctionRunner.from_name(name, folder)
+        named_runner(name, folder)
     assert "\n" not in str(caught.value)
 
 
@@ -125,22 +129,22 @@ def test_a_module_that_cannot_be_imported_says_why(
     module: Callable[[str], Path], text: str, words: str
 ) -> None:
     with pytest.raises(RunnerError, match=words):
-        FunctionRunner.from_name("mine:train", module(text))
+        named_runner("mine:train", module(text))
 
 
 def test_a_module_of_another_folder_does_not_stand_for_it(
     module: Callable[[str], Path], tmp_path: Path
 ) -> None:
-    FunctionRunner.from_name("mine:train", module(MODULE))
+    named_runner("mine:train", module(MODULE))
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "mine.py").write_text(MODULE)
     with pytest.raises(RunnerError, match=r"a module 'mine' of .* is already loaded"):
-        FunctionRunner.from_name("mine:train", tmp_path / "other")
+        named_runner("mine:train", tmp_path / "other")
 
 
 def test_its_arguments_are_what_a_study_can_set(module: Callable[[str], Path]) -> None:
     folder = module(MODULE)
-    runner = FunctionRunner.from_name("mine:train", folder, SCORE)
+    runner = named_runner("mine:train", folder, SCORE)
     assert runner.full_name("offset") == "offset"
     with pytest.raises(
         RunnerError, match=r"takes no argument 'ofset'; did you mean 'offset'. .it takes seed, of"
@@ -150,10 +154,10 @@ def test_its_arguments_are_what_a_study_can_set(module: Callable[[str], Path]) -
         runner.full_name("score")
     for name in ("seed", "study", "key", "collapsed", "majority"):
         with pytest.raises(RunnerError, match=f"'{name}' cannot be a parameter"):
-            FunctionRunner.from_name("mine:anything", folder, SCORE).full_name(name)
+            named_runner("mine:anything", folder, SCORE).full_name(name)
     with pytest.raises(RunnerError, match="mine:needs needs a value for 'width'"):
-        FunctionRunner.from_name("mine:needs", folder).parameters(None, {})
-    assert outcome(FunctionRunner.from_name("mine:anything", folder, SCORE), folder, a=1, b=2) == {"score": 3}
+        named_runner("mine:needs", folder).parameters(None, {})
+    assert outcome(named_runner("mine:anything", folder, SCORE), folder, a=1, b=2) == {"score": 3}
 
 
 # What it is
@@ -162,7 +166,7 @@ def test_its_arguments_are_what_a_study_can_set(module: Callable[[str], Path]) -
 def test_it_can_be_sent_and_compared(module: Callable[[str], Path]) -> None:
     folder = module(MODULE)
     for runner in (
-        FunctionRunner.from_name("mine:train", folder, SCORE),
+        named_runner("mine:train", folder, SCORE),
         FunctionRunner.of(lambda seed: seed),
     ):
         assert pickle.loads(pickle.dumps(runner)) == runner  # noqa: S301 - our own
@@ -197,7 +201,7 @@ def test_inputs_and_environment_are_part_of_it(
     (folder / "data.csv").write_text("1")
 
     def made() -> tuple[str, str | None]:
-        runner = FunctionRunner.from_name("mine:train", folder, SCORE, ["*.csv"], ["FLAVOUR"])
+        runner = named_runner("mine:train", folder, SCORE, ["*.csv"], ["FLAVOUR"])
         runs = [(runner.parameters(None, {}), 1)]
         return runner.keys(runs, None)[0], runner.base_keys(runs)[0]
 
@@ -230,7 +234,7 @@ def test_only_functions_are_taken(value: Any) -> None:
 
 
 def test_it_is_run_and_its_record_and_output_kept(module: Callable[[str], Path], tmp_path: Path) -> None:
-    runner = FunctionRunner.from_name("mine:train", module(MODULE), SCORE)
+    runner = named_runner("mine:train", module(MODULE), SCORE)
     assert outcome(runner, tmp_path, offset=1.5) == {"score": 7.5}
     folder = request(runner, tmp_path, offset=1.5).folder().path
     assert (folder / "log.txt").read_text() == "working on 3\n"
@@ -404,7 +408,7 @@ def test_it_is_run_in_its_studys_folder(module: Callable[[str], Path], tmp_path:
     )
     folder = module(text)
     (folder / "number.txt").write_text("5")
-    runner = FunctionRunner.from_name("mine:train", folder, SCORE, ["number.txt"])
+    runner = named_runner("mine:train", folder, SCORE, ["number.txt"])
     assert outcome(runner, tmp_path / "store") == {"score": 5.0}
 
 
@@ -415,7 +419,7 @@ def test_an_input_that_changes_while_it_runs_fails_it(module: Callable[[str], Pa
     )
     folder = module(text)
     (folder / "number.txt").write_text("5")
-    runner = FunctionRunner.from_name("mine:train", folder, SCORE, ["number.txt"])
+    runner = named_runner("mine:train", folder, SCORE, ["number.txt"])
     found = outcome(runner, tmp_path / "store")
     assert "its input number.txt has changed since it was planned (when it ended)" in str(found)
 
@@ -426,7 +430,7 @@ def test_an_input_that_changes_while_it_runs_fails_it(module: Callable[[str], Pa
 def test_a_module_that_was_edited_since_the_plan_fails_by_name(
     module: Callable[[str], Path], tmp_path: Path, before: str, after: str, part: str
 ) -> None:
-    runner = FunctionRunner.from_name("mine:train", module(MODULE), SCORE)
+    runner = named_runner("mine:train", module(MODULE), SCORE)
     planned = request(runner, tmp_path)
     module(MODULE.replace(before, after))  # which a worker imports
     ((_, found),) = runner.run([planned], StopRequest())
@@ -436,7 +440,7 @@ def test_a_module_that_was_edited_since_the_plan_fails_by_name(
 
 def test_what_a_run_leaves_in_its_module_is_no_change(module: Callable[[str], Path], tmp_path: Path) -> None:
     text = "CACHE = {}\ndef train(seed):\n    CACHE[seed] = 1\n    return {'score': len(CACHE)}\n"
-    runner = FunctionRunner.from_name("mine:train", module(text), SCORE)
+    runner = named_runner("mine:train", module(text), SCORE)
     assert [outcome(runner, tmp_path, seed)["score"] for seed in (1, 2)] == [1, 2]
 
 
@@ -494,7 +498,7 @@ def planted(folder: Path, where: str, what: str) -> tuple[Path, Path]:
 def test_nothing_is_written_through_what_lies_in_a_files_place(
     where: str, what: str, tmp_path: Path, module: Callable[[str], Path]
 ) -> None:
-    runner = FunctionRunner.from_name("mine:train", module(MODULE), SCORE)
+    runner = named_runner("mine:train", module(MODULE), SCORE)
     made = request(runner, tmp_path).folder().path
     path, outside = planted(tmp_path, f"{made.name}/{where}", what)
     found = outcome(runner, tmp_path)

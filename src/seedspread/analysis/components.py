@@ -371,6 +371,8 @@ class ComponentsResult(Result):
 
 # Columns of a store's runs: the seed of the whole run, and those of its streams that were set apart.
 _RUN_SEED, _STREAM_SEEDS = "seeds.run", "seeds."
+# Which streams there are, where runs of one's own code say so.
+_SOURCES = "seeds.sources"
 _STREAMS = ("init", "order", "augment", "probe")
 # Its seed is drawn from when the encoder is trained: runs that drive it alone have one encoder, to the bit.
 _AFTER_TRAINING = "probe"
@@ -506,7 +508,9 @@ def _stored_streams(frame: pd.DataFrame) -> "tuple[dict[str, pd.Series[str]], pd
     seeds = seeds.apply(lambda cells: cells.astype(object).where(is_filled(cells)))  # a file has empty texts
     whole = seeds[_RUN_SEED].fillna(frame["seed"])
     others = [column.removeprefix(_STREAM_SEEDS) for column in seeds.columns]
-    names = dict.fromkeys([*_STREAMS, *(name for name in others if name != "run")])
+    told = seeds.get(_SOURCES, pd.Series(dtype=object)).dropna().map(str)
+    known = dict.fromkeys(name for names in told.unique() for name in names.split()) or _STREAMS
+    names = dict.fromkeys([*known, *(name for name in others if name not in ("run", "sources"))])
     out, patterns = {}, pd.Series("", index=frame.index)
     for name in names:
         column = seeds.get(f"{_STREAM_SEEDS}{name}", pd.Series(np.nan, index=frame.index, dtype=object))

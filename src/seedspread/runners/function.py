@@ -12,14 +12,24 @@ from functools import lru_cache
 from importlib.machinery import PathFinder
 from pathlib import Path
 from types import FunctionType
-from typing import Any, TextIO
+from typing import Any, Self, TextIO
 
 import cloudpickle
 
 from seedspread.atomic import open_regular
 from seedspread.errors import did_you_mean, reason
 from seedspread.runners.contract import Level, RunnerError, WorkItem
-from seedspread.runners.own_code import RESERVED, THREADS, Digests, OwnCode, OwnRun, Parameters
+from seedspread.runners.own_code import (
+    ONE_SEED,
+    REPEAT,
+    RESERVED,
+    THREADS,
+    Digests,
+    OwnCode,
+    OwnRun,
+    Parameters,
+    Randomness,
+)
 from seedspread.runners.recording import APPEND
 from seedspread.runners.source import Source, file_has, source_of, unwrapped
 from seedspread.runners.supervise import LOG_BYTES
@@ -115,6 +125,7 @@ class PythonFunction:
         required: arguments that have no default.
         takes_any: whether it takes any other argument as well.
         takes_folder: whether it has an argument `folder`.
+        takes_seed: whether it has an argument `seed`; one for each source of randomness may do.
     """
 
     name: str
@@ -126,6 +137,7 @@ class PythonFunction:
     required: tuple[str, ...]
     takes_any: bool
     takes_folder: bool
+    takes_seed: bool = True
 
     @classmethod
     def from_name(cls, name: str, folder: Path) -> "PythonFunction":
@@ -163,7 +175,7 @@ class PythonFunction:
             for key, one in arguments.items()
             if one.kind in (_KINDS.POSITIONAL_OR_KEYWORD, _KINDS.KEYWORD_ONLY)
         }
-        if "seed" not in named and not takes_any:
+        if not takes_any and not any(key == "seed" or key.startswith("seed_") for key in named):
             raise RunnerError(f"{name} must take an argument seed; it takes {', '.join(arguments) or 'none'}")
         by_place = [key for key, one in arguments.items() if one.kind is _KINDS.POSITIONAL_ONLY]
         if by_place:
@@ -180,6 +192,7 @@ class PythonFunction:
             ),
             takes_any=takes_any,
             takes_folder="folder" in named,
+            takes_seed="seed" in named or takes_any,
         )
 
     def load(self) -> Callable[..., Any]:
@@ -325,7 +338,11 @@ class FunctionRun(OwnRun):
 
     def _called(self) -> Any:
         """Return what the function returns; whatever it raises is an `Exception`."""
-        arguments: dict[str, Any] = {**dict(self._parameters.values), "seed": self._seed}
+        known = self._runner.randomness
+        arguments: dict[str, Any] = dict(self._parameters.values)
+        arguments |= {f"seed_{name}": number for name, number in known.seeds(self._seed).items()}
+        if self._function.takes_seed:
+            arguments["seed"] = known.run_seed(self._seed)
         if self._function.takes_folder:
             arguments["folder"] = self._work
         output = OutputFile(self._folder.path / "log.txt")
@@ -462,31 +479,13 @@ class FunctionRunner(OwnCode):
     promised: tuple[Metric, ...] = ()
     inputs: tuple[str, ...] = ()
     environment: tuple[str, ...] = ()
+    randomness: Randomness = ONE_SEED
     name: str = RUNNER
 
     @classmethod
-    def from_name(
-        cls,
-        name: str,
-        folder: Path,
-        promised: Iterable[Metric] = (),
-        inputs: Iterable[str] = (),
-        environment: Iterable[str] = (),
-    ) -> "FunctionRunner":
-        """Return a runner of `package.module:function`, imported from `folder` and run there."""
-        function = PythonFunction.from_name(name, folder)
-        return cls(function, tuple(promised), tuple(inputs), tuple(environment))
-
-    @classmethod
-    def of(
-        cls,
-        function: Callable[..., Any],
-        promised: Iterable[Metric] = (),
-        inputs: Iterable[str] = (),
-        environment: Iterable[str] = (),
-    ) -> "FunctionRunner":
-        """Return a runner of a function, which is run in the current folder."""
-        return cls(PythonFunction.of(function), tuple(promised), tuple(inputs), tuple(environment))
+    def of(cls, function: Callable[..., Any], promised: Iterable[Metric] = (), **more: Any) -> Self:
+        """Return a runner of a function, which is run in the current folder; `more` are its other fields."""
+        return cls(PythonFunction.of(function), tuple(promised), **more)
 
     @property
     def folder(self) -> str:
@@ -509,6 +508,8 @@ class FunctionRunner(OwnCode):
     def full_name(self, name: str) -> str:
         """Return the name of an argument of the function; others are refused."""
         arguments = self.function.arguments
+        if name == REPEAT and self.randomness.repeats > 1:
+            return name
         if super().full_name(name) not in arguments and not self.function.takes_any:
             takes = ", ".join(("seed", *arguments))
             hint = did_you_mean(name, arguments)
@@ -517,7 +518,11 @@ class FunctionRunner(OwnCode):
 
     def parameters(self, base: str | None, values: Mapping[str, Level]) -> Parameters:
         """Return the values with the inputs as they are now; arguments without a default must have one."""
-        missing = [name for name in self.function.required if name not in values]
+        seeds = [f"seed_{source}" for source in self.randomness.sources]
+        lacking = [name for name in seeds if name not in self.function.arguments]
+        if lacking and not self.function.takes_any:
+            raise RunnerError(f"{self.function.name} takes no {lacking[0]!r}, the seed of that source")
+        missing = [name for name in self.function.required if name not in (*values, *seeds)]
         if missing:
             raise RunnerError(
                 f"{self.function.name} needs a value for {missing[0]!r}: give it as a factor or a setting"

@@ -7,10 +7,10 @@ import os
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from glob import glob
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import tomli_w
@@ -258,11 +258,48 @@ def read_metrics_file(path: Path) -> dict[str, Any]:
 LOGGED = "logged"
 # Arguments that a run is given beside its parameters.
 RESERVED = ("seed", "folder", "python")
+# The factor that `repeat` of a study makes.
+REPEAT = "repeat"
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 _FILE_LIMIT = 10_000
 
 # Names of files or parts of code, each with a SHA-256 of its content.
 Digests = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Randomness:
+    """What a run's seed stands for, if the code has several sources of randomness.
+
+    Each source is given a number of its own, which follows from the seed and the source's name.
+
+    Attributes:
+        sources: their names, such as `init` and `order`.
+        driven: those that the seed drives, the others being the same in all runs; all if empty.
+        repeats: how often every seed is run.
+    """
+
+    sources: tuple[str, ...] = ()
+    driven: tuple[str, ...] = ()
+    repeats: int = 1
+
+    def run_seed(self, seed: int) -> int:
+        """Return the seed of all that no source of its own has."""
+        return 0 if self.driven else seed
+
+    def seeds(self, seed: int) -> dict[str, int]:
+        """Return the number of each source: 31 bits, which every generator takes."""
+        own = {name: seed if name in (self.driven or self.sources) else 0 for name in self.sources}
+        digests = {name: hashlib.sha256(f"{name} {of}".encode()).digest() for name, of in own.items()}
+        return {name: int.from_bytes(digest[:4], "big") >> 1 for name, digest in digests.items()}
+
+    def recorded(self, seed: int) -> dict[str, Any]:
+        """Return the seeds as a record has them: of the whole run, and of the sources that differ from it."""
+        own: dict[str, Any] = dict.fromkeys(self.driven, seed)
+        return {"run": self.run_seed(seed), "sources": " ".join(self.sources), **own}
+
+
+ONE_SEED = Randomness()
 
 
 @dataclass(frozen=True)
@@ -272,11 +309,13 @@ class Parameters:
     Attributes:
         inputs: content of the files that it depends on.
         environment: variables that it depends on; None for one that is not set.
+        repeat: which run of the same seed it is, from 1 on.
     """
 
     values: tuple[tuple[str, Level], ...]
     inputs: Digests = ()
     environment: tuple[tuple[str, str | None], ...] = ()
+    repeat: int = 1
 
 
 class OwnCode(Runner):
@@ -286,12 +325,14 @@ class OwnCode(Runner):
         promised: metrics that a run must report.
         inputs: patterns of files whose content is part of a run's identity.
         environment: names of variables whose values are part of it.
+        randomness: what the seed stands for.
     """
 
     name: str
     promised: tuple[Metric, ...]
     inputs: tuple[str, ...]
     environment: tuple[str, ...]
+    randomness: Randomness
 
     @property
     @abstractmethod
@@ -318,7 +359,7 @@ class OwnCode(Runner):
 
     def full_name(self, name: str) -> str:
         """Return the name; one that has another meaning in a table of runs is refused."""
-        if name in (*RESERVED, *COLUMNS):
+        if name in (*RESERVED, *COLUMNS, *(("seeds",) if self.randomness.sources else ())):
             raise RunnerError(f"{name!r} cannot be a parameter: it has a meaning of its own")
         if name in self.metrics:
             raise RunnerError(f"{name!r} is a parameter and a metric; call one of them otherwise")
@@ -327,19 +368,37 @@ class OwnCode(Runner):
     def parameters(self, base: str | None, values: Mapping[str, Level]) -> Parameters:
         """Return the values with the inputs and the declared variables as they are now."""
         environment = tuple((name, os.environ.get(name)) for name in sorted(self.environment))
-        return Parameters(tuple(values.items()), digests_of(Path(self.folder), self.inputs), environment)
+        given = tuple((name, value) for name, value in values.items() if name != REPEAT or not self._repeats)
+        repeat = int(values[REPEAT]) if self._repeats else 1
+        return Parameters(given, digests_of(Path(self.folder), self.inputs), environment, repeat)
+
+    @property
+    def _repeats(self) -> bool:
+        return self.randomness.repeats > 1
+
+    def driving(self, streams: tuple[str, ...]) -> Self:
+        """Return this runner with seeds that drive these sources only."""
+        sources = self.randomness.sources
+        for stream in streams:
+            if stream not in sources:
+                known = f"sources are {', '.join(sources)}" if sources else "name them as sources = [...]"
+                raise RunnerError(f"vary: no source is called {stream!r}; {known}")
+        return replace(self, randomness=replace(self.randomness, driven=streams))  # type: ignore[type-var]
 
     def values(self, parameters: Parameters) -> dict[str, Any]:
         return dict(parameters.values)
 
     def identity(self, parameters: Parameters, seed: int) -> dict[str, Any]:
         """Return what identifies a run, apart from the content of files."""
+        known = self.randomness
         return {
             "runner": self.name,
             **self.code,
             "parameters": dict(parameters.values),
-            "seed": seed,
+            "seed": known.run_seed(seed),
             "environment": dict(parameters.environment),
+            **({"sources": known.seeds(seed)} if known.sources else {}),
+            **({"repeat": parameters.repeat} if parameters.repeat > 1 else {}),
         }
 
     def implemented(self, parameters: Parameters, implementation: str) -> Parameters:
@@ -394,13 +453,20 @@ class OwnRun(ABC):
             "runner": self._runner.name,
             "base_key": base_key,
             "seed": self._seed,
-            "config": dict(self._parameters.values),
+            "config": self._config,
             "inputs": dict(self._parameters.inputs),
             "environment": dict(self._parameters.environment),
             "threads": self._threads,
             **self._runner.recorded_code,
         }
         return file_run(self._folder, reported, self._runner.promised, provenance)
+
+    @property
+    def _config(self) -> dict[str, Any]:
+        """What the run is called with, its seeds by source and its number among repeats included."""
+        known, values = self._runner.randomness, dict(self._parameters.values)
+        seeds = {"seeds": known.recorded(self._seed)} if known.sources else {}
+        return {**values, **seeds, **({REPEAT: self._parameters.repeat} if known.repeats > 1 else {})}
 
     def _heartbeat(self, last_line: str) -> Heartbeat:
         """Return what is known of a run under way: its last line of output, its time, what it has logged."""
@@ -424,9 +490,12 @@ class OwnRun(ABC):
 
     def _variables(self) -> dict[str, str]:
         """Return the environment variables that describe the run to its code."""
+        known = self._runner.randomness
+        sources = known.seeds(self._seed).items()
         return {
             "SEEDSPREAD_FOLDER": str(self._work),
-            "SEEDSPREAD_SEED": str(self._seed),
+            "SEEDSPREAD_SEED": str(known.run_seed(self._seed)),
+            **{f"SEEDSPREAD_SEED_{name.upper()}": str(number) for name, number in sources},
             "SEEDSPREAD_PARAMETERS": json.dumps(dict(self._parameters.values)),
             LOG_FOLDER: str(self._logged),
         }

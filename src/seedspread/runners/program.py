@@ -25,11 +25,13 @@ from seedspread.runners import supervise
 from seedspread.runners.contract import Level, RunnerError, WorkItem
 from seedspread.runners.outputs import MetricSource, field_of_file, matched, missing, plain_text, state_of
 from seedspread.runners.own_code import (
+    ONE_SEED,
     RESERVED,
     THREADS,
     OwnCode,
     OwnRun,
     Parameters,
+    Randomness,
     Reported,
     amend,
     read_metrics_file,
@@ -329,7 +331,9 @@ class ProgramRun(OwnRun):
 
     def _values(self) -> dict[str, Level]:
         """Return what placeholders stand for."""
-        given: dict[str, Level] = {"seed": self._seed, "folder": str(self._work), "python": sys.executable}
+        known = self._runner.randomness
+        given: dict[str, Level] = {f"seed.{name}": seed for name, seed in known.seeds(self._seed).items()}
+        given |= {"seed": known.run_seed(self._seed), "folder": str(self._work), "python": sys.executable}
         return dict(self._parameters.values) | given
 
 
@@ -384,6 +388,7 @@ class ProgramRunner(OwnCode):
     inputs: tuple[str, ...] = ()
     environment: tuple[str, ...] = ()
     sources: tuple[MetricSource, ...] = ()
+    randomness: Randomness = ONE_SEED
     name: str = RUNNER
 
     @property
@@ -400,7 +405,7 @@ class ProgramRunner(OwnCode):
 
     def parameters(self, base: str | None, values: Mapping[str, Level]) -> Parameters:
         """Return the values with the inputs as they are now; every placeholder must have a value."""
-        names = [*RESERVED, *values]
+        names = [*RESERVED, *values, *(f"seed.{source}" for source in self.randomness.sources)]
         for name in self.command.placeholders:
             if name not in names:
                 hint = did_you_mean(name, names)
@@ -429,7 +434,8 @@ class ProgramRunner(OwnCode):
 
     def notes(self, parameters: Iterable[Parameters]) -> list[str]:
         """Return what the command leaves out, which may be an oversight."""
-        names = dict.fromkeys(["seed", *(name for one in parameters for name, _ in one.values)])
+        seeds = [f"seed.{source}" for source in self.randomness.sources] or ["seed"]
+        names = dict.fromkeys([*seeds, *(name for one in parameters for name, _ in one.values)])
         unused = [f"{{{name}}}" for name in names if name not in self.command.placeholders]
         notes = [] if self.inputs else ["No run.inputs are named: changes of the program go unnoticed."]
         notes += [

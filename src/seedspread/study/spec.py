@@ -23,9 +23,9 @@ from pydantic import (
 
 from seedspread.errors import SeedspreadError, did_you_mean, short, there_are
 from seedspread.runners.contract import AmbiguousNameError, Level, Runner, RunnerError
-from seedspread.runners.function import FunctionRunner
+from seedspread.runners.function import FunctionRunner, PythonFunction
 from seedspread.runners.outputs import SUFFIXES, MetricSource
-from seedspread.runners.own_code import COLUMNS
+from seedspread.runners.own_code import COLUMNS, REPEAT, Randomness
 from seedspread.runners.program import Command, ProgramRunner
 from seedspread.runs.files import MAX_BYTES, FrozenConfig, TomlError, TooLargeError, parse_toml, read_toml
 from seedspread.runs.levels import level_name
@@ -38,6 +38,8 @@ Cell = dict[str, Level]
 STACK_LIMIT = 64
 SEED_LIMIT = 2**63
 _THREAD_LIMIT = 1024
+_REPEAT_LIMIT = 1000
+_SOURCE = re.compile(r"[a-zA-Z][a-zA-Z0-9_]*")
 _UNITS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(s|m|min|h|d)")
 
@@ -172,7 +174,9 @@ class StudyFile(FrozenConfig):
 
     A single study has something to run (`run.command` or `runner`), `factors` or `cells`, and `seeds`; a
     collection has `include`. `runner` names a function, `module:function`, or a runner that a package
-    brings, which may have presets. `question` and `prediction` are for who reads the answer.
+    brings, which may have presets. `sources` are sources of randomness in one's own code, each with a seed
+    of its own; `vary` lets the seed drive some of them only. `repeat` runs every seed several times.
+    `question` and `prediction` are for who reads the answer.
     """
 
     title: str = ""
@@ -181,6 +185,8 @@ class StudyFile(FrozenConfig):
     run: RunSpec | None = None
     seeds: Annotated[StrictInt | tuple[StrictInt, ...], BeforeValidator(_seeds)] = ()
     vary: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+    repeat: int = Field(default=1, ge=1, le=_REPEAT_LIMIT, strict=True)
     settings: dict[str, Level] = Field(default_factory=dict)
     factors: dict[str, tuple[Level, ...]] = Field(default_factory=dict)
     cells: tuple[Cell, ...] = ()
@@ -206,6 +212,19 @@ class StudyFile(FrozenConfig):
         if self.run is not None and not command and not self.runner:
             raise ValueError('run.command is missing, such as command = "python train.py --seed {seed}"')
         return self
+
+    @field_validator("sources")
+    @classmethod
+    def _have_names(cls, sources: tuple[str, ...]) -> tuple[str, ...]:
+        wrong = [name for name in sources if not _SOURCE.fullmatch(name) or name == "run"]
+        if wrong or len(set(sources)) < len(sources):
+            raise ValueError(f"must be different names such as init and order; got {list(sources)}")
+        return sources
+
+    @property
+    def randomness(self) -> Randomness:
+        """What a seed stands for in one's own code."""
+        return Randomness(self.sources, repeats=self.repeat)
 
     @property
     def plugin(self) -> str | None:
@@ -346,7 +365,9 @@ def _cells(name: str, file: StudyFile) -> list[Cell]:
             raise StudyError(f"{name}: {factor} has {level!r}, which no table tells from a missing value")
     if len({tuple(sorted(cell)) for cell in cells}) > 1:
         raise StudyError(f"{name}: every cell must set the same fields")
-    return cells
+    if file.repeat == 1:
+        return cells
+    return [{**cell, REPEAT: number} for cell in cells for number in range(1, file.repeat + 1)]
 
 
 def _refuse_repeats(where: str, values: Sequence[Level]) -> None:
@@ -419,14 +440,14 @@ class StudySpec:
         cls,
         name: str,
         values: dict[str, Any],
-        make_runner: Callable[[tuple[Metric, ...]], Runner],
+        make_runner: Callable[[StudyFile], Runner],
         max_runs: int = MAX_RUNS,
     ) -> "StudySpec":
-        """A single study from what could stand in a file, by a runner made for the metrics it promises."""
+        """A single study from what could stand in a file, by a runner made for it."""
         files = _StudyFiles(max_runs)
         files.add(name, values)
         files.check_count(name)
-        return files.build(name, lambda file: make_runner(file.promised))
+        return files.build(name, make_runner)
 
     @property
     def parts(self) -> tuple["StudySpec", ...]:
@@ -469,6 +490,7 @@ class _StudyFiles:
             file = self._files[name]
             _check_parts(name, file)
             cells = len(file.cells) or math.prod(len(levels) for levels in file.factors.values())
+            cells *= file.repeat
             included = sum(self._count(part, (*within, name)) for part in _included(name, file))
             self._counts[name] = included if file.include else cells * file.seed_count
         return self._counts[name]
@@ -507,7 +529,7 @@ def _shipped(name: str) -> str:
 def _check_parts(name: str, file: StudyFile) -> None:
     """A study has parts of its own, or includes others."""
     own = (file.preset, file.runner, file.run, file.factors, file.cells, file.seeds, file.vary, file.metrics,
-           file.sequential)  # fmt: skip
+           file.sequential, file.sources, file.repeat > 1)  # fmt: skip
     if file.include and (any(own) or "engine" in file.model_fields_set):
         raise StudyError(
             f"{name}: a study that includes others runs nothing itself: it has no preset, run, runner, "
@@ -533,6 +555,8 @@ def _build(
             runner = runner.driving(file.vary)
         cells = () if included else study_cells(name, file, runner)
         audit = _named_as_cells(file.audit, runner)
+        if audit is not None and file.repeat > 1:
+            audit = audit.model_copy(update={"block": (*audit.blocks, REPEAT)})
     except RunnerError as error:
         raise StudyError(f"{name}: {error}") from None
     study = StudySpec(
@@ -562,6 +586,10 @@ def _runner(name: str, file: StudyFile) -> Runner:
         runner = _plugin(file.plugin)
         if file.metrics and runner.metrics:
             raise RunnerError(f"metrics: those of {file.plugin} are known; leave them out")
+        if file.sources or file.repeat > 1:
+            raise RunnerError(
+                f"sources and repeat are for a program or a function; {file.plugin} has its own"
+            )
         return runner
     if file.run is None and file.runner is None:
         raise RunnerError("nothing to run: give [run] with a command, or name a runner")
@@ -580,9 +608,10 @@ def _runner(name: str, file: StudyFile) -> Runner:
         if sources:
             where = f"metrics.{sources[0].metric}"
             raise RunnerError(f"{where}: regex and file are for a program; return the value")
-        return FunctionRunner.from_name(file.runner, folder, file.promised, run.inputs, run.environment)
+        function = PythonFunction.from_name(file.runner, folder)
+        return FunctionRunner(function, file.promised, run.inputs, run.environment, file.randomness)
     command = Command(run.command or (), str(folder), run.timeout)
-    return ProgramRunner(command, file.promised, run.inputs, run.environment, sources)
+    return ProgramRunner(command, file.promised, run.inputs, run.environment, sources, file.randomness)
 
 
 def _plugin(name: str) -> Runner:

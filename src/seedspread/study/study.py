@@ -4,7 +4,6 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, fields
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +16,7 @@ from seedspread.analysis.sequential import looks_of
 from seedspread.errors import SeedspreadError, one_of
 from seedspread.render.terminal import Terminal
 from seedspread.runners.contract import Level
-from seedspread.runners.function import FunctionRunner
+from seedspread.runners.function import FunctionRunner, PythonFunction
 from seedspread.runs.lease import LEASE_SECONDS
 from seedspread.study.display import ProgressDisplay, failures, size_of, spec_html, study_html, tidy_runs
 from seedspread.study.executor import Executor
@@ -27,7 +26,7 @@ from seedspread.study.plan import Plan
 from seedspread.study.ray_engine import RayExecutor
 from seedspread.study.sequential import Watcher, run_sequential
 from seedspread.study.slurm_engine import SlurmExecutor
-from seedspread.study.spec import MAX_RUNS, StudyError, StudySpec
+from seedspread.study.spec import MAX_RUNS, StudyError, StudyFile, StudySpec
 from seedspread.study.store_questions import studies_asked
 from seedspread.tables.from_store import study_runs
 
@@ -130,6 +129,9 @@ class Study:
         cells: instead of factors, the cells one by one.
         seeds: how many, from 1 on, or a list of them.
         settings: further arguments, the same in every run.
+        sources: names of sources of randomness; the function is given a `seed_NAME` for each.
+        vary: those that the seed drives, the others being the same in all runs; all by default.
+        repeat: how often every seed is run, for what is not deterministic.
         audit: the comparison that it is about: `group`, `baseline`, `value`; also `block` and `by`.
         metrics: what a run must report: a name, names, or what is known of each by name (see `Metric`); by
             default what is audited.
@@ -150,6 +152,9 @@ class Study:
         cells: Sequence[Mapping[str, Level]] | None = None,
         seeds: int | Sequence[int] | None = None,
         settings: Mapping[str, Level] | None = None,
+        sources: Sequence[str] = (),
+        vary: Sequence[str] = (),
+        repeat: int = 1,
         audit: Mapping[str, Any] | None = None,
         metrics: str | Sequence[str] | Mapping[str, Any] | None = None,
         sequential: Mapping[str, Any] | None = None,
@@ -160,12 +165,15 @@ class Study:
         max_runs: int = MAX_RUNS,
     ) -> None:
         values = {"title": title, "factors": factors, "cells": cells, "seeds": seeds, "settings": settings}
-        values = _plain(values | {"audit": audit, "metrics": _by_name(metrics), "sequential": sequential})
+        values |= {"audit": audit, "metrics": _by_name(metrics), "sequential": sequential}
+        values = _plain(values | {"sources": sources or None, "vary": vary or None, "repeat": repeat})
         self._what, self._name = what, name or getattr(what, "__name__", str(what)).strip("<>")
         self._inputs = self._listed("inputs", inputs)
         self._environment = self._listed("environment", environment)
         self._max_runs = max_runs
-        self._values = {key: value for key, value in values.items() if value is not None and value != ""}
+        self._values = {key: value for key, value in values.items() if value not in (None, "")}
+        if self._values["repeat"] == 1:
+            del self._values["repeat"]
         if not callable(what) and (self._values or inputs or environment or name):
             raise StudyError(f"{what} says all of itself; leave out the other arguments")
         self._checked = self.spec()  # mistakes show here, and not when it is run
@@ -178,8 +186,13 @@ class Study:
         """
         if not callable(self._what):
             return StudySpec.from_file(self._what, self._max_runs)
-        make = partial(FunctionRunner.of, self._what, inputs=self._inputs, environment=self._environment)
-        return StudySpec.from_values(self._name, self._values, make, self._max_runs)
+        what, inputs, variables = self._what, self._inputs, self._environment
+
+        def runner(file: StudyFile) -> FunctionRunner:
+            function = PythonFunction.of(what)
+            return FunctionRunner(function, file.promised, inputs, variables, file.randomness)
+
+        return StudySpec.from_values(self._name, self._values, runner, self._max_runs)
 
     def __repr__(self) -> str:
         return f"<Study {self._checked.name}: {size_of(self._checked)}>"
