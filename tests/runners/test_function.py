@@ -73,8 +73,15 @@ def request(runner: FunctionRunner, folder: Path, seed: int = 3, **values: Any) 
     return WorkItem(Run(key, seed, runner.name, parameters, str((folder / key).absolute())), runner)
 
 
-def named_runner(name: str, folder: Path, promised: Iterable[Metric] = (), *more: Any) -> FunctionRunner:
-    return FunctionRunner(PythonFunction.from_name(name, folder), tuple(promised), *map(tuple, more))
+def named_runner(
+    name: str,
+    folder: Path,
+    promised: Iterable[Metric] = (),
+    inputs: Iterable[str] = (),
+    environment: Iterable[str] = (),
+) -> FunctionRunner:
+    function = PythonFunction.from_name(name, folder)
+    return FunctionRunner(function, tuple(promised), tuple(inputs), tuple(environment))
 
 
 def outcome(runner: FunctionRunner, folder: Path, seed: int = 3, **values: Any) -> Any:

@@ -36,10 +36,13 @@ def test_the_variance_is_split_by_source_and_what_no_seed_drives(tmp_path: Path)
     table = together.table
     assert table.groupby(["opt", "seed"])["accuracy"].nunique().eq(2).all()
     found = components(str(store), value="accuracy", group="opt", baseline="sgd")
-    adam = {one.key: one for one in next(arm for arm in found.arms if arm.name == "adam").components}
+    arm = next(arm for arm in found.strata[0].arms if arm.group == "adam")
+    adam = {one.key: one for one in arm.components}
     assert set(adam) == {"init", "order", "together", "noise"}
     for key, truth in {"init": 16.0, "order": 1.0, "noise": 0.09}.items():
-        assert adam[key].interval.low < truth < adam[key].interval.high
+        interval = adam[key].interval
+        assert interval is not None
+        assert interval.low < truth < interval.high
 
 
 def test_a_source_is_driven_alone_and_the_seeds_of_sources_are_far_apart() -> None:

@@ -253,6 +253,19 @@ Reread = Annotated[
     bool,
     typer.Option("--reread", help="Run nothing: take metrics from what runs have printed and left."),
 ]
+RevisionNames = Annotated[
+    str | None,
+    typer.Option("--revisions", help="Git revisions to compare, such as main..my-branch; . is as it lies."),
+]
+Seeds = Annotated[int | None, typer.Option(min=1, help="With --revisions: how many.")]
+MetricName = Annotated[
+    str | None,
+    typer.Option(metavar="NAME[=REGEX]", help="With --revisions: the metric, and how its output shows it."),
+]
+Setup = Annotated[str, typer.Option(help="With --revisions: a shell line, run once per checkout.")]
+CleanRevisions = Annotated[
+    bool, typer.Option("--clean-revisions", help="Run nothing: remove the checkouts of the store.")
+]
 LeaseSeconds = Annotated[
     float,
     typer.Option(min=1, help="All engines: take over a run whose worker has been silent for this long."),

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from seedspread.study.executor import StudyProgress
     from seedspread.study.plan import Plan
+    from seedspread.study.spec import StudySpec
 
 StudyName = Annotated[str, typer.Argument(help="A study, such as mini/cifar10-factorial, or a .toml file.")]
 StoreOption = Annotated[Path, typer.Option(help="The folder of results.")]
@@ -27,7 +28,7 @@ AcceptChanged = Annotated[
 
 
 def _plan(
-    study: str,
+    study: "str | StudySpec",
     store: Path,
     data_dir: Path | None,
     max_runs: int,
@@ -38,7 +39,7 @@ def _plan(
     from seedspread.study.plan import Plan
     from seedspread.study.spec import StudySpec
 
-    spec = StudySpec.from_file(study, max_runs)
+    spec = StudySpec.from_file(study, max_runs) if isinstance(study, str) else study
     return Plan.make(spec, store, data_dir, accept_changed=accept_changed, implementation=implementation)
 
 
@@ -135,8 +136,50 @@ def _plan_values(made: "Plan", seconds: float | None) -> dict[str, Any]:
     }
 
 
+def _revisions_study(
+    words: list[str], revisions: str, seeds: int | None, metric: str | None, setup: str, max_runs: int
+) -> "StudySpec":
+    """The study of a command that was typed, one group per revision."""
+    from seedspread.runners.program import Command, ProgramRunner
+    from seedspread.runners.revisions import Revisions, revision_names
+    from seedspread.study.spec import StudyFile, StudySpec
+
+    if not words or seeds is None:
+        raise SeedspreadError(
+            "--revisions goes with --seeds and a command: seedspread run --revisions main..my-branch "
+            "--seeds 10 -- python train.py --seed {seed}"
+        )
+    names, (value, _, regex) = revision_names(revisions), (metric or "").partition("=")
+    values: dict[str, Any] = {
+        "title": f"{revisions}: {shlex.join(words)}",
+        "run": {"command": words, "revisions": names, "setup": setup},
+        "seeds": seeds,
+    }
+    if value:
+        values["metrics"] = {value: {"regex": regex} if regex else {}}
+        values["audit"] = {"group": "revision", "baseline": names[0], "value": value}
+
+    def runner(file: StudyFile) -> ProgramRunner:
+        sources = [spec.source(name) for name, spec in file.metrics.items()]
+        return ProgramRunner(
+            Command(tuple(words), str(Path.cwd())),
+            file.promised,
+            sources=tuple(source for source in sources if source is not None),
+            revisions=Revisions.of(Path.cwd(), file.revisions, setup),
+        )
+
+    return StudySpec.from_values("revisions", values, runner, max_runs)
+
+
 def run(
-    study: StudyName,
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="STUDY",
+            help="A study, such as mini/cifar10-factorial, or a .toml file; with --revisions, after --, a "
+            "command.",
+        ),
+    ] = None,
     store: StoreOption = Path("store"),
     backend: options.Backend = "local",
     workers: options.Workers = None,
@@ -153,6 +196,11 @@ def run(
     keep_going: options.KeepGoing = False,
     strict: options.Strict = False,
     reread: options.Reread = False,
+    revisions: options.RevisionNames = None,
+    seeds: options.Seeds = None,
+    metric: options.MetricName = None,
+    setup: options.Setup = "",
+    clean_revisions: options.CleanRevisions = False,
     lease_seconds: options.LeaseSeconds = 120.0,
     force: options.Force = False,
     max_runs: MaxRuns = 20_000,
@@ -174,6 +222,16 @@ def run(
             "gpus_per_run": gpus_per_run, "partition": partition, "minutes": minutes, "wait": wait,
         },
     )  # fmt: skip
+    if clean_revisions:
+        _clean_revisions(store)
+        return
+    study: str | StudySpec
+    if revisions is not None:
+        study = _revisions_study(words or [], revisions, seeds, metric, setup, max_runs)
+    elif words is None or len(words) != 1:
+        raise SeedspreadError("name one study, such as mini/cifar10-factorial or a .toml file")
+    else:
+        study = words[0]
     made = _plan(
         study, store, data_dir, max_runs, accept_changed=accept_changed, implementation=implementation
     )
@@ -191,7 +249,7 @@ def run(
     if json:
         say_json(_progress_values(made, progress))
     else:
-        say(_summary(made, progress, store, study))
+        say(_summary(made, progress, store, study if isinstance(study, str) else study.name))
     if not executor.wait and progress.stopped:
         say(progress.stopped, err=True)
     loop.raise_if_unfinished(progress, waited=executor.wait, strict=strict)
@@ -215,6 +273,7 @@ def _progress_values(made: "Plan", progress: "StudyProgress") -> dict[str, Any]:
 
 
 def _summary(made: "Plan", progress: "StudyProgress", store: Path, study: str) -> str:
+    from seedspread.runners.revisions import FOLDER as REVISIONS
     from seedspread.study.display import lacking
 
     total, there = len(made.distinct), len(made.distinct) - len(made.missing())
@@ -223,10 +282,31 @@ def _summary(made: "Plan", progress: "StudyProgress", store: Path, study: str) -
         failed = f", {len(progress.failed)} failed (--retry-failed tries them again)"
     lines = [f"{there} of {total} runs are done ({len(progress.done)} of them now){failed}, in {store}"]
     lines += lacking(made)
-    if _has_ended(made) and made.study.audit and len(lines) == 1:
+    by_revision = any(name == "revision" for name, _ in made.runs[0].cell) and not made.study.metrics
+    if _has_ended(made) and len(lines) == 1 and (made.study.audit or by_revision):
         words = ["seedspread", "audit", str(store), "--study", _known_as(made, study)]
+        if made.study.audit is None:  # of a command that was typed: what it measures is known now
+            words += ["--group", "revision", "--baseline", str(made.runs[0].cell[0][1])]
+            words += ["--value", _first_metric(made)]
         lines.append(f"audit them with: {shlex.join(words)}")
+    if (store / REVISIONS).is_dir():
+        lines.append(f"the checkouts are in {store / REVISIONS}; --clean-revisions removes them")
     return "\n".join(lines)
+
+
+def _first_metric(made: "Plan") -> str:
+    done = (made.store.run(key) for key in made.distinct if made.store.is_done(key))
+    return next(str(name) for run in done for name in run.result()["metrics"])
+
+
+def _clean_revisions(store: Path) -> None:
+    from seedspread.runners.revisions import clean
+    from seedspread.runs.store import Store
+
+    if running := Store(store).running():
+        raise SeedspreadError(f"{len(running)} runs of {store} are under way; end them first")
+    folder = clean(store)
+    say(f"removed {folder}" if folder else f"{store} has no checkouts")
 
 
 def _has_ended(made: "Plan") -> bool:

@@ -138,6 +138,9 @@ class Runner(ABC):
     def check(self, parameters: Iterable[Any], data_dir: Path | None) -> None:  # noqa: B027 - most need nothing
         """Raise, in one line, if an extra or data that these runs need are missing."""
 
+    def prepare(self, parameters: Iterable[Any], store: Store) -> None:  # noqa: B027 - most need nothing
+        """Make ready, once and before any of them starts, what these runs share in the store."""
+
     def seconds(self, parameters: Sequence[Any]) -> float | None:
         """Return how long these runs take on one core of this machine; None if unknown.
 

@@ -163,6 +163,10 @@ def check_metrics(values: Mapping[str, Any], promised: Iterable[Metric]) -> dict
     for metric in promised:
         values = metric.renamed(values)
     numbers = {name: float(value) for name, value in values.items() if _is_finite(value)}
+    if not promised and not numbers:
+        raise RunFailedError(
+            "metric 'accuracy' or any other is missing: it reported nothing", metric="accuracy"
+        )
     for metric in promised:
         if metric.name in numbers:
             continue

@@ -1,6 +1,5 @@
 """Any program as a runner: a command with placeholders, started once per run without a shell."""
 
-import fcntl
 import hashlib
 import json
 import math
@@ -19,10 +18,10 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
-from seedspread.atomic import open_regular
 from seedspread.errors import abridged, did_you_mean
 from seedspread.runners import supervise
 from seedspread.runners.contract import Level, RunnerError, WorkItem
+from seedspread.runners.locks import locked
 from seedspread.runners.outputs import MetricSource, field_of_file, matched, missing, plain_text, state_of
 from seedspread.runners.own_code import (
     ONE_SEED,
@@ -36,12 +35,14 @@ from seedspread.runners.own_code import (
     amend,
     read_metrics_file,
 )
+from seedspread.runners.revisions import REVISION, WORKING_TREE, Revisions
 from seedspread.runs.files import UNREADABLE, open_file, read_file, read_json
 from seedspread.runs.folder import FAILED_ATTEMPT, LOG, PROCESS, RunFailedError
 from seedspread.runs.lease import is_running, process
 from seedspread.runs.metrics import Metric
 from seedspread.runs.run import key_of
 from seedspread.runs.stopping import StoppedError, StopRequest
+from seedspread.runs.store import Store
 
 # A doubled brace, a placeholder, or a brace that is neither.
 _PLACEHOLDER = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
@@ -73,21 +74,25 @@ class Command:
                 )
         return [match[1] for match in matches if match[1] is not None]
 
-    def words(self, values: Mapping[str, Level]) -> list[str]:
-        """Return the words with placeholders replaced: a value stays within its word, whatever it is."""
+    def words(self, values: Mapping[str, Level], home: str, path: str) -> list[str]:
+        """Return the words with placeholders replaced: a value stays within its word, whatever it is.
+
+        The program is looked for in `home`, where it runs, or along `path`.
+        """
         words = [filled_in(word, values) for word in self.template]
-        return [self._find(words[0]) or words[0], *words[1:]]
+        return [_found(words[0], home, path) or words[0], *words[1:]]
 
     @property
     def is_there(self) -> bool:
         """Whether its program can be found, as far as that does not depend on a run."""
         program = self.template[0]
-        return bool(_PLACEHOLDER.search(program)) or self._find(program) is not None
+        return bool(_PLACEHOLDER.search(program)) or _found(program, self.folder, search_path()) is not None
 
-    def _find(self, program: str) -> str | None:
-        if os.path.dirname(program):
-            return shutil.which(os.path.join(self.folder, program))
-        return shutil.which(program, path=search_path())
+
+def _found(program: str, home: str, path: str) -> str | None:
+    if os.path.dirname(program):
+        return shutil.which(os.path.join(home, program))
+    return shutil.which(program, path=path)
 
 
 def filled_in(text: str, values: Mapping[str, Level]) -> str:
@@ -114,7 +119,6 @@ _KILL_SECONDS = 10.0
 METRICS = "metrics.json"
 # Of a run: copies of files that its program wrote elsewhere. Of a store: who is writing to a shared one.
 OUTPUTS, LOCKS = "outputs", ".locks"
-_LOCK_SECONDS = 0.1
 _LINE_WIDTH = 200
 
 
@@ -127,10 +131,14 @@ class ProgramRun(OwnRun):
         self._before: dict[Path, list[int] | None] = {}
         self._stale: set[Path] = set()
         self._log = self._folder.path / LOG
+        self._home, self._path = Path(self._command.folder), search_path()
+        self._own_variables: dict[str, str] = {}
+        self._revisions = runner.revisions
         self._log_begin = 0
 
     def _run(self) -> dict[str, float]:
         self._end_former()
+        self._prepare()
         if not any(self._work.iterdir()):
             self._forget_attempts()  # nothing to resume from: it starts afresh
         with self._alone_with_files():
@@ -149,9 +157,23 @@ class ProgramRun(OwnRun):
             self._note_failure(state_of(self._work / METRICS))
             raise
 
+    def _prepare(self) -> None:
+        """Find the program: of a revision, in its checkout, which may have vanished since it was planned."""
+        if self._revisions is None:
+            return
+        store, found = self._folder.path.parent, str(dict(self._parameters.values)[REVISION])
+        try:
+            self._revisions.prepare(store, found)
+        except RunnerError as error:
+            raise RunFailedError(str(error)) from None
+        self._home = self._revisions.where(store, found)
+        self._own_variables = self._revisions.environment(store, found)
+        self._path = self._own_variables.get("PATH", "") + search_path()
+
     def reread(self) -> dict[str, float]:
         """Take the metrics from what the run has left, its output among it; nothing is run."""
         self._log_begin = 0
+        self._prepare()
         last = "".join(self._tail()[-1:])
         if not self._folder.is_done:
             return self._leave_record(self._reported(last))
@@ -178,7 +200,7 @@ class ProgramRun(OwnRun):
         """Return where its file is kept, is in the run's own folder, and is where the program runs."""
         name = filled_in(source.file or "", self._values())
         kept = self._folder.path / OUTPUTS / f"{source.metric.replace('/', '_')}{Path(name).suffix}"
-        return kept, self._work / name, Path(self._command.folder) / name
+        return kept, self._work / name, self._home / name
 
     def _in_file(self, source: MetricSource) -> Any:
         kept, own, _ = self._places(source)
@@ -235,8 +257,8 @@ class ProgramRun(OwnRun):
     def _supervised(self) -> dict[str, Any]:
         """Run the program under a supervisor, which ends with this process; return how it ended."""
         order = {
-            "command": self._command.words(self._values()),
-            "folder": self._command.folder,
+            "command": self._command.words(self._values(), str(self._home), self._path),
+            "folder": str(self._home),
             "environment": self._environment(),
             "log": str(self._log),
             "timeout": self._command.timeout,
@@ -285,7 +307,8 @@ class ProgramRun(OwnRun):
             "PYTHONUNBUFFERED": "1",  # so that its last line can be seen while it runs
             **dict.fromkeys(THREADS, str(self._threads)),
             **{name: value for name, value in os.environ.items() if name not in planned},
-            "PATH": search_path(),
+            **self._own_variables,
+            "PATH": self._path,
             **{name: value for name, value in planned.items() if value is not None},
             **self._variables(),
         }
@@ -333,7 +356,9 @@ class ProgramRun(OwnRun):
         """Return what placeholders stand for."""
         known = self._runner.randomness
         given: dict[str, Level] = {f"seed.{name}": seed for name, seed in known.seeds(self._seed).items()}
-        given |= {"seed": known.run_seed(self._seed), "folder": str(self._work), "python": sys.executable}
+        python = shutil.which("python", path=self._path) if self._own_variables else None
+        given |= {"seed": known.run_seed(self._seed), "folder": str(self._work)}
+        given |= {"python": python or sys.executable, "checkout": str(self._home)}
         return dict(self._parameters.values) | given
 
 
@@ -358,24 +383,6 @@ def _object(line: str) -> dict[str, Any]:
     return values if isinstance(values, dict) else {}
 
 
-@contextmanager
-def locked(path: Path, stop: StopRequest) -> Iterator[None]:
-    """Wait until no one else holds this file; a request to stop ends the wait."""
-    file = open_regular(path, os.O_RDWR | os.O_CREAT)
-    try:
-        while True:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if stop.number is not None:
-                    raise StoppedError("stopped before it began", stop.number) from None
-                time.sleep(_LOCK_SECONDS)
-        yield
-    finally:
-        os.close(file)
-
-
 RUNNER = "program"
 
 
@@ -389,6 +396,7 @@ class ProgramRunner(OwnCode):
     environment: tuple[str, ...] = ()
     sources: tuple[MetricSource, ...] = ()
     randomness: Randomness = ONE_SEED
+    revisions: Revisions | None = None
     name: str = RUNNER
 
     @property
@@ -401,11 +409,15 @@ class ProgramRunner(OwnCode):
 
     @property
     def code(self) -> dict[str, Any]:
-        return {"command": list(self.command.template)}
+        setup = self.revisions.setup if self.revisions else ""
+        return {"command": list(self.command.template), **({"setup": setup} if setup else {})}
 
     def parameters(self, base: str | None, values: Mapping[str, Level]) -> Parameters:
         """Return the values with the inputs as they are now; every placeholder must have a value."""
         names = [*RESERVED, *values, *(f"seed.{source}" for source in self.randomness.sources)]
+        if self.revisions is not None:
+            names.append("checkout")
+            values = {**values, REVISION: dict(self.revisions.ids)[str(values[REVISION])]}
         for name in self.command.placeholders:
             if name not in names:
                 hint = did_you_mean(name, names)
@@ -428,16 +440,25 @@ class ProgramRunner(OwnCode):
 
     def base_keys(self, runs: Sequence[tuple[Parameters, int]]) -> list[str | None]:
         """Return hashes without the inputs, in this folder: elsewhere it is another program."""
-        if not self.inputs:
-            return [None] * len(runs)
-        return [key_of(self.identity(p, seed) | {"folder": self.folder}) for p, seed in runs]
+        named = () if self.revisions is None else self.revisions.ids
+        changing = [found for name, found in named if name == WORKING_TREE]
+        bases: list[str | None] = []
+        for parameters, seed in runs:
+            identity = self.identity(parameters, seed) | {"folder": self.folder}
+            values = identity["parameters"]
+            if is_working_tree := values.get(REVISION) in changing:
+                identity["parameters"] = {**values, REVISION: WORKING_TREE}
+            bases.append(key_of(identity) if self.inputs or is_working_tree else None)
+        return bases
 
     def notes(self, parameters: Iterable[Parameters]) -> list[str]:
         """Return what the command leaves out, which may be an oversight."""
         seeds = [f"seed.{source}" for source in self.randomness.sources] or ["seed"]
         names = dict.fromkeys([*seeds, *(name for one in parameters for name, _ in one.values)])
-        unused = [f"{{{name}}}" for name in names if name not in self.command.placeholders]
-        notes = [] if self.inputs else ["No run.inputs are named: changes of the program go unnoticed."]
+        known = (*self.command.placeholders, *((REVISION,) if self.revisions else ()))
+        unused = [f"{{{name}}}" for name in names if name not in known]
+        unnoticed = "No run.inputs are named: changes of the program go unnoticed."
+        notes = self.revisions.notes() if self.revisions else [] if self.inputs else [unnoticed]
         notes += [
             f"Runs that write the same {source.file} take turns; {{folder}} or {{seed}} in its name lets "
             "them run side by side."
@@ -450,13 +471,19 @@ class ProgramRunner(OwnCode):
         return [*notes, f"The command does not name {', '.join(unused)}: the program must look into {where}."]
 
     def check(self, parameters: Iterable[Parameters], data_dir: Path | None) -> None:
-        """Refuse a program that is not there."""
-        if not self.command.is_there:
+        """Refuse a program that is not there; one of a revision is looked for in its checkout."""
+        if self.revisions is None and not self.command.is_there:
             program = self.command.template[0]
             raise RunnerError(f"the program {program!r} is not there, or cannot be run; see run.command")
 
     def started(self, item: WorkItem, stop: StopRequest) -> ProgramRun:
         return ProgramRun(self, item, stop)
+
+    def prepare(self, parameters: Iterable[Parameters], store: Store) -> None:
+        """Check out the revisions."""
+        if self.revisions is not None:
+            for found in dict.fromkeys(str(dict(one.values)[REVISION]) for one in parameters):
+                self.revisions.prepare(store.path, found)
 
     def reread(self, item: WorkItem) -> None:
         self.started(item, StopRequest()).reread()

@@ -142,6 +142,7 @@ def run_plan(
     on_progress(progress)
     if not todo:
         return progress
+    plan.prepare()
     workers = executor.worker_count(len(todo), max(threads.values()))
     items = work_items(plan, plan.by_seed(todo), threads, workers, lease_seconds)
     with handling(signal.SIGTERM, by=_interrupt):

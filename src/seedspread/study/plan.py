@@ -250,6 +250,12 @@ class Plan:
         for runner, parameters in missing.items():
             runner.check(parameters, self.data_dir)
 
+    def prepare(self) -> None:
+        """Make ready what the missing runs share."""
+        for part in self.study.parts:
+            missing = [run.parameters for run in self.missing().values() if run.study == part.name]
+            part.runner.prepare(missing, self.store)
+
     def recorded(self) -> list[RecordedStudy]:
         """Its single studies, as a store records them."""
         runs: dict[str, dict[Cell, dict[int, str]]] = {}

@@ -27,6 +27,7 @@ from seedspread.runners.function import FunctionRunner, PythonFunction
 from seedspread.runners.outputs import SUFFIXES, MetricSource
 from seedspread.runners.own_code import COLUMNS, REPEAT, Randomness
 from seedspread.runners.program import Command, ProgramRunner
+from seedspread.runners.revisions import REVISION, Revisions
 from seedspread.runs.files import MAX_BYTES, FrozenConfig, TomlError, TooLargeError, parse_toml, read_toml
 from seedspread.runs.levels import level_name
 from seedspread.runs.metrics import Metric, metric_of
@@ -86,12 +87,22 @@ class RunSpec(FrozenConfig):
         inputs: patterns of files whose content is part of a run's identity.
         environment: names of variables whose values are.
         timeout: how long a run may take, such as `"2h"`.
+        revisions: of the git repository that the program is in: levels of a factor `revision`.
+        setup: a line for the shell, run once in the checkout of each revision.
     """
 
     command: Annotated[tuple[str, ...], BeforeValidator(_words)] | None = None
     inputs: tuple[str, ...] = ()
     environment: tuple[str, ...] = ()
     timeout: Annotated[float, BeforeValidator(_seconds)] | None = None
+    revisions: tuple[str, ...] = ()
+    setup: str = ""
+
+    @model_validator(mode="after")
+    def _are_set_up(self) -> "RunSpec":
+        if self.setup and not self.revisions:
+            raise ValueError("setup is for revisions, each of which it sets up once; name them")
+        return self
 
 
 class MetricSpec(FrozenConfig):
@@ -222,6 +233,11 @@ class StudyFile(FrozenConfig):
         return sources
 
     @property
+    def revisions(self) -> tuple[str, ...]:
+        """The levels of the factor `revision`; none if there is no such factor."""
+        return self.run.revisions if self.run is not None else ()
+
+    @property
     def randomness(self) -> Randomness:
         """What a seed stands for in one's own code."""
         return Randomness(self.sources, repeats=self.repeat)
@@ -347,14 +363,21 @@ def study_cells(name: str, file: StudyFile, runner: Runner) -> tuple[StudyCell, 
 
 
 def _cells(name: str, file: StudyFile) -> list[Cell]:
-    if not file.factors and not file.cells:
+    if not file.factors and not file.cells and not file.revisions:
         raise StudyError(f"{name}: there is nothing to compare; give factors or cells")
+    own = {*file.factors, *file.settings, *(factor for cell in file.cells for factor in cell)}
+    if file.revisions and REVISION in own:
+        raise StudyError(f"{name}: run.revisions makes a factor revision; call your own otherwise")
+    if file.revisions:
+        _refuse_repeats(f"{name}: run.revisions", file.revisions)
     for factor, levels in file.factors.items():
         if not levels:
             raise StudyError(f"{name}: factors.{factor} has no levels")
         _refuse_repeats(f"{name}: factors.{factor}", levels)
     crossed = [dict(zip(file.factors, levels, strict=True)) for levels in product(*file.factors.values())]
     cells = list(file.cells) or crossed
+    if file.revisions:
+        cells = [{REVISION: revision, **cell} for revision in file.revisions for cell in cells]
     named = [frozenset((field, level_name(level)) for field, level in cell.items()) for cell in cells]
     times = Counter(named)
     repeated = [cell for cell, levels in zip(cells, named, strict=True) if times[levels] > 1]
@@ -490,7 +513,7 @@ class _StudyFiles:
             file = self._files[name]
             _check_parts(name, file)
             cells = len(file.cells) or math.prod(len(levels) for levels in file.factors.values())
-            cells *= file.repeat
+            cells = max(cells, 1 if file.revisions else 0) * len(file.revisions or "1") * file.repeat
             included = sum(self._count(part, (*within, name)) for part in _included(name, file))
             self._counts[name] = included if file.include else cells * file.seed_count
         return self._counts[name]
@@ -605,13 +628,18 @@ def _runner(name: str, file: StudyFile) -> Runner:
     if file.runner is not None:
         if run.timeout is not None:
             raise RunnerError("run.timeout is for a program; a function has none")
+        if run.revisions:
+            raise RunnerError("run.revisions is for a program, such as python train.py; a function has none")
         if sources:
             where = f"metrics.{sources[0].metric}"
             raise RunnerError(f"{where}: regex and file are for a program; return the value")
         function = PythonFunction.from_name(file.runner, folder)
         return FunctionRunner(function, file.promised, run.inputs, run.environment, file.randomness)
     command = Command(run.command or (), str(folder), run.timeout)
-    return ProgramRunner(command, file.promised, run.inputs, run.environment, sources, file.randomness)
+    revisions = Revisions.of(folder, run.revisions, run.setup, str(path)) if run.revisions else None
+    return ProgramRunner(
+        command, file.promised, run.inputs, run.environment, sources, file.randomness, revisions
+    )
 
 
 def _plugin(name: str) -> Runner:

@@ -1,0 +1,226 @@
+"""Git revisions as levels of a factor: each is checked out into the store, and is in its runs' keys.
+
+A checkout is a clone that shares the objects of the user's repository, in which nothing is changed: no
+worktree is registered, no index refreshed, no object written. `.` is the working tree as it is, uncommitted
+and new files included, identified by its content.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import venv
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from seedspread.errors import abridged, did_you_mean
+from seedspread.runners.contract import RunnerError
+from seedspread.runners.locks import locked
+from seedspread.runners.outputs import plain_text
+from seedspread.runs.stopping import StopRequest
+from seedspread.runs.studies import STUDIES
+
+REVISION, WORKING_TREE = "revision", "."
+# In a store: a folder per revision, with `checkout`, `environment`, `setup.log` and, once whole, `ready`.
+FOLDER = ".revisions"
+_LINE_WIDTH = 200
+
+
+@dataclass(frozen=True)
+class Revisions:
+    """The revisions of a repository that a study compares.
+
+    Attributes:
+        repository: its top folder.
+        place: where in it the program is run.
+        ids: commit of each revision by the name that the study gives it; of the working tree, a hash of it.
+        setup: a line for the shell, run once in each checkout.
+        study: the file that names them, which is not part of the code.
+    """
+
+    repository: str
+    place: str
+    ids: tuple[tuple[str, str], ...]
+    setup: str = ""
+    study: str = ""
+
+    @classmethod
+    def of(cls, folder: Path, names: tuple[str, ...], setup: str = "", study: str = "") -> "Revisions":
+        """Look revisions up; `RunnerError` if one is unknown, or two are the same.
+
+        The file of the `study` is not part of the code.
+        """
+        try:
+            top = _git(folder, "rev-parse", "--show-toplevel")
+        except RunnerError:
+            raise RunnerError(f"run.revisions: {folder} is in no git repository") from None
+        try:
+            _git(folder, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+        except RunnerError:
+            raise RunnerError(f"run.revisions: the repository {top} has no commit yet") from None
+        ids: dict[str, str] = {}
+        for name in names:
+            found = _working_tree(Path(top), study) if name == WORKING_TREE else _commit(folder, name)
+            same = next((other for other, known in ids.items() if known == found), None)
+            if same is not None:
+                raise RunnerError(f"run.revisions: {same} and {name} are the same commit, {found[:10]}")
+            ids[name] = found
+        return cls(top, _git(folder, "rev-parse", "--show-prefix"), tuple(ids.items()), setup, study)
+
+    def notes(self) -> list[str]:
+        """Return what of the revisions is not checked out."""
+        out = []
+        for name, found in self.ids:
+            if name == WORKING_TREE:
+                continue
+            listed = _git(self.repository, "ls-tree", "-r", found).splitlines()
+            if any(line.startswith("160000") for line in listed):
+                out.append(f"Submodules of {name} are not checked out; run.setup can do that.")
+            attributes = [line.split("\t")[1] for line in listed if line.endswith(".gitattributes")]
+            if any("filter=lfs" in _git(self.repository, "show", f"{found}:{path}") for path in attributes):
+                out.append(f"Large files of {name} (Git LFS) need git-lfs to be checked out.")
+        return out
+
+    def where(self, store: Path, found: str) -> Path:
+        """Return the folder in a checkout in which the program is run."""
+        return store.absolute() / FOLDER / found[:16] / "checkout" / self.place
+
+    def environment(self, store: Path, found: str) -> dict[str, str]:
+        """Return the variables by which a program imports the checkout's code, and not what is installed."""
+        top = store.absolute() / FOLDER / found[:16]
+        checkout = top / "checkout"
+        places = [checkout / self.place, checkout, checkout / "src"]
+        before = [path for path in [os.environ.get("PYTHONPATH", "")] if path]
+        paths = os.pathsep.join([*dict.fromkeys(str(p) for p in places if p.is_dir()), *before])
+        own = {"PYTHONPATH": paths}
+        if self.setup:
+            python = top / "environment"
+            own |= {"VIRTUAL_ENV": str(python), "PATH": f"{python / 'bin'}{os.pathsep}"}
+        return own
+
+    def prepare(self, store: Path, found: str) -> None:
+        """Check a revision out and set it up, unless that was done; others who want the same wait."""
+        top = store.absolute() / FOLDER / found[:16]
+        if (top / "ready").exists() and (top / "checkout").is_dir():
+            return
+        name = next(name for name, known in self.ids if known == found)
+        top.mkdir(parents=True, exist_ok=True)
+        with locked(top / "lock", StopRequest()):
+            if (top / "ready").exists() and (top / "checkout").is_dir():
+                return
+            (top / "ready").unlink(missing_ok=True)
+            print(f"checking out {name} into {top / 'checkout'}", file=sys.stderr)
+            shutil.rmtree(top / "checkout", ignore_errors=True)
+            self._check_out(name, found, top / "checkout")
+            if self.setup:
+                self._set_up(name, found, store, top)
+            (top / "ready").touch()
+
+    def _check_out(self, name: str, found: str, checkout: Path) -> None:
+        _git(self.repository, "clone", "--quiet", "--shared", "--no-checkout", self.repository, str(checkout))
+        if name != WORKING_TREE:
+            _git(checkout, "checkout", "--quiet", "--detach", found)
+            return
+        if _working_tree(Path(self.repository), self.study, checkout / ".git" / "objects") != found:
+            raise RunnerError(
+                "the working tree has changed since it was planned: give the same command again"
+            )
+        _git(checkout, "read-tree", found)
+        _git(checkout, "checkout-index", "--all", "--force")
+
+    def _set_up(self, name: str, found: str, store: Path, top: Path) -> None:
+        """Run the setup in an environment of the revision's own, which has all that is installed here."""
+        shutil.rmtree(top / "environment", ignore_errors=True)
+        venv.EnvBuilder(symlinks=True).create(top / "environment")
+        site = next((top / "environment").glob("lib/python*/site-packages"))
+        known = [path for path in sys.path if path.endswith(("site-packages", "dist-packages"))]
+        lines = [f"import site; site.addsitedir({path!r})" for path in known]
+        (site / "zz-installed-here.pth").write_text("\n".join(lines) + "\n")
+        pip = top / "environment" / "bin" / "pip"
+        pip.write_text(f'#!/bin/sh\nexec "{pip.with_name("python")}" -m pip "$@"\n')
+        pip.chmod(0o755)
+        own = self.environment(store, found)
+        own["PATH"] += os.environ.get("PATH", os.defpath)
+        print(f"setting up {name}: {self.setup}", file=sys.stderr)
+        log = top / "setup.log"
+        with log.open("wb") as output:
+            done = subprocess.run(  # noqa: S602 - the user's own line
+                self.setup, shell=True, cwd=self.where(store, found), env={**os.environ, **own},
+                stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, check=False,
+            )  # fmt: skip
+        if done.returncode:
+            lines = [line for line in plain_text(log.read_bytes()).splitlines() if line.strip()]
+            last = f" (last output: {abridged(lines[-1], _LINE_WIDTH)})" if lines else ""
+            raise RunnerError(f"run.setup of {name} ended with status {done.returncode}{last}; see {log}")
+
+
+def clean(store: Path) -> Path | None:
+    """Remove all checkouts of a store; return where they were, if there were any."""
+    folder = store / FOLDER
+    if folder.is_symlink() or not folder.is_dir():
+        return None
+    shutil.rmtree(folder)
+    return folder
+
+
+def revision_names(text: str) -> list[str]:
+    """`main..my-branch`, or names with commas between them."""
+    return [name.strip() for name in text.replace("...", ",").replace("..", ",").split(",")]
+
+
+def _commit(folder: Path, name: str) -> str:
+    try:
+        if name.startswith("-") or not name:
+            raise RunnerError("no name")
+        return _git(folder, "rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
+    except RunnerError:
+        known = _git(folder, "for-each-ref", "--format=%(refname:short)").split()
+        hint = did_you_mean(name, known) or "; git log and git branch list what there is"
+        raise RunnerError(f"run.revisions: no revision is called {name!r}{hint}") from None
+
+
+def _working_tree(top: Path, study: str, objects: Path | None = None) -> str:
+    """Return the tree of all files that git does not ignore, without touching the repository.
+
+    The study's file and stores are left out: they change while the code does not. New objects go into
+    `objects`, or are forgotten.
+    """
+    with TemporaryDirectory() as scratch:
+        index = Path(scratch) / "index"
+        place = objects or Path(scratch) / "objects"
+        place.mkdir(exist_ok=True)
+        here = Path(top, _git(top, "rev-parse", "--git-path", "index"))
+        if here.exists():
+            shutil.copyfile(here, index)
+        known = Path(top, _git(top, "rev-parse", "--git-path", "objects"))
+        own = {
+            "GIT_INDEX_FILE": str(index),
+            "GIT_OBJECT_DIRECTORY": str(place),
+            "GIT_ALTERNATE_OBJECT_DIRECTORIES": str(known),
+        }
+        new = _git(top, "ls-files", "--others", "--exclude-standard", "--directory", "-z").split("\0")
+        stores = [name for name in new if name.endswith("/") and (top / name / STUDIES).is_dir()]
+        own_file = [os.path.relpath(study, top)] if study and Path(study).is_relative_to(top) else []
+        left_out = [f":(exclude,top,literal){name.rstrip('/')}" for name in (*stores, *own_file)]
+        _git(top, "add", "--all", "--", ".", *left_out, environment=own)
+        return _git(top, "write-tree", environment=own)
+
+
+def _git(folder: "Path | str", *words: str, environment: Mapping[str, str] | None = None) -> str:
+    """Return what git prints; `RunnerError` with its last line if it fails."""
+    plain = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    quiet = {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
+    try:
+        done = subprocess.run(  # noqa: S603 - git, with words of ours and names that were looked up
+            ["git", "-c", "core.hooksPath=/dev/null", "-C", str(folder), *words],  # noqa: S607
+            env={**plain, **quiet, **(environment or {})}, stdin=subprocess.DEVNULL, capture_output=True,
+            text=True, errors="surrogateescape", check=False,
+        )  # fmt: skip
+    except OSError as error:
+        raise RunnerError(f"git cannot be run: {error.strerror}") from None
+    if done.returncode:
+        lines = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
+        raise RunnerError(f"git {words[0]}: {lines[-1].removeprefix('fatal: ')}")
+    return done.stdout.rstrip("\n")
