@@ -34,8 +34,9 @@ def test_plan_run_status(tmp_path: Path) -> None:
 def test_failures_are_told_and_set_the_exit_code(tmp_path: Path) -> None:
     study = str(study_file(tmp_path, seeds=1, training__learning_rate=1e30))
     store = str(tmp_path / "store")
-    done = seedspread_here("run", study, "--store", store, "--workers", "1")
-    assert done.returncode == 2
+    assert seedspread_here("run", study, "--store", store, "--workers", "1").returncode == 0
+    done = seedspread_here("run", study, "--store", store, "--workers", "1", "--retry-failed", "--strict")
+    assert done.returncode == 3
     assert "not finite" in done.stderr
     said = done.stderr.strip().splitlines()[-1]
     assert said.startswith("error: 2 runs failed")

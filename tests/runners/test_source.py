@@ -1,18 +1,30 @@
 """What a function is: what makes it another one, and what does not."""
 
 import ast
+import copy
+import dataclasses
+import functools
 import linecache
+import os
+import subprocess
 import sys
+import threading
 from collections.abc import Callable
+from pathlib import Path
 from types import FunctionType
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.linear_model import LogisticRegression
 
-from seedspread.runners.source import Source, canonical, is_plain, source_of
+from seedspread import Study
+from seedspread.runners.source import Source, canonical, content_digest, is_plain, source_of
+from seedspread.study.spec import StudyError
 
 BASE = """
 import math
@@ -81,7 +93,8 @@ def test_it_knows_what_it_reaches_and_names_the_rest() -> None:
         "train", "train: rate", "Model", "Model.width", "Model.forward", "Model.depth", "helper", "scale",
         "EPOCHS", "RATES",
     }  # fmt: skip
-    assert found.reads == ("DATA (ndarray)", "pandas")
+    assert [name for name, _ in found.objects] == ["DATA"]
+    assert found.reads == ()  # what is installed is not one's own code
 
 
 @pytest.mark.parametrize(
@@ -236,8 +249,8 @@ def test_what_changes_a_class_or_a_collection(before: str, after: str, has_sourc
 
 
 def test_what_only_a_class_source_tells_counts_and_is_named_too() -> None:
-    reads = ("Model.limit (Clamp)", "Model.start (ndarray)", "what is registered with show")
-    assert source(CLASSES).reads == reads
+    assert source(CLASSES).reads == ("what is registered with show",)
+    assert [name for name, _ in source(CLASSES).objects] == ["Model.limit", "Model.start"]
     for before, after in (("np.zeros(3)", "np.ones(3)"), ("Clamp(9)", "Clamp(8)")):
         assert source(CLASSES).parts != source(CLASSES.replace(before, after)).parts
     assert source(CLASSES) == source(
@@ -279,3 +292,87 @@ def test_what_is_plain() -> None:
     assert all(map(is_plain, ({1, 2}, np.float64(1.5), (None, {"a": [b"x"]}))))
     assert canonical({3, 1, 2}) == canonical({2, 3, 1})
     assert not any(map(is_plain, (itself, object(), np.zeros(2), sys, ast.Pass())))
+
+
+@dataclasses.dataclass
+class Settings:
+    rates: list[float]
+    data: Any = None
+
+
+class Itself:
+    def __init__(self) -> None:
+        self.me, self.names = self, {"b", "a"}
+
+
+# Pairs that differ in the smallest way, and must not be taken for one another.
+APART: list[tuple[Any, Any]] = [
+    (np.zeros(3), np.zeros(4)),
+    (np.zeros(4), np.zeros((2, 2))),
+    (np.zeros(3, np.float32), np.zeros(3, np.int32)),
+    (np.array([1.0, 2.0]), np.array([1.0, 2.0 + 1e-15])),
+    (np.array(["a", None], object), np.array(["a", 0], object)),
+    (pd.DataFrame({"a": [1, 2]}), pd.DataFrame({"a": [1, 3]})),
+    (pd.DataFrame({"a": [1, 2]}), pd.DataFrame({"b": [1, 2]})),
+    (pd.DataFrame({"a": [1, 2]}), pd.DataFrame({"a": [1, 2]}, index=[1, 0])),
+    (pd.Series(["x", "y"], dtype="category"), pd.Series(["x", "z"], dtype="category")),
+    (Settings([0.1]), Settings([0.2])),
+    (Settings([0.1], np.ones(2)), Settings([0.1], np.zeros(2))),
+    (Path("a"), Path("b")),
+    (functools.partial(max, 1), functools.partial(max, 2)),
+    (Itself(), Settings([])),
+    (np.random.default_rng(1), np.random.default_rng(2)),
+    (LogisticRegression(C=1.0), LogisticRegression(C=2.0)),
+    (torch.zeros(2), torch.ones(2)),
+]
+
+
+@pytest.mark.parametrize("place", range(len(APART)))
+def test_objects_count_by_their_content(place: int) -> None:
+    one, other = APART[place]
+    assert content_digest(one) is not None
+    assert content_digest(one) == content_digest(copy.deepcopy(one))
+    assert content_digest(one) != content_digest(other)
+
+
+def test_a_digest_is_the_same_in_every_process() -> None:
+    made = "content_digest([np.arange(9.0)[::2], {'b', 'a', Path('q')}, 1 + 2j])"
+    told = set()
+    for seed in ("1", "2"):
+        code = (
+            "import numpy as np; from pathlib import Path; "
+            f"from seedspread.runners.source import content_digest; print({made})"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        told.add(done.stdout)
+    assert len(told) == 1
+
+
+@pytest.mark.parametrize(
+    "value", [threading.Lock(), sys.stdout, Settings([], lambda: 1), (n for n in "a"), os]
+)
+def test_what_has_no_content_is_named(value: Any) -> None:
+    assert content_digest(value) is None
+
+
+def test_changed_data_are_run_anew_and_what_is_not_noticed_is_said(tmp_path: Path) -> None:
+    holder = Settings([], lambda: 1)
+    names: dict[str, Any] = {"__name__": "notebook", "X": np.ones(3), "holder": holder}
+    exec("def train(seed, scale):\n    return {'score': float(X.sum()) * scale + seed}", names)  # noqa: S102
+    study = Study(names["train"], factors={"scale": [1, 2]}, seeds=2, metrics="score")
+    first = set(study.run(tmp_path, progress=False).table["score"])
+    names["X"] = names["X"] * 0
+    assert set(study.run(tmp_path, progress=False).table["score"]) == {1.0, 2.0} != first
+    exec("def train(seed, scale):\n    print(holder)\n    return {'score': 1.0}", names)  # noqa: S102
+    silent = Study(names["train"], factors={"scale": [1, 2]}, seeds=2, metrics="score")
+    with pytest.warns(UserWarning, match="changes of these are not noticed"):
+        shown = silent.plan(tmp_path)._repr_html_()
+    assert "not noticed" in shown
+
+
+def test_levels_that_are_objects_are_to_be_named() -> None:
+    with pytest.raises(StudyError, match="give objects names as levels"):
+        Study(lambda seed, model: 1.0, factors={"model": [LogisticRegression()]}, seeds=2, metrics="score")

@@ -36,7 +36,7 @@ def test_a_study_is_run_audited_and_reported(tmp_path: Path) -> None:
     assert sorted(found.table["seed"]) == [0, 0, 1, 1, 2, 2]
     assert found.audit().value == "accuracy"
     assert found.audit("nll").metric.unit == "nats"
-    assert "6 runs" in repr(found)
+    assert "6 distinct runs" in repr(found)
     html = found._repr_html_()
     assert "6 distinct runs: " in html
     assert html.count("<tr style") == 2  # a row per cell
@@ -69,8 +69,9 @@ def test_a_study_whose_runs_fail_says_so_in_one_line(tmp_path: Path) -> None:
         match=r"2 runs failed; .*--retry-failed .from Python: retry_failed=True; Study.runs has the others.; "
         r"the first, margin_type = clamp, seed 0: layer 0",
     ) as caught:
-        run_study(study, tmp_path / "store", LocalExecutor(1))
+        run_study(study, tmp_path / "store", LocalExecutor(1), strict=True)
     assert "\n" not in str(caught.value)
+    assert caught.value.exit_code == 3
 
 
 def test_where_a_run_fails_the_others_can_still_be_audited_and_reported(tmp_path: Path) -> None:
@@ -82,10 +83,10 @@ def test_where_a_run_fails_the_others_can_still_be_audited_and_reported(tmp_path
 
     question = {"group": "rate", "baseline": 0.1, "value": "loss"}
     study = Study(diverging, factors={"rate": [0.1, 1.0]}, seeds=5, audit=question)
-    with pytest.raises(SeedspreadError, match=r"1 run failed; .*Study\.runs has the others.*diverged"):
-        study.run(tmp_path / "store", 1, progress=False)
-    found = study.runs(tmp_path / "store")
-    assert "9 of 10 runs" in repr(found)
+    found = study.run(tmp_path / "store", 1, progress=False)
+    assert "10 distinct runs: 9 done, 1 failed" in repr(found)
+    assert "failed: rate = 1.0, seed 3: ValueError: diverged" in repr(found)
+    assert "diverged" in found._repr_html_()
     assert found.audit().rows == 9
     assert "ended with an error" in found.report(tmp_path / "page.html").read_text()
 

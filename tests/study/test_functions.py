@@ -120,8 +120,9 @@ def test_one_that_raises_fails_with_its_traceback_and_leaves_the_others(tmp_path
 
     study = made_study(train)
     with pytest.raises(SeedspreadError, match=r"2 runs failed.*ValueError: no luck with width \d") as caught:
-        study.run(tmp_path, workers=1, progress=False)
+        study.run(tmp_path, workers=1, progress=False, strict=True)
     assert "\n" not in str(caught.value)
+    assert "2 done, 2 failed" in repr(study.run(tmp_path, workers=1, progress=False))
     states = study.plan(tmp_path).states()
     assert sorted(state.state for state in states.values()) == ["done", "done", "failed", "failed"]
     failed = next(key for key, state in states.items() if state.state == "failed")

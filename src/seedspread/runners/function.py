@@ -503,7 +503,8 @@ class FunctionRunner(OwnCode):
     @property
     def recorded_code(self) -> dict[str, Any]:
         source = self.function.source
-        return {**self.code, "source": dict(source.parts), "reads": list(source.reads)}
+        objects = {"objects": dict(source.objects)} if source.objects else {}
+        return {**self.code, "source": dict(source.parts), "reads": list(source.reads), **objects}
 
     def full_name(self, name: str) -> str:
         """Return the name of an argument of the function; others are refused."""
@@ -531,7 +532,7 @@ class FunctionRunner(OwnCode):
 
     def keys(self, runs: Sequence[tuple[Parameters, int]], data_dir: Path | None) -> list[str]:
         """Return hashes of the function's source, parameters, seed, inputs and environment variables."""
-        source = {"source": dict(self.function.source.parts)}
+        source = {"source": dict(self.function.source.parts + self.function.source.objects)}
         return [key_of(self.identity(p, seed) | source | {"inputs": dict(p.inputs)}) for p, seed in runs]
 
     def base_keys(self, runs: Sequence[tuple[Parameters, int]]) -> list[str | None]:

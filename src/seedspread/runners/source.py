@@ -3,8 +3,9 @@
 Reached from a function are the functions and classes of its own module (or notebook) that it names, through
 globals, closures, defaults and lists, and theirs. Code counts as its syntax tree without docstrings: a
 comment or another line break changes nothing. Where no source is found its bytecode stands for it, which is
-another one in another version of Python. What is reached beyond that, such as modules and objects,
-is only named.
+another one in another version of Python. Objects count by their content, as far as that can be told: arrays,
+data frames, and whatever pickle takes apart into such. What is reached beyond that, such as modules of one's
+own and open files, is only named.
 """
 
 import ast
@@ -16,7 +17,7 @@ import linecache
 import os
 import sys
 from collections import namedtuple
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import MISSING, dataclass
 from enum import Enum
 from functools import lru_cache, singledispatchmethod
@@ -45,19 +46,24 @@ class Source:
     Attributes:
         parts: functions, classes and plain values, by name, with a SHA-256 of each.
         reads: what else it reads, in words: its changes are not noticed.
+        objects: arrays and other objects, likewise; another process may make them anew, and otherwise.
     """
 
     parts: Digests
     reads: tuple[str, ...]
+    objects: Digests = ()
 
 
 def source_of(function: FunctionType) -> Source:
     """Return everything that a function reaches."""
     walk = _Walk(unwrapped(function).__globals__)
     walk.value(function.__qualname__, function)
-    texts = {name: "\n".join(sorted(some)) for name, some in walk.parts.items()}
-    parts = {n: hashlib.sha256(t.encode(errors="surrogatepass")).hexdigest() for n, t in texts.items()}
-    return Source(tuple(sorted(parts.items())), tuple(sorted(walk.reads)))
+    return Source(_digests(walk.parts), tuple(sorted(walk.reads)), _digests(walk.objects))
+
+
+def _digests(texts: dict[str, set[str]]) -> Digests:
+    whole = {name: "\n".join(sorted(some)).encode(errors="surrogatepass") for name, some in texts.items()}
+    return tuple(sorted((name, hashlib.sha256(text).hexdigest()) for name, text in whole.items()))
 
 
 class _Walk:
@@ -67,6 +73,7 @@ class _Walk:
         self._home = home
         self._seen: set[int] = set()
         self.parts: dict[str, set[str]] = {}
+        self.objects: dict[str, set[str]] = {}
         self.reads: set[str] = set()
 
     def value(self, name: str, value: Any) -> None:
@@ -124,12 +131,19 @@ class _Walk:
         if isinstance(value, type | FunctionType) or inspect.isbuiltin(value):
             self._module(value.__module__ or "", f"{name} of ")
         else:
-            self.reads.add(f"{name} ({type(value).__name__})")
+            digest = content_digest(value)
+            if digest is None:
+                self.reads.add(f"{name} ({type(value).__name__})")
+            else:
+                self.objects.setdefault(name, set()).add(digest)
             if self._is_class_of_home(type(value)):
                 self._class(type(value))
 
     def _module(self, name: str, what: str = "") -> None:
-        if name.partition(".")[0] not in {*sys.stdlib_module_names, "seedspread", ""}:
+        top = name.partition(".")[0]
+        file = getattr(sys.modules.get(top), "__file__", None) or ""
+        is_installed = "site-packages" in file or "dist-packages" in file
+        if top not in {*sys.stdlib_module_names, "seedspread", ""} and not is_installed:
             self.reads.add(f"{what}{name}")
 
     def _function(self, function: FunctionType) -> None:
@@ -313,3 +327,112 @@ def canonical(value: Any, within: tuple[int, ...] = ()) -> str:
         pairs = sorted(f"{canonical(key, inner)}: {canonical(value[key], inner)}" for key in value)
         return f"dict [{', '.join(pairs)}]"
     raise TypeError(f"{type(value).__name__} is no plain value")
+
+
+# Of one object: beyond this its content is not told cheaply.
+_MOST_BYTES, _MOST_PARTS = 2**30, 10**6
+
+
+class _OpaqueError(Exception):
+    """An object whose content cannot be told."""
+
+
+def content_digest(value: Any) -> str | None:
+    """Return a hash of an object's content, the same in every process; None if that cannot be told.
+
+    An object is taken apart as pickle would, and never called or written anywhere. Sets and keys have no
+    order, and what is shared between parts counts each time.
+    """
+    content = _Content()
+    try:
+        content.add(value)
+    except Exception:  # whatever an object of a stranger's class raises when it is taken apart
+        return None
+    return content.hash.hexdigest()
+
+
+class _Content:
+    """The content of an object, as it goes into a hash."""
+
+    def __init__(self) -> None:
+        self.hash = hashlib.sha256()
+        self._bytes = self._parts = 0
+        self._within: list[int] = []
+
+    def add(self, value: Any) -> None:
+        self._parts += 1
+        if self._parts > _MOST_PARTS:
+            raise _OpaqueError
+        if is_plain(value):
+            self._text(canonical(value))
+            return
+        if id(value) in self._within:  # it contains itself
+            self._text(f"above {len(self._within) - self._within.index(id(value))}")
+            return
+        self._within.append(id(value))
+        self._text(f"{type(value).__module__}.{type(value).__qualname__}")
+        self._inside(value)
+        self._within.pop()
+
+    def _inside(self, value: Any) -> None:
+        numpy, pandas = sys.modules.get("numpy"), sys.modules.get("pandas")
+        if isinstance(value, set | frozenset | dict):
+            self._unordered(value.items() if isinstance(value, dict) else value)
+        elif isinstance(value, list | tuple):
+            self._all(value)
+        elif isinstance(value, type | FunctionType) or inspect.isbuiltin(value):
+            self._named(value)
+        elif numpy is not None and isinstance(value, numpy.ndarray):
+            self._array(value, numpy)
+        elif pandas is not None and isinstance(value, pandas.DataFrame):
+            self._all([list(map(str, value.dtypes)), value.columns.tolist(), value.index.to_numpy()])
+            self._all([value.iloc[:, place].to_numpy() for place in range(value.shape[1])])
+        elif pandas is not None and isinstance(value, pandas.Series | pandas.Index):
+            self._all([str(value.dtype), value.name, value.to_numpy()])
+        elif type(value).__module__.partition(".")[0] == "torch" and hasattr(value, "detach"):
+            self._all([str(value.dtype), value.detach().cpu().numpy()])
+        else:
+            self._taken_apart(value.__reduce_ex__(4))
+
+    def _array(self, array: Any, numpy: Any) -> None:
+        self._all([str(array.dtype.descr), array.shape])
+        if array.dtype.hasobject:
+            self._all(array.ravel().tolist())
+            return
+        self._bytes += array.nbytes
+        if self._bytes > _MOST_BYTES:
+            raise _OpaqueError
+        self.hash.update(numpy.ascontiguousarray(array).view(numpy.uint8).data if array.size else b"")
+
+    def _taken_apart(self, reduced: Any) -> None:
+        """Add what pickle would call, and with what."""
+        if isinstance(reduced, str):
+            self._text(reduced)
+            return
+        for part in reduced:
+            self.add(list(part) if isinstance(part, Iterator) else part)
+
+    def _named(self, value: Any) -> None:
+        """Add a function or a class by its place; what has none, a lambda for one, has no content to tell."""
+        if "<" in value.__qualname__:
+            raise _OpaqueError
+        self._text(f"{value.__module__}.{value.__qualname__}")
+
+    def _unordered(self, items: Iterable[Any]) -> None:
+        digests = []
+        for item in items:
+            one = _Content()
+            one._within, one._parts, one._bytes = [*self._within], self._parts, self._bytes
+            one.add(item)
+            digests.append(one.hash.hexdigest())
+            self._parts, self._bytes = one._parts, one._bytes
+        self._text(" ".join(sorted(digests)))
+
+    def _all(self, values: Sequence[Any]) -> None:
+        self._text(f"{len(values)}:")
+        for value in values:
+            self.add(value)
+
+    def _text(self, text: str) -> None:
+        encoded = text.encode(errors="surrogatepass")
+        self.hash.update(f"{len(encoded)} ".encode() + encoded)

@@ -268,7 +268,8 @@ def _why_hopeless(plan: Plan, progress: StudyProgress, before: frozenset[str]) -
     rest = "--keep-going runs the others all the same"
     metric, said = failures[0].details.get("metric"), failures[0].details.get("log_tail", "")
     if metric is None:
-        return f"the first {len(failures)} runs all failed alike: {failures[0].last_line}; {rest}"
+        alike = f"the first {len(failures)} runs all failed alike: {failures[0].last_line}"
+        return f"{alike}; mend it, then try again with --retry-failed; {rest}"
     regex = suggested_regex(str(metric), str(said).splitlines()) or f"{metric}: ([-+\\d.eE]+)"
     return (
         f"the first {len(failures)} runs all ended without the metric {metric!r}: "

@@ -204,8 +204,8 @@ class Plan:
     def _repr_html_(self) -> str:
         states = self.states()
         head = f"{self.study.name}, in {self.store.path}"
-        rest = "Study.run(store) runs what is left."
-        return for_notebook([head, self.counts(states)], [self.overview(states, _CELLS_SHOWN)], [rest])
+        rest = [*self.notes(), "Study.run(store) runs what is left."]
+        return for_notebook([head, self.counts(states)], [self.overview(states, _CELLS_SHOWN)], rest)
 
     def states(self) -> dict[str, RunState]:
         there = self._folders()

@@ -291,6 +291,7 @@ _MISSING = {
 }
 
 
+_OBJECT = "; give objects names as levels, and look them up in the function"
 # Former names, by what they are called now.
 _RENAMED = {"campaign": "engine", "audit.reference": "baseline"}
 
@@ -307,7 +308,9 @@ def explain(error: ValidationError) -> str:
         return f"{where}: no such field{did_you_mean(location[-1], _fields_at(location[:-1]))}"
     where = ".".join(part for part in location if part not in ("str", "int", "float", "bool"))
     if (len(location) > 2 and location[0] in ("factors", "cells")) or location[:1] == ["settings"]:
-        return f"{where}: must be a text, a finite number, or true or false; got {short(first['input'])}"
+        got = first["input"]
+        hint = "" if isinstance(got, str | int | float | list | dict | None) else _OBJECT
+        return f"{where}: must be a text, a finite number, or true or false; got {short(got)}{hint}"
     if first["type"] == "missing":
         return f"{where} is missing{_MISSING.get(where, '')}"
     message = first["msg"].removeprefix("Value error, ").replace("tuple", "list")

@@ -1,6 +1,7 @@
 """For people who write Python: a study run, audited and reported, without the terminal."""
 
 import os
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, fields
@@ -223,6 +224,7 @@ class Study:
             implementation: how runs are computed; by default as the store's record or the study says.
         """
         spec = self.spec()
+        _warn(spec)
         return Plan.make(spec, store, data_dir, accept_changed=accept_changed, implementation=implementation)
 
     def run(
@@ -251,13 +253,21 @@ class Study:
         """
         if executor is not None and (workers, threads, gpus_per_run) != (None, None, None):
             raise SeedspreadError("give workers, threads and gpus_per_run to the executor itself")
-        executor = executor or LocalExecutor(workers, threads, gpus_per_run)
+        executor, spec = executor or LocalExecutor(workers, threads, gpus_per_run), self.spec()
+        _warn(spec)
         with ProgressDisplay(Terminal()) if progress else nullcontext() as watcher:
-            return run_study(self.spec(), store, executor, watcher, **options)
+            return run_study(spec, store, executor, watcher, **options)
 
     def runs(self, store: Path | str) -> StudyRuns:
         """The runs that a store has of it, to audit and report; nothing is run."""
         return StudyRuns(self.plan(store))
+
+
+def _warn(study: StudySpec) -> None:
+    """Say what a function reads whose changes are not noticed: results of another day may come back."""
+    if isinstance(study.runner, FunctionRunner):
+        for note in study.runner.notes([]):
+            warnings.warn(note, stacklevel=3)
 
 
 def _by_name(metrics: str | Sequence[str] | Mapping[str, Any] | None) -> dict[str, Any] | None:
