@@ -18,7 +18,7 @@ from seedspread.analysis.samples import Pair, compared_pairs, noise_of_test_set,
 from seedspread.analysis.sequential import Look, factor_of, looks_of_store
 from seedspread.runs import studies
 from seedspread.runs.levels import Levels, arm_name
-from seedspread.runs.metrics import Better, Metric, direction_note, metric_of
+from seedspread.runs.metrics import Better, Metric, direction_note, is_until, metric_of
 from seedspread.runs.store import Store
 from seedspread.stats import classic, planning, resampling
 from seedspread.stats.failures import detect_collapse, failures, find_failed_seeds
@@ -80,6 +80,8 @@ class Comparer:
         alpha = 1 - self.level if headline.looks is None else nominal_level(headline.looks, 1 - self.level)
         better, chance, full_scale = self.failing(every)
         failing = better, chance, self.level, full_scale
+        found = failures(every.arm, every.baseline, *failing)
+        is_censored = found is not None and found.kind == "failed" and is_until(self.metric.name)
         tests = self._tests(pair, headline, _independent(twins))
         return Comparison(
             stratum=pair.stratum,
@@ -105,7 +107,7 @@ class Comparer:
             doubts=judged.doubts,
             warnings=words.warnings(twins, _pooled_test(tests), arm, baseline, unlike),
             ladder=sensitivity(arm, baseline, self.level) if self.deep else (),
-            failures=failures(every.arm, every.baseline, *failing),
+            failures=None if found is None else replace(found, kind="censored") if is_censored else found,
             performance=None if self.brief else performance(arm, baseline, self.metric.better, self.level),
             components=components_of(arm, baseline, self.level) if self.deep else None,
             factor=arm.factor,

@@ -361,8 +361,12 @@ def _failures(c: Comparison) -> list[str]:
     f = c.failures
     if f is None:
         return []
-    what = {"failed": "failed", "clusters": "lie in the worse of two clusters",
-            "both": "failed or lie in the worse of two clusters"}[f.kind]  # fmt: skip
+    what = {
+        "failed": "failed",
+        "clusters": "lie in the worse of two clusters",
+        "both": "failed or lie in the worse of two clusters",
+        "censored": "never reached it",
+    }[f.kind]
     (x, y), (n, m) = f.failed, f.seeds
     rates = f"{x} of {n} seeds of {c.arm_name} {what} vs {y} of {m} of {c.baseline_name}"
     points = ""
@@ -370,7 +374,7 @@ def _failures(c: Comparison) -> list[str]:
         points = f", rate {signed(100 * f.difference.value)} points {_signed_ci(f.difference.interval, 100)}"
     lines = [f"{rates} ({p_phrase(f.p)}{points})"]
     if f.kind != "clusters" and max(f.failed):
-        lines[0] += "; the verdict is about the successful runs"
+        lines[0] += f"; the verdict is about the {'others' if f.kind == 'censored' else 'successful runs'}"
     elif f.sound_ratio is not None and f.sound_p is not None:
         lines[0] += f"; within the better one: variance {times(f.sound_ratio.value)}, {p_phrase(f.sound_p)}"
     return lines

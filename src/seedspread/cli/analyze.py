@@ -231,7 +231,7 @@ def _comparison(
     if group in (None, spec.group):
         group, baseline = spec.group, baseline or spec.baseline
     compared = {"group": group, "baseline": baseline, "block": block, "by": by}
-    return value or [spec.values[0]], compared
+    return value or list(spec.values), compared
 
 
 def seeds(

@@ -238,6 +238,10 @@ GpusPerRun = Annotated[
 ]
 Address = Annotated[str | None, typer.Option(help="ray: an existing cluster, such as auto.")]
 Partition = Annotated[str | None, typer.Option(help="slurm: the partition.")]
+Slurm = Annotated[
+    str | None,
+    typer.Option(metavar="NAME=VALUE,...", help="slurm: more of sbatch's, such as account=x,mem=8G."),
+]
 Minutes = Annotated[int | None, typer.Option(min=1, help="slurm: the time limit of a job; 720 by default.")]
 Wait = Annotated[bool | None, typer.Option(help="slurm: wait for the jobs; the default.", show_default=False)]
 MaxFailures = Annotated[

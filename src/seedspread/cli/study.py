@@ -188,6 +188,7 @@ def run(
     gpus_per_run: options.GpusPerRun = None,
     address: options.Address = None,
     partition: options.Partition = None,
+    slurm: options.Slurm = None,
     minutes: options.Minutes = None,
     wait: options.Wait = None,
     data_dir: DataDir = None,
@@ -220,6 +221,7 @@ def run(
         {
             "workers": workers, "threads": threads, "address": address, "cpus_per_run": cpus_per_run,
             "gpus_per_run": gpus_per_run, "partition": partition, "minutes": minutes, "wait": wait,
+            "extra": _pairs(slurm),
         },
     )  # fmt: skip
     if clean_revisions:
@@ -253,6 +255,16 @@ def run(
     if not executor.wait and progress.stopped:
         say(progress.stopped, err=True)
     loop.raise_if_unfinished(progress, waited=executor.wait, strict=strict)
+
+
+def _pairs(text: str | None) -> dict[str, str] | None:
+    """`account=x,mem=8G`."""
+    if text is None:
+        return None
+    pairs = [pair.partition("=") for pair in text.split(",")]
+    if not all(name.strip() and value.strip() for name, _, value in pairs):
+        raise SeedspreadError(f"--slurm must be NAME=VALUE, with commas between them; got {text!r}")
+    return {name.strip().replace("-", "_"): value.strip() for name, _, value in pairs}
 
 
 def _progress_values(made: "Plan", progress: "StudyProgress") -> dict[str, Any]:

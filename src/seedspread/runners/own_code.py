@@ -31,7 +31,7 @@ from seedspread.runs.folder import (
     RunFolderError,
     thinned,
 )
-from seedspread.runs.metrics import Metric
+from seedspread.runs.metrics import Metric, is_until
 from seedspread.runs.stopping import StopRequest
 from seedspread.runs.studies import STUDIES
 
@@ -158,7 +158,10 @@ def _content(path: Path) -> bytes:
 
 
 def check_metrics(values: Mapping[str, Any], promised: Iterable[Metric]) -> dict[str, float]:
-    """Return the numbers among `values`; `RunFailedError` if a promised one is missing or not finite."""
+    """Return the numbers among `values`; `RunFailedError` if a promised one is missing or not finite.
+
+    What counts until something that was never reached is left out.
+    """
     promised = tuple(promised)
     for metric in promised:
         values = metric.renamed(values)
@@ -174,6 +177,8 @@ def check_metrics(values: Mapping[str, Any], promised: Iterable[Metric]) -> dict
             reported = f"it reported {', '.join(map(repr, values))}" if values else "it reported nothing"
             raise RunFailedError(f"metric {metric.name!r} is missing: {reported}", metric=metric.name)
         value = values[metric.name]
+        if is_until(metric.name) and (value is None or value == math.inf):
+            continue  # it was never reached
         if value is None or isinstance(value, float):
             what = "NaN or infinite"
             raise RunFailedError(f"metric {metric.name!r} is {what}", metric=metric.name, what=what)
@@ -228,12 +233,15 @@ def _measured(values: Mapping[str, Any], promised: Iterable[Metric]) -> dict[str
     """Return what a result says of its metrics."""
     promised = tuple(promised)
     metrics = check_metrics(values, promised)
+    censored = [metric.name for metric in promised if metric.name not in metrics]
     chance = {metric.name: metric.chance for metric in promised if metric.chance is not None}
     collapsed = any(
         metrics[name] <= chance[name] if better == "higher" else metrics[name] >= chance[name]
         for name, better in ((metric.name, metric.better) for metric in promised if metric.name in chance)
+        if name in metrics
     )
-    return {"metrics": metrics, "chance": chance, "collapsed": collapsed}
+    told = {"metrics": metrics | dict.fromkeys(censored), "chance": chance}
+    return {**told, "collapsed": collapsed or bool(censored), **({"censored": censored} if censored else {})}
 
 
 def _curve_table(curve: Iterable[Mapping[str, Any]]) -> "pa.Table":

@@ -8,6 +8,7 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -203,6 +204,12 @@ def scores(logits: NDArray[Any], labels: Labels) -> tuple[dict[str, float], dict
     )
 
 
+_UNITS_UNTIL = {
+    "time", "steps", "step", "epochs", "epoch", "iterations", "samples", "frames", "updates", "tokens",
+    "seconds", "minutes", "hours", "days", "episodes", "evaluations", "images", "examples",
+}  # fmt: skip
+
+
 def metric_of(name: str, values: Floats | None = None, *, accuracies: bool = False) -> Metric:
     """The metric that a column holds, by its name; a share that exceeds 1 somewhere is in per cent.
 
@@ -229,6 +236,14 @@ def metric_of(name: str, values: Floats | None = None, *, accuracies: bool = Fal
 def is_metric_name(name: str) -> bool:
     """Whether a column is a metric by its name alone, as `val_acc` and `test/loss` are."""
     return name in SCORED or bool(set(re.split(r"[^a-z0-9]+", name.lower())) & (_SHARES | _ERRORS))
+
+
+def is_until(name: str) -> bool:
+    """Whether it counts until something is reached, as `time_to_90` and `epochsToTarget` do.
+
+    A run that never reaches it, whose value is null or infinite, is censored and has not failed.
+    """
+    return any(unit in _UNITS_UNTIL and to == "to" for unit, to in pairwise(_words(name)))
 
 
 def direction_of(name: str) -> Better | None:

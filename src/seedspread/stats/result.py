@@ -253,8 +253,8 @@ class FailureModel:
     """
 
     # `failed`: runs are flagged, crashed or at chance; `clusters`: values fall into two clusters, and nothing
-    # else indicates that the worse ones failed; `both`.
-    kind: Literal["failed", "clusters", "both"]
+    # else indicates that the worse ones failed; `both`. `censored`: they never reached what is counted up to.
+    kind: Literal["failed", "clusters", "both", "censored"]
     groups: tuple[str, str]
     failed: tuple[int, int]  # seeds with a failed run, or in the worse cluster
     crashed: tuple[int, int]  # of those, seeds with a run without a value

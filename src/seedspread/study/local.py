@@ -190,8 +190,10 @@ class _WorkerPool:
     def poll(self, progress: StudyProgress) -> str:
         """Start a worker for each that died of something, unless that does not help."""
         time.sleep(max(_POLL_SECONDS, len(self._items) / _LOOKS_PER_SECOND))
-        for worker in self._workers:
-            progress.failed |= {message.key: message.message for message in worker.messages()}
+        for message in (message for worker in self._workers for message in worker.messages()):
+            if message.outcome == "full":
+                return message.message
+            progress.failed[message.key] = message.message
         if progress.ended != self._ended:
             self._ended, self._deaths = progress.ended, 0
         self._kill_silent(progress)
@@ -327,8 +329,13 @@ def work(
             for result in results:
                 if result.outcome == "stopped":
                     sys.exit(_STOPPED)
-                if result.outcome == "failed" and not store.has_failed(result.key) and outbox is not None:
+                untold = result.outcome == "full" or (
+                    result.outcome == "failed" and not store.has_failed(result.key)
+                )
+                if untold and outbox is not None:
                     outbox.send(result)
+                if result.outcome == "full":
+                    return
                 if result.outcome in ("done", "failed"):
                     del left[result.key]
             orphaned()

@@ -21,6 +21,7 @@ from seedspread.runs.store import FINISHED, RunState, Store
 from seedspread.runs.studies import recorded_study, save_study
 from seedspread.study.executor import CellProgress, Executor, Job, ProgressCallback, StudyProgress
 from seedspread.study.plan import CellId, Estimate, Plan, check_unchanged, images_per_second
+from seedspread.study.slurm_engine import SlurmExecutor
 
 _LOOK_SECONDS = 2.0
 # So many runs that fail alike, before any has ended well, are a mistake in the study.
@@ -131,6 +132,8 @@ def run_plan(
     force: bool = False,
 ) -> StudyProgress:
     """Runs what a plan is missing, with options as in `run_study`; returns what became of it."""
+    if isinstance(executor, SlurmExecutor):
+        executor = executor.with_parameters(plan.study.slurm)
     plan.check()
     plan.store.check()
     if not force:

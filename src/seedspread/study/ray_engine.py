@@ -89,6 +89,8 @@ class _RayTasks:
             result = self._result(reference, item)
             if result.outcome == "failed":
                 progress.failed[item.key] = result.message
+            elif result.outcome == "full":
+                return result.message
             elif result.outcome == "stopped":
                 self._pending[self._submit(item)] = item
         return ""

@@ -1,11 +1,12 @@
 """The Slurm engine: the same attempts as a job array, through submitit."""
 
+import logging
 import os
 import signal
 import sys
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ from seedspread.study.executor import Job, StudyProgress
 from seedspread.study.worker import AttemptResult, attempt_until_ended
 
 _POLL_SECONDS = 2.0
+# Parameters of sbatch that submitit knows by name.
+_NAMED = ("account", "qos", "mem", "constraint", "gres", "time", "partition")
 # How often a job that runs out of time is started again.
 _REQUEUES = 1000
 
@@ -35,7 +38,7 @@ class SlurmExecutor:
         partition: Slurm's.
         workers: how many jobs of the array run at once; None lets Slurm decide.
         wait: False submits and returns; `seedspread status` then tells how it goes.
-        extra: further parameters of `sbatch`, by name.
+        extra: further parameters of `sbatch`, by name, such as `account`, `qos`, `mem` and `gres`.
     """
 
     cluster: str = "slurm"
@@ -67,6 +70,7 @@ class SlurmExecutor:
         require_extra("slurm", "--backend slurm")
         import submitit  # noqa: PLC0415 - an extra
 
+        logging.getLogger("submitit").setLevel(logging.ERROR)  # it tells at each look what accounting lacks
         folder = items[0].store.path / ".slurm"
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -92,9 +96,15 @@ class SlurmExecutor:
             common["slurm_array_parallelism"] = min(self.workers or len(items), len(items))
             if self.partition:
                 common["slurm_partition"] = self.partition
-            if self.extra:
-                common["slurm_additional_parameters"] = self.extra
+            common |= {f"slurm_{name}": value for name, value in self.extra.items() if name in _NAMED}
+            more = {name: value for name, value in self.extra.items() if name not in _NAMED}
+            if more:
+                common["slurm_additional_parameters"] = more
         return common
+
+    def with_parameters(self, extra: Mapping[str, Any]) -> "SlurmExecutor":
+        """The engine with what a study says of its jobs, where it was not told otherwise itself."""
+        return replace(self, extra={**extra, **self.extra})
 
 
 class _SlurmArray:

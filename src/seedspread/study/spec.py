@@ -4,7 +4,7 @@ import math
 import re
 import shlex
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources.abc import Traversable
 from itertools import product
@@ -205,6 +205,7 @@ class StudyFile(FrozenConfig):
     include: tuple[str, ...] = ()
     audit: AuditSpec | None = None
     engine: EngineSpec = EngineSpec()
+    slurm: dict[str, str | int] = Field(default_factory=dict)
     sequential: SequentialSpec | None = None
     note: str = ""
     question: str = ""
@@ -389,8 +390,6 @@ def _cells(name: str, file: StudyFile) -> list[Cell]:
     for factor, level in (pair for cell in cells for pair in cell.items()):
         if not level_name(level):
             raise StudyError(f"{name}: {factor} has {level!r}, which no table tells from a missing value")
-    if len({tuple(sorted(cell)) for cell in cells}) > 1:
-        raise StudyError(f"{name}: every cell must set the same fields")
     if file.repeat == 1:
         return cells
     return [{**cell, REPEAT: number} for cell in cells for number in range(1, file.repeat + 1)]
@@ -406,7 +405,7 @@ def _refuse_repeats(where: str, values: Sequence[Level]) -> None:
 
 def _check_fields(name: str, file: StudyFile, cells: list[Cell], runner: Runner) -> None:
     """Each parameter has one role: not two names for one factor, not a factor and a setting."""
-    factors = [runner.full_name(field) for field in (cells[0] if cells else {})]
+    factors = [runner.full_name(field) for field in dict.fromkeys(field for cell in cells for field in cell)]
     full = factors + [runner.full_name(field) for field in file.settings]
     twice = [field for field, times in Counter(full).items() if times > 1]
     if twice:
@@ -433,6 +432,7 @@ class StudySpec:
         metrics: those that it declares.
         origin: the file or function that it is of, if it runs one's own code.
         implementation: how its runs are computed, where a command has said so.
+        slurm: parameters of its jobs, as `sbatch` names them.
     """
 
     name: str
@@ -446,6 +446,7 @@ class StudySpec:
     prediction: str = field(default="", repr=False)
     included: tuple["StudySpec", ...] = ()
     engine: EngineSpec = field(default_factory=EngineSpec, repr=False)
+    slurm: Mapping[str, str | int] = field(default_factory=dict, repr=False)
     metrics: tuple[Metric, ...] = field(default=(), repr=False)
     origin: str = ""
     implementation: str | None = None
@@ -597,6 +598,7 @@ def _build(
         prediction=file.prediction,
         included=included,
         engine=file.engine,
+        slurm=file.slurm,
         metrics=tuple(spec.metric(metric) for metric, spec in file.metrics.items()),
         origin=runner.origin,
         sequential=file.sequential,
@@ -703,10 +705,29 @@ def _check_audit(name: str, study: StudySpec) -> None:
             raise StudyError(
                 f"{name}: audit.value {value!r} is no metric{hint} (there are {', '.join(metrics)})"
             )
+    if not study.included:
+        _check_pooled(name, audit, study)
     compared = levels[audit.group]
     if audit.baseline not in compared:
         hint = did_you_mean(audit.baseline, compared)
         raise StudyError(f"{name}: audit.baseline {audit.baseline!r} is no level of {audit.group}{hint}")
+
+
+def _check_pooled(name: str, audit: AuditSpec, study: StudySpec) -> None:
+    """Refuse an audit that would take cells for seeds of one group, or that a cell has no place in."""
+    places: dict[tuple[str, ...], dict[str, Level]] = {}
+    for cell in (dict(cell.levels) for cell in study.cells):
+        absent = [factor for factor in audit.factors if factor not in cell]
+        if absent:
+            raise StudyError(f"{name}: audit names {absent[0]!r}, which the cell {cell} does not set")
+        other = places.setdefault(tuple(level_name(cell[factor]) for factor in audit.factors), cell)
+        differ = [factor for factor in {**other, **cell} if other.get(factor) != cell.get(factor)]
+        if differ:
+            what = f'"{differ[0]}"' if len(differ) == 1 else f"[{', '.join(repr(d) for d in differ)}]"
+            raise StudyError(
+                f"{name}: audit would pool runs that differ in {' and '.join(differ)}: write by = {what} to "
+                f"compare them apart, or block = {what} to compare across them, seed by seed"
+            )
 
 
 def _check_sequential(name: str, study: StudySpec) -> None:

@@ -56,7 +56,7 @@ def executor_named(backend: str, options: dict[str, Any]) -> Executor:
             if name in {field.name for field in fields(made) if field.init}
         ]
         if backend not in takers:
-            option = f"--{name.replace('_', '-')}"
+            option = f"--{'slurm' if name == 'extra' else name.replace('_', '-')}"
             raise SeedspreadError(f"{option} is for --backend {' or '.join(takers)}; this is {backend}")
     return EXECUTORS[backend](**given)
 

@@ -3,6 +3,7 @@
 Whatever happens, all is left so that anyone can go on.
 """
 
+import errno
 import multiprocessing
 import os
 import signal
@@ -20,13 +21,15 @@ from seedspread.runs.folder import CheckpointError, Failure, RunFolderError, put
 from seedspread.runs.lease import LeaseLostError, StalenessTracker, newest
 from seedspread.runs.stopping import StoppedError, StopRequest, stop_requests
 
-Outcome = Literal["done", "failed", "busy", "lost", "stopped"]
+Outcome = Literal["done", "failed", "busy", "lost", "stopped", "full"]
+# The store, and not the run, is what fails: the next run would too.
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 _POLL_SECONDS = 0.5
 
 
 @dataclass(frozen=True)
 class AttemptResult:
-    """How an attempt ended; `message` is the failure's last line."""
+    """How an attempt ended; `message` is the failure's last line. `full`: the store takes nothing more."""
 
     key: str
     outcome: Outcome
@@ -95,7 +98,8 @@ def _claim(
         if lease is not None:
             store.run(run.key).forget_failure()  # this attempt tells of itself
     except OSError as error:
-        return AttemptResult(run.key, "failed", f"{run.folder} cannot be written: {error.strerror}")
+        outcome: Outcome = "full" if error.errno in _FULL else "failed"
+        return AttemptResult(run.key, outcome, f"{run.folder} cannot be written: {error.strerror}")
     except RunFolderError as error:
         return AttemptResult(run.key, "failed", str(error))
     if lease is None:
@@ -205,14 +209,16 @@ def _result(one: WorkItem, outcome: object) -> AttemptResult:
     if not isinstance(outcome, Exception):
         return AttemptResult(key, "done")
     failure, folder = Failure.of(outcome), one.folder()
+    is_full = isinstance(outcome, RunFolderError) and getattr(outcome.__cause__, "errno", None) in _FULL
     try:
-        if not folder.has_failed:  # its runner may have written down more than is known here
+        # Its runner may have written down more than is known here; what a full disk ended has not failed.
+        if not folder.has_failed and not is_full:
             folder.fail(failure)
     except LeaseLostError:
         return AttemptResult(key, "lost", failure.message)
     except RunFolderError:
-        pass  # a full disk, perhaps the very reason; the message still reaches whoever is watching
-    return AttemptResult(key, "failed", failure.last_line)
+        pass  # the message still reaches whoever is watching
+    return AttemptResult(key, "full" if is_full else "failed", failure.last_line)
 
 
 def _say(line: str) -> None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from seedspread.errors import did_you_mean, spoken
 from seedspread.runs.levels import arm_name, joined_levels, level_name, stratum_name
-from seedspread.runs.metrics import Better, metric_of
+from seedspread.runs.metrics import Better, is_until, metric_of
 from seedspread.tables.columns import (
     FOLDS,
     STRATA,
@@ -322,8 +322,11 @@ def _without_value(tidy: pd.DataFrame, table: Table, columns: Columns) -> tuple[
     is_crashed = ~again & (without["failed"].to_numpy(bool) if table.store is not None else True)
     crashed, notes = without.loc[is_crashed], []
     ended = "that ended with an error" if table.store else "without a value"
+    told = (f"{ended} counts as failed", f"{ended} count as failed")
+    if is_until(columns.value):
+        told = (f"never reached {columns.value}",) * 2
     for rows, one, several in (
-        (crashed, f"{ended} counts as failed", f"{ended} count as failed"),
+        (crashed, *told),
         (without.loc[~is_crashed], "without a value was left out", "without a value were left out"),
     ):
         if len(rows):
