@@ -2,6 +2,7 @@
 
 import json
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -189,3 +190,27 @@ def test_the_pattern_that_is_suggested_finds_the_number(value: float, label: str
 
 def test_a_line_is_what_a_reader_sees() -> None:
     assert plain_text(b"a\r\x1b[2Kb\r\n\x1b]0;title\x07c\x1b[0;1md") == "a\nb\ncd"
+
+
+def test_a_shell_script_and_a_compiled_program_as_they_are(tmp_path: Path) -> None:
+    """Neither knows of seedspread, and neither is Python."""
+    (tmp_path / "train.sh").write_text(
+        'cd /; printf "\\rstep 1"; echo; echo "final accuracy = $((50 + $1))"\n'
+    )
+    source = '#include <cstdio>\n#include <cstdlib>\nint main(int n, char **v) { FILE *f = fopen(v[2], "w"); '
+    source += 'fprintf(f, "epoch,accuracy\\n1,0\\n2,%d\\n", 50 + atoi(v[1])); return fclose(f); }'
+    (tmp_path / "train.cpp").write_text(source)
+    subprocess.run(["g++", "train.cpp", "-o", "train"], cwd=tmp_path, check=True)
+    metrics = {
+        '"bash", "train.sh", "{seed}"': r"{ regex = 'accuracy = (\d+)' }",
+        '"./train", "{seed}", "{folder}/log.csv"': "{ file = 'log.csv' }",
+    }
+    for number, (command, metric) in enumerate(metrics.items()):
+        text = STUDY.format(seeds=2, metric=metric).replace(
+            '"{python}", "-S", "train.py", "{seed}", "{x}"', command
+        )
+        path = tmp_path / f"study{number}.toml"
+        path.write_text(text)
+        plan = Plan.make(StudySpec.from_file(path), tmp_path / "store")
+        assert not run_plan(plan, Here()).failed
+        assert sorted(plan.table(["accuracy"])["accuracy"]) == [51, 51, 52, 52]

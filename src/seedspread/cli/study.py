@@ -140,9 +140,8 @@ def _revisions_study(
     words: list[str], revisions: str, seeds: int | None, metric: str | None, setup: str, max_runs: int
 ) -> "StudySpec":
     """The study of a command that was typed, one group per revision."""
-    from seedspread.runners.program import Command, ProgramRunner
-    from seedspread.runners.revisions import Revisions, revision_names
-    from seedspread.study.spec import StudyFile, StudySpec
+    from seedspread.runners.revisions import revision_names
+    from seedspread.study.spec import StudySpec
 
     if not words or seeds is None:
         raise SeedspreadError(
@@ -159,16 +158,7 @@ def _revisions_study(
         values["metrics"] = {value: {"regex": regex} if regex else {}}
         values["audit"] = {"group": "revision", "baseline": names[0], "value": value}
 
-    def runner(file: StudyFile) -> ProgramRunner:
-        sources = [spec.source(name) for name, spec in file.metrics.items()]
-        return ProgramRunner(
-            Command(tuple(words), str(Path.cwd())),
-            file.promised,
-            sources=tuple(source for source in sources if source is not None),
-            revisions=Revisions.of(Path.cwd(), file.revisions, setup),
-        )
-
-    return StudySpec.from_values("revisions", values, runner, max_runs)
+    return StudySpec.from_values("revisions", values, max_runs=max_runs)
 
 
 def run(

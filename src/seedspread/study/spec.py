@@ -467,10 +467,10 @@ class StudySpec:
         cls,
         name: str,
         values: dict[str, Any],
-        make_runner: Callable[[StudyFile], Runner],
+        make_runner: Callable[[StudyFile], Runner] | None = None,
         max_runs: int = MAX_RUNS,
     ) -> "StudySpec":
-        """A single study from what could stand in a file, by a runner made for it."""
+        """A single study from what could stand in a file, of this folder unless a runner is made for it."""
         files = _StudyFiles(max_runs)
         files.add(name, values)
         files.check_count(name)
@@ -621,7 +621,7 @@ def _runner(name: str, file: StudyFile) -> Runner:
         return runner
     if file.run is None and file.runner is None:
         raise RunnerError("nothing to run: give [run] with a command, or name a runner")
-    if not file.promised:
+    if not file.promised and not (file.revisions and file.audit is None):  # then any number will do
         raise RunnerError("nothing is measured; name a metric under [metrics], or in audit.value")
     for metric in file.promised:
         if metric.name in (*COLUMNS, "dataset"):

@@ -17,7 +17,7 @@ from seedspread.analysis.sequential import looks_of
 from seedspread.errors import SeedspreadError, one_of
 from seedspread.render.terminal import Terminal
 from seedspread.runners.contract import Level
-from seedspread.runners.function import FunctionRunner, PythonFunction
+from seedspread.runners.function import FunctionRunner
 from seedspread.runs.lease import LEASE_SECONDS
 from seedspread.study.display import ProgressDisplay, failures, size_of, spec_html, study_html, tidy_runs
 from seedspread.study.executor import Executor
@@ -190,8 +190,8 @@ class Study:
         what, inputs, variables = self._what, self._inputs, self._environment
 
         def runner(file: StudyFile) -> FunctionRunner:
-            function = PythonFunction.of(what)
-            return FunctionRunner(function, file.promised, inputs, variables, file.randomness)
+            more = {"inputs": inputs, "environment": variables, "randomness": file.randomness}
+            return FunctionRunner.of(what, file.promised, **more)
 
         return StudySpec.from_values(self._name, self._values, runner, self._max_runs)
 
