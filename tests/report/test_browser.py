@@ -272,19 +272,19 @@ def test_numeric_arms_keep_their_names_on_a_phone(browser: webdriver.Chrome, tmp
 
 
 def test_paper_has_every_figure_even_if_none_was_looked_at(browser: webdriver.Chrome, page: Path) -> None:
-    browser.get(page.as_uri())
+    open_page(browser, page.as_uri())
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
     try:
         browser.execute_script("dispatchEvent(new Event('beforeprint'))")
-        heights = browser.execute_script(
-            "return [...document.querySelectorAll('.place .still svg')].map(svg => svg.clientHeight)"
+        sizes = browser.execute_script(
+            "return [...document.querySelectorAll('.panel')].filter(p => p.clientHeight)"
+            ".map(p => [p.querySelector('.main-svg').getBoundingClientRect().width, p.clientHeight])"
         )
-        assert len(heights) >= 9
-        assert min(heights) > 50
-        plots = "return [...document.querySelectorAll('.panel')].filter(p => p.clientHeight).length"
-        assert browser.execute_script(plots) == 0
+        assert len(sizes) >= 9
+        assert all(200 < width < 400 and height > 50 for width, height in sizes)
     finally:
         browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+        browser.execute_script("dispatchEvent(new Event('afterprint'))")
 
 
 def test_the_contents_stay_in_view_and_say_where_one_is(browser: webdriver.Chrome, page: Path) -> None:

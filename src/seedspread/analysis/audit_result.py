@@ -14,7 +14,7 @@ from seedspread.render.chart import Chart
 from seedspread.render.latex import tex_comment, tex_text, to_latex
 from seedspread.render.table import markdown_text, to_markdown
 from seedspread.render.terminal import strip_lines
-from seedspread.render.web import for_notebook, notebook_svg
+from seedspread.render.web import for_notebook, notebook_picture
 from seedspread.runs.levels import Levels, arm_name, joined_levels, stratum_name
 from seedspread.runs.metrics import Metric
 from seedspread.stats.result import (
@@ -364,7 +364,9 @@ class AuditResult(display.Result):
             c = self.comparisons[0]
             lines, tables = [c.verdict], [display.groups_table(self, c)]
             beside = [f"{label}: {text}" for label, text in words.asides(c)]
-        return for_notebook(lines, tables, [*beside, *self.notes, words.foot(self)], notebook_svg(self.chart))
+        return for_notebook(
+            lines, tables, [*beside, *self.notes, words.foot(self)], notebook_picture(self.chart)
+        )
 
     def __repr__(self) -> str:
         many = f"{len(self.comparisons)} comparison{'s' * (len(self.comparisons) != 1)}"

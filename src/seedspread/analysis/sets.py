@@ -21,7 +21,7 @@ from seedspread.analysis.samples import compared_pairs
 from seedspread.render.chart import Chart
 from seedspread.render.latex import tex_text, to_latex
 from seedspread.render.table import Table, markdown_text, to_markdown
-from seedspread.render.web import for_notebook, notebook_svg
+from seedspread.render.web import for_notebook, notebook_picture
 from seedspread.runs.levels import Levels, arm_name, joined_levels, stratum_name
 from seedspread.runs.metrics import Better, Metric
 from seedspread.stats.headline import headline_from, without_estimate
@@ -193,7 +193,7 @@ class CompareResult(Result):
         said = [f"{label}: {text}" for c in alone for label, text in words.asides(c)]
         tables = [overview_table(self.spread), *self._agreement_tables(MOST_ROWS)]
         notes = [*said, *self.notes, words.foot(self.spread)]
-        return for_notebook(words.answer_lines(self), tables, notes, notebook_svg(self.chart))
+        return for_notebook(words.answer_lines(self), tables, notes, notebook_picture(self.chart))
 
     def __repr__(self) -> str:
         return f"<CompareResult of {' and '.join(self.names)}: {self.answer}>"

@@ -2,7 +2,6 @@
 
 import csv
 import io
-import math
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
@@ -131,23 +130,6 @@ def log_ticks(low: float, high: float) -> tuple[tuple[float, str], ...]:
         if len(ticks) <= 7:
             break
     return tuple((t, f"{t:g}") for t in ticks)
-
-
-def even_ticks(low: float, high: float, most: int) -> tuple[tuple[float, str], ...]:
-    """Return round numbers at even steps of 1, 2 or 5 between two; about `most` and at least two."""
-    if not low < high:
-        return ((low, f"{low:.6g}"),)
-    finest = (high - low) / most
-    exponent = math.floor(math.log10(finest))
-    steps = [s * 10.0**k for k in (exponent - 1, exponent, exponent + 1) for s in (1, 2, 5)]
-    wide_enough = [step for step in steps if step >= finest * (1 - 1e-10)]
-    finer = [step for step in reversed(steps) if step < wide_enough[0]]
-    ticks: list[float] = []
-    for step in (wide_enough[0], *finer):
-        ticks = [k * step for k in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
-        if len(ticks) >= 2:
-            break
-    return tuple((t, f"{t:.6g}") for t in ticks)
 
 
 def caption_of(chart: Chart) -> str:

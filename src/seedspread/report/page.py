@@ -24,7 +24,7 @@ from seedspread.errors import reason
 from seedspread.render.chart import DARK, FORMATS, Chart, caption_of
 from seedspread.render.latex import to_latex
 from seedspread.render.table import Table, markdown_text, to_csv, to_markdown
-from seedspread.render.web import chart_values, environment, for_notebook, notebook_svg
+from seedspread.render.web import chart_values, environment, for_notebook, notebook_picture
 from seedspread.report import dose, figures, layers, tables
 from seedspread.report.extension import ReportData, ReportError, Row, Setting
 from seedspread.report.sections import sections
@@ -301,8 +301,8 @@ class Report:
         more = len(self.summary.details) - _VERDICTS
         rest = f"The page has {len(self.tables)} tables and {len(self.charts)} figures."
         notes = [*([f"{more} more verdicts are on the page."] if more > 0 else []), rest]
-        svg = notebook_svg(lambda: self.pictures[0]) if self.pictures else ""
-        return for_notebook([self.summary.question, self.summary.short, *verdicts], [], notes, svg)
+        picture = notebook_picture(lambda: self.pictures[0]) if self.pictures else ""
+        return for_notebook([self.summary.question, self.summary.short, *verdicts], [], notes, picture)
 
     def main(self, version: str = "") -> str:
         """Return the part of the page that changes when runs end."""

@@ -99,10 +99,13 @@
   function draw(figure) {
     if (figure.drawn) return figure.drawn;
     const chart = data.charts[figure.dataset.chart];
+    prepare(figure);
+    figure.drawn = loadPlotly().then(() => { if (figure.dataset.drawn !== "yes") drawPanels(figure, chart); });
+    return figure.drawn;
+  }
+  function prepare(figure) {
     figure.hiddenNames = new Set(kept[figure.id]?.hidden);
     figure.alone = kept[figure.id]?.alone ?? null;
-    figure.drawn = loadPlotly().then(() => drawPanels(figure, chart));
-    return figure.drawn;
   }
 
   /* Some colours have another of their kind for a dark page. */
@@ -121,9 +124,7 @@
     const chart = data.charts[figure.dataset.chart];
     figure.querySelectorAll(".legend button").forEach((button) => {
       const colour = (dark && data.dark[button.dataset.colour]) || button.dataset.colour;
-      const svg = button.querySelector("svg");
-      svg.setAttribute("fill", colour);
-      svg.querySelector("[stroke]")?.setAttribute("stroke", colour);
+      button.style.setProperty("--colour", colour);
     });
     figure.querySelectorAll(".panel").forEach((panel, i) => {
       const traces = tinted(chart.panels[i].data, dark);
@@ -143,7 +144,6 @@
   function drawPanels(figure, chart) {
     figure.dataset.drawn = "yes";
     [...figure.querySelectorAll(".panel")].forEach((panel, i) => {
-      panel.hidden = false;
       const layout = fitted(themed(chart.panels[i].layout), panel.clientWidth);
       const zoom = kept[figure.id]?.zoom?.[i];
       Plotly.newPlot(panel, tinted(chart.panels[i].data, isDark()), withZoom(layout, zoom), OPTIONS);
@@ -172,12 +172,16 @@
     charts().forEach((figure) => watcher.observe(figure));
   }
 
-  function retheme() {
+  /* Colours and widths; without a width, a panel is as wide as its place. */
+  function retheme(width) {
     for (const figure of charts()) {
       if (figure.dataset.drawn !== "yes") continue;
       const chart = data.charts[figure.dataset.chart];
+      const fixed = width?.(chart.panels.length);
       figure.querySelectorAll(".panel").forEach((panel, i) => {
-        Plotly.relayout(panel, fitted(themed(withZoom(chart.panels[i].layout, panel.zoom)), panel.clientWidth));
+        const size = fixed ?? panel.parentElement.clientWidth;
+        const layout = fitted(themed(withZoom(chart.panels[i].layout, panel.zoom)), size);
+        Plotly.relayout(panel, { ...layout, width: fixed ?? null, autosize: !fixed });
       });
       tint(figure, isDark());
     }
@@ -187,16 +191,31 @@
     root.dataset.theme = isDark() ? "light" : "dark";
     retheme();
   });
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", retheme);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => retheme());
 
   async function drawAll() { await Promise.all(charts().map(draw)); }
 
-  /* On paper stand the figures that came with the page, in black on white; groups are unfolded. */
+  /* On paper stand all figures, in black on white and as wide as a page allows; groups are unfolded. */
+  let themeBefore;
   addEventListener("beforeprint", () => {
+    themeBefore = root.dataset.theme;
+    root.dataset.theme = "light";
     document.querySelectorAll("details.group:not([open])").forEach((d) => { d.open = true; d.dataset.opened = "yes"; });
+    if (!globalThis.Plotly) return;
+    for (const figure of charts()) {
+      if (figure.dataset.drawn !== "yes") {
+        prepare(figure);
+        drawPanels(figure, data.charts[figure.dataset.chart]);
+        figure.drawn = Promise.resolve();
+      }
+    }
+    retheme((panels) => (panels > 1 ? 320 : 395));
   });
   addEventListener("afterprint", () => {
     document.querySelectorAll("details[data-opened]").forEach((d) => { d.open = false; delete d.dataset.opened; });
+    if (themeBefore) root.dataset.theme = themeBefore;
+    else delete root.dataset.theme;
+    if (globalThis.Plotly) retheme();
   });
 
   /* Tables: sort by a column, copy the source. */
