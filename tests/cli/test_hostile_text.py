@@ -89,7 +89,7 @@ COMMANDS = {
     "data list": ("data", "list", "--data-dir", NAME),
     "data check": ("data", "check", "cifar10", "--data-dir", NAME),
     "data show": ("data", "show", "--out", f"{NAME}.png"),
-    "verify": ("verify-paper", "--only", "differs", "--write", f"{NAME}.md"),
+    "verify": ("verify-paper", "--only", "differs"),
     "verify nothing": ("verify-paper", "--only", EVIL),
     "serve nothing": ("serve", NAME + "4"),
     "too many arguments": ("audit", "t.csv", EVIL),

@@ -28,7 +28,6 @@ COMMANDS = [
     ("report", "--published", "--out", "{}/page.html"),
     ("report", "--published", "--tables", "{}/tables"),
     ("report", "--published", "--figures", "{}/figures"),
-    ("verify-paper", "--write", "{}/page.md"),
     ("data", "show", "--out", "{}/sheet.png"),
     ("run", "quickstart", "--store", "{}/store"),
     ("quickstart", "--store", "{}/store"),

@@ -185,7 +185,7 @@ def test_a_study_of_many_shapes_is_estimated_from_a_few(monkeypatch: pytest.Monk
         ("train", "{}.toml"), ("train", "{}"), ("train", "quickstart", "--out", "{}"),
         ("diagnose", "{}"), ("audit", "{}.csv"), ("audit", "{}"), ("audit", "{}.parquet"), ("report", "{}"),
         ("report", "--published", "--out", "{}.html"), ("report", "--published", "--tables", "{}"),
-        ("report", "--published", "--figures", "{}"), ("serve", "{}"), ("verify-paper", "--write", "{}.md"),
+        ("report", "--published", "--figures", "{}"), ("serve", "{}"),
         ("plan", "{}.toml"), ("plan", "{}"),
         ("plan", "quickstart", "--store", "{}"),
         ("status", "quickstart", "--store", "{}"),

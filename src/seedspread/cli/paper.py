@@ -139,27 +139,15 @@ def verify_paper(
     only: Annotated[
         str | None, typer.Option(help="Show one verdict only: reproduces, differs or 'not derivable'.")
     ] = None,
-    write: Annotated[
-        Path | None, typer.Option(help="Write the page for reviewers here, as Markdown.")
-    ] = None,
     json: Json = False,
 ) -> None:
     """Recompute every number of the paper from its own per-seed values, and say which hold."""
-    from seedspread.atomic import replacing
-    from seedspread.errors import SeedspreadError, reason
+    from seedspread.errors import SeedspreadError
     from seedspread.paper.check import VERDICTS, as_values, check_paper
 
     if only is not None and only not in VERDICTS:
         raise SeedspreadError(f"--only must be one of {', '.join(VERDICTS)}; got {only!r}")
     findings = check_paper()
-    if write is not None:
-        from seedspread.paper.check import check_page
-
-        try:
-            with replacing(write) as part:
-                part.write_text(check_page(findings))
-        except OSError as error:
-            raise SeedspreadError(f"{write} cannot be written: {reason(error)}") from None
     if json:
         say_json(as_values(findings))
     else:

@@ -10,10 +10,9 @@ from typing import Any, Literal
 import numpy as np
 from scipy import stats
 
-from seedspread.analysis.display import ladder_table
 from seedspread.analysis.judgement import adjusted
 from seedspread.analysis.words import between, number, p_value
-from seedspread.paper.conclusions import answer, paper_ladder, paper_ratios, ratio_rows
+from seedspread.paper.conclusions import answer, paper_ladder, paper_ratios
 from seedspread.paper.values import (
     METHODS,
     NAMES,
@@ -28,7 +27,6 @@ from seedspread.paper.values import (
     series,
     values,
 )
-from seedspread.render.table import markdown_text, to_markdown
 from seedspread.stats.classic import f_p_value, pitman_morgan
 from seedspread.stats.groups import Floats
 from seedspread.stats.testset_noise import noise_from_accuracies
@@ -554,89 +552,3 @@ def _like(printed: str, value: float) -> str:
         return f"{value:,.0f}"
     digits = len(printed.split(".")[1]) + 1 if "." in printed else 0
     return f"{value:.{digits}f}" if digits or value == round(value) else f"{value:.1f}"
-
-
-def check_page(findings: list[Finding]) -> str:
-    """Return `docs/paper-check.md`: what holds, what does not, and what that changes."""
-    counts = summary(findings)
-    parts = [
-        "# The paper, checked number by number",
-        "",
-        "Made by `seedspread verify-paper --write docs/paper-check.md` from the per-seed accuracies, tables "
-        "and statements "
-        'of "When Does Margin Clamping Affect Training Variance?" Each printed number is recomputed from the '
-        "published "
-        "values by the method that the paper says it used.",
-        "",
-        f"**{len(findings)} claims: {counts['reproduces']} reproduce, {counts['differs']} differ, "
-        f"{counts['not derivable']} cannot be derived from what is published.**",
-        "",
-        "- *reproduces*: the printed digits can result, given that the published inputs are rounded too;",
-        "- *differs*: they cannot; where another computation gives them, it is named (and checked);",
-        "- *not derivable*: what would be needed is not published.",
-        "",
-        *_conclusions(),
-        "",
-        "## What does not hold",
-        "",
-    ]
-    parts += [_item(f) for f in findings if f.verdict == "differs"]
-    parts += ["", "## What cannot be derived", ""]
-    parts += [_item(f) for f in findings if f.verdict == "not derivable"]
-    parts += ["", "## Every claim", ""]
-    for section in SECTIONS:
-        rows = [f for f in findings if f.section == section]
-        if rows:
-            parts += [f"### {section}", "", *_claims_table(rows), ""]
-    return "\n".join(parts).rstrip() + "\n"
-
-
-def _item(f: Finding) -> str:
-    printed = f.what if f.printed == "in words" else f"{f.what}: printed {f.printed}"
-    computed = f", computed {f.computed}" if f.computed not in ("", "-") else ""
-    comment = markdown_text(_sentence(f.comment))
-    return f"- **{markdown_text(f.where)}**, {markdown_text(printed + computed)}. {comment}"
-
-
-def _sentence(text: str) -> str:
-    symbol = text[1:2] == " " and text[:1] != "a"  # such as t, which stays as it is
-    first = text[:1] if symbol else text[:1].upper()
-    return f"{first}{text[1:]}." if text else ""
-
-
-def _claims_table(rows: list[Finding]) -> list[str]:
-    lines = ["| where | claim | printed | computed | verdict | remark |", "|---|---|---|---|---|---|"]
-    for f in rows:
-        mark = {"differs": "**differs**", "not derivable": "*not derivable*"}.get(f.verdict, f.verdict)
-        cells = [markdown_text(text) for text in (f.where, f.what, f.printed, f.computed)]
-        remark = markdown_text(f.comment) if f.verdict == "reproduces" else ""
-        lines.append("| " + " | ".join([*cells, mark, remark]) + " |")
-    return lines
-
-
-def _conclusions() -> list[str]:
-    return [
-        "## What it changes in the conclusions",
-        "",
-        *(f"{place}. **{point.title}** {point.text}" for place, point in enumerate(answer(), 1)),
-        "",
-        "Ratios are ratios of variances, clamp to subtract; the scale ratio is that of the bulk where tails "
-        "are heavy ([statistics.md](statistics.md)).",
-        "",
-        "| | F test, pooled: ratio | p | scale ratio, with pairs: ratio, 95 % interval | p | p, adjusted | |",
-        "|---|---|---|---|---|---|---|",
-        *("| " + " | ".join(row) + " |" for row in ratio_rows()),
-        "",
-        *to_markdown(ladder_table(paper_ladder())).splitlines(),
-        "",
-        "The paper's CIFAR-10 runs. Each test changes the one above it, or the one that it names.",
-        "",
-        _HOLDS,
-    ]
-
-
-_HOLDS = (
-    "What holds: every mean, standard deviation and variance of Tables 3, 5, 10, 13 and 14, every variance "
-    "ratio, every F test, the bootstrap intervals (to the digit, with numpy's legacy generator started at "
-    "42), the normality tests, and the columns of the diagnostic tables."
-)

@@ -45,17 +45,6 @@ def paper_ratios() -> dict[str, tuple[RobustRatio, float | None]]:
     return dict(zip(MAIN, zip(found, together, strict=True), strict=True))
 
 
-def ratio_rows() -> list[tuple[str, ...]]:
-    """Return a row per dataset: the pooled F test, the headline, its adjusted p value and the verdict."""
-    rows: list[tuple[str, ...]] = []
-    for setting, (found, together) in paper_ratios().items():
-        f = f_test(*_arms(setting), 0.95, None, None)
-        headline = f"{number(found.ratio)} {between(found.interval)}"
-        judged = p_value(found.p), p_value(together), _word(together)
-        rows.append((setting, number(f.estimate), p_value(f.p), headline, *judged))
-    return rows
-
-
 def answer() -> list[Point]:
     """Return every conclusion that the check changes, the weightiest first."""
     return [
