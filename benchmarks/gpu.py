@@ -22,21 +22,17 @@ from seedspread.cff.data.dataset import Split
 from seedspread.cff.data.fused import parameters
 from seedspread.cff.data.loader import Loader
 from seedspread.cff.presets import read_config
-from seedspread.cff.training.run import float32_products
+from seedspread.cff.training.run import without_tf32
 from seedspread.errors import SeedspreadError
 
 _WHOLE = "runtime.micro_batch_size=1024"
-_FUSED = "runtime.fused_attention=true"
 _BF16 = "runtime.precision=bf16"
-_TF32 = "runtime.tf32=true"
 # What is compared, as settings of `paper/cifar10`.
 SETTINGS: dict[str, tuple[str, ...]] = {
     "plain": ("runtime.implementation=plain",),
     "fast, in slices of 128 views": (),
     "fast, whole batch": (_WHOLE,),
-    "the same, torch's attention": (_WHOLE, _FUSED),
-    "the same, TF32": (_WHOLE, _FUSED, _TF32),
-    "the same, bf16": (_WHOLE, _FUSED, _BF16),
+    "the same, bf16": (_WHOLE, _BF16),
 }
 _ROWS = 8192  # of the matrices by whose product the device is measured
 
@@ -97,7 +93,7 @@ def measure(config: RunConfig, device: torch.device, rounds: int, rows: int) -> 
         rounds: steps that are timed, after a few that are not.
         rows: of the square matrices whose product is the limit.
     """
-    with float32_products(config.runtime.tf32):
+    with without_tf32():
         step = random_step(config, device)
         seconds = [_seconds(step, device) for _ in range(rounds + 3)][3:]
         median = statistics.median(seconds)
@@ -192,7 +188,7 @@ def _lines(result: dict[str, Any]) -> Iterator[str | Table]:
         f"{device['name']}, capability {device['capability']}, {megabytes(device['memory_bytes'])}, "
         f"{device['multiprocessors']} multiprocessors; torch {device['torch']}, CUDA {device['cuda']}, "
         f"cuDNN {device['cudnn']}, driver {device['driver'] or 'unknown'}; "
-        f"TF32 was {'on' if device['tf32_before'] else 'off'}, and is off below but where it is named."
+        f"TF32 was {'on' if device['tf32_before'] else 'off'}, and is off below."
     )
     yield table(
         "A stage-1 step: d = 128, 8 layers, batch 512, two views",

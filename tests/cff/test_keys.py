@@ -38,8 +38,6 @@ SETTINGS: list[tuple[list[str], str]] = [
     (["training.rule=end_to_end"], "eb53fbc6fb7b314552b7"),
     (["training.rule=cross_entropy"], "008dbef7d6a260548a49"),
     (["runtime.precision=bf16"], "2635b4c2b8fefa712dbd"),
-    (["runtime.compile=true"], "cb48a7f729e4eb35d71c"),
-    (["runtime.compile=true", "runtime.activation_checkpointing=true"], "cd5f015665af349493d0"),
     (["runtime.micro_batch_size=64"], "c66188be429b5feb00f3"),
     (["objective.margin_schedule=cosine", "objective.margin_exponent=2.0"], "9ceafda4e323a749c6dd"),
     (["data.labels=coarse"], "a6c164e7b5109666ad97"),

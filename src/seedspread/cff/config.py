@@ -1,6 +1,6 @@
 """A run's config, frozen and validated, and augmentation as data: the steps and the paper's pipelines."""
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -313,11 +313,6 @@ class RuntimeConfig(FrozenConfig):
             `batch_size` sends the whole batch at once, which suits a GPU. Part of the run's identity.
         activation_checkpointing: `fast`, `native`: work each slice out again for its backward pass: less
             memory, more time, the same bits.
-        compile: `fast`: let `torch.compile` translate the layers, which takes a compiler and a minute. The
-            same numbers to rounding; part of the run's identity.
-        fused_attention: `fast`: attention by torch's fused kernel. The same numbers to rounding; part of the
-            run's identity.
-        tf32: let a GPU multiply float32 numbers with a 10-bit mantissa. Part of the run's identity.
         threads: CPU threads; None takes what torch takes. Kept through every resume.
         checkpoint_seconds: how often a checkpoint is written, at least once per stage.
     """
@@ -327,20 +322,26 @@ class RuntimeConfig(FrozenConfig):
     implementation: Literal["fast", "plain", "native"] = "fast"
     micro_batch_size: int = Field(default=128, ge=2, le=1_000_000)
     activation_checkpointing: bool = False
-    compile: bool = False
-    fused_attention: bool = False
-    tf32: bool = False
     threads: int | None = Field(default=None, ge=1, le=1024)
     checkpoint_seconds: NotNegative = 60.0
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_former_options(cls, values: Any) -> Any:
+        """Leave out options that are no more, where a stored run did not use them."""
+        if not isinstance(values, dict):
+            return values
+        former = ("compile", "fused_attention", "tf32")
+        return {name: value for name, value in values.items() if name not in former or value is not False}
 
     @model_validator(mode="after")
     def _native_fits(self) -> Self:
         if self.implementation == "native":
             if self.device not in ("auto", "cpu"):
                 raise ValueError(f"implementation = 'native' is for the CPU; got device {self.device!r}")
-            if self.precision != "fp32" or self.compile or self.fused_attention or self.tf32:
+            if self.precision != "fp32":
                 raise ValueError(
-                    "implementation = 'native' takes precision = 'fp32' and no compile, fused_attention, tf32"
+                    f"implementation = 'native' takes precision = 'fp32'; got {self.precision!r}"
                 )
         return self
 

@@ -69,7 +69,6 @@ class _Cell:
 def _canonical_cell(cell: _Cell, fingerprint: str | None) -> dict[str, Any]:
     """Describe the runs of a cell; cached, since a plan needs it for each of its seeds."""
     config = cell.config
-    tf32 = {"tf32": True} if config.runtime.tf32 else {}
     # Cross entropy is trained with the probe's settings.
     unused = ("learning_rate", "betas", "weight_decay") if config.training.rule == "cross_entropy" else ()
     return {
@@ -80,7 +79,6 @@ def _canonical_cell(cell: _Cell, fingerprint: str | None) -> dict[str, Any]:
         "training": described("training", config.training, without=unused),
         "probe": described("probe", config.probe),
         "precision": config.runtime.precision,
-        **tf32,
         **_implementation(config),
     }
 
@@ -109,14 +107,7 @@ def _implementation(config: RunConfig) -> dict[str, Any]:
         return {"native": True}
     if config.runtime.implementation == "plain":
         return {"loss": "plain"}
-    # What is translated for a forward pass by itself rounds as it likes.
-    compiled = (
-        {"compile": True, "recompute": config.runtime.activation_checkpointing}
-        if config.runtime.compile
-        else {}
-    )
-    attention = {"fused_attention": True} if config.runtime.fused_attention else {}
-    return {"fast": {"slice_images": config.runtime.micro_batch_size} | compiled | attention}
+    return {"fast": {"slice_images": config.runtime.micro_batch_size}}
 
 
 def shape(config: RunConfig) -> dict[str, Any]:

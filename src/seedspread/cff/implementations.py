@@ -62,7 +62,7 @@ def stack_of(config: RunConfig, threads: int, device: str = "cpu") -> str | None
     reduction may be split in another way. With an odd width it is not so: the features of the second run
     then begin between the words that a product reads at once, and round otherwise than alone.
     """
-    if not features_of(config).stacks or config.runtime.compile or threads > 1 or device != "cpu":
+    if not features_of(config).stacks or threads > 1 or device != "cpu":
         return None
     if config.model.dim % 2:
         return None

@@ -16,7 +16,7 @@ from seedspread.cff.implementations import stack_of
 from seedspread.cff.margins import MARGIN_TYPES
 from seedspread.cff.model import ViT
 from seedspread.cff.training.evaluation import features
-from seedspread.cff.training.fast import StackedTrainer, _encode, layer_parameters
+from seedspread.cff.training.fast import StackedTrainer, layer_parameters
 from seedspread.cff.training.layerwise import LayerwiseModel
 from seedspread.cff.training.result import RunResult
 from seedspread.cff.training.run import train, train_many
@@ -213,31 +213,9 @@ def test_what_is_part_of_a_runs_identity() -> None:
     assert fast != plain
     assert run_key(tiny(runtime__activation_checkpointing=True)) == fast
     assert run_key(tiny(runtime__micro_batch_size=8)) != fast
-    assert run_key(tiny(runtime__compile=True)) != fast
-    assert stack_of(tiny(runtime__compile=True), 1) is None
     assert run_key(tiny(runtime__micro_batch_size=8, runtime__implementation="plain")) == plain
     other = run_key(tiny(training__rule="end_to_end"))
     assert run_key(tiny(training__rule="end_to_end", runtime__implementation="plain")) == other
-
-
-@pytest.mark.filterwarnings("ignore")  # torch warns about itself
-def test_compiled_layers_have_the_same_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Traced, differentiated and split as for any backend, and then run without a C++ compiler."""
-    compiled, translate = [], torch.compile
-
-    def without_compiler(function: Any, **options: Any) -> Any:
-        compiled.append(function)
-        return translate(function, backend="aot_eager", fullgraph=True, **options)
-
-    _encode.cache_clear()
-    monkeypatch.setattr(torch, "compile", without_compiler)
-    try:
-        (actual,), _ = fast_gradients([model(runtime__compile=True)], [batch()])
-    finally:
-        _encode.cache_clear()
-    (expected,), _ = fast_gradients([model()], [batch()])
-    assert compiled
-    assert distance(actual, expected) < 1e-5
 
 
 def test_bf16_is_bf16() -> None:

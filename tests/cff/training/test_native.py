@@ -356,9 +356,6 @@ def test_trainers_and_plans_read_the_same_features() -> None:
     "changes",
     [
         {"precision": "bf16"},
-        {"compile": True},
-        {"fused_attention": True},
-        {"tf32": True},
         {"device": "cuda"},
         {"device": "mps"},
     ],

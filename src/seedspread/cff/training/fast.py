@@ -7,7 +7,7 @@
 - The loss sees the mean over tokens only, and a mean commutes with a linear map. So the last map of the
   perceptron is differentiated on the mean of its input, one row per image instead of one per token; what is
   handed on to the next layer goes through it without a graph.
-- Attention has its gradient in closed form, unless torch's fused kernel is asked for. Thin products
+- Attention has its gradient in closed form. Thin products
   (tokens x head width) are computed as their transposes, whose long rows suit a CPU.
 - The weights of all blocks are folded at once, and so are their gradients brought back.
 
@@ -20,13 +20,12 @@ alone; elsewhere runs are not stacked (`implementations.stack_of`).
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from functools import cache
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import gelu, layer_norm, scaled_dot_product_attention
+from torch.nn.functional import gelu, layer_norm
 
 from seedspread.cff.config import ModelConfig, RunConfig
 from seedspread.cff.data.loader import Batch
@@ -173,7 +172,6 @@ def encode(
     heads: int,
     precision: torch.dtype,
     *,
-    fused_attention: bool,
     return_tokens: bool,
 ) -> tuple[Tensor, Tensor | None]:
     """Apply an encoder block to tokens `(R, B, T, d)` float32, with products in `precision`.
@@ -184,8 +182,7 @@ def encode(
     rows = runs, batch * length, dim
     normed = layer_norm(tokens, (dim,)).to(precision).view(rows)
     qkv = _linear(normed, weights.qkv, weights.qkv_bias)
-    attend: Callable[[Tensor], Tensor] = _fused_attention if fused_attention else _Attention.apply
-    mixed = attend(qkv.view(runs * batch, length, 3, heads, dim // heads))
+    mixed = _Attention.apply(qkv.view(runs * batch, length, 3, heads, dim // heads))
     attended = tokens + _linear(mixed.view(rows), weights.proj, weights.proj_bias).view(tokens.shape)
     normed = layer_norm(attended, (dim,)).to(precision).view(rows)
     active = gelu(_linear(normed, weights.up, weights.up_bias))
@@ -212,7 +209,6 @@ def features(model: ViT, images: Tensor, config: RunConfig, precision: torch.dty
                 block,
                 config.model.heads,
                 precision,
-                fused_attention=config.runtime.fused_attention,
                 return_tokens=len(pooled) + 1 < len(layers),
             )
             pooled.append(mean)
@@ -224,12 +220,6 @@ def features(model: ViT, images: Tensor, config: RunConfig, precision: torch.dty
 def _linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """Multiply `(R, M, i)` by `(R, i, o)` -> `(R, M, o)`."""
     return torch.baddbmm(bias.to(x.dtype), x, weight.to(x.dtype))
-
-
-def _fused_attention(qkv: Tensor) -> Tensor:
-    """Compute `_Attention` by torch's kernel, which keeps no matrix of all pairs of tokens."""
-    q, k, v = qkv.permute(2, 0, 3, 1, 4).unbind()  # (B, h, T, w)
-    return scaled_dot_product_attention(q, k, v, scale=1.0).transpose(1, 2).flatten(2)
 
 
 class _Attention(torch.autograd.Function):
@@ -391,12 +381,6 @@ class StackedTrainer(Trainer):
         return parts
 
 
-@cache
-def _encode(compiled: bool) -> Callable[..., tuple[Tensor, Tensor | None]]:
-    # One translation for each shape: a general one would depend on which shapes came first.
-    return torch.compile(encode, dynamic=False) if compiled else encode
-
-
 def _leaves(weights: Sequence[Tensor], size: int) -> list[tuple[Tensor, ...]]:
     """Return the weights of `size` runs at a time."""
     split = zip(*(parts(weight, size) for weight in weights), strict=True)
@@ -434,18 +418,17 @@ class _Pass:
             self._outputs = [self._forward(part, return_tokens=return_tokens) for part in self._slices]
 
     def _forward(self, part: Tensor, *, return_tokens: bool) -> tuple[Tensor, Tensor | None]:
-        model, runtime = self._config.model, self._config.runtime
+        model = self._config.model
         block = BlockWeights(*self._leaves[-len(BlockWeights._fields) :])
         if len(self._leaves) > len(block):
             part = embed(
                 part, EmbeddingWeights(*self._leaves[: -len(block)]), model.patch_size, self._precision
             )
-        return _encode(runtime.compile)(
+        return encode(
             part,
             block,
             model.heads,
             self._precision,
-            fused_attention=runtime.fused_attention,
             return_tokens=return_tokens,
         )
 

@@ -274,9 +274,9 @@ def train_many(
         else:
             yield number, opened
     try:
-        for threads, tf32 in {_arithmetic(run) for run in runs}:
-            with cpu_threads(threads), float32_products(tf32):
-                group = [run for run in runs if _arithmetic(run) == (threads, tf32)]
+        for threads in {_torch_threads(run) for run in runs}:
+            with cpu_threads(threads), without_tf32():
+                group = [run for run in runs if _torch_threads(run) == threads]
                 for run, outcome in run_to_completion(group, stop, callback or Callback()):
                     yield runs[run], outcome
     except Exception as error:
@@ -285,13 +285,9 @@ def train_many(
         raise
 
 
-def _arithmetic(run: TrainingRun) -> tuple[int, bool]:
-    """Settings of the whole process while a run is trained: torch's threads, and TF32.
-
-    The number of threads that are a trainer's own alters no bit; torch has one beside them.
-    """
-    threads = 1 if features_of(run.config).has_own_threads else run.threads
-    return threads, run.config.runtime.tf32
+def _torch_threads(run: TrainingRun) -> int:
+    """The number of threads that are a trainer's own alters no bit; torch has one beside them."""
+    return 1 if features_of(run.config).has_own_threads else run.threads
 
 
 def _open(
@@ -330,10 +326,9 @@ def cpu_threads(count: int) -> AbstractContextManager[None]:
     return _set(torch.get_num_threads, torch.set_num_threads, count)
 
 
-def float32_products(tf32: bool) -> AbstractContextManager[None]:
-    """Allow or forbid rounding products of float32 numbers to TF32 inside the context."""
-    wanted = "high" if tf32 else "highest"
-    return _set(torch.get_float32_matmul_precision, torch.set_float32_matmul_precision, wanted)
+def without_tf32() -> AbstractContextManager[None]:
+    """Keep products of float32 numbers from being rounded to TF32 inside the context."""
+    return _set(torch.get_float32_matmul_precision, torch.set_float32_matmul_precision, "highest")
 
 
 def default_folder(key: str) -> Path:
