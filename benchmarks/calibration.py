@@ -44,7 +44,7 @@ def tests_of(arm: Group, baseline: Group, rng: np.random.Generator) -> list[Test
         classic.f_test(arm, baseline, 0.95, None, None),
         classic.bonett(arm, baseline, 0.95, None),
         *(classic.deviations_test(arm, baseline, center, None) for center in ("mean", "median")),
-        *resampling.bootstrap_tests(arm, baseline, 0.95, _RESAMPLES, rng),
+        resampling.pooled_bootstrap(arm, baseline, 0.95, _RESAMPLES, rng),
         *(classic.two_way_tests(arm, baseline, center)[0] for center in _centers(arm)),
     ]
 

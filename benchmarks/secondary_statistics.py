@@ -11,7 +11,7 @@ from scipy.special import expit
 from benchmarks.conditions import IDLE_TWINS, INDEPENDENT, QUANTILES, alike, draw
 from seedspread.analysis.judgement import heterogeneity
 from seedspread.stats.failures import two_clusters
-from seedspread.stats.pooling import intraclass_correlation
+from seedspread.stats.groups import intraclass_correlation
 from seedspread.stats.testset_noise import noise_from_predictions
 from seedspread.stats.variance_ratio import posterior_of
 

@@ -25,7 +25,7 @@ from seedspread.analysis.charts import audit_chart
 from seedspread.analysis.components import ComponentsResult
 from seedspread.analysis.words import number
 from seedspread.atomic import replacing
-from seedspread.cli.output import say_prose
+from seedspread.cli.options import say_prose
 from seedspread.render.table import Column, Table, markdown_text, to_markdown
 from seedspread.render.terminal import Terminal, to_rich
 from seedspread.render.with_matplotlib import write_picture

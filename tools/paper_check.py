@@ -6,8 +6,7 @@ python tools/paper_check.py > docs/paper-check.md
 from seedspread.analysis.display import ladder_table
 from seedspread.analysis.judgement import word_of
 from seedspread.analysis.words import between, number, p_value
-from seedspread.paper.check import SECTIONS, Finding, check_paper, summary
-from seedspread.paper.conclusions import answer, paper_ladder, paper_ratios
+from seedspread.paper.check import SECTIONS, Finding, answer, check_paper, paper_ladder, paper_ratios, summary
 from seedspread.paper.values import published_arm
 from seedspread.render.table import markdown_text, to_markdown
 from seedspread.stats.classic import f_test

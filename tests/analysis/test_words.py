@@ -33,9 +33,8 @@ from seedspread.analysis.words import (
 from seedspread.paper.values import published_table
 from seedspread.stats.components import Sample
 from seedspread.stats.failures import detect_collapse, failures
-from seedspread.stats.groups import Group
+from seedspread.stats.groups import Group, same_seed_runs, unequal_cells
 from seedspread.stats.performance import performance
-from seedspread.stats.pooling import same_seed_runs, unequal_cells
 from seedspread.stats.result import Better, FailureModel, InterimLook, Performance
 from seedspread.stats.testset_noise import noise_from_accuracies, noise_from_predictions
 from tests.analysis.made import NEW, OLD, runs

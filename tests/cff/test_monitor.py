@@ -22,7 +22,7 @@ from seedspread import ClampMonitor, SupConLoss
 from seedspread.cff.advice import advise
 from seedspread.cff.monitor import _MOST_WINDOWS, NotWatchableError
 from seedspread.errors import SeedspreadError
-from seedspread.paper.conclusions import paper_ratios
+from seedspread.paper.check import paper_ratios
 
 HOSTILE = "<script>alert(1)</script>\x1b[2J\u202e\n[red]$x_{$\x00"
 SHAPES = array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=4)

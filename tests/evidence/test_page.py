@@ -13,7 +13,7 @@ from evidence.findings import findings
 from evidence.page import PAGE, answer, page, show, write_page
 from evidence.sources import is_source, sources
 from seedspread.cli import app
-from seedspread.paper.conclusions import paper_ratios
+from seedspread.paper.check import paper_ratios
 from seedspread.paper.values import published_arm, values
 from seedspread.stats.planning import power
 

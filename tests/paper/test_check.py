@@ -8,8 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from seedspread.paper.check import check_claims, check_paper, summary
-from seedspread.paper.conclusions import answer, audit_published, paper_ladder, paper_ratios
+from seedspread.paper.check import (
+    answer,
+    audit_published,
+    check_claims,
+    check_paper,
+    paper_ladder,
+    paper_ratios,
+    summary,
+)
 from seedspread.paper.values import (
     METHODS,
     NAMES,
@@ -22,7 +29,7 @@ from seedspread.paper.values import (
     series,
     values,
 )
-from seedspread.stats.pooling import intraclass_correlation
+from seedspread.stats.groups import intraclass_correlation
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tools"))

@@ -93,7 +93,7 @@ def test_a_clear_difference_is_said_first(tmp_path: Path) -> None:
     ]
     pd.DataFrame(rows, columns=["arm", "seed", "score"]).to_csv(path, index=False)
     answer = Report(load_table(path, "score", "arm", "b", None, "seed", None)).summary
-    assert answer.short.startswith("YES: a spreads more across seeds, variance ×1,600")
+    assert answer.short.startswith("YES: a spreads more across seeds; variance ×1,600")
 
 
 def test_no_advice_rests_on_a_single_seed(tmp_path: Path) -> None:

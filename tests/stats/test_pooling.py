@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from seedspread.stats.pooling import (
+from seedspread.stats.groups import (
     are_dependent,
     are_opposed,
     bartlett_p,

@@ -7,10 +7,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from seedspread.analysis.display import ladder_table
-from seedspread.stats.groups import Group
-from seedspread.stats.pooling import runs_per_seed
+from seedspread.stats.groups import Group, runs_per_seed
+from seedspread.stats.headline import sensitivity
 from seedspread.stats.result import SensitivityTest
-from seedspread.stats.sensitivity import sensitivity
 from tests.stats.arms import arm, paper_arms
 
 PAPER = sensitivity(*paper_arms())

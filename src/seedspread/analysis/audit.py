@@ -22,13 +22,11 @@ from seedspread.runs.metrics import Better, Metric, direction_note, is_until, me
 from seedspread.runs.store import Store
 from seedspread.stats import classic, planning, resampling
 from seedspread.stats.failures import detect_collapse, failures, find_failed_seeds
-from seedspread.stats.groups import Floats, Group, common_seeds
-from seedspread.stats.headline import FEWEST_SEEDS, MOST_MODELLED, as_test, headlines, is_large
+from seedspread.stats.groups import Floats, Group, are_dependent, common_seeds, same_seed_runs, unequal_cells
+from seedspread.stats.headline import FEWEST_SEEDS, MOST_MODELLED, as_test, headlines, is_large, sensitivity
 from seedspread.stats.performance import performance
 from seedspread.stats.planning import BudgetError
-from seedspread.stats.pooling import are_dependent, same_seed_runs, unequal_cells
 from seedspread.stats.result import Headline, InterimLook, Interval, SameSeedRuns, Scale, Summary, TestResult
-from seedspread.stats.sensitivity import sensitivity
 from seedspread.stats.sequential import ALPHA, nominal_level
 from seedspread.stats.variance_ratio import LogRatioEstimate
 from seedspread.tables.check import check_table
@@ -141,7 +139,7 @@ class Comparer:
             classic.f_test(arm, baseline, level, normal, independent),
             classic.bonett(arm, baseline, level, independent),
             *(classic.deviations_test(arm, baseline, c, independent) for c in ("mean", "median")),
-            *resampling.bootstrap_tests(arm, baseline, level, resamples, rng, independent),
+            resampling.pooled_bootstrap(arm, baseline, level, resamples, rng, independent),
             *(t for c in ("mean", "median") for t in classic.two_way_tests(arm, baseline, c, independent)),
         )
 

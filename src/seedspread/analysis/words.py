@@ -12,9 +12,8 @@ import numpy as np
 from seedspread.runs.levels import Levels, arm_name, joined_levels, stratum_name
 from seedspread.runs.studies import LookComparison, SequentialRecord
 from seedspread.stats.components import NOISE, TOGETHER, Design
-from seedspread.stats.groups import Group
+from seedspread.stats.groups import Group, UnequalCells, are_dependent, are_opposed
 from seedspread.stats.headline import FEWEST_SEEDS
-from seedspread.stats.pooling import UnequalCells, are_dependent, are_opposed
 from seedspread.stats.result import (
     Better,
     Collapse,
@@ -505,16 +504,23 @@ def counted(audit: AuditResult) -> list[tuple[Word, str]]:
     """How many comparisons have which verdict, with the names of a few: a line for each verdict."""
     every = audit.comparisons
     alone = len({(c.group, c.baseline) for c in every}) == 1
+    names = [stratum_name(c.by, c.stratum) if alone and c.stratum else c.title for c in every]
+    return counted_verdicts(list(zip(names, every, strict=True)))
+
+
+def counted_verdicts(every: Sequence[tuple[str, Comparison]]) -> list[tuple[Word, str]]:
+    """See `counted`; of comparisons of any audits, with their names."""
     out: list[tuple[Word, str]] = []
     for word in get_args(Word):
-        rows = [c for c in every if c.word == word]
+        rows = [(name, c) for name, c in every if c.word == word]
         many = f"{len(rows):,} of {len(every):,}"
         if rows and word == "CAN'T TELL":
-            out.append((word, f"{many} comparisons{_why_not(rows)}"))
+            out.append((word, f"{many} comparisons{_why_not([c for _, c in rows])}"))
         elif 0 < len(rows) <= _MOST_ANSWERS:
-            names = [stratum_name(c.by, c.stratum) if alone and c.stratum else c.title for c in rows]
-            ratios = (f"{times(c.headline.ratio)} ({ends(c.headline.shown_interval)})" for c in rows)
-            out.append((word, f"{many}: {'; '.join(map(' '.join, zip(names, ratios, strict=True)))}"))
+            ratios = (
+                f"{name} {times(c.headline.ratio)} ({ends(c.headline.shown_interval)})" for name, c in rows
+            )
+            out.append((word, f"{many}: {'; '.join(ratios)}"))
         elif rows:
             out.append((word, f"{many} comparisons"))
     return out

@@ -12,7 +12,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from seedspread.cli import analyze, data, paper, study
 from seedspread.cli import report as reporting
-from seedspread.cli.output import say
+from seedspread.cli.options import say
 from seedspread.errors import SeedspreadError, in_terminal, printable
 from seedspread.version import __version__
 

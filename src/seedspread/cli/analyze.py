@@ -20,9 +20,13 @@ from seedspread.cli.options import (
     TableOptions,
     check_forms,
     direction,
+    say,
+    say_json,
+    say_picture,
+    say_prose,
+    say_result,
     with_table_options,
 )
-from seedspread.cli.output import say, say_json, say_picture, say_prose, say_result
 from seedspread.errors import SeedspreadError
 
 if TYPE_CHECKING:

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from seedspread.cli.options import DataDir, Json
-from seedspread.cli.output import say, say_json
+from seedspread.cli.options import DataDir, Json, say, say_json
 from seedspread.errors import DataError, one_of, require_extra
 
 if TYPE_CHECKING:

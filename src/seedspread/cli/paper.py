@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from seedspread.cli.options import Json
-from seedspread.cli.output import say, say_json
+from seedspread.cli.options import Json, say, say_json
 from seedspread.errors import require_extra
 
 if TYPE_CHECKING:
@@ -158,8 +157,7 @@ def _print(findings: "list[Finding]", only: str | None) -> None:
     from rich.text import Text
 
     from seedspread.analysis.display import ladder_table
-    from seedspread.paper.check import SECTIONS, summary
-    from seedspread.paper.conclusions import answer, paper_ladder
+    from seedspread.paper.check import SECTIONS, answer, paper_ladder, summary
     from seedspread.render.table import Column, Table
     from seedspread.render.terminal import Terminal, to_rich
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from seedspread.cli.options import TableOptions, with_table_options
-from seedspread.cli.output import say, say_json, say_prose
+from seedspread.cli.options import TableOptions, say, say_json, say_prose, with_table_options
 from seedspread.errors import SeedspreadError, require_extra
 
 if TYPE_CHECKING:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from seedspread.cli import options
-from seedspread.cli.options import DataDir, Json
-from seedspread.cli.output import say, say_json
+from seedspread.cli.options import DataDir, Json, say, say_json
 from seedspread.errors import MissingExtraError, SeedspreadError
 
 if TYPE_CHECKING:

@@ -1,9 +1,8 @@
 """What the paper adds to the page of its training's runs."""
 
-import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from itertools import zip_longest
 from pathlib import Path
@@ -14,10 +13,9 @@ from seedspread.analysis.words import number, p_value
 from seedspread.cff.advice import advise
 from seedspread.cff.config import PIPELINES, RunConfig, SeedConfig
 from seedspread.cff.datasets import dataset_info
-from seedspread.cff.identity import RUNNER, canonical, margin_is_inert, saturates
+from seedspread.cff.identity import canonical, margin_is_inert, saturates
 from seedspread.cff.margins import layer_margins
 from seedspread.cff.presets import check, read_config
-from seedspread.errors import SeedspreadError
 from seedspread.paper.values import SETTINGS, printed, published_runs, series
 from seedspread.render.chart import Chart
 from seedspread.render.table import Column, Table
@@ -37,8 +35,7 @@ from seedspread.report.load import arms_of, strata
 from seedspread.report.sections import Section
 from seedspread.report.tables import PublishedColumns, digits
 from seedspread.runs.metrics import metric_of
-from seedspread.runs.run import Run
-from seedspread.runs.studies import AuditSpec, RecordedCell, RecordedStudy
+from seedspread.runs.studies import AuditSpec, RecordedCell
 from seedspread.version import __version__
 
 if TYPE_CHECKING:
@@ -646,25 +643,6 @@ class PaperReport(Extension):
     def parameters(self, values: Mapping[str, Any]) -> RunConfig:
         return values if isinstance(values, RunConfig) else check(dict(values))
 
-    def study_of_runs(self, runs: Mapping[str, Run], name: str) -> RecordedStudy | None:
-        """Take as factors the config fields in which the finished runs differ."""
-        configs: dict[str, RunConfig] = {}
-        for key, run in runs.items():
-            try:
-                configs[key] = self.parameters(run.parameters)
-            except SeedspreadError:
-                continue
-        if not configs:
-            return None
-        levels = _levels(configs)
-        cells: dict[tuple[tuple[str, str], ...], RecordedCell] = {}
-        for key, config in configs.items():
-            cell = cells.setdefault(levels[key], RecordedCell(dict(levels[key]), config, {}))
-            cells[levels[key]] = replace(cell, runs={**cell.runs, config.seeds.run: key})
-        return RecordedStudy(
-            name, f"The finished runs in {name}", "", _guess(levels), RUNNER, tuple(cells.values())
-        )
-
     def level(self, factor: str, level: str) -> tuple[str, str]:
         return ("dataset", dataset_info(level).title) if factor == "name" else (factor, level)
 
@@ -782,42 +760,6 @@ def _telling(cells: Sequence[RecordedCell]) -> list[RunConfig]:
     return [config for config in configs if not margin_is_inert(config)] or configs
 
 
-def _guess(cells: dict[str, tuple[tuple[str, str], ...]]) -> AuditSpec | None:
-    """Return the paper's comparison, if the cells allow it."""
-    factors = {factor for cell in cells.values() for factor, _ in cell}
-    levels = {dict(cell).get("margin_type") for cell in cells.values()}
-    if "subtract" not in levels or len(levels) < 2:
-        return None
-    block = ("stability",) if "stability" in factors else ()
-    by = "condition" if "condition" in factors else None
-    return AuditSpec(group="margin_type", baseline="subtract", block=block, by=by)
-
-
-def _levels(configs: dict[str, RunConfig]) -> dict[str, tuple[tuple[str, str], ...]]:
-    """Name cells by margin type and stability if they vary, and by all else that varies, a `condition`."""
-    flat = {key: _flat(config) for key, config in configs.items()}
-    names = list(dict.fromkeys(name for fields in flat.values() for name in fields))
-    vary = [n for n in names if len({fields.get(n) for fields in flat.values()}) > 1]
-    own = ("objective.margin_type", "objective.stability")
-    fields_called = Counter(n.split(".")[1] for n in vary)
-    short = {n: field if fields_called[field := n.split(".")[1]] == 1 else n for n in vary}
-    out = {}
-    for key, fields in flat.items():
-        cell = [(n.split(".")[1], str(fields[n])) for n in own if n in vary]
-        rest = ", ".join(f"{short[n]} = {fields.get(n)}" for n in vary if n not in own)
-        out[key] = tuple(cell + ([("condition", rest)] if rest else []))
-    return out
-
-
-def _flat(config: RunConfig) -> dict[str, str]:
-    values = config.model_dump(mode="json", exclude={"seeds", "runtime"})
-    return {
-        f"{part}.{k}": json.dumps(v) if not isinstance(v, str) else v
-        for part, fields in values.items()
-        for k, v in fields.items()
-    }
-
-
 # Published profiles: setting, quantity, arm, and by what name the values are known.
 _RATES = {"cifar10": "cifar10 standard", "cifar10-low": "cifar10 low", "cifar100": "cifar100", "svhn": "svhn"}
 _GRADIENTS = ("cifar10", "cifar100")
@@ -825,8 +767,7 @@ _GRADIENTS = ("cifar10", "cifar100")
 
 def load_published() -> ReportData:
     """Return the paper's own numbers as a report: settings, verdicts, and what it measured by layer."""
-    from seedspread.paper.check import check_paper  # noqa: PLC0415 - for a report of the paper's numbers only
-    from seedspread.paper.conclusions import MAIN, audit_published  # noqa: PLC0415
+    from seedspread.paper.check import MAIN, audit_published, check_paper  # noqa: PLC0415 - slow to import
 
     main = audit_published()
     audits = {name: main if name in MAIN else audit_published((name,)) for name in SETTINGS}

@@ -8,11 +8,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 from itertools import combinations
 from math import comb
-from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
 from seedspread.stats.classic import independence_evidence, unless_contradicted
 from seedspread.stats.groups import Floats, Group, Ints, common_seeds
@@ -178,21 +176,17 @@ def _variances(x: Floats, resamples: int, rng: np.random.Generator) -> Floats:
     return out
 
 
-def bootstrap_tests(
+def pooled_bootstrap(
     group: Group,
     baseline: Group,
     level: float,
     resamples: int,
     rng: np.random.Generator,
     independent: bool | None = None,
-) -> tuple[TestResult, TestResult]:
-    """Return the pooled percentile interval of a variance ratio, and the BCa interval from the same draws.
-
-    B. Efron, Better bootstrap confidence intervals, Journal of the American Statistical Association 82 (1987)
-    171-185.
-    """
+) -> TestResult:
+    """Return the percentile interval of the ratio of pooled variances."""
     runs = min(len(group.values), len(baseline.values))
-    percentile = TestResult(
+    blank = TestResult(
         key="bootstrap",
         name="bootstrap percentile, pooled",
         about="spread",
@@ -202,22 +196,13 @@ def bootstrap_tests(
         evidence=independence_evidence(independent)
         + f"; below about {_ENOUGH} runs an arm, bootstrap intervals of a variance ratio are too short",
     )
-    why = "corrects the percentile interval for bias and skewness"
-    bca = replace(percentile, key="bootstrap_bca", name="bootstrap BCa, pooled", why=why)
     x, y = group.values, baseline.values
     note = _no_ratio(group, baseline) or _too_few(runs, "run", level)
     if note:
-        return replace(percentile, note=note), replace(bca, note=note)
-    ratios = ratio_resamples(x, y, resamples, rng)
+        return replace(blank, note=note)
+    low, high = _quantiles(ratio_resamples(x, y, resamples, rng), level)
     estimate = float(x.var(ddof=1) / y.var(ddof=1))
-    tail = (1 - level) / 2
-    low, high = _quantiles(ratios, (tail, 1 - tail))
-    out = replace(percentile, estimate=estimate, interval=Interval(low, high, level))
-    points = _bca_points(ratios, estimate, x, y, tail)
-    if points is None:
-        return out, replace(bca, estimate=estimate, note="its correction is undefined here")
-    low, high = _quantiles(ratios, points)
-    return out, replace(bca, estimate=estimate, interval=Interval(low, high, level))
+    return replace(blank, estimate=estimate, interval=Interval(low, high, level))
 
 
 def _no_ratio(group: Group, baseline: Group) -> str:
@@ -247,47 +232,14 @@ def _too_few(n: int, unit: str, level: float) -> str:
     return f"needs {least} {unit}s in each arm: with {n} too many resamples are one {unit} over and over"
 
 
-def _quantiles(ratios: Floats, at: tuple[float, float]) -> tuple[float, float]:
+def _quantiles(ratios: Floats, level: float) -> tuple[float, float]:
     """Interpolate linearly between order statistics, but never between a number and infinity."""
     ordered = np.sort(ratios[~np.isnan(ratios)])
-    positions = np.array(at) * (len(ordered) - 1)
+    positions = np.array([(1 - level) / 2, (1 + level) / 2]) * (len(ordered) - 1)
     below, above = ordered[np.floor(positions).astype(int)], ordered[np.ceil(positions).astype(int)]
     with np.errstate(invalid="ignore"):
         low, high = np.where(np.isinf(above), above, below + (above - below) * (positions % 1))
     return float(low), float(high)
-
-
-def _bca_points(
-    ratios: Floats, estimate: float, x: Floats, y: Floats, tail: float
-) -> tuple[float, float] | None:
-    """Return Efron's corrected percentiles, with the two-sample acceleration from leaving runs out."""
-    valid = ratios[~np.isnan(ratios)]
-    share = (np.sum(valid < estimate) + np.sum(valid <= estimate)) / (2 * len(valid))
-    with np.errstate(invalid="ignore"):  # a sample that has no spread without one of its values
-        influences = [(len(v) - 1) * (kept.mean() - kept) / len(v) for v, kept in _left_out(x, y)]
-        spread = sum((u**2).sum() for u in influences)
-    if not 0 < share < 1 or not np.isfinite(spread) or spread == 0:
-        return None
-    acceleration = sum((u**3).sum() for u in influences) / (6 * spread**1.5)
-    bias = stats.norm.ppf(share)
-    z = bias + stats.norm.ppf([tail, 1 - tail])
-    low, high = stats.norm.cdf(bias + z / (1 - acceleration * z))
-    return float(low), float(high)
-
-
-def _left_out(x: Floats, y: Floats) -> list[tuple[Floats, Floats]]:
-    """Return each sample's values, and the ratio without each of them in turn."""
-    vx, vy = x.var(ddof=1), y.var(ddof=1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return [(x, _variances_without_one(x) / vy), (y, vx / _variances_without_one(y))]
-
-
-def _variances_without_one(x: Floats) -> Floats:
-    n = len(x)
-    if n < 3:
-        return np.full(n, np.nan)
-    e2 = (x - x.mean()) ** 2
-    return cast(Floats, (e2.sum() - n / (n - 1) * e2) / (n - 2))
 
 
 def clustered_bootstrap(
@@ -321,7 +273,7 @@ def clustered_bootstrap(
     second = first if shared else _counts(len(pools[1]), resamples, rng)
     with np.errstate(divide="ignore", invalid="ignore"):
         ratios = _weighted_variance(group, pools[0], first) / _weighted_variance(baseline, pools[1], second)
-    low, high = _quantiles(ratios, ((1 - level) / 2, (1 + level) / 2))
+    low, high = _quantiles(ratios, level)
     estimate = group.within_variance / baseline.within_variance
     return replace(blank, estimate=estimate, interval=Interval(low, high, level))
 

@@ -8,8 +8,7 @@ import numpy as np
 from scipy import stats
 
 from seedspread.stats.failures import exact_interval
-from seedspread.stats.groups import Floats, Group
-from seedspread.stats.pooling import effective_df, runs_per_seed, same_seed_runs
+from seedspread.stats.groups import Floats, Group, effective_df, runs_per_seed, same_seed_runs
 from seedspread.stats.result import Interval
 
 

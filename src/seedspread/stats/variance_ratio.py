@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scipy.interpolate import CubicSpline
 from scipy.special import logsumexp, stdtr, stdtrit
 
-from seedspread.stats.groups import Floats, Group, Ints
+from seedspread.stats.groups import Floats, Group, Ints, rounding
 from seedspread.stats.result import Interval
 from seedspread.stats.student_t import Fit, Layout, solve
 
@@ -411,16 +411,6 @@ def scale_of(group: Group) -> float:
     bulk = max(float(np.median(np.abs(from_medians(group)))) / 0.6745, rounding(group) ** 0.5)
     whole = float(group.within_variance**0.5)
     return bulk if 0 < bulk < _DWARFED * whole else whole
-
-
-def rounding(group: Group) -> float:
-    """Return the variance of rounding, step^2 / 12, if runs of a cell tie; the step is the smallest gap."""
-    spread = np.ptp(group.values)
-    for values in group.cells.values():
-        if np.any(np.diff(np.sort(values)) <= 1e-9 * spread):
-            gaps = np.diff(np.sort(group.values))
-            return float(gaps[gaps > 1e-9 * spread].min() ** 2 / 12)
-    return 0.0
 
 
 def _solve(tables: list[_Table], level: float) -> list[RobustRatio]:
