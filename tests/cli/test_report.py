@@ -57,7 +57,7 @@ def test_a_table_with_pictures_and_json(tmp_path: Path) -> None:
         ((), "give a store or a table"),
         (("store", "--published"), "and not both"),
         (("nowhere",), "not a folder of runs"),
-        ((".",), "no finished run"),
+        ((".",), "no record of a study"),
         ((".", "--study", "quickstat"), "did you mean 'quickstart'"),
         (("--published", "--out", "page.pdf"), "must end in .html"),
         (("--published", "--all"), "for --figures and --tables"),

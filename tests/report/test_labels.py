@@ -14,7 +14,7 @@ from seedspread.analysis.components import components
 from seedspread.cff.presets import read_config
 from seedspread.paper.report import paper_setting
 from seedspread.render.chart import Chart
-from seedspread.report.extension import origins
+from seedspread.report.extension import ReportError, origins
 from seedspread.report.load import load_store, load_table
 from seedspread.report.page import Report
 from seedspread.runs.levels import arm_name, setting_name, stratum_name
@@ -102,11 +102,11 @@ def test_the_page_says_which_runs_serve_several_levels(tmp_path: Path) -> None:
     assert shared in Report(material).page()
 
 
-def test_a_store_without_a_record_names_its_settings_so_too(tmp_path: Path) -> None:
+def test_a_store_without_a_record_is_reported_on_by_its_study(tmp_path: Path) -> None:
     filled(tmp_path, depth(tmp_path))
     shutil.rmtree(tmp_path / "store" / ".studies")
-    names = {s.name for s in load_store(tmp_path / "store").settings}
-    assert names == {"depth = 2", "depth = 4", "depth = 8"}
+    with pytest.raises(ReportError, match="holds no record of a study; name its study with --study"):
+        load_store(tmp_path / "store")
 
 
 def test_two_studies_of_one_label_are_told_apart_by_their_names(tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ def test_many_open_comparisons_are_counted_and_the_factor_is_asked_after(tmp_pat
     pd.DataFrame(rows).to_csv(path, index=False)
     answer = Report(load_table(path, "accuracy", "arm", None, [], "seed", "task")).summary
     assert answer.question.startswith("Does arm change how much")
-    assert "CAN'T TELL for 10 of 12 comparisons: only variance ratios above " in answer.short
+    assert "CAN'T TELL: 10 of 12 comparisons (8 seeds detect only ratios above " in answer.short
 
 
 BARE = re.compile(r"(?<!margin = )0\.(1713|2917|4719)(?!\d)|(?<!batch = )(3201|6403)(?!\d)")

@@ -14,9 +14,8 @@ from seedspread.report.layers import LayerBands, RunLayers
 from seedspread.runs.levels import Levels, arm_name, block_name
 from seedspread.runs.metrics import Metric
 from seedspread.runs.plugins import load_plugin, plugins
-from seedspread.runs.run import Run
 from seedspread.runs.store import RunState, State
-from seedspread.runs.studies import AuditSpec, RecordedCell, RecordedStudy, SequentialRecord
+from seedspread.runs.studies import AuditSpec, RecordedCell, SequentialRecord
 
 if TYPE_CHECKING:
     from seedspread.render.table import Table
@@ -86,10 +85,6 @@ class Extension:
     def parameters(self, values: Mapping[str, Any]) -> Any:
         """Return a cell's stored parameters as the package's own object, for the other methods."""
         return values
-
-    def study_of_runs(self, runs: Mapping[str, Run], name: str) -> RecordedStudy | None:
-        """Return a study made of finished runs, by key, if none is recorded; None if they make none."""
-        return None
 
     def level(self, factor: str, level: str) -> tuple[str, str]:
         """Return a factor and its level as people read them."""

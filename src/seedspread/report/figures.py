@@ -211,23 +211,17 @@ def _forest_chart(data: ReportData, audit: AuditResult, forest: Forest, chart_id
     rows = [by_title[title] for title in forest.titles]
     names = {c.stratum: s.name for s in data.settings if s.audit is audit for c in s.comparisons}
     arms = arms_of(rows[0])
-    positions = floats(range(len(rows), 0, -1))
-    texts = [
-        f"{c.title}\n{number(c.headline.ratio)} {between(c.headline.shown_interval)}\n"
-        f"p = {p_value(c.p_adjusted)}"
+    lines = [
+        Line(
+            f"{names.get(c.stratum, joined_levels(c.stratum))}\n{arms}",
+            c.headline.ratio,
+            c.headline.shown_interval,
+            label=f"{c.title}\n{number(c.headline.ratio)} {between(c.headline.shown_interval)}\n"
+            f"p = {p_value(c.p_adjusted)}",
+        )
         for c in rows
     ]
-    each = _intervals("each by itself, adjusted", list(zip(positions, rows, texts, strict=True)))
-    together = Mark(
-        "interval", "together (random effects)", (forest.pooled,), (0.0,), (forest.interval.low,),
-        (forest.interval.high,), (f"together: {number(forest.pooled)} {between(forest.interval)}",),
-        COLOURS[3], 2, legend=True,
-    )  # fmt: skip
-    named = [f"{names.get(c.stratum, joined_levels(c.stratum))}\n{arms}" for c in rows]
-    ticks = (*zip(positions, named, strict=True), (0.0, f"together\n{arms}"))
-    sides = (-0.6, len(rows) + 0.6)
-    axis = ratio_axis([*map(_ends, rows), forest.interval], f"variance ratio, {arms}")
-    panel = Panel("", axis, Axis(ticks=ticks, range=sides), (rule((1, 1), sides), each, together))
+    lines.append(Line(f"together\n{arms}", forest.pooled, forest.interval, COLOURS[3]))
     strata = {joined_levels(c.stratum) for c in rows}
     chosen = [
         s
@@ -237,10 +231,11 @@ def _forest_chart(data: ReportData, audit: AuditResult, forest: Forest, chart_id
     return Chart(
         chart_id,
         f"Variance ratios together: {arms}",
-        f"Each seed counted once. Do the ratios differ among themselves? Q({forest.df}) = {forest.q:.3g}, "
+        "Each seed counted once; each ratio is adjusted, the last is their mean (random effects). "
+        f"Do the ratios differ among themselves? Q({forest.df}) = {forest.q:.3g}, "
         f"p = {p_value(forest.p)}, I² = {forest.i_squared:.0%}; with so few ratios this test is weak.",
         f"Together {number(forest.pooled)} {between(forest.interval)}; heterogeneity p {p_value(forest.p)}.",
-        (panel,),
+        (lines_panel(lines, f"variance ratio, {arms}", ""),),
         origins(chosen),
         height=0.5 + 0.14 * len(rows),
     )

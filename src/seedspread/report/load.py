@@ -195,28 +195,10 @@ def _studies(store: Store, requested: Iterable[RecordedStudy]) -> tuple[list[Rec
             problems.append(f"the record of {study.name} cannot be used: {error}")
         else:
             out.append(replace(study, cells=cells))
-    return out or [_study_of_runs(store)], problems
-
-
-def _study_of_runs(store: Store) -> RecordedStudy:
-    """Return what the package of the runs' runner makes of them, if no study is recorded."""
-    runs: dict[str, dict[str, Run]] = {}
-    for key in store.keys():  # noqa: SIM118 - not a dict
-        if not store.is_done(key) or store.damage(key):
-            continue
-        try:
-            run = Run.read(str(store.folder(key)))
-        except (*UNREADABLE, SeedspreadError):
-            continue
-        runs.setdefault(run.runner, {})[key] = run
-    for runner, of_runner in runs.items():
-        study = extension_of(runner).study_of_runs(of_runner, relative(store.path.absolute()))
-        if study is not None:
-            return study
-    raise ReportError(
-        f"{store.path} holds no finished run and no record of a study; name its study with --study, "
-        f"or run one with: {_run_command(store.path)}"
-    )
+    if not out:
+        why = "; ".join(problems) or f"{store.path} holds no record of a study"
+        raise ReportError(f"{why}; name its study with --study, or run one with: {_run_command(store.path)}")
+    return out, problems
 
 
 def strata(spec: AuditSpec | None) -> tuple[str, ...]:

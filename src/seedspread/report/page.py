@@ -5,20 +5,20 @@ import gzip
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from markupsafe import Markup
 
 from seedspread.analysis.audit_result import Comparison
+from seedspread.analysis.charts import arms_of
 from seedspread.analysis.sequential import standing
-from seedspread.analysis.words import claim, two
-from seedspread.analysis.words import figures as figures_of
+from seedspread.analysis.words import counted_verdicts
 from seedspread.atomic import replacing
 from seedspread.errors import reason
 from seedspread.render.chart import DARK, FORMATS, Chart, caption_of
@@ -30,7 +30,6 @@ from seedspread.report.extension import ReportData, ReportError, Row, Setting
 from seedspread.report.sections import sections
 from seedspread.runs.store import FINISHED
 from seedspread.stats.planning import BudgetError, seeds_for, seeds_for_standard_error
-from seedspread.stats.result import Word
 
 # Modules whose functions register themselves for a section.
 EXHIBITS = (dose, figures, layers, tables)
@@ -62,8 +61,6 @@ _POLICY = (
 
 
 _FEWEST_SEEDS = 3
-# Open comparisons that the answer names; of more it says how many.
-_MOST_NAMED = 8
 
 
 @dataclass(frozen=True)
@@ -108,55 +105,16 @@ def _question(pairs: list[Row]) -> str:
 def _short(pairs: list[Row]) -> str:
     if not pairs:
         return "Not enough runs have ended to say."
-    by_word = {w: [(s, c) for s, c in pairs if c.word == w] for w in get_args(Word)}
-    places = len({s.id for s, _ in pairs}) > 1
-    parts = []
-    for word in ("YES", "MAYBE", "NO"):
-        if rows := by_word[word]:
-            parts.append(f"{word}: {'; '.join(_difference(s, c, places) for s, c in rows)}.")
-    if rows := by_word["CAN'T TELL"]:
-        some = len(pairs) > 1 and len(rows) < len(pairs)
-        parts.append(_cannot_tell(rows, pairs if some else []))
-    return " ".join(parts)
-
-
-def _cannot_tell(pairs: list[Row], all_pairs: list[Row]) -> str:
-    many = f"{len(pairs)} of {len(all_pairs)} comparisons"
-    named = many if len(pairs) > _MOST_NAMED else _where(pairs, all_pairs)
-    what = f"CAN'T TELL for {named}" if all_pairs else "CAN'T TELL"
     if len(pairs) == 1:
-        return f"{what}: {claim(pairs[0][1])}."
-    seen = sorted({(c.detectable, min(c.seeds)) for _, c in pairs if c.detectable})
-    if not seen:
-        return f"{what}."
-    ratios = " to ".join(f"{two(r)} ({n} seeds)" for r, n in dict.fromkeys((seen[0], seen[-1])))
-    return f"{what}: only variance ratios above {ratios} are likely to be detected."
-
-
-def _difference(s: Setting, c: Comparison, name: bool) -> str:
-    return f"{f'{s.name}: ' if name else ''}{claim(c)}, {figures_of(c)}"
-
-
-def _where(rows: Sequence[Row], all_rows: Sequence[Row]) -> str:
-    """Name the settings of some comparisons, and their arms if there are several: `clamp on depth = 2, 4`."""
-    arms: dict[str, list[Setting]] = {}
-    for s, c in rows:
-        arms.setdefault(f"{c.arm_name} over {c.baseline_name}", []).append(s)
-    if len({(s.group, c.group, c.baseline) for s, c in all_rows}) == 1:
-        return _listed([s for s, _ in rows])
-    if len({s.id for s, _ in all_rows}) == 1:
-        return ", ".join(arms)
-    return "; ".join(f"{arm} on {_listed(settings)}" for arm, settings in arms.items())
-
-
-def _listed(settings: Sequence[Setting]) -> str:
-    """Join names, the levels of one factor together: `depth = 2, 4, 8`."""
-    parts: dict[str, list[str]] = {}
-    for s in settings:
-        factor, level = s.levels[0] if len(s.levels) == 1 else ("", "")
-        together = bool(factor) and s.name == f"{factor} = {level}"
-        parts.setdefault(f"{factor} = " if together else s.name, []).extend([level] if together else [])
-    return ", ".join(head + ", ".join(dict.fromkeys(levels)) for head, levels in parts.items())
+        return pairs[0][1].verdict
+    several = len({(s.group, c.group, c.baseline) for s, c in pairs}) > 1
+    places = len({s.id for s, _ in pairs}) > 1
+    names = [
+        ": ".join([*([s.name] if places else []), *([arms_of(c)] if several or not places else [])])
+        for s, c in pairs
+    ]
+    counts = counted_verdicts([(name, c) for name, (_, c) in zip(names, pairs, strict=True)])
+    return " ".join(f"{word}: {text}." for word, text in counts)
 
 
 def _advice(data: ReportData, pairs: list[Row]) -> Iterator[str]:
