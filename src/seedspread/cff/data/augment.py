@@ -355,25 +355,20 @@ def contact_sheet(
         uniform = draws(steps, seed, epoch, view=0, images=int(ids.max()) + 1)[ids]
         columns.append(augment(originals, steps, uniform))
 
-    with matplotlib.rc_context({"font.size": 8, "font.family": "DejaVu Sans"}):
+    framed = [torch.nn.functional.pad(images, (1, 1, 1, 1), value=255) for images in columns]
+    height, width = framed[0].shape[-2:]
+    sheet = torch.cat([torch.cat(list(images), dim=1) for images in framed], dim=2).permute(1, 2, 0).numpy()
+    heads = ["original", *(f"view {number}" for number in range(1, 1 + _VIEWS))]
+    names = [dataset.classes[label] for label in present]
+    with matplotlib.rc_context({"font.size": 8, "font.family": "DejaVu Sans", "text.parse_math": False}):
         figure = Figure(figsize=(0.75 * (1 + _VIEWS) + 1.7, 0.75 * len(chosen) + 0.9), layout="constrained")
-        figure.suptitle(
-            f"{dataset.title} · pipeline {pipeline} · augment seed {seed}", fontsize=10, parse_math=False
-        )
-        grid = figure.subplots(len(chosen), 1 + _VIEWS, squeeze=False)
-        for column, images in enumerate(columns):
-            for row, image in enumerate(images):
-                axes = grid[row][column]
-                axes.imshow(
-                    image.permute(1, 2, 0).numpy(), interpolation="nearest", cmap="gray", vmin=0, vmax=255
-                )
-                axes.set(xticks=[], yticks=[])
-                axes.spines[:].set_visible(False)
-            grid[0][column].set_title("original" if column == 0 else f"view {column}", fontsize=8)
-        for row, label in enumerate(present):
-            grid[row][0].set_ylabel(
-                dataset.classes[label], rotation=0, ha="right", va="center", labelpad=6, parse_math=False
-            )
+        figure.suptitle(f"{dataset.title} · pipeline {pipeline} · augment seed {seed}", fontsize=10)
+        axes = figure.subplots()
+        axes.imshow(sheet, interpolation="nearest", cmap="gray", vmin=0, vmax=255)
+        axes.set_xticks([(column + 0.5) * width for column in range(len(heads))], heads)
+        axes.set_yticks([(row + 0.5) * height for row in range(len(names))], names)
+        axes.tick_params(length=0, labeltop=True, labelbottom=False)
+        axes.spines[:].set_visible(False)
         try:
             with replacing(out) as temporary:
                 figure.savefig(temporary, dpi=150)
