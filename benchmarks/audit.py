@@ -12,7 +12,7 @@ from benchmarks.script import AsJson, Rounds, main
 from benchmarks.timing import interleaved, show
 from seedspread.analysis.audit import audit
 from seedspread.render.terminal import Terminal
-from seedspread.stats.resampling import ratio_resamples
+from seedspread.stats.classic import ratio_resamples
 
 RESAMPLES, N = 10_000, 14
 ROWS, CELLS = 100_000, 1_000

@@ -17,7 +17,7 @@ from benchmarks.script import AsJson, Workers, main
 from seedspread.atomic import replacing
 from seedspread.errors import SeedspreadError, reason
 from seedspread.render.terminal import Terminal
-from seedspread.stats import classic, resampling
+from seedspread.stats import classic
 from seedspread.stats.groups import Group
 from seedspread.stats.result import TestResult
 from seedspread.stats.variance_ratio import posterior_of
@@ -37,14 +37,14 @@ def tests_of(arm: Group, baseline: Group, rng: np.random.Generator) -> list[Test
     """Every test and interval of spread that the audit gives."""
     return [
         classic.seed_jackknife(arm, baseline, 0.95),
-        resampling.clustered_bootstrap(arm, baseline, 0.95, _RESAMPLES, rng),
-        resampling.seed_permutation(arm, baseline, _RESAMPLES, rng),
-        resampling.within_seed_permutation(arm, baseline, _RESAMPLES, rng),
+        classic.clustered_bootstrap(arm, baseline, 0.95, _RESAMPLES, rng),
+        classic.seed_permutation(arm, baseline, _RESAMPLES, rng),
+        classic.within_seed_permutation(arm, baseline, _RESAMPLES, rng),
         classic.pitman_morgan(arm, baseline, 0.95),
         classic.f_test(arm, baseline, 0.95, None, None),
         classic.bonett(arm, baseline, 0.95, None),
         *(classic.deviations_test(arm, baseline, center, None) for center in ("mean", "median")),
-        resampling.pooled_bootstrap(arm, baseline, 0.95, _RESAMPLES, rng),
+        classic.pooled_bootstrap(arm, baseline, 0.95, _RESAMPLES, rng),
         *(classic.two_way_tests(arm, baseline, center)[0] for center in _centers(arm)),
     ]
 

@@ -12,7 +12,7 @@ from benchmarks.conditions import IDLE_TWINS, INDEPENDENT, QUANTILES, alike, dra
 from seedspread.analysis.judgement import heterogeneity
 from seedspread.stats.failures import two_clusters
 from seedspread.stats.groups import intraclass_correlation
-from seedspread.stats.testset_noise import noise_from_predictions
+from seedspread.stats.seed_summaries import noise_from_predictions
 from seedspread.stats.variance_ratio import posterior_of
 
 SIZES = (5, 7, 10, 20)

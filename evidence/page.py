@@ -30,7 +30,7 @@ from seedspread.render.table import Column, Table, markdown_text, to_markdown
 from seedspread.render.terminal import Terminal, to_rich
 from seedspread.render.with_matplotlib import write_picture
 from seedspread.runs.files import parse_toml
-from seedspread.stats.testset_noise import noise_from_predictions
+from seedspread.stats.seed_summaries import noise_from_predictions
 from seedspread.study.spec import StudySpec
 
 PAGE = Path(__file__).parents[1] / "docs" / "evidence.md"

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from seedspread.stats import classic, resampling
+from seedspread.stats import classic
 from seedspread.stats.result import TestResult
 from tests.stats.arms import arm
 
@@ -23,10 +23,10 @@ def results(normal: bool | None, independent: bool | None) -> dict[str, TestResu
         classic.deviations_test(x, y, "median", independent),
         classic.welch(x, y, 0.95, independent),
         *classic.two_way_tests(arm(X, X), arm(Y, Y), "mean", independent),
-        resampling.seed_permutation(x, y, 200, rng),
-        resampling.within_seed_permutation(x, y, 200, rng),
-        resampling.clustered_bootstrap(x, y, 0.95, 200, rng),
-        resampling.pooled_bootstrap(x, y, 0.95, 200, rng, independent),
+        classic.seed_permutation(x, y, 200, rng),
+        classic.within_seed_permutation(x, y, 200, rng),
+        classic.clustered_bootstrap(x, y, 0.95, 200, rng),
+        classic.pooled_bootstrap(x, y, 0.95, 200, rng, independent),
     )
     return {test.key: test for test in tests}
 

@@ -36,7 +36,7 @@ from seedspread.stats.failures import detect_collapse, failures
 from seedspread.stats.groups import Group, same_seed_runs, unequal_cells
 from seedspread.stats.performance import performance
 from seedspread.stats.result import Better, FailureModel, InterimLook, Performance
-from seedspread.stats.testset_noise import noise_from_accuracies, noise_from_predictions
+from seedspread.stats.seed_summaries import noise_from_accuracies, noise_from_predictions
 from tests.analysis.made import NEW, OLD, runs
 from tests.stats.arms import arm, paper_arms
 

@@ -22,10 +22,9 @@ from benchmarks.conditions import (
     arms_of,
     draw,
 )
-from seedspread.stats.classic import f_test, pitman_morgan, seed_jackknife
+from seedspread.stats.classic import f_test, pitman_morgan, seed_jackknife, within_seed_permutation
 from seedspread.stats.failures import largest_gap
 from seedspread.stats.groups import Group
-from seedspread.stats.resampling import within_seed_permutation
 from seedspread.stats.result import TestResult
 
 RNG = np.random.default_rng(0)

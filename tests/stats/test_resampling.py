@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from seedspread.stats.groups import Floats, Group
-from seedspread.stats.resampling import (
+from seedspread.stats.classic import (
     clustered_bootstrap,
     fewest,
     pooled_bootstrap,
@@ -16,6 +15,7 @@ from seedspread.stats.resampling import (
     seed_permutation,
     within_seed_permutation,
 )
+from seedspread.stats.groups import Floats, Group
 from tests.stats.arms import arm, paper_arms
 
 
@@ -170,7 +170,7 @@ def test_permuting_within_seeds_by_hand() -> None:
 def test_a_sample_of_rearrangements_agrees_with_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
     x, y = paper_arms()
     exact = [t(x, y, 100, RNG).p for t in (seed_permutation, within_seed_permutation)]
-    monkeypatch.setattr("seedspread.stats.resampling._ALL", 1)
+    monkeypatch.setattr("seedspread.stats.classic._ALL", 1)
     rng = np.random.default_rng(1)
     sampled = [t(x, y, 20_000, rng).p for t in (seed_permutation, within_seed_permutation)]
     assert sampled == [pytest.approx(p, abs=0.008) for p in exact]

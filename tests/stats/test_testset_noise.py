@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from seedspread.stats.testset_noise import noise_from_accuracies, noise_from_predictions
+from seedspread.stats.seed_summaries import noise_from_accuracies, noise_from_predictions
 
 
 def test_the_floor_is_the_mean_covariance_of_pairs_of_examples() -> None:

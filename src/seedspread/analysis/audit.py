@@ -20,7 +20,7 @@ from seedspread.runs import studies
 from seedspread.runs.levels import Levels, arm_name
 from seedspread.runs.metrics import Better, Metric, direction_note, is_until, metric_of
 from seedspread.runs.store import Store
-from seedspread.stats import classic, planning, resampling
+from seedspread.stats import classic, planning
 from seedspread.stats.failures import detect_collapse, failures, find_failed_seeds
 from seedspread.stats.groups import Floats, Group, are_dependent, common_seeds, same_seed_runs, unequal_cells
 from seedspread.stats.headline import FEWEST_SEEDS, MOST_MODELLED, as_test, headlines, is_large, sensitivity
@@ -132,14 +132,14 @@ class Comparer:
         rng = np.random.default_rng([self.random_seed, *pair.place])
         return (
             classic.seed_jackknife(arm, baseline, level),
-            resampling.clustered_bootstrap(arm, baseline, level, resamples, rng),
-            resampling.seed_permutation(arm, baseline, resamples, rng),
-            resampling.within_seed_permutation(arm, baseline, resamples, rng),
+            classic.clustered_bootstrap(arm, baseline, level, resamples, rng),
+            classic.seed_permutation(arm, baseline, resamples, rng),
+            classic.within_seed_permutation(arm, baseline, resamples, rng),
             classic.pitman_morgan(arm, baseline, level, normal),
             classic.f_test(arm, baseline, level, normal, independent),
             classic.bonett(arm, baseline, level, independent),
             *(classic.deviations_test(arm, baseline, c, independent) for c in ("mean", "median")),
-            resampling.pooled_bootstrap(arm, baseline, level, resamples, rng, independent),
+            classic.pooled_bootstrap(arm, baseline, level, resamples, rng, independent),
             *(t for c in ("mean", "median") for t in classic.two_way_tests(arm, baseline, c, independent)),
         )
 

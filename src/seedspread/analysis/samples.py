@@ -12,7 +12,7 @@ from seedspread.runs.metrics import Metric
 from seedspread.runs.store import correct_predictions
 from seedspread.stats.groups import Floats, Group
 from seedspread.stats.result import TestSetNoise
-from seedspread.stats.testset_noise import noise_from_accuracies, noise_from_predictions
+from seedspread.stats.seed_summaries import noise_from_accuracies, noise_from_predictions
 from seedspread.tables.columns import Codes, Names, coded, coded_levels
 from seedspread.tables.run_table import RunTable
 

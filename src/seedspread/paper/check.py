@@ -34,7 +34,7 @@ from seedspread.stats.classic import f_p_value, f_test, pitman_morgan
 from seedspread.stats.groups import Floats, Group, same_seed_runs
 from seedspread.stats.headline import sensitivity
 from seedspread.stats.result import SameSeedRuns, SensitivityTest
-from seedspread.stats.testset_noise import noise_from_accuracies
+from seedspread.stats.seed_summaries import noise_from_accuracies
 from seedspread.stats.variance_ratio import RobustRatio, robust_ratio, robust_ratios
 
 # Whether a claim holds (None: cannot be told), what was computed, and the numbers of its remark, if any.

@@ -182,7 +182,7 @@ def encode(
     rows = runs, batch * length, dim
     normed = layer_norm(tokens, (dim,)).to(precision).view(rows)
     qkv = _linear(normed, weights.qkv, weights.qkv_bias)
-    mixed = _Attention.apply(qkv.view(runs * batch, length, 3, heads, dim // heads))
+    mixed = _Attention.apply(qkv.view(runs * batch, length, 3, heads, dim // heads))  # type: ignore[no-untyped-call]
     attended = tokens + _linear(mixed.view(rows), weights.proj, weights.proj_bias).view(tokens.shape)
     normed = layer_norm(attended, (dim,)).to(precision).view(rows)
     active = gelu(_linear(normed, weights.up, weights.up_bias))
