@@ -1,6 +1,5 @@
 """The figures of the page: every run, variance ratios, interim looks, and what the design can show."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
@@ -17,7 +16,6 @@ from seedspread.analysis.charts import (
     arms_of,
     lines_panel,
     methods_panel,
-    ratio_axis,
     rule,
 )
 from seedspread.analysis.sequential import standing
@@ -36,7 +34,6 @@ from seedspread.report.sections import exhibit
 from seedspread.runs.levels import joined_levels
 from seedspread.stats import planning
 from seedspread.stats.planning import BudgetError
-from seedspread.stats.result import Interval
 
 # Ratios of the power curve.
 _RATIOS = tuple(float(f"{r:.3g}") for r in np.geomspace(1, 200, 30))
@@ -133,30 +130,36 @@ def answer_charts(data: ReportData) -> list[Chart]:
 
 def _answer_chart(drawn: Sequence[Row], chart_id: str) -> Chart:
     s, c = drawn[0]
-    placed = [(float(p), s, c) for p, (s, c) in zip(range(len(drawn) - 1, -1, -1), drawn, strict=True)]
-    texts = [(p, c, f"{s.title}\n{_ratio_words(c)}\np = {p_value(c.p_adjusted)}") for p, s, c in placed]
-    sound, failing = ([row for row in texts if row[1].collapse.found == found] for found in (False, True))
-    marks = [_intervals("each seed counted once, 95% interval", sound)]
-    marks += [_intervals("runs fail, or fall into two clusters: not to be judged so", failing, GREY)]
-    pooled = [(p, c.pooled_test.ratio) for p, _, c in placed if c.pooled_test.ratio]
+    lines = [
+        Line(
+            f"{s.name}\n{arms_of(c)}, {seed_counts(c.seeds)}",
+            c.headline.ratio,
+            c.headline.shown_interval,
+            GREY if c.collapse.found else QUOTED,
+            f"{s.title}\n{_ratio_words(c)}\np = {p_value(c.p_adjusted)}",
+        )
+        for s, c in drawn
+    ]
+    names = {
+        QUOTED: "each seed counted once, 95% interval",
+        GREY: "runs fail, or fall into two clusters: not to be judged so",
+    }
+    places = range(len(drawn) - 1, -1, -1)
+    pooled = [
+        (p, c.pooled_test.ratio) for p, (_, c) in zip(places, drawn, strict=True) if c.pooled_test.ratio
+    ]
     independent = Mark(
         "dots", "every run counted as independent",
         floats([r for _, r in pooled]), floats([p - 0.22 for p, _ in pooled]),
         labels=tuple(f"pooled ratio {number(r)}" for _, r in pooled), colour=COLOURS[3], symbol=2,
         legend=True,
     )  # fmt: skip
-    sides = (-0.6, len(drawn) - 0.4)
-    ticks = tuple((p, f"{s.name}\n{arms_of(c)}, {seed_counts(c.seeds)}") for p, s, c in placed)
     arms = {c.arm_name for _, c in drawn}
     one = len({c.group for _, c in drawn}) == 1
     compared = arms_of(c) if one else f"each {s.group} over {c.baseline_name}"
     metric = "" if s.metric.name == "accuracy" else f" ({s.metric.title or s.metric.name})"
-    panel = Panel(
-        "",
-        ratio_axis([_ends(c) for _, c in drawn], f"variance ratio, {compared}{metric}"),
-        Axis(ticks=ticks, range=sides),
-        (rule((1, 1), sides), *(mark for mark in marks if mark.x), independent),
-    )
+    panel = lines_panel(lines, f"variance ratio, {compared}{metric}", "")
+    marks = (m if m.kind == "rule" else replace(m, name=names[m.colour], legend=True) for m in panel.marks)
     ratios = "; ".join(f"{s.name}, {_ratio_words(c)}" for s, c in drawn)
     looks = " Where a study was looked at while it grew, it counts the looks."
     return Chart(
@@ -167,28 +170,14 @@ def _answer_chart(drawn: Sequence[Row], chart_id: str) -> Chart:
         "An interval that crosses 1 leaves the direction open. Where comparisons are judged together, it is "
         f"adjusted.{looks if any(c.headline.looks for _, c in drawn) else ''}",
         f"Variance ratios with 95% intervals. {ratios}.",
-        (panel,),
+        (replace(panel, marks=(*marks, independent)),),
         origins([s for s, _ in drawn]),
         height=0.45 + 0.14 * len(drawn),
     )
 
 
-def _ends(c: Comparison) -> Interval:
-    return c.headline.shown_interval or Interval(0.0, math.inf, math.nan)
-
-
 def _ratio_words(c: Comparison) -> str:
     return f"{arms_of(c)}: {number(c.headline.ratio)} {between(c.headline.shown_interval)}"
-
-
-def _intervals(name: str, rows: Sequence[tuple[float, Comparison, str]], colour: str = QUOTED) -> Mark:
-    """Return the ratios of comparisons, each at its place and with its hover text."""
-    ends = [_ends(c) for _, c, _ in rows]
-    return Mark(
-        "interval", name, floats([c.headline.ratio or math.nan for _, c, _ in rows]),
-        floats([place for place, *_ in rows]), floats([i.low for i in ends]), floats([i.high for i in ends]),
-        tuple(text for *_, text in rows), colour, legend=True,
-    )  # fmt: skip
 
 
 @exhibit("datasets")
