@@ -161,10 +161,9 @@ def _revisions_study(
 
 
 def run(
-    words: Annotated[
+    study: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="STUDY",
             help="A study, such as mini/cifar10-factorial, or a .toml file; with --revisions, after --, a "
             "command.",
         ),
@@ -216,15 +215,15 @@ def run(
     if clean_revisions:
         _clean_revisions(store)
         return
-    study: str | StudySpec
+    asked: str | StudySpec
     if revisions is not None:
-        study = _revisions_study(words or [], revisions, seeds, metric, setup, max_runs)
-    elif words is None or len(words) != 1:
+        asked = _revisions_study(study or [], revisions, seeds, metric, setup, max_runs)
+    elif study is None or len(study) != 1:
         raise SeedspreadError("name one study, such as mini/cifar10-factorial or a .toml file")
     else:
-        study = words[0]
+        asked = study[0]
     made = _plan(
-        study, store, data_dir, max_runs, accept_changed=accept_changed, implementation=implementation
+        asked, store, data_dir, max_runs, accept_changed=accept_changed, implementation=implementation
     )
     if reread:
         read, without = loop.reread(made)
@@ -240,7 +239,7 @@ def run(
     if json:
         say_json(_progress_values(made, progress))
     else:
-        say(_summary(made, progress, store, study if isinstance(study, str) else study.name))
+        say(_summary(made, progress, store, asked if isinstance(asked, str) else asked.name))
     if not executor.wait and progress.stopped:
         say(progress.stopped, err=True)
     loop.raise_if_unfinished(progress, waited=executor.wait, strict=strict)
