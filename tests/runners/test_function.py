@@ -501,7 +501,7 @@ def planted(folder: Path, where: str, what: str) -> tuple[Path, Path]:
 
 
 @pytest.mark.parametrize("what", ["link", "pipe", "folder"])
-@pytest.mark.parametrize("where", ["log.txt", "logged/values.jsonl"])
+@pytest.mark.parametrize("where", ["log.txt", "logged/000000/values.jsonl"])
 def test_nothing_is_written_through_what_lies_in_a_files_place(
     where: str, what: str, tmp_path: Path, module: Callable[[str], Path]
 ) -> None:

@@ -14,6 +14,7 @@ from safetensors.numpy import load_file
 import seedspread
 from seedspread.runners.own_code import read_logged
 from seedspread.runners.recording import FOLDER, PREDICTIONS, VALUES
+from tests.runners.programs import LOG, attempt_first, plan_of
 
 
 @pytest.fixture
@@ -137,3 +138,25 @@ def test_it_does_not_log_through_a_link(folder: Path, tmp_path_factory: pytest.T
     (folder / VALUES).unlink()
     seedspread.log(loss=1.0)
     assert read_logged(folder).values == {"loss": 1.0}
+
+
+def test_what_a_process_logs_that_has_lost_its_lease_is_not_the_holders(tmp_path: Path) -> None:
+    """The first attempt is interrupted, goes on unseen, and logs while the second one runs."""
+    body = """
+import seedspread
+mine = Path(os.environ["SEEDSPREAD_LOG"])
+if mine.name == "000001":
+    (folder / "state").touch()
+    seedspread.log(accuracy=0.45, epoch=1)
+    os.kill(os.getppid(), 9)
+    time.sleep(60)
+seedspread.log(accuracy=1.0, epoch=2)
+with open(mine.parent / "000001" / "values.jsonl", "a") as stale:
+    stale.write('{"accuracy": 0.45}\\n')
+"""
+    plan = plan_of(tmp_path, LOG.strip() + body, levels="[0.0]")
+    assert attempt_first(plan).outcome == "failed"  # its supervisor was killed
+    assert attempt_first(plan).outcome == "done"
+    assert list(plan.table()["accuracy"]) == [1.0]
+    curve = plan.store.run(plan.runs[0].key).history(["epoch"])
+    assert curve["epoch"].to_pylist() == [1.0, 2.0]

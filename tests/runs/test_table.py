@@ -8,8 +8,11 @@ import pytest
 from seedspread.analysis.audit import audit
 from seedspread.cff.training.run import train
 from seedspread.runs.store import RunsError, Store, correct_predictions
+from seedspread.study.loop import run_plan
 from seedspread.tables.from_store import all_runs
 from tests.cff.training.tiny import tiny
+from tests.runners.programs import plan_of
+from tests.study.here import Here
 
 
 @pytest.fixture(scope="module")
@@ -54,3 +57,12 @@ def test_a_damaged_run_is_named(store: Path, tmp_path: Path) -> None:
     (broken / "config.toml").write_text("")
     with pytest.raises(RunsError, match="broken is not a readable run"):
         all_runs(Store(tmp_path))[0]
+
+
+def test_a_result_in_the_place_of_another_is_refused(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path, seeds=2)
+    run_plan(plan, Here())
+    first, second = (plan.store.folder(run.key) / "result.json" for run in plan.runs[:2])
+    first.write_bytes(second.read_bytes())
+    with pytest.raises(RunsError, match="it was copied or swapped"):
+        all_runs(plan.store)

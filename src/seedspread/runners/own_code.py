@@ -439,8 +439,10 @@ class OwnRun(ABC):
         self._seed, self._threads = item.run.seed, item.threads
         self._folder = item.folder()
         self._started_at = time.monotonic()
-        # Where the code keeps files of its own, and where it logs.
-        self._work, self._logged = self._folder.path / "program", self._folder.path / LOGGED
+        # Where the code keeps files of its own, and where this attempt logs: apart from any other, so that a
+        # process that has lost its lease, and goes on, cannot pass its numbers off as the holder's.
+        token = 0 if item.lease is None else item.lease.token
+        self._work, self._logged = self._folder.path / "program", self._folder.path / LOGGED / f"{token:06d}"
         self._curves = CurvesSoFar(self._logged, dict(self._parameters.values))
 
     def result(self) -> dict[str, float]:
@@ -450,8 +452,8 @@ class OwnRun(ABC):
             return dict(self._folder.result()["metrics"])
         self._threads = self._folder.begin(self._threads)
         self._check_inputs("when it started")
-        for path in (self._work, self._logged):
-            self._folder.own_folder(path.name)
+        self._folder.own_folder(self._work.name)
+        self._take_over_logged()
         return self._run()
 
     @abstractmethod
@@ -516,6 +518,16 @@ class OwnRun(ABC):
         """Note what this failed attempt has reported, so that it is not taken for the next one's."""
         left = {"metrics": metrics, "values": len(_content(self._logged / VALUES))}
         self._folder.write(FAILED_ATTEMPT, json.dumps(left).encode())
+
+    def _take_over_logged(self) -> None:
+        """Begin with a copy of what the attempt before this one has logged, if there was one."""
+        self._folder.own_folder(LOGGED)
+        before = [path for path in self._logged.parent.iterdir() if path.name < self._logged.name]
+        source = max((path for path in before if path.is_dir() and not path.is_symlink()), default=None)
+        self._folder.own_folder(f"{LOGGED}/{self._logged.name}")
+        for name in (VALUES, PREDICTIONS):
+            if content := _content((source or self._logged.parent) / name):
+                self._folder.write(f"{LOGGED}/{self._logged.name}/{name}", content)
 
     def _forget_attempts(self) -> None:
         """Empty what former attempts have logged: this one starts afresh."""

@@ -174,6 +174,7 @@ class ProgramRun(OwnRun):
         """Take the metrics from what the run has left, its output among it; nothing is run."""
         self._log_begin = 0
         self._prepare()
+        self._take_over_logged()
         last = "".join(self._tail()[-1:])
         if not self._folder.is_done:
             return self._leave_record(self._reported(last))

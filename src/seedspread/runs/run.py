@@ -4,6 +4,7 @@ import hashlib
 import json
 import math
 import os
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,6 +21,7 @@ from seedspread.runs.metrics import SCORED, scores
 Cell = tuple[tuple[str, Any], ...]
 
 _PLAIN = (str, int, float, bool)
+_KEY = re.compile(r"[0-9a-f]{20}")
 
 
 @dataclass(frozen=True, repr=False)
@@ -76,6 +78,11 @@ class Run:
         result, provenance = read_record(folder, RESULT), read_record(folder, PROVENANCE)
         _check_names(RESULT, result, "runner", "metrics", "collapsed")
         _check_names(PROVENANCE, provenance, "seed", "config")
+        name = os.path.basename(folder)
+        if (
+            _KEY.fullmatch(name) and result.get("key") != name
+        ):  # a run that was trained by itself has any name
+            raise ValueError(f"{RESULT} is that of run {result.get('key')}: it was copied or swapped")
         values = {
             name: math.nan if value is None else float(value) for name, value in result["metrics"].items()
         }
@@ -90,7 +97,7 @@ class Run:
                 values, chance = found | values, guessed | chance
         own_seed = int(provenance["seed"])
         return cls(
-            key=os.path.basename(folder),
+            key=name,
             seed=own_seed if seed is None else seed,
             runner=str(result["runner"]),
             parameters=parameters,
