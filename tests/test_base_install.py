@@ -20,6 +20,7 @@ from packaging.utils import canonicalize_name
 from benchmarks.report import fill, study
 from seedspread import errors
 from seedspread.study.plan import Plan
+from tests.runners.programs import study_file
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -248,3 +249,11 @@ def test_a_command_imports_only_what_it_uses(line: list[str], too_slow: set[str]
     assert done.returncode == 0, done.stderr
     imported = json.loads(done.stderr.splitlines()[-1])
     assert not too_slow & set(imported)
+
+
+def test_a_study_runs_without_the_statistics(tmp_path: Path) -> None:
+    line = ["run", str(study_file(tmp_path)), "--store", str(tmp_path / "store")]
+    done = run_python(IMPORTED, json.dumps(line))
+    assert done.returncode == 0, done.stderr
+    imported = json.loads(done.stderr.splitlines()[-1])
+    assert not ({"scipy", *HEAVY} - {"pyarrow"}) & set(imported)

@@ -9,7 +9,6 @@ from rich.console import Group, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from seedspread.analysis.sequential import last_look
 from seedspread.errors import abridged
 from seedspread.render.table import Column, Table, head_of
 from seedspread.render.terminal import FittedTable, LiveDisplay, Terminal, to_rich
@@ -191,6 +190,8 @@ class ProgressDisplay(Watcher):
             self._print(progress)
 
     def interim_look(self, plan: Plan, name: str, record: SequentialRecord) -> None:
+        from seedspread.analysis.sequential import last_look  # noqa: PLC0415 - scipy, which most studies run without
+
         self._say(named(plan, name, last_look(record)))
 
     def simulated(self, share: float) -> None:

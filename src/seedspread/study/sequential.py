@@ -3,8 +3,6 @@
 from dataclasses import replace
 from typing import Any
 
-from seedspread.analysis.audit import take_look
-from seedspread.analysis.sequential import factor_for
 from seedspread.errors import SeedspreadError
 from seedspread.runs.store import FINISHED, Store
 from seedspread.runs.studies import LookRecord, RecordedStudy, SequentialRecord, recorded_study, save_study
@@ -54,6 +52,8 @@ def _begun(plan: Plan, name: str, watcher: Watcher) -> SequentialRecord:
     record = plan.sequential[name]
     if record.factor is not None:
         return record
+    from seedspread.analysis.sequential import factor_for  # noqa: PLC0415 - scipy, which most studies run without
+
     factor = factor_for(record.spec, comparisons_of(plan, name), watcher.simulated)
     return replace(record, factor=factor)
 
@@ -90,6 +90,8 @@ def next_look(store: Store, study: RecordedStudy) -> LookRecord:
     """Return the next look at a study whose runs are in the store."""
     if study.audit is None or study.sequential is None:
         raise SeedspreadError(f"{study.name} names no comparison to look at; give it an [audit]")
+    from seedspread.analysis.audit import take_look  # noqa: PLC0415 - scipy, which most studies run without
+
     table = study_runs(store, [study], study.audit.values[:1])
     return take_look(table, study.audit, study.sequential, study.metrics)
 

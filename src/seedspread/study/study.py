@@ -11,9 +11,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from seedspread.analysis.audit import audit
-from seedspread.analysis.audit_result import AuditResult
-from seedspread.analysis.sequential import looks_of
 from seedspread.errors import SeedspreadError, one_of
 from seedspread.render.terminal import Terminal
 from seedspread.runners.contract import Level
@@ -28,10 +25,10 @@ from seedspread.study.ray_engine import RayExecutor
 from seedspread.study.sequential import Watcher, run_sequential
 from seedspread.study.slurm_engine import SlurmExecutor
 from seedspread.study.spec import MAX_RUNS, StudyError, StudyFile, StudySpec
-from seedspread.study.store_questions import studies_asked
 from seedspread.tables.from_store import study_runs
 
 if TYPE_CHECKING:
+    from seedspread.analysis.audit_result import AuditResult
     from seedspread.report.extension import ReportData
     from seedspread.report.page import Report
 
@@ -79,13 +76,16 @@ class StudyRuns:
     def _metrics(self) -> tuple[str, ...]:
         return self.plan.study.audit.values if self.plan.study.audit else ()
 
-    def audit(self, value: str | None = None, **options: Any) -> AuditResult:
+    def audit(self, value: str | None = None, **options: Any) -> "AuditResult":
         """The comparison that the study is about, of its metric or of another one.
 
         Args:
             value: the metric; by default the study's own, the first if there are several.
             options: of `seedspread.audit`, such as `level`, `resamples` and `test_size`.
         """
+        from seedspread.analysis.audit import audit  # noqa: PLC0415 - scipy, which most studies run without
+        from seedspread.analysis.sequential import looks_of  # noqa: PLC0415
+
         spec = self.plan.study.audit
         if spec is None:
             raise SeedspreadError(
@@ -355,6 +355,7 @@ def store_material(
     where they are made already. By default all that the store remembers.
     """
     from seedspread.report.load import load_store  # noqa: PLC0415 - a fifth of the package
+    from seedspread.study.store_questions import studies_asked  # noqa: PLC0415 - scipy
 
     recorded = [study for plan in plans for study in plan.recorded()]
     recorded += studies_asked(store, studies, data_dir)

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-import scipy.io
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
@@ -67,8 +66,10 @@ def _cifar(
 
 def read_svhn(contents: Sequence[bytes], info: DatasetInfo, labels: str) -> tuple[Images, Labels]:
     """Read SVHN's cropped digits: X of shape (H, W, 3, N), y of 1 to 10, where 10 stands for the digit 0."""
+    from scipy.io import loadmat  # noqa: PLC0415 - slow, and only SVHN needs it
+
     try:
-        fields = scipy.io.loadmat(io.BytesIO(contents[0]), variable_names=["X", "y"])
+        fields = loadmat(io.BytesIO(contents[0]), variable_names=["X", "y"])
         pixels, digits = fields["X"], fields["y"].ravel()
         numbers = digits.astype(np.int64)
         whole = bool((numbers == digits).all())
