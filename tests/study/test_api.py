@@ -96,7 +96,7 @@ def test_the_quickstart_trains_audits_writes_a_report_and_says_what_it_can_show(
 ) -> None:
     tiny = tiny_study(tmp_path, seeds=3)
     monkeypatch.setattr(StudySpec, "from_file", lambda *_: tiny)
-    command = ["quickstart", "--store", str(tmp_path / "store"), "--workers", "2"]
+    command = ["quickstart", "--store", str(tmp_path / "store"), "--workers", "1"]
     done = CliRunner().invoke(app, command)
     assert done.exit_code == 0, done.output
     said = " ".join(done.output.split())

@@ -19,6 +19,7 @@ from seedspread.study.local import LocalExecutor
 from seedspread.study.loop import run_plan
 from seedspread.study.plan import Plan
 from seedspread.study.worker import attempt_until_ended
+from tests.cff.training.tiny import EVERY_BATCH
 from tests.study.dice import dice_study
 from tests.study.faults import children, disturb
 from tests.study.here import Here
@@ -26,7 +27,7 @@ from tests.study.processes import start, wait_for
 from tests.study.tiny import items, results, study_file, tiny_study, undisturbed
 
 ROOT = Path(__file__).parents[2]
-LONG: dict[str, Any] = {"training__epochs": 12}
+LONG: dict[str, Any] = {"training__epochs": 8, **EVERY_BATCH}
 
 
 def check_rounds(folder: Path, rounds: int, seeds: int, faults: int) -> list[dict[str, int]]:
@@ -46,7 +47,7 @@ def check_rounds(folder: Path, rounds: int, seeds: int, faults: int) -> list[dic
 
 
 def test_killed_at_random_moments_it_ends_as_if_nothing_had_happened(tmp_path: Path) -> None:
-    check_rounds(tmp_path, rounds=1, seeds=2, faults=2)
+    check_rounds(tmp_path, rounds=1, seeds=1, faults=2)
 
 
 @pytest.mark.soak
@@ -68,7 +69,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_a_full_disk_fails_runs_with_a_reason_and_loses_nothing(small_disk: Path, tmp_path: Path) -> None:
-    study = tiny_study(tmp_path, seeds=1)
+    study = tiny_study(tmp_path, seeds=1, **EVERY_BATCH)
     filler = small_disk / "filler"
     filler.write_bytes(bytes(4_000_000))
     plan = Plan.make(study, small_disk / "store")

@@ -290,13 +290,14 @@ def test_all_runs_of_a_store_with_several_studies_do_not_count_looks_and_say_so(
 
 
 def test_the_papers_training(tmp_path: Path) -> None:
-    path = tiny.study_file(tmp_path, seeds=8)
+    short = {"training__epochs": 1, "probe__epochs": 1}
+    path = tiny.study_file(tmp_path, seeds=8, **short)
     path.write_text(f"{path.read_text()}[sequential]\nstart = 6\nstep = 2\nlimit = 8\nprecision = 1.9\n")
     grows = StudySpec.from_file(path)
     _, progress = run_sequential(Plan.make(grows, tmp_path / "store"), Here())
     assert not progress.failed
     assert [look.seeds for look in looks(tmp_path / "store").looks] == [6, 8]
-    fixed = Plan.make(tiny.tiny_study(tmp_path, seeds=8), tmp_path / "other")
+    fixed = Plan.make(tiny.tiny_study(tmp_path, seeds=8, **short), tmp_path / "other")
     assert set(tiny.results(tmp_path / "store")) == set(fixed.distinct)
 
 

@@ -16,6 +16,7 @@ from seedspread.study.loop import run_plan
 from seedspread.study.plan import Plan
 from seedspread.study.slurm_engine import SlurmError, SlurmExecutor
 from seedspread.tables.from_store import all_runs
+from tests.cff.training.tiny import EVERY_BATCH
 from tests.runners import programs
 from tests.study.here import Here
 from tests.study.processes import wait_for
@@ -146,7 +147,7 @@ def test_a_study_grows_look_by_look_whether_one_waits_or_not(slurm: dict[str, st
 
 
 def test_a_requeued_job_goes_on_from_its_checkpoint(slurm: dict[str, str], tmp_path: Path) -> None:
-    study_file(tmp_path, seeds=1, training__epochs=150)
+    study_file(tmp_path, seeds=1, training__epochs=50, **EVERY_BATCH)
     process = submit(tmp_path, slurm, minutes=10, lease_seconds=5)
     store = tmp_path / "slurm"
     wait_for(lambda: any(store.glob("*/checkpoint-*")), 120)
@@ -170,5 +171,5 @@ def test_a_requeued_job_goes_on_from_its_checkpoint(slurm: dict[str, str], tmp_p
         max(p.name for p in folder.glob("lease-*")) for folder in store.iterdir() if folder.name[0] != "."
     ]
     assert max(tokens) > "lease-000001.json"  # it was claimed again after the requeue
-    study = tiny_study(tmp_path, seeds=1, training__epochs=150)
+    study = tiny_study(tmp_path, seeds=1, training__epochs=50)
     assert results(store) == undisturbed(study, tmp_path / "alone")

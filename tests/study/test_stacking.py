@@ -24,7 +24,7 @@ from seedspread.study.loop import run_plan, work_items
 from seedspread.study.plan import Plan
 from seedspread.study.spec import StudyError, StudySpec
 from seedspread.study.worker import attempt_group
-from tests.cff.training.tiny import tiny
+from tests.cff.training.tiny import EVERY_BATCH, tiny
 from tests.study.here import Here
 from tests.study.processes import start, wait_for
 from tests.study.tiny import items, results, study_file, tiny_study, undisturbed
@@ -106,7 +106,7 @@ def test_a_stacked_study_has_the_same_results(tmp_path: Path, alone: dict[str, b
 def test_a_stack_that_is_killed_is_gone_on_with_to_the_same_bits(
     tmp_path: Path, alone: dict[str, bytes]
 ) -> None:
-    study_file(tmp_path, seeds=3, training__epochs=5)
+    study_file(tmp_path, seeds=3, training__epochs=5, **EVERY_BATCH)
     store = tmp_path / "store"
     process = start(tmp_path, "--workers", "1")
     wait_for(lambda: len(list(store.glob("*/checkpoint-*"))) > 8)
@@ -120,7 +120,7 @@ def test_a_stack_that_is_killed_is_gone_on_with_to_the_same_bits(
 
 
 def test_a_stop_leaves_every_run_of_a_stack_resumable(tmp_path: Path, alone: dict[str, bytes]) -> None:
-    study_file(tmp_path, seeds=3, training__epochs=5)
+    study_file(tmp_path, seeds=3, training__epochs=5, **EVERY_BATCH)
     store = tmp_path / "store"
     process = start(tmp_path, "--workers", "1")
     wait_for(lambda: len(list(store.glob("*/checkpoint-*"))) > 8)

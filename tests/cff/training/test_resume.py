@@ -22,10 +22,10 @@ from seedspread.cff.training.state import Position, load_checkpoint, save_checkp
 from seedspread.runs.folder import CheckpointError, RunFolder, RunFolderError
 from seedspread.runs.stopping import StoppedError, StopRequest
 
-from .tiny import files, needs_native, tiny
+from .tiny import EVERY_BATCH, files, needs_native, tiny
 
 # Both stages take a while, and a checkpoint is written after every batch: kills hit all of them.
-CONFIG = tiny(training__epochs=8, probe__epochs=8, probe__repeats=2)
+CONFIG = tiny(training__epochs=5, probe__epochs=5, probe__repeats=2, **EVERY_BATCH)
 
 
 class CrashError(Exception):
@@ -60,7 +60,7 @@ class CrashAt(Callback):
     ids=lambda changes: "-".join(map(str, changes.values())),
 )
 def test_every_kind_of_run_resumes_exactly(changes: dict[str, object], tmp_path: Path) -> None:
-    config = tiny(training__epochs=2, probe__epochs=2, **changes)
+    config = tiny(training__epochs=2, probe__epochs=2, **EVERY_BATCH, **changes)
     train(config, tmp_path / "whole")
     folder = tmp_path / "broken"
     for batches in (1, 4, 3, 5, 4):  # in both stages, in the midst and at the ends of epochs
@@ -73,7 +73,7 @@ def test_every_kind_of_run_resumes_exactly(changes: dict[str, object], tmp_path:
 def test_a_run_keeps_its_thread_count_through_a_resume(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     with contextlib.suppress(CrashError):
-        train(tiny(), folder, callback=CrashAt(2))
+        train(tiny(**EVERY_BATCH), folder, callback=CrashAt(2))
     train(tiny(runtime__threads=2), folder, resume=True)
     assert json.loads((folder / "provenance.json").read_text())["threads"] == 1
 
@@ -103,7 +103,7 @@ def test_a_checkpoint_that_only_a_stop_has_written_is_whole(
 
 def test_runs_that_were_stopped_at_different_batches_go_on_together(tmp_path: Path) -> None:
     """Earlier ones catch up: one in mid-epoch, one after an epoch's last batch, one that never began."""
-    configs = [tiny(seeds__run=seed) for seed in range(4)]
+    configs = [tiny(seeds__run=seed, **EVERY_BATCH) for seed in range(4)]
     for seed, batches in enumerate((6, 4, 1, 0)):
         train(configs[seed], tmp_path / f"whole-{seed}")
         if batches:
@@ -129,7 +129,7 @@ STORED_NAMES = """0.0.position 0.0.project.weight 0.0.project.bias 0.1.attention
 
 def test_weights_stand_in_checkpoints_under_these_names(tmp_path: Path) -> None:
     """So that a later version with the same names resumes from them, to the same bits."""
-    config = tiny(model__depth=1, training__select="best_val_loss")
+    config = tiny(model__depth=1, training__select="best_val_loss", **EVERY_BATCH)
     train(config, tmp_path / "whole")
     with pytest.raises(CrashError):
         train(config, tmp_path / "broken", callback=CrashAt(5))

@@ -28,7 +28,7 @@ from seedspread.runs.folder import RunFailedError, RunFolder, RunFolderError
 from seedspread.runs.metrics import rate_from_histogram
 from seedspread.runs.stopping import StopRequest
 
-from .tiny import files, tiny
+from .tiny import EVERY_BATCH, files, tiny
 
 
 def prepared(config: RunConfig, folder: Path) -> TrainingRun:
@@ -303,7 +303,7 @@ def test_a_full_disk_is_one_clear_line_and_loses_no_checkpoint(tmp_path: Path) -
         pytest.skip("a small file system cannot be mounted here")
     try:
         with pytest.raises(RunFolderError, match="No space left on device; what was written before is kept"):
-            train(tiny(), tmp_path / "run")
+            train(tiny(**EVERY_BATCH), tmp_path / "run")
         assert list((tmp_path / "run").glob("checkpoint-*.safetensors"))
         subprocess.run(["mount", "-o", "remount,size=8m", str(tmp_path)], check=True)
         train(tiny(), tmp_path / "run", resume=True)
