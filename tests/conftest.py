@@ -22,6 +22,10 @@ settings.register_profile("untimed", deadline=None, max_examples=30)
 settings.register_profile("soak", deadline=None, max_examples=300)
 settings.load_profile("untimed")
 
+# What tests start imports the package, many times over: from byte code, not compiled anew by each process.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 # In the background interrupts are ignored, and all children inherit that; some tests send them.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -37,12 +41,18 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     torch.set_num_threads(1)
 
 
+# They take every core and kill by the clock: two at once would disturb each other.
+_BY_THE_CLOCK = tuple(
+    f"tests/study/test_{name}.py"
+    for name in ("ray", "slurm", "faults", "hardening", "local", "programs", "stacking")
+)
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Files as units of `--dist loadfile`, but studies one after another.
+    """Files as units of `--dist loadfile`, but those of `_BY_THE_CLOCK` one after another.
 
-    They take every core and kill by the clock: two at once would disturb each other. (The mark for this,
-    xdist_group, is passed over by pytest-xdist 3.8 under pytest 9.2.)
+    (The mark for this, xdist_group, is passed over by pytest-xdist 3.8 under pytest 9.2.)
     """
     if config.getoption("dist") != "loadfile":
         return None
@@ -50,7 +60,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     class Files(LoadFileScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
-            return "studies" if nodeid.startswith("tests/study/") else super()._split_scope(nodeid)
+            return "by the clock" if nodeid.startswith(_BY_THE_CLOCK) else super()._split_scope(nodeid)
 
     return Files(config, log)
 
@@ -67,8 +77,12 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
     return _skipped_for_lack((yield), item.path)
 
 
-# How Python, pandas and `errors.require_extra` say that a package is missing.
-_MISSING = re.compile(r"^E .*(?:No module named '|optional dependency '|Error: .* needs )(\w+)", re.MULTILINE)
+# How Python, pandas and `errors.require_extra` say that a package is missing. Any other text is a failure.
+_MISSING = re.compile(
+    r"^E .*(?:ModuleNotFoundError: No module named '|ImportError: .*optional dependency '"
+    r"| needs (?=\w+, which the base install leaves out))(\w+)",
+    re.MULTILINE,
+)
 
 
 def _skipped_for_lack(report: Any, path: Path) -> Any:
@@ -78,13 +92,24 @@ def _skipped_for_lack(report: Any, path: Path) -> Any:
     return report
 
 
-# The longest files, by the time they take.
-_FIRST = ("tests/study/", "tests/cff/training/", "tests/test_tutorials.py", "tests/test_examples.py")
+# The longest files, by the time they take; the first mostly wait, and leave a core to what runs beside them.
+_FIRST = (
+    *_BY_THE_CLOCK,
+    "tests/cff/training/",
+    "tests/test_tutorials.py",
+    "tests/test_examples.py",
+    "tests/study/",
+    "tests/analysis/",
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What takes longest comes first: one process must not be left with it at the end."""
-    items.sort(key=lambda item: next((i for i, name in enumerate(_FIRST) if item.nodeid.startswith(name)), 9))
+
+    def place(item: pytest.Item) -> int:
+        return next((i for i, name in enumerate(_FIRST) if item.nodeid.startswith(name)), len(_FIRST))
+
+    items.sort(key=place)
 
 
 def pytest_collection_finish() -> None:
