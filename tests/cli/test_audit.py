@@ -1,14 +1,14 @@
-"""`seedspread audit`, `seeds` and `verify-paper`, as a user without torch runs them."""
+"""`seedspread audit`, `seeds` and `verify-paper`; test_base_install.py runs them without torch."""
 
 import json
 from pathlib import Path
 
-from tests.commands import PAPER, paper_csv, seedspread_command, seedspread_here, without_torch
+from tests.commands import PAPER, paper_csv, seedspread_here
 
 
 def test_the_audit_tells_the_whole_story_in_one_screen(tmp_path: Path) -> None:
     plot = tmp_path / "a.png"
-    done = without_torch("audit", paper_csv(tmp_path), *PAPER, "--plot", str(plot))
+    done = seedspread_here("audit", paper_csv(tmp_path), *PAPER, "--plot", str(plot))
     assert done.returncode == 0, done.stderr
     assert len(done.stdout.splitlines()) < 40
     assert "clamp |" in " ".join(done.stdout.split())  # the strip plot
@@ -20,7 +20,7 @@ def test_the_audit_tells_the_whole_story_in_one_screen(tmp_path: Path) -> None:
 
 def test_other_forms(tmp_path: Path) -> None:
     path = paper_csv(tmp_path)
-    done = seedspread_command("audit", path, *PAPER, "--json")
+    done = seedspread_here("audit", path, *PAPER, "--json")
     assert json.loads(done.stdout)["comparisons"][0]["group"] == "clamp"
     assert "\\toprule" in seedspread_here("audit", path, *PAPER, "--format", "latex").stdout
     assert "Assumes" in seedspread_here("audit", path, *PAPER, "--explain").stdout
@@ -44,7 +44,7 @@ def test_mistakes_are_one_line(tmp_path: Path) -> None:
 
 
 def test_seed_budgets() -> None:
-    assert without_torch("seeds", "--sd", "1.0", "--se", "0.3").stdout.startswith("12 seeds")
+    assert seedspread_here("seeds", "--sd", "1.0", "--se", "0.3").stdout.startswith("12 seeds")
     found = json.loads(seedspread_here("seeds", "--ratio", "5.9", "--json").stdout)
     assert found["seeds"] == [14, 14]
     assert found["f_test"] == 12
@@ -53,8 +53,8 @@ def test_seed_budgets() -> None:
     assert (nothing.returncode, nothing.stderr.count("\n")) == (2, 1)
 
 
-def test_the_paper_is_verified_without_torch() -> None:
-    done = without_torch("verify-paper", "--only", "differs")
+def test_the_paper_is_verified() -> None:
+    done = seedspread_here("verify-paper", "--only", "differs")
     assert done.returncode == 0, done.stderr
     assert "claims:" in done.stdout
     found = json.loads(seedspread_here("verify-paper", "--json").stdout)

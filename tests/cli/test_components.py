@@ -6,14 +6,14 @@ from pathlib import Path
 from benchmarks.report import fill
 from seedspread.study.plan import Plan
 from seedspread.study.spec import StudySpec
-from tests.commands import paper_csv, seedspread_here, without_torch
+from tests.commands import paper_csv, seedspread_here
 from tests.report.helpers import AUDIT, depth, written
 
 OPTIONS = ("--value", "accuracy", "--group", "margin_type", "--block", "stability", "--baseline", "subtract")
 
 
 def test_the_answer_comes_first(tmp_path: Path) -> None:
-    done = without_torch("components", paper_csv(tmp_path), *OPTIONS, "--test-size", "10000")
+    done = seedspread_here("components", paper_csv(tmp_path), *OPTIONS, "--test-size", "10000")
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("clamp against subtract: ")
     assert len(done.stdout.splitlines()) < 40

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from seedspread.cli import main
-from tests.commands import PAPER, paper_csv, without_torch
+from tests.commands import PAPER, paper_csv, seedspread_here, without_torch
 from tests.report.helpers import made_store
 
 
@@ -31,7 +31,7 @@ def test_a_store_without_torch(tmp_path: Path) -> None:
 
 def test_a_table_with_pictures_and_json(tmp_path: Path) -> None:
     out, pictures = tmp_path / "r.html", tmp_path / "p"
-    done = without_torch(
+    done = seedspread_here(
         "report",
         paper_csv(tmp_path),
         *PAPER,

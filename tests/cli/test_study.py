@@ -14,7 +14,7 @@ def test_plan_run_status(tmp_path: Path) -> None:
     plan = seedspread_here("plan", study, "--store", store)
     assert plan.returncode == 0, plan.stderr
     assert "2 runs are named, 2 are distinct" in plan.stdout
-    done = seedspread_command("run", study, "--store", store, "--json")
+    done = seedspread_command("run", study, "--store", store, "--workers", "1", "--json")
     assert done.returncode == 0, done.stderr
     assert len(json.loads(done.stdout)["done"]) == 2
     assert "2/2 runs" in done.stderr

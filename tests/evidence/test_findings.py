@@ -14,11 +14,17 @@ from evidence.strata import change
 from evidence.tables import published_runs
 from evidence.verdicts import verdict_table
 from seedspread import components
-from seedspread.analysis.audit_result import Comparison
+from seedspread.analysis.audit_result import AuditResult, Comparison
 from seedspread.cff.advice import advise
 
-FOUND = [found for found in findings() if found.audit is not None]
-COMPARED = [(found, c) for found in findings() if found.audit is not None for c in found.audit.comparisons]
+
+def audited() -> list[tuple[Finding, AuditResult]]:
+    """The studies with their audits; those that have none are left out."""
+    return [(found, found.audit) for found in findings() if found.audit is not None]
+
+
+def comparisons() -> list[tuple[Finding, Comparison]]:
+    return [(found, c) for found, audit in audited() for c in audit.comparisons]
 
 
 def test_every_study_is_there_with_its_question_and_its_prediction() -> None:
@@ -29,13 +35,11 @@ def test_every_study_is_there_with_its_question_and_its_prediction() -> None:
         assert found.study.prediction.endswith(".")
 
 
-@pytest.mark.parametrize("found", FOUND, ids=lambda found: found.study.name)
-def test_ratios_are_those_of_the_runs(found: Finding) -> None:
+def test_ratios_are_those_of_the_runs() -> None:
     """The plain ratio and the spreads, by hand."""
-    spec = found.study.audit
-    assert spec is not None
-    assert found.audit is not None
-    for c in found.audit.comparisons:
+    for found, c in comparisons():
+        spec = found.study.audit
+        assert spec is not None
         runs = found.runs
         for name, level in zip(spec.strata, c.stratum, strict=True):
             runs = runs[runs[name] == level]
@@ -73,7 +77,7 @@ def test_rate_and_outcome_is_pearsons_correlation() -> None:
 
 def test_how_ratios_change_is_what_the_audits_say() -> None:
     """Of independent strata Cochran's Q is its square; with a shared baseline it is the arm's own ratio."""
-    changed = {found.study.name: (found, one) for found in FOUND if (one := change(found)) is not None}
+    changed = {found.study.name: (found, one) for found, _ in audited() if (one := change(found)) is not None}
     found, one = changed["dose"]
     assert found.audit is not None
     assert not found.audit.forests  # subtraction has one set of runs for both margins
@@ -93,7 +97,7 @@ def test_high_rates_are_put_together_from_runs_that_are_apart() -> None:
     assert together is not None
     chosen = {
         f"{found.name}: {compared(c)}": (found, c)
-        for found, c in COMPARED
+        for found, c in comparisons()
         if (c.group, c.baseline) == ("clamp", "subtract") and found.is_whole and found.rate(c) >= 0.5
     }
     assert together.names == tuple(chosen)
@@ -114,8 +118,8 @@ def test_every_comparison_stands_once_among_the_verdicts() -> None:
     assert ("margin", "clamp") in rows
     assert ("dose", "clamp, 0.8") in rows
     assert ("dose", "clamp, 0.4") not in rows  # the runs of the first
-    assert len(rows) == len({found.keys(c) for found, c in COMPARED})
-    least = min(c.headline.p or 1.0 for _, c in COMPARED)
+    assert len(rows) == len({found.keys(c) for found, c in comparisons()})
+    least = min(c.headline.p or 1.0 for _, c in comparisons())
     assert least * len(rows) > 0.05  # adjusted over all rows
     assert "Adjusted over all rows, no differences would be a YES." in verdict_table().note
 
@@ -148,7 +152,9 @@ HIGH = (("fashion-mnist", "clamp"), ("dose", "clamp, 0.8"), ("pair-density", "cl
 
 def one_of(study: str, compared_as: str = "clamp") -> tuple[Finding, Comparison]:
     """A comparison of a study all of whose runs are there."""
-    found, c = next((found, c) for found, c in COMPARED if (found.name, compared(c)) == (study, compared_as))
+    found, c = next(
+        (found, c) for found, c in comparisons() if (found.name, compared(c)) == (study, compared_as)
+    )
     assert found.is_whole
     return found, c
 

@@ -18,7 +18,6 @@ from seedspread.paper.values import published_arm, values
 from seedspread.stats.planning import power
 
 ROOT = Path(__file__).parents[2]
-WHOLE = [found for found in findings() if found.audit is not None]
 
 
 def test_every_number_on_the_page_is_the_tables() -> None:
@@ -27,7 +26,7 @@ def test_every_number_on_the_page_is_the_tables() -> None:
 
 def test_every_picture_of_the_page_is_there(tmp_path: Path) -> None:
     written = write_page(tmp_path / "evidence.md")
-    own = [found for found in WHOLE if not is_source(found.study)]
+    own = [found for found in findings() if found.audit is not None and not is_source(found.study)]
     assert len(written) == 1 + len(own) + (sources() is not None)
     for picture in written[1:]:
         assert picture.stat().st_size > 0
@@ -42,7 +41,7 @@ def test_the_audit_that_the_page_shows_is_its_own(monkeypatch: pytest.MonkeyPatc
     (command,) = (line for line in lines if line.startswith("seedspread audit "))
     words = [*shlex.split(command)[1:], "--json"]
     audited = json.loads(CliRunner().invoke(app, words, catch_exceptions=False).stdout)
-    (found,) = (one for one in WHOLE if one.name == "fashion-mnist")
+    (found,) = (one for one in findings() if one.name == "fashion-mnist")
     assert found.audit is not None
     for ours, theirs in zip(found.audit.comparisons, audited["comparisons"], strict=True):
         assert (ours.group, ours.baseline) == (theirs["group"], theirs["baseline"])

@@ -2,6 +2,7 @@
 
 import sys
 from dataclasses import replace
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 from seedspread.paper.check import (
+    Finding,
     answer,
     audit_published,
     check_claims,
@@ -34,11 +36,15 @@ from seedspread.stats.groups import intraclass_correlation
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 check_page = import_module("paper_check").check_page
-FINDINGS = check_paper()
+
+
+@cache
+def findings() -> list[Finding]:
+    return check_paper()
 
 
 def verdict(where: str, claim: str) -> str:
-    matches = [f for f in FINDINGS if f.where == where and claim in f.what]
+    matches = [f for f in findings() if f.where == where and claim in f.what]
     assert len(matches) == 1, [f.what for f in matches]
     return matches[0].verdict
 
@@ -90,12 +96,12 @@ def test_known_verdicts(where: str, what: str, expected: str) -> None:
 
 
 def test_where_a_number_differs_a_reason_is_given() -> None:
-    assert all(f.comment for f in FINDINGS if f.verdict != "reproduces")
+    assert all(f.comment for f in findings() if f.verdict != "reproduces")
 
 
 def test_the_counts_add_up() -> None:
-    counts = summary(FINDINGS)
-    assert sum(counts.values()) == len(FINDINGS)
+    counts = summary(findings())
+    assert sum(counts.values()) == len(findings())
     assert counts["reproduces"] > 6 * counts["differs"]
 
 
@@ -131,7 +137,7 @@ def test_a_method_that_is_named_has_a_name_that_exists() -> None:
 
 
 def test_the_page_in_docs_is_the_one_that_the_data_give() -> None:
-    assert (ROOT / "docs" / "paper-check.md").read_text() == check_page(FINDINGS)
+    assert (ROOT / "docs" / "paper-check.md").read_text() == check_page(findings())
 
 
 def test_the_published_accuracies_can_be_audited() -> None:
@@ -141,12 +147,12 @@ def test_the_published_accuracies_can_be_audited() -> None:
 
 
 def test_the_odd_degrees_of_freedom_are_another_comparisons() -> None:
-    finding = next(f for f in FINDINGS if f.what == "Welch df" and f.verdict == "differs")
+    finding = next(f for f in findings() if f.what == "Welch df" and f.verdict == "differs")
     assert "cifar10-low/clamp and cifar10/subtract gives 19.44" in finding.comment
 
 
 def computed(claim: str) -> str:
-    return next(f"{f.computed} {f.comment}" for f in FINDINGS if claim in f.what)
+    return next(f"{f.computed} {f.comment}" for f in findings() if claim in f.what)
 
 
 @pytest.mark.parametrize(
@@ -204,14 +210,14 @@ def test_the_answer_rests_on_the_headline_and_gives_the_ladder() -> None:
 
 
 def test_nothing_blames_dependence_alone() -> None:
-    text = check_page(FINDINGS)
+    text = check_page(findings())
     assert "overstates" not in text
     assert "makes every p value of Section 5.2 too small" not in text
     assert "| F test, twins as copies |" in text
 
 
 def test_a_ratio_says_of_what() -> None:
-    for finding in FINDINGS:
+    for finding in findings():
         if "ratio" in finding.what:
             words = f"{finding.where} {finding.what}"
             assert "variance ratio" in words or "norm" in words, words
