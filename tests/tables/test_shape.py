@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from seedspread.analysis.audit import audit
 from seedspread.tables.question import TableError
 from seedspread.tables.shape import Condition, conditions, rows_where
 from tests.tables.made import check, curves, refused, scores
@@ -235,3 +236,26 @@ def test_a_long_table_of_metrics() -> None:
     assert "(mean, error); name it with --value, and the metric with --where 'metric == F1'" in said
     again = check(two, "mean", "Model", by="Dataset", where="metric == F1")
     assert list(again.frame["value"]) == list(table["F1"])
+
+
+@pytest.mark.parametrize("by", [("task", "depth"), ("depth", "task")])
+def test_strata_are_named_in_the_order_that_was_asked_for(by: tuple[str, str]) -> None:
+    table = pd.DataFrame(
+        [
+            {"task": task, "depth": depth, "arm": arm, "seed": seed, "score": seed + len(arm + task) / depth}
+            for task in ("easy", "hard")
+            for depth in (2, 4)
+            for arm in ("old", "newer")
+            for seed in range(4)
+        ]
+    )
+    runs = check(table, "score", "arm", by=list(by))
+    assert runs.columns.by == by
+    assert set(runs.frame["stratum"]) == {
+        tuple(str(row[name]) for name in by) for _, row in table[["task", "depth"]].iterrows()
+    }
+    first = audit(table, "score", "arm", "old", by=list(by), resamples=100).comparisons[0]
+    levels = {"task": "easy", "depth": "2"}
+    assert [first.title.index(levels[name]) for name in by] == sorted(
+        first.title.index(levels[name]) for name in by
+    )
