@@ -88,7 +88,7 @@ def test_standard_errors_and_population_sds() -> None:
 
 def test_false_alarms_stay_rare_on_heavy_tails() -> None:
     rng = np.random.default_rng(0)
-    values = rng.standard_t(5, size=(400, 2, 15))
+    values = rng.standard_t(5, size=(200, 2, 15))
     ratios = values.var(axis=2, ddof=1)
     alarms = [
         check(f"0±{np.sqrt(a):.9f}", f"0±{np.sqrt(b):.9f}", n=15).comparisons[0].verdict == "YES"

@@ -18,5 +18,6 @@ def test_it_prints_json_and_a_table(
     assert {row["margin_type"] for row in result["timings"]} == set(MARGIN_TYPES)
     assert all(row["fast_ms"] > 0 and row["plain_over_fast"] > 0 for row in result["timings"])
     assert result["machine"]
+    monkeypatch.setattr(loss, "peak_memory", lambda _: 1_000_000)  # measured above, in a process of its own
     loss.run(rounds=3, as_json=False)
     assert "plain / fast" in " ".join(capsys.readouterr().out.split())

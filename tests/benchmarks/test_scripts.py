@@ -42,7 +42,6 @@ def test_every_script_explains_itself(name: str) -> None:
 
 
 def test_a_script_is_started_and_refuses_in_one_line() -> None:
-    assert "--rounds" in start("benchmarks/audit.py", "--help").stdout
     done = start("benchmarks/growth.py", "--plot", "growth.gif")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "error: --plot growth.gif must end in .pdf, .svg, .png\n"
