@@ -7,11 +7,13 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from seedspread.atomic import replacing
 from seedspread.runs import lease as module
 from seedspread.runs.lease import LeaseLostError, StalenessTracker, claim, newest
 
@@ -194,3 +196,18 @@ def test_beats_go_on_in_the_background(tmp_path: Path) -> None:
     assert beaten > before
     lease.release()
     assert threading.active_count() == threads
+
+
+def test_a_file_that_was_begun_before_a_takeover_does_not_appear(tmp_path: Path) -> None:
+    first, impatient = claim(tmp_path, StalenessTracker()), StalenessTracker(0)
+    assert first is not None
+
+    def write(check: Callable[[], None]) -> None:
+        with replacing(tmp_path / "result.json", check) as part:
+            part.write_text("late")
+            claim(tmp_path, impatient)  # sees the lease, and then sees that it has not moved
+            assert claim(tmp_path, impatient) is not None
+
+    with pytest.raises(LeaseLostError):
+        write(first.check)
+    assert {path.name.partition("-")[0] for path in tmp_path.iterdir()} == {"lease"}

@@ -89,12 +89,12 @@ def test_runs_of_different_shapes_are_counted_apart(tmp_path: Path) -> None:
 def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     """The results of every run by itself."""
     folder = tmp_path_factory.mktemp("alone")
-    study = tiny_study(folder, seeds=3, training__epochs=5)
+    study = tiny_study(folder, seeds=3, training__epochs=3)
     return undisturbed(study, folder / "store")
 
 
 def test_a_stacked_study_has_the_same_results(tmp_path: Path, alone: dict[str, bytes]) -> None:
-    study = tiny_study(tmp_path, seeds=3, training__epochs=5)
+    study = tiny_study(tmp_path, seeds=3, training__epochs=3)
     assert study.engine.stack == "auto"
     report = run_plan(Plan.make(study, tmp_path / "store"), Here())
     assert len(report.done) == 6
@@ -106,7 +106,7 @@ def test_a_stacked_study_has_the_same_results(tmp_path: Path, alone: dict[str, b
 def test_a_stack_that_is_killed_is_gone_on_with_to_the_same_bits(
     tmp_path: Path, alone: dict[str, bytes]
 ) -> None:
-    study_file(tmp_path, seeds=3, training__epochs=5, **EVERY_BATCH)
+    study_file(tmp_path, seeds=3, training__epochs=3, **EVERY_BATCH)
     store = tmp_path / "store"
     process = start(tmp_path, "--workers", "1")
     wait_for(lambda: len(list(store.glob("*/checkpoint-*"))) > 8)
@@ -120,7 +120,7 @@ def test_a_stack_that_is_killed_is_gone_on_with_to_the_same_bits(
 
 
 def test_a_stop_leaves_every_run_of_a_stack_resumable(tmp_path: Path, alone: dict[str, bytes]) -> None:
-    study_file(tmp_path, seeds=3, training__epochs=5, **EVERY_BATCH)
+    study_file(tmp_path, seeds=3, training__epochs=3, **EVERY_BATCH)
     store = tmp_path / "store"
     process = start(tmp_path, "--workers", "1")
     wait_for(lambda: len(list(store.glob("*/checkpoint-*"))) > 8)
