@@ -52,6 +52,8 @@ _BY_THE_CLOCK = tuple(
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Files as units of `--dist loadfile`, but those of `_BY_THE_CLOCK` one after another.
 
+    The evidence too: its files share audits of all published runs.
+
     (The mark for this, xdist_group, is passed over by pytest-xdist 3.8 under pytest 9.2.)
     """
     if config.getoption("dist") != "loadfile":
@@ -60,6 +62,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     class Files(LoadFileScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
+            if nodeid.startswith("tests/evidence/"):
+                return "evidence"
             return "by the clock" if nodeid.startswith(_BY_THE_CLOCK) else super()._split_scope(nodeid)
 
     return Files(config, log)

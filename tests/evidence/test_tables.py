@@ -1,6 +1,7 @@
 """What is published: it is whole, it fits together, and has the runs as they were."""
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -63,14 +64,20 @@ def test_no_run_collapsed_and_none_is_of_cut_short_data() -> None:
 # Gathered
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Store:
     """Two small runs, one of which has a rate of its own."""
-    store = Store(tmp_path / "store")
+    store = Store(tmp_path_factory.mktemp("trained") / "store")
     for margin in ("clamp", "subtract"):
         config = tiny(objective__margin_type=margin, training__epochs=1, data__test_limit_per_class=None)
         train(config, store.folder(run_key(config)))
     return store
+
+
+@pytest.fixture
+def store(trained: Store, tmp_path: Path) -> Store:
+    """A copy of them."""
+    return Store(shutil.copytree(trained.path, tmp_path / "store"))
 
 
 def test_the_tables_have_the_runs_as_the_store_has_them(store: Store, tmp_path: Path) -> None:
