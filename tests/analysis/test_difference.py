@@ -43,7 +43,14 @@ def test_turned_round_it_changes_its_sign() -> None:
         assert one.quantile(p)[0] == pytest.approx(-other.quantile(1 - p)[0], abs=1e-3)
 
 
-@pytest.mark.parametrize(("n", "paired"), [(5, True), (12, False)])
+@pytest.mark.parametrize(
+    ("n", "paired"),
+    [
+        (5, True),
+        (12, False),
+        *(pytest.param(*one, marks=pytest.mark.soak) for one in ((5, False), (12, True))),
+    ],
+)
 def test_its_interval_covers_the_ratio_of_ratios(n: int, paired: bool) -> None:
     """Ratios 2 and 6 in 300 pairs of sets: 95 % intervals must hold 3 in about as many."""
     rng, present = np.random.default_rng(n), np.ones((n, 2, 1), bool)

@@ -72,7 +72,7 @@ ESTIMATES = st.lists(
 )
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(ESTIMATES, st.floats(-3, 3), st.floats(3, 50))
 def test_it_moves_and_turns_with_the_datasets(
     known: list[tuple[float, float]], shift: float, df: float

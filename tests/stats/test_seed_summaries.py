@@ -53,8 +53,17 @@ def test_too_few_seeds_and_values_that_do_not_vary_have_none() -> None:
     assert three.interval is None
 
 
-@pytest.mark.parametrize("shape", ["normal", "t5", "contaminated", "skewed"])
-@pytest.mark.parametrize("n", [5, 20])
+@pytest.mark.parametrize(
+    ("shape", "n"),
+    [
+        ("normal", 5),
+        ("t5", 20),
+        ("contaminated", 5),
+        ("skewed", 20),
+        *(pytest.param(*pair, marks=pytest.mark.soak) for pair in (("normal", 20), ("t5", 5))),
+        *(pytest.param(*pair, marks=pytest.mark.soak) for pair in (("contaminated", 20), ("skewed", 5))),
+    ],
+)
 def test_the_interval_of_the_sd_covers_whatever_the_tails(shape: str, n: int) -> None:
     """93% or more, less two standard errors of the simulation."""
     values = QUANTILES[shape](np.random.default_rng(n).random((400, n)))
