@@ -44,7 +44,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("failing")
     (folder / "train.py").write_text(PROGRAM)
     (folder / "rates.toml").write_text(STUDY)
-    message = said("run", folder / "rates.toml", "--store", folder / "store", fails=True)
+    message = said("run", folder / "rates.toml", "--store", folder / "store", "--strict", fails=True)
     assert message.startswith("8 runs failed")
     return folder
 
