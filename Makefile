@@ -14,8 +14,8 @@ test: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --no-cache --no-logo
-	@# mypy beside the tests, the first of which mostly wait; files in their order: the slow ones come first
-	@$(BIN)/mypy & mypy=$$!; status=0; $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder || status=$$?; wait $$mypy || status=$$?; exit $$status
+	@# mypy beside the tests; three processes on two cores, because one mostly waits for what it kills; slow files first
+	@$(BIN)/mypy & mypy=$$!; status=0; $(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder || status=$$?; wait $$mypy || status=$$?; exit $$status
 
 # Every run of docs/evidence.md once more, into the store `evidence-runs`: about 14 core-hours; killed, it goes on when started again.
 evidence: $(READY)
