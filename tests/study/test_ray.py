@@ -62,7 +62,8 @@ def test_a_lost_node_loses_no_run_and_changes_no_result(cluster: Cluster, tmp_pa
 @pytest.mark.soak
 def test_a_lost_node_loses_none_of_sixteen_runs(tmp_path: Path) -> None:
     study_file(tmp_path, seeds=8, **LONG, **EVERY_BATCH)
-    check_a_lost_node(tmp_path, *on_the_cluster(tmp_path), seeds=8, alone=tmp_path / "alone")
+    (report,) = on_the_cluster(tmp_path)
+    check_a_lost_node(tmp_path, report, seeds=8, alone=tmp_path / "alone")
 
 
 def test_programs_are_tasks(cluster: Cluster) -> None:

@@ -160,7 +160,7 @@ def test_what_is_no_stack_is_said_in_a_line(tmp_path: Path, engine: str, words: 
 
 
 def items_in(folder: Path, seeds: int) -> list[WorkItem]:
-    plan = Plan.make(tiny_study(folder, seeds=seeds, training__epochs=2), folder / "store")
+    plan = Plan.make(tiny_study(folder, seeds=seeds, training__epochs=2, **EVERY_BATCH), folder / "store")
     return items(plan)
 
 
