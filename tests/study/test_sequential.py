@@ -9,6 +9,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -290,7 +291,7 @@ def test_all_runs_of_a_store_with_several_studies_do_not_count_looks_and_say_so(
 
 
 def test_the_papers_training(tmp_path: Path) -> None:
-    short = {"training__epochs": 1, "probe__epochs": 1}
+    short: dict[str, Any] = {"training__epochs": 1, "probe__epochs": 1}
     path = tiny.study_file(tmp_path, seeds=8, **short)
     path.write_text(f"{path.read_text()}[sequential]\nstart = 6\nstep = 2\nlimit = 8\nprecision = 1.9\n")
     grows = StudySpec.from_file(path)
