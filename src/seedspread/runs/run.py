@@ -79,9 +79,7 @@ class Run:
         _check_names(RESULT, result, "runner", "metrics", "collapsed")
         _check_names(PROVENANCE, provenance, "seed", "config")
         name = os.path.basename(folder)
-        if (
-            _KEY.fullmatch(name) and result.get("key") != name
-        ):  # a run that was trained by itself has any name
+        if _KEY.fullmatch(name) and result.get("key") != name:
             raise ValueError(f"{RESULT} is that of run {result.get('key')}: it was copied or swapped")
         values = {
             name: math.nan if value is None else float(value) for name, value in result["metrics"].items()
