@@ -45,7 +45,20 @@ def run_sequential(
             watcher.interim_look(plan, name, record)
         plan = plan.at_interim_look({**plan.sequential, **looks})
         progress = _together(progress, run_plan(plan, executor, watcher.tell, **options))
+    if executor.wait and not progress.stopped and not progress.left:
+        progress.stopped = _why_no_look(plan)
     return plan, progress
+
+
+def _why_no_look(plan: Plan) -> str:
+    """Why a study that has not ended takes no further look, if that is so."""
+    for study in plan.recorded():
+        record = plan.sequential.get(study.name)
+        for cell in study.cells if record is not None and not record.stopped else ():
+            if not any(plan.store.is_done(key) for key in cell.runs.values()):
+                why = f"no look can be taken at {study.name}: every run of {cell.name} failed"
+                return f"{why}; mend it, then try again with --retry-failed"
+    return ""
 
 
 def _begun(plan: Plan, name: str, watcher: Watcher) -> SequentialRecord:
