@@ -79,6 +79,8 @@ def check_runs(
     _check_units(tidy, columns)
     crashed, empty_notes = _without_value(tidy, table, columns)
     has_value = tidy["value"].notna().to_numpy()
+    if not has_value.any():
+        raise TableError(f"no row of {table.name} has a value in {columns.value!r}")
     tidy, table = tidy.loc[has_value].reset_index(drop=True), replace(table, frame=table.frame.loc[has_value])
     _check_labels(tidy, columns)
     _check_repeats(tidy, table, question, columns)

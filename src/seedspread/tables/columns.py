@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from seedspread.errors import did_you_mean
+from seedspread.errors import did_you_mean, short
 from seedspread.runs.levels import Levels, level_name
 from seedspread.runs.metrics import is_metric_name
 from seedspread.tables.question import TableError, listed, row_numbers
@@ -135,15 +135,16 @@ def _as_written(
     has_points = bool(column[plain.notna()].astype(str).str.contains(".", regex=False).any())
     commas = text.str.contains(",", regex=False)
     text[commas], note = _without_commas(text[commas], has_points, name, decimal_comma, rows)
-    bad = ~text.str.fullmatch(_NUMBER)
+    numbers = text.where(text.str.fullmatch(_NUMBER)).astype(float)
+    bad = ~np.isfinite(numbers)
     if bad.any():
         cells = column[bad.index[bad]]
         some = zip(rows[cells.index[:3]], cells, strict=False)
-        examples = ", ".join(f"row {row}: {cell!r}" for row, cell in some)
+        examples = ", ".join(f"row {row}: {short(cell)}" for row, cell in some)
         more = f" and {len(cells) - 3:,} more" if len(cells) > 3 else ""
         raise TableError(f"{name!r} must hold finite numbers; {examples}{more}")
     values = plain.copy()
-    values[left] = text.astype(float)
+    values[left] = numbers
     notes = (f"{name} has per cent signs: it is in per cent.",) if signed.any() else ()
     return Numbers(values, bool(signed.any()), (*notes, *note))
 

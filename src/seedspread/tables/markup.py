@@ -10,7 +10,7 @@ import pandas as pd
 from seedspread.tables.question import TableError
 
 _RULE = re.compile(r"\s*\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?\s*")
-_BODY = re.compile(r"\\begin\{(tabular[xy*]?|longtable|array)\}(.*?)\\end\{\1\}", re.DOTALL)
+_BODY = re.compile(r"\\begin\{(tabular[xy*]?|longtable|array)\}(.*?)(?:\\end\{\1\}|\Z)", re.DOTALL)
 _COLUMNS = re.compile(r"(\s*\[[^\]]*\])?(\s*\{(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*\})+")
 _RULES = re.compile(r"\\(toprule|midrule|bottomrule|hline|cmidrule|cline|addlinespace|specialrule|rowcolor)")
 _MULTIROW = re.compile(r"\\multirow(?:\[[^\]]*\])?\{(\d+)\}\{[^{}]*\}")

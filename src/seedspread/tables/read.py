@@ -377,7 +377,9 @@ def _text(path: Path) -> Table:
         frame = _parsed(path, "cp1252", separator, skipped)
         notes = ("It is not UTF-8; read as Windows-1252.",)
     frame.index = pd.RangeIndex(2 + skipped, 2 + skipped + len(frame))
-    frame.columns = frame.columns.astype(str).str.strip()
+    there = set(frame.columns)  # pandas calls the second of two columns x by the name x.1
+    plain = [(name.rpartition(".")[0], name, name in lines[skipped]) for name in frame.columns]
+    frame.columns = [(base if base in there and not given else name).strip() for base, name, given in plain]
     return Table(_without_empty(frame), str(path), notes, str(path), decimal_comma=separator != ",")
 
 
