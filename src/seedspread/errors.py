@@ -27,8 +27,8 @@ _MAX_MESSAGE = 2000
 # Whether a command was typed: then advice names options, else the arguments of a call.
 in_terminal: ContextVar[bool] = ContextVar("in_terminal", default=False)
 _FLAGS = {
-    "no-seed": "seed=None", "unpaired": "paired=False", "higher-is-better": "better='higher'",
-    "lower-is-better": "better='lower'", "metric": "metric",
+    "no-seed": "seed=None", "unpaired": "paired=False", "no-steps": "steps=False", "metric": "metric",
+    "higher-is-better": "better='higher'", "lower-is-better": "better='lower'",
 }  # fmt: skip
 _OPTION = re.compile(
     r"(?<![\w-])--(?P<name>[a-z]+(?:-[a-z]+)*)"

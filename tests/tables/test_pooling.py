@@ -1,8 +1,5 @@
 """Nothing is pooled or dropped without a word, and every command that is suggested leads on."""
 
-import re
-import shlex
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +12,6 @@ from seedspread.errors import in_terminal
 from seedspread.tables.check import suggest_audit
 from seedspread.tables.columns import is_step
 from seedspread.tables.question import ArgumentError, TableError
-from tests.commands import seedspread_here
 from tests.tables.made import check, curves, refused, scores
 
 
@@ -26,44 +22,6 @@ def runs(groups: str = "ab", seeds: int = 6) -> pd.DataFrame:
 
 
 SINGLE = scores(seeds=1).drop(columns="Seed")
-NESTED = pd.DataFrame(
-    [("sage" if e < 3 else "gat", f"e{e}", s, e + s / 7 + e * s) for e in range(6) for s in range(4)],
-    columns=["model", "experiment", "seed", "score"],
-)
-AUGMIX = scores(seeds=3).rename(columns={"AUC": "top1", "F1": "top5"})
-FRAMES = curves().rename(columns={"step": "env_frames_M"})
-
-
-@pytest.mark.parametrize(
-    ("table", "words"),
-    [
-        (SINGLE, "audit --value AUC --group Model"),
-        (scores(seed="learning_seed"), "components --value AUC --group Model"),
-        (curves(), "components --value reward --group method --by task"),
-        (FRAMES, "audit --value reward --group method --by task --by env_frames_M"),
-        (FRAMES, "audit --value reward --group method --by task --block env_frames_M"),
-        (FRAMES, "audit --value reward --group method --by task"),
-        (NESTED, "audit --value score --group model"),
-        (NESTED, "audit --value score --group model --by experiment"),
-        (AUGMIX, "audit"),
-        (AUGMIX, "audit --value top1 --group Model"),
-        (scores().rename(columns={"Dataset": "data set"}), "audit --value AUC --group Model"),
-    ],
-)
-def test_what_is_suggested_leads_to_an_answer(tmp_path: Path, table: pd.DataFrame, words: str) -> None:
-    path = tmp_path / "t.csv"
-    table.to_csv(path, index=False)
-    command, *options = words.split()
-    for _ in range(3):
-        done = seedspread_here(command, str(path), *options)
-        if done.returncode == 0:
-            break
-        assert done.stderr.count("\n") == 1
-        command, _, *options = shlex.split(
-            re.findall(rf"seedspread ((?:audit|components) {path}.*)", done.stderr)[0]
-        )
-    else:
-        pytest.fail(done.stderr)
 
 
 def test_datasets_of_one_row_each_are_no_seeds() -> None:
@@ -107,7 +65,32 @@ def test_shares_beside_per_cent_are_refused() -> None:
     table = runs()
     table.loc[table["m"] == "b", "accuracy"] *= 100
     assert "shares beside per cent" in refused(table, "accuracy", "m")
-    assert "shares" not in " ".join(check(table.rename(columns={"accuracy": "reward"}), "reward", "m").notes)
+    assert "shares beside per cent" in refused(table.rename(columns={"accuracy": "quality"}), "quality", "m")
+
+
+@pytest.mark.parametrize(("name", "factor", "noted"), [("reward", 100, True), ("quality", 4, False)])
+def test_what_may_be_shares_beside_per_cent_is_noted(name: str, factor: float, noted: bool) -> None:
+    table = runs().rename(columns={"accuracy": name})
+    table.loc[table["m"] == "b", name] *= factor
+    assert any("if these are shares beside per cent" in n for n in check(table, name, "m").notes) == noted
+
+
+def test_a_setting_is_no_step_if_no_run_has_two_of_it() -> None:
+    reused = pd.concat([runs().assign(epochs=10), runs().assign(epochs=50)])
+    assert "add --no-steps if its levels are settings" in refused(reused, "accuracy", "m", by="epochs")
+    assert "epochs seems to count steps" in refused(reused, "accuracy", "m", block="epochs", seed=None)
+    assert len(check(reused, "accuracy", "m", by="epochs", steps=False).frame) == 24
+    own = reused.assign(seed=reused["seed"] + reused["epochs"])
+    assert len(check(own, "accuracy", "m", by="epochs").frame) == 24
+    with pytest.raises(TableError, match="epochs seems to count steps"):
+        components(reused, "accuracy", "m", by="epochs")
+
+
+def test_groups_of_one_dataset_each_are_compared_within_it() -> None:
+    table = pd.concat([runs("ab").assign(dataset="x"), runs("cd").assign(dataset="y")])
+    note = "Each m has one dataset, and is compared with those of others; --by dataset compares within each."
+    assert note in check(table, "accuracy", "m", "a").notes
+    assert "by='dataset'" in refused(table)
 
 
 def test_what_is_left_out_is_named() -> None:

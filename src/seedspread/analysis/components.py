@@ -20,12 +20,19 @@ from seedspread.runs.metrics import metric_of
 from seedspread.stats import components as model
 from seedspread.stats.groups import Group, Ints
 from seedspread.stats.result import Interval, TestSetNoise
-from seedspread.tables.check import check_runs, check_same_seed, one_row_per_run, with_baseline
+from seedspread.tables.check import (
+    check_number,
+    check_runs,
+    check_same_seed,
+    check_step_roles,
+    one_row_per_run,
+    with_baseline,
+)
 from seedspread.tables.columns import Columns, find_seed, is_filled, require
 from seedspread.tables.question import Question, Rows, TableError
 from seedspread.tables.read import Source, read_table
 from seedspread.tables.read import Table as ReadTable
-from seedspread.tables.run_table import MOST_PAIRS, RunTable
+from seedspread.tables.run_table import RunTable
 from seedspread.tables.shape import shaped
 
 
@@ -422,10 +429,11 @@ def components(
     )
     read, question = shaped(read_table(table, question), question)
     seeds = _seed_columns(read, question, seed, (stream,) if isinstance(stream, str) else tuple(stream or ()))
-    own = (value, group or value, None, (*question.block, *seeds[1:]), seeds[0], question.by)
-    read, row_notes = one_row_per_run(read, question, Columns(*own), None)
+    columns = Columns(value, group or value, None, (*question.block, *seeds[1:]), seeds[0], question.by)
+    check_step_roles(read, question, columns)
+    read, row_notes = one_row_per_run(read, question, columns, None)
     if _RUN_SEED not in read.frame.columns:
-        check_same_seed(read, question, [*question.by, *([group] if group else []), *question.block, *seeds])
+        check_same_seed(read, question, columns)
     frame = read.frame.reset_index(drop=True)
     factors, patterns = _factors(frame, seeds, stream is not None)
     runs = _checked(replace(read, frame=frame), group, question, baseline)
@@ -526,24 +534,13 @@ def _checked(read: ReadTable, group: str | None, asked: Question, baseline: str 
     if group is None:
         frame, group, baseline = frame.assign(**{_GROUP: _EVERY}), _GROUP, _EVERY
     elif baseline is None and group in frame.columns:
-        _check_number(frame[group])
+        check_number(read, asked)
         baseline = next((level for level in frame[group].map(level_name) if level), "")
     question = Question(value, group, baseline or "", asked.block, _RUN, asked.by)
     numbered = frame.set_axis(pd.RangeIndex(2, 2 + len(frame)), axis=0)
     table = replace(read, frame=numbered, notes=())
     runs = check_runs(table, question, pool=True)
     return runs if group == _GROUP and len(runs.frame) else with_baseline(runs, question)
-
-
-def _check_number(column: "pd.Series[str]") -> None:
-    """Refuses more pairs of arms than anyone can read, before any work."""
-    levels = column.map(level_name).nunique()
-    pairs = levels * (levels - 1) // 2
-    if pairs > MOST_PAIRS:
-        raise TableError(
-            f"{column.name} has {levels:,} levels, {pairs:,} comparisons of all with all, and at most "
-            f"{MOST_PAIRS:,} are made; name the level to compare with: --baseline {column.iloc[0]}"
-        )
 
 
 def _sample(

@@ -318,7 +318,7 @@ def compare(
 
 _COMPONENTS_OPTIONS = (
     "value", "group", "baseline", "block", "by", "where", "last", "best", "wide", "metric_column", "sheet",
-    "at",
+    "at", "no_steps",
 )  # fmt: skip
 _ComponentsBaseline = Annotated[
     str | None, typer.Option(help="The level to compare the others with; by default every pair.")

@@ -109,6 +109,9 @@ class TableOptions:
     unpaired: Annotated[
         bool, typer.Option("--unpaired", help="Equal seeds of two groups make no pair (two codebases).")
     ] = False
+    no_steps: Annotated[
+        bool, typer.Option("--no-steps", help="A column such as epochs is a setting of runs, not their step.")
+    ] = False
     higher: Annotated[bool, typer.Option("--higher-is-better", help="The value is better when higher.")] = (
         False
     )
@@ -159,6 +162,7 @@ class TableOptions:
             "sheet": self.sheet,
             "at": self.at,
             "paired": not self.unpaired,
+            "steps": not self.no_steps,
         }
 
     def question(self) -> "Question":

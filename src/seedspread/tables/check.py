@@ -21,11 +21,15 @@ from seedspread.tables.columns import (
     coded,
     combined,
     find_seed,
+    is_aside,
     is_empty,
+    is_factor,
     is_filled,
+    is_numeric,
     is_step,
     labels,
     levels_in,
+    nesting_factor,
     numbers_in,
     numeric,
     plain_name,
@@ -43,6 +47,7 @@ from seedspread.tables.summaries import refuse_summaries
 
 _RUN = ["stratum", "group", "block", "seed"]
 _MOST_NAMED = 3  # runs, groups or strata in a note
+_HUNDRED = 100
 
 
 def check_table(
@@ -66,26 +71,26 @@ def check_runs(
     table, question = shaped(table, question)
     refuse_summaries(table, question)
     columns, seed_notes = _columns_of(table, question)
-    _check_step_roles(table, question)
+    check_step_roles(table, question, columns)
     if table.store is not None:  # the store may have runs of other studies, with other parameters
         table = replace(table, frame=table.frame.dropna(subset=[columns.group, *columns.by]))
         if table.frame.empty:
             raise TableError(f"{table.name} has no rows")
-    _check_number(table, question, columns)
+    check_number(table, question)
     of_best = better if question.best == columns.value else None
     table, row_notes = one_row_per_run(table, question, columns, of_best)
     numbers = numbers_in(table.frame[columns.value], columns.value, table.decimal_comma)
     tidy = _tidy(table, columns, numbers.values)
-    _check_units(tidy, columns)
+    unit_notes = _check_units(tidy, columns)
     crashed, empty_notes = _without_value(tidy, table, columns)
     has_value = tidy["value"].notna().to_numpy()
     if not has_value.any():
         raise TableError(f"no row of {table.name} has a value in {columns.value!r}")
     tidy, table = tidy.loc[has_value].reset_index(drop=True), replace(table, frame=table.frame.loc[has_value])
-    _check_labels(tidy, columns)
+    _check_labels(tidy, table, question, columns)
     _check_repeats(tidy, table, question, columns)
     pool_notes = [] if pool else _check_pooled(table, question, columns)
-    notes = (*table.notes, *seed_notes, *row_notes, *numbers.notes, *empty_notes, *pool_notes)
+    notes = (*table.notes, *seed_notes, *row_notes, *numbers.notes, *unit_notes, *empty_notes, *pool_notes)
     notes = tuple(map(spoken, (*notes, *_identical_groups(tidy, columns))))
     return RunTable(tidy, columns, table.name, notes, table.store, numbers.per_cent, table.better, crashed)
 
@@ -117,13 +122,22 @@ def _columns_of(table: Table, question: Question) -> tuple[Columns, list[str]]:
     return Columns(value, group, None, question.block, seed, question.by, question.paired), notes
 
 
-def _check_step_roles(table: Table, question: Question) -> None:
-    """Refuse checkpoints of a run as runs: a store's parameters, and those of logged runs, are settings."""
-    named = [*question.by, *question.block, *([question.seed] if question.seed else [])]
-    name = next((name for name in named if name in table.frame.columns and is_step(name)), None)
-    if table.store is not None or table.has_run_rows or name is None:
+def check_step_roles(table: Table, question: Question, columns: Columns) -> None:
+    """Refuse checkpoints of a run as runs: a store's parameters, and those of logged runs, are settings.
+
+    So are the levels of a column, such as epochs, of which no run has two.
+    """
+    frame, named = table.frame, [*columns.by, *columns.blocks, *([columns.seed] if columns.seed else [])]
+    name = next((name for name in named if is_step(name)), None)
+    if table.store is not None or table.has_run_rows or not question.steps or name is None:
         return
-    steps = table.frame[name].map(level_name)
+    others = [other for other in columns.run if other != name]
+    if (
+        columns.seed not in (None, name)
+        and combined(frame, others).max() == combined(frame, columns.run).max()
+    ):
+        return
+    steps = frame[name].map(level_name)
     end = steps.iloc[int(numeric(steps).fillna(-np.inf).argmax())]
     after = replace(
         question,
@@ -132,26 +146,43 @@ def _check_step_roles(table: Table, question: Question) -> None:
         seed="seed" if question.seed == name else question.seed,
         where=(*question.where, f"{quoted(name)} == {end}"),
     )
+    settings = "" if columns.seed == name else "add --no-steps if its levels are settings of runs, or "
     raise TableError(
-        f"{name} counts steps, and checkpoints of one run are not runs of their own; take one of them, or "
-        f"rename the column if they are: {after.typed(table.path)}"
+        f"{name} seems to count steps, and checkpoints of one run are not runs of their own; {settings}"
+        f"take one of them: {after.typed(table.path)}"
     )
 
 
-def _check_units(tidy: pd.DataFrame, columns: Columns) -> None:
-    """Refuse shares in one group and per cent in another."""
-    if metric_of(columns.value).full_scale is None:
-        return
-    ends = tidy.groupby(["stratum", "group"], sort=False)["value"].agg(["min", "max"]).reset_index()
+# Words of metrics that may be 0.5 in one group and 50 in another without a change of unit.
+_UNBOUNDED = set(
+    "loss nll ppl perplexity mse rmse mae reward rewards return returns time seconds runtime duration "
+    "latency memory energy cost fid elo fps throughput speedup".split()
+)
+_FACTOR = 50, 200  # of the medians of per cent and shares
+
+
+def _check_units(tidy: pd.DataFrame, columns: Columns) -> list[str]:
+    """Refuse shares in one group and per cent in another; note what may be it."""
+    is_share = metric_of(columns.value).full_scale is not None
+    is_unbounded = not is_share and bool(set(plain_name(columns.value).split("_")) & _UNBOUNDED)
+    notes = []
+    ends = tidy.groupby(["stratum", "group"], sort=False)["value"].agg(["min", "max", "median"]).reset_index()
     for _, own in ends.groupby("stratum", sort=False):
         shares = own.loc[(own["min"] >= 0) & (own["max"] <= 1) & (own["max"] > own["min"])]
-        others = own.loc[own["min"] > 1]
-        if len(shares) and len(others):
-            a, b = shares.iloc[0], others.iloc[0]
-            raise TableError(
-                f"{columns.value!r} is {a['min']:.4g} to {a['max']:.4g} in {a['group']!r} and {b['min']:.4g} "
-                f"to {b['max']:.4g} in {b['group']!r}: shares beside per cent; write all of them in one unit"
-            )
+        others = own.loc[(own["min"] > 1) & ((own["max"] <= _HUNDRED) | is_share)]
+        if shares.empty or others.empty:
+            continue
+        a, b = shares.iloc[0], others.iloc[0]
+        is_factor = _FACTOR[0] <= b["median"] / max(a["median"], 1 / _HUNDRED) <= _FACTOR[1]
+        said = (
+            f"{columns.value!r} is {a['min']:.4g} to {a['max']:.4g} in {a['group']!r} and {b['min']:.4g} to "
+            f"{b['max']:.4g} in {b['group']!r}"
+        )
+        if is_share or (is_factor and not is_unbounded):
+            raise TableError(f"{said}: shares beside per cent; write all of them in one unit")
+        if is_factor:
+            notes.append(f"{said}: if these are shares beside per cent, write all of them in one unit.")
+    return _few(notes)
 
 
 def _identical_groups(tidy: pd.DataFrame, columns: Columns) -> list[str]:
@@ -349,13 +380,15 @@ def _named(rows: pd.DataFrame, table: Table, columns: Columns) -> str:
     return "; ".join([*names, *["..."] * (len(rows) > _MOST_NAMED)])
 
 
-def _check_labels(tidy: pd.DataFrame, columns: Columns) -> None:
+def _check_labels(tidy: pd.DataFrame, table: Table, question: Question, columns: Columns) -> None:
     by = ", ".join(columns.by)
     for column, name in (("group", columns.group), ("seed_name", columns.seed), ("stratum", by)):
         empty = tidy[column].isin(["", ("",)])
         if name and empty.any():
             rows = row_numbers(tidy.loc[empty, "row"])
-            raise TableError(f"column {name!r} is empty in {rows}; fill it in, or drop the row")
+            after = replace(question, where=(*question.where, f'{quoted(name)} != ""'))
+            drop = "or drop the row" if ", " in name else f"or drop the row: {after.typed(table.path)}"
+            raise TableError(f"column {name!r} is empty in {rows}; fill it in, {drop}")
 
 
 def _check_repeats(tidy: pd.DataFrame, table: Table, question: Question, columns: Columns) -> None:
@@ -383,6 +416,9 @@ def _check_pooled(table: Table, question: Question, columns: Columns) -> list[st
         return []
     frame, cell = table.frame, (*columns.by, columns.group, *columns.blocks)
     others = [name for name in frame.columns if name not in {*columns.run, columns.value}]
+    if nesting := nesting_factor(frame, columns.group, others):
+        said = f"Each {columns.group} has one {nesting}, and is compared with those of others"
+        return [f"{said}; --by {quote(nesting)} compares within each."]
     name = pooled_factor(frame, cell, others)
     if name is None:
         return _check_single_rows(table, question, columns, cell, others)
@@ -421,18 +457,22 @@ def _check_single_rows(
     )
 
 
-def check_same_seed(table: Table, question: Question, run: Sequence[str]) -> None:
+def check_same_seed(table: Table, question: Question, columns: Columns) -> None:
     """Refuse rows of several datasets, or steps, as runs that repeat a seed; a counter of repeats may be."""
-    frame = table.frame
+    frame, run = table.frame, [name for name in columns.run if name != columns.value]
     others = [name for name in frame.columns if name not in {*run, question.value} and not seed_names([name])]
     runs = combined(frame, run).max()
-    steps = [name for name in others if is_step(name) and combined(frame, [*run, name]).max() > runs]
+    varying = [name for name in others if combined(frame, [*run, name]).max() > runs]
+    steps = [name for name in varying if is_step(name)]
+    texts = [n for n in varying if is_factor(frame[n]) and not is_numeric(frame[n]) and not is_aside(n)]
     others = [name for name in others if not is_step(name) and not _counts_up(frame[name])]
     name = single_row_factor(frame, run, others) or pooled_factor(frame, run, others)
-    name = name or next(iter(steps), None)
+    name = name or next(iter([*steps, *texts]), None)
     if table.store is not None or name is None:
         return
-    after = replace(question, **({"last": name} if is_step(name) else {"by": (*question.by, name)}))
+    after = told_apart(table, question, columns) if question.group and not is_step(name) else question
+    if after == question:
+        after = replace(question, **({"last": name} if is_step(name) else {"by": (*question.by, name)}))
     which = f"the {'steps' if is_step(name) else 'levels'} of {name} would pass for runs that repeat a seed"
     raise TableError(f"{which}; {advice(table, question, after)}")
 
@@ -528,18 +568,19 @@ def missing_seeds(runs: RunTable) -> list[str]:
     ])  # fmt: skip
 
 
-def _check_number(table: Table, question: Question, columns: Columns) -> None:
+def check_number(table: Table, question: Question) -> None:
     """Refuse more comparisons of all levels with all others than anyone can read, before any work."""
-    codes, groups = coded(table.frame[columns.group])
+    group = str(question.group)
+    codes, groups = coded(table.frame[group])
     if question.baseline is not None or len(groups) < 3:
         return
-    cells = np.unique(combined(table.frame, columns.by) * len(groups) + codes) // len(groups)
+    cells = np.unique(combined(table.frame, question.by) * len(groups) + codes) // len(groups)
     sizes = np.bincount(cells)
     pairs = int((sizes * (sizes - 1) // 2).sum())
     if pairs > MOST_PAIRS:
         after = replace(question, baseline=str(groups[0]))
         raise TableError(
-            f"{columns.group} has {len(groups):,} levels, {pairs:,} comparisons of all with all, and at most "
+            f"{group} has {len(groups):,} levels, {pairs:,} comparisons of all with all, and at most "
             f"{MOST_PAIRS:,} are made; name the level to compare with: {after.typed(table.path)}"
         )
 

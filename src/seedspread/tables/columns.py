@@ -189,7 +189,7 @@ _STEPS = set(
 )
 # What may follow a step's name, and what makes a setting of it: `env_frames_M`, `warmup_steps`.
 _UNITS = set("m k mio million millions thousand thousands idx index number no nr num count 1e6 1e3".split())
-_SETTINGS = set("n num max warmup per decay every accumulation".split())
+_SETTINGS = set("n num max warmup per decay every accumulation best final early stop stopped".split())
 STRATA = set("dataset datasets data task tasks env environment env_id game benchmark domain problem".split())
 _BASELINES = set(
     "baseline base control reference ref none default vanilla standard original plain off false no without "
@@ -323,7 +323,7 @@ def pooled_factor(frame: pd.DataFrame, cell: Sequence[str], others: Sequence[str
     """
     cells = combined(frame, cell)
     for name in others:
-        if _is_aside(name) or not is_factor(frame[name]):
+        if is_aside(name) or not is_factor(frame[name]):
             continue
         own = combined(frame, [name])
         levels = int(own.max()) + 1
@@ -332,6 +332,16 @@ def pooled_factor(frame: pd.DataFrame, cell: Sequence[str], others: Sequence[str
         each = np.bincount(cells * levels + own, minlength=levels)
         is_crossed = len(each) == levels * (cells.max() + 1) and each.min() > 1
         if is_crossed and (each.min() == each.max() or not is_numeric(frame[name])):
+            return name
+    return None
+
+
+def nesting_factor(frame: pd.DataFrame, group: str, others: Sequence[str]) -> str | None:
+    """Return a column, such as the dataset, to one level of which each group belongs, and several to one."""
+    groups = int(combined(frame, [group]).max()) + 1
+    for name in others:
+        levels = int(combined(frame, [name]).max()) + 1
+        if plain_name(name) in STRATA and 1 < levels < groups == combined(frame, [group, name]).max() + 1:
             return name
     return None
 
@@ -347,13 +357,13 @@ def single_row_factor(frame: pd.DataFrame, cell: Sequence[str], others: Sequence
         own = combined(frame, [name])
         levels = int(own.max()) + 1
         is_free = many > 1 or plain_name(name) in STRATA
-        if _is_aside(name) or levels < 2 or not is_free or len(frame) < 0.8 * levels * many:
+        if is_aside(name) or levels < 2 or not is_free or len(frame) < 0.8 * levels * many:
             continue
         if len(np.unique(cells * levels + own)) == len(frame):
             return name
     return None
 
 
-def _is_aside(name: str) -> bool:
+def is_aside(name: str) -> bool:
     """Return whether a column is a result, or a circumstance of a run."""
     return bool(set(plain_name(name).split("_")) & _CIRCUMSTANCES) or is_metric_name(name)

@@ -13,9 +13,11 @@ from seedspread.tables.columns import (
     coded,
     distinguishing,
     find_seed,
+    is_aside,
     is_factor,
     is_numeric,
     is_step,
+    nesting_factor,
     plain_name,
     seed_names,
 )
@@ -63,7 +65,9 @@ def _proposal(table: Table, question: Question) -> Question | None:
     if value not in frame.columns or question.last or question.best:
         return found
     seed = find_seed(frame, [n for n in free if n not in (value, group)]) if question.seed else None
-    return told_apart(table, found, Columns(value, group, None, question.block, seed, question.by))
+    found = told_apart(table, found, Columns(value, group, None, question.block, seed, question.by))
+    nesting = nesting_factor(frame, str(found.group), [name for name in free if name not in found.by])
+    return replace(found, by=(*found.by, nesting)) if nesting else found
 
 
 def _rank_as_value(name: str) -> int:
@@ -85,9 +89,15 @@ def groups_in(frame: pd.DataFrame, names: Sequence[str]) -> list[str]:
     return sorted(fit, key=lambda name: _rank_as_group(frame, name))
 
 
-def _rank_as_group(frame: pd.DataFrame, name: str) -> tuple[bool, bool, bool, int]:
+def _rank_as_group(frame: pd.DataFrame, name: str) -> tuple[bool, bool, bool, bool, int]:
     plain = plain_name(name)
-    return plain not in _GROUPS, is_numeric(frame[name]), plain in STRATA, frame[name].nunique()
+    return (
+        is_aside(name),
+        plain not in _GROUPS,
+        is_numeric(frame[name]),
+        plain in STRATA,
+        frame[name].nunique(),
+    )
 
 
 def without_value(table: Table, question: Question) -> str | None:
@@ -128,6 +138,8 @@ def told_apart(table: Table, question: Question, columns: Columns) -> Question:
             question = replace(question, group=name, baseline=None)  # each level belongs to one group
         else:
             question = replace(question, by=(*question.by, name))
+    if question.group in others and (nesting := nesting_factor(frame, str(question.group), others)):
+        question = replace(question, by=(*question.by, nesting))
     new = [name for name in question.by if name not in columns.by]
     if question.group != SET or not new:
         return question
@@ -140,7 +152,7 @@ _ADVICE = {
     "group": "has {levels}; use --group {0}",
     "by": "has {levels}; use --by {0} (audited apart) or --block {0} (same-seed runs)",
     "block": "has {levels}; use --block {0} (same-seed runs)",
-    "last": "counts steps; use --last {0}, --best or --where",
+    "last": "counts steps; use --last {0}, --best or --where (--by {0} and --no-steps if it is a setting)",
     "metric_column": "names metrics; use --metric-column {0}",
     "seed": "may be the seed; use --seed {0}",
 }

@@ -45,6 +45,7 @@ class Rows(TypedDict, total=False):
         metric_column: the column of a long table that names the metric: `value` is one of its levels.
         sheet: of an Excel file, or the number of a table in a text; the first by default.
         paired: whether a seed that two groups share makes a pair; not between two codebases, say.
+        steps: whether a column such as `epochs` may count steps of a run; False if it is a setting of runs.
         command: that asks, for the line that says what to type.
     """
 
@@ -56,6 +57,7 @@ class Rows(TypedDict, total=False):
     metric_column: str | None
     sheet: str | None
     paired: bool
+    steps: bool
     command: str
 
 
@@ -70,7 +72,7 @@ class Question:
         block: columns varied within a seed, such as the stability mode.
         seed: the column with the seed; `seed` finds it by its usual names. None: each row is a run.
         by: columns, such as the dataset, whose levels are audited apart and adjusted together.
-        where, last, best, wide, metric_column, sheet, at, paired, command: see `Rows`.
+        where, last, best, wide, metric_column, sheet, at, paired, steps, command: see `Rows`.
         sources: the words after the command, if they are more than the table.
     """
 
@@ -88,6 +90,7 @@ class Question:
     sheet: str | None = None
     at: str = "last"
     paired: bool = True
+    steps: bool = True
     command: str = "audit"
     sources: tuple[str, ...] = ()
 
@@ -139,7 +142,7 @@ class Question:
             return f"{self.command}({tables}{''.join(arguments)})"
         words = ["seedspread", self.command, *(self.sources or (str(source),))]
         for name, value in self.asked():
-            flag = {"seed": "--no-seed", "paired": "--unpaired"}.get(name)
+            flag = {"seed": "--no-seed", "paired": "--unpaired", "steps": "--no-steps"}.get(name)
             words += [flag] if flag and not value else [f"--{name.replace('_', '-')}", value]
         return shlex.join(words)
 
