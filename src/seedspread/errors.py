@@ -20,6 +20,7 @@ _MODULES = {
     "mlflow": ("mlflow",),
     "optuna": ("optuna",),
     "excel": ("openpyxl",),
+    "html": ("lxml",),
 }
 # C0 and C1 controls, which a terminal obeys, and those that turn the direction of text, to disguise a name.
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")

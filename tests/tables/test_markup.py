@@ -2,11 +2,11 @@
 
 import io
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
+from seedspread.errors import MissingExtraError
 from seedspread.tables.markup import clean, is_markup, tables_in
 from seedspread.tables.question import Question
 from seedspread.tables.read import read_table
@@ -113,10 +113,25 @@ def test_html_is_read_where_pandas_reads_it(tmp_path: Path) -> None:
     path = tmp_path / "t.html"
     rows = "".join(f"<tr><td>{m}</td><td>{s}</td><td>{s + 1}.5</td></tr>" for m in "ab" for s in range(3))
     path.write_text(f"<table><tr><th>m</th><th>seed</th><th>acc</th></tr>{rows}</table>")
-    if find_spec("lxml") is None:  # no dependency
-        assert refused(path, "acc", "m").endswith("is HTML, which pandas reads with lxml: pip install lxml")
-    else:
-        assert check(path, "acc", "m").frame["value"].tolist() == [1.5, 2.5, 3.5] * 2
+    assert check(path, "acc", "m").frame["value"].tolist() == [1.5, 2.5, 3.5] * 2
+    path.write_text(path.read_text().replace(".5", ",25"))
+    assert check(path, "acc", "m").frame["value"].tolist() == [1.25, 2.25, 3.25] * 2
+    head = "<tr><th rowspan=2>m</th><th rowspan=2>seed</th><th colspan=2>acc</th></tr><tr><th>a<th>b</tr>"
+    rows = "".join(f"<tr><td><b>{m}</b><td>{s}<td>{s}.5%<td>28.7&plusmn;4.8" for m in "xy" for s in range(3))
+    path.write_text(f"<p>Results<table><thead>{head}</thead>{rows}</table><table><tr><td>1<td>2</table>")
+    runs = check(path, "acc a", "m")
+    assert runs.frame["value"].tolist() == [0.5, 1.5, 2.5] * 2
+    assert runs.per_cent
+    assert "'acc b' holds means and sds" in refused(path, "acc b", "m")
+
+
+def test_html_without_its_library_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("seedspread.errors.is_installed", lambda module: module != "lxml")
+    (tmp_path / "t.html").write_text("<table><tr><td>1</table>")
+    with pytest.raises(MissingExtraError, match=r"needs lxml.*seedspread\[html\]"):
+        check(tmp_path / "t.html")
 
 
 def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,11 +2,11 @@
 
 import io
 import re
-from importlib.util import find_spec
 from itertools import pairwise
 
 import pandas as pd
 
+from seedspread.errors import require_extra
 from seedspread.tables.question import TableError
 
 _RULE = re.compile(r"\s*\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?\s*")
@@ -61,14 +61,15 @@ def tables_in(text: str, name: str) -> list[pd.DataFrame]:
 
 
 def _html(text: str, name: str) -> list[pd.DataFrame]:
-    if find_spec("lxml") is None and find_spec("bs4") is None:
-        raise TableError(f"{name} is HTML, which pandas reads with lxml: pip install lxml")
+    """Read the tables, 0,53 as it stands, which pandas makes 53 by default; join headers of several rows."""
+    require_extra("html", f"reading {name}")
     try:
-        found = pd.read_html(io.StringIO(text))
-    except (ValueError, ImportError) as error:
+        found = pd.read_html(io.StringIO(text), thousands=None, keep_default_na=False)
+    except ValueError as error:
         raise TableError(f"{name} cannot be read as HTML: {error}") from None
     texts = [frame.astype(str).replace("nan", "").to_numpy().tolist() for frame in found]
-    heads = [[str(column) for column in frame.columns] for frame in found]
+    names = [[c if isinstance(c, tuple) else (c,) for c in frame.columns] for frame in found]
+    heads = [[" ".join(dict.fromkeys(map(str, parts))) for parts in own] for own in names]
     return [_frame([head, *own], range(1, len(own) + 2)) for head, own in zip(heads, texts, strict=True)]
 
 
