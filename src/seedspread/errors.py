@@ -33,7 +33,7 @@ _FLAGS = {
 }  # fmt: skip
 _OPTION = re.compile(
     r"(?<![\w-])--(?P<name>[a-z]+(?:-[a-z]+)*)"
-    r"(?P<value> '[^']*'| (?!(?:is|or|and|says|takes|needs|finds|for|of|audits|matches|with|to|alone)\b)"
+    r"(?P<value> '[^']*'| (?!(?:is|or|and|must|says|takes|needs|finds|for|of|audits|matches|with|to|alone)\b)"
     r"[\w=*][^\s,;:()]*)?"
 )
 _SHORT = reprlib.Repr()

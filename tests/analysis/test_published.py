@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from benchmarks.published import rejected
 from seedspread import audit, audit_means, check, review
 from seedspread.analysis.published import EXCESS_KURTOSIS, degrees_of_freedom
 from seedspread.tables.question import TableError
@@ -177,3 +178,11 @@ def test_forms() -> None:
     assert '"excess_kurtosis": 2.0' in seedspread_here(*words, "--json").stdout
     assert "| comparison |" in seedspread_here(*words, "--format", "markdown").stdout
     assert "\\toprule" in seedspread_here(*words, "--format", "latex").stdout
+
+
+def test_power_is_that_of_the_test_that_is_made() -> None:
+    detectable = check("1±1", "1±1.1", n=10).comparisons[0].detectable
+    assert detectable is not None
+    assert rejected("normal", 10, detectable, EXCESS_KURTOSIS, 4000) == pytest.approx(0.8, abs=0.02)
+    assert check("1±1", "1±1.1", n=4).comparisons[0].detectable is None
+    assert check("1±1.0000", f"1±{1.001 * detectable**0.5:.4f}", n=6).comparisons[0].enough == 10

@@ -1,11 +1,14 @@
 """Nothing is pooled or dropped without a word, and every command that is suggested leads on."""
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
+import seedspread
 from seedspread import compare
 from seedspread.analysis.components import components
 from seedspread.errors import in_terminal
@@ -183,17 +186,38 @@ def test_tables_of_other_libraries() -> None:
         assert "a" in refused(wrong, "accuracy", "m")  # type: ignore[arg-type]
 
 
-def test_errors_in_python_speak_python() -> None:
+def test_errors_in_python_speak_python(tmp_path: Path) -> None:
     in_terminal.set(False)  # as the fixture finds it
     said = refused(scores(), "AUC", "Model")
     assert "by='Dataset'" in said
     assert "--" not in said
     assert said.endswith("audit(table, value='AUC', group='Model', by='Dataset')")
     assert "Baseline: a (swap with baseline='b')." in check(runs(), "accuracy", "m").notes
-    with pytest.raises(ArgumentError, match="no argument 'bloc'; did you mean 'block'"):
-        check(runs(), "accuracy", "m", bloc="x")
-    with pytest.raises(TypeError):
-        check(runs(), "accuracy", "m", bloc="x")
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "result.json").write_text('{"config": {"seed": 1}, "metrics": {"loss": 0.5}}')
+    assert refused(tmp_path).startswith("say which metric with value=...; ")
+
+
+@pytest.mark.parametrize(
+    ("call", "wrong", "right"),
+    [
+        (seedspread.audit, "bloc", "block"),
+        (seedspread.components, "grup", "group"),
+        (seedspread.compare, "valu", "value"),
+        (seedspread.audit_means, "sdis", "sd_is"),
+        (seedspread.check, "nn", "n"),
+        (seedspread.collect, "patern", "pattern"),
+        (seedspread.seed_budget, "ration", "ratio"),
+        (seedspread.review, "results", "result"),
+    ],
+)
+def test_a_wrong_argument_is_answered_with_the_right_ones(
+    call: Callable[..., Any], wrong: str, right: str
+) -> None:
+    in_terminal.set(False)
+    with pytest.raises(ArgumentError, match=rf"no argument '{wrong}'.* \(.*\b{right}\b.*\)$") as caught:
+        call(runs(), runs(), **{wrong: "x"})
+    assert isinstance(caught.value, TypeError)
 
 
 def test_sets_of_runs_name_the_seeds_that_one_lacks() -> None:

@@ -30,7 +30,7 @@ from seedspread.stats.result import Headline, InterimLook, Interval, SameSeedRun
 from seedspread.stats.sequential import ALPHA, nominal_level
 from seedspread.stats.variance_ratio import LogRatioEstimate
 from seedspread.tables.check import check_table
-from seedspread.tables.question import Question, Rows, TableError
+from seedspread.tables.question import Question, Rows, TableError, with_known_arguments
 from seedspread.tables.read import Source
 from seedspread.tables.run_table import RunTable
 
@@ -214,6 +214,7 @@ _FEWEST_RESAMPLES = 499
 _MOST_DEEP = 12
 
 
+@with_known_arguments
 def audit(
     table: Source,
     value: str | None = None,

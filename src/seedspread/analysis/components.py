@@ -29,7 +29,7 @@ from seedspread.tables.check import (
     with_baseline,
 )
 from seedspread.tables.columns import Columns, find_seed, is_filled, require
-from seedspread.tables.question import Question, Rows, TableError
+from seedspread.tables.question import Question, Rows, TableError, with_known_arguments
 from seedspread.tables.read import Source, read_table
 from seedspread.tables.read import Table as ReadTable
 from seedspread.tables.run_table import RunTable
@@ -389,6 +389,7 @@ _RUN, _GROUP, _EVERY = "__run__", "__group__", "all runs"
 Names = str | Sequence[str] | None
 
 
+@with_known_arguments
 def components(
     table: Source,
     value: str,

@@ -1,6 +1,7 @@
 """Published means and sds: what they can show about the spread, and four lines for a review."""
 
-from collections.abc import Callable, Sequence
+from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations, permutations
 from math import inf, sqrt
@@ -23,7 +24,7 @@ from seedspread.stats.planning import BudgetError
 from seedspread.stats.result import Estimate, Interval, Word
 from seedspread.tables.columns import STRATA, baseline_of, is_empty, is_numeric, plain_name, require
 from seedspread.tables.propose import groups_in
-from seedspread.tables.question import Question, Rows, TableError, listed, row_numbers
+from seedspread.tables.question import Question, Rows, TableError, listed, row_numbers, with_known_arguments
 from seedspread.tables.read import Source, read_table
 from seedspread.tables.shape import rows_where
 from seedspread.tables.sources.run import number
@@ -31,6 +32,7 @@ from seedspread.tables.summaries import Published, as_published, counts_in, is_s
 
 # Heavier tails than a normal's: the F interval of two samples of t5 keeps its level up to 20 seeds with it.
 EXCESS_KURTOSIS = 2.0
+_POWER, _MOST_SEEDS = 0.8, 10_001
 _COLUMNS = "columns"
 ASSUMED = (
     f"F intervals{{}}: degrees of freedom for an excess kurtosis of {EXCESS_KURTOSIS:g} (normal values have "
@@ -50,8 +52,9 @@ class PublishedComparison:
         interval: of the ratio, adjusted for the number of comparisons.
         p: of equal variances, adjusted alike.
         difference: of the means, with Welch's interval and p value.
-        detectable: the ratio that so many seeds are likely to detect (80% power).
-        enough: the seeds per group that are likely to detect this ratio.
+        detectable: the ratio that the F test used here detects with 80% power if values are normal; None
+            below 5 seeds, which show none.
+        enough: the seeds per group with which it detects this ratio.
     """
 
     stratum: str
@@ -128,6 +131,7 @@ class PublishedResult(Result):
         return pd.json_normalize([asdict(c) for c in self.comparisons])
 
 
+@with_known_arguments
 def check(
     baseline: str,
     *others: str,
@@ -164,6 +168,7 @@ def check(
     return _judged(pairs, "the values given", level, equivalence, [_sd_note(sd_is)])
 
 
+@with_known_arguments
 def audit_means(
     table: Source,
     value: str | None = None,
@@ -298,9 +303,9 @@ def _judged(
     return PublishedResult(source, level, equivalence, tuple(found), tuple(spoken(n) for n in notes if n))
 
 
-def degrees_of_freedom(n: int) -> float:
-    """Return those of a chi-square with the variance that log s² has at the assumed kurtosis."""
-    return 2 / (2 / (n - 1) + EXCESS_KURTOSIS / n)
+def degrees_of_freedom(n: int, kurtosis: float = EXCESS_KURTOSIS) -> float:
+    """Return those of a chi-square with the variance that log s² has at an excess kurtosis."""
+    return 2 / (2 / (n - 1) + kurtosis / n)
 
 
 def _compared(
@@ -326,25 +331,25 @@ def _compared(
         verdict = "NO"
     ratio = (a.sd / b.sd) ** 2 if b.sd else (inf if a.sd else None)
     welch = _welch(a, b, level)
-    detectable = _planned(lambda: planning.detectable((a.n, b.n)))
+    detectable = _detectable(a.n, b.n, alpha) if min(a.n, b.n) >= FEWEST_SEEDS else None
     return PublishedComparison(
-        stratum, a, b, verdict, ratio, interval(1 - alpha), p, *welch, detectable, _enough(ratio)
+        stratum, a, b, verdict, ratio, interval(1 - alpha), p, *welch, detectable, _enough(ratio, alpha)
     )
 
 
-def _planned(ask: Callable[[], float]) -> float | None:
-    try:
-        return ask()
-    except (BudgetError, ValueError, OverflowError):
-        return None
+def _detectable(n: int, n_baseline: int, alpha: float) -> float:
+    """Return the ratio that this F test detects with 80% power if values are normal."""
+    critical = stats.f.isf(alpha / 2, degrees_of_freedom(n), degrees_of_freedom(n_baseline))
+    return float(critical / stats.f.isf(_POWER, n - 1, n_baseline - 1))
 
 
-def _enough(ratio: float | None) -> int | None:
-    """Return the seeds per group that are likely to show a ratio; None if no number is planned for."""
-    if not ratio or ratio in (1.0, inf):
+def _enough(ratio: float | None, alpha: float) -> int | None:
+    """Return the seeds per group with which this F test detects a ratio; None if too many, or any."""
+    if not ratio or ratio == inf:
         return None
-    found = _planned(lambda: planning.seeds_for(max(ratio, 1 / ratio))[0])
-    return None if found is None else max(int(found), FEWEST_SEEDS)
+    sizes = range(FEWEST_SEEDS, _MOST_SEEDS)
+    at = bisect_left(sizes, -max(ratio, 1 / ratio), key=lambda n: -_detectable(n, n, alpha))
+    return sizes[at] if at < len(sizes) else None
 
 
 def _welch(a: Published, b: Published, level: float) -> tuple[float, Interval, float]:
@@ -386,7 +391,9 @@ def _lines(c: PublishedComparison, equivalence: float) -> list[tuple[str, str]]:
     }
     sd = times(None if c.ratio is None else sqrt(c.ratio))
     means = f"they differ by {_difference(c)}, Welch's {p_phrase(c.difference_p)}"
-    power = f"{c.seeds} are likely to detect only ratios above {two(c.detectable)}"
+    power = (
+        f"if values are normal, {c.seeds} are likely (80%) to detect only ratios above {two(c.detectable)}"
+    )
     return [
         (c.verdict, claims[c.verdict]),
         ("", f"variance {times(c.ratio)} ({ci(c.interval)}), sd {sd}, {p_phrase(c.p)}"),
@@ -416,6 +423,7 @@ def _table(result: PublishedResult, most: int | None = None) -> Table:
     return Table("", "Published means and sds", tuple(map(Column, heads)), tuple(rows))
 
 
+@with_known_arguments
 def review(result: "PublishedResult | AuditResult") -> str:
     """Return four lines for a review: the claim, what n seeds can show, the interval, how many settle it.
 
@@ -427,29 +435,38 @@ def review(result: "PublishedResult | AuditResult") -> str:
     if isinstance(result, AuditResult):
         c = min(result.comparisons, key=lambda c: 1.0 if c.headline.p is None else c.headline.p)
         title, n, ratio, detectable = c.title, _seeds(*c.seeds), c.headline.ratio, c.detectable
-        interval, word = c.headline.shown_interval, c.word
+        interval, word, enough = c.headline.shown_interval, c.word, _seeds_for_audit(ratio)
         sides = [f"{side.group} {side.mean:.4g} ± {two(side.sd)}" for side in c.pooled]
     else:
         p = min(result.comparisons, key=lambda c: c.p)
         title, n, ratio, detectable = p.title, p.seeds, p.ratio, p.detectable
-        interval, word = p.interval, p.verdict
+        interval, word, enough = p.interval, p.verdict, p.enough
         sides = [str(s) if "±" in s.name else f"{s.name} {s}" for s in (p.group, p.baseline)]
     which = f" (the clearest of {several} comparisons, {title})" if several > 1 else ""
-    known = f"only variance ratios above {two(detectable)}" if detectable else "no ratio that we can state"
+    power = f"are likely (80%) to detect only variance ratios above {two(detectable)}"
+    if not detectable:
+        power = f"cannot show a difference in spread: it takes {FEWEST_SEEDS} per group"
     lines = (
         f"Claim: {sides[0]} vs {sides[1]}, {n}{which}.",
-        f"Power: {n} are likely (80%) to detect {known}.",
+        f"Power: {n} {power}.",
         f"Spread: variance ratio {two(ratio)} ({ci(interval) if interval else 'no interval'}). "
         f"Did the spread change? {word}.",
-        f"Seeds: {_settled(word, ratio)}",
+        f"Seeds: {_settled(word, enough)}",
     )
     return "\n".join(lines)
 
 
-def _settled(word: Word, ratio: float | None) -> str:
+def _seeds_for_audit(ratio: float | None) -> int | None:
+    """Return the seeds per group with which an audit of runs detects a ratio; None if too many, or any."""
+    try:
+        return max(planning.seeds_for(max(ratio, 1 / ratio))[0], FEWEST_SEEDS) if ratio else None
+    except (BudgetError, ValueError, OverflowError):
+        return None
+
+
+def _settled(word: Word, enough: int | None) -> str:
     if word in ("YES", "NO"):
         return "those at hand settle it, if the spread is what it seems."
-    enough = _enough(ratio)
     if enough is None:
         return "no number that we can plan for would show a ratio this close to 1."
     return f"about {enough} per group are likely (80%) to show a ratio of this size."

@@ -6,6 +6,7 @@ from typing import Any
 from seedspread.analysis.words import budget_sentence, planning_method, standard_error_sentence
 from seedspread.stats import planning
 from seedspread.stats.planning import BudgetError
+from seedspread.tables.question import with_known_arguments
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,7 @@ class Design:
         return self.shape == "normal" and self.pairs is None and self.blocks == 1
 
 
+@with_known_arguments
 def seed_budget(
     sd: float | None = None,
     se: float | None = None,

@@ -1,11 +1,16 @@
 """What is asked of a table, as options of a command or arguments of a call; the error if it cannot be."""
 
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, TypedDict, Unpack
+from functools import wraps
+from inspect import signature
+from typing import Any, ParamSpec, TypedDict, TypeVar, Unpack
 
 from seedspread.errors import AdviceError, did_you_mean, in_terminal
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class TableError(AdviceError):
@@ -14,6 +19,25 @@ class TableError(AdviceError):
 
 class ArgumentError(TableError, TypeError):
     """A keyword argument that there is not."""
+
+
+def with_known_arguments(function: Callable[P, R]) -> Callable[P, R]:
+    """Answer a wrong keyword argument of a public function with the right ones."""
+    given = signature(function).parameters.values()
+    known = [p.name for p in given if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    if any(p.kind == p.VAR_KEYWORD for p in given):
+        known += [name for name in Rows.__annotations__ if name != "command"]
+
+    @wraps(function)
+    def called(*args: P.args, **kwargs: P.kwargs) -> R:
+        for name in kwargs.keys() - {*known, "command"}:
+            raise ArgumentError(
+                f"{function.__name__} has no argument {name!r}{did_you_mean(name, known)} "
+                f"(it has {', '.join(known)})"
+            )
+        return function(*args, **kwargs)
+
+    return called
 
 
 def listed(names: Iterable[object], most: int = 12) -> str:

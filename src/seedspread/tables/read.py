@@ -211,7 +211,8 @@ def _of_logs(source: "str | Path", question: Question, better: Better | None) ->
     except SourceError as error:
         if question.value is not None:
             raise
-        raise TableError(str(error).replace("--metric", "--value")) from None
+        said = str(error).replace("with metric;", "with --metric;")  # as Python names it
+        raise TableError(said.replace("--metric", "--value")) from None
     table = Table(_numbered(collected.table), str(source), audit_notes(collected), str(source))
     return replace(table, better=collected.declared, has_run_rows=True)
 

@@ -19,6 +19,7 @@ from seedspread.render.table import head_of
 from seedspread.render.web import for_notebook
 from seedspread.runs.metrics import metric_of
 from seedspread.runs.store import has_begun
+from seedspread.tables.question import with_known_arguments
 from seedspread.tables.sources.files import Place, quiet
 from seedspread.tables.sources.logs import (
     HydraReader,
@@ -96,6 +97,7 @@ class Collected:
         return for_notebook([what], [head_of(self.table)], [*self.notes, *unread])
 
 
+@with_known_arguments
 def collect(
     source: "str | Path",
     metric: "str | Sequence[str]",
