@@ -15,6 +15,7 @@ from seedspread.stats.result import TestSetNoise
 from seedspread.stats.seed_summaries import noise_from_accuracies, noise_from_predictions
 from seedspread.tables.columns import Codes, Names, coded, coded_levels
 from seedspread.tables.run_table import RunTable
+from seedspread.tables.sources.logs import item_outcomes
 
 
 @dataclass(frozen=True)
@@ -137,19 +138,26 @@ class _Arrays:
         ]
 
 
+def _correct(paths: Sequence[str], metric: str) -> NDArray[np.bool_] | None:
+    """(runs, N) which test examples each run got right: by a store's predictions, or by logged outcomes."""
+    if all(str(path).endswith(".jsonl") for path in paths):
+        return item_outcomes(paths, metric)
+    return correct_predictions(list(paths)) if metric == "accuracy" else None
+
+
 def noise_of_test_set(
     arm: Group, seeds: Sequence[Codes], metric: Metric, level: float, test_size: int | None
 ) -> TestSetNoise | None:
-    """Test-set noise of accuracies: from stored predictions, one run of each seed, or else its bound.
+    """Test-set noise of accuracies: from predictions or outcomes, one run of each seed, or else its bound.
 
     Another metric is no mean of right and wrong answers. `seeds` are the codes of each kind of seed.
     """
     scale = metric.full_scale
     if scale is None or len(arm.values) < 2:
         return None
-    if arm.folders and metric.name == "accuracy":
+    if arm.folders:
         _, first = np.unique(np.stack(seeds), axis=1, return_index=True)
-        correct = correct_predictions([arm.folders[i] for i in first]) if len(first) > 1 else None
+        correct = _correct([arm.folders[i] for i in first], metric.name) if len(first) > 1 else None
         if correct is not None:
             return noise_from_predictions(arm.name, correct, level, scale)
     inside = arm.values.min() >= 0 and arm.values.max() <= scale

@@ -43,6 +43,7 @@ from seedspread.tables.question import SET, Question, TableError, listed, row_nu
 from seedspread.tables.read import FRAME, Source, Table, read_table
 from seedspread.tables.run_table import MOST_PAIRS, RunTable
 from seedspread.tables.shape import quoted, shaped
+from seedspread.tables.sources.run import SAMPLES
 from seedspread.tables.summaries import refuse_summaries
 
 _RUN = ["stratum", "group", "block", "seed"]
@@ -321,6 +322,8 @@ def _tidy(table: Table, columns: Columns, values: "pd.Series[float]") -> pd.Data
     stored = {
         name: frame[column] for name, column in source.items() if table.store and column in frame.columns
     }
+    if table.has_run_rows and SAMPLES in frame.columns:
+        stored = {"folder": frame[SAMPLES]}
     tidy = {
         "value": values,
         "group": labels(frame[columns.group]),

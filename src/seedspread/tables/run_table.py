@@ -21,7 +21,7 @@ class RunTable:
     A stratum, and a block, is a tuple with the level of each of its factors.
 
     Attributes:
-        frame: those columns; runs of a store have folder and chance as well.
+        frame: those columns; runs of a store have folder and chance as well, logged items a file as folder.
         columns: which column of the source is what.
         notes: on what was found, and what was left out.
         store: the folder of the runs, if they are those of a store.
@@ -41,7 +41,7 @@ class RunTable:
 
     @property
     def predictions(self) -> "pd.Series[str] | None":
-        """(rows,) the folder of each run, with its predictions if they were kept; None without a store."""
+        """(rows,) the folder of each run with its predictions, or its file of outcomes; None if unknown."""
         return self.frame.get("folder")
 
     def cells(self) -> Iterator[tuple[Levels, str, Codes]]:

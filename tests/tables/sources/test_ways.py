@@ -4,9 +4,11 @@ import json
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from seedspread import collect
+from seedspread import audit, collect
+from seedspread.stats.testset_noise import noise_from_predictions
 from seedspread.tables.sources.run import SourceError
 from tests.commands import seedspread_here
 
@@ -131,3 +133,22 @@ def test_results_of_lm_evaluation_harness(tmp_path: Path) -> None:
     shutil.copytree(FILES / "lm-eval", tmp_path / "samples", ignore=shutil.ignore_patterns("results_*"))
     from_items = collect(tmp_path / "samples", "sums.acc").table  # outcomes of items alone
     assert from_items["sums.acc"].tolist() == wanted
+
+
+def test_outcomes_of_items_give_the_noise_of_the_test_set(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    right = {(model, seed): rng.random(40) < 0.7 for model in "ab" for seed in range(5)}
+    for (model, seed), items in right.items():
+        folder = tmp_path / model / f"seed{seed}"
+        folder.mkdir(parents=True)
+        rows = [{"doc_id": k, "acc": float(one), "metrics": ["acc"]} for k, one in enumerate(items)]
+        (folder / "samples_sums_2026-11-18T03-32-23.566335.jsonl").write_text(
+            "\n".join(map(json.dumps, rows))
+        )
+    (c,) = audit(tmp_path, "sums.acc", "stem", "a", resamples=100).comparisons
+    known = [noise_from_predictions(m, np.array([right[m, s] for s in range(5)])) for m in "ba"]
+    assert list(c.floors) == known
+    last = tmp_path / "b" / "seed4" / "samples_sums_2026-11-18T03-32-23.566335.jsonl"
+    last.write_text(last.read_text().replace('"doc_id": 7,', '"doc_id": 77,'))  # another item
+    (c,) = audit(tmp_path, "sums.acc", "stem", "a", resamples=100).comparisons
+    assert [floor.group for floor in c.floors] == ["a"]

@@ -34,6 +34,7 @@ from seedspread.tables.sources.logs import (
 from seedspread.tables.sources.mlflow import MlflowReader
 from seedspread.tables.sources.optuna import OptunaReader
 from seedspread.tables.sources.run import (
+    SAMPLES,
     STEM,
     Better,
     CollectedRun,
@@ -63,7 +64,8 @@ class Collected:
     """What was found in a source. `audit`, `compare` and `components` take it as it is.
 
     Attributes:
-        table: a row per run: run, experiment or study if there are several, seed, parameters, step, metrics.
+        table: a row per run: run, experiment or study if there are several, seed, parameters, step, samples
+            (the file with the first metric's outcome of each test item, if there is one), metrics.
         unread: what gives no row, and why.
         notes: on how the table was made.
         source: as the user named it.
@@ -392,12 +394,14 @@ def _table(
     if STEM in levels and not 1 < len(levels[STEM]) < len(rows):
         names.remove(STEM)
     varying = [name for name in names if len(levels[name]) > 1]
-    taken = {"run", "seed", "step", *metrics, *columns}
+    taken = {"run", "seed", "step", SAMPLES, *metrics, *columns}
     column_of = {name: f"param.{name}" if name in taken else name for name in names}
     for name in names if all_parameters else varying:
         columns[column_of[name]] = _typed([own.get(name) for own in parameters])
     if any(row.step is not None for row in rows):
         columns["step"] = _typed([row.step for row in rows])
+    if any(metrics[0] in row.run.samples for row in rows):
+        columns[SAMPLES] = pd.Series([row.run.samples.get(metrics[0]) for row in rows], dtype=object)
     table = pd.DataFrame(columns)
     for metric in metrics:
         table[metric] = [row.values[metric] for row in rows]

@@ -11,6 +11,9 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
 from seedspread.errors import require_extra
 from seedspread.runs.files import UNREADABLE as UNREADABLE_RECORD
 from seedspread.runs.run import Run
@@ -364,10 +367,12 @@ def _lm_eval_run(name: str, paths: Sequence[Path]) -> CollectedRun:
     parameters: dict[str, Any] = {}
     curves: dict[str, Curve] = {}
     better: dict[str, Literal["higher", "lower"]] = {}
+    samples: dict[str, str] = {}
     for path in paths:
         if path.suffix == ".jsonl":
             task = re.sub(r"^samples_|_\d{4}-\d\d-\d\dT.*$", "", path.stem)
-            curves = {**_sample_means(task, read_json_lines(path)[0]), **curves}
+            means = _sample_means(task, read_json_lines(path)[0])
+            curves, samples = {**means, **curves}, samples | dict.fromkeys(means, str(path))
             continue
         content = read_json(path)
         config = dict(content.get("config") or {})
@@ -384,7 +389,24 @@ def _lm_eval_run(name: str, paths: Sequence[Path]) -> CollectedRun:
                 curves[called] = [(None, one)]
                 higher = (content.get("higher_is_better") or {}).get(task, {}).get(metric)
                 better |= {} if higher is None else {called: "higher" if higher else "lower"}
-    return CollectedRun(name, parameters, curves, better=better)
+    return CollectedRun(name, parameters, curves, better=better, samples=samples)
+
+
+def item_outcomes(paths: Sequence[str], metric: str) -> NDArray[np.bool_] | None:
+    """(runs, items) which items each run got right; None unless all saw the same ones, each right or wrong.
+
+    The name of a metric is that of its task and of the outcome: `sums.acc`.
+    """
+    found = []
+    for path in paths:
+        try:
+            rows = read_json_lines(Path(path))[0]
+        except UNREADABLE:
+            return None
+        found.append({str(row.get("doc_id")): number(row.get(metric.rpartition(".")[2])) for row in rows})
+    if any(own.keys() != found[0].keys() or not {*own.values()} <= {0.0, 1.0} for own in found):
+        return None
+    return np.array([[own[item] == 1 for item in found[0]] for own in found])
 
 
 def _sample_means(task: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, Curve]:

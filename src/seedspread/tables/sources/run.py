@@ -50,6 +50,7 @@ class CollectedRun:
         curves: of each metric; one point where the source keeps no more, or no more was asked for.
         group: its experiment or study.
         better: which direction of a metric is better, where the source says so.
+        samples: by metric, the file with the outcome of each test item, where the source has one.
     """
 
     name: str
@@ -57,6 +58,7 @@ class CollectedRun:
     curves: Mapping[str, Curve]
     group: str = ""
     better: Mapping[str, Better] = field(default_factory=dict)
+    samples: Mapping[str, str] = field(default_factory=dict)
 
 
 class Reader:
@@ -93,6 +95,8 @@ _MOST_VALUES = 20_000
 _DEEPEST = 50
 # The column for the rest of a name that parameters were read from.
 STEM = "stem"
+# The column for the file with a run's outcomes of test items.
+SAMPLES = "samples"
 # Only the end of longer names is read; no file has one.
 _LONGEST_NAME = 1000
 
