@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -37,7 +37,7 @@ def run(
     as_json: AsJson = False,
 ) -> None:
     """Print how often the F test rejects, in %, plain and with the kurtosis of `check` (seconds)."""
-    done = [
+    done: list[dict[str, Any]] = [
         {"shape": shape, "kurtosis": kurtosis, "n": n, "share": rejected(shape, n, ratio, kurtosis, draws)}
         for shape in SHAPES
         for kurtosis in (0.0, EXCESS_KURTOSIS)
@@ -50,7 +50,7 @@ def run(
     print("|---" * (2 + len(SIZES)) + "|")
     for start in range(0, len(done), len(SIZES)):
         own = done[start : start + len(SIZES)]
-        shares = " | ".join(f"{100 * float(cell['share']):.1f}" for cell in own)
+        shares = " | ".join(f"{100 * cell['share']:.1f}" for cell in own)
         print(f"| {own[0]['shape']} | {own[0]['kurtosis']:g} | {shares} |")
 
 

@@ -152,7 +152,7 @@ TABLES: dict[str, tuple[pd.DataFrame, str]] = {
     "epochs of own seeds": (grid(False), "audit --value accuracy --group method"),
     "epochs of shared seeds": (grid(True), "audit --value accuracy --group method --by epochs"),
     "no seed in some": (
-        grid(True).assign(seed=[None, *range(1, 20)]),
+        grid(True).assign(seed=[np.nan, *range(1, 20)]),
         "audit --value accuracy --group method",
     ),
     "means": (BARE, "audit"),

@@ -136,7 +136,7 @@ def _as_written(
     commas = text.str.contains(",", regex=False)
     text[commas], note = _without_commas(text[commas], has_points, name, decimal_comma, rows)
     numbers = text.where(text.str.fullmatch(_NUMBER)).astype(float)
-    bad = ~np.isfinite(numbers)
+    bad = ~numbers.abs().lt(np.inf)
     if bad.any():
         cells = column[bad.index[bad]]
         some = zip(rows[cells.index[:3]], cells, strict=False)

@@ -64,7 +64,7 @@ def _html(text: str, name: str) -> list[pd.DataFrame]:
     """Read the tables, 0,53 as it stands, which pandas makes 53 by default; join headers of several rows."""
     require_extra("html", f"reading {name}")
     try:
-        found = pd.read_html(io.StringIO(text), thousands=None, keep_default_na=False)
+        found = pd.read_html(io.StringIO(text), thousands="'", keep_default_na=False)
     except ValueError as error:
         raise TableError(f"{name} cannot be read as HTML: {error}") from None
     texts = [frame.astype(str).replace("nan", "").to_numpy().tolist() for frame in found]

@@ -363,7 +363,7 @@ def _text(path: Path) -> Table:
     if "\0" in text:
         raise ValueError("it holds binary data")
     lines = text.splitlines()
-    if len(sample) == _SAMPLE:
+    if len(sample) == _SAMPLE and len(lines) > 1:
         lines.pop()  # it may be cut
     skipped = next((n for n, line in enumerate(lines) if line.strip()[:1] not in ("", "#")), len(lines))
     if skipped == len(lines):
