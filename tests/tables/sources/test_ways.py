@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from seedspread import audit, collect
-from seedspread.stats.testset_noise import noise_from_predictions
+from seedspread.stats.seed_summaries import noise_from_predictions
 from seedspread.tables.sources.run import SourceError
 from tests.commands import seedspread_here
 
