@@ -29,8 +29,23 @@ def replacing(path: "Path", guard: Callable[[], None] | None = None) -> "Iterato
         if guard is not None:
             guard()
         os.replace(temporary, path)
+        _sync(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _sync(folder: "Path") -> None:
+    """Let a new name in a folder survive a power cut, where the file system can."""
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return
+    try:
+        os.fsync(handle)
+    except OSError:
+        pass  # some file systems have no such thing
+    finally:
+        os.close(handle)
 
 
 def open_regular(path: "str | os.PathLike[str]", flags: int) -> int:

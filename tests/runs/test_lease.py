@@ -1,5 +1,6 @@
 """Leases: one holder at a time, whatever happens to the others."""
 
+import errno
 import json
 import os
 import shutil
@@ -211,3 +212,31 @@ def test_a_file_that_was_begun_before_a_takeover_does_not_appear(tmp_path: Path)
     with pytest.raises(LeaseLostError):
         write(first.check)
     assert {path.name.partition("-")[0] for path in tmp_path.iterdir()} == {"lease"}
+
+
+def test_a_lease_that_cannot_be_read_is_held_until_it_is_stale(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = claim(tmp_path, StalenessTracker())
+    assert held is not None
+
+    def stumbles(*_: object) -> bytes:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(module, "read_file", stumbles)
+    tracker = StalenessTracker(0.2)
+    assert claim(tmp_path, tracker) is None
+    time.sleep(0.25)
+    holder = newest(tmp_path)
+    assert holder is not None
+    assert tracker.is_stale(holder)
+
+
+def test_a_number_that_no_lease_can_have_is_named(tmp_path: Path) -> None:
+    (tmp_path / "lease-999999999999.json").write_text("{}")
+    held = claim(tmp_path, StalenessTracker())  # of someone else
+    assert held is not None
+    held.release()
+    (tmp_path / "lease-999999999.json").write_text("{}")
+    with pytest.raises(OSError, match="remove it"):
+        claim(tmp_path, StalenessTracker())

@@ -7,6 +7,7 @@ checkpoints and its lease, of a program `process.json` (who watches over it) and
 failed has `failure.json`. Nothing is pickled, and a file is whole or not there.
 """
 
+import errno
 import hashlib
 import json
 import logging
@@ -83,6 +84,9 @@ def processor() -> str:
 _OWN = ("exit_status", "what", "raised")
 _OWN_SIGNALS = (signal.SIGABRT, signal.SIGFPE, signal.SIGILL, signal.SIGSEGV)
 
+# What a machine does to a run.
+_MACHINES = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
+
 RESULT, PROVENANCE, CONFIG, FAILURE = "result.json", "provenance.json", "config.toml", "failure.json"
 
 
@@ -107,7 +111,12 @@ class Failure:
         message = str(error) or type(error).__name__
         if not isinstance(error, SeedspreadError):
             message = f"{type(error).__name__}: {message}"
-            details: Mapping[str, Any] = {"raised": type(error).__name__}
+            is_machines = isinstance(error, OSError) and error.errno in (
+                errno.ENOSPC,
+                errno.EDQUOT,
+                errno.EIO,
+            )
+            details: Mapping[str, Any] = {} if is_machines else {"raised": type(error).__name__}
         else:
             details = error.details if isinstance(error, RunFailedError) else {}
         return cls(message, "".join(traceback.format_exception(error)), details)

@@ -7,6 +7,7 @@ monotonic clock: clocks of other machines, and clocks that jump, do not matter. 
 to be dead is free at once. A file that is not the one that was linked (it was copied) is no lease.
 """
 
+import errno
 import json
 import os
 import platform
@@ -25,7 +26,7 @@ from seedspread.runs.files import UNREADABLE, read_file
 
 LEASE_SECONDS = 120.0
 _PID_LIMIT = 2**31
-_NAME = re.compile(r"lease-[0-9]{6,12}\.json")
+_NAME = re.compile(r"lease-[0-9]{6,9}\.json")
 
 
 class LeaseLostError(SeedspreadError):
@@ -155,6 +156,11 @@ class Lease:
         self._beating.start()
 
 
+_MOST_TOKENS = 999_999_999
+# What a file system says that stumbles.
+_TROUBLE = (errno.EIO, errno.ESTALE, errno.EACCES, errno.ETIMEDOUT, errno.EAGAIN, errno.EMFILE, errno.ENFILE)
+
+
 def claim(folder: Path, tracker: StalenessTracker) -> Lease | None:
     """Take the run's lease if it is free; None if another holds it."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -163,6 +169,8 @@ def claim(folder: Path, tracker: StalenessTracker) -> Lease | None:
     if holder is not None and not (holder.is_dead or tracker.is_stale(holder)):
         return None
     token = 1 + (_token(paths[-1]) if paths else 0)
+    if token > _MOST_TOKENS:
+        raise OSError(errno.EOVERFLOW, f"{paths[-1].name} is no lease that was ever given: remove it")
     path = folder / f"lease-{token:06d}.json"
     part = folder / f".lease-{secrets.token_hex(8)}"
     nonce = secrets.token_hex(16)
@@ -205,7 +213,11 @@ def _holding(paths: list[Path]) -> Holder | None:
         try:
             stat = path.lstat()
             content = json.loads(read_file(path))
-        except UNREADABLE:  # gone meanwhile, or damaged: it holds nothing
+        except OSError as error:
+            if error.errno in _TROUBLE:  # who holds it cannot be told: someone does, until it is stale
+                return Holder(_token(path), path, {"pid": 0}, 0, 0)
+            continue  # gone meanwhile, or no file
+        except UNREADABLE:  # damaged: it holds nothing
             continue
         if isinstance(content, dict):
             holder = Holder(_token(path), path, content, stat.st_ino, stat.st_mtime_ns)
