@@ -99,6 +99,7 @@ REFUSED: dict[str, tuple[str | bytes, str]] = {
     "ragged.csv": (changed("a,3,0.53\n", "a,3,0.53,9\n"), "Expected 3 fields in line 5, saw 4"),
     "too large.csv": (changed("0.53", "1e400"), "must hold finite numbers; row 5: '1e400'"),
     "gigantic.csv": (changed("0.53", "9" * 400), "must hold finite numbers; row 5"),
+    "gigantic.json": (json.dumps(wide()).replace("0.53", "9" * 400), "must hold finite numbers; row"),
     "huge.csv": (changed("0.53", "1e70"), "change its unit"),
     "inf.csv": (changed("0.53", "-Infinity"), "must hold finite numbers; row 5: '-Infinity'"),
     "formula.csv": (changed("0.53", "=B2+1"), "must hold finite numbers; row 5: '=B2+1'"),
@@ -163,3 +164,10 @@ def test_a_run_without_a_value_counts_as_failed(tmp_path: Path, cell: str) -> No
     found = json.loads(out)
     assert [side["n"] for side in found["comparisons"][0]["pooled"]] == [6, 5]
     assert any("1 run without a value counts as failed (row 5)" in note for note in found["notes"])
+
+
+def test_a_column_that_is_not_there_is_named_though_others_are_missing(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(PLAIN)
+    done = seedspread_here("audit", str(path), "--by", "nope")
+    assert "error: t.csv has no column 'nope'" in done.stderr.replace(f"{tmp_path}/", "")

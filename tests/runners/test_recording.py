@@ -160,3 +160,13 @@ with open(mine.parent / "000001" / "values.jsonl", "a") as stale:
     assert list(plan.table()["accuracy"]) == [1.0]
     curve = plan.store.run(plan.runs[0].key).history(["epoch"])
     assert curve["epoch"].to_pylist() == [1.0, 2.0]
+
+
+def test_tensors_of_any_kind_are_taken(folder: Path) -> None:
+    torch = pytest.importorskip("torch")
+    for logits in (torch.randn(1, 3, dtype=torch.bfloat16), torch.randn(1, 3, requires_grad=True)):
+        seedspread.log_predictions(torch.tensor([7]), torch.tensor([2]), logits)
+        stored = load_file(folder / PREDICTIONS)
+        assert stored["logits"] == pytest.approx(logits.detach().float().numpy())
+    with pytest.raises(ValueError, match=r"ids and labels must be \(N,\)"):
+        seedspread.log_predictions([], [], torch.zeros(0, 3))

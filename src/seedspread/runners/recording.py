@@ -49,9 +49,9 @@ def log_predictions(ids: "ArrayLike", labels: "ArrayLike", logits: "ArrayLike") 
     import numpy as np  # noqa: PLC0415 - `log` must not need it
 
     arrays: dict[str, np.ndarray[Any, Any]] = {
-        "ids": np.asarray(ids, dtype=np.int64),
-        "labels": np.asarray(labels, dtype=np.int64),
-        "logits": np.asarray(logits, dtype=np.float32),
+        "ids": np.asarray(_on_cpu(ids), dtype=np.int64),
+        "labels": np.asarray(_on_cpu(labels), dtype=np.int64),
+        "logits": np.asarray(_on_cpu(logits), dtype=np.float32),
     }
     count, classes = arrays["logits"].shape if arrays["logits"].ndim == 2 else (-1, 0)
     if arrays["ids"].shape != (count,) or arrays["labels"].shape != (count,) or not count:
@@ -67,6 +67,14 @@ def log_predictions(ids: "ArrayLike", labels: "ArrayLike", logits: "ArrayLike") 
 
         with replacing(Path(folder) / PREDICTIONS) as part:
             part.write_bytes(save({name: np.ascontiguousarray(array) for name, array in arrays.items()}))
+
+
+def _on_cpu(values: Any) -> Any:
+    """Return a tensor as one that numpy takes, whatever its device and precision; all else as it is."""
+    if not hasattr(values, "detach"):
+        return values
+    tensor = values.detach().cpu()
+    return tensor.float() if tensor.is_floating_point() else tensor
 
 
 def _number(name: str, value: Any) -> float | int | None:

@@ -100,7 +100,7 @@ def _columns_of(table: Table, question: Question) -> tuple[Columns, list[str]]:
     """Return which column is what, and notes on the seed."""
     value, group, names = question.value, question.group, table.frame.columns
     if value is None or group is None:
-        for name in (value, group):
+        for name in (value, group, *question.block, *question.by):
             if name is not None:
                 require(name, names, table.name)
         raise TableError(unnamed(table, question))

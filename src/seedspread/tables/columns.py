@@ -95,7 +95,10 @@ def is_filled(column: "pd.Series[Any]") -> "pd.Series[bool]":
 
 def numeric(column: "pd.Series[Any]") -> "pd.Series[float]":
     """Return numbers as programs write them; NaN for all else."""
-    return pd.to_numeric(column, errors="coerce").astype(float)
+    try:
+        return pd.to_numeric(column, errors="coerce").astype(float)
+    except OverflowError:  # a whole number that no float can hold
+        return pd.to_numeric(column.astype(str), errors="coerce").astype(float)
 
 
 def numbers_in(column: "pd.Series[Any]", name: str, decimal_comma: bool = False) -> Numbers:
