@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seedspread.runners.contract import RunnerError
-from seedspread.runners.own_code import digests_of
+from seedspread.runners.own_code import digests_of, read_metrics_file
+from seedspread.runs.folder import RunFailedError
 from tests.runners.programs import attempt_first, failure_of, plan_of
 
 
@@ -106,3 +107,9 @@ def test_patterns_may_lead_out_of_the_folder(tmp_path: Path) -> None:
     (tmp_path / "common.py").write_text("1")
     assert [name for name, _ in digests_of(tmp_path / "study", ["../*.py"])] == ["../common.py"]
     assert [name for name, _ in digests_of(tmp_path / "study", [f"{tmp_path}/*.py"])] == ["../common.py"]
+
+
+def test_a_metric_that_stands_twice_in_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "metrics.json").write_text('{"accuracy": 0.1, "accuracy": 0.9}')
+    with pytest.raises(RunFailedError, match="a name twice"):
+        read_metrics_file(tmp_path / "metrics.json")

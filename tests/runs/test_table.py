@@ -1,6 +1,7 @@
 """Finished runs as a table, and the sampling floor from their predictions."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -65,4 +66,14 @@ def test_a_result_in_the_place_of_another_is_refused(tmp_path: Path) -> None:
     first, second = (plan.store.folder(run.key) / "result.json" for run in plan.runs[:2])
     first.write_bytes(second.read_bytes())
     with pytest.raises(RunsError, match="it was copied or swapped"):
+        all_runs(plan.store)
+
+
+@pytest.mark.parametrize("value", ["true", '"0.99"', "{}"])
+def test_what_is_no_number_is_no_metric(tmp_path: Path, value: str) -> None:
+    plan = plan_of(tmp_path)
+    run_plan(plan, Here())
+    path = plan.store.folder(plan.runs[0].key) / "result.json"
+    path.write_text(re.sub(r'"accuracy": 0\.[0-9]+(?=\n  })', f'"accuracy": {value}', path.read_text()))
+    with pytest.raises(RunsError, match="as accuracy, which is no number"):
         all_runs(plan.store)

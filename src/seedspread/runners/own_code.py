@@ -253,10 +253,18 @@ def _curve_table(curve: Iterable[Mapping[str, Any]]) -> "pa.Table":
     return pa.table({name: pa.array([row.get(name) for row in rows], pa.float64()) for name in names})
 
 
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object of JSON; of two values under one name nobody can say which counts."""
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        raise ValueError("it has a name twice")
+    return values
+
+
 def read_metrics_file(path: Path) -> dict[str, Any]:
     """Return the object in a `metrics.json`, empty if there is no file; else `RunFailedError`."""
     try:
-        values = json.loads(read_file(path))
+        values = json.loads(read_file(path), object_pairs_hook=_without_repeats)
     except FileNotFoundError:
         return {}
     except UNREADABLE as error:

@@ -81,9 +81,7 @@ class Run:
         name = os.path.basename(folder)
         if _KEY.fullmatch(name) and result.get("key") != name:
             raise ValueError(f"{RESULT} is that of run {result.get('key')}: it was copied or swapped")
-        values = {
-            name: math.nan if value is None else float(value) for name, value in result["metrics"].items()
-        }
+        values = {name: _number(name, value) for name, value in result["metrics"].items()}
         chance, parameters = result.get("chance") or {}, provenance["config"]
         if not (isinstance(chance, dict) and isinstance(parameters, dict)):
             raise ValueError(f"{RESULT} has a chance, or {PROVENANCE} a config, that is no object")
@@ -207,6 +205,15 @@ def _short_names(full: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
     """The last part of each name that no other shares, and the whole name; the same for most runs."""
     counts = Counter(name.rpartition(".")[2] for name in full)
     return tuple((name.rpartition(".")[2], name) for name in full if counts[name.rpartition(".")[2]] == 1)
+
+
+def _number(name: str, value: object) -> float:
+    """Return a metric of a record; what no run of ours has written there is refused."""
+    if value is None:
+        return math.nan
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError(f"{RESULT} has {value!r:.80} as {name}, which is no number")
+    return float(value)
 
 
 def _check_names(file: str, values: Mapping[str, Any], *names: str) -> None:
