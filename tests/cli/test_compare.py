@@ -95,7 +95,8 @@ def test_the_sets_must_be_two(tables: list[str], store: Path) -> None:
 
 
 def test_studies_that_ask_different_questions_are_not_compared(store: Path, tmp_path: Path) -> None:
-    other = written(tmp_path, "nll", MARGINS, AUDIT.replace("accuracy", "nll") + 'value = "nll"\n')
+    asked = AUDIT.replace("accuracy", "nll") + 'value = "nll"\nby = "margin_first"\n'
+    other = written(tmp_path, "nll", MARGINS, asked)
     fill(Plan.make(StudySpec.from_file(other), tmp_path / "other"))
     assert "different questions" in refused(str(store), str(tmp_path / "other"))
 

@@ -85,7 +85,7 @@ def test_where_a_run_fails_the_others_can_still_be_audited_and_reported(tmp_path
     study = Study(diverging, factors={"rate": [0.1, 1.0]}, seeds=5, audit=question)
     found = study.run(tmp_path / "store", 1, progress=False)
     assert "10 distinct runs: 9 done, 1 failed" in repr(found)
-    assert "failed: rate = 1.0, seed 3: ValueError: diverged" in repr(found)
+    assert "failed: rate = 1, seed 3: ValueError: diverged" in repr(found)
     assert "diverged" in found._repr_html_()
     assert found.audit().rows == 9
     assert "ended with an error" in found.report(tmp_path / "page.html").read_text()

@@ -16,7 +16,8 @@ FACTORS = '[factors]\nmargin_type = ["clamp", "subtract"]\nmargin_first = [0.2, 
 
 @pytest.fixture
 def plan(tmp_path: Path) -> Plan:
-    plan = Plan.make(StudySpec.from_file(written(tmp_path, "margins", FACTORS, AUDIT)), tmp_path / "runs")
+    study = written(tmp_path, "margins", FACTORS, AUDIT + 'by = "margin_first"\n')
+    plan = Plan.make(StudySpec.from_file(study), tmp_path / "runs")
     fill(plan)
     return plan
 

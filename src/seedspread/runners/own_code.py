@@ -401,7 +401,8 @@ class OwnCode(Runner):
         sources = self.randomness.sources
         for stream in streams:
             if stream not in sources:
-                known = f"sources are {', '.join(sources)}" if sources else "name them as sources = [...]"
+                one = "its runs have one seed: name more as sources = [...]"
+                known = f"sources are {', '.join(sources)}" if sources else one
                 raise RunnerError(f"vary: no source is called {stream!r}; {known}")
         return replace(self, randomness=replace(self.randomness, driven=streams))  # type: ignore[type-var]
 
