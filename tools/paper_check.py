@@ -3,12 +3,11 @@
 python tools/paper_check.py > docs/paper-check.md
 """
 
-from seedspread.analysis.display import ladder_table
 from seedspread.analysis.judgement import word_of
 from seedspread.analysis.words import between, number, p_value
-from seedspread.paper.check import SECTIONS, Finding, answer, check_paper, paper_ladder, paper_ratios, summary
+from seedspread.paper.check import SECTIONS, Finding, answer, check_paper, paper_ratios, summary
 from seedspread.paper.values import published_arm
-from seedspread.render.table import markdown_text, to_markdown
+from seedspread.render.table import markdown_text
 from seedspread.stats.classic import f_test
 
 
@@ -82,10 +81,6 @@ def _conclusions() -> list[str]:
         "| | F test, pooled: ratio | p | scale ratio, with pairs: ratio, 95 % interval | p | p, adjusted | |",
         "|---|---|---|---|---|---|---|",
         *("| " + " | ".join(row) + " |" for row in ratio_rows()),
-        "",
-        *to_markdown(ladder_table(paper_ladder())).splitlines(),
-        "",
-        "The paper's CIFAR-10 runs. Each test changes the one above it, or the one that it names.",
         "",
         _HOLDS,
     ]

@@ -59,7 +59,6 @@ def test_the_paper_is_verified() -> None:
     assert "claims:" in done.stdout
     found = json.loads(seedspread_here("verify-paper", "--json").stdout)
     assert set(found["summary"]) == {"reproduces", "differs", "not derivable"}
-    assert [round(rung["p"], 3) for rung in found["ladder"]][:6] == [0.003, 0.001, 0.002, 0.022, 0.027, 0.07]
     assert found["answer"][0]["title"]
     assert seedspread_here("verify-paper", "--only", "wrong").returncode == 2
 

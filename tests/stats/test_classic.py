@@ -22,6 +22,7 @@ from seedspread.stats.classic import (
     two_way_tests,
     welch,
 )
+from seedspread.stats.groups import runs_per_seed
 from tests.stats.arms import arm, paper_arms
 
 
@@ -266,3 +267,9 @@ def test_bonetts_p_is_the_level_whose_interval_ends_at_one() -> None:
     at_p = bonett(x, y, 1 - found.p, None).interval
     assert at_p is not None
     assert at_p.low == pytest.approx(1.0, abs=1e-6)
+
+
+def test_runs_per_seed_are_those_of_an_average_run() -> None:
+    """Three seeds with two runs and two with one: a run has (3 * 4 + 2) / 8 runs of its seed on average."""
+    assert runs_per_seed(arm([1.0, 2, 3, 4, 5], [2.0, 1, 4])) == pytest.approx(14 / 8)
+    assert runs_per_seed(arm([1.0, 2, 3, 4, 5])) == 1

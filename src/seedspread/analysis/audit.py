@@ -23,7 +23,7 @@ from seedspread.runs.store import Store
 from seedspread.stats import classic, planning
 from seedspread.stats.failures import detect_collapse, failures, find_failed_seeds
 from seedspread.stats.groups import Floats, Group, are_dependent, common_seeds, same_seed_runs, unequal_cells
-from seedspread.stats.headline import FEWEST_SEEDS, MOST_MODELLED, as_test, headlines, is_large, sensitivity
+from seedspread.stats.headline import FEWEST_SEEDS, MOST_MODELLED, as_test, headlines, is_large
 from seedspread.stats.performance import performance
 from seedspread.stats.planning import BudgetError
 from seedspread.stats.result import Headline, InterimLook, Interval, SameSeedRuns, Scale, Summary, TestResult
@@ -40,7 +40,7 @@ class Comparer:
     """What all comparisons of an audit share; see `audit`.
 
     Attributes:
-        deep: also the sensitivity to assumptions and the variance components, as slow as all the rest.
+        deep: also the variance components, as slow as all the rest.
         brief: leave out what is not in the overview: there are very many comparisons, or seeds.
     """
 
@@ -104,7 +104,6 @@ class Comparer:
             word=judged.word,
             doubts=judged.doubts,
             warnings=words.warnings(twins, _pooled_test(tests), arm, baseline, unlike),
-            ladder=sensitivity(arm, baseline, self.level) if self.deep else (),
             failures=None if found is None else replace(found, kind="censored") if is_censored else found,
             performance=None if self.brief else performance(arm, baseline, self.metric.better, self.level),
             components=components_of(arm, baseline, self.level) if self.deep else None,

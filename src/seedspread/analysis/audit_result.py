@@ -26,7 +26,6 @@ from seedspread.stats.result import (
     Interval,
     Performance,
     SameSeedRuns,
-    SensitivityTest,
     Summary,
     TestResult,
     TestSetNoise,
@@ -56,7 +55,6 @@ class Comparison(display.Result):
         p_adjusted: the headline's p, adjusted over all comparisons of the audit (Bonferroni).
         word: the verdict.
         doubts: a seed, two clusters or a scale without which the verdict would be another.
-        ladder: which assumption buys which p; empty if there are many comparisons.
         components: where the variances come from, if seeds were run again; None too if there are many.
         failures: how often runs fail, and how much the others spread; None if none fails.
         performance: which group's runs are better, on average and at their worst; None in a brief audit.
@@ -81,7 +79,6 @@ class Comparison(display.Result):
     warnings: tuple[str, ...]
     word: Word = "CAN'T TELL"
     doubts: tuple[Doubt, ...] = ()
-    ladder: tuple[SensitivityTest, ...] = ()
     components: Components | None = None
     failures: FailureModel | None = None
     performance: Performance | None = None

@@ -17,7 +17,7 @@ from seedspread.render.chart import Chart, PlotError
 from seedspread.render.table import Column, Table
 from seedspread.render.terminal import Terminal, to_rich
 from seedspread.runs.levels import arm_name, block_name, stratum_name
-from seedspread.stats.result import Performance, SensitivityTest, Summary, TestResult
+from seedspread.stats.result import Performance, Summary, TestResult
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -229,31 +229,13 @@ def mean_and_sd(s: Summary) -> str:
     return f"{s.mean:.{max(places, 0)}f} ± {s.sd:.{max(places, 0)}f}"
 
 
-def ladder_table(rungs: tuple[SensitivityTest, ...], full: bool = True) -> Table:
-    """A row per rung; what fits a terminal has the change, the ratio, its degrees of freedom and p only."""
-    columns = {
-        "test": [r.name for r in rungs],
-        "what is changed": [r.changes for r in rungs],
-        "assumes": [r.assumes for r in rungs],
-        "ratio of": [r.of for r in rungs],
-        "ratio": [words.number(r.ratio) for r in rungs],
-        "interval": [words.between(r.interval) for r in rungs],
-        "df": [", ".join(f"{d:.0f}" if d == round(d) else f"{d:.1f}" for d in r.df) or "-" for r in rungs],
-        "p": [words.ladder_p(r.p) for r in rungs],
-    }
-    short = ("test", "what is changed", "ratio", "df", "p")
-    shown = {name: cells for name, cells in columns.items() if full or name in short}
-    return _table("Which assumption buys which p", shown, zip(*shown.values(), strict=True), "ladder")
-
-
 def test_tables(c: Comparison, full: bool) -> list[Table]:
-    """Of one comparison: every test, how often runs fail, the ladder, and the variance components."""
+    """Of one comparison: every test, how often runs fail, and the variance components."""
     subjects = (("Spread", "spread", "ratio"), ("Means", "means", "difference"), ("Shape", "shape", None))
     out = [_tests_table(title, c, about, estimate, full) for title, about, estimate in subjects]
     if c.collapse.test is not None:
         out.append(_failures_table(c))
     out += [_performance_table(c.performance, (c.arm_name, c.baseline_name))] if c.performance else []
-    out += [ladder_table(c.ladder, full)] if c.ladder else []
     out += components_tables(c.components) if c.components else []
     return [table for table in out if table.rows]
 

@@ -72,11 +72,6 @@ def probability(value: float) -> str:
     return "> 0.99" if value > 0.99 else "< 0.01" if value < 0.01 else f"{value:.2f}"
 
 
-def ladder_p(p: float) -> str:
-    """Four decimals: steps between small p values are what a ladder shows."""
-    return f"{p:.4f}" if p >= 0.0001 else "< 0.0001"
-
-
 def interval_of_look(c: LookComparison) -> Interval | None:
     """Of the ratio; None where there was none."""
     if c.ratio is None or c.p is None:

@@ -156,8 +156,7 @@ def verify_paper(
 def _print(findings: "list[Finding]", only: str | None) -> None:
     from rich.text import Text
 
-    from seedspread.analysis.display import ladder_table
-    from seedspread.paper.check import SECTIONS, answer, paper_ladder, summary
+    from seedspread.paper.check import SECTIONS, answer, summary
     from seedspread.render.table import Column, Table
     from seedspread.render.terminal import Terminal, to_rich
 
@@ -174,7 +173,6 @@ def _print(findings: "list[Finding]", only: str | None) -> None:
             if f.comment:
                 console.print(Text(f"{f.where}, {f.what}: {f.comment}", style="dim"))
     if only is None:
-        console.print(to_rich(ladder_table(paper_ladder(), full=False)))
         for point in answer():
             console.print(Text.assemble((point.title, "bold"), f" {point.text}"))
     counts = summary(findings)

@@ -231,21 +231,6 @@ class Doubt:
 
 
 @dataclass(frozen=True)
-class SensitivityTest:
-    """One test of a series in which each changes one assumption of another."""
-
-    key: str  # short and stable, for programs: `pooled_f`, `seed_jackknife`, `pairs`
-    name: str  # for people
-    of: str  # what the ratio is a ratio of
-    assumes: str
-    changes: str  # what changed, and from which test; empty for the first
-    ratio: float
-    p: float  # two-sided
-    df: tuple[float, ...] = ()
-    interval: Interval | None = None  # of the ratio
-
-
-@dataclass(frozen=True)
 class FailureModel:
     """How often the runs of two groups fail, and the spread of those that do not; counted by seed.
 
