@@ -11,7 +11,7 @@ import pytest
 
 from seedspread import audit, compare
 from seedspread.analysis.audit_result import Comparison
-from seedspread.analysis.components import components_of, split
+from seedspread.analysis.components import compare_splits, split
 from seedspread.analysis.words import (
     asides,
     collapse_sentence,
@@ -286,9 +286,12 @@ def test_copies_are_called_copies() -> None:
 
 
 def test_components_say_where_the_effect_sits() -> None:
-    found = components_of(*paper_arms("cifar10"))
+    splits = [
+        split(Sample(g.name, g.values, g.blocks, {"seed": g.seeds}), 0.95) for g in paper_arms("cifar10")
+    ]
+    found = compare_splits("", *splits, 0.95)
     assert found is not None
-    assert found.comparisons[0].sentence == (
+    assert found.sentence == (
         "clamp against subtract: the effect sits between seeds (0.896 against about 0, p = 0.011), not in "
         "same-seed noise (0.204 against 0.146, p = 0.543)."
     )

@@ -16,11 +16,11 @@ from numpy.typing import ArrayLike
 from scipy import optimize, stats
 from statsmodels.formula.api import mixedlm
 
-from seedspread.analysis.components import ArmComponents, Split, compare_splits, components_of, split
+from seedspread.analysis.components import ArmComponents, Split, compare_splits, split
 from seedspread.analysis.words import NO_VARIANCE, NOT_REPEATED
 from seedspread.stats.components import NOISE, SEED, TOGETHER, Dense, Sample, Spectral, design
 from seedspread.stats.groups import Floats, Ints
-from tests.stats.arms import arm, paper_arms
+from tests.stats.arms import paper_arms
 
 DYESTUFF = (
     "1545 1440 1440 1520 1580 1540 1555 1490 1560 1495 1595 1550 1605 1510 1560 "
@@ -235,22 +235,27 @@ def test_ends_of_a_contrast_are_where_both_arms_together_drop_by_the_quantile() 
     assert stats.chi2.sf(drop(1, 0), 1) == pytest.approx(contrast.p, rel=5e-3)
 
 
+def splits_of(setting: str) -> tuple[Split, Split]:
+    clamp, subtract = (split(sample(g.values, g.blocks, seed=g.seeds), 0.95) for g in paper_arms(setting))
+    return clamp, subtract
+
+
 def test_the_papers_figures() -> None:
     """Between seeds .896 against about 0, same-seed noise .204 against .146; reversed on CIFAR-100."""
-    found = components_of(*paper_arms("cifar10"))
-    assert found is not None
-    clamp, subtract = found.arms
+    clamp, subtract = (s.arm for s in splits_of("cifar10"))
     assert [round(c.variance, 3) for c in clamp.components] == [0.896, 0.204]
     # lme4, accuracy ~ stability + (1 | seed): 0.8958953 and 0.2040000; 0 and 0.1338810
     assert [c.variance for c in subtract.components] == pytest.approx([0, 0.1338810], abs=1e-6)
     assert round(subtract.components[1].unbiased or 0, 3) == 0.146
-    seeds, noise = found.comparisons[0].components
+    found = compare_splits("", *splits_of("cifar10"), 0.95)
+    assert found is not None
+    seeds, noise = found.components
     assert (seeds.p, noise.p) == pytest.approx((0.011, 0.543), abs=5e-4)
     assert (seeds.ratio, seeds.ratio_interval.high) == (np.inf, np.inf)
     assert seeds.ratio_interval.low > 1
-    reversed_ = components_of(*paper_arms("cifar100"))
+    reversed_ = compare_splits("", *splits_of("cifar100"), 0.95)
     assert reversed_ is not None
-    assert reversed_.comparisons[0].components[0].variances == pytest.approx((0.0, 0.666), abs=5e-4)
+    assert reversed_.components[0].variances == pytest.approx((0.0, 0.666), abs=5e-4)
 
 
 def told(data: Sample) -> ArmComponents:
@@ -265,7 +270,6 @@ def test_without_repeated_seeds_there_is_a_total_and_no_more() -> None:
     assert found.interval is not None
     exact = 5 * values.var(ddof=1) / stats.chi2.ppf([0.975, 0.025], 5)
     assert (found.interval.low, found.interval.high) == pytest.approx(tuple(exact))
-    assert components_of(arm([1.0, 2.0, 3.0]), arm([1.0, 2.0, 4.0])) is None
 
 
 def test_repeated_runs_need_no_block() -> None:

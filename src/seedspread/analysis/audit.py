@@ -12,7 +12,6 @@ import pandas as pd
 
 from seedspread.analysis import words
 from seedspread.analysis.audit_result import AuditResult, Comparison
-from seedspread.analysis.components import components_of
 from seedspread.analysis.judgement import Doubter, Judged, forests, judged, on_scale, repeated_runs
 from seedspread.analysis.samples import Pair, compared_pairs, noise_of_test_set, strips_of
 from seedspread.analysis.sequential import Look, factor_of, looks_of_store
@@ -40,7 +39,6 @@ class Comparer:
     """What all comparisons of an audit share; see `audit`.
 
     Attributes:
-        deep: also the variance components, as slow as all the rest.
         brief: leave out what is not in the overview: there are very many comparisons, or seeds.
     """
 
@@ -51,7 +49,6 @@ class Comparer:
     chance: float | None
     test_size: int | None
     by: tuple[str, ...] = ()
-    deep: bool = False
     brief: bool = False
 
     def failing(self, pair: Pair) -> tuple[Better, float | None, float | None]:
@@ -106,7 +103,6 @@ class Comparer:
             warnings=words.warnings(twins, _pooled_test(tests), arm, baseline, unlike),
             failures=None if found is None else replace(found, kind="censored") if is_censored else found,
             performance=None if self.brief else performance(arm, baseline, self.metric.better, self.level),
-            components=components_of(arm, baseline, self.level) if self.deep else None,
             factor=arm.factor,
             by=self.by,
             family=family,
@@ -209,8 +205,6 @@ _EQUIVALENCE = 2.0
 # Values drawn in all bootstraps of an audit together; a table that would need more gets fewer resamples.
 _DRAWS = 40_000_000
 _FEWEST_RESAMPLES = 499
-# Comparisons whose assumptions and variance components are laid out one by one.
-_MOST_DEEP = 12
 
 
 @with_known_arguments
@@ -392,9 +386,8 @@ def _comparisons(
 ) -> tuple[list[Comparison], list[LogRatioEstimate | None], list[str]]:
     """Every comparison, judged together, its estimate, and a line on each stratum that has none."""
     pairs, notes = _pairs(runs)
-    comparer = replace(comparer, deep=len(pairs) <= _MOST_DEEP and not comparer.brief)
     if len(pairs) > MOST_MODELLED or any(is_large(pair.arm, pair.baseline) for pair in pairs):
-        comparer = replace(comparer, brief=True, deep=False)
+        comparer = replace(comparer, brief=True)
         notes.append(words.brief_note(len(pairs), len(runs.frame)))
     if looks is not None:
         notes.append(words.looks_note(looks))

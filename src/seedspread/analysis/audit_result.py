@@ -8,7 +8,6 @@ from rich.text import Text
 
 from seedspread.analysis import display, words
 from seedspread.analysis.charts import audit_chart, comparison_chart
-from seedspread.analysis.components import Components
 from seedspread.analysis.samples import Strip
 from seedspread.render.chart import Chart
 from seedspread.render.latex import tex_comment, tex_text, to_latex
@@ -55,7 +54,6 @@ class Comparison(display.Result):
         p_adjusted: the headline's p, adjusted over all comparisons of the audit (Bonferroni).
         word: the verdict.
         doubts: a seed, two clusters or a scale without which the verdict would be another.
-        components: where the variances come from, if seeds were run again; None too if there are many.
         failures: how often runs fail, and how much the others spread; None if none fails.
         performance: which group's runs are better, on average and at their worst; None in a brief audit.
         family: number of comparisons it was judged with, itself among them.
@@ -79,7 +77,6 @@ class Comparison(display.Result):
     warnings: tuple[str, ...]
     word: Word = "CAN'T TELL"
     doubts: tuple[Doubt, ...] = ()
-    components: Components | None = None
     failures: FailureModel | None = None
     performance: Performance | None = None
     factor: str = ""
@@ -132,7 +129,6 @@ class Comparison(display.Result):
             "pooled": [asdict(arm) | {"block": ""} for arm in self.pooled],
             "collapse": collapse | {"sentence": words.collapse_sentence(self.collapse, self.factor)},
             "floors": [asdict(floor) | {"sentence": words.floor_sentence(floor)} for floor in self.floors],
-            "components": self.components and asdict(self.components) | {"stratum": ""},
             "verdict": self.verdict,
         }
 

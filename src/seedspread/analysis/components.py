@@ -146,7 +146,6 @@ class Components:
 
 
 MOST_RUNS = 1_500
-_QUICKLY = 200  # runs of an arm that are split while an audit waits
 _NAMES = {model.SEED: "between seeds", model.NOISE: "same-seed noise", model.TOGETHER: "streams together"}
 
 
@@ -157,31 +156,6 @@ class Split:
     arm: ArmComponents
     curves: Mapping[str, model.Curve]
     unit: float
-
-
-def components_of(arm: Group, baseline: Group, level: float = 0.95) -> Components | None:
-    """Two groups of an audit, split and compared; None where a seed is never repeated in one of them."""
-    samples = model.Sample.of(arm), model.Sample.of(baseline)
-    if max(len(s.values) for s in samples) > _QUICKLY:
-        return None
-    splits = [split(sample, level) for sample in samples]
-    if not all(s.arm.component(model.NOISE) for s in splits):
-        return None
-    return together((), splits, [(0, 1)], level)
-
-
-def together(
-    stratum: Levels,
-    splits: Sequence[Split],
-    pairs: Sequence[tuple[int, int]] | None,
-    level: float,
-    title: str = "",
-) -> Components:
-    """The arms of a stratum, each of these pairs compared; all pairs where none are given."""
-    chosen = list(combinations(range(len(splits)), 2)) if pairs is None else pairs
-    found = [compare_splits(title, splits[i], splits[j], level) for i, j in chosen]
-    compared = tuple(c for c in found if c is not None)
-    return Components(stratum, tuple(s.arm for s in splits), compared, title)
 
 
 def split(sample: model.Sample, level: float, floor: TestSetNoise | None = None) -> Split:
@@ -478,7 +452,10 @@ def _split(
         is_there = baseline is not None and kept[last].name == level_name(baseline)
         pairs = [(i, last) for i in range(last)] if is_there else None
         title = stratum_name(runs.columns.by, name) if name else ""
-        out.append(together(name, splits, pairs, level, title))
+        pairs = pairs or list(combinations(range(len(splits)), 2))
+        found = [compare_splits(title, splits[i], splits[j], level) for i, j in pairs]
+        compared = tuple(c for c in found if c is not None)
+        out.append(Components(name, tuple(s.arm for s in splits), compared, title))
     return tuple(out)
 
 

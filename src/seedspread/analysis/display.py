@@ -230,13 +230,12 @@ def mean_and_sd(s: Summary) -> str:
 
 
 def test_tables(c: Comparison, full: bool) -> list[Table]:
-    """Of one comparison: every test, how often runs fail, and the variance components."""
+    """Of one comparison: every test, how often runs fail, and which group is better."""
     subjects = (("Spread", "spread", "ratio"), ("Means", "means", "difference"), ("Shape", "shape", None))
     out = [_tests_table(title, c, about, estimate, full) for title, about, estimate in subjects]
     if c.collapse.test is not None:
         out.append(_failures_table(c))
     out += [_performance_table(c.performance, (c.arm_name, c.baseline_name))] if c.performance else []
-    out += components_tables(c.components) if c.components else []
     return [table for table in out if table.rows]
 
 

@@ -451,7 +451,7 @@ def test_name(t: TestResult) -> str:
 
 
 def detail_lines(c: Comparison) -> list[str]:
-    """What `--details` adds in words: probabilities, pairs, correlations, components, test-set noise."""
+    """What `--details` adds in words: probabilities, pairs, correlations, test-set noise."""
     h, lines = c.headline, []
     if h.above_1 is not None and h.above_2 is not None and h.shrunken is not None:
         prior = h.shrunken
@@ -473,8 +473,8 @@ def detail_lines(c: Comparison) -> list[str]:
         lines.append(
             f"The groups' seed means correlate over the shared seeds (r = {c.paired_correlation:.2f})."
         )
-    if c.components is not None:
-        lines += [found.sentence for found in c.components.comparisons]
+    if c.twins:
+        lines.append("`seedspread components` splits each variance into that of seeds and same-seed noise.")
     for floor in c.floors:
         lines.append(f"Test-set noise: {floor_sentence(floor, arm_name(c.factor, floor.group))}.")
     return lines

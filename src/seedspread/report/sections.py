@@ -94,7 +94,6 @@ def _about_setting(s: "Setting") -> Section:
     words += [warning for c in s.comparisons for warning in c.warnings]
     words += [f"The headline is the {c.headline.method}: {c.headline.why}." for c in s.comparisons[:1]]
     words += [collapse_sentence(c.collapse, c.factor) for c in s.comparisons if c.collapse.found]
-    words += [found.sentence for c in s.comparisons if c.components for found in c.components.comparisons]
     words += [standing(s.sequential)] if s.sequential is not None else []
     return Section(
         s.id,

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy import stats
 from scipy.interpolate import PchipInterpolator
 
-from seedspread.stats.groups import Floats, Group, Ints
+from seedspread.stats.groups import Floats, Ints
 
 _STEPS = 200
 _HALVINGS = 30
@@ -229,11 +229,6 @@ class Sample:
     factors: Mapping[str, Ints]
     factor: str = ""
     shared_noise: Bools | None = None
-
-    @classmethod
-    def of(cls, group: Group) -> "Sample":
-        """Split the variance of a group into that between seeds and noise, within its blocks."""
-        return cls(group.name, group.values, group.blocks, {SEED: group.seeds}, group.factor)
 
 
 @dataclass(frozen=True)
