@@ -42,7 +42,6 @@ def tests_of(arm: Group, baseline: Group, rng: np.random.Generator) -> list[Test
         classic.within_seed_permutation(arm, baseline, _RESAMPLES, rng),
         classic.pitman_morgan(arm, baseline, 0.95),
         classic.f_test(arm, baseline, 0.95, None, None),
-        classic.bonett(arm, baseline, 0.95, None),
         *(classic.deviations_test(arm, baseline, center, None) for center in ("mean", "median")),
         classic.pooled_bootstrap(arm, baseline, 0.95, _RESAMPLES, rng),
         *(classic.two_way_tests(arm, baseline, center)[0] for center in _centers(arm)),

@@ -16,7 +16,6 @@ def results(normal: bool | None, independent: bool | None) -> dict[str, TestResu
     tests = (
         classic.seed_jackknife(x, y, 0.95),
         classic.pitman_morgan(x, y, 0.95, normal),
-        classic.bonett(x, y, 0.95, independent),
         classic.seed_means_test(x, y, 0.95),
         classic.f_test(x, y, 0.95, normal, independent),
         classic.deviations_test(x, y, "mean", independent),
@@ -42,11 +41,11 @@ def test_without_a_test_of_normality_nothing_is_met() -> None:
 
 def test_what_the_data_contradict_is_not_met() -> None:
     found = results(normal=False, independent=False)
-    keys = ("f", "pitman_morgan", "bonett", "levene", "welch", "bootstrap")
+    keys = ("f", "pitman_morgan", "levene", "welch", "bootstrap")
     assert all(found[key].assumptions_met is False for key in keys)
 
 
-@pytest.mark.parametrize("key", ["seed_jackknife", "seed_means", "bonett", "welch"])
+@pytest.mark.parametrize("key", ["seed_jackknife", "seed_means", "welch"])
 def test_the_evidence_says_that_independence_cannot_be_told(key: str) -> None:
     assert "that seeds are independent no table can tell" in results(True, True)[key].evidence
 

@@ -11,7 +11,6 @@ from scipy import stats
 from statsmodels.stats.weightstats import CompareMeans, DescrStatsW
 
 from seedspread.stats.classic import (
-    bonett,
     deviations_test,
     f_test,
     pitman_morgan,
@@ -132,26 +131,6 @@ def test_levene_of_two_runs_is_refused() -> None:
 values = st.lists(st.integers(-1000, 1000), min_size=5, max_size=12, unique=True)
 
 
-def test_bonetts_interval_is_that_of_the_r_package_statpsych() -> None:
-    """The example of its function ci.ratio.sd2, in standard deviations: 0.486279 to 1.728396."""
-    y1 = arm([32, 39, 26, 35, 43, 27, 40, 37, 34, 29])
-    y2 = arm([36, 44, 47, 42, 49, 39, 46, 31, 33, 48])
-    test = bonett(y1, y2, 0.95, None)
-    assert test.interval is not None
-    assert test.interval.low**0.5 == pytest.approx(0.486279, abs=1e-6)
-    assert test.interval.high**0.5 == pytest.approx(1.728396, abs=5e-6)  # R's ten iterations stop just before
-
-
-@settings(max_examples=30, deadline=None)
-@given(values, values)
-def test_bonetts_p_value_belongs_to_its_interval(x: list[float], y: list[float]) -> None:
-    test = bonett(arm(x), arm(y), 0.95, None)
-    assert test.p is not None
-    assert test.interval is not None
-    inside = test.interval.low < 1 < test.interval.high
-    assert inside == (test.p > 0.05) or test.p == pytest.approx(0.05, abs=1e-3)
-
-
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.tuples(st.integers(-99, 99), st.integers(-99, 99)), min_size=4, max_size=15))
 def test_pitman_morgan_is_the_correlation_of_sums_and_differences(pairs: list[tuple[float, float]]) -> None:
@@ -214,7 +193,6 @@ def test_too_few_seeds_get_a_sentence(n: int) -> None:
     few, many = arm([1.0, 3][:n]), arm([1.0, 2, 5, 4, 3])
     for test in (
         seed_jackknife(few, many, 0.95),
-        bonett(few, many, 0.95, None),
         pitman_morgan(few, many, 0.95),
     ):
         assert test.p is None
@@ -231,42 +209,12 @@ def test_means_of_shared_seeds_are_compared_in_pairs() -> None:
     assert apart.p == pytest.approx(stats.ttest_ind(x.values, y.values, equal_var=False).pvalue)
 
 
-def test_bonetts_bounds_solve_his_equation_for_unequal_sizes() -> None:
-    """ln(c v1/v2) - ln(ratio) = ± z se(ratio), written out; c = n1/(n1 - z) * (n2 - z)/n2."""
-    x = np.array([3.1, 4.7, 2.2, 8.9, 5.0, 6.1, 3.3, 7.7])
-    y = np.array([1.0, 1.9, 2.5, 0.2, 1.4])
-    interval = bonett(arm(x), arm(y), 0.95, None).interval
-    assert interval is not None
-    z = stats.norm.ppf(0.975)
-    n1, n2, v1, v2 = 8, 5, x.var(ddof=1), y.var(ddof=1)
-    c = n1 / (n1 - z) * (n2 - z) / n2
-    a1 = ((x - stats.trim_mean(x, 1 / (2 * 4**0.5))) ** 4).sum()
-    a2 = ((y - np.median(y)) ** 4).sum()  # a half is trimmed on each side
-    for ratio, sign in ((interval.low, 1), (interval.high, -1)):
-        kurtosis = (n1 + n2) * (a1 + ratio**2 * a2) / ((n1 - 1) * v1 + ratio * (n2 - 1) * v2) ** 2
-        se = np.sqrt((kurtosis - 5 / 8) / 7 + (kurtosis - 2 / 5) / 4)
-        assert np.log(c * v1 / v2 / ratio) == pytest.approx(sign * z * se, rel=1e-6)
-
-
 def test_a_run_alone_in_its_cell_counts_for_nothing_in_the_jackknife() -> None:
     x, y = [1.0, 2, 4, 8, 3], [1.0, 2, 2, 3, 4]
     with_single = arm(x, [100.0])
     assert seed_jackknife(with_single, arm(y), 0.95).p == pytest.approx(
         seed_jackknife(arm(x), arm(y), 0.95).p
     )
-
-
-def test_bonetts_p_is_the_level_whose_interval_ends_at_one() -> None:
-    """Two-sided, so that test and interval agree."""
-    rng = np.random.default_rng(8)
-    x, y = arm(rng.normal(size=12) * 2), arm(rng.normal(size=12), first_seed=50)
-    found = bonett(x, y, 0.95, None)
-    assert found.p is not None
-    assert found.interval is not None
-    assert (found.p < 0.05) == (1.0 not in found.interval)
-    at_p = bonett(x, y, 1 - found.p, None).interval
-    assert at_p is not None
-    assert at_p.low == pytest.approx(1.0, abs=1e-6)
 
 
 def test_runs_per_seed_are_those_of_an_average_run() -> None:

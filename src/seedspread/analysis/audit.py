@@ -132,7 +132,6 @@ class Comparer:
             classic.within_seed_permutation(arm, baseline, resamples, rng),
             classic.pitman_morgan(arm, baseline, level, normal),
             classic.f_test(arm, baseline, level, normal, independent),
-            classic.bonett(arm, baseline, level, independent),
             *(classic.deviations_test(arm, baseline, c, independent) for c in ("mean", "median")),
             classic.pooled_bootstrap(arm, baseline, level, resamples, rng, independent),
             *(t for c in ("mean", "median") for t in classic.two_way_tests(arm, baseline, c, independent)),

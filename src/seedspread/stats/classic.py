@@ -1,4 +1,4 @@
-"""Tests of two groups: F, Levene, Brown-Forsythe, Miller's jackknife, Bonett, Pitman-Morgan; resampling.
+"""Tests of two groups: F, Levene, Brown-Forsythe, Miller's jackknife, Pitman-Morgan; resampling.
 
 Also those beside the spread: Welch's and the paired t test of means, Shapiro and Wilk's of normality. Where
 runs are permuted or drawn, it is whole seeds with all their runs, except in the pooled bootstrap; such
@@ -14,7 +14,7 @@ from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import optimize, stats
+from scipy import stats
 
 from seedspread.stats.groups import Floats, Group, Ints, common_seeds
 from seedspread.stats.result import Interval, TestResult
@@ -320,92 +320,6 @@ def log_variance_error(group: Group) -> tuple[float, int] | None:
         return None
     logs = np.log(left / df)
     return float(np.sqrt((k - 1) / k * ((logs - logs.mean()) ** 2).sum())), k
-
-
-def bonett(group: Group, baseline: Group, level: float, independent: bool | None) -> TestResult:
-    """Test a variance ratio by Bonett's method: normal theory with an estimated kurtosis.
-
-    The kurtosis is pooled at the ratio that is tested, so the interval is also valid away from 1.
-
-    D. G. Bonett, Robust confidence interval for a ratio of standard deviations, Applied Psychological
-    Measurement 30 (2006) 432-439.
-    """
-    blank = TestResult(
-        key="bonett",
-        name="Bonett, pooled",
-        about="spread",
-        why="allows for heavy tails through the kurtosis, which F does not",
-        assumes="independent runs; both arms of one shape",
-        assumptions_met=unless_contradicted(independent),
-        evidence=independence_evidence(independent),
-    )
-    x, y = group.values, baseline.values
-    if min(len(x), len(y)) < 5:
-        return replace(blank, note="needs five runs in each arm: the kurtosis cannot be had from fewer")
-    if np.ptp(x) == 0 or np.ptp(y) == 0:
-        return replace(blank, note="an arm has no spread at all, so there is no ratio")
-    pair = _BonettPair(x, y)
-    z = stats.norm.ppf((1 + level) / 2)
-    low, high = (pair.bound(z, sign) for sign in (-1, 1))
-    return replace(blank, p=pair.p_value(), estimate=pair.ratio, interval=Interval(low, high, level))
-
-
-class _BonettPair:
-    def __init__(self, x: Floats, y: Floats) -> None:
-        self.sizes = len(x), len(y)
-        self.variances = float(x.var(ddof=1)), float(y.var(ddof=1))
-        self.fourth = tuple(float(((v - _trimmed_mean(v)) ** 4).sum()) for v in (x, y))
-        self.ratio = self.variances[0] / self.variances[1]
-
-    def error(self, ratio: float) -> float:
-        """Return the standard error of the log ratio if the true ratio were `ratio`."""
-        (n1, n2), (v1, v2), (a1, a2) = self.sizes, self.variances, self.fourth
-        kurtosis = (n1 + n2) * (a1 + ratio**2 * a2) / ((n1 - 1) * v1 + ratio * (n2 - 1) * v2) ** 2
-        # Below the least that any distribution has, the estimate is noise.
-        parts = [max(kurtosis - (n - 3) / n, 1e-12) / (n - 1) for n in self.sizes]
-        return float(np.sqrt(sum(parts)))
-
-    def distance(self, log_ratio: float, z: float) -> float:
-        """Return the corrected log ratio minus `log_ratio`, at the critical value z."""
-        n1, n2 = self.sizes
-        # Bonett's equalizer; it is 1 for equal sizes, and undefined if z reaches a size.
-        z = min(z, 0.9 * min(n1, n2))
-        return float(np.log(n1 / (n1 - z) * (n2 - z) / n2 * self.ratio)) - log_ratio
-
-    def bound(self, z: float, sign: int) -> float:
-        """Return the end of the interval below (-1) or above (+1) the estimate."""
-
-        def excess(log_ratio: float) -> float:
-            return abs(self.distance(log_ratio, z)) - z * self.error(float(np.exp(log_ratio)))
-
-        middle = self.distance(0.0, z)
-        far = middle + sign * 1.0
-        while excess(far) < 0:
-            far += sign * 1.0
-            if abs(far - middle) > 200:
-                return 0.0 if sign < 0 else float("inf")
-        return float(np.exp(optimize.brentq(excess, *sorted((middle, far)))))
-
-    def p_value(self) -> float:
-        """Return the smallest level whose interval excludes 1."""
-        error = self.error(1.0)
-
-        def excess(z: float) -> float:
-            return z * error - abs(self.distance(0.0, z))
-
-        if abs(self.distance(0.0, 0.0)) == 0:
-            return 1.0
-        high = 1.0
-        while excess(high) < 0 and high < 200:
-            high *= 2
-        if excess(high) < 0:
-            return 0.0
-        return float(2 * stats.norm.sf(optimize.brentq(excess, 0.0, high)))
-
-
-def _trimmed_mean(values: Floats) -> float:
-    trim = 1 / (2 * np.sqrt(len(values) - 4))
-    return float(np.median(values) if trim >= 0.5 else stats.trim_mean(values, trim))
 
 
 def pitman_morgan(group: Group, baseline: Group, level: float, normal: bool | None = None) -> TestResult:
