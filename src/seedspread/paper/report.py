@@ -1,7 +1,7 @@
 """What the paper adds to the page of its training's runs."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import zip_longest
@@ -498,20 +498,6 @@ def sweep(data: ReportData) -> Table | None:
     return both.table("svhn-sweep", "SVHN difficulty sweep", columns, rows, note)
 
 
-Maker = Callable[[ReportData], Table | None]
-# Number, what is needed, the section of the page, and how it is made.
-WHOLE: tuple[tuple[int, str, str, Maker], ...] = (
-    (6, "the factorial and the dose response", "layers", dose_response),
-    (7, "clamp runs under both margin schedules", "layers", rates_by_margin),
-    (8, "runs of both arms on CIFAR-10 with their layers", "layers", lambda m: gradients(m, "cifar10")),
-    (9, "two datasets or more", "datasets", datasets),
-    (11, "clamp runs on CIFAR-10 and CIFAR-100", "datasets", lambda m: rates_across(m, "cifar100")),
-    (12, "runs of both arms on CIFAR-100 with their layers", "datasets", lambda m: gradients(m, "cifar100")),
-    (18, "clamp runs on CIFAR-10 and SVHN", "datasets", lambda m: rates_across(m, "svhn")),
-    (15, "the SVHN difficulty sweep", "datasets", sweep),
-)
-
-
 def hyperparameters(data: ReportData) -> Table | None:
     """Make Table 2: the settings of every study, and the paper's."""
     configured = [s for s in data.settings if isinstance(s.parameters, RunConfig)]
@@ -607,14 +593,6 @@ def counted(findings: "tuple[Finding, ...]") -> str:
 
 # The paper's four datasets, which it judges together.
 _DATASETS = ("cifar10", "cifar100", "svhn", "fashion-mnist")
-# What the paper's other tables need, by number.
-_NEEDS = {
-    2: "a study", 3: "the CIFAR-10 factorial", 4: "the CIFAR-10 factorial, both stability modes",
-    5: "the CIFAR-10 factorial", 10: "CIFAR-100", 13: "SVHN", 14: "Fashion-MNIST",
-    16: "the CIFAR-10 factorial", 17: "the dose response", 19: "CIFAR-100", 20: "SVHN", 21: "Fashion-MNIST",
-    22: "the SVHN difficulty sweep", 23: "an audit",
-    **{number: needs for number, needs, _, _ in WHOLE},
-}  # fmt: skip
 _GLOSSARY = (
     (
         "clamp, subtract",
@@ -711,10 +689,17 @@ class PaperReport(Extension):
         return [f"The paper's rule of thumb for {s.name}: {advice.sentence} {' '.join(advice.reasons)}"]
 
     def exhibits(self, data: ReportData) -> dict[str, list[Table | Chart | None]]:
-        out: dict[str, list[Table | Chart | None]] = {"setup": [hyperparameters(data)]}
-        for _, _, section, make in WHOLE:
-            out.setdefault(section, []).append(make(data))
-        return out
+        return {
+            "setup": [hyperparameters(data)],
+            "layers": [dose_response(data), rates_by_margin(data), gradients(data, "cifar10")],
+            "datasets": [
+                datasets(data),
+                rates_across(data, "cifar100"),
+                gradients(data, "cifar100"),
+                rates_across(data, "svhn"),
+                sweep(data),
+            ],
+        }
 
     def sections(self, data: ReportData) -> list[Section]:
         """Return the check of the paper, in a report of its own numbers."""
@@ -733,25 +718,6 @@ class PaperReport(Extension):
     def badge(self, data: ReportData) -> str:
         same = {s.scale.same for s in data.settings}
         return OTHER_SCALE if same == {False} else "mixed scales" if False in same else ""
-
-    def missing(self, data: ReportData, sections: Sequence[Section]) -> list[str]:
-        if not any(s.beside is not None for s in data.settings):
-            return []
-        exhibits = [e for s in sections for e in s.all]
-        there = {e.follows for e in exhibits if isinstance(e, Table)}
-        needs = sorted(_NEEDS.items())
-        out = [f"Table {n} needs {what}" for n, what in needs if f"the paper's Table {n}" not in there]
-        charts = {e.id for e in exhibits if isinstance(e, Chart)}
-        if not any(name.endswith("rate-over-training") for name in charts):
-            out.append("CAR and gradient norms over training need runs with two epochs or more")
-        if not any(name.endswith("accuracy-by-layer") for name in charts):
-            out.append("accuracy by layer needs runs with probe.layers = 'all'")
-        for name, what in (("forest", "two datasets"), ("twins", "seeds run in both stability modes")):
-            if name not in charts:
-                out.append(f"the figure “{name}” needs {what}")
-        if "floor" not in charts:
-            out.append("the sampling floor needs stored predictions of two seeds or more")
-        return out
 
 
 def _telling(cells: Sequence[RecordedCell]) -> list[RunConfig]:

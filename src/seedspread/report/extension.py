@@ -140,10 +140,6 @@ class Extension:
         """Return a word or two beside the title."""
         return ""
 
-    def missing(self, data: "ReportData", sections: "Sequence[Section]") -> list[str]:
-        """Return what this page cannot have, and what it would take."""
-        return []
-
 
 def extension_of(runner: str) -> Extension:
     """Return what a package adds for that runner's runs; nothing if none does."""

@@ -278,7 +278,6 @@ class Report:
             "means": self.means,
             "ratios": self.ratios,
             "sections": self.sections,
-            "missing": [line for e in data.extensions for line in e.missing(data, self.sections)],
             "json": self._json(),
         }
 
