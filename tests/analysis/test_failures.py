@@ -11,7 +11,7 @@ from scipy import stats
 
 from seedspread.analysis.audit import audit
 from seedspread.analysis.samples import arms_by_stratum
-from seedspread.stats.failures import detect_collapse, difference_of_rates, failures, find_failed_seeds
+from seedspread.stats.failures import difference_of_rates, failures, find_failed_seeds, two_clusters
 from seedspread.stats.groups import Group
 from seedspread.stats.result import Better, FailureModel
 from seedspread.stats.variance_ratio import robust_ratio
@@ -38,12 +38,6 @@ def test_flagged_crashed_and_guessing_runs_have_failed() -> None:
     assert (model.kind, model.failed, model.crashed, model.seeds) == ("failed", (4, 0), (2, 0), (8, 8))
     assert model.sound_seeds == (4, 8)
     assert model.p == pytest.approx(stats.fisher_exact([[4, 4], [0, 8]]).pvalue)
-    collapse = detect_collapse(x, arm(SOUND, name="b"), "higher", 10.0, 0.95, 100.0)
-    assert [(a.failed, a.seeds, a.crashed, a.clustered) for a in collapse.arms] == [
-        (4, 8, 2, 0),
-        (0, 8, 0, 0),
-    ]
-    assert (collapse.failed, collapse.clusters) == (True, False)
 
 
 def test_the_spread_of_the_sound_runs_is_the_headlines_without_the_failed_seeds() -> None:
@@ -111,10 +105,7 @@ def test_values_of_one_mode_seldom_fall_into_two_clusters(shape: str, n: int) ->
     rng = np.random.default_rng(n)
     uniform = rng.random((500, n))
     draws = {"normal": stats.norm(), "t5": stats.t(5), "gamma": stats.gamma(2)}[shape].ppf(uniform)
-    alarms = sum(
-        detect_collapse(arm(x), arm(np.arange(4.0)), "higher", None, 0.95, 100.0).found for x in draws
-    )
-    assert alarms <= 10
+    assert sum(two_clusters(x) is not None for x in draws) <= 10
 
 
 def test_one_outlier_and_rounded_values_are_no_clusters() -> None:
@@ -139,5 +130,6 @@ def test_a_row_without_a_value_is_a_failed_run_unless_it_was_repeated() -> None:
     assert "1 run without a value counts as failed (row 3)." in runs.notes
     assert "1 run without a value was left out (row 18)." in runs.notes
     (comparison,) = audit(crashing(), "accuracy", "arm", "b", resamples=100).comparisons
-    assert [(f.failed, f.seeds) for f in comparison.collapse.arms] == [(1, 8), (0, 8)]
-    assert comparison.collapse.failed
+    assert comparison.failures is not None
+    assert (comparison.failures.failed, comparison.failures.seeds) == ((1, 0), (8, 8))
+    assert comparison.failures.kind == "failed"

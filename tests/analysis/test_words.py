@@ -14,9 +14,10 @@ from seedspread.analysis.audit_result import Comparison
 from seedspread.analysis.components import compare_splits, split
 from seedspread.analysis.words import (
     asides,
-    collapse_sentence,
     copies_note,
     detail_lines,
+    failure_rates,
+    failure_signs,
     failures_lead,
     floor_sentence,
     listed,
@@ -32,7 +33,7 @@ from seedspread.analysis.words import (
 )
 from seedspread.paper.values import published_table
 from seedspread.stats.components import Sample
-from seedspread.stats.failures import detect_collapse, failures
+from seedspread.stats.failures import failures
 from seedspread.stats.groups import Group, same_seed_runs, unequal_cells
 from seedspread.stats.performance import performance
 from seedspread.stats.result import Better, FailureModel, InterimLook, Performance
@@ -131,32 +132,25 @@ def test_failures_are_a_line_of_their_own_that_leads_only_if_rates_differ() -> N
 
 def test_words_tell_failures_from_clusters() -> None:
     clamp, subtract = paper_arms("svhn-hard")
-    assert failed(clamp, subtract).kind == "clusters"
-    collapse = detect_collapse(clamp, subtract, "higher", None, 0.95, 100.0)
-    assert (collapse.failed, collapse.clusters) == (False, True)
-    assert "fail" not in collapse_sentence(collapse, "")
+    found = failed(clamp, subtract)
+    assert found.kind == "clusters"
+    c = replace(failing(new=SOUND, old=SOUND), failures=found)
+    assert not any("fail" in line for line in (*failure_rates(c), *failure_signs(c)))
 
 
-def test_a_collapse_is_told_with_its_signs() -> None:
+def test_failures_are_told_with_their_signs() -> None:
+    c = failing(new=SOUND, old=SOUND)
+    assert not failure_signs(c)
     x, y = arm([10.2, 60, 61, 62]), arm([60.0, 61, 62, 63], name="b")
-    assert collapse_sentence(detect_collapse(x, y, "higher", None, 0.95, 100.0), "").startswith("No run is ")
-    found = detect_collapse(
-        replace(x, failed=np.array([0, 1, 0, 0], bool), crashed=np.array([6, 7])),
-        y,
-        "higher",
-        10.0,
-        0.95,
-        100.0,
-    )
-    assert collapse_sentence(found, "") == (
+    bad = replace(x, failed=np.array([0, 1, 0, 0], bool), crashed=np.array([6, 7]))
+    assert failure_signs(replace(c, failures=failures(bad, y, "higher", 10.0, 0.95, 100.0))) == [
         "1 of 4 a runs are flagged as collapsed; 2 a seeds have a run without a value; 1 of 4 a runs score "
-        "no better than 10, which takes no learning, or hardly better. A variance over failed and sound runs "
-        "together measures how often runs fail: compare the rates, and the spread of the sound runs apart."
-    )
-    one = detect_collapse(
-        replace(arm(SOUND, name="2"), crashed=np.array([9])), y, "higher", None, 0.95, 100.0
-    )
-    assert collapse_sentence(one, "depth").startswith("1 depth = 2 seed has a run without a value. ")
+        "no better than 10, which takes no learning, or hardly better."
+    ]
+    one = failures(replace(arm(SOUND, name="2"), crashed=np.array([9])), y, "higher", None, 0.95, 100.0)
+    assert failure_signs(replace(c, failures=one, factor="depth")) == [
+        "1 depth = 2 seed has a run without a value."
+    ]
 
 
 def test_a_negative_remainder_is_said_to_be_one() -> None:

@@ -73,7 +73,7 @@ def test_the_direction_can_be_said(tmp_path: Path) -> None:
     assert guessed["metric"]["better"] == "higher"
     found = json.loads(seedspread_here(*asked, "--lower-is-better", "--json").stdout)
     assert found["metric"]["better"] == "lower"
-    assert [arm["failed"] for arm in found["comparisons"][0]["collapse"]["arms"]] == [3, 0]
+    assert found["comparisons"][0]["failures"]["failed"] == [3, 0]
     both = seedspread_here(*asked, "--lower-is-better", "--higher-is-better")
     assert (both.returncode, both.stderr.count("\n")) == (2, 1)
     assert "not both" in both.stderr

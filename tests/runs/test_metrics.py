@@ -13,6 +13,7 @@ from scipy.special import softmax
 from sklearn.metrics import accuracy_score, brier_score_loss, log_loss, top_k_accuracy_score
 
 from seedspread.analysis.audit import audit
+from seedspread.analysis.audit_result import AuditResult
 from seedspread.runs.metrics import (
     SCORED,
     Metric,
@@ -174,14 +175,20 @@ def test_a_direction_that_was_told_from_the_name_is_said() -> None:
 def test_the_direction_that_is_asked_for_counts() -> None:
     asked = audit(losses("out"), "out", "arm", "b", better="lower")
     assert asked.metric.better == "lower"
-    assert [arm.failed for arm in asked.comparisons[0].collapse.arms] == [3, 0]
-    by_name = audit(losses("out"), "out", "arm", "b").comparisons[0]
-    assert by_name.collapse.arms[0].failed == 9
+    assert failed(asked) == (3, 0)
+    assert failed(audit(losses("out"), "out", "arm", "b"))[0] == 9
+
+
+def failed(result: AuditResult) -> tuple[int, int]:
+    found = result.comparisons[0].failures
+    assert found is not None
+    return found.failed
 
 
 def test_the_failed_runs_of_a_loss_are_its_high_ones() -> None:
-    (comparison,) = audit(losses(), "loss", "arm", "b").comparisons
-    assert [(arm.group, arm.failed) for arm in comparison.collapse.arms] == [("a", 3), ("b", 0)]
+    result = audit(losses(), "loss", "arm", "b")
+    assert result.comparisons[0].group == "a"
+    assert failed(result) == (3, 0)
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(0, 1000))

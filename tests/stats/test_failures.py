@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from seedspread.stats.failures import detect_collapse, largest_gap, no_better
+from seedspread.stats.failures import failures, largest_gap, no_better
 from seedspread.stats.result import FailedRuns
 from tests.stats.arms import arm, paper_arms
 
@@ -14,28 +14,26 @@ def test_the_hard_svhn_runs_are_two_clusters() -> None:
     assert cut == pytest.approx((19.02 + 34.41) / 2)
     assert p is not None
     assert p < 0.05
-    collapse = detect_collapse(clamp, subtract, "higher", None, 0.95, 100.0)
-    assert collapse.found
-    assert [(a.failed, a.seeds) for a in collapse.arms] == [(3, 5), (0, 5)]
+    found = failures(clamp, subtract, "higher", None, 0.95, 100.0)
+    assert found is not None
+    assert (found.kind, found.failed, found.seeds) == ("clusters", (3, 0), (5, 5))
     # Three of the six failures' places: C(5,3) C(5,0) / C(10,3) = 1/12, both tails.
-    assert collapse.test is not None
-    assert collapse.test.p == pytest.approx(1 / 6)
+    assert found.p == pytest.approx(1 / 6)
 
 
 def test_values_near_chance_and_flags_are_failures() -> None:
     x, y = arm([10.2, 60, 61, 62]), arm([60.0, 61, 62, 63], name="b")
-    assert not detect_collapse(x, y, "higher", None, 0.95, 100.0).found
-    collapse = detect_collapse(x, y, "higher", 10.0, 0.95, 100.0)
-    assert [a.failed for a in collapse.arms] == [1, 0]
-    assert collapse.signs == (FailedRuns("a", "chance", 1, 4, 10.0),)
+    assert not failures(x, y, "higher", None, 0.95, 100.0)
+    found = failures(x, y, "higher", 10.0, 0.95, 100.0)
+    assert found is not None
+    assert found.failed == (1, 0)
+    assert found.signs == (FailedRuns("a", "chance", 1, 4, 10.0),)
 
 
 @pytest.mark.parametrize(("value", "failed"), [(10.9, 1), (11.5, 0)])
 def test_near_chance_is_within_a_point(value: float, failed: int) -> None:
-    collapse = detect_collapse(
-        arm([value, 60, 61, 62]), arm([60.0, 61, 62, 63], name="b"), "higher", 10.0, 0.95, 100.0
-    )
-    assert collapse.found == bool(failed)
+    found = failures(arm([value, 60, 61, 62]), arm([60.0, 61, 62, 63], name="b"), "higher", 10.0, 0.95, 100.0)
+    assert bool(found) == bool(failed)
 
 
 def test_which_runs_are_no_better_than_chance() -> None:
@@ -49,4 +47,6 @@ def test_which_runs_are_no_better_than_chance() -> None:
 
 def test_which_runs_have_failed_depends_on_the_direction() -> None:
     losses = arm([2.295, 0.4, 0.41, 2.6]), arm([0.4, 0.42, 0.43, 0.44], name="b")
-    assert [a.failed for a in detect_collapse(*losses, "lower", 2.3, 0.95).arms] == [2, 0]
+    found = failures(*losses, "lower", 2.3, 0.95)
+    assert found is not None
+    assert found.failed == (2, 0)

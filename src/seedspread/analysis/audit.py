@@ -20,7 +20,7 @@ from seedspread.runs.levels import Levels, arm_name
 from seedspread.runs.metrics import Better, Metric, direction_note, is_until, metric_of
 from seedspread.runs.store import Store
 from seedspread.stats import classic, planning
-from seedspread.stats.failures import detect_collapse, failures, find_failed_seeds
+from seedspread.stats.failures import failures, find_failed_seeds
 from seedspread.stats.groups import Floats, Group, are_dependent, common_seeds, same_seed_runs, unequal_cells
 from seedspread.stats.headline import FEWEST_SEEDS, MOST_MODELLED, as_test, headlines, is_large
 from seedspread.stats.performance import performance
@@ -74,8 +74,7 @@ class Comparer:
         unlike = None if self.brief else unequal_cells(arm, baseline)
         alpha = 1 - self.level if headline.looks is None else nominal_level(headline.looks, 1 - self.level)
         better, chance, full_scale = self.failing(every)
-        failing = better, chance, self.level, full_scale
-        found = failures(every.arm, every.baseline, *failing)
+        found = failures(every.arm, every.baseline, better, chance, self.level, full_scale)
         is_censored = found is not None and found.kind == "failed" and is_until(self.metric.name)
         tests = self._tests(pair, headline, _independent(twins))
         return Comparison(
@@ -94,7 +93,6 @@ class Comparer:
             twins=twins,
             seeds=pair.seeds,
             paired_correlation=_paired_correlation(arm, baseline),
-            collapse=detect_collapse(every.arm, every.baseline, *failing),
             floors=tuple(n for n in noise if n is not None),
             detectable=_detectable(arm, baseline, headline.pairs, twins, alpha / family),
             p_adjusted=judged.p_adjusted,

@@ -17,7 +17,6 @@ from seedspread.render.web import for_notebook, notebook_picture
 from seedspread.runs.levels import Levels, arm_name, joined_levels, stratum_name
 from seedspread.runs.metrics import Metric
 from seedspread.stats.result import (
-    Collapse,
     Doubt,
     FailureModel,
     Headline,
@@ -70,7 +69,6 @@ class Comparison(display.Result):
     twins: tuple[SameSeedRuns, ...]
     seeds: tuple[int, int]
     paired_correlation: float | None
-    collapse: Collapse
     floors: tuple[TestSetNoise, ...]
     detectable: float | None
     p_adjusted: float | None
@@ -121,13 +119,10 @@ class Comparison(display.Result):
 
     def as_values(self) -> dict[str, Any]:
         """All of it, as JSON has it."""
-        collapse = asdict(self.collapse)
-        del collapse["signs"]  # the sentence has them
         return asdict(self) | {
             "stratum": joined_levels(self.stratum),
             "cells": [asdict(cell) | {"block": joined_levels(cell.block)} for cell in self.cells],
             "pooled": [asdict(arm) | {"block": ""} for arm in self.pooled],
-            "collapse": collapse | {"sentence": words.collapse_sentence(self.collapse, self.factor)},
             "floors": [asdict(floor) | {"sentence": words.floor_sentence(floor)} for floor in self.floors],
             "verdict": self.verdict,
         }

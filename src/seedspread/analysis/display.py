@@ -17,7 +17,7 @@ from seedspread.render.chart import Chart, PlotError
 from seedspread.render.table import Column, Table
 from seedspread.render.terminal import Terminal, to_rich
 from seedspread.runs.levels import arm_name, block_name, stratum_name
-from seedspread.stats.result import Performance, Summary, TestResult
+from seedspread.stats.result import FailureModel, Performance, Summary, TestResult
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -233,8 +233,7 @@ def test_tables(c: Comparison, full: bool) -> list[Table]:
     """Of one comparison: every test, how often runs fail, and which group is better."""
     subjects = (("Spread", "spread", "ratio"), ("Means", "means", "difference"), ("Shape", "shape", None))
     out = [_tests_table(title, c, about, estimate, full) for title, about, estimate in subjects]
-    if c.collapse.test is not None:
-        out.append(_failures_table(c))
+    out += [_failures_table(c.failures, (c.arm_name, c.baseline_name))] if c.failures else []
     out += [_performance_table(c.performance, (c.arm_name, c.baseline_name))] if c.performance else []
     return [table for table in out if table.rows]
 
@@ -296,13 +295,12 @@ def _performance_table(p: Performance, names: tuple[str, str]) -> Table:
     return _table(title, ("", *names, "difference", "interval"), (*rows, chance))
 
 
-def _failures_table(c: Comparison) -> Table:
-    rows = tuple(
-        (arm_name(c.factor, a.group), f"{a.failed}/{a.seeds}", f"{a.rate:.0%}", words.between(a.interval))
-        for a in c.collapse.arms
+def _failures_table(f: FailureModel, names: tuple[str, str]) -> Table:
+    rows = (
+        (name, f"{failed}/{seeds}", f"{rate.value:.0%}", words.between(rate.interval))
+        for name, failed, seeds, rate in zip(names, f.failed, f.seeds, f.rates, strict=True)
     )
-    p = words.p_value(c.collapse.test.p) if c.collapse.test else "-"
-    title = f"Failed seeds (Fisher's exact test: p {p})"
+    title = f"Failed seeds (Fisher's exact test: p {words.p_value(f.p)})"
     return _table(title, ("arm", "failed", "rate", "exact interval"), rows)
 
 

@@ -16,7 +16,6 @@ from seedspread.stats.groups import Group, UnequalCells, are_dependent, are_oppo
 from seedspread.stats.headline import FEWEST_SEEDS
 from seedspread.stats.result import (
     Better,
-    Collapse,
     Contrast,
     Doubt,
     Estimate,
@@ -163,22 +162,6 @@ def unlike_sentence(unlike: UnequalCells, factor: str) -> str:
 
 def _variance(value: float) -> str:
     return "none" if math.isnan(value) else "∞" if math.isinf(value) else f"{value:.3g}"
-
-
-def collapse_sentence(collapse: Collapse, factor: str) -> str:
-    """Which runs failed or fall apart, and what that does to a variance."""
-    if not collapse.found:
-        return "No run is flagged, near chance, or in a cluster of its own."
-    found = "; ".join(_sign(sign, arm_name(factor, sign.group)) for sign in collapse.signs)
-    if collapse.failed:
-        return (
-            f"{found}. A variance over failed and sound runs together measures how often runs fail: compare "
-            "the rates, and the spread of the sound runs apart."
-        )
-    return (
-        f"{found}. A variance over both clusters measures how far they lie apart: compare how often runs "
-        "fall into the worse one, and the spread within the better one."
-    )
 
 
 def _sign(sign: TwoClusters | FailedRuns, name: str) -> str:
@@ -334,7 +317,7 @@ def oneline(audit: AuditResult, c: Comparison) -> str:
 
 def asides(c: Comparison) -> list[tuple[str, str]]:
     """What stands beside a verdict, each with its label: means, power, failures, cautions."""
-    out = [("Failures", line) for line in _failures(c)]
+    out = [("Failures", line) for line in failure_rates(c)]
     if c.performance is not None:
         out.append(("Means", means_sentence(replace(c.performance, groups=(c.arm_name, c.baseline_name)))))
     if c.detectable is not None:
@@ -350,7 +333,7 @@ def failures_lead(c: Comparison) -> bool:
     return f is not None and f.kind != "clusters" and (f.p < _ALPHA or max(r.value for r in f.rates) > 0.5)
 
 
-def _failures(c: Comparison) -> list[str]:
+def failure_rates(c: Comparison) -> list[str]:
     """How often runs fail, or fall into the worse of two clusters."""
     f = c.failures
     if f is None:
@@ -372,6 +355,12 @@ def _failures(c: Comparison) -> list[str]:
     elif f.sound_ratio is not None and f.sound_p is not None:
         lines[0] += f"; within the better one: variance {times(f.sound_ratio.value)}, {p_phrase(f.sound_p)}"
     return lines
+
+
+def failure_signs(c: Comparison) -> list[str]:
+    """How failed runs, or clusters, were recognized."""
+    signs = c.failures.signs if c.failures else ()
+    return ["; ".join(_sign(sign, arm_name(c.factor, sign.group)) for sign in signs) + "."] if signs else []
 
 
 def means_sentence(p: Performance) -> str:
@@ -467,8 +456,7 @@ def detail_lines(c: Comparison) -> list[str]:
         lines.append(f"Without pairing the shared seeds, the interval would be {ends(h.unpaired)}.")
     if h.unlike is not None:
         lines += [_far_line(c, f) for f in h.unlike.far if f.below + f.above]
-    if c.collapse.found:
-        lines.append(collapse_sentence(c.collapse, c.factor))
+    lines += failure_signs(c)
     if c.paired_correlation is not None:
         lines.append(
             f"The groups' seed means correlate over the shared seeds (r = {c.paired_correlation:.2f})."

@@ -482,7 +482,8 @@ def sweep(data: ReportData) -> Table | None:
     rows = []
     for s in settings:
         name, c = name_of(s), s.comparisons[0]
-        failed = {a.group: f"{a.failed} of {a.seeds}" for a in c.collapse.arms}
+        f = c.failures
+        failed = {a: f"{x} of {n}" for a, x, n in zip(f.groups, f.failed, f.seeds, strict=True)} if f else {}
         ratio = c.pooled_test.ratio
         own = (str(c.pooled[0].n), digits(c.pooled[0].mean, 1), digits(c.pooled[0].variance, 3),
                digits(c.pooled[1].variance, 3), number(ratio),

@@ -135,9 +135,9 @@ def _summary(s: Setting, arm: str, c: Comparison | None) -> GroupSummary:
         seeds=np.array([seeds.index(r.seed) for r in runs], dtype=np.intp),
         block_names=tuple(blocks),
     )
-    counted = next((a for a in c.collapse.arms if a.group == arm), None) if c is not None else None
-    if counted is not None:
-        return summarize(values, counted.failed, counted.seeds)
+    if c is not None and c.failures is not None:
+        place = c.failures.groups.index(arm)
+        return summarize(values, c.failures.failed[place], c.failures.seeds[place])
     crashed = s.crashed_seeds(arm)
     return summarize(values, len({r.seed for r in runs if r.collapsed} | crashed), len({*seeds, *crashed}))
 

@@ -116,7 +116,7 @@ def answer_charts(data: ReportData) -> list[Chart]:
     for rows in questions(data):
         drawn = [(s, c) for s, c in rows if c.headline.ratio and c.headline.shown_interval]
         # Comparisons in which runs fail cannot be judged by a ratio, and stand below the rest.
-        drawn.sort(key=lambda row: row[1].collapse.found)
+        drawn.sort(key=lambda row: row[1].failures is not None)
         if drawn:
             s, c = drawn[0]
             arm = c.group if len({c.group for _, c in drawn}) == 1 else ""
@@ -135,7 +135,7 @@ def _answer_chart(drawn: Sequence[Row], chart_id: str) -> Chart:
             f"{s.name}\n{arms_of(c)}, {seed_counts(c.seeds)}",
             c.headline.ratio,
             c.headline.shown_interval,
-            GREY if c.collapse.found else QUOTED,
+            GREY if c.failures else QUOTED,
             f"{s.title}\n{_ratio_words(c)}\np = {p_value(c.p_adjusted)}",
         )
         for s, c in drawn

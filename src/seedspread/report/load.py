@@ -420,7 +420,7 @@ def _judge_together(
         except TableError:
             return None, {}
         found = {c.stratum[0]: c for c in across.comparisons}
-        failing = [d for name, d in members.items() if name not in found or found[name].collapse.found]
+        failing = [d for name, d in members.items() if name not in found or found[name].failures]
         if not failing:
             return across, {d: found[name] for name, d in members.items()}
         candidates = [d for d in candidates if d not in failing]

@@ -127,7 +127,7 @@ def _advice(data: ReportData, pairs: list[Row]) -> Iterator[str]:
     for s, _ in pairs:
         for extension in data.extensions:
             yield from extension.advice(s)
-    if any(c.collapse.found for _, c in pairs):
+    if any(c.failures for _, c in pairs):
         yield (
             "Compare how often runs fail, not their variance: the failure rates stand with each setting, "
             "with an exact test."

@@ -10,13 +10,10 @@ from scipy import stats
 from seedspread.stats.groups import Floats, Group, Ints
 from seedspread.stats.result import (
     Better,
-    Collapse,
     Estimate,
     FailedRuns,
     FailureModel,
-    Failures,
     Interval,
-    TestResult,
     TwoClusters,
 )
 from seedspread.stats.variance_ratio import robust_ratio
@@ -41,36 +38,6 @@ class FailedSeeds:
     @property
     def all(self) -> Ints:
         return np.union1d(self.failed, self.clustered)
-
-
-def detect_collapse(
-    group: Group,
-    baseline: Group,
-    better: Better,
-    chance: float | None,
-    level: float,
-    full_scale: float | None = None,
-) -> Collapse:
-    """Count failed runs and look for two clusters; see `failures` for the arguments."""
-    sides, failed, clusters = find_failed_seeds(group, baseline, better, chance, full_scale)
-    if not failed and not clusters:
-        return Collapse(found=False)
-    rates = []
-    for side, found in zip((group, baseline), sides, strict=True):
-        count, interval = len(found.all), exact_interval(len(found.all), found.seeds, level)
-        crashed, clustered = len(side.crashed), len(found.clustered)
-        rate = count / found.seeds
-        rates.append(Failures(side.name, count, found.seeds, rate, interval, crashed, clustered))
-    test = TestResult(
-        key="fisher",
-        name="Fisher's exact test of the failure rates, by seed",
-        about="failures",
-        why="an arm holds failed runs, or two clusters: whether runs fail more often is then the question",
-        assumes="independent seeds",
-        evidence="each seed counts once",
-        p=fisher_p(*((f.failed, f.seeds) for f in rates)),
-    )
-    return Collapse(True, tuple(rates), test, bool(failed), bool(clusters), (*clusters, *failed))
 
 
 def find_failed_seeds(
@@ -225,6 +192,7 @@ def failures(
         sound_seeds=(n - x, m - y),
         sound_ratio=None if sound.ratio is None else Estimate(sound.ratio, sound.interval),
         sound_p=sound.p,
+        signs=(*clusters, *failed),
     )
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-About = Literal["spread", "means", "shape", "failures"]
+About = Literal["spread", "means", "shape"]
 # Verdicts on a difference in spread.
 Word = Literal["YES", "NO", "MAYBE", "CAN'T TELL"]
 # Scales on which values may be judged instead of their own.
@@ -83,19 +83,6 @@ class SameSeedRuns:
 
 
 @dataclass(frozen=True)
-class Failures:
-    """Failure rate of a group, counted by seed."""
-
-    group: str
-    failed: int  # seeds with a failed run, or in the worse of two clusters
-    seeds: int
-    rate: float
-    interval: Interval  # of `rate`, exact
-    crashed: int = 0  # of the failed, seeds with a run without a value
-    clustered: int = 0  # of the failed, seeds that only lie in the worse cluster
-
-
-@dataclass(frozen=True)
 class TwoClusters:
     """A group whose seeds fall into two clusters, with `cut` in the middle of the gap between them."""
 
@@ -115,18 +102,6 @@ class FailedRuns:
     count: int  # of runs; of seeds if the sign is `no value`
     of: int  # runs of the group that have a value
     chance: float | None = None  # the score of a run that learned nothing, if that is the sign
-
-
-@dataclass(frozen=True)
-class Collapse:
-    """Whether groups contain failed runs or two clusters: the variance ratio is then the wrong question."""
-
-    found: bool  # either of the two
-    arms: tuple[Failures, ...] = ()  # the group, then the baseline
-    test: TestResult | None = None  # of equal rates
-    failed: bool = False  # whether runs certainly failed
-    clusters: bool = False  # two clusters, which alone do not mean that runs failed
-    signs: tuple[TwoClusters | FailedRuns, ...] = ()  # the evidence, clusters first
 
 
 @dataclass(frozen=True)
@@ -250,6 +225,7 @@ class FailureModel:
     sound_seeds: tuple[int, int]  # seeds that are not among `failed`
     sound_ratio: Estimate | None  # their robust variance ratio
     sound_p: float | None
+    signs: tuple[TwoClusters | FailedRuns, ...]  # the evidence, clusters first
 
 
 @dataclass(frozen=True)
