@@ -281,18 +281,16 @@ def _folded(tests: list[TestResult]) -> list[TestResult]:
 
 
 def _performance_table(p: Performance, names: tuple[str, str]) -> Table:
-    """Which arm's runs are better: on average, in their middle half, at their worst."""
+    """Which arm's runs are better: on average, and at their worst."""
     worst = "worst run" if p.worst_of <= 10 else "worst tenth"
-    contrasts = (("mean", p.mean), ("interquartile mean", p.iqm), (worst, p.worst))
+    contrasts = (("mean", p.mean), (worst, p.worst))
     rows = tuple(
         (name, words.number(x.arm.value), words.number(x.baseline.value), words.number(x.difference.value),
          words.between(x.difference.interval))
         for name, x in contrasts
     )  # fmt: skip
-    better, interval = words.number(p.improvement.value), words.between(p.improvement.interval)
-    chance = ("probability of improvement", "", "", better, interval)
     title = f"Which is better ({p.better} is; intervals are not adjusted for several comparisons)"
-    return _table(title, ("", *names, "difference", "interval"), (*rows, chance))
+    return _table(title, ("", *names, "difference", "interval"), rows)
 
 
 def _failures_table(f: FailureModel, names: tuple[str, str]) -> Table:

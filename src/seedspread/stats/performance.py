@@ -1,4 +1,4 @@
-"""Which group's runs are better: on average, in the middle, at their worst, and how often.
+"""Which group's runs are better: on average, and at their worst.
 
 Every interval comes from the seed jackknife: the estimate without each seed in turn gives that seed's
 influence, the groups' influences of a shared seed are added, and their squares give a t interval.
@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import stats
-from scipy.optimize import brentq
 
 from seedspread.stats.groups import Floats, Group, Ints, common_seeds
 from seedspread.stats.result import Better, Contrast, Estimate, Interval, Performance
@@ -27,10 +26,7 @@ _FEWEST_PAIRS = 3
 def performance(
     group: Group, baseline: Group, better: Better, level: float, pairs: bool = True
 ) -> Performance:
-    """Compare means, interquartile means and worst tenths, and how often a run of the group is better.
-
-    For interquartile means and the probability of improvement: R. Agarwal et al., Deep reinforcement learning
-    at the edge of the statistical precipice, NeurIPS 2021.
+    """Compare means and worst tenths.
 
     Args:
         group: runs of one group.
@@ -53,11 +49,9 @@ def performance(
         crashed=(len(group.crashed), len(baseline.crashed)),
         pairs=shared,
         mean=_contrast(first.mean(), second.mean(), sign, level),
-        iqm=_contrast(first.iqm(), second.iqm(), sign, level),
         # Only the lower half of the runs describes the tail: half the degrees of freedom.
         worst=_contrast(first.worst(worst_of), second.worst(worst_of), sign, level, share=0.5),
         worst_of=worst_of,
-        improvement=_improvement(first, second, level),
     )
 
 
@@ -96,9 +90,6 @@ class _Sample:
         """Average the seeds' means: the interval is that of a t test, paired or Welch's."""
         value = float(self.seed_means.mean())
         return self.summary(value, self.seed_means - value, self.seed_places)
-
-    def iqm(self) -> _Summary:
-        return self._jackknife(lambda n: _weights(n, 0.25, 0.75))
 
     def worst(self, of: int) -> _Summary:
         """Average the worst tenth of so many runs.
@@ -146,10 +137,9 @@ def _units(group: Group, baseline: Group, paired: bool) -> tuple[Ints, Ints]:
     return first, second + _MOST_UNITS
 
 
-def _weights(n: int, low: float, high: float) -> Floats:
-    """Return (n,) weights of the mean of sorted values between two quantiles; the ends count in part."""
-    shares = np.clip(np.arange(n + 1) / n, low, high)
-    return np.asarray(np.diff(shares) / (high - low))
+def _worst_weights(n: int) -> Floats:
+    """Return (n,) weights of the mean of the lowest tenth of sorted values; the last counts in part."""
+    return np.asarray(np.diff(np.clip(np.arange(n + 1) / n, 0.0, _TENTH)) / _TENTH)
 
 
 def _tail(n: int, of: int) -> Floats:
@@ -158,8 +148,8 @@ def _tail(n: int, of: int) -> Floats:
     The r-th of n is the j-th of those drawn with probability C(r-1, j-1) C(n-r, of-j) / C(n, of).
     """
     if of in (n, 0) or of > _MANY:
-        return _weights(n, 0.0, _TENTH)
-    inner = _weights(of, 0.0, _TENTH)
+        return _worst_weights(n)
+    inner = _worst_weights(of)
     j = np.flatnonzero(inner) + 1
     r = np.arange(1, n + 1)[:, None]
     return np.asarray(of / n * stats.hypergeom.pmf(j - 1, n - 1, r - 1, of - 1) @ inner[j - 1])
@@ -198,49 +188,3 @@ def _variance(first: _Summary, second: _Summary) -> tuple[float, float]:
         return 0.0, 0.0
     total = float(squares.sum())
     return total, 1 / float(((squares / total) ** 2 / df).sum())
-
-
-def _improvement(first: _Sample, second: _Sample, level: float) -> Estimate:
-    """Return how often a run of the first is better, ties half: Mann and Whitney's U over all pairs.
-
-    The interval is Newcombe's score interval (method 5), with his variance multiplied so that at the estimate
-    it is the seeds' own, which takes account of pairs, shrunk towards his as by two seeds. Near 0 and 1,
-    where seeds hardly differ whatever the truth is, it is his own.
-    R. G. Newcombe, Confidence intervals for an effect size measure based on the Mann-Whitney statistic,
-    Statistics in Medicine 25 (2006) 559-573.
-    """
-    above = _share_below(second.values, first.values)
-    below = 1 - _share_below(first.values, second.values)
-    value = float(above.mean())
-    seeds = len(first.seed_means), len(second.seed_means)
-    if min(seeds) < 2:
-        return Estimate(value)
-    variance, df = _variance(
-        first.summary(value, above - value, first.places), second.summary(value, below - value, second.places)
-    )
-    df = max(df, min(seeds) - 1.0)
-    at = _score_variance(float(np.clip(value, 0.5 / np.prod(seeds), 1 - 0.5 / np.prod(seeds))), *seeds)
-    factor = (variance * df + 2 * at) / (at * (df + 2))
-    extreme = (2 * value - 1) ** 4
-    tail = (1 + level) / 2
-    bound = (1 - extreme) * factor * stats.t.ppf(tail, df) ** 2 + extreme * stats.norm.ppf(tail) ** 2
-
-    def excess(theta: float) -> float:
-        return float((value - theta) ** 2 - bound * _score_variance(theta, *seeds))
-
-    inside = 1e-9  # the estimate is a root itself where it is 0 or 1
-    low = brentq(excess, 0.0, value * (1 - inside)) if value > 0 else 0.0
-    high = brentq(excess, value + inside * (1 - value), 1.0) if value < 1 else 1.0
-    return Estimate(value, Interval(float(low), float(high), level))
-
-
-def _share_below(values: Floats, x: Floats) -> Floats:
-    """Return (n,) shares of sorted values below each of `x`, ties half."""
-    ends = np.searchsorted(values, x, "left") + np.searchsorted(values, x, "right")
-    return np.asarray(ends / (2 * len(values)))
-
-
-def _score_variance(theta: float, n: int, m: int) -> float:
-    """Return the estimate's variance if the probability is `theta`, by Newcombe's method 5."""
-    half = (n + m) / 2 - 1
-    return theta * (1 - theta) * (1 + half * ((1 - theta) / (2 - theta) + theta / (1 + theta))) / (n * m)

@@ -250,9 +250,7 @@ class Performance:
     crashed: tuple[int, int]  # seeds with a run without a value
     pairs: int  # seeds that were used as pairs
     mean: Contrast  # of the seeds' means
-    iqm: Contrast  # interquartile mean: a quarter of the runs' weight left out at either end
     # Mean of the worst tenth of `worst_of` runs, the last of them in part (the worst run of ten or fewer).
     # For a group with more runs: the expected value if so many were drawn from them.
     worst: Contrast
     worst_of: int  # runs of the smaller group
-    improvement: Estimate  # probability that a run is better than one of the baseline, ties half
