@@ -60,8 +60,7 @@ def test_mini_is_never_passed_off_as_the_papers_scale(tmp_path: Path) -> None:
     assert per_seed.rows[1][1:5] == ("78.49", "78.27", "78.43", "76.96")
     assert 1 in per_seed.muted
     for chart in report.charts:
-        if chart.id != "power":
-            assert "not the paper's scale" in chart.scale
+        assert "not the paper's scale" in chart.scale
 
 
 def test_printed_numbers_are_the_papers() -> None:
@@ -80,7 +79,10 @@ def test_anyones_table_gets_a_page(tmp_path: Path) -> None:
     report = Report(material)
     assert [s.title for s in material.settings] == ["cifar10", "cifar100"]
     assert material.settings[0].comparisons[0].headline.raw_ratio == pytest.approx(8.2155, abs=1e-4)
-    assert {"answer", "forest", "power", "twins"} <= {c.id for c in report.charts}
+    assert {"answer", "forest"} <= {c.id for c in report.charts}
+    said = " ".join(report.sections[0].words)
+    assert "Power: 7 seeds reliably detect only ratios above " in said
+    assert "Caution: same-seed runs of clamp agree (r = 0.81)" in said
     assert {t.follows for t in report.tables} <= {"", "the paper's Table 9", "the paper's Table 23"}
     assert "runs.csv" in report.page()
 

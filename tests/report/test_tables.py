@@ -77,7 +77,7 @@ def test_few_files_unless_all_are_asked_for(tmp_path: Path) -> None:
     assert {p.suffix for p in everything} == {".tex", ".csv", ".md"}
     drawn = {p.name for p in write_figures(report, tmp_path / "figures", lambda _: None)}
     assert {"answer.pdf", "answer.png", "captions.md"} < drawn
-    assert not any(name.endswith(".svg") or name.startswith("power") for name in drawn)
+    assert not any(name.endswith(".svg") for name in drawn)
     assert "Data: from t.csv" in (tmp_path / "figures" / "captions.md").read_text().replace("\\", "")
 
 

@@ -463,9 +463,11 @@ def detail_lines(c: Comparison) -> list[str]:
         )
     if c.twins:
         lines.append("`seedspread components` splits each variance into that of seeds and same-seed noise.")
-    for floor in c.floors:
-        lines.append(f"Test-set noise: {floor_sentence(floor, arm_name(c.factor, floor.group))}.")
-    return lines
+    return lines + noise_lines(c)
+
+
+def noise_lines(c: Comparison) -> list[str]:
+    return [f"Test-set noise: {floor_sentence(f, arm_name(c.factor, f.group))}." for f in c.floors]
 
 
 def _far_line(c: Comparison, far: FarSeeds) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from seedspread.analysis.display import test_tables
 from seedspread.analysis.sequential import standing
-from seedspread.analysis.words import explanations, failure_rates, failure_signs
+from seedspread.analysis.words import asides, explanations, failure_signs, noise_lines
 from seedspread.render.chart import Chart
 from seedspread.render.table import Column, Table, without_empty
 
@@ -91,10 +91,10 @@ def sections(data: "ReportData") -> list[Section]:
 
 def _about_setting(s: "Setting") -> Section:
     words = [c.verdict for c in s.comparisons] + ([f"{s.why[0].upper()}{s.why[1:]}."] if s.why else [])
-    words += [warning for c in s.comparisons for warning in c.warnings]
     words += [f"The headline is the {c.headline.method}: {c.headline.why}." for c in s.comparisons[:1]]
     for c in s.comparisons:
-        words += [*(f"{line}." for line in failure_rates(c)), *failure_signs(c)]
+        words += [f"{label}: {text.rstrip('.')}." for label, text in asides(c)]
+        words += [*failure_signs(c), *noise_lines(c)]
     words += [standing(s.sequential)] if s.sequential is not None else []
     return Section(
         s.id,

@@ -90,12 +90,6 @@ class Metric:
         return _UNIT_SUFFIXES.get(self.unit, f" ({self.unit})")
 
     @property
-    def variance_label(self) -> str:
-        if self.unit == "per cent":
-            return "variance (percentage points²)"
-        return f"variance of {self.label}"
-
-    @property
     def full_scale(self) -> float | None:
         """What the number one is in this unit: 100 in per cent, 1 in shares; None where it means nothing."""
         return {"share": 1.0, "per cent": 100.0}.get(self.unit)
