@@ -238,9 +238,6 @@ class Setting:
         lines += ["collapsed"] if run.collapsed else []
         return "\n".join(lines)
 
-    def crashed_seeds(self, arm: str) -> set[str]:
-        return {seed for of, seed in self.crashed if of == arm}
-
     @property
     def beside(self) -> Published | None:
         """Return the published values to print beside the setting's own: those of the same question."""

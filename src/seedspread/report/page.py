@@ -25,14 +25,14 @@ from seedspread.render.chart import DARK, FORMATS, Chart, caption_of
 from seedspread.render.latex import to_latex
 from seedspread.render.table import Table, markdown_text, to_csv, to_markdown
 from seedspread.render.web import chart_values, environment, for_notebook, notebook_picture
-from seedspread.report import dose, figures, layers, tables
+from seedspread.report import figures, layers, tables
 from seedspread.report.extension import ReportData, ReportError, Row, Setting
 from seedspread.report.sections import sections
 from seedspread.runs.store import FINISHED
 from seedspread.stats.planning import BudgetError, seeds_for, seeds_for_standard_error
 
 # Modules whose functions register themselves for a section.
-EXHIBITS = (dose, figures, layers, tables)
+EXHIBITS = (figures, layers, tables)
 
 GLOSSARY = (
     (

@@ -1,4 +1,4 @@
-"""Means, spreads and correlations over seeds, for which same-seed runs are averaged first; test-set noise.
+"""Means, sds and correlations over seeds, for which same-seed runs are averaged first; test-set noise.
 
 Test-set noise is the variance over seeds that a finite test set accounts for by itself.
 """
@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from seedspread.stats.failures import exact_interval
-from seedspread.stats.groups import Floats, Group, effective_df, runs_per_seed, same_seed_runs
+from seedspread.stats.groups import Floats
 from seedspread.stats.result import Interval, TestSetNoise
 
 
@@ -71,74 +70,6 @@ def seed_correlation(
         ends = pearson.confidence_interval(level)
         interval = Interval(float(ends.low), float(ends.high), level)
     return Correlation(float(pearson.statistic), interval, len(means))
-
-
-@dataclass(frozen=True)
-class GroupSummary:
-    """Mean, spread and failure rate over seeds; an interval is None if there are too few seeds for it."""
-
-    seeds: int  # including those without a value
-    mean: float | None  # blocks weighted equally; None if no seed has a value
-    mean_interval: Interval | None  # Student's
-    sd: float | None  # within blocks; None for a single seed
-    sd_interval: Interval | None  # chi-square, discounted for heavy tails
-    failed: int  # seeds with a failed run
-    rate: float
-    rate_interval: Interval  # exact (Clopper and Pearson)
-
-
-def summarize(group: Group, failed: int, seeds: int, level: float = 0.95) -> GroupSummary:
-    """Summarize one group: its runs with a value, and how many of all its seeds failed."""
-    mean, of_mean = _mean(group, level)
-    return GroupSummary(
-        seeds=seeds,
-        mean=mean,
-        mean_interval=of_mean,
-        sd=float(np.sqrt(group.within_variance)) if group.df else None,
-        sd_interval=_of_sd(group, level),
-        failed=failed,
-        rate=failed / seeds,
-        rate_interval=exact_interval(failed, seeds, level),
-    )
-
-
-def _mean(group: Group, level: float) -> tuple[float | None, Interval | None]:
-    if not len(group.values):
-        return None, None
-    means = group.seed_means
-    mean, k = float(means.mean()), len(means)
-    if k < 2:
-        return mean, None
-    half = float(stats.t.ppf((1 + level) / 2, k - 1)) * (float(means.std(ddof=1)) / k**0.5)
-    return mean, Interval(mean - half, mean + half, level)
-
-
-# Excess kurtosis expected before seeing the values, and how many seeds that is worth, at the interval's lower
-# and upper end. Few seeds rarely show the outliers that heavy tails have, so the variance is more often too
-# small than too large.
-_EXPECTED = ((1.0, 20.0), (4.0, 60.0))
-
-
-def _of_sd(group: Group, level: float) -> Interval | None:
-    """Return the chi-square interval of the sd, with fewer degrees of freedom the heavier the tails.
-
-    The variance of n values has 2 n / (kurtosis - (n - 3) / (n - 1)) degrees of freedom by Satterthwaite's
-    rule. The kurtosis is known badly from few seeds and is shrunken. Coverage is in docs/statistics.md, where
-    Bonett's interval falls to 83%: D. G. Bonett, Approximate confidence interval for standard deviation of
-    nonnormal distributions, Computational Statistics and Data Analysis 50 (2006) 775-782.
-    """
-    if not group.has_spread or len(group.seed_codes) < 3:
-        return None
-    pairs = same_seed_runs(group)
-    correlation = 0.0 if pairs is None else pairs.correlation
-    n = 1 + effective_df(group.df, runs_per_seed(group), correlation)
-    excess = max(float(stats.kurtosis(group.residuals, bias=False)), 0.0) if len(group.values) > 3 else 0.0
-    ends = []
-    for (expected, worth), tail in zip(_EXPECTED, ((1 + level) / 2, (1 - level) / 2), strict=True):
-        kurtosis = 3 + (n * excess + worth * expected) / (n + worth)
-        df = 2 * n / (kurtosis - (n - 3) / (n - 1))
-        ends.append(float(np.sqrt(group.within_variance * df / stats.chi2.ppf(tail, df))))
-    return Interval(ends[0], ends[1], level)
 
 
 def noise_from_accuracies(
