@@ -1,7 +1,6 @@
 """What a test assumes is *met* only where it was tested; what no table can tell is not testable."""
 
 import numpy as np
-import pytest
 
 from seedspread.stats import classic
 from seedspread.stats.result import TestResult
@@ -43,11 +42,6 @@ def test_what_the_data_contradict_is_not_met() -> None:
     found = results(normal=False, independent=False)
     keys = ("f", "pitman_morgan", "levene", "welch", "bootstrap")
     assert all(found[key].assumptions_met is False for key in keys)
-
-
-@pytest.mark.parametrize("key", ["seed_jackknife", "seed_means", "welch"])
-def test_the_evidence_says_that_independence_cannot_be_told(key: str) -> None:
-    assert "that seeds are independent no table can tell" in results(True, True)[key].evidence
 
 
 def test_no_test_claims_to_be_free_of_the_shape() -> None:

@@ -429,9 +429,8 @@ def _explained(t: TestResult) -> str:
     statistic = "" if t.statistic is None else f"statistic {t.statistic:.3g}{df}; "
     p = "" if t.p is None else f"p {p_value(t.p)}; "
     met = {True: "met", False: "not met", None: "not testable here"}[t.assumptions_met]
-    evidence = f" ({t.evidence})" if t.evidence else ""
     note = f" {t.note[0].upper()}{t.note[1:]}." if t.note else ""
-    return f"{statistic}{p}{t.why}. Assumes {t.assumes}; {met}{evidence}.{note}"
+    return f"{statistic}{p}{t.why}. Assumes {t.assumes}; {met}.{note}"
 
 
 def test_name(t: TestResult) -> str:

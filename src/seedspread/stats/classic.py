@@ -20,22 +20,9 @@ from seedspread.stats.groups import Floats, Group, Ints, common_seeds
 from seedspread.stats.result import Interval, TestResult
 
 
-def independence_evidence(independent: bool | None) -> str:
-    return {
-        True: "every run is a seed of its own; that seeds are independent no table can tell",
-        False: "runs of one seed are correlated",
-        None: "runs of one seed may resemble each other; too few seeds to tell",
-    }[independent]
-
-
 def unless_contradicted(independent: bool | None) -> bool | None:
     """Return `assumptions_met` of tests that assume independent runs: data contradict or cannot tell."""
     return False if independent is False else None
-
-
-def evidence_for(assumption: str, holds: bool | None) -> str:
-    status = {True: "is not contradicted", False: "is contradicted", None: "cannot be told"}
-    return f"{assumption} {status[holds]}"
 
 
 def f_interval(ratio: float, df: tuple[float, float], level: float) -> Interval:
@@ -70,7 +57,6 @@ def f_test(
         why="the classical test of two variances, exact on normal values",
         assumes="normal values, independent runs",
         assumptions_met=both_met,
-        evidence=f"{evidence_for('normality', normal)}; {independence_evidence(independent)}",
     )
     top, bottom = group.values.var(ddof=1), baseline.values.var(ddof=1)
     if np.ptp(group.values) == 0 or np.ptp(baseline.values) == 0 or not (top > 0 and bottom > 0):
@@ -100,7 +86,6 @@ def deviations_test(group: Group, baseline: Group, center: str, independent: boo
         why="less sensitive to heavy tails than F",
         assumes="independent runs; deviations well enough behaved for an analysis of variance",
         assumptions_met=unless_contradicted(independent),
-        evidence=independence_evidence(independent),
     )
     middle = np.mean if center == "mean" else np.median
     if len(group.values) < 3 or len(baseline.values) < 3:
@@ -128,7 +113,6 @@ def two_way_tests(
             why=f"the factorial analysis: deviations from cell {center}s, so block means are taken out",
             assumes="independent runs; deviations well enough behaved for an analysis of variance",
             assumptions_met=unless_contradicted(independent),
-            evidence=independence_evidence(independent),
         )
         for term in terms
     ]
@@ -204,7 +188,6 @@ def welch(group: Group, baseline: Group, level: float, independent: bool | None)
         why="means are tested in every comparison; variances need not be equal",
         assumes="means roughly normal, independent runs",
         assumptions_met=unless_contradicted(independent),
-        evidence=independence_evidence(independent),
     )
     x, y = group.values, baseline.values
     difference = float(x.mean() - y.mean())
@@ -278,8 +261,6 @@ def seed_jackknife(group: Group, baseline: Group, level: float) -> TestResult:
         about="spread",
         why="the seed is the unit; neither normal values nor a model of the tails is needed",
         assumes="independent seeds, arms of like shape",
-        evidence="each seed, with all its twins, counts once; that seeds are independent no table can tell, "
-        "and with few of them unlike tails pass for a ratio",
     )
     if not (group.has_spread and baseline.has_spread):
         return replace(blank, note="an arm has no spread within its cells, so there is no ratio")
@@ -336,7 +317,6 @@ def pitman_morgan(group: Group, baseline: Group, level: float, normal: bool | No
         why="the same seeds in both arms are pairs, and correlated pairs sharpen the comparison",
         assumes="normal pairs",
         assumptions_met=normal,
-        evidence=evidence_for("normality", normal),
     )
     in_a, in_b = common_seeds(group, baseline)
     if len(in_a) < 3:
@@ -379,7 +359,6 @@ def seed_means_test(group: Group, baseline: Group, level: float) -> TestResult:
         about="means",
         why="the seed is the unit; twins are averaged first",
         assumes="independent seeds, means roughly normal",
-        evidence="each seed counts once; that seeds are independent no table can tell",
     )
     x, y = group.seed_means, baseline.seed_means
     if paired:
@@ -414,7 +393,6 @@ def seed_permutation(group: Group, baseline: Group, resamples: int, rng: np.rand
         about="spread",
         why="the log variance ratio without a model of the shape; twins move together",
         assumes="seeds exchangeable between the arms (of one shape) once cell means are taken out",
-        evidence="cannot be told: whether they are is what is tested",
     )
     n1, n = len(group.seed_codes), len(group.seed_codes) + len(baseline.seed_codes)
     if min(n1, n - n1) < 3:
@@ -441,7 +419,6 @@ def within_seed_permutation(
         about="spread",
         why="compares a seed only with itself, so what a seed does to both arms cannot matter",
         assumes="the arms exchangeable within a seed once cell means are taken out",
-        evidence="cannot be told: whether they are is what is tested",
     )
     in_a, in_b = common_seeds(group, baseline)
     n = len(in_a)
@@ -567,10 +544,8 @@ def pooled_bootstrap(
         name="bootstrap percentile, pooled",
         about="spread",
         why="the simplest bootstrap interval of a ratio",
-        assumes="independent runs, enough of them to stand for the population",
+        assumes=f"independent runs, about {_ENOUGH} or more in each arm",
         assumptions_met=unless_contradicted(independent) if runs >= _ENOUGH else False,
-        evidence=independence_evidence(independent)
-        + f"; below about {_ENOUGH} runs an arm, bootstrap intervals of a variance ratio are too short",
     )
     x, y = group.values, baseline.values
     note = _no_ratio(group, baseline) or _too_few(runs, "run", level)
@@ -631,9 +606,8 @@ def clustered_bootstrap(
         name="seed bootstrap",
         about="spread",
         why="the seed is the unit: its twins in other blocks come with it; the ratio is within cells",
-        assumes="independent seeds, enough of them to stand for the population",
+        assumes=f"independent seeds, about {_ENOUGH} or more in each arm",
         assumptions_met=None if seeds >= _ENOUGH else False,
-        evidence=f"below about {_ENOUGH} seeds, bootstrap intervals of a variance ratio are too short",
     )
     if not (group.has_spread and baseline.has_spread):
         return replace(blank, note="an arm has no spread within its cells, so there is no ratio")

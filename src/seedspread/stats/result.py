@@ -44,7 +44,6 @@ class TestResult:
     why: str  # why it was used here
     assumes: str
     assumptions_met: bool | None = None  # None if the data cannot tell
-    evidence: str = ""  # the sentence behind `assumptions_met`
     statistic: float | None = None
     df: tuple[float, ...] = ()
     p: float | None = None  # two-sided

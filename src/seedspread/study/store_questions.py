@@ -20,7 +20,7 @@ from seedspread.stats.result import InterimLook
 from seedspread.study.plan import Plan
 from seedspread.study.spec import StudySpec, study_names
 from seedspread.tables.from_store import shared_runs, study_runs
-from seedspread.tables.question import Question, Rows, listed
+from seedspread.tables.question import Question, Rows, listed, with_known_arguments
 from seedspread.tables.read import Source, Table, read_table
 
 # Failed runs that a note names.
@@ -151,6 +151,7 @@ def _named(
     return found, spec.audit
 
 
+@with_known_arguments
 def compare(
     *sources: Source | Store,
     value: str | None = None,

@@ -130,12 +130,6 @@ class Question:
         **rows: Unpack[Rows],
     ) -> "Question":
         """Return the question from names, one or several."""
-        known = [field.name for field in fields(cls) if field.name not in ("command", "sources")]
-        for name in rows.keys() - {*known, "command"}:
-            arguments = ", ".join((*known, "better", "level"))
-            raise ArgumentError(
-                f"there is no argument {name!r}{did_you_mean(name, known)} (there are {arguments})"
-            )
         given: dict[str, Any] = {**rows, "where": several(rows.get("where"))}
         return cls(value, group, baseline, several(block), seed, several(by), **given)
 
