@@ -111,7 +111,7 @@ def test_a_metric_turned_round_is_worded_alike(shift: float) -> None:
     assert down.split(":")[0] == up.split(":")[0]
 
 
-def failing(**groups: list[float | None]) -> Comparison:
+def failing(**groups: Sequence[float | None]) -> Comparison:
     return audit(table_of(**groups), "y", "arm", "old", resamples=100).comparisons[0]
 
 
@@ -173,22 +173,11 @@ def test_a_floor_that_is_a_bound() -> None:
 def test_unlike_cells_are_named() -> None:
     scales, like = np.array([0.15, 3.0, 120.0])[:, None], np.random.default_rng(11).normal(size=(2, 3, 8))
     x, y = arm(*(scales * like[0]), name="clamp"), arm(*(2 * scales * like[1]), name="2")
-    found = unequal_cells(x, y)
-    assert found is not None
-    sentence = unlike_sentence(found, "depth")
+    sentence = unlike_sentence(unequal_cells(x, y), "depth")
     low, high = (c.var(ddof=1) for c in (x.cells[0], x.cells[2]))
     assert f"the variance of clamp goes from {low:.3g} (0) to {high:.3g} (2)" in sentence
     assert "; the variance of depth = 2 goes from" in sentence
     assert "--by" in sentence
-
-
-def test_many_cells_are_not_all_named() -> None:
-    scales = np.logspace(-3, 3, 10)[:, None]
-    cells = scales * np.random.default_rng(0).normal(size=(2, 10, 6))
-    found = unequal_cells(arm(*cells[0]), arm(*cells[1]))
-    assert found is not None
-    assert "and 4 more" in unlike_sentence(found, "")
-    assert len(found.ratios) == 10
 
 
 def test_a_look_is_one_of_so_many() -> None:
@@ -280,10 +269,10 @@ def test_copies_are_called_copies() -> None:
 
 
 def test_components_say_where_the_effect_sits() -> None:
-    splits = [
+    first, second = (
         split(Sample(g.name, g.values, g.blocks, {"seed": g.seeds}), 0.95) for g in paper_arms("cifar10")
-    ]
-    found = compare_splits("", *splits, 0.95)
+    )
+    found = compare_splits("", first, second, 0.95)
     assert found is not None
     assert found.sentence == (
         "clamp against subtract: the effect sits between seeds (0.896 against about 0, p = 0.011), not in "

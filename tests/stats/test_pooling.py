@@ -83,43 +83,37 @@ def test_bartletts_test_is_scipys() -> None:
 
 
 def test_like_cells_get_no_warning() -> None:
-    assert unequal_cells(arm(*LIKE[0]), arm(*LIKE[1])) is None
-    assert unequal_cells(*paper_arms()) is None
-    assert unequal_cells(*paper_arms("svhn")) is None
+    assert not unequal_cells(arm(*LIKE[0]), arm(*LIKE[1]))
+    assert not unequal_cells(*paper_arms())
+    assert not unequal_cells(*paper_arms("svhn"))
 
 
-def test_a_warning_has_the_ends_and_the_ratio_of_every_cell() -> None:
+def test_a_warning_has_the_ends() -> None:
     scales = np.array([0.15, 3.0, 120.0])[:, None]
     x, y = arm(*(scales * LIKE[0]), name="clamp"), arm(*(2 * scales * LIKE[1]), name="subtract")
     found = unequal_cells(x, y)
-    assert found is not None
-    expected = [a.var(ddof=1) / (4 * b.var(ddof=1)) for a, b in zip(*LIKE, strict=True)]
-    assert [r.ratio for r in found.ratios] == pytest.approx(expected)
-    assert [r.block for r in found.ratios] == [("0",), ("1",), ("2",)]
     low, high = (c.var(ddof=1) for c in (x.cells[0], x.cells[2]))
-    first = found.spans[0]
+    first = found[0]
     assert (first.low, first.high) == pytest.approx((low, high))
     assert (first.low_block, first.high_block) == (("0",), ("2",))
-    assert [span.group for span in found.spans] == ["clamp", "subtract"]
+    assert [span.group for span in found] == ["clamp", "subtract"]
 
 
 def test_one_arm_is_enough() -> None:
     found = unequal_cells(arm(*(np.array([[1.0], [1.0], [50.0]]) * LIKE[0])), arm(*LIKE[1], name="b"))
-    assert found is not None
-    assert [span.group for span in found.spans] == ["a"]
+    assert [span.group for span in found] == ["a"]
 
 
 def test_tenfold_by_chance_is_no_warning() -> None:
     """Of normal cells of two runs, the largest variance is often a hundred times the smallest."""
     draws = np.random.default_rng(3).normal(size=(1000, 2, 4, 2))
-    assert sum(unequal_cells(arm(*x), arm(*y)) is not None for x, y in draws) <= 10
+    assert sum(bool(unequal_cells(arm(*x), arm(*y))) for x, y in draws) <= 10
 
 
 def test_a_cell_of_equal_values_is_only_rounded() -> None:
     """Whole per cents: a cell of three equal ones is no cell without variance."""
     x, y = arm([78.0, 78, 78], [77.0, 78, 79]), arm([78.0, 79, 78], [77.0, 78, 79])
-    assert unequal_cells(x, y) is None
+    assert not unequal_cells(x, y)
     exact = arm([78.0] * 6, list(RNG.normal(78, 5, size=6)))
     found = unequal_cells(exact, arm([78.0] * 6, list(RNG.normal(78, 5, size=6))))
-    assert found is not None
-    assert (found.spans[0].low, found.spans[0].low_block) == (0, ("0",))
+    assert (found[0].low, found[0].low_block) == (0, ("0",))

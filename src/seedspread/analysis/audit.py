@@ -71,7 +71,7 @@ class Comparer:
         twins = tuple(t for t in map(same_seed_runs, arms) if t is not None)
         measured = () if self.brief else (every.arm, every.baseline)  # failed runs have test-set noise too
         noise = [noise_of_test_set(a, [a.seeds], self.metric, self.level, self.test_size) for a in measured]
-        unlike = None if self.brief else unequal_cells(arm, baseline)
+        unlike = () if self.brief else unequal_cells(arm, baseline)
         alpha = 1 - self.level if headline.looks is None else nominal_level(headline.looks, 1 - self.level)
         better, chance, full_scale = self.failing(every)
         found = failures(every.arm, every.baseline, better, chance, self.level, full_scale)

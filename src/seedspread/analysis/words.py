@@ -12,7 +12,7 @@ import numpy as np
 from seedspread.runs.levels import Levels, arm_name, joined_levels, stratum_name
 from seedspread.runs.studies import LookComparison, SequentialRecord
 from seedspread.stats.components import NOISE, TOGETHER, Design
-from seedspread.stats.groups import Group, UnequalCells, are_dependent, are_opposed
+from seedspread.stats.groups import Group, Span, are_dependent, are_opposed
 from seedspread.stats.headline import FEWEST_SEEDS
 from seedspread.stats.result import (
     Better,
@@ -81,8 +81,6 @@ def interval_of_look(c: LookComparison) -> Interval | None:
 _ALPHA = 0.05
 # Of so many runs or fewer the worst tenth is the worst run.
 _TEN = 10
-# Cells that a warning names.
-_MOST_CELLS = 6
 # Of a variance: what most of it is, and what is worth naming; of a difference that is shown: what is little.
 _MOSTLY, _WORTH_NAMING, _LITTLE = 2 / 3, 0.1, 0.2
 # Why components cannot be had, or not all.
@@ -116,7 +114,7 @@ def warnings(
     pooled: Headline,
     arm: Group,
     baseline: Group,
-    unlike: UnequalCells | None,
+    unlike: Sequence[Span],
 ) -> tuple[str, ...]:
     """What a reader should know before using the numbers; `pooled` is the F test of all runs."""
     out = []
@@ -138,30 +136,22 @@ def warnings(
         if min(sizes) == 1 and len(sizes) > 1:
             name = arm_name(side.factor, side.name)
             out.append(f"a block of {name} with a single run counts for the means only")
-    if unlike is not None:
+    if unlike:
         out.append(unlike_sentence(unlike, arm.factor))
     return tuple(out)
 
 
-def unlike_sentence(unlike: UnequalCells, factor: str) -> str:
+def unlike_sentence(unlike: Sequence[Span], factor: str) -> str:
     """A warning of cells whose variances are far apart; `factor` is what the arms are levels of."""
     spans = "; ".join(
-        f"the variance of {arm_name(factor, s.group)} goes from {_variance(s.low)} "
-        f"({joined_levels(s.low_block)}) to {_variance(s.high)} ({joined_levels(s.high_block)})"
-        for s in unlike.spans
+        f"the variance of {arm_name(factor, s.group)} goes from {s.low:.3g} "
+        f"({joined_levels(s.low_block)}) to {s.high:.3g} ({joined_levels(s.high_block)})"
+        for s in unlike
     )
-    ratios = unlike.ratios
-    listed = ", ".join(f"{joined_levels(r.block)}: {_variance(r.ratio)}" for r in ratios[:_MOST_CELLS])
-    more = f" and {len(ratios) - _MOST_CELLS} more" if len(ratios) > _MOST_CELLS else ""
-    by_cell = f" Variance ratios by block: {listed}{more}." if ratios else ""
     return (
-        f"blocks differ widely: {spans}. The pooled ratio is mostly that of the widest block.{by_cell} "
+        f"blocks differ widely: {spans}. The pooled ratio is mostly that of the widest block. "
         "Compare the blocks separately (--by), or on a scale that they share (--scale)."
     )
-
-
-def _variance(value: float) -> str:
-    return "none" if math.isnan(value) else "∞" if math.isinf(value) else f"{value:.3g}"
 
 
 def _sign(sign: TwoClusters | FailedRuns, name: str) -> str:
@@ -451,8 +441,6 @@ def detail_lines(c: Comparison) -> list[str]:
         )
     if h.raw_ratio is not None:
         lines.append(f"Raw variance ratio: {two(h.raw_ratio)}.")
-    if h.pairs and h.interval is not None and h.unpaired is not None:
-        lines.append(f"Without pairing the shared seeds, the interval would be {ends(h.unpaired)}.")
     if h.unlike is not None:
         lines += [_far_line(c, f) for f in h.unlike.far if f.below + f.above]
     lines += failure_signs(c)

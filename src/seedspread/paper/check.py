@@ -621,10 +621,8 @@ def _which_assumption() -> Point:
     copies = [effective_df(arm.df, runs_per_seed(arm), 1.0) for arm in arms]
     counts = (arms[0].df, arms[1].df), (clamp.effective_df, subtract.effective_df), (copies[0], copies[1])
     within, effective, copied = (f_p_value(ratio, df) for df in counts)
-    by_run, by_seed = (
-        p_value(seed_jackknife(*pair, 0.95).p)
-        for pair in ([replace(arm, seeds=np.arange(len(arm.values))) for arm in arms], arms)
-    )
+    first, second = (replace(arm, seeds=np.arange(len(arm.values))) for arm in arms)
+    by_run, by_seed = (p_value(seed_jackknife(*pair, 0.95).p) for pair in ((first, second), arms))
     unpaired, paired = (p_value(robust_ratio(*arms, pairs=pairs).p) for pairs in (False, True))
     cells = [values(f"cifar10/{m}/{s}") for m in ("clamp", "subtract") for s in ("detach", "direct")]
     means, medians = (METHODS[f"two_way_{centers}_margin"](*cells) for centers in ("means", "medians"))

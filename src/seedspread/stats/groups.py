@@ -223,14 +223,6 @@ _ALPHA = 0.001
 
 
 @dataclass(frozen=True)
-class CellRatio:
-    """The two groups in one block; a ratio of variances over 0 is infinite, of 0 over 0 NaN."""
-
-    block: tuple[str, ...]
-    ratio: float
-
-
-@dataclass(frozen=True)
 class Span:
     """The smallest and largest variance of a group's cells, and their blocks."""
 
@@ -241,21 +233,12 @@ class Span:
     high_block: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class UnequalCells:
-    """Groups whose cells have unequal variances, and the variance ratio in each block of both groups."""
-
-    spans: tuple[Span, ...]
-    ratios: tuple[CellRatio, ...]
-
-
-def unequal_cells(group: Group, baseline: Group) -> UnequalCells | None:
+def unequal_cells(group: Group, baseline: Group) -> tuple[Span, ...]:
     """Find groups whose cells differ in variance tenfold or more, beyond chance by Bartlett's test.
 
     That test mistakes heavy tails for unequal variances; hence p < 0.001, not 0.05.
     """
-    spans = tuple(span for span in (_span(group), _span(baseline)) if span is not None)
-    return UnequalCells(spans, _ratios(group, baseline)) if spans else None
+    return tuple(span for span in (_span(group), _span(baseline)) if span is not None)
 
 
 def _span(group: Group) -> Span | None:
@@ -286,17 +269,6 @@ def bartlett_p(variances: Floats, df: Floats) -> float:
     statistic = -(df * np.log(variances / pooled)).sum()
     correction = 1 + ((1 / df).sum() - 1 / total) / (3 * others)
     return float(stats.chi2.sf(statistic / correction, others))
-
-
-def _ratios(group: Group, baseline: Group) -> tuple[CellRatio, ...]:
-    out = []
-    for block in sorted({*group.cells} & {*baseline.cells}):
-        sides = group.cells[block], baseline.cells[block]
-        if min(map(len, sides)) > 1:
-            top, bottom = map(_variance, sides)
-            ratio = top / bottom if bottom > 0 else float("inf") if top > 0 else float("nan")
-            out.append(CellRatio(group.block_names[block], ratio))
-    return tuple(out)
 
 
 def _variance(values: Floats) -> float:

@@ -126,8 +126,7 @@ def _by_model(
         why = "one shape does not describe both groups, so this is the ratio of the sample variances"
         return replace(headline, method=RAW, why=why, unlike=unlike), by_raw
     headline = headline_from(estimate, MODEL, why_model(found), level, equivalence, raw)
-    unpaired = None if found.unpaired is None else replace(found.unpaired, level=level)
-    return replace(headline, pairs=found.pairs, unpaired=unpaired, tails=found.nu), estimate
+    return replace(headline, pairs=found.pairs, tails=found.nu), estimate
 
 
 def one_shape(estimate: LogRatioEstimate, raw_ratio: float) -> bool:

@@ -179,7 +179,6 @@ class Headline:
     within: float | None = None  # probability that neither variance is more than k times the other
     raw_ratio: float | None = None  # of the sample variances within cells
     pairs: int = 0  # shared seeds that were used as pairs
-    unpaired: Interval | None = None  # the interval if they were not
     tails: float | None = None  # degrees of freedom of the Student t; infinite if values look normal
     unlike: UnlikeShapes | None = None  # set if `ratio` is the raw one because shapes differ
     adjusted_interval: Interval | None = None  # decides the verdict, over all comparisons judged together

@@ -291,7 +291,6 @@ class RobustRatio:
     interval: Interval | None = None  # central
     p: float | None = None  # twice the smaller tail about 1
     nu: float | None = None  # degrees of freedom: near 3 very heavy tails, infinite normal ones
-    unpaired: Interval | None = None  # the interval if the pairs had not been used
     note: str = ""  # why there is no ratio, or why there are no pairs
     posterior: Posterior | None = field(default=None, repr=False, compare=False)
 
@@ -416,14 +415,11 @@ def scale_of(group: Group) -> float:
 def _solve(tables: list[_Table], level: float) -> list[RobustRatio]:
     values, floor = np.stack([t.values for t in tables]), np.array([t.floor for t in tables])
     offset, present = np.array([t.offset for t in tables]), tables[0].present
-    apart = posterior(Layout(present, False), values, floor).shifted(offset)
-    if not tables[0].paired:
-        return [_result(t.blank, apart.only(k), None, level) for k, t in enumerate(tables)]
-    found = posterior(Layout(present, True), values, floor).shifted(offset)
-    return [_result(t.blank, found.only(k), apart.only(k), level) for k, t in enumerate(tables)]
+    found = posterior(Layout(present, tables[0].paired), values, floor).shifted(offset)
+    return [_result(t.blank, found.only(k), level) for k, t in enumerate(tables)]
 
 
-def _result(blank: RobustRatio, found: Posterior, apart: Posterior | None, level: float) -> RobustRatio:
+def _result(blank: RobustRatio, found: Posterior, level: float) -> RobustRatio:
     tails, estimate = float(found.tails[0]), FromPosterior(found)
     return replace(
         blank,
@@ -431,6 +427,5 @@ def _result(blank: RobustRatio, found: Posterior, apart: Posterior | None, level
         interval=interval_of(estimate, level),
         p=float(found.p[0]),
         nu=1 / tails if tails > 0 else inf,
-        unpaired=None if apart is None else interval_of(FromPosterior(apart), level),
         posterior=found,
     )
