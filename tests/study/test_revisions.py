@@ -4,6 +4,7 @@ import hashlib
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -119,10 +120,8 @@ def test_a_checkout_that_vanished_is_made_again_and_two_share_one(repository: Pa
     plan = plan_of(repository, '["main", "wide"]')
     plan.prepare()
     shutil.rmtree(plan.store.path / FOLDER)
-    jobs = [
-        subprocess.Popen(["seedspread", "run", "study.toml", "--store", "../store"], cwd=repository)
-        for _ in range(2)
-    ]
+    command = [sys.executable, "-m", "seedspread", "run", "study.toml", "--store", "../store"]
+    jobs = [subprocess.Popen(command, cwd=repository) for _ in range(2)]
     assert [job.wait(timeout=300) for job in jobs] == [0, 0]
     assert scales(plan) == {"main": 2, "wide": 3}
 
