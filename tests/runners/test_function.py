@@ -1,5 +1,7 @@
 """A Python function as a runner: how it is found, what it is, how it is run."""
 
+import atexit
+import ctypes
 import json
 import os
 import pickle
@@ -9,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,12 +19,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+from seedspread.runners import supervise
 from seedspread.runners.contract import RunnerError, WorkItem
-from seedspread.runners.function import FunctionRunner, OutputFile, PythonFunction
+from seedspread.runners.function import FunctionRunner, PythonFunction
 from seedspread.runs.folder import Failure, RunFailedError, RunFolder, RunFolderError
+from seedspread.runs.lease import newest
 from seedspread.runs.metrics import Metric
 from seedspread.runs.run import Run
 from seedspread.runs.stopping import StoppedError, StopRequest, stop_requests
+from seedspread.study.worker import attempt
+from tests.runners.programs import is_alive
 
 SCORE = (Metric("score"),)
 MODULE = """
@@ -258,38 +265,62 @@ def run_of(
     return outcome(FunctionRunner.of(function, promised), folder, **values)
 
 
-@pytest.mark.parametrize(
-    ("returned", "metrics"),
-    [
-        ({"score": 1, "loss": np.float32(0.5)}, {"score": 1.0, "loss": 0.5}),
-        ({"score": np.array([2.0])[0]}, {"score": 2.0}),
-        (0.25, {"score": 0.25}),
-        (np.float64(0.25), {"score": 0.25}),
-        ({"score": 1.0, "name": "x", "worst": float("nan")}, {"score": 1.0}),
-    ],
-)
-def test_it_returns_numbers(tmp_path: Path, returned: Any, metrics: dict[str, float]) -> None:
-    assert run_of(lambda seed: returned, tmp_path) == metrics
+RETURNED: list[Any] = [
+    {"score": 1, "loss": np.float32(0.5)},
+    {"score": np.array([2.0])[0]},
+    0.25,
+    np.float64(0.25),
+    {"score": 1.0, "name": "x", "worst": float("nan")},
+    {"score": "high"},
+    {"score": float("nan")},
+    {"score": np.float32("inf")},
+    {"score": True},
+    {"score": np.bool_(True)},
+    {"score": np.zeros(2)},
+    {"scores": 1.0},
+    None,
+    "good",
+    [1.0],
+    True,
+]
+
+
+def returns(seed: int, case: int) -> Any:
+    return RETURNED[case]
 
 
 @pytest.mark.parametrize(
-    ("returned", "words"),
+    ("case", "metrics"),
     [
-        ({"score": "high"}, "metric 'score' is no number: 'high'"),
-        ({"score": float("nan")}, "metric 'score' is NaN or infinite"),
-        ({"score": np.float32("inf")}, "metric 'score' is NaN or infinite"),
-        ({"score": True}, "metric 'score' is no number: True"),
-        ({"score": np.bool_(True)}, "metric 'score' is no number: 'True'"),
-        ({"score": np.zeros(2)}, "metric 'score' is no number: array"),
-        ({"scores": 1.0}, "metric 'score' is missing: it reported 'scores'"),
-        (None, "it returned nothing"),
-        ("good", "it returned str; return a dict of numbers"),
-        ([1.0], "it returned list; return a dict of numbers"),
-        (True, "it returned bool|metric 'score' is no number"),
+        (0, {"score": 1.0, "loss": 0.5}),
+        (1, {"score": 2.0}),
+        (2, {"score": 0.25}),
+        (3, {"score": 0.25}),
+        (4, {"score": 1.0}),
     ],
 )
-def test_what_it_may_not_return(tmp_path: Path, returned: Any, words: str) -> None:
-    found = run_of(lambda seed: returned, tmp_path)
+def test_it_returns_numbers(tmp_path: Path, case: int, metrics: dict[str, float]) -> None:
+    assert run_of(returns, tmp_path, case=case) == metrics
+
+
+@pytest.mark.parametrize(
+    ("case", "words"),
+    [
+        (5, "metric 'score' is no number: 'high'"),
+        (6, "metric 'score' is NaN or infinite"),
+        (7, "metric 'score' is NaN or infinite"),
+        (8, "metric 'score' is no number: True"),
+        (9, "metric 'score' is no number: 'True'"),
+        (10, "metric 'score' is no number: 'array"),
+        (11, "metric 'score' is missing: it reported 'scores'"),
+        (12, "it returned nothing"),
+        (13, "it returned str; return a dict of numbers"),
+        (14, "it returned list; return a dict of numbers"),
+        (15, "it returned bool|metric 'score' is no number"),
+    ],
+)
+def test_what_it_may_not_return(tmp_path: Path, case: int, words: str) -> None:
+    found = run_of(returns, tmp_path, case=case)
     assert isinstance(found, RunFailedError)
     with pytest.raises(RunFailedError, match=words):
         raise found
@@ -329,7 +360,7 @@ def test_a_second_attempt_logs_afresh_unless_it_keeps_a_folder(tmp_path: Path) -
 
     for function, calls in ((afresh, 1), (goes_on, 2)):
         runner = FunctionRunner.of(function, SCORE)
-        assert isinstance(outcome(runner, tmp_path), ValueError)
+        assert "ValueError: once" in str(outcome(runner, tmp_path))
         assert outcome(runner, tmp_path) == {"score": 1.0}
         path = request(runner, tmp_path).folder().path
         assert path is not None
@@ -346,22 +377,26 @@ def test_an_exception_fails_the_run_with_its_traceback(tmp_path: Path) -> None:
     assert 'raise KeyError("no such layer")' in failure.traceback
 
 
-@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), GeneratorExit("odd")])
-def test_no_exception_of_it_ends_the_worker(tmp_path: Path, error: BaseException) -> None:
+def test_no_exception_of_it_ends_the_worker(tmp_path: Path) -> None:
+    errors = [SystemExit(3), KeyboardInterrupt(), GeneratorExit("odd")]
+
     def train(seed: int) -> None:
-        raise error
+        raise errors[seed]
 
-    found = run_of(train, tmp_path)
-    assert isinstance(found, RunFailedError)
-    assert type(error).__name__ in str(found)
-    assert "in train" in Failure.of(found).traceback
+    for seed, error in enumerate(errors):
+        found = run_of(train, tmp_path, seed=seed)
+        assert isinstance(found, RunFailedError)
+        assert type(error).__name__ in str(found)
+        assert "in train" in Failure.of(found).traceback
 
 
-def test_a_signal_stops_it_though_it_catches_exceptions(tmp_path: Path) -> None:
+def test_a_signal_stops_it_though_it_catches_everything(tmp_path: Path) -> None:
+    worker = os.getpid()
+
     def train(seed: int) -> dict[str, float]:
-        threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGTERM)).start()
+        os.kill(worker, signal.SIGTERM)
         while True:
-            with suppress(Exception):
+            with suppress(BaseException):
                 time.sleep(60)
 
     found = run_of(train, tmp_path)
@@ -370,12 +405,13 @@ def test_a_signal_stops_it_though_it_catches_exceptions(tmp_path: Path) -> None:
 
 
 def test_one_that_was_stopped_and_returns_all_the_same_is_not_filed(tmp_path: Path) -> None:
+    worker = os.getpid()
+
     def train(seed: int) -> dict[str, float]:
-        try:
-            os.kill(os.getpid(), signal.SIGTERM)
-            time.sleep(60)
-        except BaseException:  # noqa: S110
-            pass
+        stopped = threading.Event()
+        signal.signal(signal.SIGTERM, lambda *_: stopped.set())
+        os.kill(worker, signal.SIGTERM)
+        stopped.wait(60)
         return {"score": 1.0}
 
     runner = FunctionRunner.of(train, SCORE)
@@ -445,31 +481,27 @@ def test_a_module_that_was_edited_since_the_plan_fails_by_name(
     assert str(found).startswith(f"{part}, of mine:train, is not what it was when the run was planned")
 
 
-def test_what_a_run_leaves_in_its_module_is_no_change(module: Callable[[str], Path], tmp_path: Path) -> None:
+@pytest.mark.parametrize(("isolate", "scores"), [(True, [1, 1]), (False, [1, 2])])
+def test_what_a_run_leaves_in_its_module_reaches_another_only_if_the_study_wants_it(
+    module: Callable[[str], Path], tmp_path: Path, isolate: bool, scores: list[int]
+) -> None:
     text = "CACHE = {}\ndef train(seed):\n    CACHE[seed] = 1\n    return {'score': len(CACHE)}\n"
-    runner = named_runner("mine:train", module(text), SCORE)
-    assert [outcome(runner, tmp_path, seed)["score"] for seed in (1, 2)] == [1, 2]
+    runner = replace(named_runner("mine:train", module(text), SCORE), isolate=isolate)
+    assert [outcome(runner, tmp_path, seed)["score"] for seed in (1, 2)] == scores
 
 
-def test_its_output_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("seedspread.runners.function.LOG_BYTES", 1000)
-    monkeypatch.setattr("seedspread.runners.function._WATCH_SECONDS", 0.01)
-
-    def train(seed: int, folder: Path) -> float:
-        until = time.monotonic() + 60
-        while not (folder.parent / "log.txt.old").exists() and time.monotonic() < until:
-            print("x" * 50)
-            time.sleep(0.001)
+def test_its_output_is_limited(tmp_path: Path) -> None:
+    def train(seed: int) -> float:
+        for _ in range(9 * 2**10):
+            print("x" * 1023)
         print("the end")
         return 1.0
 
     runner = FunctionRunner.of(train, SCORE)
     assert outcome(runner, tmp_path) == {"score": 1.0}
     path = request(runner, tmp_path).folder().path
-    # A line printed between the renaming and the new file's opening is in the old one.
-    aside = (path / "log.txt.old").read_text()
-    assert (aside + (path / "log.txt").read_text()).endswith("x\nthe end\n")
-    assert len(aside) > 1000
+    assert (path / "log.txt").read_text().endswith("x\nthe end\n")
+    assert 7 * 2**20 < (path / "log.txt.old").stat().st_size <= supervise.LOG_BYTES
 
 
 def test_what_cannot_be_sent_says_so() -> None:
@@ -515,8 +547,166 @@ def test_nothing_is_written_through_what_lies_in_a_files_place(
     assert outside.read_text() == "precious"
 
 
-def test_a_link_is_not_read_as_the_last_line(tmp_path: Path) -> None:
-    output = OutputFile(tmp_path / "log.txt")
-    (tmp_path / "other").write_text("secret\n")
-    (tmp_path / "log.txt").symlink_to(tmp_path / "other")
-    assert output.last_line() == ""
+# One run cannot harm another
+
+
+def closes_its_output(seed: int) -> float:
+    if seed == 1:
+        sys.stdout.close()
+        sys.stderr.close()
+    print("still here", seed)
+    return float(seed)
+
+
+def leaves_an_alarm(seed: int) -> float:
+    if seed == 1:
+        signal.setitimer(signal.ITIMER_REAL, 0.3)
+    elif seed == 2:
+        time.sleep(0.6)
+    return float(seed)
+
+
+def leaves_a_thread_that_logs(seed: int) -> float | None:
+    from seedspread.runners.recording import log  # noqa: PLC0415
+
+    def later() -> None:
+        while True:
+            time.sleep(0.05)
+            log(score=0.001)
+
+    log(score=float(seed))
+    if seed == 1:
+        threading.Thread(target=later, daemon=True).start()
+        return 1.0
+    time.sleep(0.3)
+    return None
+
+
+def forks_and_both_return(seed: int) -> float:
+    child = os.fork()
+    if child == 0:
+        return -1.0
+    os.waitpid(child, 0)
+    return float(seed)
+
+
+def leaves_a_default_encoder(seed: int) -> float:
+    if seed == 1:
+        json.JSONEncoder.default = lambda self, value: 1 / 0  # type: ignore[method-assign, assignment]
+        os.environ["SEEDSPREAD_SEED"] = "99"
+        os.chdir("/")
+    return float(os.environ["SEEDSPREAD_SEED"])
+
+
+@pytest.mark.parametrize(
+    "train",
+    [leaves_an_alarm, leaves_a_thread_that_logs, forks_and_both_return, leaves_a_default_encoder],
+)
+def test_a_run_does_nothing_to_the_next(tmp_path: Path, train: Callable[..., Any]) -> None:
+    found = [run_of(train, tmp_path, seed=seed) for seed in (1, 2, 3)]
+    assert [one["score"] for one in found[1:]] == [2.0, 3.0]
+    assert found[0]["score"] in (1.0, 99.0)
+
+
+def test_one_that_closes_its_output_fails_alone(tmp_path: Path) -> None:
+    found = [run_of(closes_its_output, tmp_path, seed=seed) for seed in (1, 2)]
+    assert "ValueError: I/O operation on closed file" in str(found[0])
+    assert found[1] == {"score": 2.0}
+
+
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        (lambda: os._exit(0), "ended its process 3 times in a row, with exit status 0"),
+        (lambda: os._exit(143), "with exit status 143"),
+        (lambda: os._exit(87), "with exit status 87"),
+        (lambda: os.kill(os.getpid(), signal.SIGTERM), r"by signal 15 \(SIGTERM\)"),
+        (lambda: os.kill(os.getpid(), signal.SIGKILL), r"by signal 9 \(SIGKILL\)"),
+    ],
+)
+def test_one_that_ends_its_process_is_blamed_and_the_next_runs(
+    tmp_path: Path, how: Callable[[], None], words: str
+) -> None:
+    def train(seed: int, folder: Path) -> float:
+        tries = folder / "tries"
+        tries.write_text(tries.read_text() + "x" if tries.exists() else "x")
+        if seed == 1:
+            print("about to go")
+            how()
+        return float(seed)
+
+    runner = FunctionRunner.of(train, SCORE)
+    found = outcome(runner, tmp_path, seed=1)
+    with pytest.raises(RunFailedError, match=rf"{words} \(last output: about to go\); see .*log\.txt"):
+        raise found
+    assert (request(runner, tmp_path, seed=1).folder().path / "program" / "tries").read_text() == "xxx"
+    assert outcome(runner, tmp_path, seed=2) == {"score": 2.0}
+
+
+def test_what_a_function_leaves_running_ends_with_it(tmp_path: Path) -> None:
+    def train(seed: int, folder: Path) -> float:
+        for _ in range(3):  # each in a session of its own
+            if os.fork():
+                break
+            os.setsid()
+        else:
+            (folder / "pid").write_text(str(os.getpid()))
+            time.sleep(600)
+        while not ((folder / "pid").exists() and (folder / "pid").read_text()):
+            time.sleep(0.01)
+        return 1.0
+
+    runner = FunctionRunner.of(train, SCORE)
+    assert outcome(runner, tmp_path) == {"score": 1.0}
+    assert not is_alive(int((request(runner, tmp_path).folder().path / "program" / "pid").read_text()))
+
+
+def test_the_lease_is_kept_while_the_interpreter_is_held(tmp_path: Path) -> None:
+    def train(seed: int) -> float:
+        ctypes.PyDLL(None).usleep(1_500_000)  # without giving up the lock
+        return 1.0
+
+    item = request(FunctionRunner.of(train, SCORE), tmp_path)
+    beats, over = [], threading.Event()
+
+    def look() -> None:
+        while not over.wait(0.05):
+            if holder := newest(Path(item.run.folder)):
+                beats.append(holder.beat)
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    assert attempt(replace(item, lease_seconds=0.6)).outcome == "done"
+    over.set()
+    thread.join()
+    assert len(set(beats)) > 5
+
+
+@pytest.mark.parametrize(
+    ("text", "are_equal"),
+    [
+        ("", False),
+        ("random.seed(1); np.random.seed(1)", True),
+    ],
+)
+def test_unseeded_generators_differ_between_runs_and_seeded_ones_do_not(
+    module: Callable[[str], Path], tmp_path: Path, text: str, are_equal: bool
+) -> None:
+    folder = module(
+        f"import random\nimport numpy as np\n{text}\n"
+        "def train(seed):\n    return {'score': random.random(), 'numpy': np.random.rand()}\n"
+    )
+    runner = named_runner("mine:train", folder, SCORE)
+    first, second = (outcome(runner, tmp_path, seed) for seed in (1, 2))
+    for name in ("score", "numpy"):
+        assert (first[name] == second[name]) is are_equal
+
+
+def test_a_function_that_has_no_exit_handlers_left_undone(tmp_path: Path) -> None:
+    def train(seed: int, folder: Path) -> float:
+        atexit.register((folder / "closed").touch)
+        return 1.0
+
+    runner = FunctionRunner.of(train, SCORE)
+    assert outcome(runner, tmp_path) == {"score": 1.0}
+    assert (request(runner, tmp_path).folder().path / "program" / "closed").exists()

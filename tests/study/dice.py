@@ -25,7 +25,8 @@ from seedspread.study.spec import StudyCell, StudySpec
 class Dice(Runner):
     """A run is the mean of so many throws of a die with so many sides.
 
-    `fail` is a seed that fails, `deadly` one that ends its process, `seconds_each` is how long a run takes,
+    `fail` is a seed that fails, `deadly` one that ends its process (by a signal or with an exit status, its
+    `death`), `seconds_each` is how long a run takes,
     `company` how many are run together.
     """
 
@@ -34,6 +35,7 @@ class Dice(Runner):
     seconds_each: float = 0.0
     company: int = 3
     deadly: int | None = None
+    death: str = "SIGKILL"
     metrics = ("score",)
 
     def full_name(self, name: str) -> str:
@@ -78,7 +80,10 @@ class Dice(Runner):
         if stop.number is not None:
             raise StoppedError("stopped in mid-throw", stop.number)
         if run.seed == self.deadly:
-            os.kill(os.getpid(), signal.SIGKILL)
+            if self.death.isdigit():
+                os._exit(int(self.death))
+            os.kill(os.getpid(), signal.Signals[self.death])
+            raise StoppedError("stopped by itself", signal.SIGTERM)
         if run.seed == self.fail:
             raise RunFailedError("the die fell off the table", table="round", throw=3)
         rng = random.Random(run.seed)  # noqa: S311 - a die
@@ -103,9 +108,10 @@ def dice_study(
     seconds_each: float = 0.0,
     company: int = 3,
     deadly: int | None = None,
+    death: str = "SIGKILL",
 ) -> StudySpec:
     """Six sides against twenty."""
-    runner = Dice(fail=fail, seconds_each=seconds_each, company=company, deadly=deadly)
+    runner = Dice(fail=fail, seconds_each=seconds_each, company=company, deadly=deadly, death=death)
     cells = tuple(StudyCell((("sides", s),), runner.parameters(None, {"sides": s})) for s in (6, 20))
     spec = AuditSpec(group="sides", baseline="6", value="score")
     return StudySpec("dice", "Do more sides spread more?", runner, cells, tuple(range(1, seeds + 1)), spec)

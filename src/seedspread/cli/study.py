@@ -332,6 +332,9 @@ def status(
     store: StoreOption = Path("store"),
     data_dir: DataDir = None,
     watch: Annotated[bool, typer.Option("--watch", help="Keep looking, until Ctrl-C.")] = False,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Check every file of finished runs for edits and swaps.")
+    ] = False,
     max_runs: MaxRuns = 20_000,
     json: Json = False,
 ) -> None:
@@ -352,6 +355,9 @@ def status(
         raise SeedspreadError(
             f"there is no store {str(store)!r}; name another with --store, or begin it: {begin}"
         )
+    if verify:
+        _verify(made, json)
+        return
     estimate = Estimate(made)
     states = made.states()
     if json:
@@ -374,8 +380,31 @@ def status(
             time.sleep(2)
 
 
+def _verify(made: "Plan", json: bool) -> None:
+    """Read all files of the finished runs; exit status 1 if one is not what its run has left."""
+    from rich.progress import track
+
+    from seedspread.render.terminal import Terminal
+
+    finished = list(made.store.known(made.distinct))
+    problems = {}
+    for key in track(finished, "checking", console=Terminal(stderr=True), transient=True):
+        if problem := made.store.verified(key):
+            problems[made.distinct[key].title] = problem
+    if json:
+        say_json({"checked": len(finished), "problems": problems})
+    else:
+        for title, problem in problems.items():
+            say(f"{title}: {problem}")
+        say(f"{len(finished)} finished runs checked: {len(problems) or 'no'} problems.")
+    if problems:
+        raise typer.Exit(1)
+
+
 def _looks(made: "Plan") -> "list[RenderableType]":
     """The looks at each study that grows, and how it stands."""
+    if not made.sequential:
+        return []
     from rich.text import Text
 
     from seedspread.analysis.sequential import looks_table, standing

@@ -1,24 +1,23 @@
-"""A Python function as a runner: imported or unpickled in a worker process, and called there once per run."""
+"""A Python function as a runner: imported or unpickled in a host process, and called once per run."""
 
 import importlib
 import inspect
+import json
 import os
 import sys
-import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.machinery import PathFinder
 from pathlib import Path
 from types import FunctionType
-from typing import Any, Self, TextIO
+from typing import Any, Self
 
 import cloudpickle
 
-from seedspread.atomic import open_regular
-from seedspread.errors import did_you_mean, reason
+from seedspread.errors import did_you_mean
 from seedspread.runners.contract import Level, RunnerError, WorkItem
+from seedspread.runners.host import Host
 from seedspread.runners.own_code import (
     ONE_SEED,
     REPEAT,
@@ -26,87 +25,15 @@ from seedspread.runners.own_code import (
     THREADS,
     Digests,
     OwnCode,
-    OwnRun,
     Parameters,
     Randomness,
 )
-from seedspread.runners.recording import APPEND
 from seedspread.runners.source import Source, file_has, source_of, unwrapped
-from seedspread.runners.supervise import LOG_BYTES
-from seedspread.runs.files import open_file
+from seedspread.runners.supervised import SupervisedRun, signal_name
 from seedspread.runs.folder import RunFailedError, RunFolderError
-from seedspread.runs.lease import LeaseLostError
 from seedspread.runs.metrics import Metric
 from seedspread.runs.run import key_of
-from seedspread.runs.stopping import Interruption, StoppedError, StopRequest, in_background
-
-_TAIL_BYTES = 2**14
-_STDOUT, _STDERR = 1, 2
-
-
-class OutputFile:
-    """Standard output and error go into a file while it is open.
-
-    The file itself, not a pipe that a thread empties: code that holds the interpreter's lock can print too,
-    and what a process says when it dies is kept.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._streams: tuple[TextIO, TextIO] = (sys.stdout, sys.stderr)
-        self._saved: tuple[int, int] | None = None
-
-    def __enter__(self) -> "OutputFile":
-        self._streams = sys.stdout, sys.stderr
-        self._flush()
-        try:
-            file = open_regular(self._path, APPEND)
-        except OSError as error:
-            raise RunFolderError(
-                f"{self._path} cannot be written to: {reason(error)}; a link or folder there must be removed"
-            ) from None
-        self._saved = os.dup(_STDOUT), os.dup(_STDERR)
-        self._redirect(file)
-        sys.stdout, sys.stderr = (
-            os.fdopen(number, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)
-            for number in (_STDOUT, _STDERR)
-        )
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._flush()
-        sys.stdout, sys.stderr = self._streams
-        assert self._saved is not None  # noqa: S101 - it was entered
-        for number, saved in zip((_STDOUT, _STDERR), self._saved, strict=True):
-            os.dup2(saved, number)
-            os.close(saved)
-
-    def limit(self) -> None:
-        """Put a file that has grown large aside; to be called now and then."""
-        if os.fstat(_STDOUT).st_size > LOG_BYTES:
-            os.replace(self._path, f"{self._path}.old")
-            self._redirect(open_regular(self._path, APPEND))
-
-    def last_line(self) -> str:
-        """Return the last line of output that is not blank."""
-        try:
-            with open_file(self._path) as file:
-                file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL_BYTES))
-                lines = file.read().decode(errors="replace").split("\n")
-        except OSError:
-            return ""
-        return next((line.strip() for line in reversed(lines) if line.strip()), "")
-
-    def _redirect(self, file: int) -> None:
-        for number in (_STDOUT, _STDERR):
-            os.dup2(file, number)
-        os.close(file)
-
-    def _flush(self) -> None:
-        for stream in (sys.stdout, sys.stderr):
-            if stream is not None:
-                stream.flush()
-
+from seedspread.runs.stopping import StoppedError, StopRequest
 
 _KINDS = inspect.Parameter
 
@@ -307,24 +234,26 @@ def _import_root(function: Callable[..., Any]) -> str | None:
     return root if is_there else None
 
 
-_WATCH_SECONDS = 0.5
+# Of one's own code that ends its process, by a signal or not: it is tried so often.
+_DEATHS = 3
+# The host of this worker's last run, and what it was started for.
+_host: tuple[tuple[Any, ...], Host] | None = None
 
 
-class FunctionRun(OwnRun):
-    """One run of a function: called in this process, watched, and recorded when it has ended well."""
+class FunctionRun(SupervisedRun):
+    """One run of a function: called in a process of its own, and recorded when it has ended well."""
 
     def __init__(self, runner: "FunctionRunner", item: WorkItem, stop: StopRequest) -> None:
         super().__init__(runner, item, stop)
-        self._function = runner.function
+        self._function, self._isolate, self._promised = runner.function, runner.isolate, runner.promised
 
     def _run(self) -> dict[str, float]:
-        if not self._function.takes_folder:  # it begins afresh, and so does what it logs
-            self._forget_attempts()
+        self._forget_if_afresh()
         try:
             returned = self._called()
             self._check_inputs("when it ended")
             logs = self._read_logged()
-            reported = {**logs.values, **_numbers(returned, self._runner.promised)}
+            reported = {**logs.values, **returned}
             if not reported:
                 raise RunFailedError(
                     "it returned nothing: return a dict of numbers, such as {'accuracy': 0.93}"
@@ -336,136 +265,79 @@ class FunctionRun(OwnRun):
             self._note_failure()
             raise
 
-    def _called(self) -> Any:
-        """Return what the function returns; whatever it raises is an `Exception`."""
+    def _called(self) -> dict[str, Any]:
+        """Return the numbers that the function returns; what ends its process is tried again."""
+        for deaths in range(1, _DEATHS + 1):
+            ended = self._ended_in_host()
+            if self._stop.number is not None:
+                kept = "; what it left in its folder is kept" if self._function.takes_folder else ""
+                raise StoppedError(f"stopped{kept}", self._stop.number)
+            if "error" in ended:  # a link, or a folder, in the place of its log
+                raise RunFolderError(f"{ended['error']}: it cannot be written to, and must be removed")
+            if answer := ended["answer"]:
+                break
+            if deaths == _DEATHS:
+                how = f"it ended its process {deaths} times in a row"
+                if ended["signal"] is None:
+                    raise self._with_tail(
+                        f"{how}, with exit status {ended['exit_status']}", exit_status=ended["exit_status"]
+                    )
+                name = signal_name(ended["signal"])
+                raise self._with_tail(f"{how}, by signal {name}", signal=ended["signal"])
+            self._forget_if_afresh()
+        told: dict[str, Any] = json.loads(answer)
+        if "failure" in told:
+            raise RunFailedError.told(told["failure"])
+        return dict(told["returned"])
+
+    def _forget_if_afresh(self) -> None:
+        if not self._function.takes_folder:  # it begins afresh, and so does what it logs
+            self._forget_attempts()
+
+    def _ended_in_host(self) -> dict[str, Any]:
         known = self._runner.randomness
         arguments: dict[str, Any] = dict(self._parameters.values)
         arguments |= {f"seed_{name}": number for name, number in known.seeds(self._seed).items()}
         if self._function.takes_seed:
             arguments["seed"] = known.run_seed(self._seed)
-        if self._function.takes_folder:
-            arguments["folder"] = self._work
-        output = OutputFile(self._folder.path / "log.txt")
-
-        def watch(over: threading.Event) -> None:
-            """Report what the function printed last, and limit its log."""
-            with suppress(LeaseLostError, RunFolderError, OSError):  # whoever files the run will see it too
-                while not over.wait(_WATCH_SECONDS):
-                    self._folder.beat(lambda: self._heartbeat(output.last_line()))
-                    output.limit()
-
-        try:
-            with ExitStack() as stack:
-                stack.enter_context(output)
-                stack.enter_context(_environment_with(self._environment()))
-                stack.enter_context(_working_in(self._function.folder))
-                function = self._function.load()
-                stack.enter_context(_limited_threads(self._threads))
-                stack.enter_context(in_background(watch))
-                returned = self._interruptible(lambda: function(**arguments))
-        except Exception:
-            if self._stop.number is None:
-                raise
-        if self._stop.number is not None:
-            kept = "; what it left in its folder is kept" if self._function.takes_folder else ""
-            raise StoppedError(f"stopped{kept}", self._stop.number)
-        return returned
-
-    def _interruptible(self, call: Callable[[], Any]) -> Any:
-        """Call; a request to stop ends the call where it is."""
-        if self._stop.number is not None:
-            return None
-        try:
-            self._stop.interrupts = True
-            returned = call()
-            self._stop.interrupts = False
-            return returned
-        except Exception:
-            raise
-        except BaseException as error:  # of the interpreter, which would end the worker
-            if self._stop.number is not None or isinstance(error, Interruption):
-                return None
-            message = f"{type(error).__name__}: {error}".removesuffix(": ")
-            raise RunFailedError(f"it raised {message}", raised=type(error).__name__) from error
-        finally:
-            self._stop.interrupts = False
-
-    def _environment(self) -> dict[str, str | None]:
         threads = {name: os.environ.get(name, str(self._threads)) for name in THREADS}
-        return {**threads, **dict(self._parameters.environment), **self._variables()}
+        planned = {**threads, **dict(self._parameters.environment)}
+        order = {
+            "arguments": arguments,
+            "work": str(self._work) if self._function.takes_folder else None,
+            "folder": self._function.folder,
+            "environment": {**planned, **self._variables()},
+            "threads": self._threads,
+            "metric": self._promised[0].name if len(self._promised) == 1 else None,
+            "keep": not self._isolate,
+        }
+        host = _host_of(self._function, self._isolate, planned)
+        self._end_former(host.process.pid)
+        try:
+            ended = self._ended(host.process, order)
+        except BaseException:
+            _close_host()  # the run is lost, or the host itself: nothing of it goes on
+            raise
+        if ended.get("stopped"):
+            _close_host()
+        return ended
 
 
-def _numbers(returned: Any, promised: tuple[Metric, ...]) -> dict[str, Any]:
-    """Return the numbers that a function returned, by name; those of numpy and torch as floats."""
-    if returned is None:
-        return {}
-    if isinstance(returned, Mapping):
-        return {str(name): _number(value) for name, value in returned.items()}
-    number = _number(returned)
-    if len(promised) == 1 and isinstance(number, int | float):
-        return {promised[0].name: number}
-    raise RunFailedError(
-        f"it returned {type(returned).__name__}; return a dict of numbers, such as {{'accuracy': 0.93}}"
-    )
+def _host_of(function: "PythonFunction", isolate: bool, environment: Mapping[str, str | None]) -> Host:
+    """Return this process's host of a function: the last one if it is the same."""
+    global _host  # noqa: PLW0603 - one per process, whatever runs in it
+    known = (function, isolate, tuple(environment.items()))
+    if _host is None or _host[0] != known or _host[1].process.poll() is not None:
+        _close_host()
+        _host = known, Host(function, isolate, environment)
+    return _host[1]
 
 
-def _number(value: Any) -> Any:
-    """Return a number as such; anything else as it is, to be refused by its name."""
-    if isinstance(value, str | bytes | bool | int | float):
-        return value
-    if str(getattr(value, "dtype", "")).endswith(("bool", "bool_")):
-        return str(value)
-    try:
-        return float(value)
-    except (TypeError, ValueError, RuntimeError):
-        return value
-
-
-@contextmanager
-def _environment_with(values: Mapping[str, str | None]) -> Iterator[None]:
-    """Set environment variables for a while; None removes one."""
-    before = {name: os.environ.get(name) for name in values}
-    _set_environment(values)
-    try:
-        yield
-    finally:
-        _set_environment(before)
-
-
-def _set_environment(values: Mapping[str, str | None]) -> None:
-    for name, value in values.items():
-        if value is None:
-            os.environ.pop(name, None)
-        else:
-            os.environ[name] = value
-
-
-@contextmanager
-def _working_in(folder: str) -> Iterator[None]:
-    before = os.getcwd()
-    try:
-        os.chdir(folder)
-    except OSError as error:
-        raise RunFailedError(f"the folder in which it is to run, {folder}: {error.strerror}") from None
-    try:
-        yield
-    finally:
-        os.chdir(before)
-
-
-@contextmanager
-def _limited_threads(threads: int) -> Iterator[None]:
-    """Limit the CPU threads of libraries that are loaded already; others look at the environment."""
-    torch: Any = sys.modules.get("torch")
-    if torch is not None:
-        torch.set_num_threads(threads)
-    try:
-        from threadpoolctl import threadpool_limits  # noqa: PLC0415 - not ours; comes with scikit-learn
-    except ImportError:
-        yield
-        return
-    with threadpool_limits(limits=threads):
-        yield
+def _close_host() -> None:
+    global _host  # noqa: PLW0603 - see above
+    if _host is not None:
+        _host[1].close()
+        _host = None
 
 
 RUNNER = "function"
@@ -473,13 +345,18 @@ RUNNER = "function"
 
 @dataclass(frozen=True)
 class FunctionRunner(OwnCode):
-    """Calls a function with the parameters and the seed as its arguments."""
+    """Calls a function with the parameters and the seed as its arguments.
+
+    Attributes:
+        isolate: whether each run has a process of its own, and not all runs of a worker one between them.
+    """
 
     function: PythonFunction
     promised: tuple[Metric, ...] = ()
     inputs: tuple[str, ...] = ()
     environment: tuple[str, ...] = ()
     randomness: Randomness = ONE_SEED
+    isolate: bool = True
     name: str = RUNNER
 
     @classmethod

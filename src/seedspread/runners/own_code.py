@@ -225,7 +225,7 @@ def amend(
     values = {n: v for n, v in reported.values.items() if n not in {*COLUMNS, "dataset", *config}}
     measured = _measured(values, promised)
     if measured["metrics"] != before["metrics"]:
-        folder.write_result({**before, **measured})
+        folder.amend({**before, **measured})
     return dict(measured["metrics"])
 
 

@@ -2,23 +2,19 @@
 
 import hashlib
 import json
-import math
 import os
 import re
-import select
 import shutil
-import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-from seedspread.errors import abridged, did_you_mean
+from seedspread.errors import did_you_mean
 from seedspread.runners import supervise
 from seedspread.runners.contract import Level, RunnerError, WorkItem
 from seedspread.runners.locks import locked
@@ -28,7 +24,6 @@ from seedspread.runners.own_code import (
     RESERVED,
     THREADS,
     OwnCode,
-    OwnRun,
     Parameters,
     Randomness,
     Reported,
@@ -36,9 +31,9 @@ from seedspread.runners.own_code import (
     read_metrics_file,
 )
 from seedspread.runners.revisions import REVISION, WORKING_TREE, Revisions
-from seedspread.runs.files import UNREADABLE, open_file, read_file, read_json
-from seedspread.runs.folder import FAILED_ATTEMPT, LOG, PROCESS, RunFailedError
-from seedspread.runs.lease import is_running, process
+from seedspread.runners.supervised import SupervisedRun, signal_name
+from seedspread.runs.files import UNREADABLE, read_file
+from seedspread.runs.folder import FAILED_ATTEMPT, RunFailedError
 from seedspread.runs.metrics import Metric
 from seedspread.runs.run import key_of
 from seedspread.runs.stopping import StoppedError, StopRequest
@@ -112,17 +107,12 @@ def search_path() -> str:
     return os.pathsep.join([os.environ.get("PATH", os.defpath), os.path.dirname(sys.executable)])
 
 
-GRACE_SECONDS = 30.0
-_POLL_SECONDS = 0.5
-_TAIL_LINES, _TAIL_BYTES = 20, 2**14
-_KILL_SECONDS = 10.0
 METRICS = "metrics.json"
 # Of a run: copies of files that its program wrote elsewhere. Of a store: who is writing to a shared one.
 OUTPUTS, LOCKS = "outputs", ".locks"
-_LINE_WIDTH = 200
 
 
-class ProgramRun(OwnRun):
+class ProgramRun(SupervisedRun):
     """One run of a program: started under a supervisor, watched, and recorded when it has ended well."""
 
     def __init__(self, runner: "ProgramRunner", item: WorkItem, stop: StopRequest) -> None:
@@ -130,11 +120,9 @@ class ProgramRun(OwnRun):
         self._command, self._sources = runner.command, runner.sources
         self._before: dict[Path, list[int] | None] = {}
         self._stale: set[Path] = set()
-        self._log = self._folder.path / LOG
         self._home, self._path = Path(self._command.folder), search_path()
         self._own_variables: dict[str, str] = {}
         self._revisions = runner.revisions
-        self._log_begin = 0
 
     def _run(self) -> dict[str, float]:
         self._end_former()
@@ -148,7 +136,17 @@ class ProgramRun(OwnRun):
             raise StoppedError("stopped; what the program left in its folder is kept", self._stop.number)
         try:
             self._check_inputs("when it ended")
-            self._raise_if_failed(ended)
+            if "error" in ended:
+                program = self._command.template[0]
+                raise RunFailedError(f"{program!r} could not be started: {ended['error']}")
+            if ended["timed_out"]:
+                limit = self._command.timeout
+                raise self._with_tail(f"it took longer than its timeout of {limit:g} s", timeout=limit)
+            if ended["signal"] is not None:
+                name = signal_name(ended["signal"])
+                raise self._with_tail(f"it was ended by signal {name}", signal=ended["signal"])
+            if status := ended["exit_status"]:
+                raise self._with_tail(f"exit status {status}", exit_status=status)
             try:
                 return self._leave_record(self._reported(ended["last_line"]))
             except RunFailedError as error:
@@ -241,32 +239,13 @@ class ProgramRun(OwnRun):
             elif not written:
                 self._stale.add(own)  # of an attempt that failed, if it is there
 
-    def _end_former(self) -> None:
-        """Kill what a former attempt has left running here: its worker hangs, its lease was taken over."""
-        try:
-            former = read_json(str(self._folder.path), PROCESS)
-        except UNREADABLE:
-            return
-        deadline = time.monotonic() + _KILL_SECONDS
-        while is_running(former):
-            if time.monotonic() > deadline:
-                raise RunFailedError(f"an earlier attempt still runs (process {former['pid']}): end it")
-            with suppress(ProcessLookupError):
-                os.kill(former["pid"], signal.SIGUSR1)  # its supervisor kills the program, and goes
-            time.sleep(0.02)
-
     def _supervised(self) -> dict[str, Any]:
         """Run the program under a supervisor, which ends with this process; return how it ended."""
         order = {
             "command": self._command.words(self._values(), str(self._home), self._path),
             "folder": str(self._home),
             "environment": self._environment(),
-            "log": str(self._log),
-            "timeout": self._command.timeout,
-            "grace": GRACE_SECONDS,
         }
-        with suppress(FileNotFoundError):
-            self._log_begin = self._log.stat().st_size
         with subprocess.Popen(  # noqa: S603 - our own script
             [sys.executable, "-I", "-S", supervise.__file__],
             stdin=subprocess.PIPE,
@@ -274,33 +253,7 @@ class ProgramRun(OwnRun):
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         ) as supervisor:
-            assert supervisor.stdin is not None and supervisor.stdout is not None  # noqa: S101, PT018 - pipes
-            self._folder.write(PROCESS, json.dumps(process(supervisor.pid)).encode())
-            with suppress(BrokenPipeError):  # it was killed, which is seen below
-                _send(supervisor.stdin, order)
-                self._watch(supervisor)
-            told = supervisor.stdout.read()
-        try:
-            return dict(json.loads(told))
-        except ValueError:
-            if self._stop.number is not None:
-                raise StoppedError("stopped; it had to be killed", self._stop.number) from None
-            raise RunFailedError("the process that watched over the program was killed") from None
-
-    def _watch(self, supervisor: "subprocess.Popen[bytes]") -> None:
-        """Wait for the supervisor's report; kill it if it does not stop the program when it should."""
-        assert supervisor.stdin is not None and supervisor.stdout is not None  # noqa: S101, PT018 - pipes
-        slack, asked = GRACE_SECONDS + _KILL_SECONDS, False
-        deadline = math.inf if self._command.timeout is None else self._command.timeout + slack
-        deadline += time.monotonic()
-        while not select.select([supervisor.stdout], [], [], _POLL_SECONDS)[0]:
-            self._folder.beat(lambda: self._heartbeat("".join(self._tail()[-1:]).strip()))
-            if self._stop.number is not None and not asked:
-                asked, deadline = True, time.monotonic() + slack
-                _send(supervisor.stdin, "stop")
-            if time.monotonic() > deadline:
-                supervisor.kill()  # the program dies with it
-                return
+            return self._ended(supervisor, order, self._command.timeout)
 
     def _environment(self) -> dict[str, str]:
         planned = dict(self._parameters.environment)  # whatever they are where this run takes place
@@ -314,45 +267,6 @@ class ProgramRun(OwnRun):
             **self._variables(),
         }
 
-    def _raise_if_failed(self, ended: dict[str, Any]) -> None:
-        if "error" in ended:
-            program = self._command.template[0]
-            raise RunFailedError(f"{program!r} could not be started: {ended['error']}")
-        if ended["timed_out"]:
-            limit = self._command.timeout
-            raise self._with_tail(f"it took longer than its timeout of {limit:g} s", timeout=limit)
-        if ended["signal"] is not None:
-            name = _signal_name(ended["signal"])
-            raise self._with_tail(f"it was ended by signal {name}", signal=ended["signal"])
-        if ended["exit_status"]:
-            raise self._with_tail(f"exit status {ended['exit_status']}", exit_status=ended["exit_status"])
-
-    def _with_tail(self, message: str, **details: Any) -> RunFailedError:
-        tail = self._tail()
-        last = f" (last output: {abridged(tail[-1], _LINE_WIDTH)})" if tail else " (no output)"
-        known = {"log": str(self._log), "log_tail": "\n".join(tail), **details}
-        return RunFailedError(f"{message}{last}; see {self._log}", **known)
-
-    def _tail(self) -> list[str]:
-        """Return the last lines of this attempt's output that are not blank."""
-        lines = plain_text(self._output(_TAIL_BYTES)).splitlines()
-        return [line for line in lines if line.strip()][-_TAIL_LINES:]
-
-    def _output(self, most: int = 2 * supervise.LOG_BYTES) -> bytes:
-        """Return the last of this attempt's output."""
-        try:
-            with open_file(self._log) as file:
-                size = os.fstat(file.fileno()).st_size
-                is_anew = size < self._log_begin  # the log was put aside, and begun anew
-                file.seek(max(0 if is_anew else self._log_begin, size - most))
-                last = file.read(most)
-        except OSError:
-            return b""
-        if is_anew and len(last) < most:
-            with suppress(OSError):
-                return (read_file(f"{self._log}.old") + last)[-most:]
-        return last
-
     def _values(self) -> dict[str, Level]:
         """Return what placeholders stand for."""
         known = self._runner.randomness
@@ -361,18 +275,6 @@ class ProgramRun(OwnRun):
         given |= {"seed": known.run_seed(self._seed), "folder": str(self._work)}
         given |= {"python": python or sys.executable, "checkout": str(self._home)}
         return dict(self._parameters.values) | given
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return f"{number} ({signal.Signals(number).name})"
-    except ValueError:
-        return str(number)
-
-
-def _send(pipe: IO[bytes], message: Any) -> None:
-    pipe.write(json.dumps(message).encode() + b"\n")
-    pipe.flush()
 
 
 def _object(line: str) -> dict[str, Any]:

@@ -8,23 +8,32 @@ When the input ends the worker is dead, and the program is killed at once, as wi
 is a line of JSON on its standard output. All of the program's descendants end with it, those that have left
 its process group too: where the kernel allows (Linux), they become children of this process when their
 parent goes.
+
+`host.py` watches over the runs of a function in the same way: there a program is a forked child.
 """
 
 import contextlib
 import ctypes
+import errno
+import functools
 import json
+import math
 import os
 import selectors
 import signal
+import stat
 import subprocess
 import time
-from typing import Any, BinaryIO
+from collections.abc import Callable
+from typing import Any, BinaryIO, Protocol
 
 # A log that grows beyond this is put aside once, and then again: twice this is what a run keeps at most.
 LOG_BYTES = 8 * 2**20
 _LINE_BYTES = 2**16
 _TICK_SECONDS = 0.2
-_OUTPUTS = ("stdout", "stderr")
+_OUTPUTS = ("stdout", "stderr", "answer")
+# How long to kill what is left of a program: what forks faster than it is killed for so long is left alone.
+_END_SECONDS = 30.0
 _SET_DEATH_SIGNAL, _SET_SUBREAPER = 1, 36
 
 
@@ -50,9 +59,12 @@ class Log:
             self._file.write(chunk)
 
     def _open(self) -> BinaryIO:
-        """Open for appending; a link in its place would lead elsewhere, and is an `OSError`."""
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
-        return open(os.open(self._path, flags, 0o644), "ab", buffering=0)
+        """Open for appending; a link or a pipe in its place would lead elsewhere, and is an `OSError`."""
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK
+        file = os.fdopen(os.open(self._path, flags, 0o644), "ab", buffering=0)
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "no file", self._path)
+        return file
 
 
 def last_line(tail: bytes) -> str:
@@ -61,17 +73,52 @@ def last_line(tail: bytes) -> str:
     return lines[2].decode(errors="replace").strip()
 
 
+class Program(Protocol):
+    """What is watched: a process, its two outputs, and its code once it has ended."""
+
+    pid: int
+    returncode: Any
+    stdout: Any
+    stderr: Any
+
+    def poll(self) -> int | None: ...
+
+
+Order = dict[str, Any]
+
+
+def started(order: Order) -> Program:
+    """Start the program of an order: `command`, `folder` to start it in, `environment`."""
+    return subprocess.Popen(  # noqa: S603 - what the user's study says
+        order["command"],
+        cwd=order["folder"],
+        env=order["environment"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        preexec_fn=die_with_parent,  # noqa: PLW1509 - one thread here
+    )
+
+
+def die_with_parent() -> None:
+    _prctl(_SET_DEATH_SIGNAL, signal.SIGKILL)
+
+
 class Supervisor:
     """Runs one program.
 
+    A program may answer, on a pipe of its own called `answer`; one that has is given the grace period to end.
+
     Args:
-        order: `command`, `folder` to start it in, `environment`, `log`, `timeout` in seconds or null, and
-            `grace`, the seconds that it has between the request to stop and its end.
+        order: `log`, `timeout` in seconds or null, `grace`, the seconds that the program has between the
+            request to stop and its end, and `keep`, whether to leave a program alone once it has answered.
+        start: starts the program; `order` has what it needs as well.
     """
 
-    def __init__(self, order: dict[str, Any]) -> None:
-        self._order = order
-        self._tail = b""
+    def __init__(self, order: Order, start: Callable[[Order], Program] = started) -> None:
+        self._order, self._program = order, start
+        self._tail = self._answer = b""
         self._selector = selectors.DefaultSelector()
         self._deadline = None if order["timeout"] is None else time.monotonic() + order["timeout"]
         self._kill_at: float | None = None
@@ -81,7 +128,7 @@ class Supervisor:
         """Run the program and return how it ended."""
         try:
             self._log = Log(self._order["log"])
-            program = self._start()
+            program = self._program(self._order)
         except OSError as error:
             return {"error": f"{error.strerror}: {error.filename}"}
         except ValueError as error:
@@ -89,40 +136,35 @@ class Supervisor:
         try:
             self._watch(program)
         finally:
-            self._end_descendants(program.pid)
+            if program.poll() is not None or not self._order.get("keep"):
+                self._end_descendants(program.pid)
         while any(self._read(key) for key in self._outputs()):
             pass
-        code = program.returncode
+        self._selector.close()
+        code = program.returncode or 0
         return {
             "exit_status": None if code < 0 else code,
             "signal": -code if code < 0 else None,
             "timed_out": self.timed_out,
             "stopped": self.stopped,
             "last_line": last_line(self._tail),
+            "answer": self._answer.decode(errors="replace"),
         }
 
-    def _watch(self, program: "subprocess.Popen[bytes]") -> None:
-        """Wait until the program itself has ended."""
+    def _watch(self, program: Program) -> None:
+        """Wait until the program itself has ended, or has answered if it is kept."""
         self._selector.register(0, selectors.EVENT_READ, "orders")
         self._selector.register(_wakeups(), selectors.EVENT_READ, "signals")
-        for name, stream in (("stdout", program.stdout), ("stderr", program.stderr)):
-            assert stream is not None  # noqa: S101 - they are pipes
-            os.set_blocking(stream.fileno(), False)
-            self._selector.register(stream, selectors.EVENT_READ, name)
+        for name in _OUTPUTS:
+            if stream := getattr(program, name, None):
+                os.set_blocking(stream.fileno(), False)
+                self._selector.register(stream, selectors.EVENT_READ, name)
         while program.poll() is None:
             self._step(program.pid)
-
-    def _start(self) -> "subprocess.Popen[bytes]":
-        return subprocess.Popen(  # noqa: S603 - what the user's study says
-            self._order["command"],
-            cwd=self._order["folder"],
-            env=self._order["environment"],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-            preexec_fn=lambda: _prctl(_SET_DEATH_SIGNAL, signal.SIGKILL),  # noqa: PLW1509 - one thread here
-        )
+            if self._answer.endswith(b"\n"):
+                if self._order.get("keep"):
+                    return
+                self._kill_at = self._kill_at or time.monotonic() + self._order["grace"]
 
     def _step(self, group: int) -> None:
         for key, _ in self._selector.select(_TICK_SECONDS):
@@ -158,6 +200,9 @@ class Supervisor:
         if not chunk:
             self._selector.unregister(key.fileobj)
             return False
+        if key.data == "answer":
+            self._answer += chunk
+            return True
         self._log.write(chunk)
         if key.data == "stdout":
             self._tail = (self._tail + chunk)[-_LINE_BYTES:]
@@ -168,21 +213,22 @@ class Supervisor:
             os.killpg(group, number)
 
     def _end_descendants(self, group: int) -> None:
-        """Kill what is left of the program's group, and whatever has become a child of this process."""
-        deadline = time.monotonic() + 5
+        """Kill what is left of the program's group, and all that descends from this process."""
+        deadline = time.monotonic() + _END_SECONDS
         while time.monotonic() < deadline:
             self._signal(group, signal.SIGKILL)
-            for child in _children():
+            for descendant in _descendants(os.getpid()):
                 with contextlib.suppress(ProcessLookupError):
-                    os.kill(child, signal.SIGKILL)
+                    os.kill(descendant, signal.SIGKILL)
             try:
                 while os.waitpid(-1, os.WNOHANG)[0]:
                     pass
             except ChildProcessError:
                 return
-            time.sleep(0.01)
+            time.sleep(0.001)
 
 
+@functools.cache
 def _wakeups() -> int:
     """Return a file that can be read whenever a signal has come: the program's end is seen at once."""
     reader, writer = os.pipe()
@@ -192,34 +238,37 @@ def _wakeups() -> int:
     return reader
 
 
-def _children() -> list[int]:
-    pid = os.getpid()
+def _descendants(pid: int) -> list[int]:
+    """Return the children of a process, and theirs: a chain that forks on is cut at every link."""
     try:
         with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
-            return [int(number) for number in file.read().split()]
+            children = [int(number) for number in file.read().split()]
     except OSError:
         return []
+    return [one for child in children for one in (child, *_descendants(child))]
 
 
-def main() -> None:
-    """Read the order, run the program, report how it ended."""
+def serve(start: Callable[[Order], Program], orders: float = math.inf, told: int = 1) -> None:
+    """Take so many orders, each a line of JSON; run each, and tell how it ended in a line on `told`."""
     signal.signal(signal.SIGCHLD, lambda *_: None)
     _prctl(_SET_SUBREAPER, 1)
     text = b""
-    while b"\n" not in text:
-        chunk = os.read(0, 2**16)
-        if not chunk:
-            return
-        text += chunk
-    order, _, more = text.partition(b"\n")
-    supervisor = Supervisor(json.loads(order))
-    supervisor.stopped = bool(more)
-    signal.signal(signal.SIGTERM, lambda *_: setattr(supervisor, "stopped", True))
-    signal.signal(signal.SIGUSR1, lambda *_: setattr(supervisor, "abandoned", True))
-    told = json.dumps(supervisor.run()) + "\n"
-    with contextlib.suppress(BrokenPipeError), open(1, "wb") as worker:  # which may be dead
-        worker.write(told.encode())
+    while orders:
+        while b"\n" not in text:
+            chunk = os.read(0, 2**16)
+            if not chunk:
+                return
+            text += chunk
+        order, _, text = text.partition(b"\n")
+        supervisor = Supervisor(json.loads(order), start)
+        supervisor.stopped = bool(text)
+        signal.signal(signal.SIGTERM, lambda *_, one=supervisor: setattr(one, "stopped", True))
+        signal.signal(signal.SIGUSR1, lambda *_, one=supervisor: setattr(one, "abandoned", True))
+        line = json.dumps(supervisor.run()) + "\n"
+        with contextlib.suppress(BrokenPipeError), open(told, "wb", closefd=False) as worker:
+            worker.write(line.encode())
+        orders = 0 if supervisor.stopped or supervisor.abandoned else orders - 1
 
 
 if __name__ == "__main__":
-    main()
+    serve(started, orders=1)

@@ -96,6 +96,16 @@ class RunFailedError(SeedspreadError):
     def __init__(self, message: str, **details: Any) -> None:
         super().__init__(message)
         self.details = details
+        self.traceback = ""
+
+    @classmethod
+    def told(cls, failure: Mapping[str, Any]) -> "RunFailedError":
+        """Return what another process has failed with, from the values of its `Failure`."""
+        values = {name: value for name, value in failure.items() if name != "format"}
+        where = str(values.pop("traceback"))
+        error = cls(str(values.pop("message")), **values)
+        error.traceback = where
+        return error
 
 
 @dataclass(frozen=True)
@@ -119,7 +129,8 @@ class Failure:
             details: Mapping[str, Any] = {} if is_machines else {"raised": type(error).__name__}
         else:
             details = error.details if isinstance(error, RunFailedError) else {}
-        return cls(message, "".join(traceback.format_exception(error)), details)
+        where = error.traceback if isinstance(error, RunFailedError) else ""
+        return cls(message, where or "".join(traceback.format_exception(error)), details)
 
     @property
     def last_line(self) -> str:
@@ -164,6 +175,8 @@ class RunFolderError(SeedspreadError):
     """A run's folder cannot be used, or not be written to."""
 
 
+# Logits are stored in single precision, accuracies as decimals.
+_SAME_ACCURACY = 1e-6
 # Points of a curve that a heartbeat carries, and how many curves.
 _POINTS, _CURVES = 100, 4
 _BEAT_SECONDS = 5.0
@@ -278,6 +291,35 @@ class RunFolder:
         """What is wrong with a finished run's arrays, as far as a glance can tell; empty if nothing."""
         return damage_of_arrays(self.path / PREDICTIONS) or damage_of_parquet(self.path / HISTORY)
 
+    def check_digest(self, name: str, provenance: Mapping[str, Any] | None = None) -> None:
+        """Raise `RecordError` if a file is not what the run's record says; older records do not say it."""
+        if provenance is None:
+            try:
+                provenance = read_record(str(self.path), PROVENANCE)
+            except FileNotFoundError:  # it has not ended yet
+                return
+        digests = provenance.get("digests") or {}
+        if digests and digests.get(name) != _digest(self.path / name):
+            raise RecordError(f"{self.path / name} is not what the run has left: it was edited, or swapped")
+
+    def tampered(self) -> str:
+        """What differs from the record of a finished run, when all of its files are read; empty if nothing.
+
+        An accuracy that is not that of the stored predictions is named as well.
+        """
+        try:
+            for name in (RESULT, HISTORY, PREDICTIONS):
+                self.check_digest(name)
+            told = self.result()["metrics"].get("accuracy")
+            if told is None or not self.has_predictions:
+                return ""
+            correct = float(self.correct()[1].mean())
+            if min(abs(told - correct), abs(told / 100 - correct)) > _SAME_ACCURACY:
+                return f"{self.path}: its accuracy is {told:g}, and that of its predictions {correct:g}"
+        except UNREADABLE as error:
+            return str(error)
+        return ""
+
     def marks(self) -> tuple[list[str], bool]:
         """What changes whenever the run begins, ends or fails, and whether it may be under way."""
         files = {file.name: file for file in os.scandir(self.path)}
@@ -354,6 +396,7 @@ class RunFolder:
 
     def history(self, columns: Sequence[str] | None = None) -> "pa.Table":
         """What was recorded over training, a row per epoch and layer; all columns, or some."""
+        self.check_digest(HISTORY)
         with open_file(self.path / HISTORY) as file:
             require_extra("parquet", f"reading {self.path / HISTORY}")
             from pyarrow import parquet  # noqa: PLC0415 - not in the base
@@ -364,6 +407,7 @@ class RunFolder:
         """Stored arrays by name: logits `(repeats, N, classes)`, labels and ids `(N,)`, a runner's own."""
         path = self.path / PREDICTIONS
         try:
+            self.check_digest(PREDICTIONS)
             with open_file(path), safe_open(path, framework="numpy") as file:
                 return {name: file.get_tensor(name) for name in names}
         except (OSError, SafetensorError) as error:
@@ -459,14 +503,20 @@ class RunFolder:
             provenance: what else is to be known; at least runner, seed and config.
             packages: whose versions can alter the result.
         """
-        self.write(
-            PROVENANCE, _json({"format": FORMAT} | environment(self._started, packages) | dict(provenance))
-        )
-        self.write_result(result)
+        known = {"format": FORMAT} | environment(self._started, packages) | dict(provenance)
+        self._write_record(result, known)
         self._sweep()
 
-    def write_result(self, result: Mapping[str, Any]) -> None:
-        self.write(RESULT, _json(result))
+    def amend(self, result: Mapping[str, Any]) -> None:
+        """Write the result of a finished run once more."""
+        self._write_record(result, read_record(str(self.path), PROVENANCE))
+
+    def _write_record(self, result: Mapping[str, Any], provenance: Mapping[str, Any]) -> None:
+        content = _json(result)
+        digests = {name: digest for name in (HISTORY, PREDICTIONS) if (digest := _digest(self.path / name))}
+        digests[RESULT] = hashlib.sha256(content).hexdigest()
+        self.write(PROVENANCE, _json({**provenance, "digests": digests}))
+        self.write(RESULT, content)
 
     def fail(self, failure: Failure) -> None:
         self.write(FAILURE, _json(failure.values()))
@@ -543,6 +593,15 @@ class RunFolder:
             for path in [self.path / BEGUN, *self.checkpoints()]:
                 self.put_aside(path)
             return None
+
+
+def _digest(path: Path) -> str | None:
+    """SHA-256 of a file; None if there is none."""
+    try:
+        with open_file(path) as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except FileNotFoundError:
+        return None
 
 
 def _checkpoint_number(path: Path) -> int:

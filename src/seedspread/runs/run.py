@@ -92,6 +92,7 @@ class Run:
                 found, guessed = scores(stored["logits"][0], stored["labels"])
                 values, chance = found | values, guessed | chance
         own_seed = int(provenance["seed"])
+        RunFolder(Path(folder)).check_digest(RESULT, provenance)
         return cls(
             key=name,
             seed=own_seed if seed is None else seed,

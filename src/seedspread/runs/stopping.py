@@ -19,20 +19,11 @@ class StoppedError(SeedspreadError):
         self.exit_code = 128 + number
 
 
-class Interruption(BaseException):
-    """A wish to stop, within code that does not look for one; no `except Exception` holds it up."""
-
-
 class StopRequest:
-    """Which signal asked to stop, if any has.
-
-    `interrupts` is whether it raises `Interruption` wherever the main thread is: set by whoever runs foreign
-    code, for as long as it runs.
-    """
+    """Which signal asked to stop, if any has."""
 
     def __init__(self) -> None:
         self.number: int | None = None
-        self.interrupts = False
 
     def handle(self, number: int, _: FrameType | None) -> None:
         """Note the signal; a second Ctrl-C stops at once.
@@ -42,8 +33,6 @@ class StopRequest:
         if number == signal.SIGINT == self.number:
             raise KeyboardInterrupt
         self.number = number
-        if self.interrupts:
-            raise Interruption
 
     def heard(self, outcomes: Iterable[object]) -> None:
         """Forget the signal if something was stopped by it; else whoever is outside is to hear of it."""

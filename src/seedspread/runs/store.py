@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seedspread.errors import SeedspreadError, printable, reason
-from seedspread.runs.files import UNREADABLE, NewerFormatError, RecordError, read_record
+from seedspread.runs.files import UNREADABLE, NewerFormatError, RecordError
 from seedspread.runs.folder import CONFIG, PROVENANCE, RESULT, Heartbeat, RunFolder, RunFolderError
+from seedspread.runs.index import Index, Known
 from seedspread.runs.lease import LEASE_SECONDS, Holder, Lease, StalenessTracker, claim, newest
 from seedspread.runs.run import Run, full_names, read_run
 
@@ -64,20 +65,6 @@ def finished_runs(folder: Path, metrics: Sequence[str] = ()) -> tuple[list[Run],
     found = [read_run(path, metrics) for path in sorted(_finished(folder))]
     runs = [one for one in found if not isinstance(one, str)]
     return runs, [one for one in found if isinstance(one, str)]
-
-
-def is_collapsed(folder: Path) -> bool | str:
-    """Whether a finished run is flagged as collapsed, or what is wrong with its files.
-
-    Raises `NewerFormatError` for a result that is whole, and newer than this program.
-    """
-    try:
-        collapsed = bool(read_record(str(folder), RESULT)["collapsed"])
-        return RunFolder(folder).damage() or collapsed
-    except NewerFormatError:
-        raise
-    except UNREADABLE as error:
-        return f"{folder} is not a readable run: {error}"
 
 
 def correct_predictions(folders: list[str]) -> NDArray[np.bool_] | None:
@@ -254,8 +241,10 @@ class Store:
 
         Raises `NewerFormatError` for a result that is whole, and newer than this program.
         """
-        collapsed = is_collapsed(self.folder(key)) if self.is_done(key) else False
-        return collapsed if isinstance(collapsed, str) else ""
+        known = Known.of(str(self.folder(key))) if self.is_done(key) else Known()
+        if known.is_newer:
+            raise NewerFormatError(known.problem)
+        return known.problem
 
     def can_be_retried(self, key: str) -> bool:
         """False for what a newer version has written, and for what lies where no run can be."""
@@ -273,13 +262,14 @@ class Store:
             self.run(key).put_result_aside()
 
     def state(self, key: str) -> RunState:
+        """Where a run is."""
         run = self.run(key)
         try:
             run.check_place()
         except RunFolderError as error:
             return RunState(key, "failed", str(error))
         if run.is_done:
-            return RunState(key, *_state_of_result(run.path))
+            return _ended(key, Known.of(str(run.path)))
         if not run.path.is_dir():
             return RunState(key, "waiting")
         holder = _at_work(run.path)
@@ -293,15 +283,23 @@ class Store:
     def finished_by_base_key(self) -> dict[str, str]:
         """Of runs that depend on input files, the one that ended last, by its key without them."""
         ended: dict[str, tuple[int, str]] = {}
-        for key in self.keys():
-            run = self.run(key)
-            base = run.base_key() if run.is_done else None
-            if base is not None:
-                ended[base] = max(ended.get(base, (0, "")), (run.finished_at(), key))
+        for key, known in self.known(self.keys()).items():
+            if known.base_key is not None:
+                found = self.run(key).finished_at(), key
+                ended[known.base_key] = max(ended.get(known.base_key, (0, "")), found)
         return {base: key for base, (_, key) in ended.items()}
 
     def states(self, keys: Iterable[str]) -> dict[str, RunState]:
-        return {key: self.state(key) for key in keys}
+        keys = list(keys)
+        known = self.known(keys)
+        return {key: _ended(key, known[key]) if key in known else self.state(key) for key in keys}
+
+    def known(self, keys: Iterable[str]) -> dict[str, Known]:
+        """What is known of the finished among these runs, from the store's index as far as it can be."""
+        index = Index(self.path)
+        found = {key: index.known(key) for key in keys if not os.path.islink(f"{self.path}/{key}")}
+        index.save()
+        return {key: known for key, known in found.items() if known is not None}
 
     def running(self) -> list[RunState]:
         begun = (
@@ -324,7 +322,12 @@ class Store:
             for path in sorted(self.path.iterdir() if self.path.is_dir() else ())
             if not path.name.startswith((".", "report.")) and not RunFolder(path).could_be_a_run
         ]
-        return finished_runs(self.path)[1] + foreign
+        found = [known.problem for known in self.known(self.keys()).values() if known.problem]
+        return found + foreign
+
+    def verified(self, key: str) -> str:
+        """What is wrong with a finished run when all of its files are read; empty if nothing is."""
+        return Known.of(str(self.folder(key))).problem or self.run(key).tampered()
 
     def check(self) -> None:
         """Raise `StoreError` if nothing can be written here."""
@@ -338,7 +341,7 @@ class Store:
 
     def counts(self) -> dict[State, int]:
         """Number of runs in each state."""
-        times = Counter(self.state(key).state for key in self.keys())
+        times = Counter(state.state for state in self.states(self.keys()).values())
         return {state: times[state] for state in STATES}
 
     def table(self, metrics: Sequence[str] = ()) -> "pd.DataFrame":
@@ -397,14 +400,10 @@ def _sortable(column: "pd.Series[Any]") -> "pd.Series[Any]":
     return column if pd.api.types.is_numeric_dtype(column) else column.astype(str)
 
 
-def _state_of_result(folder: Path) -> tuple[State, str]:
-    try:
-        collapsed = is_collapsed(folder)
-    except NewerFormatError as error:
-        return "failed", str(error)
-    if isinstance(collapsed, str):
-        return "failed", f"{collapsed}; run it again with --retry-failed"
-    return ("collapsed", "") if collapsed else ("done", "")
+def _ended(key: str, known: Known) -> RunState:
+    again = "; run it again with --retry-failed" if known.problem and not known.is_newer else ""
+    state: State = "failed" if known.problem else "collapsed" if known.collapsed else "done"
+    return RunState(key, state, f"{known.problem}{again}")
 
 
 def _at_work(folder: Path) -> Holder | None:

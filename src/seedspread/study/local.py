@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from typing import Any
@@ -85,10 +85,9 @@ _LOOKS_PER_SECOND = 2000
 _DEATHS, _DEATHS_PER_WORKER = 8, 4
 # So many deaths in a row in which a run was alone, without a new checkpoint in between, are the run's own.
 _DEATHS_PER_RUN = 3
-# How a worker goes that was asked to.
-_STOPPED = 128 + signal.SIGTERM
-# How one goes that saw nothing left to do: not 0, which whatever ran in it may have exited with.
-_THROUGH = 87
+# What a worker says last that saw nothing left to do. Its exit status is not believed: whatever ran in it may
+# have exited with any.
+_THROUGH = "through"
 
 
 @dataclass(frozen=True)
@@ -152,15 +151,24 @@ def cores_here() -> int:
 
 @dataclass
 class _Worker:
-    """A worker process; `inbox` has failures that could not be written into the store."""
+    """A worker process; `inbox` has how it went, and failures that could not be written into the store."""
 
     process: BaseProcess
     inbox: Connection
+    is_through: bool = False
+    stopped: str = ""
 
     def messages(self) -> Iterator[AttemptResult]:
+        """Take what it had to say; `stopped` is then the run that it was asked to stop in."""
         try:
             while self.inbox.poll():
-                yield self.inbox.recv()
+                message = self.inbox.recv()
+                if message == _THROUGH:
+                    self.is_through = True
+                elif message.outcome == "stopped":
+                    self.stopped = message.key
+                else:
+                    yield message
         except (EOFError, OSError):
             return  # it is gone, and with it what it had to say
 
@@ -190,6 +198,7 @@ class _WorkerPool:
     def poll(self, progress: StudyProgress) -> str:
         """Start a worker for each that died of something, unless that does not help."""
         time.sleep(max(_POLL_SECONDS, len(self._items) / _LOOKS_PER_SECOND))
+        gone = [worker for worker in self._workers if worker.process.exitcode is not None]
         for message in (message for worker in self._workers for message in worker.messages()):
             if message.outcome == "full":
                 return message.message
@@ -197,7 +206,7 @@ class _WorkerPool:
         if progress.ended != self._ended:
             self._ended, self._deaths = progress.ended, 0
         self._kill_silent(progress)
-        return self._restart_dead()
+        return self._restart(gone)
 
     def cancel(self) -> None:
         """Nothing to do: closing ends the workers."""
@@ -235,19 +244,18 @@ class _WorkerPool:
                 own[holder.pid].kill()
                 own[holder.pid].join()
 
-    def _restart_dead(self) -> str:
-        """Why that does not help; empty if it may."""
+    def _restart(self, gone: Sequence[_Worker]) -> str:
+        """Replace workers that have died, after all that they had to say; return why that does not help."""
         for i, worker in enumerate(self._workers):
-            code = worker.process.exitcode
-            if code in (None, _THROUGH):
+            if worker not in gone or worker.is_through:
                 continue
+            code = worker.process.exitcode
             self._deaths += 1
-            if code not in (_STOPPED, -signal.SIGTERM):
-                self._blame(worker.process)
+            self._blame(worker)
             if self._deaths > _DEATHS + _DEATHS_PER_WORKER * len(self._gpus):
                 return f"{self._deaths} workers in a row have died without ending a run (last: {_died(code)})"
             self._workers[i] = self._start(self._gpus[i])
-        idle = all(worker.process.exitcode == _THROUGH for worker in self._workers)
+        idle = all(worker in gone and worker.is_through for worker in self._workers)
         if idle and self._idle:
             # They saw nothing left to do, and the loop has looked since: what is left was taken by another
             # command that has died.
@@ -255,10 +263,14 @@ class _WorkerPool:
         self._idle = idle
         return ""
 
-    def _blame(self, process: BaseProcess) -> None:
-        """A run that workers die of again and again while it is alone, without getting on, has failed."""
-        held = []
-        for item in self._items:
+    def _blame(self, worker: _Worker) -> None:
+        """A run that workers die of again and again while it is alone, without getting on, has failed.
+
+        To be asked to stop, by no one who is known here, is a death too: the run may have asked itself.
+        """
+        process = worker.process
+        held = [worker.stopped] if worker.stopped else []
+        for item in [] if held else self._items:
             holder = newest(self._store.folder(item.key))
             if holder is not None and holder.pid == process.pid and holder.is_dead:
                 held.append(item.key)
@@ -285,8 +297,9 @@ def _died(code: int | None) -> str:
 def _work_and_go(
     items: Sequence[WorkItem], max_failures: int | None, outbox: Connection, gpus: str | None
 ) -> None:
-    work(items, max_failures, outbox, gpus)
-    sys.exit(_THROUGH)
+    stopped = work(items, max_failures, outbox, gpus)
+    outbox.send(_THROUGH if stopped is None else stopped)
+    sys.exit(0 if stopped is None else 128 + signal.SIGTERM)
 
 
 def work(
@@ -294,8 +307,10 @@ def work(
     max_failures: int | None = None,
     outbox: Connection | None = None,
     gpus: str | None = None,
-) -> None:
+) -> AttemptResult | None:
     """Take whatever run is free until everything has ended, or too much has failed; what a worker does.
+
+    Return the run that it was asked to stop in, if it was.
 
     Failures that cannot be written into the store go into the `outbox`. `gpus` is what its runs see as
     `CUDA_VISIBLE_DEVICES`; None leaves it as it is.
@@ -324,23 +339,24 @@ def work(
     with in_background(watch):
         while left:
             if max_failures is not None and sum(store.has_failed(i.key) for i in items) >= max_failures:
-                return  # counted here too: runs that fail at once would outrun the pool's slower look
+                return None  # counted here too: runs that fail at once would outrun the pool's slower look
             results = _next_attempt(store, left, tracker, orphaned)
             for result in results:
-                if result.outcome == "stopped":
-                    sys.exit(_STOPPED)
+                if result.outcome == "stopped":  # in company nobody knows by whom
+                    return result if len(results) == 1 else replace(result, key="")
                 untold = result.outcome == "full" or (
                     result.outcome == "failed" and not store.has_failed(result.key)
                 )
                 if untold and outbox is not None:
                     outbox.send(result)
                 if result.outcome == "full":
-                    return
+                    return None
                 if result.outcome in ("done", "failed"):
                     del left[result.key]
             orphaned()
             if left and not results:
                 time.sleep(_POLL_SECONDS)
+    return None
 
 
 def _next_attempt(

@@ -209,9 +209,8 @@ class Plan:
 
     def states(self) -> dict[str, RunState]:
         there = self._folders()
-        return {
-            key: self.store.state(key) if key in there else RunState(key, "waiting") for key in self.distinct
-        }
+        known = self.store.states(key for key in self.distinct if key in there)
+        return {key: known.get(key) or RunState(key, "waiting") for key in self.distinct}
 
     def missing(self) -> dict[str, Run]:
         """Runs that have no result yet, or a damaged one."""
@@ -229,10 +228,12 @@ class Plan:
 
     def lacking(self) -> dict[str, int]:
         """Metrics that are declared, and how many finished runs were made before they were."""
-        declared = [metric.name for part in self.study.parts for metric in part.metrics]
-        table = self.table() if declared else pd.DataFrame()
-        counts = {name: len(table) - int(table[name].notna().sum()) if name in table else len(table)
-                  for name in declared}  # fmt: skip
+        counts: Counter[str] = Counter()
+        known = self.store.known(self.distinct)
+        for part in self.study.parts:
+            runs = [known[run.key] for run in self.runs if run.study == part.name and run.key in known]
+            for metric in part.metrics:
+                counts[metric.name] += sum(metric.name not in run.metrics for run in runs if not run.problem)
         return {name: count for name, count in counts.items() if count}
 
     def notes(self) -> list[str]:

@@ -89,6 +89,7 @@ class RunSpec(FrozenConfig):
         timeout: how long a run may take, such as `"2h"`.
         revisions: of the git repository that the program is in: levels of a factor `revision`.
         setup: a line for the shell, run once in the checkout of each revision.
+        isolate: of a function: whether every run has a process of its own.
     """
 
     command: Annotated[tuple[str, ...], BeforeValidator(_words)] | None = None
@@ -97,6 +98,7 @@ class RunSpec(FrozenConfig):
     timeout: Annotated[float, BeforeValidator(_seconds)] | None = None
     revisions: tuple[str, ...] = ()
     setup: str = ""
+    isolate: bool | None = None
 
     @model_validator(mode="after")
     def _are_set_up(self) -> "RunSpec":
@@ -639,7 +641,10 @@ def _runner(name: str, file: StudyFile) -> Runner:
             where = f"metrics.{sources[0].metric}"
             raise RunnerError(f"{where}: regex and file are for a program; return the value")
         function = PythonFunction.from_name(file.runner, folder)
-        return FunctionRunner(function, file.promised, run.inputs, run.environment, file.randomness)
+        known = function, file.promised, run.inputs, run.environment, file.randomness
+        return FunctionRunner(*known, isolate=run.isolate is not False)
+    if run.isolate is not None:
+        raise RunnerError("run.isolate is for a function; a program always has a process of its own")
     command = Command(run.command or (), str(folder), run.timeout)
     revisions = Revisions.of(folder, run.revisions, run.setup, str(path)) if run.revisions else None
     return ProgramRunner(

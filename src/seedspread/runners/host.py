@@ -1,0 +1,294 @@
+"""A process that keeps a Python function loaded and forks a child for each of its runs.
+
+So no run can harm another: what a run does to its interpreter, its module, its threads, signals or outputs
+ends with its child, and what is left of it is killed. Forking from a process that has one thread and has done
+nothing but import costs milliseconds. With `isolate = false` one child takes all runs, and loads the function
+itself: for code that keeps things in memory between runs, or that starts CUDA when it is imported.
+
+Orders come from the worker as they do to `supervise.py`; a child's answer is what the function returned, or
+the failure that it ended with.
+"""
+
+import atexit
+import json
+import os
+import pickle
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Protocol
+
+from seedspread.atomic import open_regular
+from seedspread.runners.recording import APPEND
+from seedspread.runners.supervise import Order, die_with_parent, serve
+from seedspread.runs.folder import Failure, RunFailedError
+
+_SIZE_BYTES = 8
+
+
+class Loadable(Protocol):
+    """A function that can be sent to another process, which loads it once, however often it is asked."""
+
+    def load(self) -> Callable[..., Any]: ...
+
+
+class Host:
+    """The worker's side of it: a process that is started once and used for run after run."""
+
+    def __init__(self, function: Loadable, isolate: bool, environment: Mapping[str, str | None]) -> None:
+        ours = {name: value for name, value in os.environ.items() if name not in environment}
+        # Asking whether there is a GPU, as many modules do when they are imported, must not start CUDA.
+        ours.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
+        code = f"import sys; sys.path[:] = {sys.path!r}; from seedspread.runners.host import main; main()"
+        self.process = subprocess.Popen(  # noqa: S603 - our own module
+            [sys.executable, "-c", code],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=ours | {name: value for name, value in environment.items() if value is not None},
+            start_new_session=True,
+        )
+        atexit.register(self.close)
+        content = pickle.dumps((function, isolate))
+        assert self.process.stdin is not None  # noqa: S101 - a pipe
+        with suppress(BrokenPipeError):  # it was killed, which whoever gives it an order sees
+            self.process.stdin.write(len(content).to_bytes(_SIZE_BYTES, "big") + content)
+            self.process.stdin.flush()
+
+    def close(self) -> None:
+        """End the process, and with it whatever it runs."""
+        atexit.unregister(self.close)
+        with suppress(BrokenPipeError):
+            self.process.__exit__(None, None, None)  # its input ends, and so does it
+
+
+def main() -> None:
+    """Be a host: read what to load, then serve."""
+    told, nothing = os.dup(1), os.open(os.devnull, os.O_RDWR)
+    os.dup2(nothing, 1)
+    function, isolate = pickle.loads(_received(int.from_bytes(_received(_SIZE_BYTES), "big")))  # noqa: S301 - of the worker
+    children: list[Child] = []
+    states = _Generators()
+
+    def start(order: Order) -> Child:
+        if isolate and not states.loaded:
+            with _output_to(order["log"]), suppress(BaseException):  # of which each child tells
+                function.load()
+            states.note()
+        if isolate or not children or children[0].poll() is not None:
+            children[:] = [Child(function, states, isolate)]
+        children[0].give(order)
+        return children[0]
+
+    serve(start, told=told)
+
+
+def _received(size: int) -> bytes:
+    content = b""
+    while len(content) < size:
+        chunk = os.read(0, size - len(content))
+        if not chunk:
+            sys.exit()  # the worker is dead
+        content += chunk
+    return content
+
+
+class _Generators:
+    """The states of global random number generators that loading the function has set.
+
+    A forked child would begin with its parent's numpy state. One that the function's module has seeded is
+    kept; a state that came by chance is drawn afresh, as it is in a process that has just started.
+    """
+
+    def __init__(self) -> None:
+        self._first, self.loaded = self._now(), False
+
+    def note(self) -> None:
+        self.loaded, self._then = True, self._now()
+
+    def restore(self) -> None:
+        """Set what loading has set, in a child."""
+        if not self.loaded:
+            return
+        if self._then[0] != self._first[0]:
+            random.setstate(self._then[0])  # Python itself has drawn it afresh
+        if (numpy := sys.modules.get("numpy")) and str(self._then[1]) == str(self._first[1]):
+            numpy.random.seed()
+
+    def _now(self) -> tuple[Any, Any]:
+        import numpy as np  # noqa: PLC0415 - in the host only
+
+        kind, words, *rest = np.random.get_state(legacy=True)  # noqa: NPY002 - what others' code may use
+        return random.getstate(), (kind, words.tobytes(), *rest)
+
+
+class Child:
+    """A forked process that calls the function; to `supervise.py` it is a program."""
+
+    def __init__(self, function: Loadable, states: _Generators, isolate: bool) -> None:
+        orders, self._orders = os.pipe()
+        pipes = [os.pipe() for _ in range(3)]
+        self.returncode: int | None = None
+        self.pid = os.fork()
+        if not self.pid:
+            _become_child(function, states, isolate, orders, [writer for _, writer in pipes])
+        for number in (orders, *(writer for _, writer in pipes)):
+            os.close(number)
+        self.stdout, self.stderr, self.answer = (os.fdopen(reader, "rb", buffering=0) for reader, _ in pipes)
+
+    def give(self, order: Order) -> None:
+        with suppress(BrokenPipeError), open(self._orders, "wb", closefd=False) as pipe:
+            pipe.write(json.dumps(order).encode() + b"\n")
+
+    def poll(self) -> int | None:
+        """Return how it ended, once it has: the exit status, or less than 0 for a signal."""
+        if self.returncode is None:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                self.returncode = os.waitstatus_to_exitcode(status)
+                os.close(self._orders)
+        return self.returncode
+
+
+def _become_child(
+    function: Loadable, states: _Generators, isolate: bool, orders: int, pipes: list[int]
+) -> None:
+    """Answer orders, one or all, and go; whatever happens, nothing returns from here."""
+    try:
+        signal.set_wakeup_fd(-1)
+        for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGCHLD):
+            signal.signal(number, signal.SIG_DFL)
+        os.setsid()
+        die_with_parent()
+        *outputs, answers = pipes
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        for number, pipe in zip((1, 2), outputs, strict=True):
+            os.dup2(pipe, number)
+        sys.stdin = os.fdopen(0, closefd=False, encoding="utf-8")
+        sys.stdout, sys.stderr = (
+            os.fdopen(number, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)
+            for number in (1, 2)
+        )
+        states.restore()
+        me = os.getpid()
+        with open(orders, "rb") as lines, open(answers, "wb") as worker:
+            while order := lines.readline():
+                answer = _answer(function, json.loads(order), isolate)
+                if os.getpid() != me:  # a process that the function has forked, and that came back from it
+                    os._exit(0)
+                _flush()
+                worker.write(json.dumps(answer).encode() + b"\n")
+                worker.flush()
+                if isolate:
+                    break
+        atexit._run_exitfuncs()  # what its libraries do at their end, such as closing a log
+        _flush()
+    finally:
+        os._exit(0)
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(Exception):  # it may be closed, or anything else by now
+            stream.flush()
+
+
+def _answer(function: Loadable, order: Order, isolate: bool) -> dict[str, Any]:
+    """Call the function: `returned`, or the values of the failure."""
+    try:
+        for name, value in order["environment"].items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+        try:
+            os.chdir(order["folder"])
+        except OSError as error:
+            raise RunFailedError(
+                f"the folder in which it is to run, {order['folder']}: {error.strerror}"
+            ) from None
+        called = function.load()
+        torch: Any = sys.modules.get("torch")
+        if isolate and torch is not None and torch.cuda.is_initialized():
+            raise RunFailedError(
+                "importing its module starts CUDA, which a run's own process cannot use then: do that within "
+                "the function, or set isolate = false"
+            )
+        arguments = order["arguments"]
+        if order["work"]:
+            arguments["folder"] = Path(order["work"])
+        with _limited_threads(order["threads"]):
+            return {"returned": numbers(called(**arguments), order["metric"])}
+    except Exception as error:
+        return {"failure": Failure.of(error).values()}
+    except BaseException as error:  # of the interpreter
+        message = f"it raised {type(error).__name__}: {error}".removesuffix(": ")
+        raised = RunFailedError(message, raised=type(error).__name__).with_traceback(error.__traceback__)
+        return {"failure": Failure.of(raised).values()}
+
+
+def numbers(returned: Any, metric: str | None) -> dict[str, Any]:
+    """Return the numbers that a function returned, by name; those of numpy and torch as floats.
+
+    A single number is the `metric`, if there is one.
+    """
+    if returned is None:
+        return {}
+    if isinstance(returned, Mapping):
+        return {str(name): _number(value) for name, value in returned.items()}
+    number = _number(returned)
+    if metric is not None and isinstance(number, int | float):
+        return {metric: number}
+    raise RunFailedError(
+        f"it returned {type(returned).__name__}; return a dict of numbers, such as {{'accuracy': 0.93}}"
+    )
+
+
+def _number(value: Any) -> Any:
+    """Return a number as such; anything else as text, to be refused by its name."""
+    if value is None or isinstance(value, str | bool | int | float):
+        return value
+    if str(getattr(value, "dtype", "")).endswith(("bool", "bool_")):
+        return str(value)
+    try:
+        return float(value)
+    except (TypeError, ValueError, RuntimeError, OverflowError):
+        return f"{value!r:.200}"
+
+
+@contextmanager
+def _output_to(log: str) -> Iterator[None]:
+    """Have what is printed while the function is loaded in the log of the run that it is loaded for."""
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    try:
+        file = open_regular(log, APPEND)
+    except OSError:
+        file = os.dup(nothing)
+    for number in (1, 2):
+        os.dup2(file, number)
+    try:
+        yield
+    finally:
+        _flush()
+        for number in (1, 2):
+            os.dup2(nothing, number)
+        os.close(file)
+        os.close(nothing)
+
+
+@contextmanager
+def _limited_threads(threads: int) -> Iterator[None]:
+    """Limit the CPU threads of libraries that are loaded already; others look at the environment."""
+    torch: Any = sys.modules.get("torch")
+    if torch is not None:
+        torch.set_num_threads(threads)
+    try:
+        from threadpoolctl import threadpool_limits  # noqa: PLC0415 - not ours; comes with scikit-learn
+    except ImportError:
+        yield
+        return
+    with threadpool_limits(limits=threads):
+        yield
