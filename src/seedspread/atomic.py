@@ -1,5 +1,6 @@
 """Files that appear whole or not at all, and are opened only if they are files. Light: `log` imports it."""
 
+import errno
 import os
 import secrets
 import stat
@@ -25,13 +26,22 @@ def replacing(path: "Path", guard: Callable[[], None] | None = None) -> "Iterato
     try:
         yield temporary
         with temporary.open("rb") as written:
-            os.fsync(written.fileno())
+            _synced(written.fileno())
         if guard is not None:
             guard()
         os.replace(temporary, path)
         _sync(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _synced(file: int) -> None:
+    """Sync a file; a file system that has no such thing is taken as it is, a disk that fails is not."""
+    try:
+        os.fsync(file)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise
 
 
 def _sync(folder: "Path") -> None:

@@ -280,15 +280,42 @@ def test_between_looks_the_last_one_is_the_headline(tmp_path: Path) -> None:
     assert setting.comparisons[0].headline.p == pytest.approx(seen.p)
 
 
-def test_all_runs_of_a_store_with_several_studies_do_not_count_looks_and_say_so(tmp_path: Path) -> None:
+def test_looks_count_whoever_asks_the_same_runs(tmp_path: Path) -> None:
+    """Be it by a copy of the study without looks, by a frame, or with a factor that was edited."""
     store = tmp_path / "store"
     for name, rule in (("grows", TWO_LOOKS), ("fixed", "")):
-        path = study(tmp_path / name, SPREADS, rule, seeds=10)
+        path = study(tmp_path / name, ALIKE, rule, seeds=10)
         path = path.rename(path.with_name(f"{name}.toml"))
         run_sequential(Plan.make(StudySpec.from_file(path), store), Here())
-    found = audit(store, "accuracy", "x", "0", seed=None, resamples=100)
-    assert found.looks is None
-    assert any("grows is looked at while it grows" in note for note in found.notes)
+    own = recorded_question(str(store), "grows", None, None, ())
+    assert own is not None
+    assert own.looks is not None
+    grows = audit(own.table, "accuracy", "x", "0", look=own.looks, resamples=100).comparisons[0].headline
+    for table in (store, Store(store).table()):
+        found = audit(table, "accuracy", "x", "0", seed=None, resamples=100)
+        assert found.looks == own.looks
+        assert "grows has looked at these runs 2 times while it grew; its looks are counted here." in (
+            found.notes
+        )
+    fixed = recorded_question(str(store), "fixed", None, None, ())
+    assert fixed is not None
+    found = audit(fixed.table, "accuracy", "x", "0", resamples=100)
+    assert found.comparisons[0].headline.p == grows.p
+    (record,) = (one for one in load_studies(Store(store))[0] if one.sequential is not None)
+    assert record.sequential is not None
+    save_study(Store(store), replace(record, sequential=replace(record.sequential, factor=0.5)))
+    assert audit(store, "accuracy", "x", "0", seed=None, resamples=100).looks == own.looks
+
+
+def test_a_copy_of_a_study_cannot_take_its_first_look_again(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    first = study(tmp_path / "grows", ALIKE, TWO_LOOKS, seeds=10)
+    run_sequential(Plan.make(StudySpec.from_file(first), store), Here())
+    rule = "[sequential]\nstart = 10\nstep = 5\nlimit = 10\n"
+    copy = study(tmp_path / "copy", ALIKE, rule, seeds=10)
+    copy = copy.rename(copy.with_name("copy.toml"))
+    with pytest.raises(SeedspreadError, match=r"study has taken 2 looks at runs of copy.*use another store"):
+        run_sequential(Plan.make(StudySpec.from_file(copy), store), Here())
 
 
 def test_the_papers_training(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from seedspread.analysis import words
 from seedspread.analysis.audit_result import AuditResult, Comparison
 from seedspread.analysis.judgement import Doubter, Judged, forests, judged, on_scale, repeated_runs
 from seedspread.analysis.samples import Pair, compared_pairs, noise_of_test_set, strips_of
-from seedspread.analysis.sequential import Look, factor_of, looks_of_store
+from seedspread.analysis.sequential import Look, factor_of, looks_at
 from seedspread.runs import studies
 from seedspread.runs.levels import Levels, arm_name
 from seedspread.runs.metrics import Better, Metric, direction_note, is_until, metric_of
@@ -267,20 +267,17 @@ def audit(
             chance = float(on_scale(np.array(chance), scale, metric.full_scale or 1.0))
         runs, metric = rescaled(runs, metric, scale)
     comparer = Comparer(metric, level, resamples, random_seed, chance, test_size)
-    looks, uncounted = _looks(look, runs, table)
-    runs = replace(runs, notes=(*runs.notes, *uncounted))
+    looks, told = _looks(look, runs)
+    runs = replace(runs, notes=(*runs.notes, *told))
     return audit_runs(runs, comparer, equivalence, looks, judged_with)
 
 
-def _looks(
-    look: InterimLook | Look | None, runs: RunTable, table: Source
-) -> tuple[InterimLook | None, list[str]]:
-    """Those to count: as asked, else as the store remembers them; and a warning if some are not counted."""
-    if isinstance(look, Look):
-        return look.on(runs), []
-    if look is None and runs.store is not None and isinstance(table, str | Path):
-        return looks_of_store(Path(runs.store))
-    return look, []
+def _looks(look: InterimLook | Look | None, runs: RunTable) -> tuple[InterimLook | None, list[str]]:
+    """Those to count: as asked, unless the store remembers more; and a note if so."""
+    asked = look.on(runs) if isinstance(look, Look) else look
+    if runs.store is None or runs.predictions is None:
+        return asked, []
+    return looks_at(Path(runs.store), runs.predictions.astype(str), asked)
 
 
 def affordable(resamples: int, rows: int) -> int:

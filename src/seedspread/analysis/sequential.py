@@ -1,6 +1,8 @@
 """Looks at a study that grows: its next one, whether it stops there, and how many seeds are to come."""
 
 import json
+import os
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -144,16 +146,35 @@ def looks_of(record: studies.SequentialRecord | None) -> InterimLook | None:
     if record is None:
         return None
     sizes = record.spec.sizes
-    return InterimLook(sizes, record.number, record.factor or factor_of(sizes))
+    return InterimLook(sizes, record.number, factor_of(sizes))  # whatever the record says of the factor
 
 
-def looks_of_store(path: Path) -> tuple[InterimLook | None, list[str]]:
-    """Of all runs of a store, whatever they are asked: those of its only study; with others, a warning."""
-    every = studies.load_studies(Store(path))[0]
-    growing = [study for study in every if study.sequential is not None]
-    if len(every) == 1 and growing:
-        return looks_of(growing[0].sequential), []
-    return None, [words.uncounted_note(study.name) for study in growing]
+def looks_at(
+    store: Path, folders: Iterable[str], asked: InterimLook | None
+) -> tuple[InterimLook | None, list[str]]:
+    """Return the interim looks to count for runs of a store, and a note if they are not those asked for.
+
+    The store knows which runs were looked at, and looks at most of these runs count, whichever study took
+    them: to ask the same runs under another name is no first look.
+    """
+    keys = {os.path.basename(folder) for folder in folders}
+    others: list[tuple[InterimLook, str]] = []
+    notes = []
+    for study in studies.load_studies(Store(store))[0]:
+        taken = looks_of(study.sequential)
+        seen = keys.intersection(study.at_last_look.keys)
+        if taken is None or study.sequential is None or not study.sequential.looks or not seen:
+            continue
+        if asked is not None and (asked.sizes, asked.number) == (taken.sizes, taken.number):
+            return asked, []
+        if 2 * len(seen) < len(keys):
+            notes.append(words.uncounted_note(study.name))
+        elif asked is None or asked.number < taken.number:
+            others.append((taken, study.name))
+    if not others:
+        return asked, notes
+    taken, name = max(others, key=lambda one: one[0].number)
+    return taken, [*notes, words.counted_note(name, taken.number)]
 
 
 # Arms that hardly ever correlate more: what even they do not meet is never met.

@@ -860,6 +860,12 @@ def uncounted_note(study: str) -> str:
     )
 
 
+def counted_note(study: str, looks: int) -> str:
+    """Say that interim looks of another study at the same runs are counted."""
+    times = "once" if looks == 1 else f"{looks} times"
+    return f"{study} has looked at these runs {times} while it grew; its looks are counted here."
+
+
 def components_notes(result: ComponentsResult) -> list[str]:
     """Return the notes of a table, how to read components at zero, and how they were estimated."""
     arms = [arm for stratum in result.strata for arm in stratum.arms]

@@ -154,6 +154,10 @@ def _values(made: "Report", page: Path | None, drawn: list[Path], written: list[
     }
 
 
+# What a reader waits for a page before one says that the runs are being read.
+_FIRST_SECONDS = 2.5
+
+
 def serve(
     store: Annotated[str, typer.Argument(help="A store of runs.")],
     host: Annotated[
@@ -179,7 +183,7 @@ def serve(
             return Report(store_material(place, study or (), value=value, data_dir=data_dir))
 
         under_way = UnderWay(place, studies_asked(place, study or (), data_dir))
-        live = LiveReport(make, lambda: signature(place), under_way.html)
+        live = LiveReport(make, lambda: signature(place), under_way.html, wait=_FIRST_SECONDS)
     server = make_server(live, host, port)
     live.start()
     say(f"{server.url}  (Ctrl-C stops it)")

@@ -133,6 +133,9 @@ def load_store(
     ]
     if all(part.lacking for part in parts):
         raise ReportError(parts[0].lacking)
+    tell("checking files")
+    finished = dict.fromkeys(key for study in recorded for key in study.keys if store.is_done(key))
+    problems += [*store.problems(), *filter(None, map(store.verified, finished))]
     drafts = [draft for part in parts for draft in part.drafts.values()]
     across, judged = _judge_together(drafts, list(extensions.values()), tell)
     settings = ordered(_shown_once([s for part in parts for s in part.settings(judged)]))
@@ -149,7 +152,7 @@ def load_store(
         settings=settings,
         across=across,
         notes=tuple(dict.fromkeys(notes)),
-        problems=tuple(dict.fromkeys(_relative_to(path, line) for line in [*problems, *store.problems()])),
+        problems=tuple(dict.fromkeys(_relative_to(path, line) for line in problems)),
         provenance=_provenance(store, recorded, settings),
         extensions=tuple(extensions.values()),
     )

@@ -67,7 +67,7 @@ class UnderWay:
             if start >= self._next:
                 self._html = self._render()
                 # A large store is not looked at all the time.
-                self._next = start + max(_LOOK_SECONDS, 10 * (time.monotonic() - start))
+                self._next = start + max(_LOOK_SECONDS, _PAUSE * (time.monotonic() - start))
             return self._html
 
     def _render(self) -> str:
@@ -119,6 +119,12 @@ def _rows(states: list[RunState], studies: Sequence[RecordedStudy]) -> tuple[lis
 
 
 _LOOK_SECONDS = 1.0
+# A look at a large store takes long: the next one waits for so many times as long.
+_PAUSE = 25
+_READING = (
+    '<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="2"><title>seedspread</title>'
+    "<p>The runs are being read; the report appears here as soon as they are.</p>"
+)
 _MINUTE = 60
 # A reader has a page or two open, each of which asks every two seconds.
 _MAX_CONNECTIONS = 32
@@ -157,16 +163,33 @@ class LiveReport:
         edition: newest edition; replaced as a whole.
         under_way: returns the runs that are under way, as HTML.
         state: `live`, `live, updating`, or what went wrong.
+
+    Args:
+        wait: seconds to wait for the first edition; one that takes longer follows, after a page that says so.
     """
 
     def __init__(
-        self, make: Callable[[], Report], look: Callable[[], str], under_way: Callable[[], str] = lambda: ""
+        self,
+        make: Callable[[], Report],
+        look: Callable[[], str],
+        under_way: Callable[[], str] = lambda: "",
+        wait: float | None = None,
     ) -> None:
         self._make, self._look, self.under_way = make, look, under_way
-        self.edition = self._edition(look())
-        self.state = "live"
-        self._stopped = threading.Event()
+        self.edition, self.state = Edition("", _READING, "", "reading the runs"), "live"
+        self._stopped, self._failure = threading.Event(), None
+        self._first = threading.Thread(target=self._begin, daemon=True)
         self._thread = threading.Thread(target=self._follow, daemon=True)
+        self._first.start()
+        self._first.join(wait)
+        if self._failure is not None:
+            raise self._failure
+
+    def _begin(self) -> None:
+        try:
+            self.edition = self._edition(self._look())
+        except Exception as error:
+            self._failure = error
 
     def _edition(self, version: str) -> Edition:
         report = self._make()
@@ -179,11 +202,13 @@ class LiveReport:
         self._stopped.set()
 
     def _follow(self) -> None:
+        self._first.join()
         pause = _LOOK_SECONDS
         while not self._stopped.wait(pause):
+            start = time.monotonic()
             seen = self._look()
             if seen == self.edition.version:
-                pause = _LOOK_SECONDS
+                pause = max(_LOOK_SECONDS, _PAUSE * (time.monotonic() - start))
                 continue
             self.state, start = "live, updating", time.monotonic()
             try:

@@ -28,6 +28,7 @@ from pydantic import (
 )
 
 from seedspread.atomic import replacing
+from seedspread.errors import reason
 from seedspread.runs.files import FORMAT, UNREADABLE, NewerFormatError, read_record
 from seedspread.runs.folder import RunFolder
 from seedspread.runs.levels import level_name, setting_name
@@ -320,15 +321,15 @@ def save_study(store: Store, study: RecordedStudy) -> None:
     path = _path(store, study.name, study.origin)
     if path.parent.is_symlink():
         raise StoreError(f"{path.parent} is a link, which would lead out of the store: remove it")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if recorded_study(store, study.name, study.origin) != study:
+    if recorded_study(store, study.name, study.origin) == study:
+        return
+    values = {"format": FORMAT} | _RECORD.dump_python(study, mode="json", by_alias=True)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path) as part:
-            part.write_text(
-                json.dumps(
-                    {"format": FORMAT} | _RECORD.dump_python(study, mode="json", by_alias=True), indent=1
-                )
-                + "\n"
-            )
+            part.write_text(json.dumps(values, indent=1) + "\n")
+    except OSError as error:
+        raise StoreError(f"the store {store.path} cannot be written: {reason(error)}") from None
 
 
 def recorded_study(store: Store, name: str, origin: str = "") -> RecordedStudy | None:

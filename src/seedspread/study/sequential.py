@@ -5,7 +5,14 @@ from typing import Any
 
 from seedspread.errors import SeedspreadError
 from seedspread.runs.store import FINISHED, Store
-from seedspread.runs.studies import LookRecord, RecordedStudy, SequentialRecord, recorded_study, save_study
+from seedspread.runs.studies import (
+    LookRecord,
+    RecordedStudy,
+    SequentialRecord,
+    load_studies,
+    recorded_study,
+    save_study,
+)
 from seedspread.study.executor import Executor, StudyProgress
 from seedspread.study.loop import run_plan
 from seedspread.study.plan import Plan
@@ -38,6 +45,7 @@ def run_sequential(
     An executor that does not wait ends before the next look: the same command, given again, takes it.
     """
     watcher = watcher or Watcher()
+    _refuse_second_first_look(plan)
     plan = plan.at_interim_look({name: _begun(plan, name, watcher) for name in plan.sequential})
     progress = run_plan(plan, executor, watcher.tell, retry_failed=retry_failed, **options)
     while not progress.stopped and (looks := _next_looks(plan)):
@@ -48,6 +56,22 @@ def run_sequential(
     if executor.wait and not progress.stopped and not progress.left:
         progress.stopped = _why_no_look(plan)
     return plan, progress
+
+
+def _refuse_second_first_look(plan: Plan) -> None:
+    """Refuse to begin with looks at runs that another study has looked at: they would be no first looks."""
+    asked = {study.name: study for study in plan.recorded() if study.name in plan.sequential}
+    for other in load_studies(plan.store)[0] if asked else ():
+        if other.sequential is None or not other.sequential.looks:
+            continue
+        for study in asked.values():
+            is_same = (other.name, other.origin) == (study.name, study.origin)
+            if not is_same and set(other.at_last_look.keys).intersection(study.keys):
+                times = len(other.sequential.looks)
+                raise SeedspreadError(
+                    f"{other.name} has taken {times} look{'s' * (times > 1)} at runs of {study.name}, whose "
+                    f"first look would be none: go on with {other.name}, or use another store"
+                )
 
 
 def _why_no_look(plan: Plan) -> str:

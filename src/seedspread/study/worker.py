@@ -24,6 +24,7 @@ from seedspread.runs.stopping import StoppedError, StopRequest, stop_requests
 Outcome = Literal["done", "failed", "busy", "lost", "stopped", "full"]
 # The store, and not the run, is what fails: the next run would too.
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+_NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 _POLL_SECONDS = 0.5
 
 
@@ -99,7 +100,8 @@ def _claim(
             store.run(run.key).forget_failure()  # this attempt tells of itself
     except OSError as error:
         outcome: Outcome = "full" if error.errno in _FULL else "failed"
-        return AttemptResult(run.key, outcome, f"{run.folder} cannot be written: {error.strerror}")
+        links = "; a store needs a file system with hard links" if error.errno in _NO_LINKS else ""
+        return AttemptResult(run.key, outcome, f"{run.folder} cannot be written: {error.strerror}{links}")
     except RunFolderError as error:
         return AttemptResult(run.key, "failed", str(error))
     if lease is None:
@@ -209,15 +211,17 @@ def _result(one: WorkItem, outcome: object) -> AttemptResult:
     if not isinstance(outcome, Exception):
         return AttemptResult(key, "done")
     failure, folder = Failure.of(outcome), one.folder()
-    is_full = isinstance(outcome, RunFolderError) and getattr(outcome.__cause__, "errno", None) in _FULL
+    trouble = outcome.__cause__ if isinstance(outcome, RunFolderError) else None
     try:
-        # Its runner may have written down more than is known here; what a full disk ended has not failed.
-        if not folder.has_failed and not is_full:
+        # Its runner may have written down more than is known here. What a full disk or another trouble of the
+        # file system has ended has not failed: the same command tries it again.
+        if not folder.has_failed and not isinstance(trouble, OSError):
             folder.fail(failure)
     except LeaseLostError:
         return AttemptResult(key, "lost", failure.message)
     except RunFolderError:
         pass  # the message still reaches whoever is watching
+    is_full = getattr(trouble, "errno", None) in _FULL
     return AttemptResult(key, "full" if is_full else "failed", failure.last_line)
 
 
