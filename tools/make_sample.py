@@ -1,7 +1,7 @@
 """Cuts the package's embedded sample out of Fashion-MNIST: the first images of every class.
 
 Usage: python tools/make_sample.py FOLDER, where FOLDER holds the four official files (.gz). It writes into
-src/seedspread/data/sample and prints the checksums for datasets.py.
+src/seedspread/data/sample and prints the checksums for datasets.toml.
 """
 
 import gzip

@@ -14,11 +14,7 @@ from pydantic import ValidationError
 from seedspread.cff.config import PIPELINES, DataConfig, RandomCrop
 from seedspread.cff.data.dataset import load
 from seedspread.cff.datasets import (
-    CIFAR10,
-    CIFAR100,
     DATASETS,
-    FASHION_MNIST,
-    SVHN,
     data_folder,
     official_fingerprint,
 )
@@ -31,7 +27,7 @@ ALL = ["cifar10", "cifar100", "svhn", "fashion-mnist"]
 def test_every_entry_is_whole() -> None:
     assert all(info.augment in PIPELINES for info in DATASETS.values())
     assert [len(DATASETS[name].classes) for name in ALL] == [10, 100, 10, 10]
-    assert len(CIFAR100.coarse_classes) == 20
+    assert len(DATASETS["cifar100"].coarse_classes) == 20
     assert sum(file.images for file in DATASETS["cifar10"].train) == 50_000
 
 
@@ -203,9 +199,9 @@ def test_the_papers_normalisation() -> None:
     for name in ("cifar10", "cifar100"):
         assert DATASETS[name].mean == (0.491, 0.482, 0.447)
         assert DATASETS[name].std == (0.202, 0.199, 0.201)
-    assert SVHN.mean == (0.438, 0.444, 0.473)
-    assert SVHN.std == (0.198, 0.201, 0.197)
-    assert FASHION_MNIST.mean == FASHION_MNIST.std == (0.5, 0.5, 0.5)
+    assert DATASETS["svhn"].mean == (0.438, 0.444, 0.473)
+    assert DATASETS["svhn"].std == (0.198, 0.201, 0.197)
+    assert DATASETS["fashion-mnist"].mean == DATASETS["fashion-mnist"].std == (0.5, 0.5, 0.5)
 
 
 def test_the_datasets_are_the_published_list(real_data: Path) -> None:
@@ -224,10 +220,10 @@ def test_the_datasets_are_the_published_list(real_data: Path) -> None:
 
 
 def test_cifar10_names_are_the_files(real_data: Path) -> None:
-    names = real_data / CIFAR10.folder / "batches.meta.txt"
+    names = real_data / DATASETS["cifar10"].folder / "batches.meta.txt"
     if not names.is_file():
         pytest.skip(f"no {names}")
-    assert tuple(names.read_text().split()) == CIFAR10.classes
+    assert tuple(names.read_text().split()) == DATASETS["cifar10"].classes
 
 
 @pytest.mark.parametrize("small", ["fashion-mnist"], indirect=True)
@@ -326,15 +322,17 @@ def test_real_files_are_read(name: str, real_data: Path) -> None:
 
 
 def test_real_cifar100_names_are_the_files(real_data: Path) -> None:
-    folder = real_data / CIFAR100.folder
+    folder = real_data / DATASETS["cifar100"].folder
     if not (folder / "fine_label_names.txt").is_file():
         pytest.skip(f"no label names in {folder}")
-    assert tuple((folder / "fine_label_names.txt").read_text().split()) == CIFAR100.classes
-    assert tuple((folder / "coarse_label_names.txt").read_text().split()) == CIFAR100.coarse_classes
+    assert tuple((folder / "fine_label_names.txt").read_text().split()) == DATASETS["cifar100"].classes
+    assert (
+        tuple((folder / "coarse_label_names.txt").read_text().split()) == DATASETS["cifar100"].coarse_classes
+    )
 
 
 def test_whole_fashion_mnist_where_debian_installs_it() -> None:
-    place = Path(FASHION_MNIST.elsewhere[0])
+    place = Path(DATASETS["fashion-mnist"].elsewhere[0])
     if not place.is_dir():
         pytest.skip("Debian's package dataset-fashion-mnist is not installed")
     dataset = load(DataConfig(name="fashion-mnist"), Path("/nonexistent"))
@@ -349,4 +347,4 @@ def test_whole_fashion_mnist_where_debian_installs_it() -> None:
 
 def test_svhns_published_class_counts_add_up() -> None:
     counts = [4948, 13861, 10585, 8497, 7458, 6882, 5727, 5595, 5045, 4659]
-    assert sum(counts) == SVHN.train[0].images
+    assert sum(counts) == DATASETS["svhn"].train[0].images

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from seedspread import train
-from seedspread.cff.datasets import CIFAR10, CIFAR100
+from seedspread.cff.datasets import DATASETS
 from seedspread.cff.identity import run_key
 from seedspread.cff.presets import ConfigError
 from tests.cff.data.small import cifar_content
@@ -18,9 +18,9 @@ from .tiny import files, needs_native, tiny
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
     """A few images in CIFAR-10's format, of every class alike."""
-    folder = tmp_path / "data" / CIFAR10.folder
+    folder = tmp_path / "data" / DATASETS["cifar10"].folder
     folder.mkdir(parents=True)
-    for seed, file in enumerate(CIFAR10.files):
+    for seed, file in enumerate(DATASETS["cifar10"].files):
         (folder / file.name).write_bytes(cifar_content(40, 1, seed))
     return tmp_path / "data"
 
@@ -80,10 +80,10 @@ def test_what_has_no_superclasses_is_refused() -> None:
 
 def test_cifar100s_superclasses_are_its_five_fold_coarse_classes() -> None:
     """Five fine classes in each, and the known ones where they should be."""
-    names, sizes = np.unique(CIFAR100.superclasses, return_counts=True)
-    assert set(names) == set(CIFAR100.coarse_classes)
+    names, sizes = np.unique(DATASETS["cifar100"].superclasses, return_counts=True)
+    assert set(names) == set(DATASETS["cifar100"].coarse_classes)
     assert set(sizes) == {5}
-    of = dict(zip(CIFAR100.classes, CIFAR100.superclasses, strict=True))
+    of = dict(zip(DATASETS["cifar100"].classes, DATASETS["cifar100"].superclasses, strict=True))
     assert of["dolphin"] == "aquatic_mammals"
     assert of["maple_tree"] == of["willow_tree"] == "trees"
     assert of["wolf"] == "large_carnivores"
