@@ -1,9 +1,11 @@
 """What the paper adds to the page of its training's runs."""
 
+import tomllib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from importlib.resources import files
 from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -594,23 +596,6 @@ def counted(findings: "tuple[Finding, ...]") -> str:
 
 # The paper's four datasets, which it judges together.
 _DATASETS = ("cifar10", "cifar100", "svhn", "fashion-mnist")
-_GLOSSARY = (
-    (
-        "clamp, subtract",
-        "two ways to apply a margin m to the similarity s of a positive pair: min(s + m, 1), which cuts the "
-        "gradient where s + m > 1; or a shift that moves no gradient",
-    ),
-    ("detach, direct", "two ways to keep the softmax stable, with the same gradient but for rounding"),
-    (
-        "CAR",
-        "clamp activation rate: the share of positive pairs with s + m > 1; in runs that do not clamp it is "
-        "would-be, what the margin would cut",
-    ),
-    (
-        "collapsed",
-        "a run that is no better than the largest class, or sees all images alike: it failed to train",
-    ),
-)
 
 
 @dataclass(frozen=True)
@@ -714,7 +699,8 @@ class PaperReport(Extension):
         return [Section("paper-check", "The paper, checked", words, (bad,), (), good.title, (good,))]
 
     def glossary(self, data: ReportData) -> tuple[tuple[str, str], ...]:
-        return _GLOSSARY if any(s.beside is not None for s in data.settings) else ()
+        words = tomllib.loads((files(__package__) / "glossary.toml").read_text())
+        return tuple(words.items()) if any(s.beside is not None for s in data.settings) else ()
 
     def badge(self, data: ReportData) -> str:
         same = {s.scale.same for s in data.settings}

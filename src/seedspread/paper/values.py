@@ -210,9 +210,6 @@ def components(arm: Group) -> tuple[float, float]:
     return float((between - noise) / blocks), float(noise)
 
 
-# The effects of the two-way analysis, in its order.
-_EFFECTS = {"margin": "margin type", "stability": "stability mode", "interaction": "interaction"}
-
 METHODS: dict[str, Method] = {
     "size": _first(len),
     "mean": _first(np.mean),
@@ -232,7 +229,7 @@ METHODS: dict[str, Method] = {
     **{
         f"two_way_{center}s_{effect}": _two_way(center, i)
         for center in ("mean", "median")
-        for i, effect in enumerate(_EFFECTS)
+        for i, effect in enumerate(("margin", "stability", "interaction"))
     },
     "one_way_means_margin": _margin_groups("mean"),
     "one_way_means_stability": _stability_groups("mean"),
@@ -269,48 +266,7 @@ METHODS: dict[str, Method] = {
 }
 
 # What a method is called where a person reads it.
-NAMES = {
-    **{
-        f"two_way_{centers}_{effect}": f"p, {name}, two-way on deviations from cell {centers}"
-        for centers in ("means", "medians")
-        for effect, name in _EFFECTS.items()
-    },
-    "one_way_means_margin": "one-way Levene test of clamp (14) against subtract (14)",
-    "one_way_means_stability": "one-way Levene test of detach (14) against direct (14)",
-    "one_way_medians_margin": "one-way Brown-Forsythe test of clamp (14) against subtract (14)",
-    "one_way_medians_stability": "one-way Brown-Forsythe test of detach (14) against direct (14)",
-    "four_cells_means": "one-way Levene test of the four cells",
-    "four_cells_medians": "one-way Brown-Forsythe test of the four cells",
-    "levene_p": "p, Levene",
-    "brown_forsythe_p": "Brown-Forsythe test (medians)",
-    "minus_welch_t": "t of subtract minus clamp",
-    "ratio": "variance ratio",
-    "f_p": "p, F test",
-    "f_df_first": "F, numerator df",
-    "f_df_second": "F, denominator df",
-    "welch_t": "Welch t, clamp minus subtract",
-    "welch_df": "Welch df",
-    "welch_p": "p, Welch",
-    "welch_low": "interval of the means, low",
-    "welch_high": "interval of the means, high",
-    "shapiro_w": "Shapiro-Wilk W",
-    "shapiro_p": "p, Shapiro-Wilk",
-    "bootstrap_low": "bootstrap interval, low",
-    "bootstrap_high": "bootstrap interval, high",
-    "first_size": "n, clamp",
-    "second_size": "n, subtract",
-    "first_mean": "mean, clamp",
-    "first_variance": "variance, clamp",
-    "second_variance": "variance, subtract",
-    "size": "n",
-    "expected_pairs": "positive pairs in a random batch",
-    "balanced_pairs": "pairs in a batch with equal class counts",
-    "total": "runs in all",
-    "total_without_dose_response": "runs without the dose response",
-    "difference_of_means": "difference",
-    "first_entry": "layer 0",
-    "seeds": "seeds, (sd/se)²",
-}
+NAMES: dict[str, str] = tomllib.loads((files(__package__) / "methods.toml").read_text())
 
 
 def number_claims() -> list[dict[str, Any]]:

@@ -34,21 +34,6 @@ from seedspread.stats.planning import BudgetError, seeds_for, seeds_for_standard
 # Modules whose functions register themselves for a section.
 EXHIBITS = (figures, layers, tables)
 
-GLOSSARY = (
-    (
-        "variance ratio",
-        "the variance over seeds under the one arm, divided by that under the other; 1 is no change",
-    ),
-    (
-        "each seed counted once",
-        "runs of one seed that differ in little else resemble each other; they count as one, not as several: "
-        "the seed is the unit",
-    ),
-    ("arm, block", "what is compared, and a further setting in which every seed is run again"),
-    ("adjusted", "made larger, because there was more than one chance to find something"),
-)
-
-
 _PACKAGE = "seedspread.report"
 _FEW = 8  # settings
 _VERDICTS = 6
@@ -271,7 +256,7 @@ class Report:
         return {
             "version": version,
             "badge": " · ".join(filter(None, (e.badge(data) for e in data.extensions))),
-            "glossary": (*GLOSSARY, *(line for e in data.extensions for line in e.glossary(data))),
+            "glossary": [line for e in data.extensions for line in e.glossary(data)],
             "report": data,
             "summary": self.summary,
             "pictures": self.pictures,
