@@ -412,15 +412,9 @@ def collect(
     pattern: Annotated[
         str | None, typer.Option(help="Columns from paths: '{model}/seed-{seed}/results.json'.")
     ] = None,
-    mlflow: Annotated[str | None, typer.Option(help="Export a store's runs to this MLflow address.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print what was found as JSON.")] = False,
 ) -> None:
     """Make a table of results that other tools have logged: one row per run."""
-    if mlflow is not None:
-        if metric or out:
-            raise SeedspreadError("--mlflow exports all of a store; leave out --metric and --out")
-        _export(source, mlflow, json)
-        return
     from seedspread.tables.sources import collect as collecting
     from seedspread.tables.sources.collect import check_ending, summary, write_table
 
@@ -474,13 +468,3 @@ def _values(collected: "Collected", out: Path | None) -> dict[str, Any]:
         "unread": [asdict(one) for one in collected.unread],
         "table": rows if out is None else str(out),
     }
-
-
-def _export(store: str, uri: str, as_json: bool) -> None:
-    from seedspread.tables.sources.mlflow import export
-
-    done = export(Path(store), uri)
-    if as_json:
-        say_json(asdict(done))
-    else:
-        say(str(done))

@@ -304,8 +304,6 @@ def test_a_table_alone_and_json(tmp_path: Path) -> None:
         (["--metric", "acc", "--out", "x.xlsx"], "must end in .csv"),
         (["--metric", "acc", "--out", "no/such/folder.csv"], "cannot write"),
         (["--metric", "acc", "--higher-is-better", "--lower-is-better"], "not both"),
-        (["--mlflow", "sqlite:///x.db"], "holds no finished run"),
-        (["--mlflow", "sqlite:///x.db", "--metric", "acc"], "leave out --metric"),
     ],
 )
 def test_mistakes_are_one_line(tmp_path: Path, arguments: list[str], said: str) -> None:

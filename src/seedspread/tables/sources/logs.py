@@ -681,8 +681,6 @@ def _panel(rows: Sequence[Mapping[str, str]], names: Sequence[str]) -> Items:
 
 # A store of this package's runs
 
-STALE = "made before its inputs changed"
-
 
 class StoreReader(Reader):
     """The final values of this package's runs; those not finished, and stale ones, are listed as unread."""
@@ -699,7 +697,7 @@ class StoreReader(Reader):
         done = []
         for key in store.keys():  # noqa: SIM118 - a store is no mapping
             if key in stale:
-                yield Unread(key, STALE)
+                yield Unread(key, "made before its inputs changed")
             elif store.is_done(key):
                 done.append(_stored_run(store.folder(key), metrics))
             else:

@@ -1,38 +1,18 @@
-"""MLflow, through its own client: its runs read from a folder, database or server; a store exported to it."""
+"""MLflow, through its own client: the runs of a folder, a database or a server."""
 
 import logging
-import math
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seedspread.errors import require_extra
-from seedspread.runs.files import UNREADABLE
-from seedspread.runs.folder import RunFolder
-from seedspread.runs.run import Run
-from seedspread.runs.store import Store, is_store
-from seedspread.runs.studies import stale_runs
-from seedspread.tables.sources.files import Place, copy_of, quiet, reason
-from seedspread.tables.sources.logs import STALE
-from seedspread.tables.sources.run import (
-    CollectedRun,
-    Curve,
-    Reader,
-    SourceError,
-    Unread,
-    count,
-    flat,
-    is_seed,
-    with_name,
-)
+from seedspread.tables.sources.files import Place, copy_of, reason
+from seedspread.tables.sources.run import CollectedRun, Curve, Reader, SourceError, Unread, is_seed, with_name
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
-    from mlflow.entities import Run as LoggedRun
+    from mlflow.entities import Run
 
 _PAGE = 1000
 
@@ -53,9 +33,9 @@ class MlflowReader(Reader):
         return {"experiments", "latest_metrics"} <= place.tables
 
     def read(self, place: Place, metrics: Sequence[str], whole: bool) -> Iterator[CollectedRun | Unread]:
-        with _client(place) as client, one_line(place.source):
-            experiments = {e.experiment_id: e.name for e in pages(client.search_experiments)}
-            runs = list(pages(client.search_runs, experiment_ids=list(experiments), order_by=["start_time"]))
+        with _client(place) as client, _one_line(place.source):
+            experiments = {e.experiment_id: e.name for e in _pages(client.search_experiments)}
+            runs = list(_pages(client.search_runs, experiment_ids=list(experiments), order_by=["start_time"]))
             for run in runs:
                 yield _collected(client, run, experiments[run.info.experiment_id], metrics if whole else ())
 
@@ -82,12 +62,12 @@ def connect(uri: str) -> "MlflowClient":
 
     for name in ("mlflow", "alembic"):
         logging.getLogger(name).setLevel(logging.ERROR)
-    with one_line(uri):
+    with _one_line(uri):
         return MlflowClient(tracking_uri=uri)
 
 
 @contextmanager
-def one_line(source: str) -> Iterator[None]:
+def _one_line(source: str) -> Iterator[None]:
     """Turn what MLflow raises into an error of one line."""
     try:
         yield
@@ -97,9 +77,7 @@ def one_line(source: str) -> Iterator[None]:
         raise SourceError(f"MLflow cannot use {source}: {reason(error)}") from error
 
 
-def _collected(
-    client: "MlflowClient", run: "LoggedRun", group: str, whole: Sequence[str]
-) -> CollectedRun | Unread:
+def _collected(client: "MlflowClient", run: "Run", group: str, whole: Sequence[str]) -> CollectedRun | Unread:
     name = run.info.run_name or run.info.run_id
     if run.info.status != "FINISHED":
         return Unread(f"{name} ({run.info.run_id[:8]})", f"its status is {run.info.status}")
@@ -113,7 +91,7 @@ def _collected(
     return CollectedRun(name, with_name({**seeds, **run.data.params}, name), curves, group)
 
 
-def pages(search: Any, **options: Any) -> Iterator[Any]:
+def _pages(search: Any, **options: Any) -> Iterator[Any]:
     """Yield everything that a search of MLflow finds, page by page."""
     token = None
     while True:
@@ -122,110 +100,3 @@ def pages(search: Any, **options: Any) -> Iterator[Any]:
         token = page.token
         if not token:
             return
-
-
-_KEY = "seedspread.key"
-# MLflow accepts this many at once, and parameters of this length.
-_MOST_METRICS, _MOST_PARAMETERS, _LONGEST = 1000, 100, 6000
-
-
-@dataclass(frozen=True)
-class Exported:
-    """Number of runs that were exported, and that were there before; what could not be exported."""
-
-    uri: str
-    experiment: str
-    exported: int
-    there: int
-    unread: tuple[Unread, ...]
-
-    def __str__(self) -> str:
-        where = f"{self.uri}, experiment {self.experiment}"
-        lines = [f"exported to MLflow ({where}): {count(self.exported, 'run')}; there before: {self.there}"]
-        return "\n".join([*lines, *(f"  not exported: {one.name}: {one.reason}" for one in self.unread)])
-
-
-@quiet()
-def export(path: "Path | str", uri: str) -> Exported:
-    """Export finished runs that are not there yet: parameters, seed, metrics, curves; the key as a tag."""
-    if not Path(path).is_dir() or not is_store(Path(path)):
-        raise SourceError(f"{path} holds no finished run; --mlflow exports a store of this package's runs")
-    client, store = connect(uri), Store(Path(path))
-    name = store.path.resolve().name
-    unread, exported = [], 0
-    with one_line(uri):
-        experiment = client.get_experiment_by_name(name)
-        number = experiment.experiment_id if experiment else client.create_experiment(name)
-        there = _keys_there(client, number)
-        keys = [key for key in store.keys() if store.is_done(key)]  # noqa: SIM118
-        stale = stale_runs(store)
-        for key in keys:
-            if key in there:
-                continue
-            if key in stale:
-                unread.append(Unread(key, STALE))
-                continue
-            try:
-                run = Run.read(str(store.folder(key)))
-            except UNREADABLE as error:
-                unread.append(Unread(key, reason(error)))
-                continue
-            _export_run(client, number, run, store.run(key))
-            exported += 1
-    return Exported(uri, name, exported, len(there & set(keys)), tuple(unread))
-
-
-def _keys_there(client: "MlflowClient", experiment: str) -> set[str]:
-    """Return the keys of runs that are there; delete what an interrupted export left half-written."""
-    found = set()
-    for run in pages(client.search_runs, experiment_ids=[experiment]):
-        key = run.data.tags.get(_KEY)
-        if key is not None and run.info.status == "FINISHED":
-            found.add(key)
-        elif key is not None:
-            client.delete_run(run.info.run_id)
-    return found
-
-
-def _export_run(client: "MlflowClient", experiment: str, run: Run, folder: RunFolder) -> None:
-    from mlflow.entities import Metric, Param  # noqa: PLC0415
-
-    started, ended = (_milliseconds(run.provenance.get(name)) for name in ("started", "ended"))
-    tags = {
-        _KEY: run.key,
-        "seedspread.runner": run.runner,
-        "seedspread.dataset": run.dataset,
-        "seedspread.collapsed": str(run.collapsed),
-    }
-    run_id = client.create_run(experiment, started, tags, run_name=run.key).info.run_id
-    parameters = {**flat(run.parameters), "seed": run.seed}
-    listed = [Param(name, str(value)[:_LONGEST]) for name, value in parameters.items()]
-    for start in range(0, len(listed), _MOST_PARAMETERS):
-        client.log_batch(run_id, params=listed[start : start + _MOST_PARAMETERS])
-    when = ended or started or 0
-    metrics = [Metric(name, value, when, 0) for name, value in run.metrics.items() if math.isfinite(value)]
-    metrics += [Metric(name, value, when, step) for name, value, step in _history(folder)]
-    for start in range(0, len(metrics), _MOST_METRICS):
-        client.log_batch(run_id, metrics=metrics[start : start + _MOST_METRICS])
-    client.set_terminated(run_id, "FINISHED", ended)
-
-
-def _history(folder: RunFolder) -> Iterator[tuple[str, float, int]]:
-    """Yield name, value and epoch of what was recorded by epoch; each layer has a name of its own."""
-    try:
-        table = folder.history()
-    except (OSError, ValueError):  # pyarrow's own are both
-        return  # a runner need not keep any
-    rows = table.to_pylist() if "epoch" in table.column_names else []
-    for row in rows:
-        layer = f".layer{row['layer']}" if "layer" in row else ""
-        for name, value in row.items():
-            if name not in ("epoch", "layer") and isinstance(value, int | float) and math.isfinite(value):
-                yield f"history.{name}{layer}", float(value), int(row["epoch"])
-
-
-def _milliseconds(time: object) -> int | None:
-    try:
-        return int(datetime.fromisoformat(str(time)).timestamp() * 1000)
-    except ValueError:
-        return None
