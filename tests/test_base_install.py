@@ -159,7 +159,7 @@ def test_what_needs_an_extra_names_it_in_one_line(
     (tmp_path / "runs.parquet").write_bytes(b"PAR1")
     lines = {
         "report": [
-            ["report", "--published"],
+            ["report", table],
             ["report", str(store)],
             ["serve", str(store)],
             ["audit", table, "--plot", "a.png"],

@@ -95,7 +95,6 @@ def commands(tables: Path, store: Path, out: Path) -> dict[str, list[str]]:
         "seeds mean": ["seeds", "--sd", "0.5", "--se", "0.1"],
         "verify-paper": ["verify-paper"],
         "report store": ["report", str(store), "--tables", str(out / "store"), "--all"],
-        "report paper": ["report", "--published", "--tables", str(out / "paper"), "--all"],
         "report table": ["report", nsad, *_NSAD, "--tables", str(out / "table"), "--all"],
     }
 

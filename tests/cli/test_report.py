@@ -51,18 +51,20 @@ def test_a_table_with_pictures_and_json(tmp_path: Path) -> None:
     assert {p.suffix for p in pictures.iterdir()} == {".pdf", ".svg", ".png", ".md"}
 
 
+SCORES = ("table.csv", "--value", "score", "--group", "arm")
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         ((), "give a store or a table"),
-        (("store", "--published"), "and not both"),
         (("nowhere",), "not a folder of runs"),
         ((".",), "no record of a study"),
         ((".", "--study", "quickstat"), "did you mean 'quickstart'"),
-        (("--published", "--out", "page.pdf"), "must end in .html"),
-        (("--published", "--all"), "for --figures and --tables"),
-        (("--published", "--out", "file/page.html"), "cannot be written"),
-        (("--published", "--figures", "file"), "cannot be made"),
+        (("table.csv", "--out", "page.pdf"), "must end in .html"),
+        (("table.csv", "--all"), "for --figures and --tables"),
+        ((*SCORES, "--out", "file/page.html"), "cannot be written"),
+        ((*SCORES, "--figures", "file"), "cannot be made"),
         (("file",), "file"),
         (("table.csv",), "--value"),
     ],

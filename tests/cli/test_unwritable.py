@@ -10,24 +10,14 @@ from seedspread.errors import reason
 from tests.cff.training.tiny import tiny
 from tests.commands import paper_csv, seedspread_here
 
+TABLE = ("paper.csv", "--value", "accuracy", "--group", "margin_type", "--block", "stability")
 COMMANDS = [
     ("train", "tiny.toml", "--out", "{}/run"),
     ("train", "tiny.toml", "--tensorboard", "{}/curves"),
-    (
-        "audit",
-        "paper.csv",
-        "--value",
-        "accuracy",
-        "--group",
-        "margin_type",
-        "--block",
-        "stability",
-        "--plot",
-        "{}/a.png",
-    ),
-    ("report", "--published", "--out", "{}/page.html"),
-    ("report", "--published", "--tables", "{}/tables"),
-    ("report", "--published", "--figures", "{}/figures"),
+    ("audit", *TABLE, "--plot", "{}/a.png"),
+    ("report", *TABLE, "--out", "{}/page.html"),
+    ("report", *TABLE, "--tables", "{}/tables"),
+    ("report", *TABLE, "--figures", "{}/figures"),
     ("data", "show", "--out", "{}/sheet.png"),
     ("run", "quickstart", "--store", "{}/store"),
     ("quickstart", "--store", "{}/store"),

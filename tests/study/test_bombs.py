@@ -179,13 +179,16 @@ def test_a_study_of_many_shapes_is_estimated_from_a_few(monkeypatch: pytest.Monk
     assert estimates == sorted(estimates)
 
 
+SCORES = ("table.csv", "--value", "score", "--group", "arm")
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
         ("train", "{}.toml"), ("train", "{}"), ("train", "quickstart", "--out", "{}"),
         ("diagnose", "{}"), ("audit", "{}.csv"), ("audit", "{}"), ("audit", "{}.parquet"), ("report", "{}"),
-        ("report", "--published", "--out", "{}.html"), ("report", "--published", "--tables", "{}"),
-        ("report", "--published", "--figures", "{}"), ("serve", "{}"),
+        ("report", *SCORES, "--out", "{}.html"), ("report", *SCORES, "--tables", "{}"),
+        ("report", *SCORES, "--figures", "{}"), ("serve", "{}"),
         ("plan", "{}.toml"), ("plan", "{}"),
         ("plan", "quickstart", "--store", "{}"),
         ("status", "quickstart", "--store", "{}"),
@@ -198,6 +201,7 @@ def test_a_study_of_many_shapes_is_estimated_from_a_few(monkeypatch: pytest.Monk
 def test_a_name_of_300_characters_is_one_line(
     arguments: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    (tmp_path / "table.csv").write_text("score,arm,seed\n1,a,1\n2,b,1\n")
     monkeypatch.chdir(tmp_path)
     done = seedspread_here(*(argument.format("x" * 300) for argument in arguments))
     assert done.returncode == 2

@@ -51,7 +51,6 @@ DataDir = Annotated[Path | None, typer.Option(help="The data folder, for --study
 def report(
     source: Source = None,
     out: Out = None,
-    published: Annotated[bool, typer.Option("--published", help="Report the paper's own numbers.")] = False,
     study: Studies = None,
     figures: Figures = None,
     tables: Tables = None,
@@ -68,7 +67,10 @@ def report(
     from seedspread.render.terminal import Terminal
     from seedspread.report.page import Report, check_page, write_figures, write_page, write_tables
 
-    _check(source, published, asked.one_value, everything, bool(figures or tables))
+    if source is None:
+        raise SeedspreadError("give a store or a table to report on")
+    if everything and not (figures or tables):
+        raise SeedspreadError("--all is for --figures and --tables; the page always has everything")
     page = out or (None if figures or tables else Path("report.html"))
     check_page(page)
     with Terminal(stderr=True).status("reading ...") as status:
@@ -90,28 +92,20 @@ def report(
 
 
 def _material(
-    source: str | None,
-    asked: TableOptions,
-    study: Sequence[str],
-    data_dir: Path | None,
-    tell: Callable[[str], None],
+    source: str, asked: TableOptions, study: Sequence[str], data_dir: Path | None, tell: Callable[[str], None]
 ) -> "ReportData":
-    """What is reported on: the paper's numbers, a table, or a store."""
+    """What is reported on: a table, or a store."""
     from seedspread.report.load import load_store, load_table
     from seedspread.tables.read import is_table
 
     q = asked.question()
-    if source is not None and is_table(source):
+    if is_table(source):
         return load_table(
             source, q.value, q.group, q.baseline, q.block, q.seed, q.by, asked.better, **asked.rows
         )
     for option, _ in (one for one in q.asked() if one[0] != "value"):
         name = "no-seed" if q.seed is None and option == "seed" else option.replace("_", "-")
         raise SeedspreadError(f"--{name} is for a table; a store's studies say what is compared")
-    if source is None:
-        from seedspread.paper.report import load_published
-
-        return load_published()
     if not study:
         return load_store(Path(source), value=q.value, tell=tell)
     from seedspread.study.study import store_material
@@ -129,15 +123,6 @@ def _say(
     for what, paths, folder in files:
         if folder:
             say(f"{what}: {len(paths)} files in {folder}{more}")
-
-
-def _check(source: str | None, published: bool, value: str | None, everything: bool, files: bool) -> None:
-    if published == (source is not None):
-        raise SeedspreadError("give a store or a table to report on, or --published, and not both")
-    if everything and not files:
-        raise SeedspreadError("--all is for --figures and --tables; the page always has everything")
-    if published and value:
-        raise SeedspreadError("--value is for a store or a table; the paper's own numbers are accuracies")
 
 
 def _values(made: "Report", page: Path | None, drawn: list[Path], written: list[Path]) -> dict[str, Any]:

@@ -1,16 +1,14 @@
 """What the paper adds to the page of its training's runs."""
 
 import tomllib
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from seedspread.analysis.audit_result import AuditResult
 from seedspread.analysis.words import number, p_value
 from seedspread.cff.advice import advise
 from seedspread.cff.config import PIPELINES, RunConfig, SeedConfig
@@ -18,30 +16,21 @@ from seedspread.cff.datasets import dataset_info
 from seedspread.cff.identity import canonical, margin_is_inert, saturates
 from seedspread.cff.margins import layer_margins
 from seedspread.cff.presets import check, read_config
-from seedspread.paper.values import SETTINGS, printed, published_runs, series
+from seedspread.paper.values import printed, published_runs, series
 from seedspread.render.chart import Chart
 from seedspread.render.table import Column, Table
 from seedspread.report.extension import (
     Extension,
-    Point,
     Published,
     ReportData,
     Scale,
     Setting,
-    ordered,
     origins,
-    slug,
 )
 from seedspread.report.layers import LayerBand, RunLayers, read_layers
 from seedspread.report.load import arms_of, strata
-from seedspread.report.sections import Section
 from seedspread.report.tables import PublishedColumns, digits
-from seedspread.runs.metrics import metric_of
 from seedspread.runs.studies import AuditSpec, RecordedCell
-from seedspread.version import __version__
-
-if TYPE_CHECKING:
-    from seedspread.paper.check import Finding
 
 # The paper's comparison: what it changes, and what it compares with.
 CHANGED, BASELINE = "clamp", "subtract"
@@ -60,8 +49,6 @@ TITLES = {
 }
 # What a setting trains, where its preset is called otherwise.
 _PRESETS = {"cifar10-low": "cifar10", "svhn": "svhn-easy"}
-
-PAPER = Scale("the paper's own published numbers", same=True)
 
 
 def paper_setting(config: RunConfig) -> str | None:
@@ -576,33 +563,12 @@ def _augmentation(c: RunConfig, default: str) -> str:
     return "; ".join([*words, "normalisation"])
 
 
-def verdicts(findings: "tuple[Finding, ...]", *, hold: bool) -> Table:
-    """List the paper's claims that hold, or those that do not, differing ones first."""
-    chosen = [f for f in findings if (f.verdict == "reproduces") == hold]
-    chosen.sort(key=lambda f: f.verdict != "differs")
-    rows = tuple((f.verdict, f.where, f.what, f.printed, f.computed, f.comment) for f in chosen)
-    columns = tuple(Column(t) for t in ("verdict", "where", "claim", "printed", "computed", "remark"))
-    name, title = ("verdicts-hold", "Claims that hold") if hold else ("verdicts", "Claims that do not hold")
-    return Table(name, title, columns, rows)
-
-
-def counted(findings: "tuple[Finding, ...]") -> str:
-    counts = Counter(f.verdict for f in findings)
-    return (
-        f"{len(findings)} claims were checked: {counts['reproduces']} reproduce, {counts['differs']} differ, "
-        f"{counts['not derivable']} cannot be derived from what is published."
-    )
-
-
 # The paper's four datasets, which it judges together.
 _DATASETS = ("cifar10", "cifar100", "svhn", "fashion-mnist")
 
 
-@dataclass(frozen=True)
 class PaperReport(Extension):
-    """The paper's values, tables and words; in a report of its own numbers also `findings`, the verdicts."""
-
-    findings: "tuple[Finding, ...]" = ()
+    """The paper's values, tables and words."""
 
     def parameters(self, values: Mapping[str, Any]) -> RunConfig:
         return values if isinstance(values, RunConfig) else check(dict(values))
@@ -687,17 +653,6 @@ class PaperReport(Extension):
             ],
         }
 
-    def sections(self, data: ReportData) -> list[Section]:
-        """Return the check of the paper, in a report of its own numbers."""
-        if not self.findings:
-            return []
-        legend = (
-            "Each printed number is recomputed from the published values; ✗ marks one that does not follow."
-        )
-        bad, good = (verdicts(self.findings, hold=hold) for hold in (False, True))
-        words = (counted(self.findings), legend)
-        return [Section("paper-check", "The paper, checked", words, (bad,), (), good.title, (good,))]
-
     def glossary(self, data: ReportData) -> tuple[tuple[str, str], ...]:
         words = tomllib.loads((files(__package__) / "glossary.toml").read_text())
         return tuple(words.items()) if any(s.beside is not None for s in data.settings) else ()
@@ -711,73 +666,3 @@ def _telling(cells: Sequence[RecordedCell]) -> list[RunConfig]:
     """Return the configs whose margin matters; all, if none does."""
     configs: list[RunConfig] = [cell.parameters for cell in cells]
     return [config for config in configs if not margin_is_inert(config)] or configs
-
-
-# Published profiles: setting, quantity, arm, and by what name the values are known.
-_RATES = {"cifar10": "cifar10 standard", "cifar10-low": "cifar10 low", "cifar100": "cifar100", "svhn": "svhn"}
-_GRADIENTS = ("cifar10", "cifar100")
-
-
-def load_published() -> ReportData:
-    """Return the paper's own numbers as a report: settings, verdicts, and what it measured by layer."""
-    from seedspread.paper.check import MAIN, audit_published, check_paper  # noqa: PLC0415 - slow to import
-
-    main = audit_published()
-    audits = {name: main if name in MAIN else audit_published((name,)) for name in SETTINGS}
-    return ReportData(
-        title="The paper's own numbers: “When Does Margin Clamping Affect Training Variance?”",
-        source="the paper's tables",
-        settings=ordered([_published_setting(name, result) for name, result in audits.items()]),
-        across=main,
-        notes=(
-            "Every value here is computed from the per-seed accuracies that the paper publishes. It "
-            "publishes no course over training, no per-seed rates and no predictions: figures that need them "
-            "are missing.",
-        ),
-        provenance=(
-            ("made by", f"seedspread {__version__}"),
-            (
-                "data",
-                "the per-seed accuracies of the paper's Appendices A and C, its Tables 7, 8, 11, 12, 18",
-            ),
-            ("seeds", "1 to 7 on CIFAR-10, 1 to 5 elsewhere, as the paper's Appendix E says"),
-        ),
-        extensions=(PaperReport(tuple(check_paper())),),
-    )
-
-
-def _published_setting(name: str, result: AuditResult) -> Setting:
-    runs = tuple(
-        Point(row["margin_type"], (row["stability"],), row["seed"], float(row["accuracy"]))
-        for row in published_runs()
-        if row["setting"] == name
-    )
-    return Setting(
-        id=slug(name),
-        title=TITLES[name],
-        name=TITLES[name],
-        study="",
-        arms=("clamp", "subtract"),
-        group="margin_type",
-        block_factors=("stability",),
-        metric=metric_of("accuracy").for_display[0],
-        runs=runs,
-        comparisons=tuple(c for c in result.comparisons if c.stratum == (name,)),
-        audit=result,
-        published=paper_values(name, judge=True),
-        parameters=paper_config(name),
-        all_parameters=(paper_config(name),),
-        scale=PAPER,
-        profiles=_profiles(name),
-    )
-
-
-def _profiles(name: str) -> dict[str, dict[str, LayerBand]]:
-    out: dict[str, dict[str, LayerBand]] = {"rate": {}, "gradient": {}}
-    if name in _RATES:
-        out["rate"]["clamp"] = LayerBand(series(f"car/{_RATES[name]}").values / 100, None, 0)
-    if name in _GRADIENTS:
-        for arm in ("clamp", "subtract"):
-            mean, sd = (series(f"{part}/{name} {arm}").values for part in ("gradient", "gradient_sd"))
-            out["gradient"][arm] = LayerBand(mean, sd, 0)
-    return out
