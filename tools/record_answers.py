@@ -34,7 +34,7 @@ RENAMED = {
 }
 
 # Fields that are gone since, or new.
-GONE, NEW = {"holds", "error"}, {"family"}
+GONE, NEW = {"holds", "error", "report paper"}, {"family"}
 
 _PAPER = ["--value", "accuracy", "--group", "margin_type", "--reference", "subtract"]
 _NSAD = ["--value", "AUC", "--group", "Model", "--reference", "KAN", "--by", "Dataset"]

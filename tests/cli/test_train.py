@@ -8,7 +8,7 @@ import pytest
 
 from seedspread import train
 from seedspread.cff.presets import to_toml
-from seedspread.cff.training.display import Display, TensorBoard
+from seedspread.cff.training.display import Display
 from seedspread.cff.training.result import diagnose
 from seedspread.render.terminal import Terminal
 from tests.cff.training.tiny import tiny
@@ -66,11 +66,3 @@ def test_on_a_terminal_the_display_is_live(tmp_path: Path) -> None:
     assert "images/s" in shown
     assert "gradient" in shown
     assert "validation accuracy" in shown
-
-
-def test_tensorboard_gets_the_same_curves(tmp_path: Path) -> None:
-    train(tiny(), tmp_path / "run", callback=TensorBoard(tmp_path / "curves"))
-    (events,) = (tmp_path / "curves").iterdir()
-    content = events.read_bytes()
-    assert b"encoder/loss/layer2" in content
-    assert b"probe/validation_accuracy/layer0" in content

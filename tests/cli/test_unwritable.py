@@ -13,7 +13,6 @@ from tests.commands import paper_csv, seedspread_here
 TABLE = ("paper.csv", "--value", "accuracy", "--group", "margin_type", "--block", "stability")
 COMMANDS = [
     ("train", "tiny.toml", "--out", "{}/run"),
-    ("train", "tiny.toml", "--tensorboard", "{}/curves"),
     ("audit", *TABLE, "--plot", "{}/a.png"),
     ("report", *TABLE, "--out", "{}/page.html"),
     ("report", *TABLE, "--tables", "{}/tables"),

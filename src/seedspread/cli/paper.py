@@ -58,13 +58,12 @@ def train(
         Literal["fast", "plain", "native"] | None,
         typer.Option(help="How the run is computed; native needs a C++ compiler. Short for --set."),
     ] = None,
-    tensorboard: Annotated[Path | None, typer.Option(help="Write curves for TensorBoard here.")] = None,
     json: Json = False,
 ) -> None:
     """Train one run: stage 1, the probe, every diagnostic."""
     require_extra("train", "seedspread train")
     from seedspread.cff.presets import read_config
-    from seedspread.cff.training.display import Display, TensorBoard
+    from seedspread.cff.training.display import Display
     from seedspread.cff.training.run import default_folder, keep_freed_memory
     from seedspread.cff.training.run import train as train_run
     from seedspread.render.terminal import Terminal
@@ -73,8 +72,7 @@ def train(
     chosen += [f"runtime.implementation={implementation}"] if implementation else []
     run = read_config(config, chosen)
     keep_freed_memory()
-    curves = TensorBoard(tensorboard) if tensorboard else None
-    with Display(run, Terminal(stderr=True), curves) as display:
+    with Display(run, Terminal(stderr=True)) as display:
         result = train_run(run, out, resume=resume, data_dir=data_dir, callback=display)
     if json:
         say_json(result.values())

@@ -1,8 +1,6 @@
-"""For the person watching: a live display on a terminal, plain lines elsewhere, TensorBoard on request."""
+"""For the person watching: a live display on a terminal, plain lines elsewhere."""
 
 import time
-from pathlib import Path
-from typing import Any
 
 from rich.console import Group
 from rich.live import Live
@@ -11,7 +9,6 @@ from rich.table import Table
 
 from seedspread.cff.config import RunConfig
 from seedspread.cff.training.run import Callback
-from seedspread.errors import SeedspreadError, reason, require_extra
 from seedspread.render.terminal import Terminal
 
 # Plain lines come at most this often, so that a log of 600 epochs stays readable.
@@ -24,15 +21,11 @@ _ROWS = {
 }
 
 
-class DisplayError(SeedspreadError):
-    """Curves cannot be written to the folder asked for."""
-
-
 class Display(Callback):
     """Shows stage, epoch, images per second, time left, per-layer loss and rate, validation accuracy."""
 
-    def __init__(self, config: RunConfig, console: Terminal, curves: "TensorBoard | None" = None) -> None:
-        self._console, self._curves = console, curves
+    def __init__(self, config: RunConfig, console: Terminal) -> None:
+        self._console = console
         probe = config.probe
         self._epochs = {"encoder": config.training.epochs, "probe": probe.epochs * probe.repeats}
         self._progress = Progress(
@@ -64,8 +57,6 @@ class Display(Callback):
         self._images += images
 
     def on_epoch(self, stage: str, epoch: int, values: dict[str, list[float]]) -> None:
-        if self._curves is not None:
-            self._curves.on_epoch(stage, epoch, values)
         self._latest |= values
         now, done, epochs = time.monotonic(), epoch + 1, self._epochs[stage]
         speed = f"{self._images / max(now - self._since, 1e-9):,.0f} images/s"
@@ -93,22 +84,3 @@ class Display(Callback):
 
 def _number(name: str, value: float) -> str:
     return f"{value:.1%}" if name.endswith(("rate", "accuracy")) else f"{value:.3f}"
-
-
-class TensorBoard(Callback):
-    """Writes the same curves for TensorBoard."""
-
-    def __init__(self, folder: Path) -> None:
-        require_extra("tensorboard", "--tensorboard")
-        from torch.utils.tensorboard import SummaryWriter  # noqa: PLC0415
-
-        try:
-            self._writer: Any = SummaryWriter(str(folder))
-        except OSError as error:
-            raise DisplayError(f"--tensorboard {folder}: {reason(error)}; name a folder") from error
-
-    def on_epoch(self, stage: str, epoch: int, values: dict[str, list[float]]) -> None:
-        for name, by_layer in values.items():
-            for layer, value in enumerate(by_layer):
-                self._writer.add_scalar(f"{stage}/{name}/layer{layer}", value, epoch)
-        self._writer.flush()
