@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from seedspread.analysis.audit_result import AuditResult
-from seedspread.paper.check import MAIN, Finding, audit_published, check_paper
-from seedspread.paper.report import TITLES, PaperReport, paper_config, paper_values
-from seedspread.paper.values import SETTINGS, published_runs, series
+from seedspread.paper.check import Finding, audit_published, check_paper
+from seedspread.paper.report import PaperReport, paper_config, paper_values
+from seedspread.paper.values import MAIN, SETTINGS, published_runs, series
 from seedspread.render.table import Column, Table
 from seedspread.report.extension import Point, ReportData, Scale, Setting, ordered, slug
 from seedspread.report.layers import LayerBand
@@ -93,8 +93,8 @@ def _published_setting(name: str, result: AuditResult) -> Setting:
     )
     return Setting(
         id=slug(name),
-        title=TITLES[name],
-        name=TITLES[name],
+        title=SETTINGS[name]["title"],
+        name=SETTINGS[name]["title"],
         study="",
         arms=("clamp", "subtract"),
         group="margin_type",

@@ -16,6 +16,7 @@ from seedspread.analysis.audit_result import AuditResult
 from seedspread.analysis.judgement import adjusted, heterogeneity, word_of
 from seedspread.analysis.words import between, number, p_value
 from seedspread.paper.values import (
+    MAIN,
     METHODS,
     NAMES,
     Series,
@@ -42,8 +43,7 @@ Check = tuple[bool | None, str] | tuple[bool | None, str, dict[str, Any]]
 _HIGH_ACCURACY = 90.0
 _FACTORIAL = (("cifar10", "clamp"), ("cifar10", "subtract"))
 _BOTH_MODES = (*_FACTORIAL, ("cifar10-low", "clamp"), ("cifar100", "clamp"), ("cifar100", "subtract"))
-_TESTED_ON = ("cifar10", "cifar100", "svhn", "fashion-mnist")
-_OTHERS = ("cifar100", "svhn", "fashion-mnist")
+_OTHERS = MAIN[1:]
 _CELLS = [f"cifar10/{m}/{s}" for m in ("clamp", "subtract") for s in ("detach", "direct")]
 
 
@@ -112,7 +112,7 @@ def lower_elsewhere() -> Check:
 def compressed_by_accuracy() -> Check:
     """Compare the subtraction arms only: nothing is truncated in them, so that only accuracy can act."""
     baseline = values("cifar10/subtract")
-    high = {d: values(f"{d}/subtract") for d in _TESTED_ON if values(f"{d}/subtract").mean() > _HIGH_ACCURACY}
+    high = {d: values(f"{d}/subtract") for d in MAIN if values(f"{d}/subtract").mean() > _HIGH_ACCURACY}
     listed = [f"cifar10 {baseline.var(ddof=1):.3f} at {baseline.mean():.0f} %"]
     listed += [f"{d} {x.var(ddof=1):.3f} at {x.mean():.0f} %" for d, x in high.items()]
     ratio, p = (METHODS[method](high["svhn"], baseline) for method in ("ratio", "f_p"))
@@ -124,7 +124,7 @@ def compressed_by_accuracy() -> Check:
 def training_variance() -> Check:
     """Compare with the binomial bound a (1 - a) / N on the variance that a test set of N images causes."""
     below, listed = [], []
-    for setting in _TESTED_ON:
+    for setting in MAIN:
         size = int(values(f"test images, {setting}")[0])
         for margin_type in ("clamp", "subtract"):
             arm = published_arm(setting, margin_type)
@@ -261,7 +261,7 @@ def halves() -> Check:
 
 
 def only_cifar10_above_one() -> Check:
-    listed = ", ".join(f"{d} {_ratio(d):.2f}" for d in ("cifar10", *_OTHERS))
+    listed = ", ".join(f"{d} {_ratio(d):.2f}" for d in MAIN)
     return _ratio("cifar10") > 1 and all(_ratio(d) < 1 for d in _OTHERS), listed
 
 
@@ -313,7 +313,7 @@ def strongest_inversion() -> Check:
 
 
 def holm_adjusted() -> Check:
-    p = [METHODS["f_p"](values(f"{d}/clamp"), values(f"{d}/subtract")) for d in ("cifar10", *_OTHERS)]
+    p = [METHODS["f_p"](values(f"{d}/clamp"), values(f"{d}/subtract")) for d in MAIN]
     together = adjusted(p)
     found, _ = paper_ratios()["fashion-mnist"]
     return p[3] < 0.05, f"p = {p[3]:.3f}; adjusted {together[3]:.3f}", {"p": p_value(found.p)}
@@ -552,9 +552,6 @@ def _like(printed: str, value: float) -> str:
         return f"{value:,.0f}"
     digits = len(printed.split(".")[1]) + 1 if "." in printed else 0
     return f"{value:.{digits}f}" if digits or value == round(value) else f"{value:.1f}"
-
-
-MAIN = ("cifar10", "cifar100", "svhn", "fashion-mnist")
 
 
 @dataclass(frozen=True)

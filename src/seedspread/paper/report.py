@@ -1,7 +1,7 @@
 """What the paper adds to the page of its training's runs."""
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -16,7 +16,7 @@ from seedspread.cff.datasets import dataset_info
 from seedspread.cff.identity import canonical, margin_is_inert, saturates
 from seedspread.cff.margins import layer_margins
 from seedspread.cff.presets import check, read_config
-from seedspread.paper.values import printed, published_runs, series
+from seedspread.paper.values import MAIN, SETTINGS, printed, published_runs, series
 from seedspread.render.chart import Chart
 from seedspread.render.table import Column, Table
 from seedspread.report.extension import (
@@ -37,18 +37,6 @@ CHANGED, BASELINE = "clamp", "subtract"
 # How a run stands to the paper's.
 SAME_SCALE, OTHER_SCALE = "the paper's scale", "not the paper's scale"
 NOT_A_SETTING = "not a setting of the paper"
-# The paper's settings, in its order, and what they are called here.
-TITLES = {
-    "cifar10": "CIFAR-10",
-    "cifar10-low": "CIFAR-10 low margin",
-    "cifar100": "CIFAR-100",
-    "svhn": "SVHN",
-    "fashion-mnist": "Fashion-MNIST",
-    "svhn-medium": "SVHN medium",
-    "svhn-hard": "SVHN hard",
-}
-# What a setting trains, where its preset is called otherwise.
-_PRESETS = {"cifar10-low": "cifar10", "svhn": "svhn-easy"}
 
 
 def paper_setting(config: RunConfig) -> str | None:
@@ -97,7 +85,7 @@ def is_papers_level(config: RunConfig, setting: str, factor: str) -> bool:
 def paper_config(setting: str) -> RunConfig:
     """Return what the paper ran in a setting."""
     low = ["objective.margin_first=0.2"] if setting == "cifar10-low" else []
-    return read_config(f"paper/{_PRESETS.get(setting, setting)}", low)
+    return read_config(f"paper/{SETTINGS[setting].get('preset', setting)}", low)
 
 
 def scale_of(config: RunConfig, setting: str | None, partial: bool) -> Scale:
@@ -121,18 +109,6 @@ def _canonical(config: RunConfig) -> dict[str, Any]:
     return canonical(config.model_copy(update=changes))
 
 
-# The paper's number of each kind of table, by setting.
-_TABLES = {
-    "factorial": {"cifar10": 3},
-    "variance-tests": {"cifar10": 4},
-    "pooled": {"cifar10": 5, "cifar100": 10, "svhn": 13, "fashion-mnist": 14},
-    "per-seed": {
-        "cifar10": 16, "cifar10-low": 17, "cifar100": 19, "svhn": 20, "fashion-mnist": 21, "svhn-medium": 22,
-        "svhn-hard": 22,
-    },
-    "normality": dict.fromkeys(TITLES, 23),
-}  # fmt: skip
-_FIGURES = {"spread": {"cifar10": 1}, "profiles": {"cifar10": 2}}
 _NOTES = {
     "pooled": ", as the paper pools them",
     "variance-tests": ". The paper's printed p values are one-way tests, though its text describes these",
@@ -153,14 +129,14 @@ class PaperSetting(Published):
     judge: bool = False
 
     def follows(self, kind: str) -> str:
-        table, figure = (kinds.get(kind, {}).get(self.name) for kinds in (_TABLES, _FIGURES))
+        table, figure = (SETTINGS[self.name].get(what, {}).get(kind) for what in ("tables", "figures"))
         return f"the paper's Table {table}" if table else f"the paper's Figure {figure}" if figure else ""
 
     def note(self, kind: str) -> str:
         return _NOTES.get(kind, "") if kind == "pooled" or self.follows(kind) else ""
 
     def values(self, kind: str, methods: Sequence[str], *arms: str) -> list[str]:
-        table = _TABLES.get(kind, {}).get(self.name)
+        table = SETTINGS[self.name]["tables"].get(kind)
         if table is None:
             return ["-"] * len(methods)
         if kind == "variance-tests":
@@ -193,8 +169,8 @@ def paper_values(
     scale = {None: "paper", True: "paper (same scale)", False: "paper (different scale)"}[same_scale]
     return PaperSetting(
         name=name,
-        title=TITLES[name],
-        order=list(TITLES).index(name),
+        title=SETTINGS[name]["title"],
+        order=list(SETTINGS).index(name),
         same_question=same_question,
         own_heading="computed" if judge else "these runs",
         heading="printed" if judge else scale,
@@ -333,7 +309,7 @@ def gradients(data: ReportData, name: str) -> Table | None:
     note = "One batch with the final weights, mean ± sd over seeds"
     if flipped:
         note += "; the paper has a single seed here, and turns the ratio round"
-    title = f"Gradient norms by layer: {TITLES[name]}"
+    title = f"Gradient norms by layer: {SETTINGS[name]['title']}"
     return both.table(f"gradients-{name}", title, (Column("layer"), *columns), rows, note + _depths(s))
 
 
@@ -374,8 +350,8 @@ def rates_across(data: ReportData, name: str) -> Table | None:
     # The paper publishes four of SVHN's eight layers: its mean can only be quoted.
     own_means, derived = (means, "-") if both.judge else ([_percent(a), _percent(b)], _points(a, b))
     rows.append(both.layer_row("mean, all layers", own_means, means, derived, _signed(difference)))
-    columns = both.layer_columns([f"CAR ({TITLES[n]})" for n in ("cifar10", name)], "difference")
-    title = f"Clamp activation rate (CAR): CIFAR-10 against {TITLES[name]}"
+    columns = both.layer_columns([f"CAR ({SETTINGS[n]['title']})" for n in ("cifar10", name)], "difference")
+    title = f"Clamp activation rate (CAR): CIFAR-10 against {SETTINGS[name]['title']}"
     note = "Clamp runs, standard margins, mean over seeds" + _depths(other)
     return both.table(f"rates-{name}", title, (Column("layer"), *columns), rows, note)
 
@@ -410,24 +386,20 @@ def dose_response(data: ReportData) -> Table | None:
     return both.table("dose-response", "Dose response", (Column("schedule"), *columns), rows, note)
 
 
-def _compared(data: ReportData, names: "dict[str, str]") -> list[Setting]:
+def _compared(data: ReportData, names: Iterable[str]) -> list[Setting]:
     return [s for s in (of_paper(data, name) for name in names) if s is not None and s.comparisons]
-
-
-_PAIRS = {"cifar10": "balanced_pairs", "cifar100": "expected_pairs", "svhn": "expected_pairs",
-          "fashion-mnist": "balanced_pairs"}  # fmt: skip
-_CLASSES = {"cifar10": 10, "cifar100": 100, "svhn": 10, "fashion-mnist": 10}
 
 
 def datasets(data: ReportData) -> Table | None:
     """Make Table 9: every dataset in a row."""
-    settings = _compared(data, _PAIRS)
+    settings = _compared(data, MAIN)
     if len(settings) < 2:
         return None
     both = PaperTable(9, data, *settings)
     rows = []
     for s in settings:
-        head = (TITLES[name_of(s)], str(_CLASSES[name_of(s)]))
+        about = SETTINGS[name_of(s)]
+        head = (about["title"], str(about["classes"]))
         rows.append(both.row(head, _own_line(data, s), _paper_line(both, s)))
     names = ("positive pairs", "L0 CAR", "clamp accuracy (%)", "ratio (pooled)", "ratio (seeds once)")
     columns = (Column("dataset"), Column("classes"), *both.columns(names))
@@ -451,26 +423,22 @@ def _paper_line(both: PaperTable, s: Setting) -> tuple[str, ...]:
     name = name_of(s)
     car = "cifar10 standard" if name == "cifar10" else name
     return (
-        both.printed(("batch", f"classes/{name}"), _PAIRS[name]),
+        both.printed(("batch", f"classes/{name}"), SETTINGS[name]["pairs"]),
         "-" if name == "fashion-mnist" else f"{series(f'car/{car}').values[0]:.1f}%",
         *both.of_arms(s, ("first_mean", "ratio")),
         "-",
     )
 
 
-_LEVELS = {"svhn": "easy", "svhn-medium": "medium", "svhn-hard": "hard"}
-_PATTERNS = {"svhn": "inverted", "svhn-medium": "elevated", "svhn-hard": "extreme"}
-
-
 def sweep(data: ReportData) -> Table | None:
     """Make Table 15: the SVHN difficulty sweep."""
-    settings = _compared(data, _LEVELS)
+    settings = _compared(data, [name for name, about in SETTINGS.items() if "level" in about])
     if len(settings) < 2:
         return None
     both = PaperTable(15, data, *settings)
     rows = []
     for s in settings:
-        name, c = name_of(s), s.comparisons[0]
+        about, c = SETTINGS[name_of(s)], s.comparisons[0]
         f = c.failures
         failed = {a: f"{x} of {n}" for a, x, n in zip(f.groups, f.failed, f.seeds, strict=True)} if f else {}
         ratio = c.pooled_test.ratio
@@ -479,8 +447,8 @@ def sweep(data: ReportData) -> Table | None:
                "-" if ratio is None else "inverted" if ratio < 1 else "elevated",
                *(failed.get(arm, "none") for arm in ("clamp", "subtract")))  # fmt: skip
         methods = ("first_size", "first_mean", "first_variance", "second_variance", "ratio")
-        stated = (*both.of_arms(s, methods), _PATTERNS[name], "-", "-")
-        rows.append(both.row((_LEVELS[name],), own, stated))
+        stated = (*both.of_arms(s, methods), about["pattern"], "-", "-")
+        rows.append(both.row((about["level"],), own, stated))
     names = ("n", "clamp accuracy (%)", "clamp variance", "subtract variance", "ratio", "pattern",
              "clamp seeds failed", "subtract seeds failed")  # fmt: skip
     note = "Where runs fail to train, a ratio of variances measures how often they fail"
@@ -563,10 +531,6 @@ def _augmentation(c: RunConfig, default: str) -> str:
     return "; ".join([*words, "normalisation"])
 
 
-# The paper's four datasets, which it judges together.
-_DATASETS = ("cifar10", "cifar100", "svhn", "fashion-mnist")
-
-
 class PaperReport(Extension):
     """The paper's values, tables and words."""
 
@@ -624,7 +588,7 @@ class PaperReport(Extension):
         sizes: dict[tuple[str, str], dict[str, Setting]] = {}
         for s in settings:
             compared = len(s.arms) == 2 and all(s.of(arm) for arm in s.arms) and s.sequential is None
-            if s.beside is not None and s.beside.name in _DATASETS and compared:
+            if s.beside is not None and s.beside.name in MAIN and compared:
                 sizes.setdefault((s.scale.size, s.scale.remark), {}).setdefault(s.beside.name, s)
         return list(max(sizes.values(), key=len, default={}).values())
 

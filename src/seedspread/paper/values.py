@@ -19,7 +19,9 @@ from seedspread.stats.groups import Floats, Group
 # Test sets of 10,000 images: a percentage with two decimals is the accuracy itself. SVHN's has 26,032.
 _MORE_THAN_TWO_DECIMALS = ("svhn", "svhn-medium", "svhn-hard")
 
-SETTINGS = ("cifar10", "cifar10-low", "cifar100", "svhn", "fashion-mnist", "svhn-medium", "svhn-hard")
+SETTINGS: dict[str, dict[str, Any]] = tomllib.loads((files(__package__) / "settings.toml").read_text())
+# Those that the paper judges together, in the order of its tables.
+MAIN = tuple(name for name, about in SETTINGS.items() if "pairs" in about)
 
 
 @dataclass(frozen=True)
