@@ -5,7 +5,6 @@ import math
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -31,20 +30,7 @@ _COLUMN, _PAGE = 3.4, 7.0
 _HEIGHT = 2.5
 # Letters of a row's name beyond which a column is too narrow, and how wide a letter is.
 _LONG_NAME, _LETTER = 30, 0.056
-_STYLE: Any = {
-    "text.parse_math": False,  # no name from a file is taken for mathematics
-    "svg.hashsalt": "seedspread",
-    "svg.fonttype": "none",
-    "pdf.fonttype": 42,
-    "font.size": 8,
-    "axes.titlesize": 8,
-    "axes.labelsize": 8,
-    "xtick.labelsize": 7,
-    "ytick.labelsize": 7,
-    "legend.fontsize": 7,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-}
+_STYLE = mpl.rc_params_from_file(Path(__file__).parent / "paper.mplstyle", use_default_template=False)
 
 
 class Picture(Figure):
