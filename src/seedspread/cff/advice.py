@@ -28,8 +28,6 @@ _TEXTS = tomllib.loads((files(__package__) / "advice.toml").read_text(encoding="
 
 @dataclass(frozen=True)
 class Advice:
-    """What to do about the clamp, and why."""
-
     verdict: Recommendation  # `switch` (to subtraction, on trial), `leave` (as it is) or `not enough to say`
     sentence: str  # the advice
     reasons: tuple[str, ...]  # what it rests on, one sentence each

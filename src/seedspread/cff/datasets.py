@@ -182,8 +182,6 @@ def md5(content: bytes) -> str:
 
 @dataclass(frozen=True)
 class LocalFile:
-    """A file of a dataset as it is on this machine."""
-
     expected: DataFile  # what it should be
     path: Path | None  # where it is, None if it is nowhere
     content: bytes  # its unpacked content; empty if there is none
@@ -247,7 +245,6 @@ class Presence:
 
 
 def presence(info: DatasetInfo, data_dir: Path | None = None) -> Presence:
-    """Look for a dataset's files."""
     folder = data_folder(data_dir)
     path_of = {file: path for file in info.files if (path := find_file(info, file, folder))}
     paths = list(path_of.values())

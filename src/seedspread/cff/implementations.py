@@ -16,8 +16,6 @@ NATIVE_MARGINS = ("none", "clamp", "soft_clamp", "shift")
 
 @dataclass(frozen=True)
 class TrainerFeatures:
-    """What an implementation can do and needs."""
-
     name: str  # its name in `runtime.implementation`
     stacks: bool = False  # whether several runs of one shape may be trained as one program
     uses_gpu: bool = True  # whether it can train on a GPU

@@ -48,7 +48,6 @@ class LabelGroups:
 
     @classmethod
     def of(cls, labels: Tensor) -> "LabelGroups":
-        """Sort `(N,)` labels."""
         ordered, permutation = labels.sort(stable=True)
         _, ids, counts = torch.unique_consecutive(ordered, return_inverse=True, return_counts=True)
         end = counts.cumsum(0)
@@ -341,7 +340,6 @@ class _Anchors:
                 self.top_slope[rows] = torch.where(higher, slope_at_top, self.top_slope[rows])
 
     def loss(self) -> Tensor:
-        """Return the loss, after all tiles."""
         per_anchor = self.log_total - self.positive_sum / self.positives
         if self.spec.of_positives.constant:  # it moves the loss and no gradient
             per_anchor = per_anchor + self.spec.of_positives.constant

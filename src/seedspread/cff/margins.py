@@ -134,7 +134,6 @@ MARGIN_TYPES = tuple(_TYPES)
 
 
 def margin_named(name: str, m: float = 0.0, sharpness: float = 20.0) -> Margin:
-    """Return a margin by the name of its type."""
     return _TYPES[name](m, sharpness)
 
 
@@ -224,7 +223,6 @@ def margin_schedule(
 
 
 def layer_margins(config: RunConfig) -> list[float]:
-    """Return the margin of each layer of a run."""
     o = config.objective
     shape, exponent = o.margin_schedule, o.margin_exponent
     return margin_schedule(o.margin_first, o.margin_last, config.model.depth, shape, exponent)

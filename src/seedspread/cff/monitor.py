@@ -50,7 +50,6 @@ class Tally:
     possible_pairs: int = 0
 
     def merge(self, other: "Tally") -> None:
-        """Add what was counted later."""
         self.values += other.values
         for place, number in other.counts.items():
             # Not in place: a tensor made in inference mode could not be changed outside it.
@@ -251,7 +250,6 @@ class _Window:
         self.tallies.setdefault(name, Tally()).merge(tally)
 
     def merge(self, other: "_Window") -> None:
-        """Add the window that follows."""
         self.step = other.step
         for name, tally in other.tallies.items():
             self.feed(name, tally)

@@ -121,7 +121,6 @@ class CffRunner(Runner):
         return None if stack is None else Stack(stack, worthwhile(parameters))
 
     def run(self, items: Sequence[WorkItem], stop: StopRequest) -> Iterator[tuple[int, object]]:
-        """Train the runs as one program."""
         from seedspread.cff.training.run import keep_freed_memory, train_many  # noqa: PLC0415 - needs torch
 
         keep_freed_memory()  # a worker trains, and does nothing else

@@ -48,7 +48,6 @@ class Command(TyperCommand):
     """A command whose flags are shown without a type: there is nothing to write after them."""
 
     def get_params(self, ctx: Any) -> Any:
-        """All of them, `--help` included."""
         return without_type(super().get_params(ctx))
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -115,7 +114,6 @@ class _Commands(TyperGroup):
     """Explains mistyped arguments, which may be names of files, without their control characters."""
 
     def get_params(self, ctx: Any) -> Any:
-        """All of them, flags without a type."""
         return without_type(super().get_params(ctx))
 
     def make_context(self, *args: Any, **extra: Any) -> Any:

@@ -147,7 +147,6 @@ class TableOptions:
 
     @property
     def better(self) -> Literal["higher", "lower"] | None:
-        """Which direction is better, if a flag was given."""
         return direction(self.higher, self.lower)
 
     @property
@@ -166,7 +165,6 @@ class TableOptions:
         }
 
     def question(self) -> "Question":
-        """Return the question about one value."""
         from seedspread.tables.question import Question
 
         return Question.of(

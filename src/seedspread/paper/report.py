@@ -180,7 +180,6 @@ def paper_values(
 
 
 def is_published(data: ReportData) -> bool:
-    """Return whether a report is on the paper's own numbers."""
     return any(isinstance(s.published, PaperSetting) and s.published.judge for s in data.settings)
 
 

@@ -49,7 +49,6 @@ def published_runs() -> list[dict[str, str]]:
 
 
 def published_table() -> pd.DataFrame:
-    """Return every per-seed accuracy of the appendices as a table."""
     return pd.DataFrame(published_runs()).replace({"stability": {"": "unstated"}})
 
 

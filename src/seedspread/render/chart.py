@@ -74,8 +74,6 @@ class Axis:
 
 @dataclass(frozen=True)
 class Panel:
-    """One pair of axes."""
-
     title: str
     x: Axis
     y: Axis

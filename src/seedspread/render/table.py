@@ -59,7 +59,6 @@ class Table:
 
 
 def head_of(frame: pd.DataFrame, title: str = "", most: int = 10) -> Table:
-    """Return the first rows of a DataFrame."""
     rows = (tuple(_text(value) for value in row) for row in frame.head(most).itertuples(index=False))
     left = len(frame) - most
     more = f"{left:,} more row{'s' * (left > 1)}" if left > 0 else ""

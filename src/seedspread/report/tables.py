@@ -51,13 +51,11 @@ class PublishedColumns:
         return tuple(Column(name, group) for group in groups for name in names)
 
     def row(self, head: Sequence[str], own: Sequence[str], published: Sequence[str]) -> tuple[str, ...]:
-        """Return a row of these columns."""
         return (*head, *own, *(published if self.is_known else ()))
 
 
 @exhibit("setting")
 def looks_table(s: Setting) -> Table | None:
-    """Return a row for each interim look."""
     if s.looks is None:
         return None
     return replace(sequential.looks_table(s.looks, f"Looks: {s.name}"), id=f"{s.id}-looks-table")

@@ -220,7 +220,6 @@ class Columns:
 
     @property
     def run(self) -> tuple[str, ...]:
-        """The columns that identify a run."""
         return (*self.by, self.group, *self.blocks, *((self.seed,) if self.seed else ()))
 
 
@@ -255,7 +254,6 @@ def seed_names(names: Iterable[str]) -> list[str]:
 
 
 def is_step(name: str) -> bool:
-    """Return whether a column counts steps, by its name."""
     words = plain_name(name).split("_")
     while len(words) > 1 and words[-1] in _UNITS:
         words.pop()

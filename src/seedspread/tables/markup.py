@@ -34,7 +34,6 @@ _MARKS = "†‡§¶*★☆¹²³⁴⁵⁶⁷⁸⁹⁰↑↓#"
 
 
 def is_markup(text: str) -> bool:
-    """Return whether a text has a table in Markdown, LaTeX or HTML."""
     lines = text.splitlines()
     ruled = any("|" in line and "|" in rule and _is_rule(rule) for line, rule in pairwise(lines))
     return ruled or "<table" in text.lower() or bool(_BODY.search(text)) or _is_bare_latex(lines)

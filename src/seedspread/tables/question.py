@@ -129,7 +129,6 @@ class Question:
         by: Names = None,
         **rows: Unpack[Rows],
     ) -> "Question":
-        """Return the question from names, one or several."""
         given: dict[str, Any] = {**rows, "where": several(rows.get("where"))}
         return cls(value, group, baseline, several(block), seed, several(by), **given)
 
@@ -166,5 +165,4 @@ class Question:
 
 
 def several(given: Names) -> tuple[str, ...]:
-    """Return one name or several as a tuple."""
     return (given,) if isinstance(given, str) else tuple(given or ())

@@ -149,8 +149,6 @@ def _check_range(labels: Labels, classes: int) -> None:
 
 @dataclass(frozen=True)
 class Split:
-    """Some images of a dataset."""
-
     images: Tensor  # `(N, C, H, W)` uint8
     labels: Tensor  # `(N,)` int64
     ids: Tensor  # `(N,)` int64, where each image stands in the official split it comes from
@@ -305,8 +303,6 @@ def _by_class(split: Split) -> list[NDArray[np.int64]]:
 
 @dataclass(frozen=True)
 class VerifyResult:
-    """What a look at the content has shown."""
-
     name: str  # the dataset
     # `whole`, `partial` or `wrong`; wrong is damaged, swapped or not there
     state: Literal["whole", "partial", "wrong"]

@@ -72,7 +72,6 @@ def fetch(info: DatasetInfo, data_dir: Path | None = None, progress: Progress | 
 
 
 def download_progress() -> Progress:
-    """Return a progress bar for downloads, on stderr."""
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),

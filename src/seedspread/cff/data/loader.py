@@ -22,8 +22,6 @@ _ORDER_STREAM = 0x0D
 
 @dataclass(frozen=True)
 class Batch:
-    """What a training step sees."""
-
     images: Tensor  # `(views * B, C, H, W)` float32, normalised; all first views, then all second views
     labels: Tensor  # `(views * B,)`
     index: Tensor  # `(B,)`, where the images stand in the split
@@ -55,7 +53,6 @@ class Loader:
         return torch.split(index, self.batch_size)[start:]
 
     def epoch(self, epoch: int, start: int = 0) -> Iterator[Batch]:
-        """Yield the batches of one epoch, from number `start` on."""
         ids = self.split.ids.cpu()
         rows = int(ids.max()) + 1
         by_view = [draws(self.steps, self.augment_seed, epoch, view, rows)[ids] for view in range(self.views)]

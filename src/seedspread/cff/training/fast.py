@@ -382,7 +382,6 @@ class StackedTrainer(Trainer):
 
 
 def _leaves(weights: Sequence[Tensor], size: int) -> list[tuple[Tensor, ...]]:
-    """Return the weights of `size` runs at a time."""
     split = zip(*(parts(weight, size) for weight in weights), strict=True)
     return [tuple(leaf.requires_grad_() for leaf in of_runs) for of_runs in split]
 

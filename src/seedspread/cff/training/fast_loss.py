@@ -65,7 +65,6 @@ class StackedPairs:
 
     @classmethod
     def of(cls, labels: Tensor, rules: LossRules) -> "StackedPairs":
-        """Count `(R, N)` labels."""
         same = [
             (labels[:, rows, None] == labels[:, None]).sum(dim=2, dtype=torch.int32, keepdim=True)
             for rows in _tile_rows(labels.shape[1])
@@ -123,8 +122,6 @@ class _Tile(NamedTuple):
 
 @dataclass(frozen=True)
 class StackedLoss:
-    """What a layer's losses came to."""
-
     loss: Tensor  # `(R,)`
     gradient: Tensor  # `(R, N, d)`, of each run's loss by its features
     saturated: Tensor  # `(R,)` int64, ordered positive pairs with s + m > 1

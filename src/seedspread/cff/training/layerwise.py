@@ -55,7 +55,6 @@ class AdamW:
 
     @torch.no_grad()
     def step(self) -> None:
-        """Move every parameter that has a gradient."""
         indices = [i for i, parameter in enumerate(self.parameters) if parameter.grad is not None]
         adamw(
             [self.parameters[i] for i in indices],
@@ -298,7 +297,6 @@ class Trainer(ABC):
         }
 
     def load_state_dict(self, run: int, state: dict[str, Tensor]) -> None:
-        """Restore a run's part of the optimizers."""
         for layer, (optimiser, own) in enumerate(self.optimiser_parts(run)):
             optimiser.load_state_dict(f"optimiser.{layer}", state, own)
 

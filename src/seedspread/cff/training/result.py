@@ -15,8 +15,6 @@ from seedspread.runs.metrics import rate_from_histogram
 
 @dataclass(frozen=True)
 class LayerResult:
-    """A layer at the end."""
-
     layer: int  # which
     margin: float | None  # its margin; None where margins cannot matter
     # over all training batches with the final weights; a would-be rate unless the run clamps; None where
@@ -85,7 +83,6 @@ class RunResult:
 
     @classmethod
     def read(cls, folder: "Path | str") -> "RunResult":
-        """Read the result in a run's folder."""
         values = RunFolder(Path(folder)).result()
         try:
             values["probes"] = tuple(ProbeResult(**probe) for probe in values["probes"])
@@ -110,7 +107,6 @@ class Diagnosis:
 
 
 def diagnose(folder: "Path | str") -> Diagnosis:
-    """Diagnose a finished run from its folder."""
     folder = Path(folder)
     run = RunFolder(folder)
     result = RunResult.read(folder)

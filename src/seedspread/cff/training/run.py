@@ -322,7 +322,6 @@ def _set(get: Callable[[], Any], set_to: Callable[[Any], None], value: Any) -> I
 
 
 def cpu_threads(count: int) -> AbstractContextManager[None]:
-    """Limit torch to so many threads inside the context."""
     return _set(torch.get_num_threads, torch.set_num_threads, count)
 
 

@@ -284,7 +284,6 @@ class TrainingRun:
     # Stage 2
 
     def probe(self) -> Probe:
-        """Return the classifiers of the current repeat."""
         if self._probe is None:
             self._probe = Probe(self.config, self.dataset, self._features, self.position.repeat)
         return self._probe
@@ -299,7 +298,6 @@ class TrainingRun:
         return accuracies
 
     def end_probe(self) -> None:
-        """Close a repeat of the probe."""
         repeat, probe = self.position.repeat, self.probe()
         self._finished_probes |= {
             f"{repeat}.logits": probe.test_logits().cpu(),
@@ -310,7 +308,6 @@ class TrainingRun:
         self.position = Position("probe", repeat=repeat + 1)
 
     def finish(self, diagnostics: Diagnostics) -> RunResult:
-        """Write the result."""
         kept = self._history, diagnostics, self._finished_probes, self._features
         result, predictions = summarise(self.config, self.dataset, self.folder.key, *kept)
         self.folder.keep_history(self._history.table(with_rate=not margin_is_inert(self.config)))

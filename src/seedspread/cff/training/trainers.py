@@ -107,7 +107,6 @@ _TRAINERS: dict[str, type[Trainer]] = {
 
 
 def trainer_class(config: RunConfig) -> type[Trainer]:
-    """Return the class that trains a run."""
     return _TRAINERS[features_of(config).name]
 
 

@@ -48,12 +48,10 @@ class Place:
 
     @cached_property
     def folder(self) -> Path | None:
-        """The path if it is a folder."""
         return self.path if self.path is not None and self.path.is_dir() else None
 
     @cached_property
     def file(self) -> Path | None:
-        """The path if it is a file."""
         return self.path if self.path is not None and self.path.is_file() else None
 
     @cached_property
@@ -108,7 +106,6 @@ def _is_wanted(folder: Path, name: str) -> bool:
 
 
 def starts_with(path: Path, start: bytes) -> bool:
-    """Return whether a file begins with these bytes."""
     try:
         with path.open("rb") as file:
             return file.read(len(start)) == start

@@ -621,7 +621,6 @@ class WandbReader(Reader):
 
 
 def which_export(names: Sequence[str]) -> Export | None:
-    """Return which of the three exports has these columns."""
     lower = {name.lower() for name in names}
     per_run = [name for name in names if _BETWEEN in name]
     if per_run and len(names) - len(per_run) == 1:
@@ -709,7 +708,6 @@ class StoreReader(Reader):
 
 
 def _stored_run(folder: Path, metrics: Sequence[str]) -> tuple[str, CollectedRun | Unread]:
-    """Return when a run ended, and the run."""
     try:
         run = Run.read(str(folder), metrics)
     except UNREADABLE_RECORD as error:

@@ -35,8 +35,6 @@ class SourceError(AdviceError):
 
 @dataclass(frozen=True)
 class Unread:
-    """A run or file that gives no row, and why."""
-
     name: str
     reason: str
 

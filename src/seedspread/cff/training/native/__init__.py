@@ -45,8 +45,6 @@ class NativeError(SeedspreadError):
 
 @dataclass(frozen=True)
 class Built:
-    """A compiled kernel."""
-
     path: Path  # of the shared library
     compiler: str  # what it says of itself
     flags: str  # with which it was called

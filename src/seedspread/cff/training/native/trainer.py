@@ -117,8 +117,6 @@ class Layer:
 
 @dataclass(frozen=True)
 class Passed:
-    """What went through a layer."""
-
     input: Tensor  # what came in
     pooled: Tensor  # `(B, d)`, the mean over tokens of what came out
     output: Tensor | None  # `(B, T, d)`, or None if it was not wanted
@@ -127,8 +125,6 @@ class Passed:
 
 @dataclass(frozen=True)
 class NativeLoss:
-    """What a layer's loss came to."""
-
     loss: Tensor  # a scalar; not a number where no anchor has a positive
     gradient: Tensor | None  # `(N, d)` by the features, or None if it was not wanted
     saturated: Tensor  # a scalar int64, ordered positive pairs with s + m > 1
@@ -138,7 +134,6 @@ class NativeLoss:
     def of(
         cls, features: Tensor, labels: Tensor, spec: LossSpec, threads: int, *, gradient: bool = True
     ) -> Self:
-        """Compute the loss of `(N, d)` features."""
         features, labels = _contiguous(features), labels.to("cpu", torch.int64).contiguous()
         n, dim = features.shape
         if spec.margin_type not in NATIVE_MARGINS:
@@ -161,8 +156,6 @@ class NativeLoss:
 
 
 class NativeTrainer(Trainer):
-    """Trains one model by the native kernel."""
-
     features = FEATURES["native"]
 
     def __init__(self, models: Sequence[LayerwiseModel]) -> None:
