@@ -82,7 +82,7 @@ def main() -> None:
         console.print(table)
         console.print(str(monitor.advice(share)), "\n")
     console.print(
-        "Next: [bold]seedspread data show[/bold] draws the images; README has the loss in five lines."
+        "Next: [bold]augmented_views.py[/bold] draws the images; README has the loss in five lines."
     )
 
 

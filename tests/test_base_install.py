@@ -175,7 +175,6 @@ def test_what_needs_an_extra_names_it_in_one_line(
             ["run", "quickstart", "--store", "s"],
             ["data", "fetch", "cifar10"],
             ["data", "check"],
-            ["data", "show"],
         ],
     }
     asked = [(extra, line) for extra, of_extra in lines.items() for line in of_extra]

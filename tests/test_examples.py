@@ -12,10 +12,12 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 import torch
 import typer
+from PIL import Image
 from sklearn.datasets import load_digits
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.model_selection import train_test_split
@@ -198,6 +200,14 @@ def test_the_loop_of_the_readme_runs(capsys: pytest.CaptureFixture[str]) -> None
     }
     exec(code, yours)  # noqa: S102 - our own file
     assert "[" in capsys.readouterr().out
+
+
+def test_a_contact_sheet_shows_originals_and_views(tmp_path: Path) -> None:
+    command = [sys.executable, str(EXAMPLES / "augmented_views.py"), "fashion-mnist-sample", "svhn-hard"]
+    subprocess.run([*command, "sheet.png"], cwd=tmp_path, env=ONE_THREAD, check=True)
+    sheet = np.array(Image.open(tmp_path / "sheet.png").convert("RGB"))
+    assert min(sheet.shape[:2]) > 600
+    assert len(np.unique(sheet.reshape(-1, 3), axis=0)) > 100
 
 
 # The README

@@ -88,7 +88,6 @@ COMMANDS = {
     "train with": ("train", "tiny.toml", "--set", EVIL),
     "data list": ("data", "list", "--data-dir", NAME),
     "data check": ("data", "check", "cifar10", "--data-dir", NAME),
-    "data show": ("data", "show", "--out", f"{NAME}.png"),
     "verify": ("verify-paper", "--only", "differs"),
     "verify nothing": ("verify-paper", "--only", EVIL),
     "serve nothing": ("serve", NAME + "4"),

@@ -17,7 +17,6 @@ COMMANDS = [
     ("report", *TABLE, "--out", "{}/page.html"),
     ("report", *TABLE, "--tables", "{}/tables"),
     ("report", *TABLE, "--figures", "{}/figures"),
-    ("data", "show", "--out", "{}/sheet.png"),
     ("run", "quickstart", "--store", "{}/store"),
     ("quickstart", "--store", "{}/store"),
 ]

@@ -195,7 +195,7 @@ SCORES = ("table.csv", "--value", "score", "--group", "arm")
         ("run", "quickstart", "--store", "{}"), ("quickstart", "--store", "{}"),
         ("plan", "quickstart", "--data-dir", "{}"),
         ("data", "list", "--data-dir", "{}"),
-        ("data", "show", "--out", "{}.png"), ("data", "show", "svhn", "--data-dir", "{}"),
+        ("train", "mini/svhn-easy", "--data-dir", "{}"),
     ],
 )  # fmt: skip
 def test_a_name_of_300_characters_is_one_line(

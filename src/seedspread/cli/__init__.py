@@ -37,7 +37,6 @@ EXAMPLES = {
     "data list": "seedspread data list",
     "data fetch": "seedspread data fetch cifar10",
     "data check": "seedspread data check cifar10",
-    "data show": "seedspread data show cifar10 --out sheet.png",
 }
 
 # What an option means where no word follows it.

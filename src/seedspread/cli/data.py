@@ -1,4 +1,4 @@
-"""`seedspread data`: what there is of the datasets, getting them, checking them, looking at them."""
+"""`seedspread data`: what there is of the datasets, getting them, checking them."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from seedspread.cli.options import DataDir, Json, say, say_json
-from seedspread.errors import DataError, one_of, require_extra
+from seedspread.errors import require_extra
 
 if TYPE_CHECKING:
     from seedspread.cff.data.dataset import VerifyResult
     from seedspread.cff.datasets import Presence
 
-app = typer.Typer(help="List, fetch, check and show the datasets.", no_args_is_help=True)
-
-AllowPartial = Annotated[bool, typer.Option(help="Accept a partial dataset.")]
+app = typer.Typer(help="List, fetch and check the datasets.", no_args_is_help=True)
 
 
 @app.command("list")
@@ -58,7 +56,7 @@ def check(
         list[str] | None, typer.Argument(help="Which datasets; by default all that are present.")
     ] = None,
     data_dir: DataDir = None,
-    allow_partial: AllowPartial = False,
+    allow_partial: Annotated[bool, typer.Option(help="Accept a partial dataset.")] = False,
     json: Json = False,
 ) -> None:
     """Compare content with the official data; exit 1 unless all of it is right."""
@@ -77,35 +75,6 @@ def check(
     good = {"whole", "partial"} if allow_partial else {"whole"}
     if any(verdict.state not in good for verdict in verdicts):
         raise typer.Exit(1)
-
-
-@app.command()
-def show(
-    name: Annotated[str, typer.Argument(help="A dataset.")] = "fashion-mnist-sample",
-    augment: Annotated[
-        str | None, typer.Option(help="A pipeline's name, such as svhn-hard; by default the dataset's own.")
-    ] = None,
-    out: Annotated[Path, typer.Option(help="The picture: .png, .pdf or .svg.")] = Path("sheet.png"),
-    seed: Annotated[int, typer.Option(min=0, help="The augment seed.")] = 0,
-    data_dir: DataDir = None,
-    allow_partial: AllowPartial = False,
-) -> None:
-    """Draw a contact sheet: an image of each class beside its augmented views."""
-    require_extra("train", "seedspread data show", "torch", "matplotlib")
-    from seedspread.cff.config import PIPELINES, DataConfig
-    from seedspread.cff.data.augment import contact_sheet
-    from seedspread.cff.data.dataset import load
-    from seedspread.cff.datasets import dataset_info
-
-    source = dataset_info(name)
-    try:
-        one_of("--augment", source.augment if augment is None else augment, PIPELINES)
-    except ValueError as error:
-        raise DataError(str(error)) from error
-    config = DataConfig(name=name, augment=augment, allow_partial=allow_partial)
-    dataset = load(config, data_dir)
-    contact_sheet(dataset, config.pipeline, augment or source.augment, out, seed=seed)
-    say(f"{dataset.title}: contact sheet written to {out}")
 
 
 def _presence(one: "Presence", data_dir: Path | None) -> str:

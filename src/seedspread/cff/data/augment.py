@@ -11,18 +11,14 @@ on Pillow images.
 
 from collections.abc import Sequence
 from functools import cache, singledispatch
-from pathlib import Path
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from seedspread.atomic import replacing
 from seedspread.cff.config import ColorJitter, HorizontalFlip, RandomCrop, RandomErasing, RandomRotation, Step
-from seedspread.cff.data.dataset import Dataset
 from seedspread.cff.randomness import stream
-from seedspread.errors import DataError, reason
 
 
 def crop(images: Tensor, top: Tensor, left: Tensor, padding: int) -> Tensor:
@@ -327,50 +323,3 @@ def erasing_rectangle(
 def whole(uniform: Tensor, count: int) -> Tensor:
     """Turn uniform numbers into whole numbers from 0 to count - 1."""
     return (uniform * count).to(torch.int64).clamp_(max=count - 1)
-
-
-# Of a contact sheet: classes, each in a row, and views of an image of each.
-_ROWS, _VIEWS = 10, 7
-
-
-def contact_sheet(
-    dataset: Dataset, steps: Sequence[Step], pipeline: str, out: Path, *, seed: int = 0
-) -> None:
-    """Write a picture: a row for each of the first classes, with an original and views of it.
-
-    The views are those that a run with this augment seed sees in its first epochs.
-    """
-    import matplotlib  # noqa: PLC0415 - slow, and only this needs it
-    from matplotlib.figure import Figure  # noqa: PLC0415
-
-    if out.suffix.lower() not in {".png", ".pdf", ".svg"}:
-        raise DataError(f"{out}: name a .png, .pdf or .svg file")
-    labels = dataset.train.labels
-    present = torch.unique(labels).tolist()[:_ROWS]
-    chosen = [int((labels == label).nonzero()[0]) for label in present]
-    originals = dataset.train.images[chosen]
-    ids = dataset.train.ids[chosen]
-    columns = [originals]
-    for epoch in range(_VIEWS):
-        uniform = draws(steps, seed, epoch, view=0, images=int(ids.max()) + 1)[ids]
-        columns.append(augment(originals, steps, uniform))
-
-    framed = [torch.nn.functional.pad(images, (1, 1, 1, 1), value=255) for images in columns]
-    height, width = framed[0].shape[-2:]
-    sheet = torch.cat([torch.cat(list(images), dim=1) for images in framed], dim=2).permute(1, 2, 0).numpy()
-    heads = ["original", *(f"view {number}" for number in range(1, 1 + _VIEWS))]
-    names = [dataset.classes[label] for label in present]
-    with matplotlib.rc_context({"font.size": 8, "font.family": "DejaVu Sans", "text.parse_math": False}):
-        figure = Figure(figsize=(0.75 * (1 + _VIEWS) + 1.7, 0.75 * len(chosen) + 0.9), layout="constrained")
-        figure.suptitle(f"{dataset.title} · pipeline {pipeline} · augment seed {seed}", fontsize=10)
-        axes = figure.subplots()
-        axes.imshow(sheet, interpolation="nearest", cmap="gray", vmin=0, vmax=255)
-        axes.set_xticks([(column + 0.5) * width for column in range(len(heads))], heads)
-        axes.set_yticks([(row + 0.5) * height for row in range(len(names))], names)
-        axes.tick_params(length=0, labeltop=True, labelbottom=False)
-        axes.spines[:].set_visible(False)
-        try:
-            with replacing(out) as temporary:
-                figure.savefig(temporary, dpi=150)
-        except OSError as error:
-            raise DataError(f"cannot write {out}: {reason(error)}; name another place with --out") from error
