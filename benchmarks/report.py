@@ -16,7 +16,7 @@ from rich.progress import track
 from benchmarks.script import AsJson, main
 from benchmarks.timing import show
 from seedspread.cff.config import RunConfig
-from seedspread.cff.identity import RUNNER, margin_is_inert
+from seedspread.cff.identity import RUNNER, margin_of
 from seedspread.cff.margins import layer_margins
 from seedspread.cff.presets import read_config, to_toml
 from seedspread.cff.runner import CffRunner, seeded
@@ -96,7 +96,7 @@ def _fill_run(folder: RunFolder, config: RunConfig, labels: "np.ndarray[Any, Any
     # Same-seed runs get the same values, as real ones nearly do.
     kind = {"subtract": 0, "clamp": 1}.get(config.objective.margin_type, 2)
     rng = np.random.default_rng([config.seeds.run, kind + 3 * (config.training.rule != "layer_local")])
-    margins, inert = layer_margins(config), margin_is_inert(config)
+    margins, inert = layer_margins(config), margin_of(config).is_inert
     epochs, depth = config.training.epochs, config.model.depth
     rates = np.linspace(0.6, 0.3, depth) + rng.normal(0, 0.02, (epochs, depth))
     norms = np.exp(rng.normal(0, 0.1, (epochs, depth))) * np.linspace(2, 0.2, depth)

@@ -128,21 +128,11 @@ def _objective(config: RunConfig) -> dict[str, Any] | None:
     if config.training.rule == "cross_entropy":
         return None
     drop: tuple[str, ...] = () if margin_of(config).is_sharp else ("margin_sharpness",)
-    if margin_is_inert(config):
+    if margin_of(config).is_inert:
         drop += _SCHEDULE
     elif config.objective.margin_schedule == "linear":
         drop += ("margin_exponent",)
     return described("objective", config.objective, without=drop)
-
-
-def margin_is_inert(config: RunConfig) -> bool:
-    """Whether the margins move no gradient, so that they cannot matter."""
-    return margin_of(config).is_inert
-
-
-def saturates(config: RunConfig) -> bool:
-    """Whether the rate of pairs with s + m > 1 is the run's own, and not only what a clamp would cut."""
-    return margin_of(config).saturates
 
 
 def margin_of(config: RunConfig) -> Margin:

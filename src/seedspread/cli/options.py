@@ -1,6 +1,10 @@
 """The options of several commands, each declared once, and how their results are printed."""
 
 import inspect
+import json
+import shutil
+import sys
+import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from functools import wraps
@@ -9,16 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from seedspread.errors import SeedspreadError
+from seedspread.errors import SeedspreadError, printable
 
 if TYPE_CHECKING:
     from seedspread.tables.question import Question, Rows
-import json
-import shutil
-import sys
-import textwrap
-
-from seedspread.errors import printable
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Form = Annotated[str, typer.Option("--format", help="text, markdown or latex.")]

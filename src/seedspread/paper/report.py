@@ -13,7 +13,7 @@ from seedspread.analysis.words import number, p_value
 from seedspread.cff.advice import advise
 from seedspread.cff.config import PIPELINES, RunConfig, SeedConfig
 from seedspread.cff.datasets import dataset_info
-from seedspread.cff.identity import canonical, margin_is_inert, saturates
+from seedspread.cff.identity import canonical, margin_of
 from seedspread.cff.margins import layer_margins
 from seedspread.cff.presets import check, read_config
 from seedspread.paper.values import MAIN, SETTINGS, printed, published_runs, series
@@ -547,7 +547,7 @@ class PaperReport(Extension):
         return read_layers(folder, tuple(layer_margins(parameters)))
 
     def saturates(self, parameters: RunConfig) -> bool:
-        return saturates(parameters)
+        return margin_of(parameters).saturates
 
     def published(
         self, cells: Sequence[RecordedCell], audit: AuditSpec | None, metric: str, partial: bool
@@ -628,4 +628,4 @@ class PaperReport(Extension):
 def _telling(cells: Sequence[RecordedCell]) -> list[RunConfig]:
     """Return the configs whose margin matters; all, if none does."""
     configs: list[RunConfig] = [cell.parameters for cell in cells]
-    return [config for config in configs if not margin_is_inert(config)] or configs
+    return [config for config in configs if not margin_of(config).is_inert] or configs

@@ -20,7 +20,7 @@ from seedspread.cff.identity import run_key
 from seedspread.cff.presets import ConfigError, to_toml
 from seedspread.cff.training import state
 from seedspread.cff.training.result import RunResult
-from seedspread.cff.training.run import Callback, run_to_completion
+from seedspread.cff.training.run import Callback, TrainingLoop
 from seedspread.cff.training.state import TrainingRun
 from seedspread.cff.training.trainers import AutogradTrainer
 from seedspread.runs.files import RecordError
@@ -227,7 +227,7 @@ def test_the_best_validation_loss_can_decide(tmp_path: Path, monkeypatch: pytest
         return torch.tensor(next(losses))
 
     monkeypatch.setattr(state, "validation_loss", validation_loss)
-    ((_, result),) = run_to_completion([run], StopRequest(), Callback())
+    ((_, result),) = TrainingLoop([run], StopRequest(), Callback()).run()
     assert isinstance(result, RunResult)
     assert [torch.equal(weights(), one) for one in seen] == [False, True, False]
 

@@ -13,7 +13,7 @@ from torch.nn.functional import cross_entropy
 from seedspread.cff.config import RunConfig
 from seedspread.cff.data.dataset import Dataset, Split
 from seedspread.cff.data.loader import Batch, Loader
-from seedspread.cff.identity import margin_is_inert
+from seedspread.cff.identity import margin_of
 from seedspread.cff.loss import PairStatistics, unit_vectors
 from seedspread.cff.margins import layer_margins
 from seedspread.cff.randomness import drawn_from, head_seed, probe_seeds
@@ -265,7 +265,7 @@ def summarise(
 
 
 def _layers(config: RunConfig, history: History, diagnostics: Diagnostics) -> tuple[LayerResult, ...]:
-    inert = margin_is_inert(config)
+    inert = margin_of(config).is_inert
     return tuple(
         LayerResult(
             layer=layer,

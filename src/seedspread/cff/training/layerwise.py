@@ -13,7 +13,7 @@ from torch.optim.adamw import adamw
 
 from seedspread.cff.config import RunConfig
 from seedspread.cff.data.loader import Batch
-from seedspread.cff.identity import margin_is_inert
+from seedspread.cff.identity import margin_of
 from seedspread.cff.implementations import TrainerFeatures
 from seedspread.cff.loss import PairStatistics, SupConLoss, pair_statistics
 from seedspread.cff.margins import layer_margins
@@ -222,7 +222,7 @@ class LayerwiseModel:
         self.margins = layer_margins(config)
         # Subtraction moves the loss by a constant and no gradient (Proposition 4.1): it is trained as `none`,
         # so that what is recorded is free of the margin, as the run's identity is.
-        kind = "none" if margin_is_inert(config) else objective.margin_type
+        kind = "none" if margin_of(config).is_inert else objective.margin_type
         local = config.training.rule == "layer_local"
         written = local and config.runtime.implementation == "plain"  # as the equations are
         self.losses = [

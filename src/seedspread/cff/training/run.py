@@ -46,12 +46,7 @@ class Callback:
 Outcomes = Iterator[tuple[TrainingRun, RunResult | Exception]]
 
 
-def run_to_completion(runs: Sequence[TrainingRun], stop: StopRequest, callback: Callback) -> Outcomes:
-    """Train runs from wherever they are; yield each with its result or error as soon as it has ended."""
-    return _Loop(runs, stop, callback).run()
-
-
-class _Loop:
+class TrainingLoop:
     """Drives runs; one that changes from one trainer to another takes its optimizers' state along."""
 
     def __init__(self, runs: Sequence[TrainingRun], stop: StopRequest, callback: Callback) -> None:
@@ -62,6 +57,7 @@ class _Loop:
         self._since = time.monotonic()
 
     def run(self) -> Outcomes:
+        """Train from wherever the runs are; yield each with its result or error as soon as it has ended."""
         yield from self._each(self._going, self._restore)
         while groups := _in_step([run for run in self._going if run.position.stage == "encoder"]):
             # Those that were stopped earlier catch up with the next ones of their shape, and go on with them.
@@ -277,7 +273,7 @@ def train_many(
         for threads in {_torch_threads(run) for run in runs}:
             with cpu_threads(threads), without_tf32():
                 group = [run for run in runs if _torch_threads(run) == threads]
-                for run, outcome in run_to_completion(group, stop, callback or Callback()):
+                for run, outcome in TrainingLoop(group, stop, callback or Callback()).run():
                     yield runs[run], outcome
     except Exception as error:
         if stop.number is not None:

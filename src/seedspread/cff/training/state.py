@@ -18,7 +18,7 @@ from seedspread.cff.config import RunConfig
 from seedspread.cff.data.dataset import Dataset, Split
 from seedspread.cff.data.loader import Loader
 from seedspread.cff.datasets import dataset_info
-from seedspread.cff.identity import RUNNER, margin_is_inert, saturates
+from seedspread.cff.identity import RUNNER, margin_of
 from seedspread.cff.model import ViT
 from seedspread.cff.randomness import drawn_from, init_seed
 from seedspread.cff.training.evaluation import Diagnostics, Features, Probe, summarise, validation_loss
@@ -191,7 +191,7 @@ class TrainingRun:
     def heartbeat(self) -> Heartbeat:
         """Report how far and how fast it is, with its curves so far."""
         curves = {"loss": self._history.over_epochs("loss")}
-        if saturates(self.config):
+        if margin_of(self.config).saturates:
             curves["clamp activation rate"] = self._history.over_epochs("rate")
         is_training = self.position.stage == "encoder"
         return Heartbeat(
@@ -243,7 +243,7 @@ class TrainingRun:
         if self.config.training.select == "best_val_loss":
             self._keep_if_best()
         self.position = Position("encoder", self.position.epoch + 1)
-        rate = "clamp_activation_rate" if saturates(self.config) else "would_be_rate"
+        rate = "clamp_activation_rate" if margin_of(self.config).saturates else "would_be_rate"
         shown = {"loss": "loss", rate: "rate", "gradient_norm": "gradient_norm"}
         return {title: self._history.last(name) for title, name in shown.items()}
 
@@ -310,7 +310,7 @@ class TrainingRun:
     def finish(self, diagnostics: Diagnostics) -> RunResult:
         kept = self._history, diagnostics, self._finished_probes, self._features
         result, predictions = summarise(self.config, self.dataset, self.folder.key, *kept)
-        self.folder.keep_history(self._history.table(with_rate=not margin_is_inert(self.config)))
+        self.folder.keep_history(self._history.table(with_rate=not margin_of(self.config).is_inert))
         self.folder.keep_predictions(predictions)
         facts = {
             "runner": RUNNER,
