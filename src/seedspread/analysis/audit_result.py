@@ -96,7 +96,6 @@ class Comparison(display.Result):
         return sum(df * v for df, v in cells) / sum(df for df, _ in cells) if cells else None
 
     def test(self, key: str) -> TestResult:
-        """The test called `key`."""
         for test in self.tests:
             if test.key == key:
                 return test
@@ -118,7 +117,6 @@ class Comparison(display.Result):
         return f"{stratum_name(self.by, self.stratum)}: {name}" if self.stratum else name
 
     def as_values(self) -> dict[str, Any]:
-        """All of it, as JSON has it."""
         return asdict(self) | {
             "stratum": joined_levels(self.stratum),
             "cells": [asdict(cell) | {"block": joined_levels(cell.block)} for cell in self.cells],

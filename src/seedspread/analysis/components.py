@@ -284,7 +284,6 @@ class ComponentsResult(Result):
     notes: tuple[str, ...] = ()
 
     def as_values(self) -> dict[str, Any]:
-        """All of it, as JSON has it."""
         values = asdict(self)
         for stratum, told in zip(self.strata, values["strata"], strict=True):
             told["stratum"] = joined_levels(stratum.stratum)
@@ -294,7 +293,6 @@ class ComponentsResult(Result):
         return values
 
     def to_text(self, width: int = 110) -> str:
-        """For a terminal."""
         page = TextPage(width)
         for stratum in self.strata:
             if stratum.title:

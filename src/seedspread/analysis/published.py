@@ -91,11 +91,9 @@ class PublishedResult(Result):
     notes: tuple[str, ...]
 
     def as_values(self) -> dict[str, Any]:
-        """All of it, as JSON has it."""
         return asdict(self) | {"excess_kurtosis": EXCESS_KURTOSIS}
 
     def to_text(self, width: int = 110) -> str:
-        """For a terminal."""
         page = TextPage(width)
         first, *others = self.comparisons
         if others:

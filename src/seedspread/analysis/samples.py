@@ -92,8 +92,6 @@ def strips_of(runs: RunTable) -> tuple[Strip, ...]:
 
 @dataclass(frozen=True)
 class _Arrays:
-    """The columns of a checked table."""
-
     values: Floats
     blocks: Codes
     block_names: list[Levels]

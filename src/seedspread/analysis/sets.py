@@ -86,7 +86,6 @@ class Agreement:
         return f"{stratum_name(self.by, self.stratum)}: {name}" if self.stratum else name
 
     def as_values(self) -> dict[str, Any]:
-        """All of it, as JSON has it."""
         return asdict(self) | {"stratum": joined_levels(self.stratum)}
 
     @property
@@ -142,7 +141,6 @@ class CompareResult(Result):
         return " ".join(words.answer_lines(self))
 
     def as_values(self) -> dict[str, Any]:
-        """All of it, as JSON has it."""
         agreements = [a.as_values() for a in self.agreements]
         own = {"spread": self.spread.as_values(), "agreements": agreements}
         return {"answer": self.answer} | asdict(self) | own
@@ -201,8 +199,6 @@ class CompareResult(Result):
 
 @dataclass(frozen=True)
 class RunSet:
-    """One set: its name, its checked runs, and what its values are."""
-
     name: str
     runs: RunTable
     metric: Metric

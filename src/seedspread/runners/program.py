@@ -291,8 +291,6 @@ RUNNER = "program"
 
 @dataclass(frozen=True)
 class ProgramRunner(OwnCode):
-    """Runs a command."""
-
     command: Command
     promised: tuple[Metric, ...]
     inputs: tuple[str, ...] = ()

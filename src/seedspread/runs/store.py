@@ -340,7 +340,6 @@ class Store:
             raise StoreError(f"the store {self.path} cannot be written: {reason(error)}") from None
 
     def counts(self) -> dict[State, int]:
-        """Number of runs in each state."""
         times = Counter(state.state for state in self.states(self.keys()).values())
         return {state: times[state] for state in STATES}
 

@@ -68,8 +68,6 @@ ProgressCallback = Callable[[StudyProgress], None]
 
 
 class Job(Protocol):
-    """Work that was submitted."""
-
     @property
     def interrupted(self) -> str:
         """What to say when whoever waits for it goes."""
@@ -89,8 +87,6 @@ class Job(Protocol):
 
 
 class Executor(Protocol):
-    """An engine."""
-
     @property
     def wait(self) -> bool:
         """False to submit, and leave the work to itself."""

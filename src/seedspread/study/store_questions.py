@@ -231,8 +231,6 @@ def compare_sources(
 
 @dataclass(frozen=True)
 class _Set:
-    """A source, and which study of it."""
-
     source: Source
     study: str | None
 
