@@ -1,11 +1,9 @@
 """The check: each printed number by the method the paper names, its claims in words, what that changes."""
 
-import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
 from functools import cache
-from importlib.resources import files
 from typing import Any, Literal
 
 import numpy as np
@@ -24,6 +22,7 @@ from seedspread.paper.values import (
     components,
     mode_arm,
     number_claims,
+    paper_data,
     published_arm,
     published_runs,
     published_table,
@@ -428,7 +427,7 @@ def same_rows() -> Check:
 def check_claims() -> list[tuple[dict[str, str], bool | None, str, str]]:
     """Return each claim, whether it holds (None if that cannot be told), what was computed, and a remark."""
     out = []
-    for claim in tomllib.loads((files(__package__) / "claims.toml").read_text())["claim"]:
+    for claim in paper_data("claims.toml")["claim"]:
         check: Callable[[], Check] | None = globals()[claim["check"]] if "check" in claim else None
         holds, computed, *numbers = check() if check is not None else (None, "-")
         remark = claim.get("comment", "")
@@ -575,7 +574,7 @@ def paper_ratios() -> dict[str, tuple[RobustRatio, float | None]]:
 def answer() -> list[Point]:
     """Return every conclusion that the check changes, the weightiest first."""
     out = []
-    for point in tomllib.loads((files(__package__) / "answer.toml").read_text())["point"]:
+    for point in paper_data("answer.toml")["point"]:
         numbers = globals()[point["numbers"]]() if "numbers" in point else {}
         out.append(Point(point["title"], " ".join(point["text"].split()).format(**numbers)))
     return out

@@ -1,22 +1,20 @@
 """What the paper adds to the page of its training's runs."""
 
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 from seedspread.analysis.words import number, p_value
 from seedspread.cff.advice import advise
-from seedspread.cff.config import PIPELINES, RunConfig, SeedConfig
+from seedspread.cff.config import RunConfig, SeedConfig, Step
 from seedspread.cff.datasets import dataset_info
 from seedspread.cff.identity import canonical, margin_of
 from seedspread.cff.margins import layer_margins
 from seedspread.cff.presets import check, read_config
-from seedspread.paper.values import MAIN, SETTINGS, printed, published_runs, series
+from seedspread.paper.values import MAIN, SETTINGS, paper_data, printed, published_runs, series
 from seedspread.render.chart import Chart
 from seedspread.render.table import Column, Table
 from seedspread.report.extension import (
@@ -491,43 +489,26 @@ def _values_listed(values: dict[str, str]) -> str:
 
 def _of_all(configs: tuple[RunConfig, ...]) -> dict[str, str]:
     """Return the values of a setting's cells; all values of what they vary."""
-    cells = [dict(_hyperparameters(c)) for c in configs]
+    cells = [_hyperparameters(c) for c in configs]
     return {name: " | ".join(dict.fromkeys(values[name] for values in cells)) for name in cells[0]}
 
 
-def _hyperparameters(c: RunConfig) -> list[tuple[str, str]]:
-    source = dataset_info(c.data.name)
-    limit, test_limit = c.data.limit_per_class, c.data.test_limit_per_class
-    low, high = (f"{m:g}" for m in (c.objective.margin_first, c.objective.margin_last))
-    t, p = c.training, c.probe
-    return [
-        ("data", f"{source.title}, {limit or 'all'} training and {test_limit or 'all'} test images per "
-                 f"class, {c.data.validation_fraction:g} for validation, {c.data.order}"),
-        ("architecture", f"ViT (d={c.model.dim}, H={c.model.heads}, L={c.model.depth})"),
-        ("patch size", f"{c.model.patch_size} × {c.model.patch_size}"),
-        ("batch size", str(t.batch_size)),
-        ("stage 1", f"{t.rule}, {t.epochs} epochs, AdamW (lr {t.learning_rate:g}, betas {t.betas[0]:g} and "
-                    f"{t.betas[1]:g}, weight decay {t.weight_decay:g}), {t.select} weights"),
-        ("stage 2 (probe)", f"{p.epochs} epochs, batch {p.batch_size}, AdamW (lr {p.learning_rate:g}, weight "
-                            f"decay {p.weight_decay:g}), {p.features} features"),
-        ("margin type, stability", f"{c.objective.margin_type}, {c.objective.stability}, "
-                                   f"{c.objective.reduction} over positives"),
-        ("temperature", f"{c.objective.temperature:g}"),
-        ("margins", f"{low} → {high}, {c.objective.margin_schedule}"),
-        ("augmentation", _augmentation(c, source.augment)),
-        ("precision", c.runtime.precision),
-    ]  # fmt: skip
+def _hyperparameters(c: RunConfig) -> dict[str, str]:
+    words = {
+        "title": dataset_info(c.data.name).title,
+        "limit": c.data.limit_per_class or "all",
+        "test_limit": c.data.test_limit_per_class or "all",
+        "augmentation": "; ".join([*map(_step, c.data.pipeline), "normalisation"]),
+    }
+    rows = paper_data("hyperparameters.toml")
+    return {name: text.format(c=c, **words) for name, text in rows.items()}
 
 
-def _augmentation(c: RunConfig, default: str) -> str:
-    chosen = default if c.data.augment is None else c.data.augment
-    steps = PIPELINES[chosen] if isinstance(chosen, str) else chosen
-    words = []
-    for step in steps:
-        values = step.model_dump(exclude={"op"})
-        inside = ", ".join(f"{k} {v}" for k, v in values.items() if v not in (0, None))
-        words.append(f"{step.op.replace('_', ' ')} ({inside})" if inside else step.op.replace("_", " "))
-    return "; ".join([*words, "normalisation"])
+def _step(step: Step) -> str:
+    values = step.model_dump(exclude={"op"})
+    inside = ", ".join(f"{k} {v}" for k, v in values.items() if v not in (0, None))
+    name = step.op.replace("_", " ")
+    return f"{name} ({inside})" if inside else name
 
 
 class PaperReport(Extension):
@@ -617,7 +598,7 @@ class PaperReport(Extension):
         }
 
     def glossary(self, data: ReportData) -> tuple[tuple[str, str], ...]:
-        words = tomllib.loads((files(__package__) / "glossary.toml").read_text())
+        words = paper_data("glossary.toml")
         return tuple(words.items()) if any(s.beside is not None for s in data.settings) else ()
 
     def badge(self, data: ReportData) -> str:

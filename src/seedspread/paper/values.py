@@ -19,7 +19,13 @@ from seedspread.stats.groups import Floats, Group
 # Test sets of 10,000 images: a percentage with two decimals is the accuracy itself. SVHN's has 26,032.
 _MORE_THAN_TWO_DECIMALS = ("svhn", "svhn-medium", "svhn-hard")
 
-SETTINGS: dict[str, dict[str, Any]] = tomllib.loads((files(__package__) / "settings.toml").read_text())
+
+def paper_data(name: str) -> dict[str, Any]:
+    """Return the content of one of this folder's TOML files."""
+    return tomllib.loads((files(__package__) / name).read_text(encoding="utf-8"))
+
+
+SETTINGS: dict[str, dict[str, Any]] = paper_data("settings.toml")
 # Those that the paper judges together, in the order of its tables.
 MAIN = tuple(name for name, about in SETTINGS.items() if "pairs" in about)
 
@@ -54,7 +60,7 @@ def published_table() -> pd.DataFrame:
 
 @cache
 def _measured() -> dict[str, Any]:
-    return tomllib.loads((files(__package__) / "measured.toml").read_text())
+    return paper_data("measured.toml")
 
 
 @cache
@@ -267,12 +273,12 @@ METHODS: dict[str, Method] = {
 }
 
 # What a method is called where a person reads it.
-NAMES: dict[str, str] = tomllib.loads((files(__package__) / "methods.toml").read_text())
+NAMES: dict[str, str] = paper_data("methods.toml")
 
 
 def number_claims() -> list[dict[str, Any]]:
     """Return every claim in numbers, as `numbers.toml` has it."""
-    data = tomllib.loads((files(__package__) / "numbers.toml").read_text())
+    data = paper_data("numbers.toml")
     return [{"section": data["section"]} | claim for claim in data["claim"]]
 
 
