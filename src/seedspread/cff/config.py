@@ -1,8 +1,10 @@
-"""A run's config, frozen and validated, and augmentation as data: the steps and the paper's pipelines."""
+"""A run's config, frozen and validated, and augmentation as data: steps, and pipelines (`pipelines.toml`)."""
 
+import tomllib
+from importlib.resources import files
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, TypeAdapter, field_validator, model_validator
 
 from seedspread.cff.datasets import DATASETS, DEFAULT
 from seedspread.errors import one_of
@@ -63,25 +65,9 @@ Step = Annotated[
     RandomCrop | HorizontalFlip | RandomRotation | RandomErasing | ColorJitter, Field(discriminator="op")
 ]
 
-# The paper's five, in the order in which it lists their steps. Normalisation comes last and belongs to
-# the dataset.
-PIPELINES: dict[str, tuple[Step, ...]] = {
-    "cifar": (RandomCrop(padding=12), HorizontalFlip()),
-    "svhn-easy": (RandomCrop(padding=12), HorizontalFlip()),
-    "svhn-medium": (
-        RandomCrop(padding=4),
-        RandomRotation(degrees=10),
-        ColorJitter(brightness=0.2, contrast=0.2, saturation=0.2),
-    ),
-    "svhn-hard": (
-        RandomCrop(padding=6),
-        HorizontalFlip(p=0.5),
-        RandomRotation(degrees=15),
-        RandomErasing(p=0.5, scale=(0.1, 0.3)),
-        ColorJitter(brightness=0.4, contrast=0.4, saturation=0.4, hue=0.1),
-    ),
-    "fashion-mnist": (RandomCrop(padding=4), HorizontalFlip()),
-}
+PIPELINES = TypeAdapter(dict[str, tuple[Step, ...]]).validate_python(
+    tomllib.loads((files(__package__) / "pipelines.toml").read_text(encoding="utf-8"))
+)
 
 
 class DataConfig(FrozenConfig):
