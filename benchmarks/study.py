@@ -117,8 +117,8 @@ def phases(preset: str, way: tuple[str, int]) -> dict[str, float]:
     begin = time.perf_counter()
     with (
         tempfile.TemporaryDirectory() as folder,
-        _timed(seconds, "stage 1", training._Loop, "_train"),
-        _timed(seconds, "probe", training._Loop, "_probe"),
+        _timed(seconds, "stage 1", training.TrainingLoop, "_train"),
+        _timed(seconds, "probe", training.TrainingLoop, "_probe"),
         _timed(seconds, "final diagnostics", training, "final_diagnostics"),
         _timed(seconds, "writing the result", TrainingRun, "finish"),
     ):

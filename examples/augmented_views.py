@@ -50,10 +50,10 @@ def contact_sheet(config: DataConfig) -> Figure:
 def main() -> None:
     """Draw what the command line asks for."""
     given = dict(zip(("name", "augment", "picture"), sys.argv[1:], strict=False))
-    picture = given.pop("picture", "sheet.png")
-    config = DataConfig(allow_partial=True, **given)
+    name = given.get("name", "fashion-mnist-sample")
+    config = DataConfig(name=name, augment=given.get("augment"), allow_partial=True)
     with mpl.rc_context({"font.size": 8}):
-        contact_sheet(config).savefig(picture, dpi=150)
+        contact_sheet(config).savefig(given.get("picture", "sheet.png"), dpi=150)
 
 
 if __name__ == "__main__":
