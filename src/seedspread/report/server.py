@@ -177,7 +177,8 @@ class LiveReport:
     ) -> None:
         self._make, self._look, self.under_way = make, look, under_way
         self.edition, self.state = Edition("", _READING, "", "reading the runs"), "live"
-        self._stopped, self._failure = threading.Event(), None
+        self._stopped = threading.Event()
+        self._failure: Exception | None = None
         self._first = threading.Thread(target=self._begin, daemon=True)
         self._thread = threading.Thread(target=self._follow, daemon=True)
         self._first.start()
