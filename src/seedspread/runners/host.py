@@ -121,8 +121,8 @@ class _Generators:
     def _now(self) -> tuple[Any, Any]:
         import numpy as np  # noqa: PLC0415 - in the host only
 
-        kind, words, *rest = np.random.get_state(legacy=True)  # noqa: NPY002 - what others' code may use
-        return random.getstate(), (kind, words.tobytes(), *rest)
+        state: Any = np.random.get_state(legacy=True)  # noqa: NPY002 - what others' code may use
+        return random.getstate(), (state[1].tobytes(), *state[2:])
 
 
 class Child:
@@ -165,8 +165,8 @@ def _become_child(
         die_with_parent()
         *outputs, answers = pipes
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-        for number, pipe in zip((1, 2), outputs, strict=True):
-            os.dup2(pipe, number)
+        for output, pipe in zip((1, 2), outputs, strict=True):
+            os.dup2(pipe, output)
         sys.stdin = os.fdopen(0, closefd=False, encoding="utf-8")
         sys.stdout, sys.stderr = (
             os.fdopen(number, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)

@@ -75,6 +75,7 @@ class SupervisedRun(OwnRun, ABC):
 
     def _watch(self, supervisor: "subprocess.Popen[bytes]", timeout: float | None) -> None:
         """Wait for the supervisor's report; kill it if it does not stop the code when it should."""
+        assert supervisor.stdout is not None  # noqa: S101 - a pipe
         slack, asked = GRACE_SECONDS + _KILL_SECONDS, False
         deadline = time.monotonic() + (math.inf if timeout is None else timeout + slack)
         while not select.select([supervisor.stdout], [], [], _POLL_SECONDS)[0]:

@@ -5,8 +5,9 @@ import os
 import re
 import stat
 import tomllib
+from io import BufferedReader
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -49,7 +50,7 @@ def read_file(path: "Path | str", limit: int = _JSON_LIMIT) -> bytes:
         return file.read()
 
 
-def open_file(path: "Path | str") -> BinaryIO:
+def open_file(path: "Path | str") -> BufferedReader:
     """Open a regular file to read; a link, a pipe or a folder in its place is an `OSError`."""
     return open(open_regular(path, os.O_RDONLY), "rb")
 
