@@ -1,6 +1,5 @@
 """Stores of made-up runs with every file that a report reads: quick to make, and free to be odd."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -37,10 +36,10 @@ def _changed(config: RunConfig, changes: dict[str, dict[str, Any]]) -> RunConfig
 
 def change(plan: Plan, place: int, **values: Any) -> None:
     """Alters fields of a run's result; its accuracy also among its metrics."""
-    path = plan.store.folder(plan.runs[place].key) / "result.json"
-    result = json.loads(path.read_text()) | values
+    folder = plan.store.run(plan.runs[place].key)
+    result = folder.result() | values
     result["metrics"]["accuracy"] = result["test_accuracy"]
-    path.write_text(json.dumps(result))
+    folder.amend(result)
 
 
 def unfinished(plan: Plan, *places: int) -> None:
