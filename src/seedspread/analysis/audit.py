@@ -13,7 +13,8 @@ import pandas as pd
 from seedspread.analysis import words
 from seedspread.analysis.audit_result import AuditResult, Comparison
 from seedspread.analysis.judgement import Doubter, Judged, forests, judged, on_scale, repeated_runs
-from seedspread.analysis.samples import Pair, compared_pairs, noise_of_test_set, strips_of
+from seedspread.analysis.samples import Pair, arms_by_stratum, compared_pairs, noise_of_test_set, strips_of
+from seedspread.analysis.sd import many_groups, successful
 from seedspread.analysis.sequential import Look, factor_of, looks_at
 from seedspread.runs import studies
 from seedspread.runs.levels import Levels, arm_name
@@ -298,6 +299,8 @@ def audit_runs(
     comparisons, estimates, notes = _comparisons(runs, comparer, equivalence, looks, judged_with or {})
     strips, columns = strips_of(runs), runs.columns
     means = forests(comparisons, comparer.level, strips, estimates) if over_strata else ()
+    strata = arms_by_stratum(runs)
+    groups = map(successful, strata[0][1] if len(strata) == 1 else ())
     return AuditResult(
         source=runs.source,
         value=columns.value,
@@ -317,6 +320,7 @@ def audit_runs(
         values=strips,
         metric=comparer.metric,
         looks=looks,
+        omnibus=many_groups(list(groups), comparer.level, equivalence),
     )
 
 
@@ -356,7 +360,11 @@ def rescaled(runs: RunTable, metric: Metric, scale: Scale) -> tuple[RunTable, Me
 
 
 def check_options(
-    level: float, resamples: int, chance: float | None, test_size: int | None, equivalence: float
+    level: float,
+    resamples: int = 10_000,
+    chance: float | None = None,
+    test_size: int | None = None,
+    equivalence: float = 2.0,
 ) -> None:
     """Refuses what cannot be meant."""
     if not 1 < equivalence < np.inf:

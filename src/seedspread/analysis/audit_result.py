@@ -22,6 +22,7 @@ from seedspread.stats.result import (
     Headline,
     InterimLook,
     Interval,
+    ManyGroups,
     Performance,
     SameSeedRuns,
     Summary,
@@ -201,6 +202,7 @@ class AuditResult(display.Result):
         notes: what was left out of the table and why.
         values: what was compared.
         looks: those that the headlines count; None if the table is judged once.
+        omnibus: whether four groups or more share one sd; None if there are fewer, or several strata.
     """
 
     source: str
@@ -221,6 +223,7 @@ class AuditResult(display.Result):
     notes: tuple[str, ...] = ()
     values: tuple[Strip, ...] = field(default=(), repr=False)
     looks: InterimLook | None = None
+    omnibus: ManyGroups | None = None
 
     def strips(self, c: Comparison) -> list[Strip]:
         """The values of a comparison: the baseline's, then the group's."""
@@ -261,6 +264,12 @@ class AuditResult(display.Result):
         several_pairs = len({(c.group, c.baseline) for c in self.comparisons}) > 1
         if self.forests:
             page.tables([display.averages_table(self)])
+        if (
+            words.omnibus_leads(self)
+            and not details
+            and all(c.word == "CAN'T TELL" for c in self.comparisons)
+        ):
+            return
         if self.by and several_pairs and not details:
             page.tables([display.matrix_table(self, page.width, _ON_A_SCREEN)])
         else:

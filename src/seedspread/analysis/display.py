@@ -14,7 +14,8 @@ from rich.text import Text
 
 from seedspread.analysis import words
 from seedspread.render.chart import Chart, PlotError
-from seedspread.render.table import Column, Table
+from seedspread.render.latex import tex_text, to_latex
+from seedspread.render.table import Column, Table, markdown_text, to_markdown
 from seedspread.render.terminal import Terminal, to_rich
 from seedspread.runs.levels import arm_name, block_name, stratum_name
 from seedspread.stats.result import FailureModel, Performance, Summary, TestResult
@@ -125,7 +126,46 @@ class TextPage:
         return "\n".join(line.rstrip() for line in self._file.getvalue().splitlines())
 
 
-def _table(title: str, headings: Iterable[str], rows: Iterable[tuple[str, ...]], name: str = "") -> Table:
+class Listed(Result):
+    """A result that is a title, an answer to each question, tables and notes."""
+
+    notes: tuple[str, ...]
+
+    def title(self) -> str:
+        """What was measured, and on how many runs."""
+        raise NotImplementedError
+
+    def answers(self) -> list[tuple[str, str]]:
+        """Every verdict, and what it is about."""
+        raise NotImplementedError
+
+    def tables(self) -> list[Table]:
+        """The numbers."""
+        raise NotImplementedError
+
+    def to_text(self, width: int = 110) -> str:
+        """For a terminal."""
+        page = TextPage(width)
+        page.lines([self.title(), ""])
+        for label, text in self.answers():
+            page.labelled(label, text)
+        page.lines([""])
+        page.tables(self.tables())
+        return page.text(self.notes)
+
+    def to_markdown(self) -> str:
+        """For a README or an issue."""
+        lines = "\n".join(f"- **{word}** {markdown_text(text)}" for word, text in self.answers())
+        notes = "\n".join(f"- {markdown_text(note)}" for note in self.notes)
+        return "\n\n".join([lines, *map(to_markdown, self.tables()), notes]) + "\n"
+
+    def to_latex(self) -> str:
+        """For a paper (booktabs)."""
+        lines = [tex_text(f"{word}: {text}.") + "\n" for word, text in self.answers()]
+        return "\n".join(["% needs \\usepackage{booktabs}", *lines, *map(to_latex, self.tables())])
+
+
+def table_of(title: str, headings: Iterable[str], rows: Iterable[tuple[str, ...]], name: str = "") -> Table:
     return Table(name, title, tuple(map(Column, headings)), tuple(rows))
 
 
@@ -164,7 +204,7 @@ def overview_table(audit: AuditResult, most: int | None = MOST_ROWS, p: bool = T
     over = f", {first.arm_name} over {first.baseline_name}" if alone else ""
     adjusted = f"; adjusted for {first.family} comparisons" if first.family > 1 else ""
     title = f"{audit.value}: mean ± sd, and the variance ratio{over}{adjusted}"
-    return _table(title, headings, rows, "overview")
+    return table_of(title, headings, rows, "overview")
 
 
 def summary_tables(audit: AuditResult) -> list[Table]:
@@ -188,7 +228,7 @@ def averages_table(audit: AuditResult) -> Table:
     alone = " (not adjusted)" if len(rows) > 1 else ""
     over = f"Average over {count} {words.plural(audit.by)}"
     headings = (over, "ratio", f"{audit.level:.0%} CI{alone}", "p", "prediction")
-    return _table("", headings, rows, "averages")
+    return table_of("", headings, rows, "averages")
 
 
 def matrix_table(audit: AuditResult, width: int, most: int) -> Table:
@@ -216,7 +256,7 @@ def matrix_table(audit: AuditResult, width: int, most: int) -> Table:
     left = [(len(pairs) - len(kept), "pairs"), (len(strata) - len(rows), words.plural(audit.by))]
     more = "".join(f"; {count} more {what} in the details" for count, what in left if count > 0)
     headings = (", ".join(audit.by), *(f"{a} vs {b}" for a, b in kept))
-    return _table(f"Variance ratios (* YES, after adjustment){more}", headings, rows, "matrix")
+    return table_of(f"Variance ratios (* YES, after adjustment){more}", headings, rows, "matrix")
 
 
 def mean_and_sd(s: Summary) -> str:
@@ -249,7 +289,7 @@ def groups_table(audit: AuditResult, c: Comparison) -> Table:
             if within and cell.group == s.group:
                 name = f"  {block_name(audit.blocks, cell.block)}"
                 rows.append((name, "", str(cell.n), *map(_digits, (cell.mean, cell.sd))))
-    return _table("", (audit.group, "seeds", "runs", "mean", "sd within blocks" if within else "sd"), rows)
+    return table_of("", (audit.group, "seeds", "runs", "mean", "sd within blocks" if within else "sd"), rows)
 
 
 def _digits(value: float | None) -> str:
@@ -264,7 +304,7 @@ def _tests_table(title: str, c: Comparison, about: str, estimate: str | None, fu
         note = t.note if t.p is None and t.interval is None else ""
         cells = (words.number(t.estimate), words.between(t.interval)) if estimate else ()
         rows.append((words.test_name(t), words.p_value(t.p), *cells, _met(t), note))
-    return _table(
+    return table_of(
         title, ("test", "p", *((estimate, "interval") if estimate else ()), "assumptions", ""), rows
     )
 
@@ -290,7 +330,7 @@ def _performance_table(p: Performance, names: tuple[str, str]) -> Table:
         for name, x in contrasts
     )  # fmt: skip
     title = f"Which is better ({p.better} is; intervals are not adjusted for several comparisons)"
-    return _table(title, ("", *names, "difference", "interval"), rows)
+    return table_of(title, ("", *names, "difference", "interval"), rows)
 
 
 def _failures_table(f: FailureModel, names: tuple[str, str]) -> Table:
@@ -299,13 +339,13 @@ def _failures_table(f: FailureModel, names: tuple[str, str]) -> Table:
         for name, failed, seeds, rate in zip(names, f.failed, f.seeds, f.rates, strict=True)
     )
     title = f"Failed seeds (Fisher's exact test: p {words.p_value(f.p)})"
-    return _table(title, ("arm", "failed", "rate", "exact interval"), rows)
+    return table_of(title, ("arm", "failed", "rate", "exact interval"), rows)
 
 
 def components_tables(stratum: Components) -> list[Table]:
     """The arms' components, then each comparison."""
     headings = ("component", "variance", "interval", "share", "p", words.UNBIASED)
-    arms = _table("Variance components", headings, (row for arm in stratum.arms for row in _arm_rows(arm)))
+    arms = table_of("Variance components", headings, (row for arm in stratum.arms for row in _arm_rows(arm)))
     return [arms, *map(_contrasts_table, stratum.comparisons)]
 
 
@@ -342,7 +382,7 @@ def _contrasts_table(found: ArmsCompared) -> Table:
         )
         for c in found.components
     )
-    return _table(found.title, headings, rows)
+    return table_of(found.title, headings, rows)
 
 
 def agreement_table(found: tuple[Agreement, ...], most: int | None = None, width: int | None = None) -> Table:
@@ -360,7 +400,7 @@ def agreement_table(found: tuple[Agreement, ...], most: int | None = None, width
         widths = [max(map(len, column)) for column in zip(headings, *rows, strict=True)]
         if width is None or sum(widths) + 3 * len(widths) <= width:
             break
-    return _table("Variance ratios in each set", headings, rows, "agreement")
+    return table_of("Variance ratios in each set", headings, rows, "agreement")
 
 
 def _headings(found: tuple[Agreement, ...]) -> tuple[str, ...]:

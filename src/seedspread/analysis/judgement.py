@@ -70,13 +70,13 @@ def _judge(headline: Headline, estimate: LogRatioEstimate | None, family: int, a
         return Judged(headline, None, "CAN'T TELL")
     p = min(family * headline.p, 1.0)
     word, tails = word_of(p, alpha), 1
-    if word != "YES" and family * _beyond(estimate, headline.equivalence) < alpha:
+    if word != "YES" and family * beyond(estimate, headline.equivalence) < alpha:
         word, tails = "NO", 2  # two one-sided tests at alpha: the interval that decides has level 1 - 2 alpha
     interval = replace(interval_of(estimate, 1 - tails * alpha / family), level=1 - tails * alpha)
     return Judged(replace(headline, adjusted_interval=interval), p, word)
 
 
-def _beyond(estimate: LogRatioEstimate, factor: float | None) -> float:
+def beyond(estimate: LogRatioEstimate, factor: float | None) -> float:
     """Return the p value of a difference by more than `factor`: the larger of two one-sided ones."""
     return 1.0 if factor is None else max(estimate.below(-log(factor)), estimate.above(log(factor)))
 

@@ -1,11 +1,18 @@
 """How many seeds a study needs, or what its seeds can show: `seedspread seeds`."""
 
 from dataclasses import asdict, dataclass
+from math import inf
 from typing import Any
 
-from seedspread.analysis.words import budget_sentence, planning_method, standard_error_sentence
+from seedspread.analysis.words import (
+    bound_sentence,
+    budget_sentence,
+    planning_method,
+    standard_error_sentence,
+)
 from seedspread.stats import planning
 from seedspread.stats.planning import BudgetError
+from seedspread.stats.pooled_sd import power_below, seeds_below
 from seedspread.tables.question import with_known_arguments
 
 
@@ -102,3 +109,41 @@ def _spread(
         "f_test": f_test,
     }
     return SeedBudget(budget_sentence(asked, seeds, ratio, power, values), values)
+
+
+@with_known_arguments
+def bound_budget(
+    bound: float,
+    sd: float | None = None,
+    ratio: float = 1.0,
+    n: int | None = None,
+    power: float = 0.8,
+    design: Design | None = None,
+) -> SeedBudget:
+    """Answer how many seeds show that an sd is below a bound, or how often `n` of them do.
+
+    Args:
+        bound: for the sd, if `sd` is given; otherwise for the ratio of the sds of a group and its baseline.
+        sd: the true one, as far as it is known.
+        ratio: the true ratio of the variances, if the bound is for that of the sds.
+        n: seeds, per group if there are two; without it they are searched.
+        power: how often the bound is to be shown.
+        design: what the experiment is like; `alpha` is the level of the one-sided test.
+    """
+    design = design or Design()
+    planning.check_design((n or 2, n or 2), power, design.alpha)
+    true = ratio**0.5 if sd is None else sd
+    if not 0 < true < bound < inf:
+        raise BudgetError(f"the bound {bound:g} must lie above the true value, which is {true:g}")
+    if sd is None:  # two one-sided tests are as wide as a two-sided one at twice the level
+        options = asdict(design) | {"alpha": 2 * design.alpha}
+        n = n or planning.seeds_for((bound / true) ** 2, power, None, **options)[0]
+        power = planning.power((bound / true) ** 2, (n, n), **options)
+    else:
+        planning.check_shape(design.shape)
+        if design.pairs is not None or design.blocks > 1:
+            raise BudgetError("the bound of one sd is planned for one group: leave out --pairs and --blocks")
+        n = n or seeds_below(bound / sd, power, design.alpha, design.shape)
+        power = power_below(bound / sd, n, design.alpha, design.shape)
+    values = {"seeds": n, "bound": bound, "true": true, "power": power, **asdict(design)}
+    return SeedBudget(bound_sentence(sd is None, values), values)

@@ -24,6 +24,7 @@ from seedspread.stats.result import (
     Headline,
     InterimLook,
     Interval,
+    ManyGroups,
     Performance,
     SameSeedRuns,
     TestResult,
@@ -197,6 +198,35 @@ def two(value: float | None) -> str:
     rounded = float(f"{value:.2g}")
     places = max(1 - math.floor(math.log10(abs(rounded))), 0)
     return f"{rounded:,.{places}f}"
+
+
+def three(value: float) -> str:
+    """Three significant digits, without an exponent: `0.00120`, as the sd of a loss may be."""
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:#.3g}" if abs(value) >= 1e-4 else f"{value:.2e}"
+
+
+def sd_phrase(sd: Estimate) -> str:
+    """`0.00111 (95% CI 0.00103 to 0.00120)`."""
+    return three(sd.value) + (f" ({sd.interval.level:.0%} CI {sd_ends(sd)})" if sd.interval else "")
+
+
+def sd_ends(sd: Estimate) -> str:
+    """`0.00103 to 0.00120`."""
+    return f"{three(sd.interval.low)} to {three(sd.interval.high)}" if sd.interval else "-"
+
+
+def many_groups_sentence(many: ManyGroups) -> str:
+    """The answer to whether many groups share one sd."""
+    if many.word == "YES" and many.stands_out:
+        apart = f"{many.stands_out} stands out (sd {three(many.stands_out_sd or 0.0)}, {p_phrase(many.p)})"
+        others = f"one sd fits the other {many.groups - 1} groups ({p_phrase(many.p_others or 0.0)})"
+        return f"{apart}; {others}: {sd_phrase(many.sd)}"
+    if many.word == "YES":
+        return f"the {many.groups} groups do not share one sd, {p_phrase(many.p)}"
+    said = f"one sd fits all {many.groups} groups ({p_phrase(many.p)}): {sd_phrase(many.sd)}"
+    if many.word == "NO":
+        return f"{said}; their variances differ by less than {many.equivalence:g}x"
+    return f"{'barely, ' * (many.word == 'MAYBE')}{said}; some may still differ by {many.equivalence:g}x"
 
 
 def times(ratio: float | None) -> str:
@@ -379,7 +409,12 @@ def difference(estimate: Estimate) -> str:
 
 
 def _signed_ci(interval: Interval, unit: float = 1) -> str:
-    return f"({interval.level:.0%} CI {signed(unit * interval.low)} to {signed(unit * interval.high)})"
+    return f"({interval.level:.0%} CI {signed_ends(interval, unit)})"
+
+
+def signed_ends(interval: Interval | None, unit: float = 1) -> str:
+    """`−16 to −12`."""
+    return "-" if interval is None else f"{signed(unit * interval.low)} to {signed(unit * interval.high)}"
 
 
 def _looked(c: Comparison) -> list[str]:
@@ -477,7 +512,17 @@ def counted(audit: AuditResult) -> list[tuple[Word, str]]:
     every = audit.comparisons
     alone = len({(c.group, c.baseline) for c in every}) == 1
     names = [stratum_name(c.by, c.stratum) if alone and c.stratum else c.title for c in every]
-    return counted_verdicts(list(zip(names, every, strict=True)))
+    found = counted_verdicts(list(zip(names, every, strict=True)))
+    if audit.omnibus is None or not omnibus_leads(audit):
+        return found
+    lead = (audit.omnibus.word, many_groups_sentence(audit.omnibus))
+    return [lead, *(line for line in found if line[0] != "CAN'T TELL")]
+
+
+def omnibus_leads(audit: AuditResult) -> bool:
+    """Whether the answer about all groups comes first: there are many, and most pairs can't be told apart."""
+    unsettled = sum(c.word == "CAN'T TELL" for c in audit.comparisons)
+    return audit.omnibus is not None and 2 * unsettled > len(audit.comparisons)
 
 
 def counted_verdicts(every: Sequence[tuple[str, Comparison]]) -> list[tuple[Word, str]]:
@@ -910,6 +955,14 @@ def budget_sentence(
     exact = values["f_test"]
     f_test = "" if exact is None else f"; the F test, if values are exactly normal: {exact:{digits}}"
     return f"{text} ({values['method']}{f_test})."
+
+
+def bound_sentence(relative: bool, values: Mapping[str, Any]) -> str:
+    """Return how many seeds show that an sd, or a ratio of sds, is below a bound."""
+    what, per = ("the ratio of the sds", " per group") if relative else ("the sd", "")
+    shown = f"show that {what} is below {values['bound']:g} if it is {values['true']:.3g}"
+    test = f"one-sided at level {values['alpha']:g}, {values['shape']} values"
+    return f"{values['seeds']} seeds{per} {shown} with power {values['power']:.2f} ({test})."
 
 
 def planning_method(design: SeedDesign) -> str:

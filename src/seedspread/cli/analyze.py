@@ -76,6 +76,15 @@ def audit(
         str | None, typer.Option(help="For a table of means ± sd: the seeds behind each, or their column.")
     ] = None,
     sd_is: SdIs = "sd",
+    factors: Annotated[
+        str | None, typer.Option(help="Columns, such as opt,aug,lr: what does each do to the spread?")
+    ] = None,
+    interactions: Annotated[int, typer.Option(help="With --factors: how many may interact.")] = 2,
+    sigma: Annotated[float | None, typer.Option(help="A claimed sd: is the spread that?")] = None,
+    sd_below: Annotated[float | None, typer.Option(help="Is the sd below this?")] = None,
+    at_most: Annotated[
+        float | None, typer.Option(help="Is the sd at most this many times the baseline's?")
+    ] = None,
     review: Review = False,
     details: Annotated[bool, typer.Option("--details", help="Every comparison and test.")] = False,
     explain: Annotated[bool, typer.Option("--explain", help="Why each test, and what it assumes.")] = False,
@@ -109,6 +118,25 @@ def audit(
         recorded = _audit_question(table, study, asked)
         spec, runs = (recorded.spec, recorded.table) if recorded else (None, table)
         values, compared = _comparison(table, spec, asked)
+        other = None
+        if factors is not None:
+            from seedspread.analysis.factors import audit_factors
+
+            asked.refuse("group", "baseline", "by", reason="--factors")
+            other = audit_factors(
+                runs, values[0], factors, asked.block, asked.seed_column, interactions=interactions,
+                level=level, equivalence=equivalence, scale=chosen, **asked.rows,
+            )  # fmt: skip
+        elif (sigma, sd_below, at_most) != (None, None, None):
+            from seedspread.analysis.sd import audit_sd
+
+            other = audit_sd(
+                runs, values[0], seed=asked.seed_column, **compared, sigma=sigma, sd_below=sd_below,
+                at_most=at_most, level=level, equivalence=equivalence, **asked.rows,
+            )  # fmt: skip
+        if other is not None:
+            say_result(other, form, as_json=json)
+            return
         looked = _looked(look, of, step, recorded, shown.update)
         results = [
             run_audit(
@@ -255,13 +283,24 @@ def seeds(
         typer.Option(help="The arms share their seeds and correlate by this; omit it if they do not."),
     ] = None,
     twins: Annotated[float, typer.Option(help="How a seed's runs correlate across blocks.")] = 0.0,
+    bound: Annotated[
+        float | None,
+        typer.Option(
+            help="Show that the sd is below this (with --sd), or is this many times the baseline's."
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
     """How many seeds: for a standard error (--sd --se), for a ratio (--ratio), or what --n can detect."""
-    from seedspread.analysis.seeds import Design, seed_budget
+    from seedspread.analysis.seeds import Design, bound_budget, seed_budget
 
     design = Design(blocks, pairs, twins, alpha, shape)
-    budget = seed_budget(sd, se, ratio, n, n_baseline, power, design)
+    if bound is None:
+        budget = seed_budget(sd, se, ratio, n, n_baseline, power, design)
+    else:
+        if se is not None or n_baseline is not None or (sd is not None and ratio is not None):
+            raise SeedspreadError("--bound goes with --sd, or with --ratio, and with --n; leave out the rest")
+        budget = bound_budget(bound, sd, 1.0 if ratio is None else ratio, n, power, design)
     if json:
         say_json(budget.values)
     else:

@@ -82,11 +82,11 @@ def seeds_for_ratio(
     def enough(n: int) -> bool:
         return f_power(ratio, (n, baseline_seeds or n), alpha) >= power
 
-    return _fewest_seeds(enough, 2, ratio, baseline_seeds)
+    return fewest_seeds(enough, 2, ratio, baseline_seeds)
 
 
-def _fewest_seeds(
-    enough: Callable[[int], bool], high: int, ratio: float, baseline_seeds: int | None
+def fewest_seeds(
+    enough: Callable[[int], bool], high: int, ratio: float, baseline_seeds: int | None = None
 ) -> tuple[int, int]:
     """Search the smallest number of seeds, from `high` on, that is enough."""
     if not 0 < ratio < inf or ratio == 1:
@@ -181,7 +181,7 @@ def seeds_for(
     def enough(n: int) -> bool:
         return power(ratio, (n, baseline_seeds or n), blocks, pairs, twins, alpha, shape) >= wanted
 
-    return _fewest_seeds(enough, SIZES[0], ratio, baseline_seeds)
+    return fewest_seeds(enough, SIZES[0], ratio, baseline_seeds)
 
 
 def _check(seeds: tuple[int, int], wanted: float, alpha: float) -> None:
@@ -190,14 +190,19 @@ def _check(seeds: tuple[int, int], wanted: float, alpha: float) -> None:
         raise BudgetError(f"power must lie between {LEVELS[0]:g} and {LEVELS[-1]:g}; got {wanted:g}")
 
 
-def _check_table(
-    seeds: tuple[int, int], blocks: int, correlations: list[float], alpha: float, shape: str
-) -> None:
-    """Raise `BudgetError` for designs outside the table."""
+def check_shape(shape: str) -> None:
+    """Raise `BudgetError` for a shape that is not simulated."""
     try:
         one_of("shape", shape, SHAPES)
     except ValueError as error:
         raise BudgetError(str(error)) from None
+
+
+def _check_table(
+    seeds: tuple[int, int], blocks: int, correlations: list[float], alpha: float, shape: str
+) -> None:
+    """Raise `BudgetError` for designs outside the table."""
+    check_shape(shape)
     if min(seeds) < SIZES[0]:
         raise BudgetError(f"the headline is planned for {SIZES[0]} seeds per arm or more; got {min(seeds)}")
     if blocks < 1:

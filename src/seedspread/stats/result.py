@@ -191,6 +191,21 @@ class Headline:
 
 
 @dataclass(frozen=True)
+class ManyGroups:
+    """Whether many groups share one sd, and which."""
+
+    groups: int
+    p: float  # of one sd for all
+    # YES if they differ; NO if 95% of such groups have variances within `equivalence` times their center.
+    word: Word
+    equivalence: float
+    sd: Estimate  # that fits all, or all but `stands_out`
+    stands_out: str = ""  # the group without which one sd fits the others, if there is one
+    stands_out_sd: float | None = None
+    p_others: float | None = None  # of one sd for the others
+
+
+@dataclass(frozen=True)
 class Doubt:
     """Something without which a verdict would be another: a seed, two clusters of seeds, the scale."""
 

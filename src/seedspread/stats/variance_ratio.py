@@ -199,8 +199,8 @@ def share_of_information(layout: Layout, tails: Floats) -> Floats:
 _BEYOND = 700.0  # exp overflows above it
 
 
-class LogRatioEstimate(Protocol):
-    """The distribution of a log variance ratio: a posterior, or confidence in place of probability."""
+class LogEstimate(Protocol):
+    """The distribution of a log variance, or ratio: a posterior, or confidence in place of probability."""
 
     def above(self, log_ratio: float) -> float:
         """Return the probability, or confidence, of a larger one."""
@@ -210,6 +210,10 @@ class LogRatioEstimate(Protocol):
 
     def quantile(self, probability: float) -> float:
         """Return the log ratio below which so much of the distribution lies."""
+
+
+class LogRatioEstimate(LogEstimate, Protocol):
+    """The distribution of a log variance ratio."""
 
     def distribution(self) -> Posterior:
         """Return the whole distribution, on a grid."""
@@ -260,13 +264,13 @@ def difference(first: LogRatioEstimate, second: LogRatioEstimate) -> LogRatioEst
     return FromPosterior(first.distribution().minus(second.distribution()))
 
 
-def ratio_at(estimate: LogRatioEstimate, probability: float) -> float:
+def ratio_at(estimate: LogEstimate, probability: float) -> float:
     """Return the ratio below which so much of an estimate lies."""
     at = estimate.quantile(probability)
     return inf if at > _BEYOND else exp(at)
 
 
-def interval_of(estimate: LogRatioEstimate, level: float) -> Interval:
+def interval_of(estimate: LogEstimate, level: float) -> Interval:
     """Return the central interval of the ratio."""
     return Interval(ratio_at(estimate, (1 - level) / 2), ratio_at(estimate, (1 + level) / 2), level)
 

@@ -1,0 +1,265 @@
+"""Questions about the sd itself: is it what is claimed, is it below a bound, do many groups share one?"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from math import log
+from typing import Any, Unpack
+
+import numpy as np
+import pandas as pd
+
+from seedspread.analysis.display import Listed, table_of
+from seedspread.analysis.judgement import word_of
+from seedspread.analysis.samples import arms_by_stratum, compared_pairs
+from seedspread.analysis.words import many_groups_sentence, p_phrase, p_value, sd_ends, sd_phrase, three
+from seedspread.render.table import Table
+from seedspread.runs.levels import arm_name, stratum_name
+from seedspread.stats.dispersion import FEWEST_IN_CELL, Dispersion
+from seedspread.stats.groups import Group
+from seedspread.stats.headline import FEWEST_SEEDS, headlines
+from seedspread.stats.pooled_sd import pooled_sd, sd_of
+from seedspread.stats.result import Estimate, ManyGroups, Word
+from seedspread.stats.variance_ratio import LogEstimate
+from seedspread.tables.check import check_runs, with_baseline
+from seedspread.tables.question import SET, Question, Rows, TableError, listed, with_known_arguments
+from seedspread.tables.read import Source, read_table
+from seedspread.tables.run_table import RunTable
+
+# Answers that are sentences of their own; more are counted.
+_MOST_SENTENCES = 4
+# With fewer groups every pair can be read.
+MANY = 4
+_QUESTIONS = {
+    "sigma": "Is the sd {:g}?",
+    "sd_below": "Is the sd below {:g}?",
+    "at_most": "Is the sd at most {:g} times the baseline's?",
+}
+
+
+def many_groups(groups: Sequence[Group], level: float, equivalence: float) -> ManyGroups | None:
+    """Judge whether groups share one sd; None if fewer than `MANY` have enough seeds and some spread."""
+    able = [group for group in groups if _has_sd(group, FEWEST_IN_CELL)]
+    if len(able) < MANY:
+        return None
+    fit = Dispersion(able)
+    p = fit.p_left_over
+    word = word_of(p, 1 - level)
+    # 95% of a normal sample lie within 1.96 sds of their mean.
+    if word != "YES" and 1.96 * fit.variation_between(level) < log(equivalence):
+        word = "NO"
+    found = ManyGroups(len(able), p, word, equivalence, sd_of(pooled_sd(able), level))
+    apart = able[int(np.abs(np.log(fit.means / fit.fitted) * fit.counts**0.5).argmax())]
+    others = [group for group in able if group is not apart]
+    p_others = Dispersion(others).p_left_over
+    if word != "YES" or p_others < 1 - level:
+        return found
+    name, own = arm_name(apart.factor, apart.name), apart.within_variance**0.5
+    sd = sd_of(pooled_sd(others), level)
+    return replace(found, sd=sd, stands_out=name, stands_out_sd=own, p_others=p_others)
+
+
+def _has_sd(group: Group, seeds: int) -> bool:
+    return len(group.seed_codes) >= seeds and group.has_spread and bool(np.ptp(group.seed_means) > 0)
+
+
+@dataclass(frozen=True)
+class SdAnswer:
+    """The verdict on the sd of a group, of several that share one, or on its ratio to the baseline's.
+
+    Attributes:
+        of: the group, or how many; what is compared.
+        seeds: of the group, or of the smaller one.
+        sd: or the ratio of the sds, with the interval that decides, adjusted for several answers.
+        p: of the sd that is claimed, or of one at the bound, adjusted alike.
+        claim: the verdict in words.
+    """
+
+    of: str
+    seeds: int
+    sd: Estimate
+    p: float
+    word: Word
+    claim: str
+
+
+@dataclass(frozen=True)
+class SdResult(Listed):
+    """Whether sds are what is claimed, or below a bound; `many` says whether groups share one."""
+
+    source: str
+    value: str
+    question: str
+    runs: int
+    found: tuple[SdAnswer, ...]
+    many: tuple[ManyGroups, ...]
+    notes: tuple[str, ...]
+
+    def as_values(self) -> dict[str, Any]:
+        """All of it, as JSON has it."""
+        return asdict(self)
+
+    def title(self) -> str:
+        """What was asked, and of how many runs."""
+        return f"{self.value} across seeds | {self.runs:,} runs | {self.question}"
+
+    def answers(self) -> list[tuple[str, str]]:
+        """Every verdict; of many, which groups have it."""
+        out: list[tuple[str, str]] = []
+        for word in dict.fromkeys(a.word for a in self.found):
+            own = [a for a in self.found if a.word == word]
+            if len(self.found) > _MOST_SENTENCES:
+                out.append((word, f"{len(own)} of {len(self.found)}: {listed([a.of for a in own], 3)}"))
+                continue
+            for a in own:
+                said = f"{a.claim}, {sd_phrase(a.sd)}, {p_phrase(a.p)}"
+                out.append((word, f"{a.of}: {said}" if a.of else said))
+        return [*out, *(("One sd?", many_groups_sentence(many)) for many in self.many)]
+
+    def tables(self) -> list[Table]:
+        """A row for each answer, if there are several."""
+        rows = [
+            (a.of, str(a.seeds), three(a.sd.value), sd_ends(a.sd), p_value(a.p), a.word) for a in self.found
+        ]
+        heads = ("", "seeds", "sd", "CI", "p", "verdict")
+        title = f"{self.question} Adjusted for {len(rows)} answers"
+        return [table_of(title, heads, rows, "sd")] if len(rows) > 1 else []
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row per answer, as numbers."""
+        return pd.json_normalize([asdict(a) for a in self.found])
+
+
+@with_known_arguments
+def audit_sd(
+    table: Source,
+    value: str | None = None,
+    group: str | None = None,
+    baseline: str | None = None,
+    block: "str | Sequence[str] | None" = None,
+    seed: str | None = "seed",
+    by: "str | Sequence[str] | None" = None,
+    *,
+    sigma: float | None = None,
+    sd_below: float | None = None,
+    at_most: float | None = None,
+    level: float = 0.95,
+    equivalence: float = 2.0,
+    **rows: Unpack[Rows],
+) -> SdResult:
+    """Is the sd over seeds what is claimed, or below a bound?
+
+    Args:
+        table: as `audit` takes it.
+        value: the column with the result of a run.
+        group: the column whose levels are judged apart; without it all runs are one group.
+        baseline: the level with whose sd the others are compared (`at_most`).
+        block: as `audit` takes it.
+        seed: likewise.
+        by: likewise.
+        sigma: is the sd this? Groups that share one sd are judged together.
+        sd_below: is the sd of each group below this? By two one-sided tests.
+        at_most: is the sd of each group no more than this many times the baseline's? Likewise.
+        level: of the intervals; those of bounds are the ends of two one-sided ones.
+        equivalence: an sd counts as the claimed one if the variances differ by no more than this factor.
+        rows: row selection; see `Rows`.
+
+    >>> import numpy
+    >>> losses = {"loss": numpy.random.default_rng(0).normal(3.2, 0.001, 30), "seed": range(30)}
+    >>> audit_sd(losses, "loss", sd_below=0.002).found[0].word
+    'YES'
+    """
+    given = {"sigma": sigma, "sd_below": sd_below, "at_most": at_most}
+    asked = [(name, limit) for name, limit in given.items() if limit is not None]
+    if len(asked) != 1:
+        raise TableError("ask one question about the sd at a time: --sigma, --sd-below or --at-most")
+    name, limit = asked[0]
+    if not 0 < limit < np.inf:
+        raise TableError(f"--{name.replace('_', '-')} must be a positive number; got {limit:g}")
+    if not 0.5 <= level < 1 or not 1 < equivalence < np.inf:
+        raise TableError("the level must lie between 0.5 and 1, and equivalence must be a factor above 1")
+    question = Question.of(value, group, baseline, block, seed, by, **rows)
+    read = read_table(table, question)
+    if group is None and value is not None and name != "at_most":
+        question, read = replace(question, group=SET), replace(read, frame=read.frame.assign(**{SET: SET}))
+    runs, many = check_runs(read, question), []
+    if name == "at_most":
+        units = _ratios(with_baseline(runs, question), level)
+    else:
+        units, many = _sds(runs, name == "sigma", level, equivalence)
+    if not units:
+        raise TableError(f"no group of {runs.source} has two seeds with different values, so there is no sd")
+    found = [_judged(*unit, name, limit, 1 - level, len(units), equivalence) for unit in units]
+    asks = _QUESTIONS[name].format(limit)
+    return SdResult(
+        runs.source, runs.columns.value, asks, len(runs.frame), tuple(found), tuple(many), runs.notes
+    )
+
+
+def _ratios(runs: RunTable, level: float) -> list[tuple[str, int, LogEstimate]]:
+    """Return the ratio of each group's variance to the baseline's: the headline of an audit."""
+    if runs.columns.baseline is None:
+        raise TableError("--at-most compares with a baseline: name its level with --baseline")
+    pairs = list(compared_pairs(runs))
+    found = headlines([(successful(p.arm), successful(p.baseline)) for p in pairs], level, 2.0, fewest=2)
+    names = (
+        f"{arm_name(p.arm.factor, p.arm.name)} vs {arm_name(p.arm.factor, p.baseline.name)}" for p in pairs
+    )
+    return [
+        (_in_stratum(runs, pair.stratum, name), min(pair.seeds), estimate)
+        for name, pair, (_, estimate) in zip(names, pairs, found, strict=True)
+        if estimate is not None
+    ]
+
+
+def _sds(
+    runs: RunTable, together: bool, level: float, equivalence: float
+) -> tuple[list[tuple[str, int, LogEstimate]], list[ManyGroups]]:
+    """Return the variance of each group, or of groups that share one, and whether they do."""
+    units: list[tuple[str, int, LogEstimate]] = []
+    many = []
+    for stratum, arms in arms_by_stratum(runs):
+        able = [arm for arm in map(successful, arms) if _has_sd(arm, 2)]
+        shared = many_groups(able, level, equivalence)
+        many += [shared] if shared else []
+        sets = [[arm] for arm in able]
+        if together and shared and (shared.word != "YES" or shared.stands_out):
+            rest = [arm for arm in able if arm_name(arm.factor, arm.name) != shared.stands_out]
+            sets = [rest, *([arm] for arm in able if arm not in rest)]
+        for own in sets:
+            name = arm_name(own[0].factor, own[0].name) if len(own) == 1 else f"{len(own)} groups"
+            name = _in_stratum(runs, stratum, "" if own[0].factor == SET else name)
+            units.append((name, sum(len(arm.seed_codes) for arm in own), pooled_sd(own)))
+    return units, many
+
+
+def successful(group: Group) -> Group:
+    """Leave out seeds with a run that is flagged as failed."""
+    return group if group.failed is None else group.without(group.seeds[group.failed])
+
+
+def _in_stratum(runs: RunTable, stratum: tuple[str, ...], name: str) -> str:
+    return ": ".join(filter(None, (stratum_name(runs.columns.by, stratum), name)))
+
+
+def _judged(
+    of: str, seeds: int, found: LogEstimate, name: str, limit: float, alpha: float, family: int, factor: float
+) -> SdAnswer:
+    """Judge a bound by two one-sided tests; a claimed sd by a two-sided one, and by two beyond `factor`."""
+    at, word, tails = 2 * log(limit), "CAN'T TELL", 2
+    above, below = min(family * found.above(at), 1.0), min(family * found.below(at), 1.0)
+    p, side = min(above, below), "below" if above < below else "above"
+    sd = "the ratio of the sds" if name == "at_most" else "the sd"
+    claim = f"{sd} is {side} {limit:g}"
+    if name != "sigma":
+        word = "CAN'T TELL" if p >= alpha else "YES" if side == "below" else "NO"
+    elif family * max(found.above(at + log(factor)), found.below(at - log(factor))) < alpha <= 2 * p:
+        p, word, claim = 2 * p, "YES", f"{sd} is {limit:g}, within {factor:g}x in variance"
+    else:
+        p, tails = min(2 * p, 1.0), 1
+        word = {"YES": "NO"}.get(word_of(p, alpha), word_of(p, alpha))
+        claim = f"{sd} may be {side} {limit:g}" if word == "MAYBE" else claim
+    if seeds < FEWEST_SEEDS or word == "CAN'T TELL":
+        word, claim = "CAN'T TELL", f"{seeds} seeds do not settle whether {sd} is below or above {limit:g}"
+    value = sd_of(found, 1 - tails * alpha / family)
+    interval = None if value.interval is None else replace(value.interval, level=1 - tails * alpha)
+    return SdAnswer(of, seeds, replace(value, interval=interval), p, word, claim)

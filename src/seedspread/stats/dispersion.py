@@ -1,0 +1,169 @@
+"""Dispersion regression: the log variance of many cells on factors, and whether they share one variance.
+
+A seed's absolute deviation from the median of its cell has a mean that is proportional to the cell's sd. It
+is modeled by quasi-likelihood with a log link and one coefficient of variation for all cells, which the data
+give: a double generalized linear model (G. K. Smyth, JRSS B 51 (1989) 47-60) in absolute deviations, since
+in squared ones a test at 5% errs in 15% to 25% of experiments with t5 or gamma values (docs/statistics.md;
+M. Davidian and R. J. Carroll, Variance function estimation, JASA 82 (1987) 1079-1091). Means are saturated:
+each cell has its own, so that no effect on the mean can pass for one on the spread.
+"""
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+from scipy import stats
+
+from seedspread.stats.groups import Floats, Group
+from seedspread.stats.result import Estimate, Interval
+from seedspread.stats.variance_ratio import FEWEST_PAIRS, FromJackknife, from_medians
+
+# Fewer seeds leave a cell without a deviation that varies.
+FEWEST_IN_CELL = 3
+_STEPS, _LONGEST_STEP = 60, 1.0
+
+
+def deviations(group: Group) -> Floats:
+    """Return (k,) absolute deviations from medians by seed, in sds of normal values; NaN if there is none.
+
+    An odd number of runs has its median among them: that deviation is always 0, and is left out (W. G. S.
+    Hines and R. J. O. Hines, Biometrics 56 (2000) 451-454). A seed's deviations are averaged over blocks.
+    """
+    out = np.abs(from_medians(group))
+    for block in group.cells:
+        own = np.flatnonzero(group.blocks == block)
+        n, half = len(own), len(own) // 2
+        # Expected deviation of normal values, by Blom's approximation of their order statistics.
+        upper = stats.norm.isf((np.arange(half) + 0.625) / (n + 0.25))
+        out[own] *= half / max(float(upper.sum()), 1e-300)
+        if n % 2:
+            out[own[out[own].argmin()]] = np.nan
+    index, known = np.searchsorted(group.seed_codes, group.seeds), ~np.isnan(out)
+    sums, runs = (
+        np.bincount(index[known], weights, len(group.seed_codes)) for weights in (out[known], known[known])
+    )
+    with np.errstate(invalid="ignore"):
+        return np.asarray(sums / runs)
+
+
+class Dispersion:
+    """The fit of log variance = x b over c cells.
+
+    Args:
+        cells: groups of at least `FEWEST_IN_CELL` seeds, each with some spread.
+        x: (c, p) of full rank; a column of ones by default, which asks whether one variance fits all cells.
+    """
+
+    def __init__(self, cells: Sequence[Group], x: Floats | None = None) -> None:
+        self.x = np.ones((len(cells), 1)) if x is None else x
+        seeds = [deviations(cell) for cell in cells]
+        kept = [each[~np.isnan(each)] for each in seeds]
+        self.counts = np.array([float(len(each)) for each in kept])
+        self.means = np.array([each.mean() for each in kept])
+        self.inverse = np.linalg.inv(self.x.T @ (self.counts[:, None] * self.x))
+        half = np.linalg.lstsq(self.x, np.log(self.means), rcond=None)[0]
+        for _ in range(_STEPS):
+            score = self.x.T @ (self.counts * (self.means / np.exp(self.x @ half) - 1))
+            half = half + np.clip(self.inverse @ score, -_LONGEST_STEP, _LONGEST_STEP)
+        self.b = 2 * half
+        self.fitted = np.exp(self.x @ half)
+        self.shared = _shared(cells)
+        self.df, self.variation = self._variation(seeds)
+
+    def _variation(self, seeds: Sequence[Floats]) -> tuple[float, float]:
+        """Return the degrees of freedom and the squared coefficient of variation of a deviation.
+
+        Seeds that all cells share are blocks: what a seed does to all of its deviations is taken out. The
+        factor 1 + 1 / n makes up for the logarithm of few deviations; it was chosen by simulation.
+        """
+        unit = self.means / self.fitted
+        residuals = [each / f - u for each, f, u in zip(seeds, self.fitted, unit, strict=True)]
+        df = self.counts.sum() - len(seeds)
+        if self.shared:
+            table = np.stack(residuals)
+            residuals = list(table - np.nanmean(table, axis=0))
+            df -= table.shape[1] - 1
+        squares = sum(float(np.nansum(each**2)) for each in residuals)
+        level = float(np.average(unit**2, weights=self.counts - 1))
+        return float(df), squares / df / level * (1 + len(seeds) / self.counts.sum())
+
+    @cached_property
+    def covariance(self) -> Floats:
+        """(p, p) of the coefficients."""
+        return np.asarray(4 * self.variation * self.inverse)
+
+    def p(self, columns: slice) -> float:
+        """Return the p value of some coefficients being 0 (Wald's F test)."""
+        b, own = self.b[columns], self.covariance[columns, columns]
+        return float(stats.f.sf(b @ np.linalg.solve(own, b) / len(b), len(b), self.df))
+
+    def estimate(self, contrast: Floats) -> FromJackknife:
+        """Return the log variance ratio of a (p,) contrast of coefficients."""
+        error = float(contrast @ self.covariance @ contrast) ** 0.5
+        return FromJackknife(float(contrast @ self.b), error, self.df)
+
+    @cached_property
+    def left_over(self) -> tuple[float, int]:
+        """F of what the cells' variances have beyond the model, and its degrees of freedom.
+
+        It is the quasi-deviance: with a column of ones, the omnibus test of equal variances.
+        """
+        free = len(self.means) - self.x.shape[1]
+        unit = self.means / self.fitted
+        deviance = 2 * float((self.counts * (unit - 1 - np.log(unit))).sum())
+        return deviance / max(free, 1) / self.variation, free
+
+    @property
+    def p_left_over(self) -> float:
+        f, free = self.left_over
+        return float(stats.f.sf(f, free, self.df)) if free else 1.0
+
+    def variation_between(self, level: float) -> float:
+        """Return the upper bound of the sd of the cells' true log variances, if these are a random sample."""
+        f, free = self.left_over
+        own = 4 * self.variation * len(self.counts) / self.counts.sum()
+        excess = f / float(stats.f.ppf(1 - level, free, self.df)) - 1
+        return float(max(excess, 0.0) * own) ** 0.5
+
+
+def _shared(cells: Sequence[Group]) -> bool:
+    """Return whether all cells have the same seeds, and enough of them to be blocks."""
+    first = cells[0].seed_codes
+    same = all(np.array_equal(first, cell.seed_codes) for cell in cells[1:])
+    return len(cells) > 1 and same and len(first) >= FEWEST_PAIRS
+
+
+def mean_test(
+    cells: Sequence[Group], contrasts: Floats, level: float
+) -> tuple[Estimate | None, float | None]:
+    """Return the contrast of the cells' means, if it is one, and the p value of all contrasts being 0.
+
+    Variances may differ. Seeds that all cells share are blocks (Hotelling's test of the seeds' contrasts);
+    otherwise it is Welch and James's test (S. Johansen, Biometrika 67 (1980) 85-92). There is no p value if
+    there are as many contrasts as shared seeds.
+
+    Args:
+        cells: as of `Dispersion`.
+        contrasts: (c, q) each with sum 0.
+        level: of the interval.
+    """
+    q, sizes = contrasts.shape[1], np.array([len(cell.seed_codes) for cell in cells])
+    found = contrasts.T @ np.array([cell.seed_means.mean() for cell in cells])
+    if _shared(cells):
+        n = int(sizes[0])
+        scores = np.stack([cell.seed_means for cell in cells]).T @ contrasts
+        own = np.atleast_2d(np.cov(scores.T)) / n
+        if q >= n or np.linalg.matrix_rank(own) < q:
+            return None, None
+        scale, df, f_df = q * (n - 1) / (n - q), n - 1.0, float(n - q)
+    else:
+        errors = np.array([cell.seed_means.var(ddof=1) for cell in cells]) / sizes
+        own = contrasts.T @ (errors[:, None] * contrasts)
+        share = errors * np.einsum("ci,ij,cj->c", contrasts, np.linalg.inv(own), contrasts)
+        a = float((share**2 / (sizes - 1)).sum())  # for cells that are independent
+        scale, df, f_df = q + 2 * a - 6 * a / (q + 2), 1 / a, q * (q + 2) / (3 * a)
+    p = float(stats.f.sf(found @ np.linalg.solve(own, found) / scale, q, f_df))
+    if q > 1:
+        return None, p
+    half = float(own[0, 0] ** 0.5 * stats.t.isf((1 - level) / 2, df))
+    return Estimate(float(found[0]), Interval(float(found[0]) - half, float(found[0]) + half, level)), p
