@@ -9,6 +9,8 @@ from typing import Any
 API = {
     "Existing results": [
         "audit",
+        "audit_factors",
+        "audit_sd",
         "audit_means",
         "check",
         "review",
@@ -17,6 +19,7 @@ API = {
         "components",
         "collect",
         "seed_budget",
+        "bound_budget",
         "write_report",
     ],
     "Studies": ["Study", "run_study", "Store"],

@@ -13,8 +13,10 @@ from seedspread.version import __version__ as __version__
 if TYPE_CHECKING:
     from seedspread.analysis.audit import audit
     from seedspread.analysis.components import components
+    from seedspread.analysis.factors import audit_factors
     from seedspread.analysis.published import audit_means, check, review
-    from seedspread.analysis.seeds import seed_budget
+    from seedspread.analysis.sd import audit_sd
+    from seedspread.analysis.seeds import bound_budget, seed_budget
     from seedspread.analysis.sequential import Look
     from seedspread.cff.config import RunConfig
     from seedspread.cff.loss import SupConLoss, clamp_activation_rate
@@ -38,7 +40,10 @@ __all__ = [
     "SupConLoss",
     "ViT",
     "audit",
+    "audit_factors",
     "audit_means",
+    "audit_sd",
+    "bound_budget",
     "check",
     "clamp_activation_rate",
     "collect",
@@ -64,7 +69,10 @@ _HOME = {
     "SupConLoss": "seedspread.cff.loss",
     "ViT": "seedspread.cff.model",
     "audit": "seedspread.analysis.audit",
+    "audit_factors": "seedspread.analysis.factors",
     "audit_means": "seedspread.analysis.published",
+    "audit_sd": "seedspread.analysis.sd",
+    "bound_budget": "seedspread.analysis.seeds",
     "check": "seedspread.analysis.published",
     "clamp_activation_rate": "seedspread.cff.loss",
     "log": "seedspread.runners.recording",

@@ -7,16 +7,15 @@ from math import prod
 from typing import Any, Unpack
 
 import numpy as np
-import pandas as pd
 
 from seedspread.analysis.audit import check_options, metric_of_runs, rescaled
 from seedspread.analysis.display import Listed, table_of
 from seedspread.analysis.judgement import beyond, word_of
 from seedspread.analysis.samples import arms_by_stratum
-from seedspread.analysis.sd import successful
+from seedspread.analysis.sd import has_sd, successful
 from seedspread.analysis.words import ends, p_phrase, p_value, signed, signed_ends, times, two
 from seedspread.render.table import Table
-from seedspread.runs.levels import as_number, setting_name
+from seedspread.runs.levels import Levels, as_number, setting_name
 from seedspread.stats.dispersion import FEWEST_IN_CELL, Dispersion, mean_test
 from seedspread.stats.groups import Floats, Group
 from seedspread.stats.headline import FEWEST_SEEDS
@@ -24,8 +23,10 @@ from seedspread.stats.result import Estimate, Scale, Word
 from seedspread.stats.variance_ratio import interval_of, ratio_at
 from seedspread.tables.check import check_runs
 from seedspread.tables.columns import baseline_of
-from seedspread.tables.question import Question, Rows, TableError, listed, several, with_known_arguments
+from seedspread.tables.question import Question, Rows, TableError, listed, with_known_arguments
 from seedspread.tables.read import Source, read_table
+
+REST = "everything else"
 
 
 @dataclass(frozen=True)
@@ -33,22 +34,22 @@ class Effect:
     """A term of the model, or with `contrast` one level of it beside another.
 
     Attributes:
-        term: the factor, or factors whose effects depend on each other: `opt x aug`.
+        term: a factor, or factors whose effects depend on each other: `opt x aug`.
         contrast: `sgd vs adam`, `per doubling`; empty if the term as a whole is tested.
-        ratio: of the variances, averaged evenly over the levels of other factors; of an interaction, by how
-            much one factor's ratio differs between the levels of the other. Intervals are adjusted.
-        difference: of the means, alike; its interval is not adjusted.
-        p: of no effect on the spread, adjusted over the terms (Bonferroni); None of a contrast in a term.
-        mean_p: of none on the mean, not adjusted.
+        ratio: of the variances, averaged evenly over the levels of other factors; of an interaction, the
+            ratio of the ratios at two levels. Its interval is adjusted as p is.
+        difference: of the means, alike, but not adjusted.
+        p: of no effect on the spread, adjusted over the terms (Bonferroni).
+        mean_p: of none on the mean.
     """
 
     term: str
-    contrast: str
-    ratio: Estimate | None
-    difference: Estimate | None
-    p: float | None
-    mean_p: float | None
-    word: Word | None
+    contrast: str = ""
+    ratio: Estimate | None = None
+    difference: Estimate | None = None
+    p: float | None = None
+    mean_p: float | None = None
+    word: Word | None = None
 
     @property
     def name(self) -> str:
@@ -77,48 +78,51 @@ class FactorsResult(Listed):
 
     def title(self) -> str:
         """What was measured, and on how many runs."""
-        least, most = self.seeds
-        seeds = f"{least} seeds" if least == most else f"{least} to {most} seeds"
-        design = f"{' x '.join(self.factors)}, {self.cells} cells of {seeds}"
+        seeds = " to ".join(map(str, dict.fromkeys(self.seeds)))
+        design = f"{' x '.join(self.factors)}, {self.cells} cells of {seeds} seeds"
         return f"{self.value} across seeds | {design}, {self.runs:,} runs"
 
     def answers(self) -> list[tuple[str, str]]:
         """The terms by their verdict on the spread."""
-        terms = [e for e in self.effects if e.word is not None]
-        out = [(word, _claim(e)) for word in ("YES", "MAYBE") for e in terms if e.word == word]
-        small = [e.name for e in terms if e.word == "NO"]
-        rest = [e.term for e in terms if e.word == "CAN'T TELL"]
-        no = f"by less than {self.equivalence:g}x in variance, either way: {', '.join(small)}"
-        return [*out, ("NO", no if small else ""), ("CAN'T TELL", ", ".join(rest))]
+        terms = {
+            word: [e for e in self.effects if e.word == word] for word in ("YES", "MAYBE", "NO", "CAN'T TELL")
+        }
+        out = [(word, _claim(e)) for word in ("YES", "MAYBE") for e in terms[word]]
+        if terms["NO"]:
+            small = ", ".join(e.name for e in terms["NO"])
+            out.append(("NO", f"less than {self.equivalence:g}x in variance, either way: {small}"))
+        return [*out, ("CAN'T TELL", ", ".join(e.term for e in terms["CAN'T TELL"]))]
 
     def tables(self) -> list[Table]:
         """The effects on the spread, and those on the mean."""
-        ratios, differences = [], []
+        spread, mean = [], []
         for e in self.effects:
-            ratio, difference = e.ratio, e.difference
-            shown = (two(ratio.value), ends(ratio.interval)) if ratio else ("-", "-")
-            ratios.append((e.name, *shown, p_value(e.p), e.word or ""))
-            shown = (signed(difference.value), signed_ends(difference.interval)) if difference else ("-", "-")
-            differences.append((e.name, *shown, p_value(e.mean_p)))
+            ratio = (two(e.ratio.value), ends(e.ratio.interval)) if e.ratio else ("-", "-")
+            spread.append((e.name, *ratio, p_value(e.p), e.word or ""))
+            d = e.difference
+            mean.append(
+                (
+                    e.name,
+                    *((signed(d.value), signed_ends(d.interval)) if d else ("-", "-")),
+                    p_value(e.mean_p),
+                )
+            )
         ci, family = f"{self.level:.0%} CI", sum(e.p is not None for e in self.effects)
-        spread = f"Spread: variance ratios, adjusted for {family} terms"
+        title = f"Spread: variance ratios, adjusted for {family} terms"
         return [
-            table_of(spread, ("term", "ratio", ci, "p", "verdict"), ratios, "factors-spread"),
-            table_of("Mean, not adjusted", ("term", "difference", ci, "p"), differences, "factors-mean"),
+            table_of(title, ("term", "ratio", ci, "p", "verdict"), spread, "factors-spread"),
+            table_of("Mean, not adjusted", ("term", "difference", ci, "p"), mean, "factors-mean"),
         ]
-
-    def to_frame(self) -> pd.DataFrame:
-        """One row per effect, as numbers."""
-        return pd.json_normalize([asdict(effect) for effect in self.effects])
 
 
 def _claim(e: Effect) -> str:
-    may = "may change" if e.word == "MAYBE" else "changes"
-    said = f"{e.term} {may} the spread"
-    if " x " in e.term:
-        first, *others = e.term.split(" x ")
-        may = "may depend" if e.word == "MAYBE" else "depends"
-        said = f"the effect of {first} on the spread {may} on {' and '.join(others)}"
+    first, *others = e.term.split(" x ")
+    may = "may " if e.word == "MAYBE" else ""
+    said = f"{first} {may}change{'' if may else 's'} the spread"
+    if others:
+        said = (
+            f"the effect of {first} on the spread {may}depend{'' if may else 's'} on {' and '.join(others)}"
+        )
     p = p_phrase(1.0 if e.p is None else e.p)
     if e.ratio is None:
         return f"{said}, {p}"
@@ -127,67 +131,63 @@ def _claim(e: Effect) -> str:
 
 @dataclass(frozen=True)
 class _Factor:
-    """A factor as columns of the model: sums to zero over its levels, or centered doses."""
+    """A factor as columns of the model: levels that sum to zero, or a centered dose."""
 
     name: str
-    codes: Floats  # (levels, q)
-    steps: tuple[tuple[str, Floats], ...]  # contrasts, each by its name and (q,) change of the columns
+    codes: dict[str, Floats]  # (q,) by level
+    steps: dict[str, Floats]  # (q,) contrasts by name
 
     @classmethod
     def of(cls, name: str, levels: Sequence[str]) -> "_Factor":
         """Return a dose if there are more than two levels, all numbers, else levels beside the baseline."""
-        numbers = [as_number(level) for level in levels]
-        doses = np.array([x for x in numbers if x is not None])
+        doses = np.array([x for x in map(as_number, levels) if x is not None])
         if len(levels) > 2 and len(doses) == len(levels):
             unit = "per unit"
-            if doses.min() > 0 and _evenness(np.log2(doses)) < _evenness(doses):
+            if doses.min() > 0 and _unevenness(np.log2(doses)) < _unevenness(doses):
                 doses, unit = np.log2(doses), "per doubling"
-            return cls(name, (doses - doses.mean())[:, None], ((unit, np.ones(1)),))
+            codes = (doses - doses.mean())[:, None]
+            return cls(name, dict(zip(levels, codes, strict=True)), {unit: np.ones(1)})
         codes = np.vstack([np.eye(len(levels) - 1), -np.ones(len(levels) - 1)])
-        base = baseline_of(levels)
-        own = codes[levels.index(base)]
-        steps = [(f"{x} vs {base}", codes[k] - own) for k, x in enumerate(levels) if x != base]
-        return cls(name, codes, tuple(steps))
+        own, base = dict(zip(levels, codes, strict=True)), baseline_of(levels)
+        return cls(name, own, {f"{x} vs {base}": own[x] - own[base] for x in levels if x != base})
 
 
-def _evenness(doses: Floats) -> float:
-    """Return how unevenly doses are spaced: 0 if evenly."""
+def _unevenness(doses: Floats) -> float:
     gaps = np.diff(np.sort(doses))
     return float(gaps.std() / gaps.mean())
 
 
 @dataclass(frozen=True)
 class _Term:
-    """A factor, or several whose columns are multiplied."""
+    """A factor, or several whose columns are multiplied, and its columns of the model."""
 
     factors: tuple[_Factor, ...]
+    places: tuple[int, ...]  # of the factors among all
+    columns: slice
 
     @property
     def name(self) -> str:
         return " x ".join(factor.name for factor in self.factors)
 
-    def columns(self, places: dict[str, np.ndarray[Any, np.dtype[np.intp]]]) -> Floats:
-        """Return (c, q) columns from the level of each factor in each cell."""
-        out = np.ones((len(next(iter(places.values()))), 1))
-        for factor in self.factors:
-            own = factor.codes[places[factor.name]]
-            out = (out[:, :, None] * own[:, None, :]).reshape(len(out), -1)
+    def row(self, key: Levels) -> Floats:
+        """Return the (q,) columns of a cell."""
+        out = np.ones(1)
+        for factor, place in zip(self.factors, self.places, strict=True):
+            out = np.outer(out, factor.codes[key[place]]).ravel()
         return out
 
-    def contrasts(self) -> list[tuple[str, Floats]]:
+    def contrasts(self) -> dict[str, Floats]:
         """Return those to show: of a factor each level, of an interaction the only one it has."""
-        if len(self.factors) > 1 and prod(len(f.steps) for f in self.factors) > 1:
-            return []
-        if len(self.factors) == 1:
-            return list(self.factors[0].steps)
-        name = ", ".join(factor.steps[0][0] for factor in self.factors)
-        return [(name, np.atleast_1d(prod(float(f.steps[0][1][0]) for f in self.factors)))]
+        steps = [factor.steps for factor in self.factors]
+        if len(steps) == 1 or max(map(len, steps)) > 1:
+            return steps[0] if len(steps) == 1 else {}
+        return {", ".join(next(iter(s)) for s in steps): prod(next(iter(s.values())) for s in steps)}
 
 
 @with_known_arguments
 def audit_factors(
     table: Source,
-    value: str,
+    value: str | None,
     factors: "str | Sequence[str]",
     block: "str | Sequence[str] | None" = None,
     seed: str | None = "seed",
@@ -213,19 +213,16 @@ def audit_factors(
         scale: judge `log` or `logit` of the values instead.
         rows: row selection; see `Rows`.
 
-    >>> import itertools, numpy
-    >>> noise = numpy.random.default_rng(0).normal(size=(2, 2, 8))
+    >>> from itertools import product
+    >>> noise = np.random.default_rng(0).normal(size=(2, 2, 8))
     >>> runs = [{"opt": "ab"[i], "aug": "xy"[j], "seed": k, "loss": (1 + 4 * i) * noise[i, j, k]}
-    ...         for i, j, k in itertools.product(range(2), range(2), range(8))]
-    >>> result = audit_factors(runs, "loss", ["opt", "aug"])
-    >>> [effect.word for effect in result.effects]
+    ...         for i, j, k in product(range(2), range(2), range(8))]
+    >>> [effect.word for effect in audit_factors(runs, "loss", ["opt", "aug"]).effects]
     ['YES', "CAN'T TELL", "CAN'T TELL"]
     """
-    names = several([part.strip() for part in factors.split(",")] if isinstance(factors, str) else factors)
+    names = tuple(name.strip() for name in (factors.split(",") if isinstance(factors, str) else factors))
     if len(names) < 2 or len(set(names)) < len(names):
-        raise TableError(
-            f"--factors takes two columns or more, each once, such as opt,aug; got {listed(names)}"
-        )
+        raise TableError(f"--factors takes two columns or more, each once: opt,aug; got {listed(names)}")
     check_options(level, equivalence=equivalence)
     if not 1 <= interactions <= 3:
         raise TableError(f"--interactions must be 1 (none), 2 or 3; got {interactions}")
@@ -233,103 +230,86 @@ def audit_factors(
     runs = check_runs(read_table(table, question), question)
     if scale is not None:
         runs, _ = rescaled(runs, metric_of_runs(runs, None, None, accuracies=False)[0], scale)
-    found = [
-        ((cell.name, *stratum), successful(cell)) for stratum, own in arms_by_stratum(runs) for cell in own
-    ]
-    keys, cells = [key for key, _ in found], [cell for _, cell in found]
-    _check_cells(names, keys, cells)
-    levels = [list(dict.fromkeys(key[k] for key in keys)) for k in range(len(names))]
-    made = [_Factor.of(name, own) for name, own in zip(names, levels, strict=True)]
-    places = {
-        name: np.array([own.index(key[k]) for key in keys])
-        for k, (name, own) in enumerate(zip(names, levels, strict=True))
-    }
-    terms = [
-        _Term(chosen)
-        for order in range(1, min(interactions, len(names)) + 1)
-        for chosen in combinations(made, order)
-    ]
-    x = np.hstack([np.ones((len(cells), 1)), *(term.columns(places) for term in terms)])
+    found = {(cell.name, *at): successful(cell) for at, own in arms_by_stratum(runs) for cell in own}
+    cells = list(found.values())
+    _check_cells(names, found)
+    terms = _terms(names, list(found), interactions)
+    x = np.array([np.concatenate([np.ones(1), *(term.row(key) for term in terms)]) for key in found])
     if np.linalg.matrix_rank(x) < x.shape[1]:
         raise TableError(
-            f"not all terms of {' x '.join(names)} can be told apart: {len(cells)} of "
-            f"{prod(map(len, levels))} combinations of levels were run; leave out a factor, or interactions "
-            f"(--interactions 1)"
+            f"some effects of {' x '.join(names)} cannot be told apart in the {len(cells)} combinations of "
+            "levels that were run; leave out a factor, or interactions (--interactions 1)"
         )
-    sizes = [len(cell.seed_codes) for cell in cells]
-    fit = Dispersion(cells, x)
-    result = FactorsResult(
+    fit, sizes = Dispersion(cells, x), [len(cell.seed_codes) for cell in cells]
+    notes = [
+        (fit.shared, f"All cells have the same {sizes[0]} seeds, which are blocks in both tables."),
+        (
+            min(sizes) < FEWEST_SEEDS,
+            f"Error rates are not known for fewer than {FEWEST_SEEDS} seeds in a cell.",
+        ),
+        (len(cells) > x.shape[1], "Everything else: bends of doses, and interactions beyond these."),
+    ]
+    return FactorsResult(
         runs.source, runs.columns.value, names, len(runs.frame), len(cells), (min(sizes), max(sizes)),
-        fit.shared, level, equivalence,
-        tuple(_effects(terms, cells, fit, level, equivalence)), runs.notes,
+        fit.shared, level, equivalence, tuple(_effects(terms, cells, fit, level, equivalence)),
+        (*runs.notes, *(note for is_so, note in notes if is_so)),
     )  # fmt: skip
-    return replace(result, notes=(*runs.notes, *_notes(result)))
 
 
-def _check_cells(names: Sequence[str], keys: Sequence[tuple[str, ...]], cells: Sequence[Group]) -> None:
-    for k, name in enumerate(names):
-        if len({key[k] for key in keys}) < 2:
-            raise TableError(
-                f"every run has {name} = {keys[0][k]!r}; a factor needs two levels: leave it out"
-            )
-    for key, cell in zip(keys, cells, strict=True):
-        where = setting_name(zip(names, key, strict=True))
-        seeds = len(cell.seed_codes)
+def _terms(names: Sequence[str], keys: Sequence[Levels], interactions: int) -> list[_Term]:
+    made = [_Factor.of(name, list(dict.fromkeys(key[k] for key in keys))) for k, name in enumerate(names)]
+    out, start = [], 1
+    for order in range(1, interactions + 1):
+        for places in combinations(range(len(names)), order):
+            chosen = tuple(made[k] for k in places)
+            size = prod(len(next(iter(factor.codes.values()))) for factor in chosen)
+            out.append(_Term(chosen, places, slice(start, start + size)))
+            start += size
+    return out
+
+
+def _check_cells(names: Sequence[str], found: dict[Levels, Group]) -> None:
+    for name, own in zip(names, zip(*found, strict=True), strict=True):
+        if len(set(own)) < 2:
+            raise TableError(f"every run has {name} = {own[0]!r}; a factor needs two levels: leave it out")
+    for key, cell in found.items():
+        where, seeds = setting_name(zip(names, key, strict=True)), len(cell.seed_codes)
         if seeds < FEWEST_IN_CELL:
             raise TableError(
                 f"{where} has {seeds} seed{'s' * (seeds != 1)}; --factors needs {FEWEST_IN_CELL} or more "
                 f"in each combination of levels ({FEWEST_SEEDS} to be calibrated)"
             )
-        if not cell.has_spread or np.ptp(cell.seed_means) == 0:
-            raise TableError(
-                f"all values of {where} are equal, so it has no variance to explain; leave it out"
-            )
+        if not has_sd(cell):
+            raise TableError(f"all values of {where} are equal, so there is no variance to explain")
 
 
 def _effects(
     terms: Sequence[_Term], cells: Sequence[Group], fit: Dispersion, level: float, equivalence: float
 ) -> Iterator[Effect]:
+    """Yield each term with its contrasts, adjusted over the terms."""
     free = len(cells) - fit.x.shape[1]
     family, alpha = len(terms) + (free > 0), 1 - level
     weights = np.linalg.pinv(fit.x)  # (p, c): coefficients of the cells' means
-    start = 1
     for term in terms:
-        q = prod(factor.codes.shape[1] for factor in term.factors)
-        columns, start = slice(start, start + q), start + q
-        p = min(family * fit.p(columns), 1.0)
-        word, shown, rows = word_of(p, alpha), term.contrasts(), []
-        for name, step in shown:
-            contrast = np.zeros(fit.x.shape[1])
+        columns, shown = term.columns, term.contrasts()
+        p, alone = min(family * fit.p(columns), 1.0), columns.stop - columns.start == 1
+        word, rows = word_of(p, alpha), []
+        for name, step in shown.items():
+            contrast, tails = np.zeros(len(fit.b)), 1
             contrast[columns] = step
-            estimate, tails = fit.estimate(contrast), 1
-            if q == 1 and word != "YES" and family * beyond(estimate, equivalence) < alpha:
+            estimate = fit.estimate(contrast)
+            if alone and word != "YES" and family * beyond(estimate, equivalence) < alpha:
                 word, tails = "NO", 2
             interval = interval_of(estimate, 1 - tails * alpha / family / len(shown))
             ratio = Estimate(ratio_at(estimate, 0.5), replace(interval, level=1 - tails * alpha))
             difference, mean_p = mean_test(cells, (contrast @ weights)[:, None], level)
-            rows.append(Effect(term.name, name, ratio, difference, None, mean_p, None))
-        if q == 1:
+            rows.append(Effect(term.name, name, ratio, difference, mean_p=mean_p))
+        if alone:
             yield replace(rows[0], p=p, word=word)
             continue
-        _, mean_p = mean_test(cells, weights[columns].T, level)
-        yield Effect(term.name, "", None, None, p, mean_p, word)
+        yield Effect(term.name, p=p, mean_p=mean_test(cells, weights[columns].T, level)[1], word=word)
         yield from rows
     if free:
-        rest = np.linalg.svd(fit.x)[0][:, -free:]
         p = min(family * fit.p_left_over, 1.0)
-        yield Effect(
-            "everything else", "", None, None, p, mean_test(cells, rest, level)[1], word_of(p, alpha)
-        )
-
-
-def _notes(result: FactorsResult) -> list[str]:
-    out = []
-    if result.shared:
-        out.append(f"All cells have the same {result.seeds[0]} seeds, which are blocks in both tables.")
-    if result.seeds[0] < FEWEST_SEEDS:
-        out.append(
-            f"A cell has {result.seeds[0]} seeds; with fewer than {FEWEST_SEEDS}, error rates are not known."
-        )
-    if any(effect.term == "everything else" for effect in result.effects):
-        out.append("Everything else: bends of doses, and interactions that the model leaves out.")
-    return out
+        beside = np.linalg.svd(fit.x)[0][:, -free:]
+        yield Effect(REST, p=p, mean_p=mean_test(cells, beside, level)[1], word=word_of(p, alpha))

@@ -38,7 +38,7 @@ _QUESTIONS = {
 
 def many_groups(groups: Sequence[Group], level: float, equivalence: float) -> ManyGroups | None:
     """Judge whether groups share one sd; None if fewer than `MANY` have enough seeds and some spread."""
-    able = [group for group in groups if _has_sd(group, FEWEST_IN_CELL)]
+    able = [group for group in groups if has_sd(group, FEWEST_IN_CELL)]
     if len(able) < MANY:
         return None
     fit = Dispersion(able)
@@ -58,7 +58,8 @@ def many_groups(groups: Sequence[Group], level: float, equivalence: float) -> Ma
     return replace(found, sd=sd, stands_out=name, stands_out_sd=own, p_others=p_others)
 
 
-def _has_sd(group: Group, seeds: int) -> bool:
+def has_sd(group: Group, seeds: int = 2) -> bool:
+    """Return whether a group has so many seeds, with different values."""
     return len(group.seed_codes) >= seeds and group.has_spread and bool(np.ptp(group.seed_means) > 0)
 
 
@@ -218,7 +219,7 @@ def _sds(
     units: list[tuple[str, int, LogEstimate]] = []
     many = []
     for stratum, arms in arms_by_stratum(runs):
-        able = [arm for arm in map(successful, arms) if _has_sd(arm, 2)]
+        able = [arm for arm in map(successful, arms) if has_sd(arm)]
         shared = many_groups(able, level, equivalence)
         many += [shared] if shared else []
         sets = [[arm] for arm in able]

@@ -1,0 +1,117 @@
+"""Level, coverage and power of what is asked of many cells: factors, one sd for all, a bound of the sd.
+
+Small designs on purpose: 5, 7 and 10 seeds per cell; the tables are those of docs/statistics.md.
+"""
+
+import json
+from itertools import product
+from math import log
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from scipy import stats
+
+from benchmarks.conditions import QUANTILES
+from benchmarks.script import AsJson, main
+from seedspread.render.terminal import Terminal
+from seedspread.stats.dispersion import Dispersion, mean_test
+from seedspread.stats.groups import Floats, Group, bartlett_p
+from seedspread.stats.headline import headlines
+from seedspread.stats.pooled_sd import pooled_sd, sd_of
+
+SIZES = (5, 7, 10)
+SHAPES = {"normal": "normal", "t5": "t5", "gamma(2)": "skewed"}
+# A 2 x 2 x 3 design: two factors of two levels and a dose; terms by the columns of the model.
+_CELLS = np.array(list(product((1.0, -1.0), (1.0, -1.0), (-1.0, 0.0, 1.0))))
+_A, _B, _DOSE = _CELLS.T
+X = np.stack([np.ones(12), _A, _B, _DOSE, _A * _B, _A * _DOSE, _B * _DOSE], axis=1)
+_RATIO = 3.0  # of the variances at the levels of the first factor, for power and coverage
+_LEVEL = 0.95
+
+
+def _groups(values: Floats, shared: bool = False) -> list[Group]:
+    n = values.shape[1]
+    return [Group.of(row, np.arange(n) + (0 if shared else k * n)) for k, row in enumerate(values)]
+
+
+def factors(shape: str, n: int, shared: float, draws: int, rng: np.random.Generator) -> dict[str, float]:
+    """Error rates of the terms (mean and worst), and power and coverage at a ratio; seeds may correlate."""
+    levels, means, power, covered = [], [], [], []
+    for _ in range(draws):
+        common, own = rng.standard_normal(n), rng.standard_normal((12, n))
+        values = QUANTILES[shape](stats.norm.cdf(shared**0.5 * common + (1 - shared) ** 0.5 * own))
+        cells = _groups(values, shared > 0)
+        fit = Dispersion(cells, X)
+        levels.append([fit.p(slice(k, k + 1)) < 1 - _LEVEL for k in range(1, 7)] + [fit.p_left_over < 0.05])
+        weights = np.linalg.pinv(X)
+        means.append([(mean_test(cells, weights[k][:, None], _LEVEL)[1] or 1) < 0.05 for k in range(1, 7)])
+        wide = Dispersion(_groups(values * _RATIO ** (_A / 4)[:, None], shared > 0), X)
+        contrast = np.eye(7)[1] * 2
+        estimate = wide.estimate(contrast)
+        power.append(wide.p(slice(1, 2)) < 1 - _LEVEL)
+        covered.append(estimate.quantile(0.025) < log(_RATIO) < estimate.quantile(0.975))
+    own = np.mean(levels, axis=0)
+    return {
+        "level": own[:6].mean(), "worst": own[:6].max(), "everything else": own[6], "mean": np.mean(means),
+        "power": np.mean(power), "coverage": np.mean(covered),
+    }  # fmt: skip
+
+
+def one_sd(shape: str, count: int, n: int, draws: int, rng: np.random.Generator) -> dict[str, float]:
+    """How often the omnibus test and Bartlett's reject, and the omnibus one if log variances have sd 1."""
+    found = []
+    for _ in range(draws):
+        values = QUANTILES[shape](rng.random((count, n)))
+        cells = _groups(values)
+        variances = values.var(axis=1, ddof=1)
+        sd = sd_of(pooled_sd(cells), _LEVEL)
+        found.append((
+            Dispersion(cells).p_left_over < 1 - _LEVEL,
+            bartlett_p(variances, np.full(count, n - 1.0)) < 1 - _LEVEL,
+            Dispersion(_groups(values * np.exp(rng.standard_normal((count, 1)) / 2))).p_left_over < 1 - _LEVEL,
+            sd.interval is not None and 1.0 in sd.interval,
+        ))  # fmt: skip
+    return dict(
+        zip(("omnibus", "Bartlett", "power", "coverage of the sd"), np.mean(found, axis=0), strict=True)
+    )
+
+
+def bounds(shape: str, n: int, draws: int, rng: np.random.Generator) -> dict[str, float]:
+    """How often a bound at the true value is met, or not met, by mistake: of an sd, and of a ratio of two."""
+    values = QUANTILES[shape](rng.random((draws, 2, n)))
+    sds = [pooled_sd([Group.of(row)]) for row in values[:, 0]]
+    pairs = [(Group.of(a), Group.of(b, np.arange(n, 2 * n))) for a, b in values]
+    ratios = [estimate for _, estimate in headlines(pairs[:500], _LEVEL, 2.0) if estimate is not None]
+    return {
+        "sd, YES": np.mean([e.above(0.0) < 1 - _LEVEL for e in sds]),
+        "sd, NO": np.mean([e.below(0.0) < 1 - _LEVEL for e in sds]),
+        "ratio, YES": np.mean([e.above(0.0) < 1 - _LEVEL for e in ratios]),
+    }  # fmt: skip
+
+
+def benchmark(
+    draws: Annotated[int, typer.Option(min=100, help="Experiments per cell.")] = 1000, as_json: AsJson = False
+) -> None:
+    """Simulate level, coverage and power of questions about many cells."""
+    rows: list[dict[str, Any]] = []
+    for n, (title, shape) in product(SIZES, SHAPES.items()):
+        rng = np.random.default_rng([n, len(title)])
+        rows += [
+            {"what": what, "shape": title, "n": n} | {k: round(100 * float(v), 1) for k, v in found.items()}
+            for what, found in (
+                ("factors", factors(shape, n, 0.0, draws, rng)),
+                ("factors, shared seeds, r = 0.5", factors(shape, n, 0.5, draws, rng)),
+                *((f"one sd, {c} groups", one_sd(shape, c, n, draws, rng)) for c in (4, 10, 24)),
+                ("bounds", bounds(shape, n, draws, rng)),
+            )
+        ]
+    if as_json:
+        print(json.dumps(rows, indent=2))
+        return
+    for row in rows:
+        Terminal().print(", ".join(f"{key} {value}" for key, value in row.items()), soft_wrap=True)
+
+
+if __name__ == "__main__":
+    main(benchmark)
