@@ -35,15 +35,26 @@ def _groups(values: Floats, shared: bool = False) -> list[Group]:
     return [Group.of(row, np.arange(n) + (0 if shared else k * n)) for k, row in enumerate(values)]
 
 
+def double_glm(values: Floats) -> Floats:
+    """Return (7,) z statistics of Smyth's double GLM: restricted maximum likelihood of normal values."""
+    variances, half = values.var(axis=1, ddof=1), (values.shape[1] - 1) / 2
+    covariance = np.linalg.inv(half * X.T @ X)
+    b = np.linalg.lstsq(X, np.log(variances), rcond=None)[0]
+    for _ in range(60):
+        b = b + np.clip(covariance @ X.T @ (half * (variances / np.exp(X @ b) - 1)), -1, 1)
+    return np.asarray(b / np.sqrt(np.diag(covariance)))
+
+
 def factors(shape: str, n: int, shared: float, draws: int, rng: np.random.Generator) -> dict[str, float]:
     """Error rates of the terms (mean and worst), and power and coverage at a ratio; seeds may correlate."""
-    levels, means, power, covered = [], [], [], []
+    levels, squares, means, power, covered = [], [], [], [], []
     for _ in range(draws):
         common, own = rng.standard_normal(n), rng.standard_normal((12, n))
         values = QUANTILES[shape](stats.norm.cdf(shared**0.5 * common + (1 - shared) ** 0.5 * own))
         cells = _groups(values, shared > 0)
         fit = Dispersion(cells, X)
         levels.append([fit.p(slice(k, k + 1)) < 1 - _LEVEL for k in range(1, 7)] + [fit.p_left_over < 0.05])
+        squares.append(np.abs(double_glm(values))[1:] > 1.96)
         weights = np.linalg.pinv(X)
         means.append([(mean_test(cells, weights[k][:, None], _LEVEL)[1] or 1) < 0.05 for k in range(1, 7)])
         wide = Dispersion(_groups(values * _RATIO ** (_A / 4)[:, None], shared > 0), X)
@@ -53,9 +64,14 @@ def factors(shape: str, n: int, shared: float, draws: int, rng: np.random.Genera
         covered.append(estimate.quantile(0.025) < log(_RATIO) < estimate.quantile(0.975))
     own = np.mean(levels, axis=0)
     return {
-        "level": own[:6].mean(), "worst": own[:6].max(), "everything else": own[6], "mean": np.mean(means),
-        "power": np.mean(power), "coverage": np.mean(covered),
-    }  # fmt: skip
+        "level": own[:6].mean(),
+        "worst": own[:6].max(),
+        "everything else": own[6],
+        "double GLM": np.mean(squares),
+        "mean": np.mean(means),
+        "power": np.mean(power),
+        "coverage": np.mean(covered),
+    }
 
 
 def one_sd(shape: str, count: int, n: int, draws: int, rng: np.random.Generator) -> dict[str, float]:
@@ -65,11 +81,11 @@ def one_sd(shape: str, count: int, n: int, draws: int, rng: np.random.Generator)
         values = QUANTILES[shape](rng.random((count, n)))
         cells = _groups(values)
         variances = values.var(axis=1, ddof=1)
-        sd = sd_of(pooled_sd(cells), _LEVEL)
+        sd, sds = sd_of(pooled_sd(cells), _LEVEL), np.exp(rng.standard_normal((count, 1)) / 2)
         found.append((
             Dispersion(cells).p_left_over < 1 - _LEVEL,
             bartlett_p(variances, np.full(count, n - 1.0)) < 1 - _LEVEL,
-            Dispersion(_groups(values * np.exp(rng.standard_normal((count, 1)) / 2))).p_left_over < 1 - _LEVEL,
+            Dispersion(_groups(values * sds)).p_left_over < 1 - _LEVEL,
             sd.interval is not None and 1.0 in sd.interval,
         ))  # fmt: skip
     return dict(

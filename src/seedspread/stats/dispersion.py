@@ -9,10 +9,11 @@ each cell has its own, so that no effect on the mean can pass for one on the spr
 """
 
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 from scipy import stats
+from scipy.special import fdtrc, ndtri
 
 from seedspread.stats.groups import Floats, Group
 from seedspread.stats.result import Estimate, Interval
@@ -32,18 +33,20 @@ def deviations(group: Group) -> Floats:
     out = np.abs(from_medians(group))
     for block in group.cells:
         own = np.flatnonzero(group.blocks == block)
-        n, half = len(own), len(own) // 2
-        # Expected deviation of normal values, by Blom's approximation of their order statistics.
-        upper = stats.norm.isf((np.arange(half) + 0.625) / (n + 0.25))
-        out[own] *= half / max(float(upper.sum()), 1e-300)
-        if n % 2:
+        out[own] /= _expected(len(own))
+        if len(own) % 2:
             out[own[out[own].argmin()]] = np.nan
     index, known = np.searchsorted(group.seed_codes, group.seeds), ~np.isnan(out)
-    sums, runs = (
-        np.bincount(index[known], weights, len(group.seed_codes)) for weights in (out[known], known[known])
-    )
-    with np.errstate(invalid="ignore"):
-        return np.asarray(sums / runs)
+    sums = np.bincount(index[known], out[known], len(group.seed_codes))
+    runs = np.bincount(index[known], minlength=len(group.seed_codes))
+    return np.where(runs > 0, sums / np.maximum(runs, 1), np.nan)
+
+
+@cache
+def _expected(n: int) -> float:
+    """Return the mean deviation of n normal values but the median, by Blom's approximation of their order."""
+    half = max(n // 2, 1)
+    return float(-ndtri((np.arange(half) + 0.625) / (n + 0.25)).sum()) / half
 
 
 class Dispersion:
@@ -81,7 +84,8 @@ class Dispersion:
         df = self.counts.sum() - len(seeds)
         if self.shared:
             table = np.stack(residuals)
-            residuals = list(table - np.nanmean(table, axis=0))
+            known = np.maximum((~np.isnan(table)).sum(axis=0), 1)
+            residuals = list(table - np.nansum(table, axis=0) / known)
             df -= table.shape[1] - 1
         squares = sum(float(np.nansum(each**2)) for each in residuals)
         level = float(np.average(unit**2, weights=self.counts - 1))
@@ -95,7 +99,7 @@ class Dispersion:
     def p(self, columns: slice) -> float:
         """Return the p value of some coefficients being 0 (Wald's F test)."""
         b, own = self.b[columns], self.covariance[columns, columns]
-        return float(stats.f.sf(b @ np.linalg.solve(own, b) / len(b), len(b), self.df))
+        return float(fdtrc(len(b), self.df, b @ np.linalg.solve(own, b) / len(b)))
 
     def estimate(self, contrast: Floats) -> FromJackknife:
         """Return the log variance ratio of a (p,) contrast of coefficients."""
@@ -116,7 +120,7 @@ class Dispersion:
     @property
     def p_left_over(self) -> float:
         f, free = self.left_over
-        return float(stats.f.sf(f, free, self.df)) if free else 1.0
+        return float(fdtrc(free, self.df, f)) if free else 1.0
 
     def variation_between(self, level: float) -> float:
         """Return the upper bound of the sd of the cells' true log variances, if these are a random sample."""
@@ -162,7 +166,7 @@ def mean_test(
         share = errors * np.einsum("ci,ij,cj->c", contrasts, np.linalg.inv(own), contrasts)
         a = float((share**2 / (sizes - 1)).sum())  # for cells that are independent
         scale, df, f_df = q + 2 * a - 6 * a / (q + 2), 1 / a, q * (q + 2) / (3 * a)
-    p = float(stats.f.sf(found @ np.linalg.solve(own, found) / scale, q, f_df))
+    p = float(fdtrc(q, f_df, found @ np.linalg.solve(own, found) / scale))
     if q > 1:
         return None, p
     half = float(own[0, 0] ** 0.5 * stats.t.isf((1 - level) / 2, df))
