@@ -40,7 +40,7 @@ def double_glm(values: Floats) -> Floats:
     variances, half = values.var(axis=1, ddof=1), (values.shape[1] - 1) / 2
     covariance = np.linalg.inv(half * X.T @ X)
     b = np.linalg.lstsq(X, np.log(variances), rcond=None)[0]
-    for _ in range(60):
+    for _ in range(15):
         b = b + np.clip(covariance @ X.T @ (half * (variances / np.exp(X @ b) - 1)), -1, 1)
     return np.asarray(b / np.sqrt(np.diag(covariance)))
 
@@ -64,13 +64,13 @@ def factors(shape: str, n: int, shared: float, draws: int, rng: np.random.Genera
         covered.append(estimate.quantile(0.025) < log(_RATIO) < estimate.quantile(0.975))
     own = np.mean(levels, axis=0)
     return {
-        "level": own[:6].mean(),
-        "worst": own[:6].max(),
-        "everything else": own[6],
-        "double GLM": np.mean(squares),
-        "mean": np.mean(means),
-        "power": np.mean(power),
-        "coverage": np.mean(covered),
+        "level": float(own[:6].mean()),
+        "worst": float(own[:6].max()),
+        "everything else": float(own[6]),
+        "double GLM": float(np.mean(squares)),
+        "mean": float(np.mean(means)),
+        "power": float(np.mean(power)),
+        "coverage": float(np.mean(covered)),
     }
 
 
@@ -100,9 +100,9 @@ def bounds(shape: str, n: int, draws: int, rng: np.random.Generator) -> dict[str
     pairs = [(Group.of(a), Group.of(b, np.arange(n, 2 * n))) for a, b in values]
     ratios = [estimate for _, estimate in headlines(pairs[:500], _LEVEL, 2.0) if estimate is not None]
     return {
-        "sd, YES": np.mean([e.above(0.0) < 1 - _LEVEL for e in sds]),
-        "sd, NO": np.mean([e.below(0.0) < 1 - _LEVEL for e in sds]),
-        "ratio, YES": np.mean([e.above(0.0) < 1 - _LEVEL for e in ratios]),
+        "sd, YES": float(np.mean([e.above(0.0) < 1 - _LEVEL for e in sds])),
+        "sd, NO": float(np.mean([e.below(0.0) < 1 - _LEVEL for e in sds])),
+        "ratio, YES": float(np.mean([e.above(0.0) < 1 - _LEVEL for e in ratios])),
     }  # fmt: skip
 
 
@@ -113,20 +113,18 @@ def benchmark(
     rows: list[dict[str, Any]] = []
     for n, (title, shape) in product(SIZES, SHAPES.items()):
         rng = np.random.default_rng([n, len(title)])
-        rows += [
-            {"what": what, "shape": title, "n": n} | {k: round(100 * float(v), 1) for k, v in found.items()}
-            for what, found in (
-                ("factors", factors(shape, n, 0.0, draws, rng)),
-                ("factors, shared seeds, r = 0.5", factors(shape, n, 0.5, draws, rng)),
-                *((f"one sd, {c} groups", one_sd(shape, c, n, draws, rng)) for c in (4, 10, 24)),
-                ("bounds", bounds(shape, n, draws, rng)),
-            )
-        ]
+        for what, found in (
+            ("factors", factors(shape, n, 0.0, draws, rng)),
+            ("factors, shared seeds, r = 0.5", factors(shape, n, 0.5, draws, rng)),
+            *((f"one sd, {c} groups", one_sd(shape, c, n, draws, rng)) for c in (4, 10, 24)),
+            ("bounds", bounds(shape, n, draws, rng)),
+        ):
+            per_cent = {name: round(100 * value, 1) for name, value in found.items()}
+            rows.append({"what": what, "shape": title, "n": n, **per_cent})
+            if not as_json:
+                Terminal().print(", ".join(f"{k} {v}" for k, v in rows[-1].items()), soft_wrap=True)
     if as_json:
         print(json.dumps(rows, indent=2))
-        return
-    for row in rows:
-        Terminal().print(", ".join(f"{key} {value}" for key, value in row.items()), soft_wrap=True)
 
 
 if __name__ == "__main__":

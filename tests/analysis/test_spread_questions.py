@@ -177,6 +177,7 @@ def test_a_bound_is_met_not_met_or_open() -> None:
 
 
 def test_questions_about_an_sd_that_cannot_be_asked_are_one_line() -> None:
+    options: dict[str, Any]
     table = runs({"a": 0.01, "b": 0.01, "c": 0.01})
     for options, said in (
         ({"sigma": 0.01, "sd_below": 1.0}, "one question"),

@@ -181,7 +181,8 @@ class _Term:
         steps = [factor.steps for factor in self.factors]
         if len(steps) == 1 or max(map(len, steps)) > 1:
             return steps[0] if len(steps) == 1 else {}
-        return {", ".join(next(iter(s)) for s in steps): prod(next(iter(s.values())) for s in steps)}
+        size = prod(float(next(iter(s.values()))[0]) for s in steps)
+        return {", ".join(next(iter(s)) for s in steps): np.array([size])}
 
 
 @with_known_arguments
@@ -311,5 +312,5 @@ def _effects(
         yield from rows
     if free:
         p = min(family * fit.p_left_over, 1.0)
-        beside = np.linalg.svd(fit.x)[0][:, -free:]
+        beside = np.asarray(np.linalg.svd(fit.x)[0][:, -free:], float)
         yield Effect(REST, p=p, mean_p=mean_test(cells, beside, level)[1], word=word_of(p, alpha))

@@ -182,7 +182,8 @@ def audit_sd(
     read = read_table(table, question)
     if group is None and value is not None and name != "at_most":
         question, read = replace(question, group=SET), replace(read, frame=read.frame.assign(**{SET: SET}))
-    runs, many = check_runs(read, question), []
+    runs = check_runs(read, question)
+    many: list[ManyGroups] = []
     if name == "at_most":
         units = _ratios(with_baseline(runs, question), level)
     else:
@@ -246,7 +247,8 @@ def _judged(
     of: str, seeds: int, found: LogEstimate, name: str, limit: float, alpha: float, family: int, factor: float
 ) -> SdAnswer:
     """Judge a bound by two one-sided tests; a claimed sd by a two-sided one, and by two beyond `factor`."""
-    at, word, tails = 2 * log(limit), "CAN'T TELL", 2
+    at, tails = 2 * log(limit), 2
+    word: Word
     above, below = min(family * found.above(at), 1.0), min(family * found.below(at), 1.0)
     p, side = min(above, below), "below" if above < below else "above"
     sd = "the ratio of the sds" if name == "at_most" else "the sd"
@@ -254,10 +256,10 @@ def _judged(
     if name != "sigma":
         word = "CAN'T TELL" if p >= alpha else "YES" if side == "below" else "NO"
     elif family * max(found.above(at + log(factor)), found.below(at - log(factor))) < alpha <= 2 * p:
-        p, word, claim = 2 * p, "YES", f"{sd} is {limit:g}, within {factor:g}x in variance"
+        p, word, claim = min(2 * p, 1.0), "YES", f"{sd} is {limit:g}, within {factor:g}x in variance"
     else:
         p, tails = min(2 * p, 1.0), 1
-        word = {"YES": "NO"}.get(word_of(p, alpha), word_of(p, alpha))
+        word = "NO" if p < alpha else word_of(p, alpha)
         claim = f"{sd} may be {side} {limit:g}" if word == "MAYBE" else claim
     if seeds < FEWEST_SEEDS or word == "CAN'T TELL":
         word, claim = "CAN'T TELL", f"{seeds} seeds do not settle whether {sd} is below or above {limit:g}"

@@ -118,7 +118,7 @@ def audit(
         recorded = _audit_question(table, study, asked)
         spec, runs = (recorded.spec, recorded.table) if recorded else (None, table)
         values, compared = _comparison(table, spec, asked)
-        other = None
+        other: Any = None
         if factors is not None:
             from seedspread.analysis.factors import audit_factors
 

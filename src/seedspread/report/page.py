@@ -18,7 +18,7 @@ from markupsafe import Markup
 from seedspread.analysis.audit_result import Comparison
 from seedspread.analysis.charts import arms_of
 from seedspread.analysis.sequential import standing
-from seedspread.analysis.words import counted_verdicts
+from seedspread.analysis.words import counted_verdicts, summary
 from seedspread.atomic import replacing
 from seedspread.errors import reason
 from seedspread.render.chart import DARK, FORMATS, Chart, caption_of
@@ -94,6 +94,9 @@ def _short(pairs: list[Row]) -> str:
         return pairs[0][1].verdict
     several = len({(s.group, c.group, c.baseline) for s, c in pairs}) > 1
     places = len({s.id for s, _ in pairs}) > 1
+    audit = pairs[0][0].audit
+    if audit is not None and audit.omnibus is not None and not places:
+        return summary(audit)
     names = [
         ": ".join([*([s.name] if places else []), *([arms_of(c)] if several or not places else [])])
         for s, c in pairs

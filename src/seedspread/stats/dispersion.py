@@ -21,7 +21,7 @@ from seedspread.stats.variance_ratio import FEWEST_PAIRS, FromJackknife, from_me
 
 # Fewer seeds leave a cell without a deviation that varies.
 FEWEST_IN_CELL = 3
-_STEPS, _LONGEST_STEP = 60, 1.0
+_STEPS, _LONGEST_STEP, _CLOSE = 100, 1.0, 1e-12
 
 
 def deviations(group: Group) -> Floats:
@@ -67,7 +67,10 @@ class Dispersion:
         half = np.linalg.lstsq(self.x, np.log(self.means), rcond=None)[0]
         for _ in range(_STEPS):
             score = self.x.T @ (self.counts * (self.means / np.exp(self.x @ half) - 1))
-            half = half + np.clip(self.inverse @ score, -_LONGEST_STEP, _LONGEST_STEP)
+            step = np.clip(self.inverse @ score, -_LONGEST_STEP, _LONGEST_STEP)
+            half = half + step
+            if np.abs(step).max() < _CLOSE:
+                break
         self.b = 2 * half
         self.fitted = np.exp(self.x @ half)
         self.shared = _shared(cells)
@@ -127,7 +130,7 @@ class Dispersion:
         f, free = self.left_over
         own = 4 * self.variation * len(self.counts) / self.counts.sum()
         excess = f / float(stats.f.ppf(1 - level, free, self.df)) - 1
-        return float(max(excess, 0.0) * own) ** 0.5
+        return float((max(excess, 0.0) * own) ** 0.5)
 
 
 def _shared(cells: Sequence[Group]) -> bool:
