@@ -132,19 +132,16 @@ class Listed(Result):
     notes: tuple[str, ...]
 
     def title(self) -> str:
-        """What was measured, and on how many runs."""
         raise NotImplementedError
 
     def answers(self) -> list[tuple[str, str]]:
-        """Every verdict, and what it is about."""
+        """Return every verdict, and what it is about."""
         raise NotImplementedError
 
     def tables(self) -> list[Table]:
-        """The numbers."""
         raise NotImplementedError
 
     def to_text(self, width: int = 110) -> str:
-        """For a terminal."""
         page = TextPage(width)
         page.lines([self.title(), ""])
         for label, text in self.answers():

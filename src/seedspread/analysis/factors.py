@@ -73,11 +73,9 @@ class FactorsResult(Listed):
     notes: tuple[str, ...]
 
     def as_values(self) -> dict[str, Any]:
-        """All of it, as JSON has it."""
         return asdict(self)
 
     def title(self) -> str:
-        """What was measured, and on how many runs."""
         seeds = " to ".join(map(str, dict.fromkeys(self.seeds)))
         design = f"{' x '.join(self.factors)}, {self.cells} cells of {seeds} seeds"
         return f"{self.value} across seeds | {design}, {self.runs:,} runs"
@@ -94,7 +92,6 @@ class FactorsResult(Listed):
         return [*out, ("CAN'T TELL", ", ".join(e.term for e in terms["CAN'T TELL"]))]
 
     def tables(self) -> list[Table]:
-        """The effects on the spread, and those on the mean."""
         spread, mean = [], []
         for e in self.effects:
             ratio = (two(e.ratio.value), ends(e.ratio.interval)) if e.ratio else ("-", "-")

@@ -6,7 +6,6 @@ from math import log
 from typing import Any, Unpack
 
 import numpy as np
-import pandas as pd
 
 from seedspread.analysis.display import Listed, table_of
 from seedspread.analysis.judgement import word_of
@@ -96,11 +95,9 @@ class SdResult(Listed):
     notes: tuple[str, ...]
 
     def as_values(self) -> dict[str, Any]:
-        """All of it, as JSON has it."""
         return asdict(self)
 
     def title(self) -> str:
-        """What was asked, and of how many runs."""
         return f"{self.value} across seeds | {self.runs:,} runs | {self.question}"
 
     def answers(self) -> list[tuple[str, str]]:
@@ -124,10 +121,6 @@ class SdResult(Listed):
         heads = ("", "seeds", "sd", "CI", "p", "verdict")
         title = f"{self.question} Adjusted for {len(rows)} answers"
         return [table_of(title, heads, rows, "sd")] if len(rows) > 1 else []
-
-    def to_frame(self) -> pd.DataFrame:
-        """One row per answer, as numbers."""
-        return pd.json_normalize([asdict(a) for a in self.found])
 
 
 @with_known_arguments
