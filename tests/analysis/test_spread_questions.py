@@ -177,15 +177,15 @@ def test_a_bound_is_met_not_met_or_open() -> None:
 
 
 def test_questions_about_an_sd_that_cannot_be_asked_are_one_line() -> None:
-    options: dict[str, Any]
     table = runs({"a": 0.01, "b": 0.01, "c": 0.01})
-    for options, said in (
+    asked: list[tuple[dict[str, Any], str]] = [
         ({"sigma": 0.01, "sd_below": 1.0}, "one question"),
         ({}, "one question"),
         ({"sigma": 0.0}, "positive"),
         ({"sd_below": float("nan")}, "positive"),
         ({"at_most": 2.0}, "name its level with baseline"),
-    ):
+    ]
+    for options, said in asked:
         with pytest.raises(TableError, match=said):
             audit_sd(table, "score", "arm", **options)
     with pytest.raises(TableError, match="there is no sd"):

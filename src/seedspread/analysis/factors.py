@@ -287,7 +287,7 @@ def _effects(
     """Yield each term with its contrasts, adjusted over the terms."""
     free = len(cells) - fit.x.shape[1]
     family, alpha = len(terms) + (free > 0), 1 - level
-    weights = np.linalg.pinv(fit.x)  # (p, c): coefficients of the cells' means
+    weights: Floats = np.asarray(np.linalg.pinv(fit.x), float)  # (p, c): coefficients of the cells' means
     for term in terms:
         columns, shown = term.columns, term.contrasts()
         p, alone = min(family * fit.p(columns), 1.0), columns.stop - columns.start == 1
