@@ -3,7 +3,7 @@
 A seed's absolute deviation from the median of its cell has a mean that is proportional to the cell's sd. It
 is modeled by quasi-likelihood with a log link and one coefficient of variation for all cells, which the data
 give: a double generalized linear model (G. K. Smyth, JRSS B 51 (1989) 47-60) in absolute deviations, since
-in squared ones a test at 5% errs in 15% to 25% of experiments with t5 or gamma values (docs/statistics.md;
+in squared ones a test at 5% errs in 13% to 17% of experiments with t5 or gamma values (docs/statistics.md;
 M. Davidian and R. J. Carroll, Variance function estimation, JASA 82 (1987) 1079-1091). Means are saturated:
 each cell has its own, so that no effect on the mean can pass for one on the spread.
 """
