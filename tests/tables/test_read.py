@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -211,6 +212,40 @@ def test_excel(tmp_path: Path) -> None:
     assert "--sheet is for Excel" in refused(tmp_path / "runs.csv", "AUC", "Model", sheet="main")
     path.write_bytes(b"PK no archive")
     assert "no Excel file" in refused(path, "AUC", "Model")
+
+
+STRINGS = "application/vnd.openxmlformats-officedocument.spreadsheetml.sharedStrings+xml"
+
+
+@pytest.mark.parametrize(
+    ("part", "piece", "pieces", "said"),
+    [
+        ("sharedStrings", b"<si><t>aaaa</t></si>" * 1000, 1100, "4,000,000 tags of XML"),
+        ("sharedStrings", b"<r/>" * 1000, 4100, "4,000,000 tags of XML"),
+        ("sharedStrings", b"x" * (1 << 20), 9, "unpacks to 9 MiB; up to 8 MiB"),
+        ("theme/theme1", b"<x/>" * 1000, 4100, "4,000,000 tags of XML"),
+    ],
+)
+def test_a_small_excel_file_that_unfolds_without_end_is_refused_before_it_is_parsed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str, piece: bytes, pieces: int, said: str
+) -> None:
+    openpyxl = pytest.importorskip("openpyxl")
+    TABLE.to_excel(tmp_path / "whole.xlsx", index=False)
+    path = tmp_path / "runs.xlsx"
+    with zipfile.ZipFile(tmp_path / "whole.xlsx") as whole, zipfile.ZipFile(path, "w", 8) as made:
+        for name in set(whole.namelist()) - {f"xl/{part}.xml"}:
+            override = f'<Override PartName="/xl/sharedStrings.xml" ContentType="{STRINGS}"/></Types>'
+            made.writestr(name, whole.read(name).replace(b"</Types>", override.encode()))
+        with made.open(f"xl/{part}.xml", "w") as file:
+            file.write(b'<sst xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main">')
+            for _ in range(pieces):
+                file.write(piece)
+            file.write(b"</sst>")
+    assert path.stat().st_size < 1 << 20
+    monkeypatch.setattr(openpyxl, "load_workbook", None)
+    if "8 MiB" in said:
+        monkeypatch.setattr(read, "_MOST_SHEET_BYTES", 8 << 20)
+    assert said in refused(path, "AUC", "Model")
 
 
 def test_excel_without_its_library_says_what_to_install(

@@ -42,6 +42,8 @@ Source = str | Path | pd.DataFrame | Collected | Mapping[str, Any] | Sequence[Ma
 
 MOST_BYTES = 1 << 30
 _MOST_CELLS, _MOST_SHEET_CELLS = 200_000_000, 20_000_000
+# Of an Excel file's XML, which takes openpyxl about 5 s per million tags; a number in a cell has four.
+_MOST_SHEET_BYTES, _MOST_TAGS = 256 << 20, 4_000_000
 _EXCEL = (".xlsx", ".xlsm")
 FRAME = "a DataFrame"
 _KINDS = ".csv, .tsv, .txt, .md, .tex, .html, .json, .jsonl, .xlsx or .parquet"
@@ -233,7 +235,9 @@ def _of_file(path: Path, sheet: str | None) -> Table:
         if path.suffix.lower() in (*_EXCEL, ".xls"):
             return _excel(path, sheet)
         return _marked_up(path, sheet) or _text(path)
-    except (ValueError, pd.errors.ParserWarning, EOFError, gzip.BadGzipFile, zlib.error) as error:
+    except (ValueError, pd.errors.ParserWarning, EOFError, OSError, zlib.error) as error:
+        if isinstance(error, OSError) and error.filename is not None:
+            raise  # the system refused it
         why = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise TableError(f"{path} cannot be read as a table: {why}") from None
 
@@ -241,7 +245,7 @@ def _of_file(path: Path, sheet: str | None) -> Table:
 def _parquet(path: Path) -> pd.DataFrame:
     """Read the file if its metadata says that it is not too large: equal rows take no space in it."""
     require_extra("parquet", f"reading {path}")
-    from pyarrow import ArrowException, parquet  # noqa: PLC0415 - not in the base
+    from pyarrow import parquet  # noqa: PLC0415 - not in the base
 
     try:
         about = parquet.read_metadata(path)
@@ -251,7 +255,9 @@ def _parquet(path: Path) -> pd.DataFrame:
                 "cells are read: keep what the audit needs"
             )
         return pd.read_parquet(path)
-    except ArrowException as error:
+    except (TableError, OSError):
+        raise
+    except Exception as error:  # pyarrow's own, and what a damaged file makes of pandas' notes in it
         raise ValueError(str(error)) from None
 
 
@@ -473,33 +479,44 @@ def _excel(path: Path, sheet: str | None) -> Table:
 
     _check_unpacked_size(path)
     try:
-        book = openpyxl.load_workbook(path, read_only=True, data_only=True)
-    except (KeyError, OSError, SyntaxError, TypeError) as error:
+        with path.open("rb") as file, quiet():
+            book = openpyxl.load_workbook(file, read_only=True, data_only=True)
+            names = book.sheetnames
+            name = sheet if sheet is not None or not names else names[0]
+            if name not in names:
+                hint = did_you_mean(name or "", names)
+                raise TableError(f"{path} has no sheet {name!r}{hint} (it has {listed(names)})")
+            frame = _frame(path, book[name].iter_rows(values_only=True))
+    except TableError:
+        raise
+    except Exception as error:  # openpyxl checks little, so a damaged file may raise anything
         raise ValueError(str(error)) from None
-    try:
-        names = book.sheetnames
-        name = sheet if sheet is not None or not names else names[0]
-        if name not in names:
-            hint = did_you_mean(name or "", names)
-            raise TableError(f"{path} has no sheet {name!r}{hint} (it has {listed(names)})")
-        frame = _frame(path, book[name].iter_rows(values_only=True))
-    finally:
-        book.close()
     others = [one for one in names if one != name]
     note = f"The sheet is {name}; there is {listed(others)} too (--sheet)."
     return Table(frame, str(path), (note,) if others and sheet is None else (), str(path))
 
 
 def _check_unpacked_size(path: Path) -> None:
-    """Refuse an archive of a few kilobytes with any number of cells."""
+    """Refuse an archive of a few kilobytes with any number of cells, shared texts or other XML."""
     try:
         with zipfile.ZipFile(path) as archive:
-            size = sum(member.file_size for member in archive.infolist())
-    except zipfile.BadZipFile:
+            members = archive.infolist()
+            size, tags = sum(member.file_size for member in members), 0
+            if size > _MOST_SHEET_BYTES:
+                raise TableError(
+                    f"{path} unpacks to {size / 2**20:,.0f} MiB; up to {_MOST_SHEET_BYTES >> 20} MiB of "
+                    "Excel are read: save what the audit needs as .csv"
+                )
+            for member in members:
+                with archive.open(member) as part:
+                    while tags <= _MOST_TAGS and (piece := part.read(1 << 20)):
+                        tags += piece.count(b"<")
+    except (zipfile.BadZipFile, NotImplementedError, RuntimeError):  # damaged, packed otherwise, encrypted
         raise ValueError("it is no Excel file") from None
-    if size > MOST_BYTES:
+    if tags > _MOST_TAGS:
         raise TableError(
-            f"{path} unpacks to {size / 2**30:.1f} GiB; up to {MOST_BYTES / 2**30:.0f} GiB are read"
+            f"{path} has more than {_MOST_TAGS:,} tags of XML, about {_MOST_TAGS // 4:,} cells; save what "
+            "the audit needs as .csv"
         )
 
 

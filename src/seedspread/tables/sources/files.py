@@ -89,7 +89,7 @@ class Place:
         try:
             with closing(_open(self.file)) as database:
                 rows = database.execute("select name from sqlite_master where type = 'table'").fetchall()
-        except sqlite3.Error:
+        except (sqlite3.Error, UnicodeDecodeError):
             return set()
         return {str(name) for (name,) in rows}
 

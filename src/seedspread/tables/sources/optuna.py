@@ -1,7 +1,6 @@
 """Optuna's studies, in a database or a journal, through Optuna's own loader."""
 
 import shutil
-import sqlite3
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -47,12 +46,8 @@ class OptunaReader(Reader):
         import optuna  # noqa: PLC0415
 
         with _storage(place) as storage:
-            try:
-                names = optuna.get_all_study_names(storage)
-                studies = [optuna.load_study(study_name=name, storage=storage) for name in names]
-            except Exception as error:  # each storage has errors of its own
-                raise SourceError(f"Optuna cannot read {place.source}: {reason(error)}") from error
-            for study in studies:
+            for name in optuna.get_all_study_names(storage):
+                study = optuna.load_study(study_name=name, storage=storage)
                 for trial in study.get_trials(deepcopy=False):
                     yield _run(study, trial, whole)
 
@@ -74,8 +69,8 @@ def _storage(place: Place) -> Iterator[Any]:
             with tempfile.TemporaryDirectory() as folder:
                 copy = shutil.copyfile(place.path, Path(folder) / "journal.log")
                 yield optuna.storages.JournalStorage(JournalFileBackend(str(copy)))
-    except (sqlite3.Error, OSError) as error:
-        raise SourceError(f"{place.source} cannot be read: {reason(error)}") from error
+    except Exception as error:  # each storage has errors of its own, and a damaged file any
+        raise SourceError(f"Optuna cannot read {place.source}: {reason(error)}") from error
     finally:
         optuna.logging.set_verbosity(verbosity)
 

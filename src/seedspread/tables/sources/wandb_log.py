@@ -25,7 +25,7 @@ def offline_run(place: Place, path: Path) -> CollectedRun | Unread:
     folder = place.relative(path.parent)
     try:
         return _run(folder, path)
-    except (*UNREADABLE, struct.error, IndexError) as error:
+    except (*UNREADABLE, struct.error, IndexError, TypeError, AttributeError) as error:
         return Unread(place.relative(path), f"it is no whole log of Weights & Biases: {reason(error)}")
 
 
@@ -110,6 +110,8 @@ def _varint(message: bytes, at: int) -> tuple[int, int]:
     value = shift = 0
     while True:
         byte = message[at]
+        if shift > 63:
+            raise ValueError("a number of more than 64 bits")
         value |= (byte & 127) << shift
         at, shift = at + 1, shift + 7
         if byte < 128:
