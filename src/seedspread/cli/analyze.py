@@ -454,8 +454,9 @@ def collect(
     json: Annotated[bool, typer.Option("--json", help="Print what was found as JSON.")] = False,
 ) -> None:
     """Make a table of results that other tools have logged: one row per run."""
+    from seedspread.render.table import without_formula
     from seedspread.tables.sources import collect as collecting
-    from seedspread.tables.sources.collect import check_ending, summary, write_table
+    from seedspread.tables.sources.collect import check_ending, for_spreadsheets, summary, write_table
 
     better = direction(higher, lower)
     if out:
@@ -466,16 +467,19 @@ def collect(
         kind=kind, better=better, all_parameters=all_parameters, keep_duplicates=keep_duplicates,
         pattern=pattern,
     )  # fmt: skip
+    is_text = out is None or out.suffix != ".parquet"
+    shown = for_spreadsheets(collected) if is_text else collected
     if out:
-        write_table(collected.table, out)
+        write_table(shown.table, out)
     if json:
         say_json(_values(collected, out))
         return
     say(summary(collected, metrics, at), err=out is None)
     if out is None:
-        say(collected.table.to_csv(index=False).rstrip("\n"))
+        say(shown.table.to_csv(index=False).rstrip("\n"))
     else:
-        say(f"table: {out}\n{_next(collected, metrics[0], out)}")
+        value = without_formula(metrics[0]) if is_text else metrics[0]
+        say(f"table: {out}\n{_next(shown, value, out)}")
 
 
 def _next(collected: "Collected", metric: str, out: Path) -> str:

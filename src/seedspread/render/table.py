@@ -129,7 +129,12 @@ def to_csv(table: Table) -> str:
 
 def spreadsheet_cell(cell: str) -> str:
     """Return a cell on one line that starts no formula: names come from files. Signed numbers stay."""
-    cell = printable(cell).replace("\n", " ")
-    if cell[:1] not in ("=", "+", "-", "@", "\t"):
-        return cell
-    return cell if cell in ("-", "−") or is_number(cell) else f"'{cell}"
+    return without_formula(printable(cell).replace("\n", " "))
+
+
+def without_formula(cell: str) -> str:
+    """Return a cell with an apostrophe before it if a spreadsheet would compute it, and no end of a row."""
+    line = cell.replace("\r", " ")  # which is not quoted by every writer of CSV
+    if cell[:1] not in ("=", "+", "-", "@", "\t", "\r", "\n"):
+        return line
+    return cell if cell in ("-", "−") or is_number(cell) else f"'{line}"

@@ -1,5 +1,7 @@
 """The table and the command, whatever the source: steps, directions, duplicates, columns, what is printed."""
 
+import csv
+import io
 import json
 import shlex
 from pathlib import Path
@@ -276,9 +278,30 @@ def test_the_next_command_tells_runs_of_a_seed_apart(tmp_path: Path) -> None:
     table = tmp_path / "table.tsv"
     done = seedspread_here("collect", str(tmp_path / "runs"), "--metric", "acc", "--out", str(table))
     command = shlex.split(done.stdout.splitlines()[-1].removeprefix("next: "))
-    assert command[-6:] == ["--group", "opt", "--baseline", "-a b", "--by", "lr"]
+    assert command[-6:] == ["--group", "opt", "--baseline", "'-a b", "--by", "lr"]
     audited = seedspread_here(*command[1:], "--resamples", "100")
     assert audited.returncode == 0, audited.stderr
+
+
+@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r"])
+def test_a_table_for_a_spreadsheet_starts_no_formula(tmp_path: Path, start: str) -> None:
+    metric, safe = f"{start}acc", f"'{start}".replace("\r", " ")
+    made = [{"opt": f"{start}{opt}(1)\r=2", "seed": n, metric: n - 1.5} for opt in "ab" for n in range(3)]
+    source, out = str(runs(tmp_path / "runs", *made)), tmp_path / "t.csv"
+    done = seedspread_here("collect", source, "--metric", metric, "--out", str(out))
+    with out.open(newline="") as file:
+        head, *cells = csv.reader(file)
+    assert head == ["run", "seed", "opt", f"{safe}acc"]
+    assert cells[0][1:] == ["0", f"{safe}a(1) =2", "-1.5"]
+    command = shlex.split(done.stdout.splitlines()[-1].removeprefix("next: "))
+    if start != "\t":  # which no command line shows
+        audited = seedspread_here(*command[1:], "--resamples", "100")
+        assert audited.returncode == 0, audited.stderr
+    alone = seedspread_here("collect", source, "--metric", metric).stdout
+    assert next(csv.reader(io.StringIO(alone))) == head
+    parquet = tmp_path / "t.parquet"
+    seedspread_here("collect", source, "--metric", metric, "--out", str(parquet))
+    assert pd.read_parquet(parquet)["opt"][0] == f"{start}a(1)\r=2"
 
 
 def test_a_table_alone_and_json(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, Literal
@@ -15,7 +15,7 @@ import pandas as pd
 
 from seedspread.atomic import replacing
 from seedspread.errors import did_you_mean, require_extra, spoken
-from seedspread.render.table import head_of
+from seedspread.render.table import head_of, without_formula
 from seedspread.render.web import for_notebook
 from seedspread.runs.metrics import metric_of
 from seedspread.runs.store import has_begun
@@ -472,6 +472,13 @@ def check_ending(path: Path) -> None:
         raise SourceError(f"the table must end in .csv, .tsv or .parquet; got {path}")
     if path.suffix == ".parquet":
         require_extra("parquet", f"writing {path}")
+
+
+def for_spreadsheets(collected: Collected) -> Collected:
+    """Return runs whose texts and names start no formula: they come from files that anyone may write."""
+    cells = collected.table.map(lambda cell: without_formula(cell) if isinstance(cell, str) else cell)
+    varying = tuple(map(without_formula, collected.varying))
+    return replace(collected, table=cells.rename(columns=without_formula), varying=varying)
 
 
 def write_table(table: pd.DataFrame, path: Path) -> None:
