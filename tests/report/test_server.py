@@ -249,7 +249,7 @@ def test_a_change_makes_a_new_page_and_a_fault_keeps_the_old(tmp_path: Path, fau
     assert live.edition.version != first.version
     assert "1 of 8 runs are not finished" in live.edition.main
     assert f'data-version="{live.edition.version}"' in live.edition.page
-    assert live.edition.progress == "7 of 8 runs"
+    assert live.edition.progress == "7 of 8 runs done"
 
 
 def begun(folder: Path, **beat: Any) -> Plan:
@@ -324,8 +324,8 @@ def test_a_run_that_several_settings_share_counts_once_as_on_the_terminal(tmp_pa
     progress = StudyProgress(len(plan.distinct), failed={key: "it broke"})
     assert (
         live.edition.progress
-        == f"{progress.ended} of {progress.total} runs, 1 failed"
-        == "1 of 6 runs, 1 failed"
+        == f"{len(progress.done)} of {progress.total} runs done, 1 failed"
+        == "0 of 6 runs done, 1 failed"
     )
     assert "margin_type = subtract" in live.edition.main
     assert ", seed 0" in live.edition.main
@@ -335,7 +335,7 @@ def test_the_page_of_a_store_in_which_nothing_has_ended_yet_is_there(tmp_path: P
     plan = made_store(tmp_path, seeds=2)
     unfinished(plan, *range(len(plan.runs)))
     live = LiveReport(lambda: Report(material_of(tmp_path)), lambda: "")
-    assert live.edition.progress == f"0 of {len(plan.distinct)} runs"
+    assert live.edition.progress == f"0 of {len(plan.distinct)} runs done"
 
 
 def test_the_time_left_is_what_status_says(tmp_path: Path) -> None:

@@ -1,15 +1,21 @@
 """What is said of a study while it runs, on a terminal and elsewhere."""
 
 import io
+from pathlib import Path
 
+from seedspread.cli.study import _summary
 from seedspread.render.terminal import Terminal
 from seedspread.study.display import ProgressDisplay
 from seedspread.study.executor import CellProgress, StudyProgress
+from seedspread.study.loop import run_plan
+from seedspread.study.plan import Plan
+from tests.study.dice import dice_study
+from tests.study.here import Here
 
 
 def half_way() -> StudyProgress:
     cells = (
-        CellProgress("margin_type = clamp", 6, 3, 1, (4, 5), "encoder, epoch 2 of 5"),
+        CellProgress("margin_type = clamp", 6, 2, 1, (4, 5), "encoder, epoch 2 of 5"),
         CellProgress("margin_type = subtract", 6, 3, 0, (4,), "encoder, epoch 3 of 5"),
     )
     return StudyProgress(
@@ -30,18 +36,31 @@ def test_a_line_has_counts_cells_epoch_speed_and_time() -> None:
     lines = shown(half_way(), 80, terminal=False).splitlines()
     assert lines[0] == "failed: margin_type = clamp, seed 3: not finite"
     assert lines[1] == (
-        "6/12 runs, 1 failed, 1,234 images/s, about 2 min left; margin_type = clamp: 3/6 (encoder, epoch 2 "
-        "of 5); margin_type = subtract: 3/6 (encoder, epoch 3 of 5)"
+        "5/12 runs done, 1 failed, 1,234 images/s, about 2 min left; margin_type = clamp: 2/6 (encoder, "
+        "epoch 2 of 5); margin_type = subtract: 3/6 (encoder, epoch 3 of 5)"
     )
 
 
 def test_a_terminal_has_a_line_for_each_cell() -> None:
     for width in (60, 80, 120, 200):
         text = shown(half_way(), width, terminal=True)
-        assert "6/12" in text
+        assert "5/12" in text
         assert "margin_type = clamp" in text
-        assert "3/6  1 failed; seeds 4, 5" in text
+        assert "2/6  1 failed; seeds 4, 5" in text
         assert "about 2 min left" in text
+
+
+def test_a_run_that_failed_is_not_done() -> None:
+    ended = StudyProgress(8, done=set("abcdef"), failed={"g": "x", "h": "y"})
+    assert shown(ended, 80, terminal=False).splitlines()[-1] == "6/8 runs done, 2 failed"
+
+
+def test_a_run_that_another_command_mended_is_not_counted_as_failed(tmp_path: Path) -> None:
+    plan = Plan.make(dice_study(seeds=1), tmp_path / "store")
+    run_plan(plan, Here())
+    first, second = plan.distinct
+    line = _summary(plan, StudyProgress(2, done={first}, failed={second: "x"}), tmp_path / "store", "dice")
+    assert line.startswith("2 of 2 runs are done (1 of them now), in ")
 
 
 def test_nothing_is_said_twice() -> None:
@@ -49,4 +68,4 @@ def test_nothing_is_said_twice() -> None:
     with ProgressDisplay(Terminal(file=file, width=80)) as progressing:
         for _ in range(3):
             progressing.tell(StudyProgress(2, done={"a", "b"}))
-    assert file.getvalue() == "2/2 runs\n"
+    assert file.getvalue() == "2/2 runs done\n"

@@ -121,7 +121,7 @@ def test_run_and_status_say_the_same(tmp_path: Path) -> None:
     assert overview.look()
     assert not overview.look()  # not all the time
     assert overview.progress.seconds_left == Estimate(plan).seconds_left(states) is None
-    assert [cell.ended for cell in overview.progress.cells] == [4, 4]
+    assert [cell.done for cell in overview.progress.cells] == [4, 4]
 
 
 @given(done=st.floats(0.02, 1), seconds=st.floats(0.1, 1e6))

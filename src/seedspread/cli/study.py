@@ -276,10 +276,10 @@ def _summary(made: "Plan", progress: "StudyProgress", store: Path, study: str) -
     from seedspread.runners.revisions import FOLDER as REVISIONS
     from seedspread.study.display import lacking
 
-    total, there = len(made.distinct), len(made.distinct) - len(made.missing())
-    failed = ""
-    if progress.failed:
-        failed = f", {len(progress.failed)} failed (--retry-failed tries them again)"
+    missing, total = made.missing(), len(made.distinct)
+    there, failed = total - len(missing), ""
+    if without := progress.failed.keys() & missing.keys():  # others may have tried again and succeeded
+        failed = f", {len(without)} failed (--retry-failed tries them again)"
     lines = [f"{there} of {total} runs are done ({len(progress.done)} of them now){failed}, in {store}"]
     lines += lacking(made)
     by_revision = any(name == "revision" for name, _ in made.runs[0].cell) and not made.study.metrics

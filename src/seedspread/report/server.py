@@ -222,11 +222,11 @@ class LiveReport:
 
 
 def _progress(report: Report) -> str:
-    """Return `13 of 36 runs, 1 failed`: each run once, as `seedspread run` counts them."""
+    """Return `13 of 36 runs done, 1 failed`: each run once, as `seedspread run` counts them."""
     states = {key: state.state for s in report.data.settings for key, state in s.states.items()}
     failed = sum(state == "failed" for state in states.values())
-    ended = failed + sum(state in FINISHED for state in states.values())
-    return f"{ended} of {len(states)} runs" + (f", {failed} failed" if failed else "")
+    done = sum(state in FINISHED for state in states.values())
+    return f"{done} of {len(states)} runs done" + (f", {failed} failed" if failed else "")
 
 
 def make_server(live: LiveReport, host: str, port: int) -> "ReportServer":

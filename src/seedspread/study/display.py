@@ -203,8 +203,8 @@ class ProgressDisplay(Watcher):
         self._console.print(Text(line), soft_wrap=True)
 
     def _draw(self, progress: StudyProgress) -> None:
-        ended, planned = progress.before + progress.ended, progress.before + progress.total
-        self._progress.update(self._task, total=planned, completed=ended)
+        done, planned = progress.before + len(progress.done), progress.before + progress.total
+        self._progress.update(self._task, total=planned, completed=done)
         facts = [Text(", ".join(_facts(progress)))] if _facts(progress) else []
         self._live.update(Group(self._progress, *facts, *_cell_lines(progress.cells)))
 
@@ -228,12 +228,12 @@ def _facts(progress: StudyProgress) -> list[str]:
 
 
 def _as_line(progress: StudyProgress) -> str:
-    ended, planned = progress.before + progress.ended, progress.before + progress.total
-    parts = [f"{ended}/{planned} runs", *_facts(progress)]
+    done, planned = progress.before + len(progress.done), progress.before + progress.total
+    parts = [f"{done}/{planned} runs done", *_facts(progress)]
     if not progress.left:
         return ", ".join(parts)
     at_work = [cell for cell in progress.cells if cell.seeds]
-    shown = [f"{cell.name}: {cell.ended}/{cell.planned}{_where(cell)}" for cell in at_work[:_CELLS_IN_A_LINE]]
+    shown = [f"{cell.name}: {cell.done}/{cell.planned}{_where(cell)}" for cell in at_work[:_CELLS_IN_A_LINE]]
     more = len(at_work) - _CELLS_IN_A_LINE
     return "; ".join([", ".join(parts), *shown, *([f"{more} more cells"] if more > 0 else [])])
 
@@ -245,7 +245,7 @@ def _where(cell: CellProgress) -> str:
 def _cell_lines(cells: tuple[CellProgress, ...]) -> list[Text]:
     """A line for each cell, those first that are at work; all fit a screen."""
     in_order = sorted(cells, key=lambda cell: not cell.seeds) if len(cells) > _CELLS_SHOWN else list(cells)
-    shown = [(cell, f"{cell.ended}/{cell.planned}") for cell in in_order[:_CELLS_SHOWN]]
+    shown = [(cell, f"{cell.done}/{cell.planned}") for cell in in_order[:_CELLS_SHOWN]]
     name = max((len(cell.name) for cell, _ in shown), default=0)
     wide = max((len(count) for _, count in shown), default=0)
     lines = [f"{cell.name:<{name}}  {count:>{wide}}  {_at_work(cell)}" for cell, count in shown]

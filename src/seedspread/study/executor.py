@@ -12,14 +12,14 @@ class CellProgress:
     """How a cell of a running study stands.
 
     Attributes:
-        ended: runs that have a result or have failed.
+        done: runs that have a result.
         seeds: of its runs that are under way.
         where: how far the furthest of these is; empty if it has not said.
     """
 
     name: str
     planned: int
-    ended: int
+    done: int
     failed: int
     seeds: tuple[int, ...] = ()
     where: str = ""

@@ -74,15 +74,14 @@ def cells(runs: Iterable[Run], states: Mapping[str, RunState]) -> tuple[CellProg
 
 def _cell(runs: list[Run], states: Mapping[str, RunState]) -> CellProgress:
     now = [states[run.key] for run in runs]
-    failed = sum(state.state == "failed" for state in now)
     under_way = [run for run in runs if states[run.key].state == "running"]
     beats = [beat for run in under_way if (beat := states[run.key].heartbeat) is not None]
     furthest = max(beats, key=lambda beat: beat.done or 0.0, default=None)
     return CellProgress(
         name=runs[0].cell_name,
         planned=len(runs),
-        ended=failed + sum(state.state in FINISHED for state in now),
-        failed=failed,
+        done=sum(state.state in FINISHED for state in now),
+        failed=sum(state.state == "failed" for state in now),
         seeds=tuple(run.seed for run in under_way),
         where="" if furthest is None else furthest.where,
     )
