@@ -38,15 +38,18 @@ format: $(READY)
 clean:
 	rm -rf $(VENV)
 
-# PIP_CONSTRAINT, unlike --constraint, holds for the build backend too. pip of the outer Python fills the environment (`--python`), so no ensurepip is needed: Debian ships it apart.
-$(READY): pyproject.toml constraints.txt
+# pip of the outer Python fills the environment (`--python`), so no ensurepip is needed: Debian ships it apart.
+# First every package with its hash; then this package and torch, which has none (requirements.txt says why), built by the backend that is there now.
+$(READY): pyproject.toml constraints.txt requirements.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "seedspread needs Python 3.11 or newer; try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
 	@echo "Setting up $(VENV) (once; a few minutes, most of it PyTorch) ..."
 	$(PYTHON) -m venv --without-pip $(VENV)
-	PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(PYTHON) -m pip --python $(BIN)/python install --quiet --editable '.[train,dev]'
+	$(PYTHON) -m pip --python $(BIN)/python install --quiet --no-deps --require-hashes --requirement requirements.txt
+	$(PYTHON) -m pip --python $(BIN)/python install --quiet --constraint constraints.txt --no-build-isolation --editable '.[train,dev]'
 	@touch $@
 
+# PIP_CONSTRAINT, unlike --constraint, holds for the build backend too.
 $(DOCS): $(READY)
 	PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(PYTHON) -m pip --python $(BIN)/python install --quiet --editable '.[docs]'
 	@touch $@
