@@ -201,6 +201,12 @@ def test_a_loss_of_any_shape(
     assert close or (near_a_corner and int(found.saturated) != int(statistics.saturated_pairs))
 
 
+@pytest.mark.parametrize("labels", [torch.arange(4), torch.arange(6), torch.zeros(5, 1), torch.tensor(1)])
+def test_labels_of_another_number_are_refused(labels: torch.Tensor) -> None:
+    with pytest.raises(ValueError, match=r"labels must have shape \(5,\), one per row; got"):
+        NativeLoss.of(torch.randn(5, 4), labels, LossSpec(), 1)
+
+
 def test_a_loss_without_positive_pairs_is_not_a_number() -> None:
     found = NativeLoss.of(torch.randn(5, 4), torch.arange(5), LossSpec(), 2)
     assert math.isnan(found.loss)

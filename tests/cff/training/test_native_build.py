@@ -1,5 +1,6 @@
 """The kernel's library: compiled once, whole or not at all, and only from where nobody else can write."""
 
+import ctypes
 import os
 import shutil
 import subprocess
@@ -81,6 +82,8 @@ def test_a_library_that_is_not_as_it_was_made_is_made_again(
     path = build().path
     whole = path.read_bytes()
     note = path.with_suffix(".json")
+    if damage in ("cut", "changed"):
+        path.unlink()  # this process has it mapped, and would crash where it ends
     if damage == "cut":
         path.write_bytes(whole[:1000])
     elif damage == "changed":
@@ -210,3 +213,70 @@ def test_a_cache_that_others_can_write_to_is_refused(how: str, fresh: Path, tmp_
         fresh.write_text("")
     with pytest.raises(NativeError, match="XDG_CACHE_HOME"):
         build()
+
+
+@needs_native
+@pytest.mark.parametrize("mode", [0o777, 0o707])
+@pytest.mark.parametrize("above", ["seedspread", "."])
+def test_a_cache_below_a_folder_that_others_can_write_to_is_refused(
+    mode: int, above: str, fresh: Path, tmp_path: Path
+) -> None:
+    fresh.mkdir(parents=True, mode=0o700)
+    (tmp_path / above).chmod(mode)
+    with pytest.raises(
+        NativeError, match=f"others may write to {(tmp_path / above).resolve()}, and so replace"
+    ):
+        build()
+    (tmp_path / above).chmod(mode | 0o1000)  # as /tmp is
+    building._folder()
+
+
+@needs_native
+def test_a_cache_behind_a_link_is_refused_if_others_can_write_to_where_it_leads(
+    monkeypatch: pytest.MonkeyPatch, fresh: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "open" / "mine").mkdir(parents=True)
+    (tmp_path / "open").chmod(0o777)
+    (tmp_path / "link").symlink_to(tmp_path / "open" / "mine")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "link"))
+    with pytest.raises(NativeError, match=f"others may write to {tmp_path / 'open'}, and so replace"):
+        build()
+
+
+@needs_native
+@pytest.mark.parametrize(
+    "name",
+    "CPATH CPLUS_INCLUDE_PATH C_INCLUDE_PATH LIBRARY_PATH LD_LIBRARY_PATH COMPILER_PATH GCC_EXEC_PREFIX "
+    "CXXFLAGS LD_PRELOAD CCC_OVERRIDE_OPTIONS SDKROOT".split(),
+)
+def test_what_the_compiler_reads_from_the_environment_makes_another_library(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    compiler = building._compiler()
+    monkeypatch.delenv(name, raising=False)
+    before = building._name(compiler)
+    monkeypatch.setenv(name, "/somewhere")
+    assert building._name(compiler) != before
+    monkeypatch.setenv("UNRELATED", "1")
+    monkeypatch.delenv(name)
+    assert building._name(compiler) == before
+
+
+@needs_native
+def test_headers_in_the_environment_are_compiled_in(
+    monkeypatch: pytest.MonkeyPatch, fresh: Path, tmp_path: Path
+) -> None:
+    answers = {}
+    for value in (1, 2):
+        folder = tmp_path / str(value)
+        folder.mkdir()
+        (folder / "number.h").write_text(f"#define NUMBER {value}\n")
+        (tmp_path / "small.cpp").write_text(
+            '#include <number.h>\nextern "C" int answer() { return NUMBER; }\n'
+        )
+        monkeypatch.setattr(building, "_SOURCES", (str(tmp_path / "small.cpp"),))
+        monkeypatch.setattr(building, "_HEADERS", ())
+        monkeypatch.setenv("CPLUS_INCLUDE_PATH", str(folder))
+        build.cache_clear()
+        answers[value] = ctypes.CDLL(str(build().path)).answer()
+    assert answers == {1: 1, 2: 2}

@@ -1,8 +1,8 @@
 """The kernel's shared library: compiled by the system's compiler when it is first needed, and kept.
 
-It lies in the user's cache under a name that stands for the sources, the compiler, the flags and the CPU: a
-library that is there was compiled for a CPU of this kind by this compiler, and gives the same bits. Needs no
-torch.
+It lies in the user's cache under a name that stands for the sources, the compiler, its environment, the flags
+and the CPU: a library that is there was compiled for a CPU of this kind by this compiler, and gives the same
+bits. Needs no torch.
 """
 
 import ctypes
@@ -36,6 +36,13 @@ FLAGS = (
 _COMPILERS = ("c++", "g++", "clang++")
 _SOURCES = ("products.cpp", "layer.cpp", "loss.cpp")
 _HEADERS = ("products.h",)
+# What compilers, linkers and their wrappers read beside their arguments.
+_ENVIRONMENT = (
+    "CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "COMPILER_PATH", "LD_LIBRARY_PATH",
+    "LD_PRELOAD", "LD_RUN_PATH", "DEPENDENCIES_OUTPUT", "SOURCE_DATE_EPOCH", "CXX", "CXXFLAGS", "CPPFLAGS",
+    "LDFLAGS", "SDKROOT", "MACOSX_DEPLOYMENT_TARGET", "DYLD_LIBRARY_PATH", "DYLD_INSERT_LIBRARIES",
+)  # fmt: skip
+_PREFIXES = ("GCC_", "CLANG_", "CCC_", "CCACHE_")
 _SECONDS = 3600  # six on a quiet machine
 
 
@@ -98,10 +105,12 @@ def _compiler() -> Path:
 
 def _name(compiler: Path) -> str:
     """Hash all that the bits depend on; asking the compiler itself would take time at every start."""
-    about = compiler.stat()
+    tools = [compiler, *(Path(found) for name in ("as", "ld") if (found := shutil.which(name)))]
+    read = {n: v for n, v in os.environ.items() if n in _ENVIRONMENT or n.startswith(_PREFIXES)}
     parts = [(Path(__file__).parent / name).read_bytes() for name in (*_SOURCES, *_HEADERS)]
     parts += [" ".join(FLAGS).encode(), processor().encode()]
-    parts += [f"{compiler} {about.st_size} {about.st_mtime_ns}".encode()]
+    parts += [f"{tool} {tool.stat().st_size} {tool.stat().st_mtime_ns}".encode() for tool in tools]
+    parts += [json.dumps(read, sort_keys=True).encode()]
     return hashlib.sha256(b"\0".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()[:24]
 
 
@@ -124,12 +133,26 @@ def _folder() -> Path:
             f"{folder} is a link, or others may write there: remove it, or name a folder of yours in "
             "XDG_CACHE_HOME"
         )
+    for parent in (*folder.parents, *folder.resolve().parents):  # whoever can write there can replace it
+        if _is_open(parent.stat()):
+            raise NativeError(
+                f"others may write to {parent}, and so replace what is in {folder}: name a folder of yours "
+                "in XDG_CACHE_HOME"
+            )
     return folder
 
 
 def _is_mine(about: os.stat_result, is_kind: Callable[[int], bool]) -> bool:
     open_to_others = about.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
     return is_kind(about.st_mode) and about.st_uid == os.getuid() and not open_to_others
+
+
+def _is_open(about: os.stat_result) -> bool:
+    """Return whether someone beside the user and root can rename what is in a folder."""
+    if about.st_mode & stat.S_ISVTX:  # as in /tmp: only what is one's own
+        return False
+    foreign_group = about.st_gid not in (0, os.getuid())  # a user's own group has the user's number
+    return bool(about.st_mode & stat.S_IWOTH or (about.st_mode & stat.S_IWGRP and foreign_group))
 
 
 def _read(path: Path) -> Built | None:

@@ -136,6 +136,8 @@ class NativeLoss:
     ) -> Self:
         features, labels = _contiguous(features), labels.to("cpu", torch.int64).contiguous()
         n, dim = features.shape
+        if labels.shape != (n,):  # the kernel would read beyond them
+            raise ValueError(f"labels must have shape ({n},), one per row; got {tuple(labels.shape)}")
         if spec.margin_type not in NATIVE_MARGINS:
             raise NativeError(f"the native kernel cannot compute margin_type = {spec.margin_type!r}")
         kind = NATIVE_MARGINS.index(spec.margin_type)
