@@ -36,6 +36,7 @@ class DataFile:
 class Download:
     url: str
     md5: str
+    sha256: str
     megabytes: float
 
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import gzip
+import hashlib
 import io
 import struct
 import tarfile
@@ -150,7 +151,12 @@ def serve(server: Server, name: str, monkeypatch: pytest.MonkeyPatch) -> Dataset
         }
     server.served = dict(packed)
     downloads = tuple(
-        Download(f"http://127.0.0.1:{server.server_port}/{file}", md5(content), len(content) / 1e6)
+        Download(
+            f"http://127.0.0.1:{server.server_port}/{file}",
+            md5(content),
+            hashlib.sha256(content).hexdigest(),
+            len(content) / 1e6,
+        )
         for file, content in packed.items()
     )
     info = dataclasses.replace(info, downloads=downloads)

@@ -87,7 +87,7 @@ def test_no_server_at_all_is_one_clear_error(
     server.served = {}
     with pytest.raises(DataError, match="could not be downloaded"):
         fetch(info, tmp_path)
-    gone = dataclasses.replace(info, downloads=(Download("http://127.0.0.1:1/x.mat", "0" * 32, 1),))
+    gone = dataclasses.replace(info, downloads=(Download("http://127.0.0.1:1/x.mat", "0" * 32, "0" * 64, 1),))
     with pytest.raises(DataError, match="could not be downloaded"):
         fetch(gone, tmp_path)
     assert nothing_is_left(tmp_path)
@@ -102,6 +102,16 @@ def test_a_wrong_checksum_leaves_nothing_and_harms_nothing(
     with pytest.raises(DataError, match="another checksum than the official one"):
         fetch(info, tmp_path)
     assert is_complete(info, tmp_path)  # what was there is untouched
+
+
+def test_content_that_only_shares_the_md5_is_refused(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    info = serve(server, "svhn", monkeypatch)
+    forged = dataclasses.replace(info.downloads[1], sha256="0" * 64)
+    with pytest.raises(DataError, match=r"test_32x32.mat came with another checksum .*\(SHA-256 000"):
+        fetch(dataclasses.replace(info, downloads=(info.downloads[0], forged)), tmp_path)
+    assert nothing_is_left(tmp_path)
 
 
 def test_a_full_disk_is_said_and_leaves_nothing(

@@ -89,19 +89,21 @@ def _get(
     downloader = pooch.HTTPDownloader(
         progressbar=_Bar(progress, name) if progress else False, timeout=_TIMEOUT
     )
+    path = staging / name
     try:
         pooch.retrieve(download.url, f"md5:{download.md5}", fname=name, path=staging, downloader=downloader)
+        if pooch.file_hash(str(path), "sha256") != download.sha256:
+            raise ValueError("SHA-256")
     except requests.RequestException as error:
         raise DataError(
             f"{download.url} could not be downloaded ({type(error).__name__}); nothing was kept: check the "
             f"connection and run it again: {command}"
         ) from error
-    except ValueError as error:  # pooch's word for a wrong checksum
+    except ValueError as error:  # pooch's word for a wrong checksum, too
         raise DataError(
-            f"{download.url} came with another checksum than the official one ({download.md5}); nothing was "
-            f"kept: run it again: {command}"
+            f"{download.url} came with another checksum than the official one (SHA-256 {download.sha256}); "
+            f"nothing was kept: run it again: {command}"
         ) from error
-    path = staging / name
     if name.endswith(".tar.gz"):
         return unpack(path, info.files, staging)
     return [path]
