@@ -166,6 +166,26 @@ def test_a_run_without_a_value_counts_as_failed(tmp_path: Path, cell: str) -> No
     assert any("1 run without a value counts as failed (row 5)" in note for note in found["notes"])
 
 
+@pytest.mark.parametrize("form", ["text", "markdown", "latex"])
+def test_a_name_of_300_characters_is_printed(tmp_path: Path, form: str) -> None:
+    path, long = tmp_path / "t.csv", "n" * 300
+    path.write_text(PLAIN.replace("a,", f"{long},").replace("method", "m" * 300))
+    done = seedspread_here(
+        "audit",
+        str(path),
+        "--group",
+        "m" * 300,
+        "--value",
+        "accuracy",
+        "--format",
+        form,
+        "--resamples",
+        "100",
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert long in "".join(done.stdout.split())
+
+
 def test_a_column_that_is_not_there_is_named_though_others_are_missing(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text(PLAIN)

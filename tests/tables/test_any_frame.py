@@ -3,9 +3,11 @@
 import contextlib
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -131,6 +133,18 @@ def test_an_audit_of_any_frame_counts_its_runs_or_refuses_it(
         for side in c.pooled:
             every = sizes[c.stratum, side.group]
             assert side.n == every or (side.n < every and c.failures is not None)
+
+
+@pytest.mark.parametrize("kind", ["category", "string", *MADE])
+def test_a_parquet_file_has_the_groups_of_its_frame(tmp_path: Path, kind: str) -> None:
+    groups = typed(["a"] * 4 + ["b"] * 4, kind)
+    seeds = typed([0, 1, 2, 3] * 2, "category")
+    frame = pd.DataFrame({"method": groups, "seed": seeds, "accuracy": [n / 7 for n in range(8)]})
+    frame.to_parquet(tmp_path / "t.parquet")
+    read, own = (check(source, "accuracy", "method").frame for source in (tmp_path / "t.parquet", frame))
+    assert list(read["group"]) == list(own["group"])
+    assert read["group"].nunique() == 2
+    assert values_by_group(read) == values_by_group(own)
 
 
 @settings(max_examples=30)
