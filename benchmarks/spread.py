@@ -106,7 +106,7 @@ def bounds(shape: str, n: int, draws: int, rng: np.random.Generator) -> dict[str
     }  # fmt: skip
 
 
-def benchmark(
+def run(
     draws: Annotated[int, typer.Option(min=100, help="Experiments per cell.")] = 1000, as_json: AsJson = False
 ) -> None:
     """Simulate level, coverage and power of questions about many cells."""
@@ -128,4 +128,4 @@ def benchmark(
 
 
 if __name__ == "__main__":
-    main(benchmark)
+    main(run)
