@@ -16,6 +16,7 @@ API = {
         "review",
         "Look",
         "compare",
+        "gate",
         "components",
         "collect",
         "seed_budget",
@@ -31,6 +32,7 @@ API = {
 RETURNED = {
     "Existing results": [
         "seedspread.analysis.audit_result.AuditResult",
+        "seedspread.analysis.gate.GateResult",
         "seedspread.tables.sources.collect.Collected",
     ],
     "Studies": ["seedspread.study.study.StudyRuns"],

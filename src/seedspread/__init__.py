@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from seedspread.analysis.audit import audit
     from seedspread.analysis.components import components
     from seedspread.analysis.factors import audit_factors
+    from seedspread.analysis.gate import gate
     from seedspread.analysis.published import audit_means, check, review
     from seedspread.analysis.sd import audit_sd
     from seedspread.analysis.seeds import bound_budget, seed_budget
@@ -49,6 +50,7 @@ __all__ = [
     "collect",
     "compare",
     "components",
+    "gate",
     "log",
     "log_predictions",
     "margin_schedule",
@@ -80,6 +82,7 @@ _HOME = {
     "collect": "seedspread.tables.sources.collect",
     "compare": "seedspread.study.store_questions",
     "components": "seedspread.analysis.components",
+    "gate": "seedspread.analysis.gate",
     "margin_schedule": "seedspread.cff.margins",
     "review": "seedspread.analysis.published",
     "run_study": "seedspread.study.study",

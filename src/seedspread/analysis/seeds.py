@@ -10,9 +10,10 @@ from seedspread.analysis.words import (
     planning_method,
     standard_error_sentence,
 )
-from seedspread.stats import planning
+from seedspread.stats import mean_power, planning
 from seedspread.stats.planning import BudgetError
 from seedspread.stats.pooled_sd import power_below, seeds_below
+from seedspread.stats.tolerance import mean_level
 from seedspread.tables.question import with_known_arguments
 
 
@@ -55,14 +56,29 @@ def seed_budget(
     n_baseline: int | None = None,
     power: float = 0.8,
     design: Design | None = None,
+    *,
+    difference: float | None = None,
+    margin: float | None = None,
+    drop: float | None = None,
 ) -> SeedBudget:
-    """Answers the questions that the arguments pose: for a standard error, and for a ratio of variances."""
+    """Answers the questions that the arguments pose: for a standard error, and for a ratio of variances.
+
+    With `sd` and one of `difference`, `margin` and `drop`: for a difference of two means, for their
+    equivalence, or for a drop that the gate detects in new runs; `n` are then its past runs.
+    """
+    sizes = {"--difference": difference, "--margin": margin, "--drop": drop}
+    asked = {option: size for option, size in sizes.items() if size is not None}
+    if len(asked) + (se is not None) + (ratio is not None) > 1 and asked:
+        raise BudgetError("ask for one thing at a time: --difference, --margin, --drop, --se or --ratio")
+    if asked:
+        return _means(*asked.popitem(), sd, n, n_baseline, power, design or Design())
     if n_baseline is not None and n_baseline < 2:
         raise BudgetError(f"a variance needs at least two seeds per arm; got --n-baseline {n_baseline}")
     for_mean = sd is not None or se is not None
     if ratio is None and n is None:
         if n_baseline is not None or not for_mean:
-            raise BudgetError("say what is wanted: --sd with --se, --ratio, --n, or --ratio with --n")
+            one = "--se, --difference, --margin or --drop"
+            raise BudgetError(f"say what is wanted: --sd with {one}; --ratio, --n, or --ratio with --n")
         return _standard_error(sd, se)
     spread = _spread(ratio, n, n_baseline, power, design or Design())
     if not for_mean:
@@ -77,6 +93,50 @@ def _standard_error(sd: float | None, se: float | None) -> SeedBudget:
     n = planning.seeds_for_standard_error(sd, se)
     return SeedBudget(
         standard_error_sentence(n, sd, se), {"seeds": n, "sd": sd, "se": se, "reached": sd / n**0.5}
+    )
+
+
+# Past runs of the gate, if their number is not given.
+_PAST_RUNS = 30
+
+
+def _means(
+    option: str, size: float, sd: float | None, n: int | None, other: int | None, power: float, design: Design
+) -> SeedBudget:
+    """Return the seeds per group for a t test, or its power with `n`; for a drop, the gate's new runs."""
+    pairs, alpha, gate = design.pairs, design.alpha, option == "--drop"
+    if sd is None or not (0 < sd < inf and 0 < size < inf):
+        raise BudgetError(f"{option} needs a positive number, and the spread over seeds with --sd")
+    if (design.blocks, design.shape) != (1, "normal") or (gate and (pairs, other) != (None, None)):
+        raise BudgetError(f"{option} is planned for normal values, one run per seed; leave out other options")
+    if pairs is not None and not -1 <= pairs < 1:
+        raise BudgetError(f"a correlation lies between -1 and 1; got {pairs:g}")
+    past = (n or _PAST_RUNS) if gate else other
+    planning.check_design((n or 2, past or 2), power, alpha)
+
+    def power_of(seeds: int) -> float:
+        se, df = mean_power.standard_error(sd, (seeds, past or seeds), pairs)
+        if option == "--margin":
+            return mean_power.equivalence_power(size / se, df, alpha)
+        level = mean_level(past or 0, seeds, alpha) if gate else alpha
+        return mean_power.t_power(size / se, df, level, two_sided=not gate)
+
+    shown, test = {
+        "--difference": (f"a difference of {size:g}", "two-sided t test"),
+        "--margin": (f"equivalence within {size:g}", "two one-sided t tests, if means are equal"),
+        "--drop": (f"a drop of {size:g} below {past} past runs", "the gate's one-sided t test"),
+    }[option]
+    seeds = n if n and not gate else mean_power.fewest(power_of, power, 1 if gate else 2, shown)
+    reached, paired = power_of(seeds), "" if pairs is None else f", pairs that correlate by {pairs:g}"
+    runs = f"{seeds} new runs" if gate else f"{seeds} and {past or seeds} seeds"
+    text = (
+        f"{runs}: power {reached:.2f} for {shown} if the sd is {sd:g}, at level {alpha:g} ({test}{paired})."
+    )
+    return SeedBudget(
+        text,
+        {"seeds": [seeds] if gate else [seeds, other or seeds], option.strip("-"): size, "sd": sd}
+        | {"power": reached, "alpha": alpha, "pairs": pairs, "method": test}
+        | ({"past_runs": past} if gate else {}),
     )
 
 

@@ -15,6 +15,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from seedspread.atomic import open_regular
 from seedspread.cli import analyze, data, paper, study
+from seedspread.cli import gate as gating
 from seedspread.cli import report as reporting
 from seedspread.cli.options import say
 from seedspread.errors import SeedspreadError, in_terminal, printable
@@ -27,6 +28,7 @@ EXAMPLES = {
     "audit": "seedspread audit results.csv --value accuracy --group optimizer --baseline adam --by dataset",
     "check": "seedspread check 0.291±0.047 0.316±0.004 --n 10",
     "compare": "seedspread compare old.csv new.csv --value accuracy --group optimizer --baseline adam",
+    "gate": "seedspread gate history.csv new.csv --value gsm8k --group test",
     "seeds": "seedspread seeds --ratio 4",
     "collect": "seedspread collect mlruns --metric accuracy --out results.csv",
     "components": "seedspread components results.csv --value accuracy",
@@ -183,6 +185,7 @@ _PANELS: dict[str, tuple[Callable[..., None], ...]] = {
         analyze.audit,
         analyze.check,
         analyze.compare,
+        gating.gate,
         analyze.components,
         analyze.seeds,
         analyze.collect,

@@ -289,16 +289,26 @@ def seeds(
             help="Show that the sd is below this (with --sd), or is this many times the baseline's."
         ),
     ] = None,
+    difference: Annotated[
+        float | None, typer.Option(help="The difference of two means to detect; with --sd.")
+    ] = None,
+    margin: Annotated[
+        float | None, typer.Option(help="Show that two means differ by no more than this; with --sd.")
+    ] = None,
+    drop: Annotated[
+        float | None, typer.Option(help="The drop for `gate` to detect; with --sd. --n is its past runs.")
+    ] = None,
     json: Json = False,
 ) -> None:
-    """How many seeds: for a standard error (--sd --se), for a ratio (--ratio), or what --n can detect."""
+    """How many seeds: for a mean (--sd with --se, --difference, --margin or --drop) or a ratio (--ratio)."""
     from seedspread.analysis.seeds import Design, bound_budget, seed_budget
 
     design = Design(blocks, pairs, twins, alpha, shape)
+    sizes = {"difference": difference, "margin": margin, "drop": drop}
     if bound is None:
-        budget = seed_budget(sd, se, ratio, n, n_baseline, power, design)
+        budget = seed_budget(sd, se, ratio, n, n_baseline, power, design, **sizes)
     else:
-        if se is not None or n_baseline is not None or (sd is not None and ratio is not None):
+        if {se, n_baseline, *sizes.values()} != {None} or (sd is not None and ratio is not None):
             raise SeedspreadError("--bound goes with --sd, or with --ratio, and with --n; leave out the rest")
         budget = bound_budget(bound, sd, 1.0 if ratio is None else ratio, n, power, design)
     if json:

@@ -25,6 +25,10 @@ _UNIT_SUFFIXES: dict[Unit, str] = {"share": "", "per cent": " (%)", "none": ""}
 Better = Literal["higher", "lower"]
 # Words by which metrics usually go in other people's tables: shares of a test set, and by direction.
 _SHARES = {"acc", "accuracy", "top1", "top5", "auc", "auroc", "f1", "precision", "recall", "iou", "share"}
+# Benchmarks of language models, which count right answers.
+_SHARES |= set(
+    "gsm8k mmlu humaneval mbpp hellaswag winogrande gpqa aime truthfulqa piqa boolq ifeval".split()
+)
 _ERRORS = set(
     "loss error err errors nll perplexity ppl rmse nrmse rmsle mse msle mae mape smape wape mase fid "
     "kid fvd fad wer cer ter eer hter regret brier ece deviance cost bpd bpc bpb lpips niqe brisque fpr "

@@ -1,0 +1,139 @@
+"""How often does the gate fail healthy runs, and does its bound hold? By simulation, for docs/gate.md."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.progress import track
+from scipy import stats
+
+from benchmarks.conditions import QUANTILES
+from benchmarks.script import AsJson, main
+from seedspread.render.table import Column, Table
+from seedspread.render.terminal import Terminal, to_rich
+from seedspread.stats.groups import Floats, Group
+from seedspread.stats.headline import FEWEST_SEEDS, headlines
+from seedspread.stats.tolerance import MEAN_SHARE, MeanTest, bound, mean_level
+
+PAST = (5, 10, 30, 60)
+NEW = (1, 3, 5)
+ITEMS = 200
+
+
+@dataclass(frozen=True)
+class Condition:
+    """How runs are distributed, and which share of them lies below a value."""
+
+    title: str
+    draw: Callable[[np.random.Generator, tuple[int, ...]], Floats]
+    below: Callable[[float], float]
+    items: int | None = None
+
+
+def _worse(name: str) -> Condition:
+    """A shape whose longer tail is on the worse side."""
+    quantile = QUANTILES[name]
+    grid = np.linspace(1e-7, 1 - 1e-7, 200_001)
+    values = -quantile(1 - grid)
+    return Condition(
+        name, lambda rng, size: -quantile(rng.random(size)), lambda x: float(np.interp(x, values, grid))
+    )
+
+
+def _accuracy(share: float, items: int | None) -> Condition:
+    def below(x: float) -> float:
+        return float(stats.binom.cdf(np.ceil(round(x * ITEMS, 6)) - 1, ITEMS, share))
+
+    title = f"accuracy {share:.0%} of {ITEMS} items{', --items' if items else ''}"
+    return Condition(title, lambda rng, size: rng.binomial(ITEMS, share, size) / ITEMS, below, items)
+
+
+CONDITIONS = (
+    _worse("normal"),
+    _worse("t5"),
+    _worse("skewed"),
+    _accuracy(0.9, ITEMS),
+    _accuracy(0.98, ITEMS),
+)
+
+
+def scaled(values: Floats, items: int | None) -> Floats:
+    """Return accuracies as the gate takes them."""
+    return values if items is None else np.arcsin(np.sqrt((values * items + 0.375) / (items + 0.75)))
+
+
+def p_values(past: Floats, new: Floats, items: int | None = None) -> Floats:
+    """Return (e,) the gate's p values of (e, n) past and (e, k) new runs; with enough, of the spread too."""
+    (draws, n), k = past.shape, new.shape[1]
+    past, new = scaled(past, items), scaled(new, items)
+    known = None if items is None else 0.5 / (items + 0.5) ** 0.5
+    level = mean_level(n, k, 0.05)
+    means = [MeanTest(h, x, level, known).p_below() for h, x in zip(past, new, strict=True)]
+    p = np.array([1.0 if one is None else one for one in means])
+    if level == 0.05:
+        return p
+    pairs = [(Group.of(x), Group.of(h, np.arange(k, k + n))) for h, x in zip(past, new, strict=True)]
+    found = [one for at in range(0, draws, 500) for _, one in headlines(pairs[at : at + 500], 0.95, 2.0)]
+    spread = np.array([np.nan if one is None else one.below(0.0) for one in found])
+    both = np.minimum(p / MEAN_SHARE, spread / (1 - MEAN_SHARE))
+    return np.where(np.isnan(spread), p, both)
+
+
+def measured(condition: Condition, n: int, draws: int) -> dict[str, Any]:
+    """Return the confidence of the bound, and how often healthy new runs fail, in per cent."""
+    rng = np.random.default_rng([CONDITIONS.index(condition), n])
+    past = condition.draw(rng, (draws, n))
+    known = None if condition.items is None else 0.5 / (condition.items + 0.5) ** 0.5
+    held = []
+    for values in past:
+        found = bound(scaled(values, condition.items), 0.05, 0.95, known)
+        value = -np.inf if found is None else found.value
+        if condition.items is not None:
+            count = np.sin(max(value, 0.0)) ** 2 * (condition.items + 0.75) - 0.375
+            value = max(count, 0.0) / condition.items
+        held.append(condition.below(value) <= 0.05)
+    row = {"condition": condition.title, "past": n, "confidence": 100 * float(np.mean(held))}
+    for k in NEW:
+        some = draws if k < FEWEST_SEEDS else draws // 2  # the spread takes its time
+        p = p_values(past[:some], condition.draw(rng, (some, k)), condition.items)
+        row |= {f"{k} new, {alpha:.0%}": 100 * float(np.mean(p < alpha)) for alpha in (0.05, 0.01)}
+    return row
+
+
+def powers(n: int, draws: int) -> dict[str, Any]:
+    """Return how often a drop that the t test shows with power 0.8 fails the gate, on normal values."""
+    rng = np.random.default_rng(n)
+    row: dict[str, Any] = {"past": n}
+    for k in NEW:
+        drop = (float(stats.t.isf(0.05, n + k - 2)) + 0.84) * (1 / n + 1 / k) ** 0.5
+        past, new = rng.standard_normal((draws, n)), rng.standard_normal((draws, k)) - drop
+        squares = sum(((side - side.mean(axis=1, keepdims=True)) ** 2).sum(axis=1) for side in (past, new))
+        error = np.sqrt(squares / (n + k - 2) * (1 / n + 1 / k))
+        t = (new.mean(axis=1) - past.mean(axis=1)) / error
+        alone = stats.t.cdf(t, n + k - 2) < 0.05
+        row[f"{k} new"] = 100 * float(np.mean(p_values(past, new) < 0.05))
+        row[f"{k} new, t test"] = 100 * float(np.mean(alone))
+    return row
+
+
+def run(
+    draws: Annotated[int, typer.Option(min=10, help="Simulated histories per row.")] = 2_000,
+    as_json: AsJson = False,
+) -> None:
+    """Simulate the gate's false alarms, the confidence of its bound, and its power."""
+    cells = [(condition, n) for condition in CONDITIONS for n in PAST]
+    rows = [measured(*cell, draws) for cell in track(cells, "simulating", console=Terminal(stderr=True))]
+    both = {"calibration": rows, "power": [powers(n, draws) for n in PAST]}
+    if as_json:
+        print(json.dumps(both, indent=2))
+        return
+    for title, found in both.items():
+        shown = tuple(tuple(v if isinstance(v, str) else f"{v:.1f}" for v in row.values()) for row in found)
+        Terminal().print(to_rich(Table("", title, tuple(map(Column, found[0])), shown)))
+
+
+if __name__ == "__main__":
+    main(run)

@@ -1,0 +1,667 @@
+"""The gate: a bound from past runs, and whether new runs pass."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from math import floor, inf, log, log10
+from pathlib import Path
+from typing import Any, Literal, Unpack
+
+import numpy as np
+import pandas as pd
+
+from seedspread.analysis.audit import metric_of_runs
+from seedspread.analysis.display import Result, TextPage
+from seedspread.analysis.sets import RunSet, join
+from seedspread.analysis.words import p_phrase, p_value, signed, two
+from seedspread.errors import spoken
+from seedspread.render.chart import COLOURS, GREY, Axis, Chart, Mark, Panel, PlotError, floats
+from seedspread.render.latex import to_latex
+from seedspread.render.table import Column, Table, markdown_text, to_markdown
+from seedspread.runs.levels import arm_name, counted_runs, stratum_name
+from seedspread.runs.metrics import Better, Metric, direction_of
+from seedspread.runs.store import Store, is_store
+from seedspread.runs.studies import declared_metric, load_studies
+from seedspread.stats import tolerance
+from seedspread.stats.failures import fisher_p, no_better
+from seedspread.stats.groups import Floats, Group
+from seedspread.stats.headline import FEWEST_SEEDS, headlines
+from seedspread.stats.tolerance import Bound, Drift, MeanTest
+from seedspread.tables.check import check_runs
+from seedspread.tables.columns import find_seed, is_filled, labels, numeric, plain_name, require
+from seedspread.tables.from_store import study_runs
+from seedspread.tables.question import (
+    SET,
+    Names,
+    Question,
+    Rows,
+    TableError,
+    listed,
+    row_numbers,
+    several,
+    with_known_arguments,
+)
+from seedspread.tables.read import Source, read_table
+from seedspread.tables.read import Table as ReadTable
+
+Verdict = Literal["FAIL", "CAN'T TELL", "PASS", "BOUND"]
+_EXITS: dict[Verdict, int] = {"FAIL": 1, "CAN'T TELL": 3, "PASS": 0, "BOUND": 0}
+_FEWEST_PAST = 3
+_POWER = 0.8
+# Panels of a picture, and rows whose details are printed unasked if there are no new runs.
+_MOST_DRAWN, _FEW = 12, 3
+# Columns whose levels have no order of their own.
+_COMMITS = {"commit", "sha", "hash", "revision", "rev", "version"}
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What passes; see `gate`."""
+
+    alpha: float = 0.05
+    confidence: float = 0.95
+    margin: float | None = None
+    equivalence: float | None = None
+    two_sided: bool = False
+    items: int | None = None
+    chance: float | None = None
+
+    def __post_init__(self) -> None:
+        for name, value, low, high in (
+            ("--alpha", self.alpha, 0, 0.5), ("--confidence", self.confidence, 0, 1),
+            ("--margin", self.margin, 0, inf), ("--equivalence", self.equivalence, 1, inf),
+            ("--items", self.items, 1, inf),
+        ):  # fmt: skip
+            if value is not None and not low < value < high:
+                beyond = f"above {low}" if high == inf else f"between {low} and {high}"
+                raise TableError(f"{name} must be a number {beyond}; got {value:g}")
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Successful runs, in their order if that is known, and the number of failed ones."""
+
+    values: tuple[float, ...]
+    mean: float | None = None
+    sd: float | None = None
+    failed: int = 0
+    order: tuple[str, ...] = ()
+    places: tuple[float, ...] = ()
+
+    @staticmethod
+    def of(values: Floats) -> Sample:
+        """Return the sample of (n,) values."""
+        sd = float(values.std(ddof=1)) if len(values) > 1 else None
+        return Sample(tuple(values.tolist()), float(values.mean()) if len(values) else None, sd)
+
+    @property
+    def failures(self) -> tuple[int, int]:
+        """Failed runs, and all."""
+        return self.failed, self.failed + len(self.values)
+
+
+@dataclass(frozen=True)
+class Gate:
+    """One metric of one group: its past runs, their bounds, and what is said of new runs.
+
+    Attributes:
+        bounds: on the side on which runs are worse; on both sides if the gate is two-sided.
+        detects: by the number of new runs, the drop of their mean that is shown with power 0.8.
+        difference: of the means, new minus past; its interval has the level 1 - 2 alpha.
+        p: by what can fail (mean, spread, failures), and of the mean within the margin.
+        p_adjusted: of the smallest of those that can fail, weighted, and adjusted over all gates by Holm.
+        spread: variance of new runs over that of past ones, with a 95% interval.
+        cause: of a FAIL: mean, spread or failures.
+        why: reasons for CAN'T TELL.
+    """
+
+    metric: str
+    name: str
+    past: Sample
+    new: Sample | None
+    bounds: tuple[Bound, ...] = ()
+    detects: dict[int, float] = field(default_factory=dict)
+    difference: float | None = None
+    interval: tuple[float, float] | None = None
+    test: str = ""
+    p: dict[str, float | None] = field(default_factory=dict)
+    p_adjusted: float | None = None
+    spread: tuple[float, float, float] | None = None
+    drift: Drift | None = None
+    cause: str = ""
+    why: str = ""
+    better: Better | None = None
+    word: Verdict = "BOUND"
+
+    @property
+    def title(self) -> str:
+        return f"{self.metric} ({self.name})" if self.name else self.metric
+
+    def digits(self, value: float | None) -> str:
+        """Return a value with as many decimals as two digits of the sd have."""
+        if value is None:
+            return "-"
+        places = 1 - floor(log10(self.past.sd or abs(value) / 100 or 1.0))
+        return f"{value:.{min(max(places, 0), 10)}f}".replace("-", "−")
+
+    @property
+    def bound(self) -> str:
+        return " to ".join(self.digits(one.value) for one in self.bounds) or "-"
+
+
+@dataclass(frozen=True)
+class GateResult(Result):
+    """Every metric and group with its verdict; the worst is that of all."""
+
+    gates: tuple[Gate, ...]
+    rules: Rules
+    order: str | None
+    notes: tuple[str, ...]
+
+    @property
+    def word(self) -> Verdict:
+        """FAIL if any gate fails, else CAN'T TELL if any is open; BOUND if there are no new runs."""
+        return next(word for word in _EXITS if any(g.word == word for g in self.gates))
+
+    @property
+    def exit_code(self) -> int:
+        """0 for PASS and BOUND, 1 for FAIL, 3 for CAN'T TELL."""
+        return _EXITS[self.word]
+
+    @property
+    def passed(self) -> bool:
+        """Whether every gate passes; without new runs, whether each has a bound."""
+        return self.exit_code == 0
+
+    def as_values(self) -> dict[str, Any]:
+        gates = [asdict(g) | {"claim": self.claim(g), "cautions": self.cautions(g)} for g in self.gates]
+        return {"verdict": self.word, "passed": self.passed} | asdict(self) | {"gates": gates}
+
+    def claim(self, g: Gate) -> str:
+        """Return the answer about one metric of one group."""
+        past, new, rules = g.past, g.new, self.rules
+        if g.word == "CAN'T TELL":
+            return g.why
+        if new is None:
+            side = {None: "outside", "higher": "below", "lower": "above"}[g.better]
+            rate = f"at most {100 * rules.alpha:.3g}% of healthy runs lie {side} {g.bound}"
+            return f"{rate} ({rules.confidence:.0%} confidence)"
+        p = "" if g.p_adjusted is None else f", {p_phrase(g.p_adjusted)}"
+        if g.cause == "spread":
+            wider = f"variance ×{two(g.spread and g.spread[0])}"
+            return f"spreads more than {len(past.values)} past runs: {wider}{p}"
+        if g.cause == "failures":
+            return f"{_failed(new)} new runs failed, {_failed(past)} past ones{p}"
+        many = f"{g.digits(new.mean)} in {counted_runs(len(new.values))}"
+        means = f"{many} vs {g.digits(past.mean)} in {len(past.values)} past ones"
+        worse = "changed" if rules.two_sided else "worse"
+        if g.word == "FAIL":
+            return f"{worse}{f' by more than {rules.margin:g}' if rules.margin else ''}: {means}{p}"
+        return f"{worse} by less than {rules.margin:g}: {means}" if rules.margin else f"{means}{p}"
+
+    def cautions(self, g: Gate) -> list[str]:
+        """Return what limits the answer."""
+        out = []
+        if g.new is None and any(one.method == "lowered" for one in g.bounds):
+            out.append(
+                "past runs don't look normal (Shapiro-Wilk test): the bound, no tighter than the worst one, "
+                f"may hold with less confidence; with {self.needed} past runs it needs no such assumption"
+            )
+        if g.drift:
+            tests = (("mean", g.drift.tau, g.drift.p), ("spread", g.drift.spread_tau, g.drift.spread_p))
+            recent = spoken("--where selects recent runs")
+            out += [
+                f"the {about} of past runs {'rises' if tau > 0 else 'falls'} with {self.order} (Mann-Kendall "
+                f"test, {p_phrase(p)}); {recent}"
+                for about, tau, p in tests
+                if p < 0.05
+            ]
+        if g.new is not None and g.new.failed and g.word == "PASS":
+            out.append(f"{_failed(g.new)} new runs failed, {_failed(g.past)} past ones")
+        return out
+
+    @property
+    def needed(self) -> int:
+        """Past runs that a distribution-free bound takes."""
+        return tolerance.fewest_runs(*_per_side(self.rules))
+
+    def details(self, g: Gate) -> list[str]:
+        """Return how the bound was made, what can be detected, and what was tested."""
+        many, out = len(g.past.values), []
+        if g.bounds:
+            made = {
+                "order statistics": f"distribution-free (order statistics): {many} past runs are enough",
+                "binomial": f"all past runs are equal: the spread is that of {self.rules.items} random items",
+            }.get(g.bounds[0].method, "normal tolerance limit (noncentral t)")
+            needed = "" if many >= self.needed else f"; a distribution-free one takes {self.needed} past runs"
+            out.append(f"Bound   {g.bound}: {made}{needed}")
+        if g.detects:
+            sizes = ", ".join(f"{g.digits(size)} with {k}" for k, size in g.detects.items())
+            out.append(f"Power   changes of the mean detected with power {_POWER:g}, by new runs: {sizes}")
+        if g.interval is not None:
+            out.append(f"Mean    {_difference(g, self.rules)}, {g.test}")
+        if g.spread is not None:
+            ratio, low, high = map(two, g.spread)
+            out.append(
+                f"Spread  variance ×{ratio} (95% CI {low} to {high}), p = {p_value(g.p['spread'])} for wider"
+            )
+        if g.drift is not None:
+            out.append(
+                f"Drift   Mann-Kendall test over {self.order}: mean {p_phrase(g.drift.p)}, spread "
+                f"{p_phrase(g.drift.spread_p)}"
+            )
+        return [*out, *([f"Failed  {_failed(g.past)} past runs, left out"] if g.past.failed else [])]
+
+    def to_text(self, width: int = 110, details: bool = False) -> str:
+        """One line per metric and group, with cautions; with `details` all that was computed."""
+        page, explained = TextPage(width), details or (self.word == "BOUND" and len(self.gates) <= _FEW)
+        for g in self.gates:
+            page.labelled(g.word, f"{g.title}: {self.claim(g)}")
+            more = self.details(g) if explained else []
+            for line in (*more, *(f"Caution {caution}" for caution in self.cautions(g))):
+                page.labelled("", line)
+        return page.text(self.notes)
+
+    def table(self) -> Table:
+        """A row per metric and group."""
+        headings = ("verdict", "metric", "new runs", "past runs", "difference", "p", "bound", "why")
+        rows = []
+        for g in self.gates:
+            new, past = (
+                "-" if s is None else f"{g.digits(s.mean)} ± {two(s.sd)} ({len(s.values)})"
+                for s in (g.new, g.past)
+            )
+            why = "; ".join([self.claim(g), *self.cautions(g)])
+            change = "-" if g.difference is None else signed(g.difference)
+            rows.append((g.word, g.title, new, past, change, p_value(g.p_adjusted), g.bound, why))
+        return Table("gate", f"Gate: {self.word}", tuple(map(Column, headings)), tuple(rows))
+
+    def to_markdown(self) -> str:
+        """A table for a pull request's comment."""
+        return "\n".join([to_markdown(self.table()), *(f"- {markdown_text(n)}" for n in self.notes)]) + "\n"
+
+    def to_latex(self) -> str:
+        return f"% needs \\usepackage{{booktabs}}\n{to_latex(self.table())}\n"
+
+    def chart(self) -> Chart:
+        """Past and new runs in their order, with the past mean and the bound."""
+        if len(self.gates) > _MOST_DRAWN:
+            raise PlotError(
+                f"a picture of {len(self.gates)} gates is not legible; take at most {_MOST_DRAWN}"
+            )
+        return Chart("gate", "", "", "", tuple(map(self._panel, self.gates)))
+
+    def _panel(self, g: Gate) -> Panel:
+        past, new = g.past.values, g.new.values if g.new else ()
+        x, sides = np.arange(len(past) + len(new)), (-0.5, len(past) + len(new) - 0.5)
+        marks = [
+            Mark("dots", name, floats(at), values, colour=COLOURS[k], symbol=k, legend=True)
+            for k, (name, at, values) in enumerate(
+                (("past runs", x[: len(past)], past), ("new runs", x[len(past) :], new))
+            )
+            if values
+        ]
+        lines = [(f"bound ({100 * self.rules.alpha:.3g}% beyond)", b.value, COLOURS[2]) for b in g.bounds]
+        for name, y, colour in (("past mean", g.past.mean, GREY), *lines):
+            if y is not None:
+                marks.append(Mark("line", name, sides, (y, y), colour=colour, legend=True))
+        shown = sorted({0, len(past) // 2, len(past) - 1}) if g.past.order else []
+        axis = Axis(self.order or "run", ticks=tuple((float(k), g.past.order[k]) for k in shown))
+        return Panel(f"{g.word}: {g.title}", axis, Axis(g.metric), tuple(marks))
+
+
+def _difference(g: Gate, rules: Rules) -> str:
+    ends = " to ".join(map(signed, g.interval or ()))
+    return f"{signed(g.difference or 0.0)} ({1 - 2 * rules.alpha:.0%} CI {ends})"
+
+
+def _failed(sample: Sample) -> str:
+    return "{} of {}".format(*sample.failures)
+
+
+def _per_side(rules: Rules) -> tuple[float, float]:
+    """Return share and confidence of a bound: halved if there is one on either side."""
+    sides = 1 + rules.two_sided
+    return rules.alpha / sides, 1 - (1 - rules.confidence) / sides
+
+
+@dataclass(frozen=True)
+class _Judge:
+    """Judges the runs of one metric, gate by gate.
+
+    Accuracies of N items are judged on the arcsine scale, on which their variance is constant.
+    F. J. Anscombe, The transformation of Poisson, binomial and negative-binomial data, Biometrika 35 (1948)
+    246-254.
+    """
+
+    metric: Metric
+    rules: Rules
+
+    @property
+    def sign(self) -> float:
+        return -1.0 if self.metric.better == "lower" and not self.rules.two_sided else 1.0
+
+    def scaled(self, values: Sequence[float]) -> Floats:
+        """Return values of which higher ones are better."""
+        items, found = self.rules.items, np.array(values, float)
+        if items is not None:
+            counts = found / (self.metric.full_scale or 1.0) * items
+            found = np.arcsin(np.sqrt((counts + 0.375) / (items + 0.75)))
+        return self.sign * found
+
+    def unscaled(self, value: float) -> float:
+        """Return a scaled value in the metric's units, and within its range."""
+        items, top = self.rules.items, self.metric.full_scale or inf
+        value *= self.sign
+        if items is not None:
+            count = np.sin(np.clip(value, 0, np.pi / 2)) ** 2 * (items + 0.75) - 0.375
+            value = float(count) / items * top
+        return value if top == inf else min(max(value, 0.0), top)
+
+    @property
+    def known_sd(self) -> float | None:
+        """Of independent items, on the arcsine scale."""
+        return None if self.rules.items is None else 0.5 / (self.rules.items + 0.5) ** 0.5
+
+    def sample(self, rows: pd.DataFrame | None, crashed: int, best: float) -> Sample:
+        """Return runs; those that are flagged, have no value or are no better than chance have failed."""
+        if rows is None:
+            return Sample((), failed=crashed)
+        rows = rows.sort_values("order", kind="stable") if "order" in rows else rows
+        values, failed = rows["value"].to_numpy(float), rows["failed"].to_numpy(bool)
+        own = rows["chance"].max() if "chance" in rows else None
+        chances = (c for c in (self.rules.chance, own, self.metric.chance) if pd.notna(c))
+        chance, sign = next(chances, None), -1.0 if self.metric.better == "lower" else 1.0
+        if chance is not None:
+            failed = failed | no_better(sign * values, sign * chance, sign * best, self.metric.full_scale)
+        kept = replace(Sample.of(values[~failed]), failed=int(failed.sum()) + crashed)
+        if "order" not in rows:
+            return kept
+        return replace(kept, order=tuple(rows["order_name"][~failed]), places=tuple(rows["order"][~failed]))
+
+    def gate(self, name: str, value: str, past: Sample, new: Sample | None) -> Gate:
+        """Return one gate with its bound, and its p value if there are new runs; not adjusted yet."""
+        rules, n = self.rules, len(past.values)
+        g = Gate(value, name, past, new, better=None if rules.two_sided else self.metric.better)
+        if n < _FEWEST_PAST or (new is not None and new.failures[1] == 0):
+            few = f"{counted_runs(n)} in the history; it takes {_FEWEST_PAST}"
+            return replace(g, why=few if n < _FEWEST_PAST else "no new run", word="CAN'T TELL")
+        values = self.scaled(past.values)
+        for sign in (1, -1)[: 1 + rules.two_sided]:
+            if found := tolerance.bound(sign * values, *_per_side(rules), self.known_sd):
+                one = replace(found, value=self.unscaled(sign * found.value))
+                g = replace(g, bounds=(*g.bounds, one))
+        counts = sorted({1, 3, 5, *([len(new.values)] if new and new.values else [])})
+        alpha = _per_side(rules)[0]
+        drops = {k: tolerance.detectable_drop(n, k, past.sd or 0.0, alpha, _POWER) for k in counts}
+        g = replace(g, detects=drops if past.sd else {})
+        if past.places:
+            g = replace(g, drift=tolerance.drift(np.array(past.places), values))
+        if new is not None:
+            return self.judged(g, past, new)
+        return g if g.bounds else replace(g, why=self.unknown(past), word="CAN'T TELL")
+
+    def unknown(self, past: Sample) -> str:
+        more = spoken("; for an accuracy, give --items") if self.rules.items is None else ""
+        return f"all {len(past.values)} past runs are {past.values[0]:g}, so their spread isn't known{more}"
+
+    def judged(self, g: Gate, past: Sample, new: Sample) -> Gate:
+        """Test mean, spread and failures; each has a share of the level."""
+        rules, n, k = self.rules, len(past.values), len(new.values)
+        raw = replace(self, rules=replace(rules, items=None)) if rules.margin else self
+        p: dict[str, float | None] = {}
+        doubts = [] if k else [f"{_failed(new)} new runs failed"]
+        if k:
+            history, values = raw.scaled(past.values), raw.scaled(new.values)
+            level = tolerance.mean_level(n, k, rules.alpha)
+            test = MeanTest(history, values, level, raw.known_sd)
+            p["mean"], p["within"] = _mean_p(test, rules.margin or 0.0, rules.two_sided)
+            plain = MeanTest(np.array(past.values), np.array(new.values), level)
+            g = replace(g, difference=plain.difference, interval=plain.interval(1 - 2 * rules.alpha),
+                        test="permutation test" if test.permutes else "pooled t test")  # fmt: skip
+            if p["mean"] is None:
+                doubts.append(self.unknown(past))
+            elif rules.margin and not _shown(p["within"], rules.alpha):
+                doubts.append(f"{_difference(g, rules)} is not shown to be within {rules.margin:g}")
+        if min(n, k) >= FEWEST_SEEDS:
+            groups = Group.of(values), Group.of(history, np.arange(k, k + n))
+            headline, estimate = headlines([groups], 0.95, 2.0)[0]
+            if estimate is not None and headline.interval and headline.ratio:
+                factor = log(rules.equivalence or 1.0)
+                p["spread"], p["alike"] = estimate.below(factor), estimate.above(factor)
+                g = replace(g, spread=(headline.ratio, headline.interval.low, headline.interval.high))
+        if rules.equivalence and not _shown(p.get("alike"), rules.alpha):
+            doubts.append(f"{k} new runs don't show that the variance is below ×{rules.equivalence:g}")
+        if new.failed * past.failures[1] > past.failed * new.failures[1]:
+            p["failures"] = fisher_p(new.failures, past.failures)
+            if k and not past.failed:
+                doubts.append(f"{_failed(new)} new runs failed, {_failed(past)} past ones")
+        shares = {"mean": tolerance.MEAN_SHARE} | dict.fromkeys(
+            ("spread", "failures"), 1 - tolerance.MEAN_SHARE
+        )
+        total = sum(share for name, share in shares.items() if name in p)
+        weighted = [
+            (x * total / shares[name], name) for name, x in p.items() if x is not None and name in shares
+        ]
+        least, cause = min(weighted, default=(None, ""))
+        return replace(g, p=p, p_adjusted=least and min(least, 1.0), cause=cause, why="; ".join(doubts))
+
+
+def _shown(p: float | None, alpha: float) -> bool:
+    return p is not None and p < alpha
+
+
+def _mean_p(test: MeanTest, margin: float, two_sided: bool) -> tuple[float | None, float | None]:
+    """Return the p values of a mean that is worse by more than the margin, and by less."""
+    worse, within = test.p_below(-margin), test.p_above(-margin)
+    if not two_sided:
+        return worse, within
+    beyond, below = test.p_above(margin), test.p_below(margin)
+    if worse is None or within is None or beyond is None or below is None:
+        return None, None
+    return min(2 * min(worse, beyond), 1.0), max(within, below)
+
+
+def holm(p_values: Sequence[float | None]) -> list[float | None]:
+    """Return p values adjusted by Holm's method; one that is missing does not count."""
+    out, largest = list(p_values), 0.0
+    there = sorted((p, k) for k, p in enumerate(p_values) if p is not None)
+    for rank, (p, k) in enumerate(there):
+        largest = max(largest, min((len(there) - rank) * p, 1.0))
+        out[k] = largest
+    return out
+
+
+def _finished(gates: Sequence[Gate], alpha: float) -> tuple[Gate, ...]:
+    """Adjust p values over all gates, those of drift apart, and give each gate its verdict."""
+    means, spreads = (
+        holm([getattr(g.drift, name) if g.drift else None for g in gates]) for name in ("p", "spread_p")
+    )
+    out = []
+    for g, p, mean, spread in zip(gates, holm([g.p_adjusted for g in gates]), means, spreads, strict=True):
+        drift = g.drift and replace(g.drift, p=mean or 0.0, spread_p=spread or 0.0)
+        word, cause = g.word, ""
+        if g.new is not None and word == "BOUND":
+            fails = _shown(p, alpha)
+            word, cause = ("FAIL", g.cause) if fails else ("CAN'T TELL" if g.why else "PASS", "")
+        out.append(replace(g, p_adjusted=p, drift=drift, word=word, cause=cause))
+    return tuple(out)
+
+
+@with_known_arguments
+def gate(
+    history: Source | Store,
+    new: Source | Store | None = None,
+    value: Names = None,
+    group: str | None = None,
+    seed: str | None = "seed",
+    by: Names = None,
+    *,
+    alpha: float = 0.05,
+    confidence: float = 0.95,
+    margin: float | None = None,
+    equivalence: float | None = None,
+    two_sided: bool = False,
+    items: int | None = None,
+    chance: float | None = None,
+    order: str | None = None,
+    study: str | None = None,
+    better: Better | None = None,
+    **rows: Unpack[Rows],
+) -> GateResult:
+    """Do new runs pass, judged by past ones? Without new runs: a bound that a healthy run rarely falls below.
+
+    Args:
+        history: past runs: a file, a store, a DataFrame, what `seedspread.collect` reads or returned.
+        new: the runs to judge, likewise.
+        value: the columns with the results of a run; of a store by default what its study is about.
+        group: a column whose levels are judged apart, as those of `by` are.
+        seed: the column with the seed, also found by its usual names; None if every row is a run of its own.
+        by: further columns whose levels are judged apart.
+        alpha: rate of false alarms, over all metrics and groups (Holm); share of healthy runs beyond a bound.
+        confidence: of the bound.
+        margin: a drop of the mean that is acceptable: PASS shows that it is smaller, FAIL that it is larger.
+        equivalence: factor below which PASS shows the variance of new runs to be, relative to past ones.
+        two_sided: whether a change in either direction is bad.
+        items: number of test items, of an accuracy.
+        chance: the score of a run that learned nothing; no better runs count as failed.
+        order: a column with a date, commit or number, for drift within the history.
+        study: of a store that records several.
+        better: which direction is better; by default as the metric says, or the column's name.
+        rows: where, last, best, wide, metric_column, sheet, at: row selection; see `Rows`.
+
+    Example:
+        >>> from seedspread import gate
+        >>> past = {"accuracy": [0.81, 0.83, 0.82, 0.84, 0.82]}
+        >>> gate(past, {"accuracy": [0.82]}, "accuracy").passed
+        True
+    """
+    rules = Rules(alpha, confidence, margin, equivalence, two_sided, items, chance)
+    if two_sided and better:
+        raise TableError("--two-sided has no better direction; leave out one of them")
+    question = Question.of(None, group, None, None, seed, by, **{**rows, "command": "gate"})
+    given = [one.path if isinstance(one, Store) else one for one in (history, new) if one is not None]
+    if all(isinstance(one, str | Path) for one in given):
+        question = replace(question, sources=tuple(map(str, given)))
+    gates: list[Gate] = []
+    notes: list[str] = []
+    for one in several(value) or (None,):
+        tables = []
+        for source in given:
+            table, question = _read(source, replace(question, value=one or question.value), study, better)
+            tables.append(table)
+        found, told = _gates(tables, question, rules, better, order)
+        gates += found
+        notes += told
+    return GateResult(_finished(gates, alpha), rules, order, tuple(dict.fromkeys(notes)))
+
+
+def _read(
+    source: Source, question: Question, study: str | None, better: Better | None
+) -> tuple[ReadTable, Question]:
+    """Return a table, and the question with what the study of a store is about, if that is left out."""
+    if not isinstance(source, str | Path) or not Path(source).is_dir() or not is_store(Path(source)):
+        return read_table(source, question, better), question
+    store = Store(source)
+    studies = [one for one in load_studies(store)[0] if study in (None, one.name)]
+    if not studies and study is not None:
+        raise TableError(f"{source} records no study {study!r}")
+    if len(studies) != 1 or studies[0].audit is None:
+        question = replace(question, value=question.value or "accuracy")
+        return read_table(source, question, better), question
+    spec = studies[0].audit
+    if question.group is None:
+        question = replace(question, group=spec.group, by=question.by or (*spec.strata, *spec.blocks))
+    question = replace(question, value=question.value or spec.values[0])
+    runs = study_runs(store, [studies[0].at_last_look], [str(question.value)])
+    return read_table(runs, question, better), question
+
+
+def _gates(
+    tables: Sequence[ReadTable], question: Question, rules: Rules, better: Better | None, order: str | None
+) -> tuple[list[Gate], list[str]]:
+    """Return the gates of one metric, and notes."""
+    named = list(zip(("history", "new"), tables, strict=False))
+    sets = [_set_of(name, table, question, rules, better, order) for name, table in named]
+    notes = [note for one, told in sets for note in (*told, *(f"{one.name}: {n}" for n in one.runs.notes))]
+    first, metric = sets[0][0].runs, sets[0][0].metric
+    parts = [part.assign(source="history") for part in (first.frame, first.crashed)]
+    if len(sets) > 1:
+        joined = join([one for one, _ in sets])
+        parts, metric = [joined.runs.frame, joined.runs.crashed], joined.metric
+        notes += [*joined.notes, *joined.copies]
+    frame, crashed = parts
+    if rules.items is not None and not frame["value"].between(0, metric.full_scale or 0.0).all():
+        raise TableError(f"--items is for accuracies, shares or per cent, which {metric.name!r} is not")
+    judge, columns = _Judge(metric, rules), first.columns
+    cells = dict(list(frame.groupby(["source", "stratum", "group"], sort=False)))
+    lost = crashed.groupby(["source", "stratum", "group"], sort=False).size().to_dict()
+    best = float(frame["value"].max() if metric.better == "higher" else frame["value"].min())
+    gates = []
+    for stratum, group in dict.fromkeys(key[1:] for key in (*cells, *lost)):
+        past, new = (
+            judge.sample(cells.get((name, stratum, group)), lost.get((name, stratum, group), 0), best)
+            for name in ("history", "new")
+        )
+        own = "" if columns.group == SET else arm_name(columns.group, group)
+        title = ", ".join(filter(None, (stratum_name(columns.by, stratum), own)))
+        gates.append(judge.gate(title, columns.value, past, new if len(sets) > 1 else None))
+    return gates, notes
+
+
+def _set_of(
+    name: str, table: ReadTable, question: Question, rules: Rules, better: Better | None, order: str | None
+) -> tuple[RunSet, list[str]]:
+    """Return checked runs, in their order if it is given, and notes on the metric and the order."""
+    if question.value is None:
+        named = listed(table.frame.columns)
+        raise TableError(f"which column of {table.name} has the results? Name it with --value ({named})")
+    if question.group is None:
+        question = replace(question, group=SET)
+        table = replace(table, frame=table.frame.assign(**{SET: "runs"}))
+    notes: list[str] = []
+    places = None
+    if order is not None and (name == "history" or order in table.frame.columns):
+        table, places, notes = _ordered(table, question, order)
+    runs = check_runs(table, question, better)
+    if places is not None:
+        own = places.loc[runs.frame["row"]].set_axis(runs.frame.index)
+        runs = replace(runs, frame=runs.frame.join(own))
+    value = runs.columns.value
+    if not (rules.two_sided or better or runs.better or direction_of(value)) and not (
+        runs.store and declared_metric(Store(runs.store), value)
+    ):
+        raise TableError(
+            f"which direction of {value} is better? Its name does not tell: give --higher-is-better or "
+            "--lower-is-better, or --two-sided if any change is bad"
+        )
+    metric, told = metric_of_runs(runs, None, better, accuracies=rules.items is not None)
+    return RunSet(name, runs, metric), [*notes, *([] if rules.two_sided else told)]
+
+
+def _ordered(table: ReadTable, question: Question, order: str) -> tuple[ReadTable, pd.DataFrame, list[str]]:
+    """Return the table without its order, which is no factor; each row's place; and a note.
+
+    A seed may come back from time to time: its runs are told apart by the order.
+    """
+    frame, notes = table.frame, []
+    require(order, frame.columns, table.name)
+    names, places = labels(frame[order]), numeric(frame[order])
+    if not is_filled(frame[order]).all():
+        empty = frame.index[~is_filled(frame[order])]
+        raise TableError(f"column {order!r} is empty in {row_numbers(empty)}; fill it in")
+    if places.isna().any():
+        times = pd.to_datetime(names, errors="coerce", format="mixed", utc=True)
+        places = times.astype("int64").astype(float).where(times.notna())
+    if places.isna().any() or _COMMITS & set(plain_name(order).split("_")):
+        places = pd.Series(pd.factorize(names)[0].astype(float), frame.index)
+        notes.append(f"{order} is taken in the order of the table.")
+    taken = {question.value, question.group, order, *question.by}
+    seed = question.seed
+    if seed == "seed":
+        seed = find_seed(frame, [name for name in frame.columns if name not in taken])
+    if seed in frame.columns and seed != order:
+        frame = frame.assign(**{seed: names.str.cat(labels(frame[seed]), " ")})
+    kept = frame if order in (seed, question.last, *question.by) else frame.drop(columns=order)
+    return replace(table, frame=kept), pd.DataFrame({"order": places, "order_name": names}), notes
