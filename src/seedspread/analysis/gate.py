@@ -49,6 +49,8 @@ Verdict = Literal["FAIL", "CAN'T TELL", "PASS", "BOUND"]
 _EXITS: dict[Verdict, int] = {"FAIL": 1, "CAN'T TELL": 3, "PASS": 0, "BOUND": 0}
 _FEWEST_PAST = 3
 _POWER = 0.8
+# A single run among several is far off if its own p value is so many times smaller than alpha.
+_FAR = 50
 # Panels of a picture, and rows whose details are printed unasked if there are no new runs.
 _MOST_DRAWN, _FEW = 12, 3
 # Columns whose levels have no order of their own.
@@ -420,6 +422,12 @@ class _Judge:
             plain = MeanTest(np.array(past.values), np.array(new.values), level)
             g = replace(g, difference=plain.difference, interval=plain.interval(1 - 2 * rules.alpha),
                         test="permutation test" if test.permutes else "pooled t test")  # fmt: skip
+            far = np.argmax(np.abs(values - history.mean()) if rules.two_sided else -values)
+            alone, _ = _mean_p(replace(test, new=values[[far]]), rules.margin or 0.0, rules.two_sided)
+            if k > 1 and _shown(alone, rules.alpha / (_FAR * k)):  # it may widen the spread and hide itself
+                doubts.append(
+                    f"a new run, {g.digits(new.values[far])}, lies far from the past ones; rerun it"
+                )
             if p["mean"] is None:
                 doubts.append(self.unknown(past))
             elif rules.margin and not _shown(p["within"], rules.alpha):
@@ -437,9 +445,9 @@ class _Judge:
             p["failures"] = fisher_p(new.failures, past.failures)
             if k and not past.failed:
                 doubts.append(f"{_failed(new)} new runs failed, {_failed(past)} past ones")
-        shares = {"mean": tolerance.MEAN_SHARE} | dict.fromkeys(
-            ("spread", "failures"), 1 - tolerance.MEAN_SHARE
-        )
+        shares = dict.fromkeys(("mean", "failures"), tolerance.MEAN_SHARE) | {
+            "spread": 1 - tolerance.MEAN_SHARE
+        }
         total = sum(share for name, share in shares.items() if name in p)
         weighted = [
             (x * total / shares[name], name) for name, x in p.items() if x is not None and name in shares
@@ -540,7 +548,7 @@ def gate(
     rules = Rules(alpha, confidence, margin, equivalence, two_sided, items, chance)
     if two_sided and better:
         raise TableError("--two-sided has no better direction; leave out one of them")
-    question = Question.of(None, group, None, None, seed, by, **{**rows, "command": "gate"})
+    question = replace(Question.of(None, group, None, None, seed, by, **rows), command="gate")
     given = [one.path if isinstance(one, Store) else one for one in (history, new) if one is not None]
     if all(isinstance(one, str | Path) for one in given):
         question = replace(question, sources=tuple(map(str, given)))
@@ -595,8 +603,9 @@ def _gates(
     if rules.items is not None and not frame["value"].between(0, metric.full_scale or 0.0).all():
         raise TableError(f"--items is for accuracies, shares or per cent, which {metric.name!r} is not")
     judge, columns = _Judge(metric, rules), first.columns
-    cells = dict(list(frame.groupby(["source", "stratum", "group"], sort=False)))
-    lost = crashed.groupby(["source", "stratum", "group"], sort=False).size().to_dict()
+    cell = ["source", "stratum", "group"]
+    cells: dict[Any, pd.DataFrame] = dict(list(frame.groupby(cell, sort=False)))
+    lost: dict[Any, int] = crashed.groupby(cell, sort=False).size().to_dict()
     best = float(frame["value"].max() if metric.better == "higher" else frame["value"].min())
     gates = []
     for stratum, group in dict.fromkeys(key[1:] for key in (*cells, *lost)):
@@ -661,7 +670,7 @@ def _ordered(table: ReadTable, question: Question, order: str) -> tuple[ReadTabl
     seed = question.seed
     if seed == "seed":
         seed = find_seed(frame, [name for name in frame.columns if name not in taken])
-    if seed in frame.columns and seed != order:
+    if seed is not None and seed in frame.columns and seed != order:
         frame = frame.assign(**{seed: names.str.cat(labels(frame[seed]), " ")})
     kept = frame if order in (seed, question.last, *question.by) else frame.drop(columns=order)
     return replace(table, frame=kept), pd.DataFrame({"order": places, "order_name": names}), notes

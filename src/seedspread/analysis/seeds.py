@@ -128,10 +128,9 @@ def _means(
     }[option]
     seeds = n if n and not gate else mean_power.fewest(power_of, power, 1 if gate else 2, shown)
     reached, paired = power_of(seeds), "" if pairs is None else f", pairs that correlate by {pairs:g}"
-    runs = f"{seeds} new runs" if gate else f"{seeds} and {past or seeds} seeds"
-    text = (
-        f"{runs}: power {reached:.2f} for {shown} if the sd is {sd:g}, at level {alpha:g} ({test}{paired})."
-    )
+    unit = f"and {other} seeds" if other else f"new run{'s' * (seeds > 1)}" if gate else "seeds per group"
+    context = f"if the sd is {sd:g}, at level {alpha:g} ({test}{paired})"
+    text = f"{seeds} {unit}: power {reached:.2f} for {shown} {context}."
     return SeedBudget(
         text,
         {"seeds": [seeds] if gate else [seeds, other or seeds], option.strip("-"): size, "sd": sd}
