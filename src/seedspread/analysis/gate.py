@@ -51,6 +51,8 @@ _FEWEST_PAST = 3
 _POWER = 0.8
 # A single run among several is far off if its own p value is so many times smaller than alpha.
 _FAR = 50
+# P value below which the history has drifted: of many gates, some would at 0.05.
+_DRIFTS = 0.01
 # Panels of a picture, and rows whose details are printed unasked if there are no new runs.
 _MOST_DRAWN, _FEW = 12, 3
 # Columns whose levels have no order of their own.
@@ -211,14 +213,12 @@ class GateResult(Result):
                 f"may hold with less confidence; with {self.needed} past runs it needs no such assumption"
             )
         if g.drift:
-            tests = (("mean", g.drift.tau, g.drift.p), ("spread", g.drift.spread_tau, g.drift.spread_p))
             recent = spoken("--where selects recent runs")
-            out += [
-                f"the {about} of past runs {'rises' if tau > 0 else 'falls'} with {self.order} (Mann-Kendall "
-                f"test, {p_phrase(p)}); {recent}"
-                for about, tau, p in tests
-                if p < 0.05
-            ]
+            tests = (("mean", g.drift.tau, g.drift.p), ("spread", g.drift.spread_tau, g.drift.spread_p))
+            for about, tau, p in tests:
+                if p < _DRIFTS:
+                    way = f"{'rises' if tau > 0 else 'falls'} with {self.order}"
+                    out.append(f"the {about} of past runs {way} (Mann-Kendall test, {p_phrase(p)}); {recent}")
         if g.new is not None and g.new.failed and g.word == "PASS":
             out.append(f"{_failed(g.new)} new runs failed, {_failed(g.past)} past ones")
         return out
@@ -249,10 +249,8 @@ class GateResult(Result):
                 f"Spread  variance ×{ratio} (95% CI {low} to {high}), p = {p_value(g.p['spread'])} for wider"
             )
         if g.drift is not None:
-            out.append(
-                f"Drift   Mann-Kendall test over {self.order}: mean {p_phrase(g.drift.p)}, spread "
-                f"{p_phrase(g.drift.spread_p)}"
-            )
+            p = f"mean {p_phrase(g.drift.p)}, spread {p_phrase(g.drift.spread_p)}"
+            out.append(f"Drift   Mann-Kendall test over {self.order}: {p}")
         return [*out, *([f"Failed  {_failed(g.past)} past runs, left out"] if g.past.failed else [])]
 
     def to_text(self, width: int = 110, details: bool = False) -> str:
@@ -296,18 +294,19 @@ class GateResult(Result):
 
     def _panel(self, g: Gate) -> Panel:
         past, new = g.past.values, g.new.values if g.new else ()
-        x, sides = np.arange(len(past) + len(new)), (-0.5, len(past) + len(new) - 0.5)
+        n, ends = len(past), (-0.5, len(past) + len(new) - 0.5)
+        dots = ("past runs", np.arange(n), past), ("new runs", n + np.arange(len(new)), new)
         marks = [
-            Mark("dots", name, floats(at), values, colour=COLOURS[k], symbol=k, legend=True)
-            for k, (name, at, values) in enumerate(
-                (("past runs", x[: len(past)], past), ("new runs", x[len(past) :], new))
-            )
-            if values
+            Mark("dots", name, floats(x), y, colour=COLOURS[k], symbol=k, legend=True)
+            for k, (name, x, y) in enumerate(dots)
+            if y
         ]
         lines = [(f"bound ({100 * self.rules.alpha:.3g}% beyond)", b.value, COLOURS[2]) for b in g.bounds]
-        for name, y, colour in (("past mean", g.past.mean, GREY), *lines):
-            if y is not None:
-                marks.append(Mark("line", name, sides, (y, y), colour=colour, legend=True))
+        marks += [
+            Mark("line", name, ends, (y, y), colour=colour, legend=True)
+            for name, y, colour in (("past mean", g.past.mean, GREY), *lines)
+            if y is not None
+        ]
         shown = sorted({0, len(past) // 2, len(past) - 1}) if g.past.order else []
         axis = Axis(self.order or "run", ticks=tuple((float(k), g.past.order[k]) for k in shown))
         return Panel(f"{g.word}: {g.title}", axis, Axis(g.metric), tuple(marks))
@@ -482,18 +481,14 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
 
 
 def _finished(gates: Sequence[Gate], alpha: float) -> tuple[Gate, ...]:
-    """Adjust p values over all gates, those of drift apart, and give each gate its verdict."""
-    means, spreads = (
-        holm([getattr(g.drift, name) if g.drift else None for g in gates]) for name in ("p", "spread_p")
-    )
+    """Adjust p values over all gates, and give each gate its verdict."""
     out = []
-    for g, p, mean, spread in zip(gates, holm([g.p_adjusted for g in gates]), means, spreads, strict=True):
-        drift = g.drift and replace(g.drift, p=mean or 0.0, spread_p=spread or 0.0)
+    for g, p in zip(gates, holm([g.p_adjusted for g in gates]), strict=True):
         word, cause = g.word, ""
         if g.new is not None and word == "BOUND":
             fails = _shown(p, alpha)
             word, cause = ("FAIL", g.cause) if fails else ("CAN'T TELL" if g.why else "PASS", "")
-        out.append(replace(g, p_adjusted=p, drift=drift, word=word, cause=cause))
+        out.append(replace(g, p_adjusted=p, word=word, cause=cause))
     return tuple(out)
 
 
