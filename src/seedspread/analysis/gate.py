@@ -50,7 +50,7 @@ _EXITS: dict[Verdict, int] = {"FAIL": 1, "CAN'T TELL": 3, "PASS": 0, "BOUND": 0}
 _FEWEST_PAST = 3
 _POWER = 0.8
 # A single run among several is far off if its own p value is so many times smaller than alpha.
-_FAR = 50
+_FAR = 500
 # P value below which the history has drifted: of many gates, some would at 0.05.
 _DRIFTS = 0.01
 # Panels of a picture, and rows whose details are printed unasked if there are no new runs.

@@ -20,7 +20,7 @@ _REGROUPINGS, _MANY = 9_999, 1_000
 # Fewer runs show no drift.
 _FEWEST_IN_ORDER = 6
 # The mean's share of the level if the spread is judged too.
-MEAN_SHARE = 0.9
+MEAN_SHARE = 0.95
 
 
 @cache
