@@ -27,6 +27,7 @@ from seedspread.stats.headline import FEWEST_SEEDS, MOST_MODELLED, as_test, head
 from seedspread.stats.performance import performance
 from seedspread.stats.planning import BudgetError
 from seedspread.stats.result import Headline, InterimLook, Interval, SameSeedRuns, Scale, Summary, TestResult
+from seedspread.stats.seed_summaries import net_ratio
 from seedspread.stats.sequential import ALPHA, nominal_level
 from seedspread.stats.variance_ratio import LogRatioEstimate
 from seedspread.tables.check import check_table
@@ -72,6 +73,7 @@ class Comparer:
         twins = tuple(t for t in map(same_seed_runs, arms) if t is not None)
         measured = () if self.brief else (every.arm, every.baseline)  # failed runs have test-set noise too
         noise = [noise_of_test_set(a, [a.seeds], self.metric, self.level, self.test_size) for a in measured]
+        floors = tuple(n for n in noise if n is not None)
         unlike = () if self.brief else unequal_cells(arm, baseline)
         alpha = 1 - self.level if headline.looks is None else nominal_level(headline.looks, 1 - self.level)
         better, chance, full_scale = self.failing(every)
@@ -94,7 +96,8 @@ class Comparer:
             twins=twins,
             seeds=pair.seeds,
             paired_correlation=_paired_correlation(arm, baseline),
-            floors=tuple(n for n in noise if n is not None),
+            floors=floors,
+            net=net_ratio(*floors, self.level) if len(floors) == 2 else None,
             detectable=_detectable(arm, baseline, headline.pairs, twins, alpha / family),
             p_adjusted=judged.p_adjusted,
             word=judged.word,

@@ -18,6 +18,7 @@ from seedspread.runs.levels import Levels, arm_name, joined_levels, stratum_name
 from seedspread.runs.metrics import Metric
 from seedspread.stats.result import (
     Doubt,
+    Estimate,
     FailureModel,
     Headline,
     InterimLook,
@@ -50,6 +51,7 @@ class Comparison(display.Result):
         seeds: how many seeds group and baseline have.
         paired_correlation: of the seed means; None unless at least three seeds are shared.
         floors: test-set noise per group, if it can be had.
+        net: the variance ratio on an infinite test set, if predictions are known.
         detectable: the smallest ratio above 1 that so many seeds detect with power 0.8.
         p_adjusted: the headline's p, adjusted over all comparisons of the audit (Bonferroni).
         word: the verdict.
@@ -78,6 +80,7 @@ class Comparison(display.Result):
     doubts: tuple[Doubt, ...] = ()
     failures: FailureModel | None = None
     performance: Performance | None = None
+    net: Estimate | None = None
     factor: str = ""
     by: tuple[str, ...] = ()
     family: int = 1

@@ -489,7 +489,15 @@ def detail_lines(c: Comparison) -> list[str]:
 
 
 def noise_lines(c: Comparison) -> list[str]:
-    return [f"Test-set noise: {floor_sentence(f, arm_name(c.factor, f.group))}." for f in c.floors]
+    lines = [f"Test-set noise: {floor_sentence(f, arm_name(c.factor, f.group))}." for f in c.floors]
+    if c.net is not None and c.net.interval is not None:
+        first, second = c.floors
+        lines.append(
+            f"Net of the test set: an infinite one would leave variance {times(c.net.value)} "
+            f"({ci(c.net.interval)}{', not adjusted' if c.family > 1 else ''}); the accuracies' own ratio is "
+            f"{two(first.observed / second.observed)}."
+        )
+    return lines
 
 
 def _far_line(c: Comparison, far: FarSeeds) -> str:

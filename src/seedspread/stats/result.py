@@ -116,6 +116,7 @@ class TestSetNoise:
     is_bound: bool  # whether `floor` is that bound
     remaining: float | None  # variance left on an infinite test set; may be negative
     interval: Interval | None  # of `remaining`
+    runs: int = 0  # from which it was computed, one of each seed
 
 
 @dataclass(frozen=True)

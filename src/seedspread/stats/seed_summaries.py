@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import optimize, stats
 
 from seedspread.stats.groups import Floats
-from seedspread.stats.result import Interval, TestSetNoise
+from seedspread.stats.result import Estimate, Interval, TestSetNoise
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def noise_from_accuracies(
     a = float(values.mean()) / scale
     bound = a * (1 - a) / test_size * scale**2
     observed = float(values.var(ddof=1))
-    return TestSetNoise(group, test_size, observed, bound, True, None, None)
+    return TestSetNoise(group, test_size, observed, bound, True, None, None, len(values))
 
 
 def noise_from_predictions(
@@ -123,4 +123,51 @@ def noise_from_predictions(
     low, high = observed * (runs - 1) / stats.chi2.ppf([1 - tail, tail], runs - 1) - floor
     square = scale**2
     interval = Interval(float(low) * square, float(high) * square, level)
-    return TestSetNoise(group, n, observed * square, floor * square, False, remaining * square, interval)
+    return TestSetNoise(
+        group, n, observed * square, floor * square, False, remaining * square, interval, runs
+    )
+
+
+# Points at which the baseline's pivot is taken, and the ratio beyond which an end is open.
+_PIVOTS, _WIDEST = 2_000, 1e6
+
+
+def net_ratio(group: TestSetNoise, baseline: TestSetNoise, level: float = 0.95) -> Estimate | None:
+    """Return the ratio of the variances that an infinite test set would leave; None if neither leaves any.
+
+    A variance over seeds has the generalized pivot observed * df / chi2; less the test set's part, and at
+    least zero, it is one of what remains. The interval has the quantiles of the ratio of two independent
+    such, so shared seeds make it wider than need be. A ratio of two zeros may be anything.
+
+    S. Weerahandi, Generalized confidence intervals, Journal of the American Statistical Association 88 (1993)
+    899-905.
+
+    Args:
+        group: test-set noise from predictions.
+        baseline: the same of the baseline.
+        level: of the interval, which treats accuracies as normal and the test set's parts as known.
+    """
+    if group.remaining is None or baseline.remaining is None or not (group.observed and baseline.observed):
+        return None
+    points = (np.arange(_PIVOTS) + 0.5) / _PIVOTS
+    (a, n), (b, m) = ((side.observed * (side.runs - 1), side.runs - 1) for side in (group, baseline))
+    rest = np.maximum(b / stats.chi2.ppf(points, m) - baseline.floor, 0.0)
+
+    def below(log_ratio: float, two_zeros: bool) -> float:
+        """Return the probability of a smaller ratio, with or without those of two zeros."""
+        with np.errstate(divide="ignore"):  # a test set without noise leaves no chance of a zero
+            chances = stats.chi2.sf(a / (np.exp(log_ratio) * rest + max(group.floor, 0.0)), n)
+        return float(np.mean(chances if two_zeros else np.where(rest > 0, chances, 0.0)))
+
+    def end(tail: float, two_zeros: bool, open_end: float) -> float:
+        limits = -math.log(_WIDEST), math.log(_WIDEST)
+        if not below(limits[0], two_zeros) < tail < below(limits[1], two_zeros):
+            return open_end
+        return math.exp(optimize.brentq(lambda x: below(x, two_zeros) - tail, *limits))
+
+    tail = (1 - level) / 2
+    interval = Interval(end(tail, True, 0.0), end(1 - tail, False, math.inf), level)
+    left, right = max(group.remaining, 0.0), max(baseline.remaining, 0.0)
+    if right == 0:
+        return Estimate(math.inf, interval) if left else None
+    return Estimate(left / right, interval)
