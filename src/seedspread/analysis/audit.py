@@ -29,6 +29,7 @@ from seedspread.stats.planning import BudgetError
 from seedspread.stats.result import Headline, InterimLook, Interval, SameSeedRuns, Scale, Summary, TestResult
 from seedspread.stats.seed_summaries import net_ratio
 from seedspread.stats.sequential import ALPHA, nominal_level
+from seedspread.stats.tails import Tails, tails
 from seedspread.stats.variance_ratio import LogRatioEstimate
 from seedspread.tables.check import check_table
 from seedspread.tables.question import Question, Rows, TableError, with_known_arguments
@@ -52,6 +53,8 @@ class Comparer:
     test_size: int | None
     by: tuple[str, ...] = ()
     brief: bool = False
+    tail: float | None = None
+    quantile: float | None = None
 
     def failing(self, pair: Pair) -> tuple[Better, float | None, float | None]:
         """Return what tells failed runs: the better direction, what chance scores, and the full scale."""
@@ -105,10 +108,19 @@ class Comparer:
             warnings=words.warnings(twins, _pooled_test(tests), arm, baseline, unlike),
             failures=None if found is None else replace(found, kind="censored") if is_censored else found,
             performance=None if self.brief else performance(arm, baseline, self.metric.better, self.level),
+            tails=self._tails(every),
             factor=arm.factor,
             by=self.by,
             family=family,
         )
+
+    def _tails(self, every: Pair) -> Tails | None:
+        if self.tail is None and self.quantile is None:
+            return None
+        sides = every.arm, every.baseline
+        (first, second), _, _ = find_failed_seeds(every.arm, every.baseline, *self.failing(every))
+        failed = first.failed, second.failed
+        return tails(sides, failed, self.metric.better, self.tail, self.quantile, self.level)
 
     def _tests(self, pair: Pair, headline: Headline, independent: bool | None) -> tuple[TestResult, ...]:
         arm, baseline, level = pair.arm, pair.baseline, self.level
@@ -227,6 +239,8 @@ def audit(
     better: Better | None = None,
     equivalence: float = 2.0,
     scale: Scale | None = None,
+    tail: float | None = None,
+    quantile: float | None = None,
     look: InterimLook | Look | None = None,
     judged_with: Mapping[Levels, Comparison] | None = None,
     **rows: Unpack[Rows],
@@ -254,6 +268,8 @@ def audit(
         equivalence: variances that differ by no more than this factor count as alike.
         scale: judge `log` or `logit` of the values instead: losses and times differ by factors, and shares
             near 0 or 1 are squeezed by their bound.
+        tail: a threshold: how often seeds are worse than it, in each group; failed ones are.
+        quantile: a share, such as 0.1: the value that so many seeds do not exceed, in each group.
         look: which of how many, where the table grows and is judged again and again; of a store, as its
             study remembers.
         judged_with: comparisons of a larger audit, by the stratum they have here; these strata are judged as
@@ -261,16 +277,19 @@ def audit(
         rows: where, last, best, wide, metric_column, sheet, at: how one row per run is had; see `Rows`.
     """
     check_options(level, resamples, chance, test_size, equivalence)
+    check_tails(tail, quantile)
     question = Question.of(value, group, baseline, block, seed, by, **rows)
     runs = check_table(table, question, better or (metric.better if metric else None))
     resamples = affordable(resamples, len(runs.frame))
     metric, told = metric_of_runs(runs, metric, better, accuracies=test_size is not None)
     runs = replace(runs, notes=(*runs.notes, *told))
     if scale is not None:
-        if chance is not None:
-            chance = float(on_scale(np.array(chance), scale, metric.full_scale or 1.0))
+        top = metric.full_scale or 1.0
+        chance, tail = (v if v is None else float(on_scale(np.array(v), scale, top)) for v in (chance, tail))
         runs, metric = rescaled(runs, metric, scale)
-    comparer = Comparer(metric, level, resamples, random_seed, chance, test_size)
+    comparer = Comparer(
+        metric, level, resamples, random_seed, chance, test_size, tail=tail, quantile=quantile
+    )
     looks, told = _looks(look, runs)
     runs = replace(runs, notes=(*runs.notes, *told))
     return audit_runs(runs, comparer, equivalence, looks, judged_with)
@@ -380,6 +399,14 @@ def check_options(
         raise TableError(f"chance must be a finite number; got {chance}")
     if test_size is not None and test_size < 2:
         raise TableError(f"test_size must be at least 2; got {test_size}")
+
+
+def check_tails(tail: float | None, quantile: float | None) -> None:
+    """Refuse a threshold that is no number, and a quantile that is not on the worse side."""
+    if tail is not None and not isfinite(tail):
+        raise TableError(f"tail must be a finite number, in the values' unit; got {tail}")
+    if quantile is not None and not 0 < quantile <= 0.5:
+        raise TableError(f"quantile must be a share above 0 and at most 0.5, such as 0.1; got {quantile:g}")
 
 
 def _comparisons(

@@ -31,6 +31,7 @@ from seedspread.stats.result import (
     TestSetNoise,
     Word,
 )
+from seedspread.stats.tails import Tails
 
 # Comparisons whose rows fit a screen.
 _ON_A_SCREEN = 10
@@ -51,6 +52,7 @@ class Comparison(display.Result):
         seeds: how many seeds group and baseline have.
         paired_correlation: of the seed means; None unless at least three seeds are shared.
         floors: test-set noise per group, if it can be had.
+        tails: how bad bad seeds are, if that was asked for.
         net: the variance ratio on an infinite test set, if predictions are known.
         detectable: the smallest ratio above 1 that so many seeds detect with power 0.8.
         p_adjusted: the headline's p, adjusted over all comparisons of the audit (Bonferroni).
@@ -81,6 +83,7 @@ class Comparison(display.Result):
     failures: FailureModel | None = None
     performance: Performance | None = None
     net: Estimate | None = None
+    tails: Tails | None = None
     factor: str = ""
     by: tuple[str, ...] = ()
     family: int = 1
@@ -256,6 +259,7 @@ class AuditResult(display.Result):
         if len(self.comparisons) > 1:
             self.print_overview(page, details)
         self.print_comparisons(page, details, explain)
+        page.tables(display.tails_tables(self))
         return page.text((*self.notes, *([words.foot(self)] if details or explain else [])))
 
     def print_overview(self, page: display.TextPage, details: bool = False) -> None:
@@ -330,6 +334,8 @@ class AuditResult(display.Result):
                 for table in display.test_tables(c, full=True):
                     out += ["", *to_markdown(table).splitlines()]
                 out += ["", *(f"- {markdown_text(line)}" for line in words.explanations(c)), ""]
+        for table in display.tails_tables(self):
+            out += ["", *to_markdown(table).splitlines()]
         out += ["", *(markdown_text(note) for note in (*self.notes, words.foot(self)))]
         return "\n".join(out) + "\n"
 
@@ -344,6 +350,7 @@ class AuditResult(display.Result):
             out += [f"{tex_text(f'{label}: {text}.')}\n" for label, text in words.asides(c)]
             out += [to_latex(replace(t, title=f"{c.title}. {t.title}")) for t in tables]
             out += [tex_comment(line) for line in words.explanations(c)] if details else []
+        out += map(to_latex, display.tails_tables(self))
         return "\n".join([*out, tex_comment(words.foot(self))]) + "\n"
 
     def to_frame(self) -> pd.DataFrame:
@@ -362,6 +369,7 @@ class AuditResult(display.Result):
             c = self.comparisons[0]
             lines, tables = [c.verdict], [display.groups_table(self, c)]
             beside = [f"{label}: {text}" for label, text in words.asides(c)]
+        tables += display.tails_tables(self)
         return for_notebook(
             lines, tables, [*beside, *self.notes, words.foot(self)], notebook_picture(self.chart)
         )

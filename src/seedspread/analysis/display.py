@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -18,7 +18,7 @@ from seedspread.render.latex import tex_text, to_latex
 from seedspread.render.table import Column, Table, markdown_text, to_markdown
 from seedspread.render.terminal import Terminal, to_rich
 from seedspread.runs.levels import arm_name, block_name, stratum_name
-from seedspread.stats.result import FailureModel, Performance, Summary, TestResult
+from seedspread.stats.result import Contrast, FailureModel, Performance, Summary, TestResult
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -337,6 +337,43 @@ def _failures_table(f: FailureModel, names: tuple[str, str]) -> Table:
     )
     title = f"Failed seeds (Fisher's exact test: p {words.p_value(f.p)})"
     return table_of(title, ("arm", "failed", "rate", "exact interval"), rows)
+
+
+def tails_tables(audit: AuditResult) -> list[Table]:
+    """How bad bad seeds are, if that was asked for: a table of rates, and one of quantiles."""
+    asked = [(c, c.tails) for c in audit.comparisons if c.tails is not None]
+    worse = "below" if audit.metric.better == "higher" else "above"
+    made: dict[tuple[str, str, str], list[tuple[str, ...]]] = {}
+    for c, t in asked:
+        if t.rates is not None and t.p is not None:
+            title = f"Seeds {worse} {t.threshold:g}, failed ones included"
+            first, second = (f"{k} of {n}" for k, n in zip(t.counts, t.seeds, strict=True))
+            beside = first, second, words.p_phrase(t.p)
+            made.setdefault((title, "seeds", "%"), []).extend(_contrast_rows(c, t.rates, beside, 100))
+        if t.quantiles is not None:
+            title = f"The value that {t.share:.0%} of seeds are {worse}"
+            made.setdefault((title, "", audit.value), []).extend(_contrast_rows(c, t.quantiles))
+    return [
+        table_of(title, ("", beside, unit, f"{audit.level:.0%} CI"), dict.fromkeys(rows))
+        for (title, beside, unit), rows in made.items()
+    ]
+
+
+def _contrast_rows(
+    c: Comparison, contrast: Contrast, beside: tuple[str, str, str] = ("", "", ""), unit: float = 1
+) -> Iterator[tuple[str, ...]]:
+    """Yield a row for each group, and one for the difference; an infinite value is that of failed seeds."""
+
+    def digits(value: float) -> str:
+        return "−" * (value < 0) + (words.two if unit > 1 else words.number)(abs(unit * value))
+
+    where = f"{stratum_name(c.by, c.stratum)}: " if c.stratum else ""
+    names = f"{where}{c.arm_name}", f"{where}{c.baseline_name}", c.title
+    estimates = contrast.arm, contrast.baseline, contrast.difference
+    for name, text, e in zip(names, beside, estimates, strict=True):
+        value = "-" if math.isnan(e.value) else "failed" if math.isinf(e.value) else digits(e.value)
+        ends = f"{digits(e.interval.low)} to {digits(e.interval.high)}" if e.interval else "-"
+        yield name, text, value, ends
 
 
 def components_tables(stratum: Components) -> list[Table]:

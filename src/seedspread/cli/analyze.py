@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from seedspread.study.store_questions import RecordedQuestion
     from seedspread.tables.sources.collect import Collected
 
-_Study = Annotated[
+Study = Annotated[
     str | None,
     typer.Option(help="For a store: the study to audit, by name or .toml; the only one by default."),
 ]
@@ -61,7 +61,7 @@ _Step = Annotated[
 def audit(
     table: Source,
     asked: TableOptions,
-    study: _Study = None,
+    study: Study = None,
     level: Level = 0.95,
     resamples: Annotated[int, typer.Option(help="Bootstrap resamples.")] = 10_000,
     random_seed: Annotated[int, typer.Option(min=0, help="For the resamples.")] = 0,
@@ -69,6 +69,10 @@ def audit(
     test_size: Annotated[int | None, typer.Option(help="Test examples, for the sampling floor.")] = None,
     equivalence: _Equivalence = 2.0,
     scale: _Scale = None,
+    tail: Annotated[float | None, typer.Option(help="How often is a seed worse than this value?")] = None,
+    quantile: Annotated[
+        float | None, typer.Option(help="Which value is this share of seeds worse than, such as 0.1?")
+    ] = None,
     look: _Look = None,
     of: Annotated[int | None, typer.Option(help="How many looks there are at most.")] = None,
     step: _Step = None,
@@ -101,6 +105,10 @@ def audit(
     chosen = _scale(scale)
     if n is None and sd_is != "sd":
         raise SeedspreadError("--sd-is is about means and sds: give the number of seeds with --n too")
+    if (tail, quantile) != (None, None) and {n, factors, sigma, sd_below, at_most} != {None}:
+        raise SeedspreadError(
+            "--tail and --quantile compare groups run by run, without --n, --factors and bounds of an sd"
+        )
     if n is not None:
         from seedspread.analysis.published import audit_means
 
@@ -115,9 +123,9 @@ def audit(
         )  # fmt: skip
         return
     with Terminal(stderr=True).status("auditing ...") as shown:
-        recorded = _audit_question(table, study, asked)
+        recorded = audit_question(table, study, asked)
         spec, runs = (recorded.spec, recorded.table) if recorded else (None, table)
-        values, compared = _comparison(table, spec, asked)
+        values, compared = comparison_asked(table, spec, asked)
         other: Any = None
         if factors is not None:
             from seedspread.analysis.factors import audit_factors
@@ -142,7 +150,7 @@ def audit(
             run_audit(
                 runs, one, seed=asked.seed_column, **compared, level=level, resamples=resamples,
                 random_seed=random_seed, chance=chance, test_size=test_size, equivalence=equivalence,
-                scale=chosen, look=looked, better=asked.better, **asked.rows,
+                scale=chosen, tail=tail, quantile=quantile, look=looked, better=asked.better, **asked.rows,
             )
             for one in values
         ]  # fmt: skip
@@ -200,7 +208,7 @@ def _say_published(result: "PublishedResult", form: str, review: bool, json: boo
         say_result(result, form, as_json=json)
 
 
-def _audit_question(source: str, study: str | None, asked: TableOptions) -> "RecordedQuestion | None":
+def audit_question(source: str, study: str | None, asked: TableOptions) -> "RecordedQuestion | None":
     """What a store's study asks. A file has none, and is spared what reading studies takes."""
     if study is None and not Path(source).is_dir():
         return None
@@ -248,7 +256,7 @@ def _print_audits(results: "list[AuditResult]", form: str, explain: bool, detail
         say(f"{len(results)} values: each is adjusted for its own comparisons only.", err=True)
 
 
-def _comparison(
+def comparison_asked(
     table: str, spec: "AuditSpec | None", asked: TableOptions
 ) -> "tuple[Sequence[str | None], dict[str, Any]]":
     """Return the values and what is compared; what was left out is taken from the study of a store."""

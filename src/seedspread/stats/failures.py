@@ -197,13 +197,20 @@ def failures(
 
 
 def difference_of_rates(first: tuple[int, int], second: tuple[int, int], level: float) -> Estimate:
-    """Return the difference of two rates, each given as (count, of).
+    """Return the difference of two rates, each given as (count, of)."""
+    return difference_of(*(Estimate(k / n, exact_interval(k, n, level)) for k, n in (first, second)))
 
-    Its interval adds the squared distances to the ends of two exact intervals. It is conservative, and unlike
-    Newcombe's nearly always agrees with Fisher's test.
+
+def difference_of(first: Estimate, second: Estimate) -> Estimate:
+    """Return the difference of two independent estimates with exact intervals.
+
+    Its interval adds the squared distances to their ends. It is conservative, and for rates, unlike
+    Newcombe's, nearly always agrees with Fisher's test.
     G. Y. Zou and A. Donner, Construction of confidence limits about effect measures, Statistics in Medicine
     27 (2008) 1693-1702.
     """
-    (p, a), (q, b) = ((k / n, exact_interval(k, n, level)) for k, n in (first, second))
-    low = p - q - np.hypot(p - a.low, b.high - q)
-    return Estimate(p - q, Interval(float(low), float(p - q + np.hypot(a.high - p, q - b.low)), level))
+    p, q, a, b = first.value, second.value, first.interval, second.interval
+    if a is None or b is None or not np.isfinite(p - q):
+        return Estimate(float("nan"))
+    low, high = p - q - np.hypot(p - a.low, b.high - q), p - q + np.hypot(a.high - p, q - b.low)
+    return Estimate(p - q, Interval(float(low), float(high), a.level))
