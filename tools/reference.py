@@ -18,6 +18,8 @@ API = {
         "compare",
         "gate",
         "components",
+        "churn",
+        "curves",
         "collect",
         "seed_budget",
         "bound_budget",

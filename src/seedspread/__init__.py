@@ -12,7 +12,9 @@ from seedspread.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from seedspread.analysis.audit import audit
+    from seedspread.analysis.churn import churn
     from seedspread.analysis.components import components
+    from seedspread.analysis.curves import curves
     from seedspread.analysis.factors import audit_factors
     from seedspread.analysis.gate import gate
     from seedspread.analysis.published import audit_means, check, review
@@ -46,10 +48,12 @@ __all__ = [
     "audit_sd",
     "bound_budget",
     "check",
+    "churn",
     "clamp_activation_rate",
     "collect",
     "compare",
     "components",
+    "curves",
     "gate",
     "log",
     "log_predictions",
@@ -76,12 +80,14 @@ _HOME = {
     "audit_sd": "seedspread.analysis.sd",
     "bound_budget": "seedspread.analysis.seeds",
     "check": "seedspread.analysis.published",
+    "churn": "seedspread.analysis.churn",
     "clamp_activation_rate": "seedspread.cff.loss",
     "log": "seedspread.runners.recording",
     "log_predictions": "seedspread.runners.recording",
     "collect": "seedspread.tables.sources.collect",
     "compare": "seedspread.study.store_questions",
     "components": "seedspread.analysis.components",
+    "curves": "seedspread.analysis.curves",
     "gate": "seedspread.analysis.gate",
     "margin_schedule": "seedspread.cff.margins",
     "review": "seedspread.analysis.published",

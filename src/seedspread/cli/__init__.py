@@ -14,7 +14,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from seedspread.atomic import open_regular
-from seedspread.cli import analyze, data, paper, study
+from seedspread.cli import analyze, behavior, data, paper, study
 from seedspread.cli import gate as gating
 from seedspread.cli import report as reporting
 from seedspread.cli.options import say
@@ -32,6 +32,8 @@ EXAMPLES = {
     "seeds": "seedspread seeds --ratio 4",
     "collect": "seedspread collect mlruns --metric accuracy --out results.csv",
     "components": "seedspread components results.csv --value accuracy",
+    "churn": "seedspread churn store --group optimizer --baseline adam",
+    "curves": "seedspread curves store --metric val_acc --group optimizer --out curves.pdf",
     "verify-paper": "seedspread verify-paper",
     "report": "seedspread report store --out report.html",
     "serve": "seedspread serve store --port 0",
@@ -187,6 +189,8 @@ _PANELS: dict[str, tuple[Callable[..., None], ...]] = {
         analyze.compare,
         gating.gate,
         analyze.components,
+        behavior.churn,
+        behavior.curves,
         analyze.seeds,
         analyze.collect,
     ),

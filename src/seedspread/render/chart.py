@@ -148,11 +148,14 @@ class PlotError(SeedspreadError):
     """A picture cannot be drawn or written as requested."""
 
 
-def check_picture(path: Path) -> None:
-    """Refuse a picture that cannot be drawn, or a file name that cannot be, before anything is computed."""
+def check_picture(path: Path, others: str = "") -> None:
+    """Refuse a picture that cannot be drawn, or a file name that cannot be, before anything is computed.
+
+    `others` are further endings that the caller takes itself: `.csv, `.
+    """
     require_extra("report", f"the picture {path}", "matplotlib")
     if path.suffix[1:].lower() not in FORMATS:
-        raise PlotError(f"{path} must end in {', '.join(f'.{form}' for form in FORMATS)}")
+        raise PlotError(f"{path} must end in {others}{', '.join(f'.{form}' for form in FORMATS)}")
 
 
 def chart_csv(chart: Chart) -> str:

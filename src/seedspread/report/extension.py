@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seedspread.analysis.audit_result import AuditResult, Comparison
+from seedspread.analysis.churn import ChurnResult
+from seedspread.analysis.curves import CurvesResult
 from seedspread.errors import SeedspreadError
 from seedspread.render.chart import COLOURS, Chart
 from seedspread.report.layers import LayerBands, RunLayers
@@ -191,6 +193,8 @@ class Setting:
         levels: factors and levels that distinguish it from the other settings of its study.
         crashed: arm and seed of each run that ended with an error of its own.
         sequential: stopping rule and interim looks of a sequential study.
+        training: mean and spread of the metric by step, if runs logged it.
+        churn: how often seeds disagree on an example, if runs kept predictions.
     """
 
     id: str
@@ -215,6 +219,8 @@ class Setting:
     levels: tuple[tuple[str, str], ...] = ()
     crashed: tuple[tuple[str, str], ...] = ()
     sequential: SequentialRecord | None = None
+    training: CurvesResult | None = None
+    churn: ChurnResult | None = None
 
     def arm_title(self, arm: str) -> str:
         return arm_name(self.group, arm)

@@ -16,6 +16,7 @@ from seedspread.analysis.charts import (
     lines_panel,
     methods_panel,
 )
+from seedspread.analysis.curves import MOST_GROUPS
 from seedspread.analysis.sequential import standing
 from seedspread.analysis.words import (
     between,
@@ -75,6 +76,15 @@ def _runs_of_arm(s: Setting, arm: str, position: int) -> list[Mark]:
         for in_block in [[r for r in runs if r.block == block]]
     ]
     return arm_marks(s.arm_title(arm), position, s.colour(arm), mean, sd, blocks)
+
+
+@exhibit("setting")
+def training_chart(s: Setting) -> Chart | None:
+    """Draw the metric over training, if runs logged it with a step."""
+    if s.training is None or len(s.arms) > MOST_GROUPS:
+        return None
+    chart = s.training.chart()
+    return replace(chart, id=f"{s.id}-curves", title=f"{chart.title}: {s.name}", scale=s.origin)
 
 
 @exhibit("setting")

@@ -4,6 +4,7 @@ import math
 import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Unpack
@@ -13,6 +14,8 @@ import pandas as pd
 
 from seedspread.analysis.audit import audit
 from seedspread.analysis.audit_result import AuditResult, Comparison
+from seedspread.analysis.churn import churn
+from seedspread.analysis.curves import curves
 from seedspread.analysis.sequential import looks_of
 from seedspread.errors import SeedspreadError, did_you_mean, require_extra
 from seedspread.report.extension import (
@@ -370,9 +373,21 @@ class _StudyMetric:
             comparisons = tuple(c for c in audited.comparisons if c.stratum == stratum) if audited else ()
             why = result if isinstance(result, str) else "an arm has no finished run yet"
             why = _SAME_RUNS if draft.arms_share_runs else why
-            yield replace(
+            setting = replace(
                 draft.setting, comparisons=comparisons, audit=audited, why="" if comparisons else why
             )
+            yield replace(setting, **self._behavior(draft.rows)) if comparisons else setting
+
+    def _behavior(self, rows: list[_Row]) -> dict[str, Any]:
+        """Return the churn and the curves of runs that kept predictions, or logged their metric by step."""
+        runs, spec, found = pd.DataFrame(rows), self._spec, dict[str, Any]()
+        if spec is not None:
+            with suppress(TableError, *UNREADABLE):
+                found["training"] = curves(runs, self._name, spec.group, spec.blocks)
+        if spec is not None and self._name == spec.values[0]:  # once, whatever number of metrics there is
+            with suppress(TableError, *UNREADABLE):
+                found["churn"] = churn(runs, "accuracy", spec.group, spec.baseline, spec.blocks)
+        return found
 
     def _audit(self, judged: Mapping[Levels, Comparison]) -> "AuditResult | str":
         """Return the audit, or why there is none."""

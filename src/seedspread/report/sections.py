@@ -95,6 +95,7 @@ def _about_setting(s: "Setting") -> Section:
     for c in s.comparisons:
         words += [f"{label}: {text.rstrip('.')}." for label, text in asides(c)]
         words += [*failure_signs(c), *noise_lines(c)]
+    words += [f"Churn: {c.claim}; {c.figures}." for c in s.churn.comparisons] if s.churn is not None else []
     words += [standing(s.sequential)] if s.sequential is not None else []
     return Section(
         s.id,

@@ -314,7 +314,7 @@ def _rows(
 
 def _row(run: CollectedRun, metrics: Sequence[str], at: At, better: Better) -> _Row:
     """Take the other metrics at the step of the first one's best."""
-    first = _curve_name(run, metrics[0])
+    first = curve_name(run, metrics[0])
     if first is None:
         raise ValueError(f"it has no {metrics[0]}")
     try:
@@ -324,7 +324,7 @@ def _row(run: CollectedRun, metrics: Sequence[str], at: At, better: Better) -> _
     values = {metrics[0]: value}
     rest = at if at.word != "best" or step is None else At("step", step)
     for metric in metrics[1:]:
-        name = _curve_name(run, metric)
+        name = curve_name(run, metric)
         curve = run.curves[name] if name else []
         has_steps = any(step is not None for step, _ in curve)  # else its value is the whole run's
         try:
@@ -334,7 +334,7 @@ def _row(run: CollectedRun, metrics: Sequence[str], at: At, better: Better) -> _
     return _Row(run, step, values)
 
 
-def _curve_name(run: CollectedRun, metric: str) -> str | None:
+def curve_name(run: CollectedRun, metric: str) -> str | None:
     """Return a metric by its name, or by the last part of a dotted one if no other ends so."""
     if metric in run.curves:
         return metric
@@ -351,7 +351,7 @@ def _check_metrics(runs: Sequence[CollectedRun], metrics: Sequence[str], source:
     if not metrics:
         raise SourceError(f"say which metric with --metric; {source} has {shown or 'none'}")
     for metric in metrics:
-        if not any(_curve_name(run, metric) for run in runs):
+        if not any(curve_name(run, metric) for run in runs):
             hint = did_you_mean(metric, names)
             raise SourceError(
                 f"no run in {source} has the metric {metric!r}{hint} (it has {shown or 'none'})"

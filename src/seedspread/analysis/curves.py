@@ -1,0 +1,227 @@
+"""The spread over training: mean, band and sd across seeds by step."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Unpack
+
+import numpy as np
+import pandas as pd
+
+from seedspread.analysis import display, words
+from seedspread.render.chart import COLOURS, Axis, Chart, Mark, Panel, PlotError, check_picture, floats
+from seedspread.render.table import Column, Table
+from seedspread.render.web import for_notebook, notebook_picture
+from seedspread.runs.levels import arm_name, stratum_name
+from seedspread.stats.curves import curve_over_seeds
+from seedspread.stats.groups import Floats
+from seedspread.tables.columns import combined, levels_in, numbers_in
+from seedspread.tables.curves import curve_table
+from seedspread.tables.question import Question, Rows, TableError, with_known_arguments
+from seedspread.tables.read import Source
+from seedspread.tables.sources.collect import write_table
+
+# Steps of a curve: of more, some are taken, the first and the last among them.
+_MOST_STEPS = 1_000
+# Runs end early if they lack more than this share of the steps.
+_LATE = 0.1
+# Steps in the text's table, strata in a picture, groups in one panel, and seeds for the interval of an sd.
+_SHOWN, _MOST_STRATA, MOST_GROUPS, _FEWEST_SEEDS = 4, 6, 12, 5
+_SD = "sd across seeds"
+
+
+@dataclass(frozen=True, eq=False)
+class CurvesResult(display.Result):
+    """Mean and sd across seeds by step.
+
+    Attributes:
+        factor: the column whose levels have a curve each; empty if there is one curve.
+        frame: a row per group and step: stratum, group, step, seeds (of the group), n (those that reach the
+            step), mean, sd, and the ends of their intervals, each about one step.
+    """
+
+    source: str
+    metric: str
+    step: str
+    factor: str
+    runs: int
+    level: float
+    frame: pd.DataFrame
+    notes: tuple[str, ...] = ()
+
+    def as_values(self) -> dict[str, Any]:
+        """All of it, as JSON has it."""
+        return vars(self) | {"frame": self.frame.to_dict("records")}
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row per group and step."""
+        return self.frame
+
+    def to_text(self, width: int = 80) -> str:
+        """The sd at a few steps, and the last mean; the frame and the picture have all of them."""
+        page, steps = display.TextPage(width), self.frame["step"]
+        span = f"{self.step} {_plain(steps.min())} to {_plain(steps.max())}"
+        page.lines([f"{self.metric} over training | {self.runs:,} runs, {span}", ""])
+        page.tables([self.table()])
+        return page.text(self.notes)
+
+    def table(self) -> Table:
+        """The sd at a few steps that half of the seeds reach, with their number if some do not."""
+        reached = self.frame.groupby("step")["n"].sum()
+        there = reached.index[2 * reached >= reached.max()]
+        shown = there[np.unique(np.linspace(0, len(there) - 1, _SHOWN).round().astype(int))]
+        rows = []
+        for (stratum, group), own in self._groups():
+            last = own[2 * own["n"] >= own["n"].max()].iloc[-1]
+            at = own.set_index("step").reindex(shown)
+            cells = [
+                "-" if not n > 1 else words.two(sd) + (f" ({n:.0f})" if n < last["seeds"] else "")
+                for n, sd in zip(at["n"], at["sd"], strict=True)
+            ]
+            name = ": ".join(filter(None, (stratum, arm_name(self.factor, group))))
+            rows.append((name, str(last["seeds"]), *cells, f"{last['mean']:.4g}"))
+        steps = (f"sd at {_plain(step)}" for step in shown)
+        headings = (self.factor or "runs", "seeds", *steps, "last mean")
+        return Table("curves", "", tuple(map(Column, headings)), tuple(rows))
+
+    def _groups(self) -> Iterator[tuple[Any, pd.DataFrame]]:
+        yield from self.frame.groupby(["stratum", "group"], sort=False)
+
+    def chart(self) -> Chart:
+        """For each stratum the means with bands of one sd, and the sds with their intervals."""
+        strata, groups = (list(dict.fromkeys(self.frame[name])) for name in ("stratum", "group"))
+        if len(strata) > _MOST_STRATA or len(groups) > MOST_GROUPS:
+            raise PlotError(
+                f"a picture shows up to {_MOST_STRATA} levels of --by and {MOST_GROUPS} groups; choose from "
+                f"these {len(strata)} and {len(groups)} with --where"
+            )
+        panels: dict[str, list[Mark]] = {}
+        for (stratum, group), own in self._groups():
+            name, colour = arm_name(self.factor, group), COLOURS[groups.index(group) % len(COLOURS)]
+            mean, sd, few = own["mean"], own["sd"], own["n"] < _FEWEST_SEEDS
+            drawn = {
+                "mean ± sd": (mean, mean - sd, mean + sd),
+                _SD: (sd, own["sd_low"].mask(few), own["sd_high"].mask(few)),
+            }
+            for title, values in drawn.items():
+                marks = panels.setdefault(f"{stratum}: {title}" if stratum else title, [])
+                marks += _marks(own, name, colour, *(v.to_numpy() for v in values))
+        return Chart(
+            "curves",
+            f"{self.metric} over training",
+            "Means across seeds with bands of one standard deviation, and the standard deviation itself with "
+            f"its interval, from {_FEWEST_SEEDS} seeds on. Dashed: fewer seeds reach the step.",
+            f"{self.metric} by {self.step}, mean and standard deviation across seeds.",
+            tuple(
+                Panel(title, Axis(self.step), Axis(self.metric, range=_range(title, marks)), tuple(marks))
+                for title, marks in panels.items()
+            ),
+            f"{self.runs:,} runs from {Path(self.source).name}",
+        )
+
+    def write(self, path: "Path | str") -> None:
+        """Write the values of every step (.csv), or a picture (.pdf, .svg, .png)."""
+        if is_csv(path):
+            write_table(self.frame, Path(path))
+        else:
+            self.draw(path)
+
+    def _repr_html_(self) -> str:
+        return for_notebook([], [self.table()], self.notes, notebook_picture(self.chart))
+
+
+def is_csv(path: "Path | str") -> bool:
+    """Return whether values are to be written; refuse what is neither that nor a picture."""
+    if Path(path).suffix == ".csv":
+        return True
+    check_picture(Path(path), ".csv, ")
+    return False
+
+
+def _plain(step: float) -> str:
+    return f"{step:,.10g}" if abs(step) < 1e10 else f"{step:.4g}"
+
+
+def _range(title: str, marks: list[Mark]) -> tuple[float, float] | None:
+    """Return the axis of an sd, which begins at zero."""
+    ends = [y for mark in marks for y in (mark.high or mark.y) if y > 0]
+    return (0.0, 1.05 * max(ends)) if ends and title.endswith(_SD) else None
+
+
+def _marks(own: pd.DataFrame, name: str, colour: str, y: Floats, low: Floats, high: Floats) -> list[Mark]:
+    """Return a band and a line, which is dashed where fewer seeds than the group has reach the step."""
+    x, n = own["step"].to_numpy(float), own["n"].to_numpy()
+    banded, fewer = np.isfinite(low), n < own["seeds"].to_numpy()
+    labels = tuple(f"{name}\n{_plain(s)}: {v:.4g} ({k} seeds)" for s, v, k in zip(x, y, n, strict=True))
+    a, b, c, d = (floats(values[banded]) for values in (x, y, low, high))
+    marks = [Mark("band", name, a, b, c, d, colour=colour)] if a else []
+    solid = np.where(fewer, np.nan, y)
+    marks.append(Mark("line", name, floats(x), floats(solid), labels=labels, colour=colour, legend=True))
+    if fewer.any():  # with its neighbors, so that the two lines touch
+        dashed = fewer | np.r_[fewer[1:], False] | np.r_[False, fewer[:-1]]
+        marks.append(Mark("rule", name, floats(x), floats(np.where(dashed, y, np.nan)), colour=colour))
+    return marks
+
+
+@with_known_arguments
+def curves(
+    table: Source,
+    metric: str,
+    group: str | None = None,
+    block: "str | Sequence[str] | None" = None,
+    seed: str | None = "seed",
+    by: "str | Sequence[str] | None" = None,
+    *,
+    step: str | None = None,
+    level: float = 0.95,
+    **rows: Unpack[Rows],
+) -> CurvesResult:
+    """Mean and sd across seeds by step, for runs of unequal length and unequal steps.
+
+    A run is interpolated between its own steps, never beyond them: `n` counts the seeds that reach a step.
+
+    Args:
+        table: a store whose runs logged the metric with a step, logs of another tool, or a table with one
+            row per run and step.
+        metric: what was logged over training.
+        group: the column whose levels have a curve each; by default all runs have one.
+        block: columns that tell the runs of one seed in one group apart; these are averaged.
+        seed: the column with the seed, also found by its usual names.
+        by: columns, such as the dataset, whose levels are shown apart.
+        step: the column that counts steps, also found by its usual names.
+        level: of the intervals, each about one step.
+        rows: where, metric_column, sheet: which rows count; see `Rows`.
+    """
+    if not 0.5 <= level < 1:
+        raise TableError(f"the level must lie between 0.5 and 1; got {level:g}")
+    rows["command"] = "curves"
+    question = Question.of(metric, group, None, block, seed, by, **rows)
+    long, question, step = curve_table(table, question, step)
+    x = np.asarray(numbers_in(long.frame[step], step).values, np.float64)
+    y = np.asarray(numbers_in(long.frame[metric], metric, long.decimal_comma).values, np.float64)
+    kept = np.flatnonzero(np.isfinite(x) & np.isfinite(y))
+    frame, x, y, strata = long.frame.iloc[kept], x[kept], y[kept], question.by
+    shown, seed = [*strata, *((group,) if group else ())], str(question.seed)
+    of_run = combined(frame, [*shown, *question.block, seed])
+    order = np.lexsort((x, of_run))
+    runs = np.split(order, np.flatnonzero(np.diff(of_run[order])) + 1)
+    if max(map(len, runs)) < 2:
+        raise TableError(f"each run has one value of {metric}: a curve takes several steps per run")
+    first = [rows_of_run[0] for rows_of_run in runs]
+    cells, codes = levels_in(frame, shown).iloc[first], combined(frame, [seed])[first]
+    of_stratum, found = combined(frame, strata), []
+    for levels in dict.fromkeys(cells):
+        own = [k for k, other in enumerate(cells) if other == levels]
+        grid = np.unique(x[of_stratum == of_stratum[first[own[0]]]])
+        grid = grid[np.unique(np.linspace(0, len(grid) - 1, _MOST_STEPS).round().astype(int))]
+        curve = curve_over_seeds(codes[own], [(x[runs[k]], y[runs[k]]) for k in own], grid, level)
+        where = stratum_name(strata, levels[: len(strata)])
+        about = {"stratum": where, "group": levels[-1] if group else "all", "step": grid}
+        found.append(pd.DataFrame(about | {"seeds": len({*codes[own]}), **vars(curve)}))
+    late = float(x.max() - _LATE * np.ptp(x))
+    early = sum(x[rows_of_run[-1]] < late for rows_of_run in runs)
+    notes = [f"{early} of {len(runs)} runs end before {step} {_plain(late)}."] if early else []
+    every = pd.concat(found, ignore_index=True)
+    return CurvesResult(
+        long.name, metric, step, group or "", len(runs), level, every[every["n"] > 0], (*long.notes, *notes)
+    )
