@@ -12,8 +12,7 @@ from scipy import stats
 from seedspread.analysis import display, words
 from seedspread.analysis.judgement import word_of
 from seedspread.analysis.samples import arms_by_stratum
-from seedspread.render.table import Column, Table
-from seedspread.render.web import for_notebook
+from seedspread.render.table import Table, head_of
 from seedspread.runs.levels import Levels, arm_name, joined_levels, stratum_name
 from seedspread.stats.churn import churn_of
 from seedspread.stats.classic import seed_means_test
@@ -72,7 +71,7 @@ class ChurnResult(display.Result):
     Attributes:
         factor: the column whose levels are compared.
         what: whether predictions were compared, or only which are right.
-        groups: a row per group: stratum, group, seeds, runs, examples, churn, low, high, accuracy.
+        groups: a row per group: stratum, group, seeds, runs, examples, churn, low, high.
         flips: the examples on which seeds disagree most: stratum, example, and a column per group.
     """
 
@@ -90,10 +89,6 @@ class ChurnResult(display.Result):
         frames = {name: getattr(self, name).to_dict("records") for name in ("groups", "flips")}
         return vars(self) | {"comparisons": [asdict(c) for c in self.comparisons]} | frames
 
-    def to_frame(self) -> pd.DataFrame:
-        """One row per group."""
-        return self.groups
-
     def to_text(self, width: int = 80) -> str:
         """One screen: the verdicts, the groups, and the examples on which seeds disagree most."""
         page, groups = display.TextPage(width), self.groups
@@ -107,27 +102,12 @@ class ChurnResult(display.Result):
 
     def tables(self) -> list[Table]:
         """The groups, and the examples on which seeds disagree most."""
-        columns = (self.factor, "seeds", "runs", "churn", f"{self.level:.0%} CI", "accuracy")
-        rows = [
-            (_named(r["stratum"], arm_name(self.factor, r["group"])), str(r["seeds"]), str(r["runs"]),
-             _percent(r["churn"]), f"{_percent(max(r['low'], 0.0))} to {_percent(r['high'])}",
-             _percent(r["accuracy"]))
-            for r in self.groups.to_dict("records")
-        ]  # fmt: skip
-        names = list(self.flips.columns[2:])
-        flipping = [
-            (_named(stratum, example), *map(_percent, shares))
-            for stratum, example, *shares in self.flips.itertuples(index=False)
-        ]
-        title = "Examples on which seeds disagree most, by pairs of seeds"
-        made = ("", columns, rows), (title, ["example", *names], flipping)
-        return [
-            Table("", text, tuple(map(Column, heads)), tuple(cells)) for text, heads, cells in made if cells
-        ]
-
-    def _repr_html_(self) -> str:
-        lines = [f"{c.title}: {c.word}: {c.claim}; {c.figures}." for c in self.comparisons]
-        return for_notebook(lines, self.tables(), self.notes)
+        title, tables = "Examples on which seeds disagree most, by pairs of seeds", []
+        for frame, first, text in ((self.groups, 5, ""), (self.flips, 2, title)):
+            shown = frame.assign(**{name: frame[name].map(_percent) for name in frame.columns[first:]})
+            shown = shown if any(shown["stratum"]) else shown.drop(columns="stratum")
+            tables += [head_of(shown, text, len(shown))] if len(shown) else []
+        return tables
 
 
 def _named(stratum: str, name: str) -> str:
@@ -153,7 +133,6 @@ def churn(
     by: "str | Sequence[str] | None" = None,
     *,
     item: str | None = None,
-    label: str | None = None,
     level: float = 0.95,
     top: int = 10,
     **rows: Unpack[Rows],
@@ -170,7 +149,6 @@ def churn(
         seed: the column with the seed, also found by its usual names.
         by: columns, such as the dataset, whose levels are compared apart and adjusted together.
         item: the column that names the test example, also found by its usual names.
-        label: the column with the right answer, for accuracies.
         level: of the intervals, which are about seeds: the test examples are taken as they are.
         top: number of examples to list.
         rows: where, wide, sheet: which rows count, and what shape they have; see `Rows`.
@@ -179,7 +157,7 @@ def churn(
         raise TableError(f"the level must lie between 0.5 and 1, and top be 0 or more; got {level:g}, {top}")
     rows["command"] = "churn"
     question = Question.of(value, group, baseline, block, seed, by, **rows)
-    runs, read, what = predictions_in(table, question, item, label)
+    runs, read, what = predictions_in(table, question, item)
     columns, groups, flips = runs.columns, [], []
     pairs: list[tuple[Levels, Group, Group]] = []
     for stratum, every in arms_by_stratum(runs):
@@ -188,24 +166,23 @@ def churn(
             if (count := len(arm.seed_codes)) < _FEWEST_SEEDS:
                 has = f"{joined_levels((*stratum, arm.name))} has {count}"
                 raise TableError(f"churn takes {_FEWEST_SEEDS} seeds per group or more; {has}")
-        found = read([folder for arm in arms for folder in arm.folders])
+        examples, codes = read([folder for arm in arms for folder in arm.folders])
         where, sides, by_example, start = stratum_name(columns.by, stratum), [], dict[str, Floats](), 0
         for arm in arms:
             own, start = slice(start, start + len(arm.values)), start + len(arm.values)
-            side, by_example[arm.name] = churn_of(found.codes[own], arm.seeds)
+            side, by_example[arm.name] = churn_of(codes[own], arm.seeds)
             sides.append(replace(side, name=arm.name))
             ends = stats.t.interval(level, len(side.values) - 1, side.values.mean(), stats.sem(side.values))
-            accuracy = np.nan if found.correct is None else found.correct[own].mean()
-            sizes = len(side.values), len(arm.values), len(found.examples)
-            groups.append((where, arm.name, *sizes, side.values.mean(), *ends, accuracy))
-        flips.append(pd.DataFrame({"stratum": where, "example": found.examples.astype(str), **by_example}))
+            sizes = len(side.values), len(arm.values), len(examples)
+            groups.append((where, arm.name, *sizes, side.values.mean(), *ends))
+        flips.append(pd.DataFrame({"stratum": where, "example": examples.astype(str), **by_example}))
         # The baseline comes first; without one each is compared with those before it.
         both = combinations(sides, 2) if columns.baseline is None else ((sides[0], s) for s in sides[1:])
         if columns.baseline in (None, sides[0].name):
             pairs += [(stratum, second, first) for first, second in both]
     failed, flipping = int(runs.frame["failed"].sum()), pd.concat(flips, ignore_index=True)
     order = (-flipping.iloc[:, 2:].mean(axis=1)).sort_values(kind="stable").index
-    heads = ("stratum", "group", "seeds", "runs", "examples", "churn", "low", "high", "accuracy")
+    heads = ("stratum", "group", "seeds", "runs", "examples", "churn", "low", "high")
     return ChurnResult(
         runs.source,
         columns.group,

@@ -1,6 +1,6 @@
 """The spread over training: mean, band and sd across seeds by step."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Unpack
@@ -8,10 +8,9 @@ from typing import Any, Unpack
 import numpy as np
 import pandas as pd
 
-from seedspread.analysis import display, words
+from seedspread.analysis import display
 from seedspread.render.chart import COLOURS, Axis, Chart, Mark, Panel, PlotError, check_picture, floats
-from seedspread.render.table import Column, Table
-from seedspread.render.web import for_notebook, notebook_picture
+from seedspread.render.table import Table, head_of
 from seedspread.runs.levels import arm_name, stratum_name
 from seedspread.stats.curves import curve_over_seeds
 from seedspread.stats.groups import Floats
@@ -28,6 +27,7 @@ _LATE = 0.1
 # Steps in the text's table, strata in a picture, groups in one panel, and seeds for the interval of an sd.
 _SHOWN, _MOST_STRATA, MOST_GROUPS, _FEWEST_SEEDS = 4, 6, 12, 5
 _SD = "sd across seeds"
+_COLUMNS = ["stratum", "group", "step", "n", "mean", "sd", "sd_low", "sd_high"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,12 +53,8 @@ class CurvesResult(display.Result):
         """All of it, as JSON has it."""
         return vars(self) | {"frame": self.frame.to_dict("records")}
 
-    def to_frame(self) -> pd.DataFrame:
-        """One row per group and step."""
-        return self.frame
-
     def to_text(self, width: int = 80) -> str:
-        """The sd at a few steps, and the last mean; the frame and the picture have all of them."""
+        """Mean and sd at a few steps; `frame` and the picture have all of them."""
         page, steps = display.TextPage(width), self.frame["step"]
         span = f"{self.step} {_plain(steps.min())} to {_plain(steps.max())}"
         page.lines([f"{self.metric} over training | {self.runs:,} runs, {span}", ""])
@@ -66,26 +62,13 @@ class CurvesResult(display.Result):
         return page.text(self.notes)
 
     def table(self) -> Table:
-        """The sd at a few steps that half of the seeds reach, with their number if some do not."""
+        """Seeds, mean and sd at a few steps, which half of the seeds reach."""
         reached = self.frame.groupby("step")["n"].sum()
         there = reached.index[2 * reached >= reached.max()]
         shown = there[np.unique(np.linspace(0, len(there) - 1, _SHOWN).round().astype(int))]
-        rows = []
-        for (stratum, group), own in self._groups():
-            last = own[2 * own["n"] >= own["n"].max()].iloc[-1]
-            at = own.set_index("step").reindex(shown)
-            cells = [
-                "-" if not n > 1 else words.two(sd) + (f" ({n:.0f})" if n < last["seeds"] else "")
-                for n, sd in zip(at["n"], at["sd"], strict=True)
-            ]
-            name = ": ".join(filter(None, (stratum, arm_name(self.factor, group))))
-            rows.append((name, str(last["seeds"]), *cells, f"{last['mean']:.4g}"))
-        steps = (f"sd at {_plain(step)}" for step in shown)
-        headings = (self.factor or "runs", "seeds", *steps, "last mean")
-        return Table("curves", "", tuple(map(Column, headings)), tuple(rows))
-
-    def _groups(self) -> Iterator[tuple[Any, pd.DataFrame]]:
-        yield from self.frame.groupby(["stratum", "group"], sort=False)
+        rows = self.frame.loc[self.frame["step"].isin(shown), _COLUMNS]
+        rows = rows if any(rows["stratum"]) else rows.drop(columns="stratum")
+        return head_of(rows.assign(step=rows["step"].map(_plain)), "", len(rows))
 
     def chart(self) -> Chart:
         """For each stratum the means with bands of one sd, and the sds with their intervals."""
@@ -96,7 +79,7 @@ class CurvesResult(display.Result):
                 f"these {len(strata)} and {len(groups)} with --where"
             )
         panels: dict[str, list[Mark]] = {}
-        for (stratum, group), own in self._groups():
+        for (stratum, group), own in self.frame.groupby(["stratum", "group"], sort=False):
             name, colour = arm_name(self.factor, group), COLOURS[groups.index(group) % len(COLOURS)]
             mean, sd, few = own["mean"], own["sd"], own["n"] < _FEWEST_SEEDS
             drawn = {
@@ -125,9 +108,6 @@ class CurvesResult(display.Result):
             write_table(self.frame, Path(path))
         else:
             self.draw(path)
-
-    def _repr_html_(self) -> str:
-        return for_notebook([], [self.table()], self.notes, notebook_picture(self.chart))
 
 
 def is_csv(path: "Path | str") -> bool:

@@ -24,7 +24,6 @@ def churn(
     table: Source,
     asked: TableOptions,
     item: Annotated[str | None, typer.Option(help="The column that names the test example.")] = None,
-    label: Annotated[str | None, typer.Option(help="The column with the right answer.")] = None,
     top: Annotated[int, typer.Option(min=0, help="Examples to list.")] = 10,
     study: Study = None,
     level: Level = 0.95,
@@ -35,7 +34,7 @@ def churn(
 
     runs, compared = _compared(table, study, replace(asked, value=asked.value or ["accuracy"]))
     result = run_churn(
-        runs, asked.one_value, seed=asked.seed, **compared, item=item, label=label, level=level, top=top,
+        runs, asked.one_value, seed=asked.seed, **compared, item=item, level=level, top=top,
         where=asked.where, wide=asked.wide, sheet=asked.sheet, paired=not asked.unpaired,
     )  # fmt: skip
     say_result(result, "text", as_json=json)
