@@ -47,7 +47,7 @@ def net(n: int, draws: int, rng: np.random.Generator) -> dict[str, float]:
             difficulty = 2 * rng.standard_normal(_EXAMPLES)
             sides = [1 + sd * _unit(shape, (n, 1), rng) + difficulty for sd in (a, b)]
             both = [noise_from_predictions("", rng.random(z.shape) < expit(z)) for z in sides]
-            found = net_ratio(*both)
+            found = net_ratio(both[0], both[1])
             hits.append(found is None or (found.interval is not None and true[0] / true[1] in found.interval))
         covered[f"net ratio, {shape}, sds {a:g} and {b:g}: coverage"] = float(np.mean(hits))
     return covered
@@ -87,10 +87,8 @@ def quantiles(n: int, draws: int, rng: np.random.Generator) -> dict[str, float]:
     for name, shape in (("normal", stats.norm()), ("t5", stats.t(5)), ("gamma(2)", stats.gamma(2))):
         hits = []
         for _ in range(draws):
-            sides = (
-                Group.of(shape.rvs(4 * n, random_state=rng)),
-                Group.of(shape.rvs(4 * n, random_state=rng)),
-            )
+            drawn = shape.rvs((2, 4 * n), random_state=rng)
+            sides = Group.of(drawn[0]), Group.of(drawn[1])
             q = tails(sides, (_NONE, _NONE), "higher", None, 0.25, 0.95).quantiles
             ends = (q.arm.interval, q.difference.interval) if q else (None, None)
             truth = (float(shape.ppf(0.25)), 0.0)

@@ -80,7 +80,7 @@ class CurvesResult(display.Result):
             )
         panels: dict[str, list[Mark]] = {}
         for (stratum, group), own in self.frame.groupby(["stratum", "group"], sort=False):
-            name, colour = arm_name(self.factor, group), COLOURS[groups.index(group) % len(COLOURS)]
+            name, colour = arm_name(self.factor, str(group)), COLOURS[groups.index(group) % len(COLOURS)]
             mean, sd, few = own["mean"], own["sd"], own["n"] < _FEWEST_SEEDS
             drawn = {
                 "mean ± sd": (mean, mean - sd, mean + sd),

@@ -120,7 +120,7 @@ def _item_runs(table: Table, question: Question, item: str | None) -> tuple[Tabl
             "item; if another column tells them apart, name it with --by or --block"
         )
     runs = frame.loc[~pd.Series(of_run).duplicated().to_numpy(), design]
-    runs = runs.assign(**{_VALUE: 0.5, SAMPLES: np.arange(len(runs)).astype(str)})
+    runs = runs.assign(**{_VALUE: np.zeros(len(runs)), SAMPLES: np.arange(len(runs)).astype(str)})
 
     def read(numbers: Sequence[str]) -> Predictions:
         rows = np.array([int(number) for number in numbers])
