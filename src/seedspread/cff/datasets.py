@@ -34,6 +34,8 @@ class DataFile:
 
 @dataclass(frozen=True)
 class Download:
+    """A file to download; the SHA-256 sums of ours are those that TensorFlow Datasets publishes for them."""
+
     url: str
     md5: str
     sha256: str
