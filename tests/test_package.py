@@ -5,6 +5,7 @@ import pkgutil
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,23 @@ def test_a_worker_imports_nothing_that_only_analyses_need() -> None:
     slow = "{'matplotlib', 'pandas', 'pyarrow', 'scipy', 'torch'}"
     done = python(f"import sys, {modules}; print({slow} & set(sys.modules))")
     assert done.stdout.strip() == "set()", done.stderr
+
+
+def test_what_is_installed_by_hash_is_what_is_pinned() -> None:
+    root = Path(__file__).parents[1]
+    pins = re.findall(r"^(\S+)==(\S+)$", (root / "constraints.txt").read_text(), re.MULTILINE)
+    locked = re.findall(
+        r"^(\S+)==(\S+)((?: \\\n    --hash=sha256:[0-9a-f]{64})+)$",
+        (root / "requirements.txt").read_text(),
+        re.MULTILINE,
+    )
+    assert len(locked) == (root / "requirements.txt").read_text().count("==")
+    assert {(name, version) for name, version, _ in locked} < set(pins)
+    names = {re.sub(r"[-_.]+", "-", name).lower() for name, _, _ in locked} | {"seedspread", "torch"}
+    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    needed = [*project["dependencies"], *extras["train"], *extras["report"], *extras["dev"], "hatchling"]
+    assert {re.split(r"[\[>=]", one)[0] for one in needed} <= names
 
 
 def test_the_version_is_the_same_wherever_it_stands() -> None:

@@ -25,7 +25,6 @@ from packaging.utils import (
 from packaging.version import InvalidVersion, Version
 
 ROOT = Path(__file__).resolve().parents[1]
-BACKEND = {"hatchling", "packaging", "pathspec", "pluggy", "trove-classifiers"}
 PYTHONS = ("py3", "py2.py3", "cp311", "cp312", "cp313")
 HEAD = """\
 # What `make run` and `make test` install, beside torch; made by tools/lock.py from constraints.txt, for
@@ -73,7 +72,7 @@ def locked(index: str, name: str, version: str) -> str:
 
 def main() -> None:
     pins = dict(re.findall(r"^([\w.-]+)==(\S+)$", (ROOT / "constraints.txt").read_text(), re.MULTILINE))
-    names = needed("seedspread", frozenset(("train", "dev")), set()) | BACKEND
+    names = needed("seedspread", frozenset(("train", "dev")), set()) | needed("hatchling", frozenset(), set())
     wanted = {name: version for name, version in pins.items() if canonicalize_name(name) in names}
     if unpinned := names - {canonicalize_name(name) for name in pins} - {"seedspread"}:
         raise SystemExit(f"constraints.txt does not pin {', '.join(sorted(unpinned))}")
