@@ -23,7 +23,7 @@ def log(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 def failing(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
     """Makes `seedspread seeds --n 7` raise it."""
 
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise error
 
     monkeypatch.setattr("seedspread.analysis.seeds.seed_budget", fail)
@@ -163,7 +163,7 @@ def test_an_interruption_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
         ("--debug", "audit", "no.csv"),
         ("audit", "--debug", "no.csv"),
         ("audit", "no.csv", "--debug"),
-        ("data", "--debug", "show", "cifra10"),
+        ("data", "--debug", "check", "cifra10"),
     ],
 )
 def test_debug_shows_the_traceback_before_the_line(words: tuple[str, ...]) -> None:
@@ -184,7 +184,7 @@ def test_the_environment_can_ask_for_it(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_debug_shows_what_an_error_took_the_place_of(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         try:
             raise ValueError("the cause")
         except ValueError:
