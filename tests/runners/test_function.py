@@ -710,3 +710,18 @@ def test_a_function_that_has_no_exit_handlers_left_undone(tmp_path: Path) -> Non
     runner = FunctionRunner.of(train, SCORE)
     assert outcome(runner, tmp_path) == {"score": 1.0}
     assert (request(runner, tmp_path).folder().path / "program" / "closed").exists()
+
+
+def test_a_module_that_starts_a_thread_is_imported_by_every_run(
+    module: Callable[[str], Path], tmp_path: Path
+) -> None:
+    """A fork would leave the thread behind, and the function would wait for it for ever."""
+    folder = module(
+        "import queue, threading\n"
+        "asked, answers = queue.Queue(), queue.Queue()\n"
+        "def serve():\n    while True:\n        answers.put(2.0 * asked.get())\n"
+        "threading.Thread(target=serve, daemon=True).start()\n"
+        "def train(seed):\n    asked.put(seed)\n    return {'score': answers.get(timeout=60)}\n"
+    )
+    runner = named_runner("mine:train", folder, SCORE)
+    assert [outcome(runner, tmp_path, seed) for seed in (1, 2)] == [{"score": 2.0}, {"score": 4.0}]

@@ -17,7 +17,7 @@ import cloudpickle
 
 from seedspread.errors import did_you_mean
 from seedspread.runners.contract import Level, RunnerError, WorkItem
-from seedspread.runners.host import Host
+from seedspread.runners.host import COLD, Host
 from seedspread.runners.own_code import (
     ONE_SEED,
     REPEAT,
@@ -311,25 +311,34 @@ class FunctionRun(SupervisedRun):
             "metric": self._promised[0].name if len(self._promised) == 1 else None,
             "keep": not self._isolate,
         }
-        host = _host_of(self._function, self._isolate, planned)
-        self._end_former(host.process.pid)
-        try:
-            ended = self._ended(host.process, order)
-        except BaseException:
-            _close_host()  # the run is lost, or the host itself: nothing of it goes on
-            raise
-        if ended.get("stopped"):
-            _close_host()
+        for warm in (True, False):
+            host = _host_of(self._function, self._isolate, planned, warm)
+            self._end_former(host.process.pid)
+            try:
+                ended = self._ended(host.process, order)
+            except BaseException:
+                _close_host()  # the run is lost, or the host itself: nothing of it goes on
+                raise
+            if ended.get("stopped"):
+                _close_host()
+            if ended.get("error") != COLD:
+                break
         return ended
 
 
-def _host_of(function: "PythonFunction", isolate: bool, environment: Mapping[str, str | None]) -> Host:
-    """Return this process's host of a function: the last one if it is the same."""
+def _host_of(
+    function: "PythonFunction", isolate: bool, environment: Mapping[str, str | None], warm: bool
+) -> Host:
+    """Return this process's host of a function: the last one if it is the same.
+
+    One that is not `warm`, which was found to be necessary, stays in use.
+    """
     global _host  # noqa: PLW0603 - one per process, whatever runs in it
     known = (function, isolate, tuple(environment.items()))
-    if _host is None or _host[0] != known or _host[1].process.poll() is not None:
+    is_same = _host is not None and _host[0] == known and _host[1].process.poll() is None
+    if _host is None or not is_same or not warm:
         _close_host()
-        _host = known, Host(function, isolate, environment)
+        _host = known, Host(function, isolate, environment, warm=warm)
     return _host[1]
 
 

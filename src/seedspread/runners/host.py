@@ -2,8 +2,8 @@
 
 So no run can harm another: what a run does to its interpreter, its module, its threads, signals or outputs
 ends with its child, and what is left of it is killed. Forking from a process that has one thread and has done
-nothing but import costs milliseconds. With `isolate = false` one child takes all runs, and loads the function
-itself: for code that keeps things in memory between runs, or that starts CUDA when it is imported.
+nothing but import costs milliseconds. A module that starts threads or CUDA when it is imported cannot be
+forked after that: then each child imports it by itself. With `isolate = false` one child takes all runs.
 
 Orders come from the worker as they do to `supervise.py`; a child's answer is what the function returned, or
 the failure that it ended with.
@@ -17,6 +17,7 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -28,6 +29,8 @@ from seedspread.runners.supervise import Order, die_with_parent, serve
 from seedspread.runs.folder import Failure, RunFailedError
 
 _SIZE_BYTES = 8
+# What a host says if it must not be forked any more.
+COLD = "cannot be forked"
 
 
 class Loadable(Protocol):
@@ -39,7 +42,9 @@ class Loadable(Protocol):
 class Host:
     """The worker's side of it: a process that is started once and used for run after run."""
 
-    def __init__(self, function: Loadable, isolate: bool, environment: Mapping[str, str | None]) -> None:
+    def __init__(
+        self, function: Loadable, isolate: bool, environment: Mapping[str, str | None], *, warm: bool
+    ) -> None:
         ours = {name: value for name, value in os.environ.items() if name not in environment}
         # Asking whether there is a GPU, as many modules do when they are imported, must not start CUDA.
         ours.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
@@ -52,7 +57,7 @@ class Host:
             start_new_session=True,
         )
         atexit.register(self.close)
-        content = pickle.dumps((function, isolate))
+        content = pickle.dumps((function, isolate, warm and isolate))
         assert self.process.stdin is not None  # noqa: S101 - a pipe
         with suppress(BrokenPipeError):  # it was killed, which whoever gives it an order sees
             self.process.stdin.write(len(content).to_bytes(_SIZE_BYTES, "big") + content)
@@ -69,21 +74,32 @@ def main() -> None:
     """Be a host: read what to load, then serve."""
     told, nothing = os.dup(1), os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 1)
-    function, isolate = pickle.loads(_received(int.from_bytes(_received(_SIZE_BYTES), "big")))  # noqa: S301 - of the worker
+    content = _received(int.from_bytes(_received(_SIZE_BYTES), "big"))
+    function, isolate, warm = pickle.loads(content)  # noqa: S301 - what the worker sent
     children: list[Child] = []
     states = _Generators()
 
     def start(order: Order) -> Child:
-        if isolate and not states.loaded:
+        if warm and not states.loaded:
+            before = _threads()
             with _output_to(order["log"]), suppress(BaseException):  # of which each child tells
                 function.load()
             states.note()
+            torch: Any = sys.modules.get("torch")
+            if _threads() > before or (torch is not None and torch.cuda.is_initialized()):
+                raise ValueError(COLD)
         if isolate or not children or children[0].poll() is not None:
             children[:] = [Child(function, states, isolate)]
         children[0].give(order)
         return children[0]
 
     serve(start, told=told)
+
+
+def _threads() -> int:
+    with suppress(OSError):
+        return len(os.listdir("/proc/self/task"))
+    return threading.active_count()
 
 
 def _received(size: int) -> bytes:
@@ -176,7 +192,7 @@ def _become_child(
         me = os.getpid()
         with open(orders, "rb") as lines, open(answers, "wb") as worker:
             while order := lines.readline():
-                answer = _answer(function, json.loads(order), isolate)
+                answer = _answer(function, json.loads(order))
                 if os.getpid() != me:  # a process that the function has forked, and that came back from it
                     os._exit(0)
                 _flush()
@@ -196,7 +212,7 @@ def _flush() -> None:
             stream.flush()
 
 
-def _answer(function: Loadable, order: Order, isolate: bool) -> dict[str, Any]:
+def _answer(function: Loadable, order: Order) -> dict[str, Any]:
     """Call the function: `returned`, or the values of the failure."""
     try:
         for name, value in order["environment"].items():
@@ -211,12 +227,6 @@ def _answer(function: Loadable, order: Order, isolate: bool) -> dict[str, Any]:
                 f"the folder in which it is to run, {order['folder']}: {error.strerror}"
             ) from None
         called = function.load()
-        torch: Any = sys.modules.get("torch")
-        if isolate and torch is not None and torch.cuda.is_initialized():
-            raise RunFailedError(
-                "importing its module starts CUDA, which a run's own process cannot use then: do that within "
-                "the function, or set isolate = false"
-            )
         arguments = order["arguments"]
         if order["work"]:
             arguments["folder"] = Path(order["work"])
