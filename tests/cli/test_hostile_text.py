@@ -135,7 +135,7 @@ def test_exports_have_none_either(folder: Path, monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.parametrize("debug", [(), ("--debug",)])
 def test_a_bug_is_shown_without_them(debug: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise ZeroDivisionError(EVIL)
 
     monkeypatch.setattr("seedspread.analysis.seeds.seed_budget", fail)

@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 import urllib.request
 from pathlib import Path
 
@@ -98,8 +99,12 @@ def test_serve_says_where_answers_and_stops(tmp_path: Path) -> None:
             assert server.stdout is not None
             address = re.match(r"(http://127\.0\.0\.1:\d+/)", server.stdout.readline())
             assert address
-            with urllib.request.urlopen(address[1], timeout=30) as answer:  # noqa: S310 - ours
-                assert b"bench" in answer.read()
+            page, until = b"", time.monotonic() + 120
+            while b"bench" not in page and time.monotonic() < until:  # runs are read meanwhile
+                with urllib.request.urlopen(address[1], timeout=30) as answer:  # noqa: S310 - ours
+                    page = answer.read()
+                time.sleep(0.1)
+            assert b"bench" in page
             server.send_signal(signal.SIGINT)
             assert server.wait(timeout=30) == 0
         finally:
