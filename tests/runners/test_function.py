@@ -712,6 +712,17 @@ def test_a_function_that_has_no_exit_handlers_left_undone(tmp_path: Path) -> Non
     assert (request(runner, tmp_path).folder().path / "program" / "closed").exists()
 
 
+def test_a_run_that_has_failed_does_not_name_the_host_that_goes_on(tmp_path: Path) -> None:
+    def train(seed: int) -> None:
+        raise ValueError("once")
+
+    runner = FunctionRunner.of(train, SCORE)
+    assert "once" in str(outcome(runner, tmp_path))
+    folder = request(runner, tmp_path).folder().path
+    assert (folder / "log.txt").exists()
+    assert not (folder / "process.json").exists()
+
+
 def test_a_module_that_starts_a_thread_is_imported_by_every_run(
     module: Callable[[str], Path], tmp_path: Path
 ) -> None:

@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib.machinery import PathFinder
 from pathlib import Path
 from types import FunctionType
@@ -30,7 +30,7 @@ from seedspread.runners.own_code import (
 )
 from seedspread.runners.source import Source, file_has, source_of, unwrapped
 from seedspread.runners.supervised import SupervisedRun, signal_name
-from seedspread.runs.folder import RunFailedError, RunFolderError
+from seedspread.runs.folder import PROCESS, RunFailedError, RunFolderError
 from seedspread.runs.metrics import Metric
 from seedspread.runs.run import key_of
 from seedspread.runs.stopping import StoppedError, StopRequest
@@ -323,6 +323,8 @@ class FunctionRun(SupervisedRun):
                 _close_host()
             if ended.get("error") != COLD:
                 break
+        # The host goes on with other runs: whoever tries this one again must not end it.
+        self._folder.writing(partial((self._folder.path / PROCESS).unlink, missing_ok=True))
         return ended
 
 
