@@ -15,6 +15,7 @@ from seedspread import Study, audit, churn, curves
 from seedspread.errors import SeedspreadError
 from seedspread.runs.folder import RunFolder
 from seedspread.tables.predictions import stored
+from seedspread.tables.question import TableError
 from tests.commands import seedspread_here
 
 
@@ -240,3 +241,9 @@ def test_an_audit_tells_tails_where_they_are_asked_for(tmp_path: Path) -> None:
         done = seedspread_here(*asked, *wrong)
         assert (done.returncode, done.stderr.count("\n")) == (2, 1)
         assert wrong[0][2:] in done.stderr
+
+
+def test_two_runs_of_one_seed_are_no_curve() -> None:
+    rows = [{"seed": seed, "step": step, "loss": step + seed} for seed in range(3) for step in range(4)]
+    with pytest.raises(TableError, match="are the same step of one run"):
+        curves(rows + [{**row, "loss": row["loss"] + 5} for row in rows], "loss")

@@ -156,11 +156,6 @@ def test_drift_is_told_by_date_commit_or_number() -> None:
         gate(table, value="accuracy", order="dat")
 
 
-def test_shares_and_per_cent_are_brought_together() -> None:
-    result: Any = gate({"accuracy": 100 * PAST}, {"accuracy": [0.80, 0.81]}, "accuracy")
-    assert (result.word, result.gates[0].new.mean) == ("FAIL", pytest.approx(80.5))
-
-
 def test_a_store_is_gated_by_what_its_study_asks(tmp_path: Path) -> None:
     study = written(tmp_path, "margins", MARGINS, AUDIT + 'by = "margin_first"\n')
     for name in ("main", "branch"):
@@ -191,3 +186,38 @@ def test_a_picture_shows_runs_mean_and_bound(tmp_path: Path) -> None:
 def test_rules_that_cannot_be_are_refused(options: dict[str, Any], said: str) -> None:
     with pytest.raises(TableError, match=said):
         gate(HISTORY, value="accuracy", **options)
+
+
+SKEWED = 0.9 - 0.01 * np.random.default_rng(3).exponential(size=120)
+
+
+@pytest.mark.parametrize("past", [SKEWED, 0.84 + 0.01 * np.random.default_rng(4).standard_normal(120)])
+@pytest.mark.parametrize("n", [3, 12, 19, 39, 99])
+def test_a_run_that_is_far_off_never_passes(past: Any, n: int) -> None:
+    for options in ({}, {"alpha": 0.01}, {"two_sided": True}):
+        assert not judged(0.1, past=past[:n], **options).passed
+        if n > 3:  # whose sd has hardly a limit
+            assert not judged(0.8999, 0.8998, 0.1, past=past[:n], **options).passed
+    rows = [{"accuracy": float(x), "test": k} for k in range(4) for x in past[:n]]
+    new = [{"accuracy": 0.1, "test": k} for k in range(4)]
+    assert not gate(rows, new, "accuracy", "test").passed
+
+
+def test_units_are_not_guessed_between_history_and_new_runs() -> None:
+    with pytest.raises(TableError, match="per cent in one table and like shares in the other"):
+        judged(0.86, 0.90, past=100 * PAST)
+    with pytest.raises(TableError, match="is for accuracies and rates"):
+        gate({"loss": [1.2, 1.5, 2.1, 1.9]}, {"loss": [1.0]}, "loss", items=100)
+
+
+def test_items_count_beside_a_margin_too() -> None:
+    assert judged(0.70, past=[0.85] * 8, items=1000, margin=0.01).word == "FAIL"
+
+
+def test_an_order_has_dates_in_all_rows_or_in_none() -> None:
+    rows = pd.DataFrame({"accuracy": PAST[:6], "date": [f"2026-01-{day:02d}" for day in range(1, 7)]})
+    rows.loc[3, "date"] = "yesterday"
+    with pytest.raises(TableError, match=r"column 'date' has no date in row 5"):
+        gate(rows, value="accuracy", order="date")
+    with pytest.raises(TableError, match="is the column of the value"):
+        gate(rows, value="accuracy", order="accuracy")

@@ -2,10 +2,12 @@
 
 import atexit
 import ctypes
+import errno
 import json
 import os
 import pickle
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -19,7 +21,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from seedspread.runners import supervise
+from seedspread.runners import function, supervise
 from seedspread.runners.contract import RunnerError, WorkItem
 from seedspread.runners.function import FunctionRunner, PythonFunction
 from seedspread.runs.folder import Failure, RunFailedError, RunFolder, RunFolderError
@@ -358,8 +360,8 @@ def test_a_second_attempt_logs_afresh_unless_it_keeps_a_folder(tmp_path: Path) -
     def goes_on(seed: int, folder: Path) -> None:
         fails_once(folder / "marker")
 
-    for function, calls in ((afresh, 1), (goes_on, 2)):
-        runner = FunctionRunner.of(function, SCORE)
+    for train, calls in ((afresh, 1), (goes_on, 2)):
+        runner = FunctionRunner.of(train, SCORE)
         assert "ValueError: once" in str(outcome(runner, tmp_path))
         assert outcome(runner, tmp_path) == {"score": 1.0}
         path = request(runner, tmp_path).folder().path
@@ -736,3 +738,69 @@ def test_a_module_that_starts_a_thread_is_imported_by_every_run(
     )
     runner = named_runner("mine:train", folder, SCORE)
     assert [outcome(runner, tmp_path, seed) for seed in (1, 2)] == [{"score": 2.0}, {"score": 4.0}]
+
+
+def test_a_process_that_the_module_starts_is_there_for_every_run(
+    module: Callable[[str], Path], tmp_path: Path
+) -> None:
+    folder = module(
+        "import subprocess\n"
+        "CAT = subprocess.Popen(['cat'], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)\n"
+        "def train(seed):\n"
+        "    print(seed, file=CAT.stdin, flush=True)\n"
+        "    return {'score': float(CAT.stdout.readline())}\n"
+    )
+    runner = named_runner("mine:train", folder, SCORE)
+    assert [outcome(runner, tmp_path, seed) for seed in (1, 2)] == [{"score": 1.0}, {"score": 2.0}]
+    sys.modules["mine"].CAT.communicate()  # this process has imported it too, for the plan
+
+
+def test_a_killed_host_is_no_hang_though_others_hold_its_pipes(tmp_path: Path) -> None:
+    def train(seed: int, folder: Path) -> float:
+        if os.fork() == 0:
+            (folder / "pid").write_text(str(os.getpid()))
+            time.sleep(600)
+        while not (folder / "pid").exists():
+            time.sleep(0.01)
+        os.kill(os.getppid(), signal.SIGKILL)
+        time.sleep(600)
+        return 1.0
+
+    runner = FunctionRunner.of(train, SCORE)
+    found = outcome(runner, tmp_path)
+    os.kill(int((request(runner, tmp_path).folder().path / "program" / "pid").read_text()), signal.SIGKILL)
+    assert "the process that watched over it was killed" in str(found)
+
+
+def test_a_full_disk_within_a_function_is_left_to_the_same_command(tmp_path: Path) -> None:
+    def train(seed: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    item = request(FunctionRunner.of(train, SCORE), tmp_path)
+    assert attempt(item).outcome == "full"
+    assert not item.folder().has_failed
+
+
+def test_an_exception_whose_text_cannot_be_had_is_named_by_its_type(tmp_path: Path) -> None:
+    def train(seed: int) -> None:
+        class OddError(Exception):
+            def __str__(self) -> str:
+                raise ValueError("no text")
+
+        raise OddError
+
+    assert "OddError" in str(run_of(train, tmp_path))
+
+
+def test_what_one_kept_process_leaves_running_ends_with_its_host(tmp_path: Path) -> None:
+    def train(seed: int, folder: Path) -> float:
+        sleeper = subprocess.Popen(["sleep", "600"], start_new_session=True)
+        (folder / "pid").write_text(str(sleeper.pid))
+        return 1.0
+
+    runner = replace(FunctionRunner.of(train, SCORE), isolate=False)
+    assert outcome(runner, tmp_path) == {"score": 1.0}
+    pid = int((request(runner, tmp_path).folder().path / "program" / "pid").read_text())
+    assert is_alive(pid)
+    function._close_host()
+    assert not is_alive(pid)

@@ -119,3 +119,16 @@ def test_a_small_store_has_no_index(tmp_path: Path) -> None:
     path = finished(Store(tmp_path), 1)
     Store(tmp_path).states([path.name])
     assert not (tmp_path / INDEX).exists()
+
+
+def test_a_problem_that_passes_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index, "_FEW", 0)
+    path = finished(Store(tmp_path), 1)
+    with monkeypatch.context() as patch:
+        patch.setattr(index, "read_run", lambda _: "Stale file handle")
+        assert Store(tmp_path).states([path.name])[path.name].state == "failed"
+    assert Store(tmp_path).states([path.name])[path.name].state == "done"
+    content = json.loads((tmp_path / INDEX).read_text())
+    content["runs"][path.name][3] = ["no key"]
+    (tmp_path / INDEX).write_text(json.dumps(content))
+    assert Store(tmp_path).finished_by_base_key() == {}

@@ -91,10 +91,15 @@ class FactorsResult(Listed):
             out.append(("NO", f"less than {self.equivalence:g}x in variance, either way: {small}"))
         return [*out, ("CAN'T TELL", ", ".join(e.term for e in terms["CAN'T TELL"]))]
 
+    def _ends(self, ratio: Estimate) -> str:
+        """The interval that decides, with its level if that is not the one of the heading."""
+        level = self.level if ratio.interval is None else ratio.interval.level
+        return ends(ratio.interval) + (f" ({level:.0%})" if level != self.level else "")
+
     def tables(self) -> list[Table]:
         spread, mean = [], []
         for e in self.effects:
-            ratio = (two(e.ratio.value), ends(e.ratio.interval)) if e.ratio else ("-", "-")
+            ratio = (two(e.ratio.value), self._ends(e.ratio)) if e.ratio else ("-", "-")
             spread.append((e.name, *ratio, p_value(e.p), e.word or ""))
             d = e.difference
             mean.append(

@@ -235,6 +235,7 @@ class GateResult(Result):
             made = {
                 "order statistics": f"distribution-free (order statistics): {many} past runs are enough",
                 "binomial": f"all past runs are equal: the spread is that of {self.rules.items} random items",
+                "lowered": "normal tolerance limit, or the worst past run if that is worse",
             }.get(g.bounds[0].method, "normal tolerance limit (noncentral t)")
             needed = "" if many >= self.needed else f"; a distribution-free one takes {self.needed} past runs"
             out.append(f"Bound   {g.bound}: {made}{needed}")
@@ -246,7 +247,7 @@ class GateResult(Result):
         if g.spread is not None:
             ratio, low, high = map(two, g.spread)
             out.append(
-                f"Spread  variance ×{ratio} (95% CI {low} to {high}), p = {p_value(g.p['spread'])} for wider"
+                f"Spread  variance ×{ratio} (95% CI {low} to {high}), wider: {p_phrase(g.p['spread'] or 0.0)}"
             )
         if g.drift is not None:
             p = f"mean {p_phrase(g.drift.p)}, spread {p_phrase(g.drift.spread_p)}"
@@ -314,7 +315,8 @@ class GateResult(Result):
 
 def _difference(g: Gate, rules: Rules) -> str:
     ends = " to ".join(map(signed, g.interval or ()))
-    return f"{signed(g.difference or 0.0)} ({1 - 2 * rules.alpha:.0%} CI {ends})"
+    covered = 1 - (2 - rules.two_sided) * rules.alpha
+    return f"{signed(g.difference or 0.0)} ({covered:.0%} t interval {ends})"
 
 
 def _failed(sample: Sample) -> str:
@@ -338,6 +340,7 @@ class _Judge:
 
     metric: Metric
     rules: Rules
+    family: int = 1  # gates that share the level
 
     @property
     def sign(self) -> float:
@@ -411,19 +414,27 @@ class _Judge:
         """Test mean, spread and failures; each has a share of the level."""
         rules, n, k = self.rules, len(past.values), len(new.values)
         raw = replace(self, rules=replace(rules, items=None)) if rules.margin else self
+        known, top = raw.known_sd, self.metric.full_scale or 1.0
+        if rules.margin and rules.items and past.mean is not None:
+            known = top * (max(past.mean / top * (1 - past.mean / top), 0.0) / rules.items) ** 0.5 or None
         p: dict[str, float | None] = {}
         doubts = [] if k else [f"{_failed(new)} new runs failed"]
         if k:
             history, values = raw.scaled(past.values), raw.scaled(new.values)
             level = tolerance.mean_level(n, k, rules.alpha)
-            test = MeanTest(history, values, level, raw.known_sd)
+            # Failed runs may take half of the level.
+            decides = level / (1 + rules.two_sided) / self.family / (1 + (new.failed > 0))
+            test = MeanTest(history, values, decides, known)
             p["mean"], p["within"] = _mean_p(test, rules.margin or 0.0, rules.two_sided)
             plain = MeanTest(np.array(past.values), np.array(new.values), level)
-            g = replace(g, difference=plain.difference, interval=plain.interval(1 - 2 * rules.alpha),
+            covered = 1 - (2 - rules.two_sided) * rules.alpha
+            g = replace(g, difference=plain.difference, interval=plain.interval(covered),
                         test="permutation test" if test.permutes else "pooled t test")  # fmt: skip
             far = np.argmax(np.abs(values - history.mean()) if rules.two_sided else -values)
-            alone, _ = _mean_p(replace(test, new=values[[far]]), rules.margin or 0.0, rules.two_sided)
-            if k > 1 and _shown(alone, rules.alpha / (_FAR * k)):  # it may widen the spread and hide itself
+            limit = rules.alpha / (_FAR * k)
+            one = replace(test, new=values[[far]], alpha=limit / (1 + rules.two_sided))
+            alone, _ = _mean_p(one, rules.margin or 0.0, rules.two_sided)
+            if k > 1 and _shown(alone, limit):  # it may widen the spread and hide itself
                 doubts.append(
                     f"a new run, {g.digits(new.values[far])}, lies far from the past ones; rerun it"
                 )
@@ -554,7 +565,7 @@ def gate(
         for source in given:
             table, question = _read(source, replace(question, value=one or question.value), study, better)
             tables.append(table)
-        found, told = _gates(tables, question, rules, better, order)
+        found, told = _gates(tables, question, rules, better, order, len(several(value)) or 1)
         gates += found
         notes += told
     return GateResult(_finished(gates, alpha), rules, order, tuple(dict.fromkeys(notes)))
@@ -582,14 +593,24 @@ def _read(
 
 
 def _gates(
-    tables: Sequence[ReadTable], question: Question, rules: Rules, better: Better | None, order: str | None
+    tables: Sequence[ReadTable],
+    question: Question,
+    rules: Rules,
+    better: Better | None,
+    order: str | None,
+    metrics: int,
 ) -> tuple[list[Gate], list[str]]:
-    """Return the gates of one metric, and notes."""
+    """Return the gates of one metric of so many, and notes."""
     named = list(zip(("history", "new"), tables, strict=False))
     sets = [_set_of(name, table, question, rules, better, order) for name, table in named]
     notes = [note for one, told in sets for note in (*told, *(f"{one.name}: {n}" for n in one.runs.notes))]
     first, metric = sets[0][0].runs, sets[0][0].metric
     parts = [part.assign(source="history") for part in (first.frame, first.crashed)]
+    if len({one.metric.full_scale for one, _ in sets}) > 1:
+        raise TableError(
+            f"{question.value} looks like per cent in one table and like shares in the other; a gate does "
+            "not guess: give both in one unit"
+        )
     if len(sets) > 1:
         joined = join([one for one, _ in sets])
         parts, metric = [joined.runs.frame, joined.runs.crashed], joined.metric
@@ -597,10 +618,10 @@ def _gates(
     frame, crashed = parts
     if rules.items is not None and not frame["value"].between(0, metric.full_scale or 0.0).all():
         raise TableError(f"--items is for accuracies, shares or per cent, which {metric.name!r} is not")
-    judge, columns = _Judge(metric, rules), first.columns
-    cell = ["source", "stratum", "group"]
+    cell, columns = ["source", "stratum", "group"], first.columns
     cells: dict[Any, pd.DataFrame] = dict(list(frame.groupby(cell, sort=False)))
     lost: dict[Any, int] = crashed.groupby(cell, sort=False).size().to_dict()
+    judge = _Judge(metric, rules, metrics * len({key[1:] for key in (*cells, *lost)}))
     best = float(frame["value"].max() if metric.better == "higher" else frame["value"].min())
     gates = []
     for stratum, group in dict.fromkeys(key[1:] for key in (*cells, *lost)):
@@ -641,6 +662,8 @@ def _set_of(
             "--lower-is-better, or --two-sided if any change is bad"
         )
     metric, told = metric_of_runs(runs, None, better, accuracies=rules.items is not None)
+    if rules.items is not None and metric_of_runs(runs, None, better, accuracies=False)[0].full_scale is None:
+        raise TableError(f"--items is for accuracies and rates, which the name {value!r} does not tell")
     return RunSet(name, runs, metric), [*notes, *([] if rules.two_sided else told)]
 
 
@@ -650,6 +673,9 @@ def _ordered(table: ReadTable, question: Question, order: str) -> tuple[ReadTabl
     A seed may come back from time to time: its runs are told apart by the order.
     """
     frame, notes = table.frame, []
+    if order in (question.value, question.group):
+        what = "value" if order == question.value else "group"
+        raise TableError(f"--order {order} is the column of the {what}; name another, or leave it out")
     require(order, frame.columns, table.name)
     names, places = labels(frame[order]), numeric(frame[order])
     if not is_filled(frame[order]).all():
@@ -657,6 +683,9 @@ def _ordered(table: ReadTable, question: Question, order: str) -> tuple[ReadTabl
         raise TableError(f"column {order!r} is empty in {row_numbers(empty)}; fill it in")
     if places.isna().any():
         times = pd.to_datetime(names, errors="coerce", format="mixed", utc=True)
+        if times.notna().any() and times.isna().any():
+            bad = frame.index[times.isna()]
+            raise TableError(f"column {order!r} has no date in {row_numbers(bad)}, unlike in other rows")
         places = times.astype("int64").astype(float).where(times.notna())
     if places.isna().any() or _COMMITS & set(plain_name(order).split("_")):
         places = pd.Series(pd.factorize(names)[0].astype(float), frame.index)

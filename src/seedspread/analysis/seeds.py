@@ -111,8 +111,8 @@ def _means(
         raise BudgetError(f"{option} is planned for normal values, one run per seed; leave out other options")
     if pairs is not None and not -1 <= pairs < 1:
         raise BudgetError(f"a correlation lies between -1 and 1; got {pairs:g}")
-    past = (n or _PAST_RUNS) if gate else other
-    planning.check_design((n or 2, past or 2), power, alpha)
+    past = (_PAST_RUNS if n is None else n) if gate else other
+    planning.check_design((2 if n is None else n, 2 if past is None else past), power, alpha)
 
     def power_of(seeds: int) -> float:
         se, df = mean_power.standard_error(sd, (seeds, past or seeds), pairs)
@@ -190,7 +190,7 @@ def bound_budget(
         design: what the experiment is like; `alpha` is the level of the one-sided test.
     """
     design = design or Design()
-    planning.check_design((n or 2, n or 2), power, design.alpha)
+    planning.check_design((2 if n is None else n,) * 2, power, design.alpha)
     true = ratio**0.5 if sd is None else sd
     if not 0 < true < bound < inf:
         raise BudgetError(f"the bound {bound:g} must lie above the true value, which is {true:g}")

@@ -158,23 +158,19 @@ def looks_at(
     them: to ask the same runs under another name is no first look.
     """
     keys = {os.path.basename(folder) for folder in folders}
-    others: list[tuple[InterimLook, str]] = []
-    notes = []
+    notes, found, counted = [], asked, ""
     for study in studies.load_studies(Store(store))[0]:
-        taken = looks_of(study.sequential)
         seen = keys.intersection(study.at_last_look.keys)
-        if taken is None or study.sequential is None or not study.sequential.looks or not seen:
+        if study.sequential is None or not study.sequential.looks or not seen:
             continue
-        if asked is not None and (asked.sizes, asked.number) == (taken.sizes, taken.number):
-            return asked, []
         if 2 * len(seen) < len(keys):
-            notes.append(words.uncounted_note(study.name))
-        elif asked is None or asked.number < taken.number:
-            others.append((taken, study.name))
-    if not others:
-        return asked, notes
-    taken, name = max(others, key=lambda one: one[0].number)
-    return taken, [*notes, words.counted_note(name, taken.number)]
+            if found is None or found.sizes != study.sequential.spec.sizes:
+                notes.append(words.uncounted_note(study.name))
+        elif found is None or found.number < study.sequential.number:
+            found, counted = looks_of(study.sequential), study.name
+    if found is not None and counted:
+        notes.append(words.counted_note(counted, found.number))
+    return found, notes
 
 
 # Arms that hardly ever correlate more: what even they do not meet is never met.

@@ -105,10 +105,8 @@ def audit(
     chosen = _scale(scale)
     if n is None and sd_is != "sd":
         raise SeedspreadError("--sd-is is about means and sds: give the number of seeds with --n too")
-    if (tail, quantile) != (None, None) and {n, factors, sigma, sd_below, at_most} != {None}:
-        raise SeedspreadError(
-            "--tail and --quantile compare groups run by run, without --n, --factors and bounds of an sd"
-        )
+    if (tail, quantile) != (None, None):
+        _check_tails_alone(locals())
     if n is not None:
         from seedspread.analysis.published import audit_means
 
@@ -127,6 +125,8 @@ def audit(
         spec, runs = (recorded.spec, recorded.table) if recorded else (None, table)
         values, compared = comparison_asked(table, spec, asked)
         other: Any = None
+        if {factors, sigma, sd_below, at_most} != {None}:
+            _refuse_beside_other_questions(locals())
         if factors is not None:
             from seedspread.analysis.factors import audit_factors
 
@@ -167,6 +167,34 @@ def audit(
     if plot:
         results[0].draw(plot)
         say_picture(plot)
+
+
+# Options of an audit of pairs that questions about factors or an sd leave no room for, with their defaults.
+_OF_PAIRS: dict[str, Any] = {
+    "oneline": False, "review": False, "details": False, "explain": False, "plot": None, "look": None,
+    "chance": None, "test_size": None,
+}  # fmt: skip
+
+
+def _check_tails_alone(given: dict[str, Any]) -> None:
+    for name in ("n", "factors", "sigma", "sd_below", "at_most", "scale", "oneline", "review"):
+        if given[name] not in (None, False):
+            what = f"--{name.replace('_', '-')}"
+            raise SeedspreadError(
+                f"--tail and --quantile print tables of groups, run by run and as they are; leave out {what}"
+            )
+
+
+def _refuse_beside_other_questions(given: dict[str, Any]) -> None:
+    asked = [name for name in ("factors", "sigma", "sd_below", "at_most") if given[name] is not None]
+    what = f"--{asked[0].replace('_', '-')}"
+    others = [name for name, default in _OF_PAIRS.items() if given[name] != default]
+    others += asked[1:] if given["factors"] is not None else []
+    others += ["scale"] if given["factors"] is None and given["chosen"] is not None else []
+    if others:
+        raise SeedspreadError(f"--{others[0].replace('_', '-')} has no meaning beside {what}; leave it out")
+    if len(given["values"]) > 1:
+        raise SeedspreadError(f"{what} is asked of one --value at a time; got {', '.join(given['values'])}")
 
 
 def _scale(name: str | None) -> "Scale | None":

@@ -390,12 +390,12 @@ def _verify(made: "Plan", json: bool) -> None:
     problems = {}
     for key in track(finished, "checking", console=Terminal(stderr=True), transient=True):
         if problem := made.store.verified(key):
-            problems[made.distinct[key].title] = problem
+            problems[key] = problem
     if json:
         say_json({"checked": len(finished), "problems": problems})
     else:
-        for title, problem in problems.items():
-            say(f"{title}: {problem}")
+        for key, problem in problems.items():
+            say(f"{made.distinct[key].title}: {problem}")
         say(f"{len(finished)} finished runs checked: {len(problems) or 'no'} problems.")
     if problems:
         raise typer.Exit(1)

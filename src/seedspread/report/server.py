@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from html import escape
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -191,6 +192,8 @@ class LiveReport:
             self.edition = self._edition(self._look())
         except Exception as error:
             self._failure = error
+            why = f"<p>The report could not be made: {escape(str(error))}</p>"
+            self.edition = Edition("", _READING.partition("<p>")[0] + why, "", "failed")
 
     def _edition(self, version: str) -> Edition:
         report = self._make()

@@ -269,11 +269,13 @@ class FunctionRun(SupervisedRun):
         """Return the numbers that the function returns; what ends its process is tried again."""
         for deaths in range(1, _DEATHS + 1):
             ended = self._ended_in_host()
-            if self._stop.number is not None:
+            if self._stop.number is not None and ended.get("stopped"):
                 kept = "; what it left in its folder is kept" if self._function.takes_folder else ""
                 raise StoppedError(f"stopped{kept}", self._stop.number)
-            if "error" in ended:  # a link, or a folder, in the place of its log
-                raise RunFolderError(f"{ended['error']}: it cannot be written to, and must be removed")
+            if "error" in ended:  # a link, or a folder, in the place of its log; or no process to be had
+                is_place = str(self._folder.path) in ended["error"]
+                advice = ": it cannot be written to, and must be removed" if is_place else ""
+                raise RunFolderError(f"{ended['error']}{advice}")
             if answer := ended["answer"]:
                 break
             if deaths == _DEATHS:
@@ -286,6 +288,8 @@ class FunctionRun(SupervisedRun):
                 raise self._with_tail(f"{how}, by signal {name}", signal=ended["signal"])
             self._forget_if_afresh()
         told: dict[str, Any] = json.loads(answer)
+        if "errno" in told:  # the machine's, and not the run's: the same command tries it again
+            raise RunFolderError(told["failure"]["message"]) from OSError(told["errno"], "")
         if "failure" in told:
             raise RunFailedError.told(told["failure"])
         return dict(told["returned"])

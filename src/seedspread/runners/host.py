@@ -18,6 +18,7 @@ import signal
 import subprocess
 import sys
 import threading
+import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -25,12 +26,13 @@ from typing import Any, Protocol
 
 from seedspread.atomic import open_regular
 from seedspread.runners.recording import APPEND
-from seedspread.runners.supervise import Order, die_with_parent, serve
-from seedspread.runs.folder import Failure, RunFailedError
+from seedspread.runners.supervise import Order, descendants, die_with_parent, end_descendants, serve
+from seedspread.runs.folder import MACHINES, Failure, RunFailedError
 
 _SIZE_BYTES = 8
 # What a host says if it must not be forked any more.
 COLD = "cannot be forked"
+_CLOSE_SECONDS = 10.0
 
 
 class Loadable(Protocol):
@@ -66,8 +68,15 @@ class Host:
     def close(self) -> None:
         """End the process, and with it whatever it runs."""
         atexit.unregister(self.close)
+        assert self.process.stdin is not None and self.process.stdout is not None  # noqa: S101, PT018 - pipes
         with suppress(BrokenPipeError):
-            self.process.__exit__(None, None, None)  # its input ends, and so does it
+            self.process.stdin.close()  # its input ends, and so does it
+        try:
+            self.process.wait(_CLOSE_SECONDS)
+        except subprocess.TimeoutExpired:  # it is stopped, or loads something that hangs
+            self.process.kill()
+            self.process.wait()
+        self.process.stdout.close()
 
 
 def main() -> None:
@@ -82,18 +91,22 @@ def main() -> None:
     def start(order: Order) -> Child:
         if warm and not states.loaded:
             before = _threads()
+            die_with_parent()  # a module that hangs would not see the worker's end
             with _output_to(order["log"]), suppress(BaseException):  # of which each child tells
+                os.chdir(order["folder"])
                 function.load()
+            die_with_parent(False)
             states.note()
             torch: Any = sys.modules.get("torch")
-            if _threads() > before or (torch is not None and torch.cuda.is_initialized()):
+            if _threads() > before or descendants() or (torch is not None and torch.cuda.is_initialized()):
                 raise ValueError(COLD)
         if isolate or not children or children[0].poll() is not None:
-            children[:] = [Child(function, states, isolate)]
+            children[:] = [Child(function, states, isolate, told)]
         children[0].give(order)
         return children[0]
 
     serve(start, told=told)
+    end_descendants()
 
 
 def _threads() -> int:
@@ -103,13 +116,14 @@ def _threads() -> int:
 
 
 def _received(size: int) -> bytes:
-    content = b""
-    while len(content) < size:
-        chunk = os.read(0, size - len(content))
-        if not chunk:
-            sys.exit()  # the worker is dead
-        content += chunk
-    return content
+    content, place = bytearray(size), 0
+    with os.fdopen(0, "rb", buffering=0, closefd=False) as pipe:
+        while place < size:
+            count = pipe.readinto(memoryview(content)[place:])
+            if not count:
+                sys.exit()  # the worker is dead
+            place += count
+    return bytes(content)
 
 
 class _Generators:
@@ -144,12 +158,14 @@ class _Generators:
 class Child:
     """A forked process that calls the function; to `supervise.py` it is a program."""
 
-    def __init__(self, function: Loadable, states: _Generators, isolate: bool) -> None:
+    def __init__(self, function: Loadable, states: _Generators, isolate: bool, told: int) -> None:
         orders, self._orders = os.pipe()
         pipes = [os.pipe() for _ in range(3)]
         self.returncode: int | None = None
         self.pid = os.fork()
         if not self.pid:
+            for number in (told, self._orders, *(reader for reader, _ in pipes)):
+                os.close(number)  # whoever reads the other end must see that the host is gone
             _become_child(function, states, isolate, orders, [writer for _, writer in pipes])
         for number in (orders, *(writer for _, writer in pipes)):
             os.close(number)
@@ -202,8 +218,12 @@ def _become_child(
                     break
         atexit._run_exitfuncs()  # what its libraries do at their end, such as closing a log
         _flush()
-    finally:
         os._exit(0)
+    except BaseException:
+        traceback.print_exc()
+        _flush()
+    finally:
+        os._exit(1)
 
 
 def _flush() -> None:
@@ -233,7 +253,8 @@ def _answer(function: Loadable, order: Order) -> dict[str, Any]:
         with _limited_threads(order["threads"]):
             return {"returned": numbers(called(**arguments), order["metric"])}
     except Exception as error:
-        return {"failure": Failure.of(error).values()}
+        is_machines = isinstance(error, OSError) and error.errno in MACHINES
+        return {"failure": Failure.of(error).values(), **({"errno": error.errno} if is_machines else {})}
     except BaseException as error:  # of the interpreter
         message = f"it raised {type(error).__name__}: {error}".removesuffix(": ")
         raised = RunFailedError(message, raised=type(error).__name__).with_traceback(error.__traceback__)

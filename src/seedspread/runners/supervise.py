@@ -101,8 +101,8 @@ def started(order: Order) -> Program:
     )
 
 
-def die_with_parent() -> None:
-    _prctl(_SET_DEATH_SIGNAL, signal.SIGKILL)
+def die_with_parent(is_so: bool = True) -> None:
+    _prctl(_SET_DEATH_SIGNAL, signal.SIGKILL if is_so else 0)
 
 
 class Supervisor:
@@ -122,7 +122,7 @@ class Supervisor:
         self._selector = selectors.DefaultSelector()
         self._deadline = None if order["timeout"] is None else time.monotonic() + order["timeout"]
         self._kill_at: float | None = None
-        self.stopped = self.timed_out = self.abandoned = False
+        self.stopped = self.timed_out = self.abandoned = self._is_watching = False
 
     def run(self) -> dict[str, Any]:
         """Run the program and return how it ended."""
@@ -137,7 +137,8 @@ class Supervisor:
             self._watch(program)
         finally:
             if program.poll() is not None or not self._order.get("keep"):
-                self._end_descendants(program.pid)
+                self._signal(program.pid, signal.SIGKILL)  # its group, where descendants cannot be told
+                end_descendants()
         while any(self._read(key) for key in self._outputs()):
             pass
         self._selector.close()
@@ -153,6 +154,7 @@ class Supervisor:
 
     def _watch(self, program: Program) -> None:
         """Wait until the program itself has ended, or has answered if it is kept."""
+        self._is_watching = True
         self._selector.register(0, selectors.EVENT_READ, "orders")
         self._selector.register(_wakeups(), selectors.EVENT_READ, "signals")
         for name in _OUTPUTS:
@@ -188,6 +190,12 @@ class Supervisor:
         if self._kill_at is not None and now >= self._kill_at:
             self._signal(group, signal.SIGKILL)
 
+    def asked_to(self, what: str) -> None:
+        """Note a signal; before there is a program to watch, go."""
+        if not self._is_watching:
+            os._exit(1)
+        setattr(self, what, True)
+
     def _outputs(self) -> list[selectors.SelectorKey]:
         return [key for key in self._selector.get_map().values() if key.data in _OUTPUTS]
 
@@ -212,20 +220,20 @@ class Supervisor:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(group, number)
 
-    def _end_descendants(self, group: int) -> None:
-        """Kill what is left of the program's group, and all that descends from this process."""
-        deadline = time.monotonic() + _END_SECONDS
-        while time.monotonic() < deadline:
-            self._signal(group, signal.SIGKILL)
-            for descendant in _descendants(os.getpid()):
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(descendant, signal.SIGKILL)
-            try:
-                while os.waitpid(-1, os.WNOHANG)[0]:
-                    pass
-            except ChildProcessError:
-                return
-            time.sleep(0.001)
+
+def end_descendants() -> None:
+    """Kill all that descends from this process."""
+    deadline = time.monotonic() + _END_SECONDS
+    while time.monotonic() < deadline:
+        for descendant in descendants():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(descendant, signal.SIGKILL)
+        try:
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        except ChildProcessError:
+            return
+        time.sleep(0.001)
 
 
 @functools.cache
@@ -238,14 +246,15 @@ def _wakeups() -> int:
     return reader
 
 
-def _descendants(pid: int) -> list[int]:
-    """Return the children of a process, and theirs: a chain that forks on is cut at every link."""
+def descendants(pid: int | None = None) -> list[int]:
+    """Return the children of this process, or of another, and theirs: a chain is cut at every link."""
+    pid = pid or os.getpid()
     try:
         with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
             children = [int(number) for number in file.read().split()]
     except OSError:
         return []
-    return [one for child in children for one in (child, *_descendants(child))]
+    return [one for child in children for one in (child, *descendants(child))]
 
 
 def serve(start: Callable[[Order], Program], orders: float = math.inf, told: int = 1) -> None:
@@ -262,9 +271,11 @@ def serve(start: Callable[[Order], Program], orders: float = math.inf, told: int
         order, _, text = text.partition(b"\n")
         supervisor = Supervisor(json.loads(order), start)
         supervisor.stopped = bool(text)
-        signal.signal(signal.SIGTERM, lambda *_, one=supervisor: setattr(one, "stopped", True))
-        signal.signal(signal.SIGUSR1, lambda *_, one=supervisor: setattr(one, "abandoned", True))
+        signal.signal(signal.SIGTERM, lambda *_, one=supervisor: one.asked_to("stopped"))
+        signal.signal(signal.SIGUSR1, lambda *_, one=supervisor: one.asked_to("abandoned"))
         line = json.dumps(supervisor.run()) + "\n"
+        for number in (signal.SIGTERM, signal.SIGUSR1):  # until the next order there is only this to end
+            signal.signal(number, signal.SIG_DFL)
         with contextlib.suppress(BrokenPipeError), open(told, "wb", closefd=False) as worker:
             worker.write(line.encode())
         orders = 0 if supervisor.stopped or supervisor.abandoned else orders - 1

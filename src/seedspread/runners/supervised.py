@@ -50,8 +50,10 @@ class SupervisedRun(OwnRun, ABC):
         while is_running(former) and former["pid"] != own:
             if time.monotonic() > deadline:
                 raise RunFailedError(f"an earlier attempt still runs (process {former['pid']}): end it")
-            with suppress(ProcessLookupError):
-                os.kill(former["pid"], signal.SIGUSR1)  # its supervisor kills the code, and goes
+            with suppress(ProcessLookupError, PermissionError):
+                # Its supervisor kills the code, and goes; one that does not is killed, and the code with it.
+                is_late = time.monotonic() > deadline - _KILL_SECONDS / 2
+                os.kill(former["pid"], signal.SIGKILL if is_late else signal.SIGUSR1)
             time.sleep(0.02)
 
     def _ended(
@@ -67,6 +69,8 @@ class SupervisedRun(OwnRun, ABC):
             _send(supervisor.stdin, order)
             self._watch(supervisor, timeout)
         try:
+            if not select.select([supervisor.stdout], [], [], 0)[0]:  # others may hold a dead one's pipe
+                raise ValueError("it said nothing")
             return dict(json.loads(supervisor.stdout.readline()))
         except ValueError:
             if self._stop.number is not None:
@@ -85,6 +89,7 @@ class SupervisedRun(OwnRun, ABC):
                 supervisor.terminate()
             if time.monotonic() > deadline:
                 supervisor.kill()  # what it runs dies with it
+            if supervisor.poll() is not None:
                 return
 
     def _with_tail(self, message: str, **details: Any) -> RunFailedError:

@@ -85,7 +85,7 @@ _OWN = ("exit_status", "what", "raised")
 _OWN_SIGNALS = (signal.SIGABRT, signal.SIGFPE, signal.SIGILL, signal.SIGSEGV)
 
 # What a machine does to a run.
-_MACHINES = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
+MACHINES = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 
 RESULT, PROVENANCE, CONFIG, FAILURE = "result.json", "provenance.json", "config.toml", "failure.json"
 
@@ -118,14 +118,13 @@ class Failure:
 
     @classmethod
     def of(cls, error: Exception) -> "Failure":
-        message = str(error) or type(error).__name__
+        try:
+            message = str(error) or type(error).__name__
+        except Exception:  # its own code made the text
+            message = type(error).__name__
         if not isinstance(error, SeedspreadError):
             message = f"{type(error).__name__}: {message}"
-            is_machines = isinstance(error, OSError) and error.errno in (
-                errno.ENOSPC,
-                errno.EDQUOT,
-                errno.EIO,
-            )
+            is_machines = isinstance(error, OSError) and error.errno in MACHINES
             details: Mapping[str, Any] = {} if is_machines else {"raised": type(error).__name__}
         else:
             details = error.details if isinstance(error, RunFailedError) else {}
@@ -299,7 +298,7 @@ class RunFolder:
             except FileNotFoundError:  # it has not ended yet
                 return
         digests = provenance.get("digests") or {}
-        if digests and digests.get(name) != _digest(self.path / name):
+        if digests and _digest(self.path / name) not in digests.get(name, [None]):
             raise RecordError(f"{self.path / name} is not what the run has left: it was edited, or swapped")
 
     def tampered(self) -> str:
@@ -513,8 +512,10 @@ class RunFolder:
 
     def _write_record(self, result: Mapping[str, Any], provenance: Mapping[str, Any]) -> None:
         content = _json(result)
-        digests = {name: digest for name in (HISTORY, PREDICTIONS) if (digest := _digest(self.path / name))}
-        digests[RESULT] = hashlib.sha256(content).hexdigest()
+        # With the result that is there, if any: whoever reads while it is amended finds one of them.
+        found = {name: _digest(self.path / name) for name in (HISTORY, PREDICTIONS, RESULT)}
+        digests = {name: [digest] for name, digest in found.items() if digest is not None}
+        digests.setdefault(RESULT, []).append(hashlib.sha256(content).hexdigest())
         self.write(PROVENANCE, _json({**provenance, "digests": digests}))
         self.write(RESULT, content)
 

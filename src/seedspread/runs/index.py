@@ -40,6 +40,12 @@ class Known:
     is_newer: bool = False
     metrics: Sequence[str] = ()
 
+    @property
+    def is_sound(self) -> bool:
+        """Whether these are values that an index would have, whatever stood in its file."""
+        base, names = self.base_key, self.metrics
+        return self.problem == "" and (base is None or isinstance(base, str)) and isinstance(names, list)
+
     @classmethod
     def of(cls, folder: str) -> "Known":
         run = read_run(Path(folder))
@@ -65,7 +71,8 @@ class Index:
         with suppress(*UNREADABLE):  # none yet, or damaged: it is made anew
             values = json.loads(read_file(self._path))
             runs = values["runs"] if values["version"] == _VERSION else {}
-            self._entries = {key: (str(marks), Known(*known)) for key, (marks, *known) in runs.items()}
+            entries = {key: (str(marks), Known(*known)) for key, (marks, *known) in runs.items()}
+            self._entries = {key: entry for key, entry in entries.items() if entry[1].is_sound}
 
     def known(self, key: str) -> Known | None:
         """Return what is known of a run, whose files are read if they have changed; None if it has no result.
@@ -78,8 +85,11 @@ class Index:
             return None
         entry = self._entries.get(key)
         if entry is None or entry[0] != marks:
-            entry = marks, Known.of(folder)
-            self._entries[key], self._is_new = entry, True
+            known = Known.of(folder)
+            if known.problem:  # which may pass, or be mended
+                return known
+            entry = self._entries[key] = marks, known
+            self._is_new = True
         return entry[1]
 
     def save(self) -> None:

@@ -81,7 +81,8 @@ class MeanTest:
     """The mean of (k,) new runs vs (n,) past ones: a pooled t, or a permutation test of the runs.
 
     The t test of a single new run is the prediction interval for one run. The permutation test takes its
-    place if the past runs don't look normal and enough regroupings exist for p values down to `alpha`.
+    place if the past runs don't look normal and enough regroupings exist for p values below `alpha`, which is
+    therefore the level that decides, after all adjustments.
     """
 
     history: Floats
@@ -98,7 +99,7 @@ class MeanTest:
         if np.ptp(self.history) == 0 and self.known_sd is not None:
             return False
         regroupings = comb(len(self.history) + len(self.new), len(self.new))
-        return regroupings * self.alpha >= 1 and not is_normal(self.history)
+        return min(regroupings, _REGROUPINGS) * self.alpha > 1 and not is_normal(self.history)
 
     @cached_property
     def _error(self) -> tuple[float, float]:

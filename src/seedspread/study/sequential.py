@@ -60,13 +60,16 @@ def run_sequential(
 
 def _refuse_second_first_look(plan: Plan) -> None:
     """Refuse to begin with looks at runs that another study has looked at: they would be no first looks."""
-    asked = {study.name: study for study in plan.recorded() if study.name in plan.sequential}
-    for other in load_studies(plan.store)[0] if asked else ():
-        if other.sequential is None or not other.sequential.looks:
+    every = {(study.name, study.origin): study for study in plan.recorded()}
+    begins = [
+        one for one in every.values() if one.name in plan.sequential and not plan.sequential[one.name].looks
+    ]
+    for other in load_studies(plan.store)[0] if begins else ():
+        # Those of one plan are planned together.
+        if other.sequential is None or not other.sequential.looks or (other.name, other.origin) in every:
             continue
-        for study in asked.values():
-            is_same = (other.name, other.origin) == (study.name, study.origin)
-            if not is_same and set(other.at_last_look.keys).intersection(study.keys):
+        for study in begins:
+            if set(other.at_last_look.keys).intersection(study.keys):
                 times = len(other.sequential.looks)
                 raise SeedspreadError(
                     f"{other.name} has taken {times} look{'s' * (times > 1)} at runs of {study.name}, whose "

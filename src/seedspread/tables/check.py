@@ -406,6 +406,11 @@ def _check_repeats(tidy: pd.DataFrame, table: Table, question: Question, columns
     described = ", ".join(part for part in run if part)
     first, second = rows
     where = f"two cells of row {first}" if first == second else f"rows {first} and {second}"
+    if question.command == "gate":
+        raise TableError(
+            f"{where} are both {described}: one row per run. If a date or a commit tells them apart, name it "
+            "with --order; --no-seed says that every row is a run of its own"
+        )
     instead = advice(table, question, told_apart(table, question, columns)) or (
         "If another column tells them apart, name it with --block (same-seed runs) or --by (audited apart); "
         "--no-seed says that every row is a run of its own"
