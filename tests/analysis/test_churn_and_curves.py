@@ -245,5 +245,5 @@ def test_an_audit_tells_tails_where_they_are_asked_for(tmp_path: Path) -> None:
 
 def test_two_runs_of_one_seed_are_no_curve() -> None:
     rows = [{"seed": seed, "step": step, "loss": step + seed} for seed in range(3) for step in range(4)]
-    with pytest.raises(TableError, match="are the same step of one run"):
+    with pytest.raises(TableError, match="a later row has the same step of the same run"):
         curves(rows + [{**row, "loss": row["loss"] + 5} for row in rows], "loss")

@@ -184,13 +184,6 @@ def curves(
     shown, seed = [*strata, *((group,) if group else ())], str(question.seed)
     of_run = combined(frame, [*shown, *question.block, seed])
     order = np.lexsort((x, of_run))
-    again = (np.diff(of_run[order]) == 0) & (np.diff(x[order]) == 0)
-    if again.any():
-        two = [int(frame.index[order[np.flatnonzero(again)[0] + k]]) for k in (0, 1)]
-        raise TableError(
-            f"rows {two[0]} and {two[1]} are the same {step} of one run: if there are several runs, name "
-            "what tells them apart with --group, --by or --block"
-        )
     runs = np.split(order, np.flatnonzero(np.diff(of_run[order])) + 1)
     if max(map(len, runs)) < 2:
         raise TableError(f"each run has one value of {metric}: a curve takes several steps per run")

@@ -90,7 +90,7 @@ def main() -> None:
 
     def start(order: Order) -> Child:
         if warm and not states.loaded:
-            before = _threads()
+            before = threading.active_count()  # of Python: those of libraries are made for forks
             die_with_parent()  # a module that hangs would not see the worker's end
             with _output_to(order["log"]), suppress(BaseException):  # of which each child tells
                 os.chdir(order["folder"])
@@ -98,7 +98,8 @@ def main() -> None:
             die_with_parent(False)
             states.note()
             torch: Any = sys.modules.get("torch")
-            if _threads() > before or descendants() or (torch is not None and torch.cuda.is_initialized()):
+            has_more = threading.active_count() > before or descendants()
+            if has_more or (torch is not None and torch.cuda.is_initialized()):
                 raise ValueError(COLD)
         if isolate or not children or children[0].poll() is not None:
             children[:] = [Child(function, states, isolate, told)]
@@ -107,12 +108,6 @@ def main() -> None:
 
     serve(start, told=told)
     end_descendants()
-
-
-def _threads() -> int:
-    with suppress(OSError):
-        return len(os.listdir("/proc/self/task"))
-    return threading.active_count()
 
 
 def _received(size: int) -> bytes:

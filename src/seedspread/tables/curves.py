@@ -10,7 +10,7 @@ from seedspread.runs.files import UNREADABLE
 from seedspread.runs.folder import RunFolder
 from seedspread.runs.store import is_store
 from seedspread.tables.columns import combined, distinguishing, find_seed, is_step, require
-from seedspread.tables.question import Question, TableError, listed
+from seedspread.tables.question import Question, TableError, listed, row_numbers
 from seedspread.tables.read import Source, Table, read_table
 from seedspread.tables.shape import shaped
 from seedspread.tables.sources.collect import curve_name, find_reader, is_source
@@ -25,14 +25,16 @@ _RUN = "run"
 def curve_table(source: Source, question: Question, step: str | None) -> tuple[Table, Question, str]:
     """Return a row per run and step, what is asked of it with its seed, and the column of the steps.
 
-    Of two rows of one run and step the later counts; if a column tells them apart, it must be named.
+    Of two rows of one run and step that were logged the later counts: the run was resumed. In a table they
+    are two runs, and what tells them apart must be named.
     """
-    metric = str(question.value)
+    metric, is_logged = str(question.value), True
     if isinstance(source, str | Path) and not is_store(Path(source)) and is_source(source):
         table = _logged(source, metric)
     else:
         table = read_table(source, question)
-        table = table if table.store is None else _stored(table, metric, step)
+        is_logged = table.store is not None
+        table = _stored(table, metric, step) if is_logged else table
     table, question = shaped(table, question)
     frame = table.frame
     for name in (metric, *filter(None, (question.group, step, *question.by, *question.block))):
@@ -58,6 +60,12 @@ def curve_table(source: Source, question: Question, step: str | None) -> tuple[T
             f"runs of one {question.group or 'group'} and {seed} differ in {listed(apart)}: show them apart "
             f"(--by {apart[0]}), choose some (--where '{apart[0]} == ...'), or name same-seed runs "
             f"(--block {apart[0]})"
+        )
+    if again.any() and not is_logged:
+        rows = row_numbers(frame.index[again])
+        raise TableError(
+            f"{rows}: a later row has the same {step} of the same run; if there are several, name what tells "
+            "them apart with --group, --by or --block"
         )
     return replace(table, frame=frame.loc[~again]), replace(question, seed=seed), step
 
