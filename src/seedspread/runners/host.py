@@ -248,8 +248,10 @@ def _answer(function: Loadable, order: Order) -> dict[str, Any]:
         with _limited_threads(order["threads"]):
             return {"returned": numbers(called(**arguments), order["metric"])}
     except Exception as error:
-        is_machines = isinstance(error, OSError) and error.errno in MACHINES
-        return {"failure": Failure.of(error).values(), **({"errno": error.errno} if is_machines else {})}
+        answer: dict[str, Any] = {"failure": Failure.of(error).values()}
+        if isinstance(error, OSError) and error.errno in MACHINES:
+            answer["errno"] = error.errno
+        return answer
     except BaseException as error:  # of the interpreter
         message = f"it raised {type(error).__name__}: {error}".removesuffix(": ")
         raised = RunFailedError(message, raised=type(error).__name__).with_traceback(error.__traceback__)
