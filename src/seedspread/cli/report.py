@@ -140,7 +140,7 @@ def _values(made: "Report", page: Path | None, drawn: list[Path], written: list[
 
 
 # What a reader waits for a page before one says that the runs are being read.
-_FIRST_SECONDS = 2.5
+_FIRST_SECONDS = 1.0
 
 
 def serve(

@@ -52,11 +52,9 @@ def plan(
     json: Json = False,
 ) -> None:
     """Show which runs a study names, which are there already, and how long the rest will take."""
-    from seedspread.analysis.words import expectation
     from seedspread.render.terminal import Terminal
     from seedspread.study import display
     from seedspread.study.plan import Estimate
-    from seedspread.study.sequential import named
 
     made = _plan(
         study, store, data_dir, max_runs, accept_changed=accept_changed, implementation=implementation
@@ -82,15 +80,26 @@ def plan(
         *display.more_cells(made),
         *display.sharing(made),
         *notes,
-        *(named(made, name, expectation(facts)) for name, facts in sequential.items()),
-        display.time_needed(made, seconds, why if seconds is None else estimate.source),
+        *_expected(made, sequential),
+        display.time_needed(states, seconds, why if seconds is None else estimate.source),
         *changes,
     ]:
         console.print(line)
 
 
+def _expected(made: "Plan", sequential: "dict[str, dict[str, Any]]") -> list[str]:
+    if not sequential:  # and no scipy to wait for
+        return []
+    from seedspread.analysis.words import expectation
+    from seedspread.study.sequential import named
+
+    return [named(made, name, expectation(facts)) for name, facts in sequential.items()]
+
+
 def _sequential(made: "Plan") -> "dict[str, dict[str, Any]]":
     """What is known and expected of the studies that grow, by name; a rule that is never met is refused."""
+    if not made.sequential:
+        return {}
     from seedspread.analysis.sequential import factor_for, sequential_facts
     from seedspread.render.terminal import Terminal
     from seedspread.study.sequential import comparisons_of

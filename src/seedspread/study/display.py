@@ -55,9 +55,9 @@ def sharing(plan: Plan) -> list[str]:
     return lines
 
 
-def time_needed(plan: Plan, seconds: float | None, source: str) -> str:
+def time_needed(found: Mapping[str, RunState], seconds: float | None, source: str) -> str:
     """How many runs are to do, and how long they will take; `source` says how that is known, or why not."""
-    states = [state.state for state in plan.states().values()]
+    states = [state.state for state in found.values()]
     failed = states.count("failed")
     missing = len(states) - failed - sum(states.count(state) for state in FINISHED)
     again = f" {counted_runs(failed)} failed, to be tried again with --retry-failed." if failed else ""
