@@ -17,8 +17,9 @@ from seedspread.errors import is_installed
 # Worker processes inherit it: some are sent runners that are defined in the tests.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-# No test asserts a time, also not by hypothesis's deadline. `make soak` takes the second profile.
-settings.register_profile("untimed", deadline=None, max_examples=30)
+# No test asserts a time, also not by hypothesis's deadline. `make test` draws the same examples each time;
+# `make soak` takes the second profile, which draws others, and more of them.
+settings.register_profile("untimed", deadline=None, max_examples=30, derandomize=True)
 settings.register_profile("soak", deadline=None, max_examples=300)
 settings.load_profile("untimed")
 

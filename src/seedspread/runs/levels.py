@@ -15,7 +15,8 @@ _NAMES = frozenset(
 
 def level_name(level: object) -> str:
     """A level's text: 1 and 1.0 are the same level; nothing for what is missing."""
-    if level is None or level != level:  # NaN is not equal to itself  # noqa: PLR0124
+    # NaN and NaT are not equal to themselves; pandas' NA has no answer, and its name is "<NA>"
+    if level is None or type(level).__name__ == "NAType" or level != level:  # noqa: PLR0124
         return ""
     text = str(level).strip()
     integer, dot, fraction = text.partition(".")
