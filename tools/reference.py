@@ -27,7 +27,7 @@ API = {
     ],
     "Studies": ["Study", "run_study", "Store"],
     "Inside a run": ["log", "log_predictions", "seed_everything"],
-    "The paper's training": ["train", "RunConfig", "ViT", "SupConLoss", "margin_schedule"],
+    "The paper's training": ["train", "load_run", "RunConfig", "ViT", "SupConLoss", "margin_schedule"],
     "What saturates": ["ClampMonitor", "clamp_activation_rate"],
 }
 # What these return.
@@ -38,6 +38,7 @@ RETURNED = {
         "seedspread.tables.sources.collect.Collected",
     ],
     "Studies": ["seedspread.study.study.StudyRuns"],
+    "The paper's training": ["seedspread.cff.loaded_run.LoadedRun"],
 }
 MEMBERS = {"Store": ["table", "layers"]}
 _LANGUAGES = {".py": "python", ".toml": "toml", ".csv": "text"}

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from seedspread.analysis.seeds import bound_budget, seed_budget
     from seedspread.analysis.sequential import Look
     from seedspread.cff.config import RunConfig
+    from seedspread.cff.loaded_run import load_run
     from seedspread.cff.loss import SupConLoss, clamp_activation_rate
     from seedspread.cff.margins import margin_schedule
     from seedspread.cff.model import ViT
@@ -55,6 +56,7 @@ __all__ = [
     "components",
     "curves",
     "gate",
+    "load_run",
     "log",
     "log_predictions",
     "margin_schedule",
@@ -82,6 +84,7 @@ _HOME = {
     "check": "seedspread.analysis.published",
     "churn": "seedspread.analysis.churn",
     "clamp_activation_rate": "seedspread.cff.loss",
+    "load_run": "seedspread.cff.loaded_run",
     "log": "seedspread.runners.recording",
     "log_predictions": "seedspread.runners.recording",
     "collect": "seedspread.tables.sources.collect",
@@ -100,7 +103,7 @@ _HOME = {
 
 
 # The extra without which a name cannot be used.
-_NEEDS = dict.fromkeys(("SupConLoss", "ViT", "clamp_activation_rate", "train"), "train")
+_NEEDS = dict.fromkeys(("SupConLoss", "ViT", "clamp_activation_rate", "load_run", "train"), "train")
 
 
 def __getattr__(name: str) -> Any:

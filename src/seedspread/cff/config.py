@@ -219,6 +219,9 @@ class TrainingConfig(FrozenConfig):
         weight_decay: AdamW's.
         select: the weights that stage 1 ends with: the `last` epoch's, or those with the lowest loss of the
             last layer on two augmented validation views (`best_val_loss`).
+        init_from: a finished run, by its folder or by its key in the same store, whose encoder training
+            starts from, on the same or on other data.
+        continue_from: a finished run, likewise, of which this is one with more epochs.
     """
 
     rule: Literal["layer_local", "end_to_end", "cross_entropy"] = "layer_local"
@@ -228,9 +231,13 @@ class TrainingConfig(FrozenConfig):
     betas: tuple[Beta, Beta] = (0.9, 0.999)
     weight_decay: NotNegative = 1e-4
     select: Literal["last", "best_val_loss"] = "last"
+    init_from: str | None = Field(default=None, min_length=1)
+    continue_from: str | None = Field(default=None, min_length=1)
 
     @model_validator(mode="after")
     def _selects_by_its_own_loss(self) -> Self:
+        if self.init_from and self.continue_from:
+            raise ValueError("give init_from or continue_from: a run starts from one other run at most")
         if self.rule == "cross_entropy" and self.select == "best_val_loss":
             raise ValueError("select = 'best_val_loss' needs a contrastive rule, not cross_entropy")
         return self
@@ -301,6 +308,7 @@ class RuntimeConfig(FrozenConfig):
             memory, more time, the same bits.
         threads: CPU threads; None takes what torch takes. Kept through every resume.
         checkpoint_seconds: how often a checkpoint is written, at least once per stage.
+        keep_model: keep the encoder and its probe, and what training would go on from.
     """
 
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
@@ -310,6 +318,7 @@ class RuntimeConfig(FrozenConfig):
     activation_checkpointing: bool = False
     threads: int | None = Field(default=None, ge=1, le=1024)
     checkpoint_seconds: NotNegative = 60.0
+    keep_model: bool = True
 
     @model_validator(mode="before")
     @classmethod

@@ -4,15 +4,18 @@ Keys outlive the code. What is hashed has a vocabulary of its own, frozen: a con
 enters it only where it differs from its default, and one that was renamed keeps its old name there.
 """
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from seedspread.cff.config import RunConfig
 from seedspread.cff.datasets import dataset_info, official_fingerprint
 from seedspread.cff.margins import Margin, margin_named
 from seedspread.runs.files import FrozenConfig
+from seedspread.runs.folder import RunFolder
 from seedspread.runs.run import key_of
 
 # By this name records tell that the paper's training ran them.
@@ -41,6 +44,7 @@ _RENAMED = {
 }
 # What is no part of the identity of a run whose margin is inert.
 _SCHEDULE = ("margin_first", "margin_last", "margin_schedule", "margin_exponent")
+_PARENTS = ("init_from", "continue_from")
 # What tells runs apart that can still be trained as one program.
 _MARGINS = ("margin_type", "margin_sharpness", *_SCHEDULE)
 
@@ -76,7 +80,7 @@ def _canonical_cell(cell: _Cell, fingerprint: str | None) -> dict[str, Any]:
         "data": _data(config, fingerprint),
         "model": described("model", config.model),
         "objective": _objective(config),
-        "training": described("training", config.training, without=unused),
+        "training": described("training", config.training, without=(*unused, *_PARENTS)) | _parent(config),
         "probe": described("probe", config.probe),
         "precision": config.runtime.precision,
         **_implementation(config),
@@ -94,6 +98,17 @@ def described(part: str, config: FrozenConfig, without: Iterable[str] = ()) -> d
         if word not in dropped and (word in words or not is_default):
             out[word] = value
     return out
+
+
+def parent_key(run: str) -> str:
+    """Return the key of a finished run that is named by its folder, or by its key itself."""
+    return run if re.fullmatch("[0-9a-f]{20}", run) else str(RunFolder(Path(run)).result()["key"])
+
+
+def _parent(config: RunConfig) -> dict[str, str]:
+    """The run that this one starts from, wherever it lies; most start from none."""
+    named = {name: getattr(config.training, name) for name in _PARENTS}
+    return {name: parent_key(run) for name, run in named.items() if run is not None}
 
 
 def _implementation(config: RunConfig) -> dict[str, Any]:

@@ -102,6 +102,14 @@ class CffRunner(Runner):
                     "SEEDSPREAD_DATA)"
                 )
 
+    def model_bytes(self, parameters: RunConfig) -> int:
+        """Return the size of the model and, with two moments per weight and the history, of its training."""
+        if not parameters.runtime.keep_model:
+            return 0
+        classes = len(dataset_info(parameters.data.name).classes)
+        history = 1600 * parameters.training.epochs * parameters.model.depth  # 200 counts each
+        return 4 * (4 * parameters.model.parameters + parameters.model.dim * classes) + history
+
     def why_not_here(self, parameters: RunConfig) -> str | None:
         return why_not() if features_of(parameters).needs_compiler else None
 

@@ -44,11 +44,15 @@ def quickstart(
 def train(
     config: Annotated[
         str, typer.Argument(help="A preset, such as quickstart or mini/cifar10, or a .toml file.")
-    ],
+    ] = "",
     settings: Annotated[
         list[str] | None, typer.Option("--set", help="A field, such as objective.margin_type=subtract.")
     ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="The run's seed.")] = None,
+    continued: Annotated[
+        Path | None,
+        typer.Option("--from", help="Continue this finished run with more epochs: --set training.epochs=20."),
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="The run's folder; the default is runs/KEY.")] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Resume from the last checkpoint, if there is one.")
@@ -62,15 +66,18 @@ def train(
 ) -> None:
     """Train one run: stage 1, the probe, every diagnostic."""
     require_extra("train", "seedspread train")
-    from seedspread.cff.presets import read_config
+    from seedspread.cff.presets import ConfigError, read_config
     from seedspread.cff.training.display import Display
+    from seedspread.cff.training.model_file import continuation
     from seedspread.cff.training.run import default_folder, keep_freed_memory
     from seedspread.cff.training.run import train as train_run
     from seedspread.render.terminal import Terminal
 
     chosen = [*(settings or []), *([f"seeds.run={seed}"] if seed is not None else [])]
     chosen += [f"runtime.implementation={implementation}"] if implementation else []
-    run = read_config(config, chosen)
+    if bool(config) == (continued is not None):
+        raise ConfigError("give a preset or a .toml file, or --from RUN, whose own config is taken")
+    run = read_config(config, chosen) if continued is None else continuation(continued, chosen)
     keep_freed_memory()
     with Display(run, Terminal(stderr=True)) as display:
         result = train_run(run, out, resume=resume, data_dir=data_dir, callback=display)

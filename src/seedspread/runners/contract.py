@@ -183,6 +183,10 @@ class Runner(ABC):
         """Take a run's metrics from what it has left once more, without running it."""
         raise RunnerError(f"runs of {self.name} leave nothing to read again; leave --reread out")
 
+    def model_bytes(self, parameters: Any) -> int:
+        """Return about how much disk a run's model takes; 0 if it keeps none."""
+        return 0
+
     def notes(self, parameters: Iterable[Any]) -> list[str]:
         """Return remarks on these runs that a plan prints."""
         return []

@@ -3,8 +3,9 @@
 While a run is under way there are `run.json` (what it began with), `heartbeat.json` (how far it is), its
 checkpoints and its lease, of a program `process.json` (who watches over it) and `log.txt`; when it is done,
 `result.json`, `provenance.json`, `config.toml` and what its runner keeps beside them: `history.parquet`,
-`predictions.safetensors`. `result.json` appears last: it is there if and only if the run is done. A run that
-failed has `failure.json`. Nothing is pickled, and a file is whole or not there.
+`predictions.safetensors`, `model.safetensors`, `training.safetensors`. `result.json` appears last: it is
+there if and only if the run is done. A run that failed has `failure.json`. Nothing is pickled, and a file is
+whole or not there.
 """
 
 import errno
@@ -160,9 +161,11 @@ class Failure:
 BEGUN, HEARTBEAT, PROCESS, LOG = "run.json", "heartbeat.json", "process.json", "log.txt"
 FAILED_ATTEMPT = "attempt.json"
 HISTORY, PREDICTIONS = "history.parquet", "predictions.safetensors"
+# A model to use, and what its training would go on from; either may be deleted to save room.
+MODEL, TRAINING = "model.safetensors", "training.safetensors"
 _CHECKPOINT = r"checkpoint-[0-9]{6,}-[0-9a-f]{16}"
 _CHECKPOINT_FILE = re.compile(rf"{_CHECKPOINT}\.safetensors")
-_FILES = "config|result|provenance|failure|run|heartbeat|history|predictions|process|attempt"
+_FILES = "config|result|provenance|failure|run|heartbeat|history|predictions|model|training|process|attempt"
 # All that this program writes into a run's folder while it writes a file, and nothing else.
 TEMPORARY = re.compile(rf"\.({_FILES}|{_CHECKPOINT})-[0-9a-f]{{16}}\.[a-z]+")
 
@@ -309,6 +312,9 @@ class RunFolder:
         try:
             for name in (RESULT, HISTORY, PREDICTIONS):
                 self.check_digest(name)
+            for name in (MODEL, TRAINING):
+                if (self.path / name).exists():
+                    self.check_digest(name)
             told = self.result()["metrics"].get("accuracy")
             if told is None or not self.has_predictions:
                 return ""
@@ -370,9 +376,12 @@ class RunFolder:
             return None
         return base if isinstance(base, str) else None
 
+    def provenance(self) -> dict[str, Any]:
+        return read_record(str(self.path), PROVENANCE)
+
     def parameters(self) -> dict[str, Any]:
         """What the finished run was called with."""
-        return dict(read_record(str(self.path), PROVENANCE)["config"])
+        return dict(self.provenance()["config"])
 
     def inputs(self) -> dict[str, str]:
         """Input files of the finished run, with the checksums of their content."""
@@ -513,7 +522,7 @@ class RunFolder:
     def _write_record(self, result: Mapping[str, Any], provenance: Mapping[str, Any]) -> None:
         content = _json(result)
         # With the result that is there, if any: whoever reads while it is amended finds one of them.
-        found = {name: _digest(self.path / name) for name in (HISTORY, PREDICTIONS, RESULT)}
+        found = {name: _digest(self.path / name) for name in (HISTORY, PREDICTIONS, MODEL, TRAINING, RESULT)}
         digests = {name: [digest] for name, digest in found.items() if digest is not None}
         digests.setdefault(RESULT, []).append(hashlib.sha256(content).hexdigest())
         self.write(PROVENANCE, _json({**provenance, "digests": digests}))
@@ -527,7 +536,7 @@ class RunFolder:
 
     def put_result_aside(self) -> None:
         """Keep a damaged result, and the arrays that belong to it, out of the way."""
-        for name in (RESULT, HISTORY, PREDICTIONS):
+        for name in (RESULT, HISTORY, PREDICTIONS, MODEL, TRAINING):
             if os.path.lexists(self.path / name):
                 self.put_aside(self.path / name)
 

@@ -188,12 +188,14 @@ class StudyFile(FrozenConfig):
     A single study has something to run (`run.command` or `runner`), `factors` or `cells`, and `seeds`; a
     collection has `include`. `runner` names a function, `module:function`, or a runner that a package
     brings, which may have presets. `sources` are sources of randomness in one's own code, each with a seed
-    of its own; `vary` lets the seed drive some of them only. `repeat` runs every seed several times.
+    of its own; `vary` lets the seed drive some of them only. `keep_model = false` keeps no model of a runner
+    that keeps one. `repeat` runs every seed several times.
     `question` and `prediction` are for who reads the answer.
     """
 
     title: str = ""
     preset: str | None = None
+    keep_model: bool | None = Field(default=None, strict=True)
     runner: str | None = None
     run: RunSpec | None = None
     seeds: Annotated[StrictInt | tuple[StrictInt, ...], BeforeValidator(_seeds)] = ()
@@ -221,6 +223,8 @@ class StudyFile(FrozenConfig):
         if self.preset and self.plugin is None:
             names = " or ".join(f'runner = "{name}"' for name in plugins("runners"))
             raise ValueError(f"a preset is for a runner that has presets: add {names}")
+        if self.keep_model is not None and self.plugin is None:
+            raise ValueError("keep_model is for a runner that keeps models; this one has none to keep")
         if self.run is not None and self.plugin:
             raise ValueError(f"[run] is for a program or a function; {self.plugin} has none")
         if self.run is not None and not command and not self.runner:
@@ -359,7 +363,8 @@ def study_cells(name: str, file: StudyFile, runner: Runner) -> tuple[StudyCell, 
     _refuse_repeats(f"{name}: seeds", file.seed_list)
     cells = _cells(name, file)
     _check_fields(name, file, cells, runner)
-    settings = {runner.full_name(field): level for field, level in file.settings.items()}
+    kept = {} if file.keep_model is None else {"keep_model": file.keep_model}
+    settings = {runner.full_name(field): level for field, level in (file.settings | kept).items()}
     out = []
     for cell in cells:
         full = {runner.full_name(factor): level for factor, level in cell.items()}

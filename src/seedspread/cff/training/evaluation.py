@@ -54,6 +54,15 @@ def validation_loss(model: LayerwiseModel, batch: Batch) -> Tensor:
     return model.losses[-1](features(model, batch.images)[-1], batch.labels)  # type: ignore[no-any-return]
 
 
+def split_features(
+    model: LayerwiseModel, split: Split, mean: tuple[float, ...], std: tuple[float, ...]
+) -> list[Tensor]:
+    """Return the representation of every layer, each `(N, d)` float32, of images that are not augmented."""
+    loader = Loader(split, (), mean, std, _EVALUATION_BATCH, order="given")
+    batches = [features(model, batch.images) for batch in loader.epoch(0)]
+    return [torch.cat(layer) for layer in zip(*batches, strict=True)]
+
+
 class Features:
     """The frozen encoder's un-augmented features of each split, computed when first asked for."""
 
@@ -65,11 +74,9 @@ class Features:
     def of(self, split: str) -> Tensor:
         """Return the probed layers' features of a split, `(P, N, d)` float32, by its name in `Dataset`."""
         if split not in self._cache:
-            images: Split = getattr(self._dataset, split)
             info = self._dataset.info
-            loader = Loader(images, (), info.mean, info.std, _EVALUATION_BATCH, order="given")
-            batches = [self.encode(batch.images) for batch in loader.epoch(0)]
-            self._cache[split] = torch.cat(batches, dim=1)
+            layers = split_features(self._model, getattr(self._dataset, split), info.mean, info.std)
+            self._cache[split] = torch.stack(self._probed(layers))
         return self._cache[split]
 
     def forget(self) -> None:
@@ -78,9 +85,10 @@ class Features:
     @torch.no_grad()
     def encode(self, images: Tensor) -> Tensor:
         """Return the probed layers' features of a batch, `(P, B, d)`."""
-        layers = features(self._model, images)
-        probed = layers if self._model.config.probe.layers == "all" else layers[-1:]
-        return torch.stack(probed)
+        return torch.stack(self._probed(features(self._model, images)))
+
+    def _probed(self, layers: list[Tensor]) -> list[Tensor]:
+        return layers if self._model.config.probe.layers == "all" else layers[-1:]
 
 
 class Probe:
@@ -96,6 +104,7 @@ class Probe:
         device = dataset.train.images.device
         last = config.model.depth - 1
         layers = range(config.model.depth) if config.probe.layers == "all" else range(last, last + 1)
+        self._layers = layers
         self._features = features
         self._dataset = dataset
         self._cached = config.probe.features == "cached"
@@ -157,6 +166,10 @@ class Probe:
         """Return the chosen classifiers' logits, `(P, N, classes)`."""
         pairs = zip(self._best, self._features.of("test"), strict=True)
         return torch.stack([head(x) for head, x in pairs])
+
+    def chosen(self) -> dict[int, dict[str, Tensor]]:
+        """Return the tensors of the chosen classifiers, by layer."""
+        return {layer: head.state_dict() for layer, head in zip(self._layers, self._best, strict=True)}
 
     def tensors(self) -> dict[str, Tensor]:
         """Return everything that a resume needs."""

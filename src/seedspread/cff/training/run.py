@@ -26,6 +26,7 @@ from seedspread.cff.model import ViT
 from seedspread.cff.presets import ConfigError, to_toml
 from seedspread.cff.training.evaluation import final_diagnostics
 from seedspread.cff.training.layerwise import EpochSums, LayerwiseModel, Trainer
+from seedspread.cff.training.model_file import check_parent
 from seedspread.cff.training.result import RunResult
 from seedspread.cff.training.state import Position, TrainingRun, Work
 from seedspread.cff.training.trainers import trainer_class, trainer_of
@@ -120,7 +121,7 @@ class TrainingLoop:
             yield from self._each(runs, self._end_epoch)
             if not any(run in self._going for run in runs):
                 return
-        yield from self._each(runs, TrainingRun.end_encoder)
+        yield from self._each(runs, lambda run: run.end_encoder(trainer.state_dict(runs.index(run))))
 
     def _end_epoch(self, run: TrainingRun) -> None:
         self._callback.on_epoch("encoder", run.position.epoch, run.end_epoch())
@@ -270,9 +271,10 @@ def train_many(
         else:
             yield number, opened
     try:
-        for threads in {_torch_threads(run) for run in runs}:
+        threads_of = {run: torch_threads(run.config, run.threads) for run in runs}
+        for threads in set(threads_of.values()):
             with cpu_threads(threads), without_tf32():
-                group = [run for run in runs if _torch_threads(run) == threads]
+                group = [run for run in runs if threads_of[run] == threads]
                 for run, outcome in TrainingLoop(group, stop, callback or Callback()).run():
                     yield runs[run], outcome
     except Exception as error:
@@ -281,9 +283,9 @@ def train_many(
         raise
 
 
-def _torch_threads(run: TrainingRun) -> int:
+def torch_threads(config: RunConfig, threads: int) -> int:
     """The number of threads that are a trainer's own alters no bit; torch has one beside them."""
-    return 1 if features_of(run.config).has_own_threads else run.threads
+    return 1 if features_of(config).has_own_threads else threads
 
 
 def _open(
@@ -299,6 +301,7 @@ def _open(
     try:
         trainer_class(config).prepare(config)  # if it cannot be, no folder is left behind
         path, guard = (default_folder(key), None) if given is None else (given.path, given.guard)
+        check_parent(config, dataset.fingerprint, path.parent)
         folder = RunFolder(path, key, guard)
         if folder.open(to_toml(config), resume=resume):
             return RunResult.read(folder.path)

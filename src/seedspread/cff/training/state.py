@@ -4,6 +4,7 @@ A checkpoint is one safetensors file with the run's position in its header; noth
 """
 
 import json
+import sys
 import time
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -30,11 +31,13 @@ from seedspread.cff.training.layerwise import (
     load_module,
     module_tensors,
 )
+from seedspread.cff.training.model_file import load_encoder, parent_of, save_model
 from seedspread.cff.training.result import RunResult
 from seedspread.cff.training.trainers import trainer_class
 from seedspread.errors import SeedspreadError
-from seedspread.runs.files import UNREADABLE
+from seedspread.runs.files import UNREADABLE, read_file
 from seedspread.runs.folder import (
+    TRAINING,
     CheckpointError,
     Failure,
     Heartbeat,
@@ -135,24 +138,28 @@ class Pace:
 
 
 def save_checkpoint(folder: RunFolder, state: dict[str, Any], tensors: dict[str, Tensor]) -> None:
+    write_checkpoint(folder, _packed(folder.key, state, tensors))
+
+
+def _packed(key: str, state: dict[str, Any], tensors: dict[str, Tensor]) -> bytes:
     stored = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    write_checkpoint(folder, save(stored, {"key": folder.key, "state": json.dumps(state)}))
+    return save(stored, {"key": key, "state": json.dumps(state)})
+
+
+def _unpacked(content: bytes, key: str) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+    metadata = header["__metadata__"]
+    if metadata["key"] != key:
+        raise ValueError(f"it belongs to another run, {metadata['key']}")
+    try:
+        return dict(json.loads(metadata["state"])), load(content)
+    except SafetensorError as error:
+        raise ValueError(str(error)) from error
 
 
 def load_checkpoint(folder: RunFolder) -> tuple[dict[str, Any], dict[str, Tensor]] | None:
     """Return state and tensors of the newest undamaged checkpoint of this run; None if there is none."""
-
-    def parse(content: bytes) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
-        metadata = header["__metadata__"]
-        if metadata["key"] != folder.key:
-            raise ValueError(f"it belongs to another run, {metadata['key']}")
-        try:
-            return dict(json.loads(metadata["state"])), load(content)
-        except SafetensorError as error:
-            raise ValueError(str(error)) from error
-
-    return newest_checkpoint(folder, parse)
+    return newest_checkpoint(folder, lambda content: _unpacked(content, folder.key))
 
 
 class TrainingRun:
@@ -172,10 +179,13 @@ class TrainingRun:
         self.seed = config.seeds.run if seed is None else seed
         self.dataset = dataset
         self.folder = folder
-        self.threads = folder.begin(config.runtime.threads or torch.get_num_threads())
+        self._parent = parent_of(config, folder.path.parent)
+        self.threads = folder.begin(config.runtime.threads or self._usual_threads())
         device = dataset.train.images.device
         seed_of_weights = init_seed(config.seeds.stream("init"))
         vit = drawn_from(seed_of_weights, lambda: ViT.from_config(config.model, len(dataset.classes)))
+        if self._parent is not None and config.training.init_from:
+            load_encoder(vit, self._parent)
         self.model = LayerwiseModel(config, vit.to(device), self.threads)
         self.sums = EpochSums.empty(config.model.depth, device)
         self.position = Position()
@@ -187,6 +197,12 @@ class TrainingRun:
         self._finished_probes: dict[str, Tensor] = {}
         self._written = time.monotonic()
         self.pace = Pace()
+
+    def _usual_threads(self) -> int:
+        """Return the parent's, if this run continues it: with others, the last bits would differ."""
+        if self._parent is None or self.config.training.init_from:
+            return torch.get_num_threads()
+        return int(self._parent.provenance()["threads"])
 
     def heartbeat(self) -> Heartbeat:
         """Report how far and how fast it is, with its curves so far."""
@@ -247,8 +263,10 @@ class TrainingRun:
         shown = {"loss": "loss", rate: "rate", "gradient_norm": "gradient_norm"}
         return {title: self._history.last(name) for title, name in shown.items()}
 
-    def end_encoder(self) -> None:
-        """Begin stage 2 with the chosen weights, without the optimizers."""
+    def end_encoder(self, optimiser: dict[str, Tensor]) -> None:
+        """Begin stage 2 with the chosen weights, without the optimizers, whose state is kept if asked for."""
+        if self.config.runtime.keep_model:
+            self.folder.write(TRAINING, _packed(self.folder.key, *self._everything(optimiser)))
         if self.config.training.select == "best_val_loss":
             load_module("best", self.model.vit, self._best_weights)
         self.position = Position("probe")
@@ -304,6 +322,8 @@ class TrainingRun:
             f"{repeat}.accuracy": probe.best_accuracy,
             f"{repeat}.epoch": probe.best_epoch,
         }
+        for layer, tensors in probe.chosen().items():
+            self._finished_probes |= {f"{repeat}.head.{layer}.{name}": t for name, t in tensors.items()}
         self._probe = None
         self.position = Position("probe", repeat=repeat + 1)
 
@@ -312,6 +332,14 @@ class TrainingRun:
         result, predictions = summarise(self.config, self.dataset, self.folder.key, *kept)
         self.folder.keep_history(self._history.table(with_rate=not margin_of(self.config).is_inert))
         self.folder.keep_predictions(predictions)
+        if self.config.runtime.keep_model:
+            probes = {
+                (probe.repeat, probe.layer): below(
+                    f"{probe.repeat}.head.{probe.layer}", self._finished_probes
+                )
+                for probe in result.probes
+            }
+            save_model(self.folder, self.model.vit, probes, self.dataset)
         facts = {
             "runner": RUNNER,
             "seed": self.seed,
@@ -340,6 +368,10 @@ class TrainingRun:
         """Write a checkpoint now, with the trainer's part from `Trainer.state_dict`; empty in stage 2."""
         if self.position.stage == "encoder":
             self._check_finite()
+        save_checkpoint(self.folder, *self._everything(optimiser))
+        self._written = time.monotonic()
+
+    def _everything(self, optimiser: dict[str, Tensor]) -> tuple[dict[str, Any], dict[str, Tensor]]:
         tensors = module_tensors("model", self.model.vit) | optimiser
         tensors |= {f"sums.{name}": tensor for name, tensor in self.sums.tensors().items()}
         tensors |= {f"history.{name}": tensor for name, tensor in self._history.tensors().items()}
@@ -347,13 +379,16 @@ class TrainingRun:
         tensors |= self._best_weights
         if self._probe is not None:
             tensors |= self._probe.tensors()
-        state = {"position": asdict(self.position), "best_loss": self._best_loss}
-        save_checkpoint(self.folder, state, tensors)
-        self._written = time.monotonic()
+        return {"position": asdict(self.position), "best_loss": self._best_loss}, tensors
 
     def restore(self) -> dict[str, Tensor]:
-        """Go back to the newest checkpoint, if there is one; return the trainer's part of it."""
+        """Go back to the newest checkpoint, or to where the run that this one continues has ended, if any.
+
+        Return the trainer's part of it.
+        """
         newest = load_checkpoint(self.folder)
+        if newest is None and self.config.training.continue_from and self._parent is not None:
+            newest = self._end_of(self._parent)
         if newest is None:
             return {}
         try:
@@ -363,6 +398,14 @@ class TrainingRun:
         except UNREADABLE as error:
             where = self.folder.path
             raise CheckpointError(f"the newest checkpoint in {where} does not fit: {error}") from error
+
+    @staticmethod
+    def _end_of(parent: RunFolder) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        try:
+            parent.check_digest(TRAINING)
+            return _unpacked(read_file(parent.path / TRAINING, sys.maxsize), str(parent.result()["key"]))
+        except UNREADABLE as error:
+            raise CheckpointError(f"{parent.path / TRAINING} cannot be used: {error}") from error
 
     def _restore_from(self, state: dict[str, Any], tensors: dict[str, Tensor]) -> dict[str, Tensor]:
         self.position = Position(**state["position"])

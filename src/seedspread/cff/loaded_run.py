@@ -1,0 +1,116 @@
+"""A finished run with its model, ready to use."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from seedspread.cff.config import RunConfig
+from seedspread.cff.data.augment import normalize
+from seedspread.cff.data.dataset import Split
+from seedspread.cff.model import ViT
+from seedspread.cff.presets import read_config
+from seedspread.cff.training.evaluation import split_features
+from seedspread.cff.training.layerwise import LayerwiseModel
+from seedspread.cff.training.model_file import read_model
+from seedspread.cff.training.run import cpu_threads, device_of, torch_threads, without_tf32
+from seedspread.cff.training.trainers import trainer_class
+from seedspread.runs.files import UNREADABLE, RecordError
+from seedspread.runs.folder import RunFolder
+
+Images = Tensor | NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class LoadedRun:
+    """A finished run of the paper's training; `load_run` returns one.
+
+    Images are given as datasets have them, `(N, C, H, W)` of bytes, and are normalized here as they were in
+    the run.
+
+    Attributes:
+        config: what the run is.
+        model: the encoder with the trained probe as its head, in plain PyTorch; give it what `preprocess`
+            returns. Its logits are those of `logits` up to rounding.
+        classes: class names, in the order of the logits.
+    """
+
+    config: RunConfig
+    model: ViT
+    classes: tuple[str, ...]
+    _mean: tuple[float, ...]
+    _std: tuple[float, ...]
+    _threads: int
+
+    def preprocess(self, images: Images) -> Tensor:
+        """Return the images as the model takes them: float32, normalized."""
+        return normalize(self._checked(images), self._mean, self._std)
+
+    def logits(self, images: Images) -> Tensor:
+        """Return `(N, classes)` logits, computed as in the run.
+
+        On the machine of the run, the whole test set gives the bits of its stored predictions.
+        """
+        with self._as_trained(), torch.no_grad():
+            return self.model.head(self._layers(images)[-1])  # type: ignore[no-any-return]
+
+    def features(self, images: Images, layer: int = -1) -> Tensor:
+        """Return the `(N, dim)` representation at a layer, counted from 0 or, below 0, from the end."""
+        depth = self.config.model.depth
+        if not -depth <= layer < depth:
+            raise ValueError(f"layer must lie between {-depth} and {depth - 1}; got {layer}")
+        with self._as_trained():
+            return self._layers(images)[layer]
+
+    def _layers(self, images: Images) -> list[Tensor]:
+        checked = self._checked(images)
+        count = torch.arange(len(checked), device=checked.device)
+        layerwise = LayerwiseModel(self.config, self.model, self._threads)
+        return split_features(layerwise, Split(checked, count, count), self._mean, self._std)
+
+    @contextmanager
+    def _as_trained(self) -> Iterator[None]:
+        trainer_class(self.config).prepare(self.config)
+        with cpu_threads(torch_threads(self.config, self._threads)), without_tf32():
+            yield
+
+    def _checked(self, images: Images) -> Tensor:
+        tensor = torch.as_tensor(images)
+        shape = self.model.image_shape
+        if tensor.dtype != torch.uint8 or tensor.ndim != 4 or tensor.shape[1:] != shape or not len(tensor):
+            raise ValueError(
+                f"images must be uint8 of shape (N, {', '.join(map(str, shape))}), as the dataset has them; "
+                f"got {str(tensor.dtype).removeprefix('torch.')} of shape {tuple(tensor.shape)}"
+            )
+        return tensor.to(next(self.model.parameters()).device)
+
+
+def load_run(folder: "Path | str") -> LoadedRun:
+    """Load a finished run of the paper's training with its model.
+
+    Args:
+        folder: the run's folder, such as `runs/KEY`.
+
+    Example:
+        ```python
+        run = seedspread.load_run("runs/0d1b0b2e1a7f4d6c9b3e")
+        run.logits(images)  # (N, 3, 32, 32) of bytes -> (N, classes)
+        ```
+    """
+    run = RunFolder(Path(folder))
+    header, tensors = read_model(run)
+    config = read_config(str(run.config_path()))
+    try:
+        threads = int(run.provenance()["threads"])
+        model = ViT.from_config(config.model, len(header["classes"]))
+        model.load_state_dict({n: t for n, t in tensors.items() if not n.startswith("probe.")})
+        mean, std = tuple(header["mean"]), tuple(header["std"])
+        classes = tuple(header["classes"])
+    except (*UNREADABLE, RuntimeError) as error:
+        raise RecordError(f"{run.path}: its model does not fit its config ({error})") from error
+    return LoadedRun(config, model.eval().to(device_of(config)), classes, mean, std, threads)
