@@ -17,7 +17,7 @@ from seedspread.analysis.samples import Pair, arms_by_stratum, compared_pairs, n
 from seedspread.analysis.sd import many_groups, successful
 from seedspread.analysis.sequential import Look, factor_of, looks_at
 from seedspread.runs import studies
-from seedspread.runs.levels import Levels, arm_name
+from seedspread.runs.levels import Levels, arm_name, joined_levels
 from seedspread.runs.metrics import Better, Metric, direction_note, is_until, metric_of
 from seedspread.runs.store import Store
 from seedspread.stats import classic, planning
@@ -420,7 +420,10 @@ def _comparisons(
     pairs, notes = _pairs(runs)
     if len(pairs) > MOST_MODELLED or any(is_large(pair.arm, pair.baseline) for pair in pairs):
         comparer = replace(comparer, brief=True)
-        notes.append(words.brief_note(len(pairs), len(runs.frame)))
+        notes.append(
+            f"{len(pairs):,} comparisons of {len(runs.frame):,} runs: the seed jackknife stands in for the "
+            "headline's model, and the other tests are left out."
+        )
     if looks is not None:
         notes.append(words.looks_note(looks))
     comparer = replace(comparer, by=runs.columns.by)
@@ -464,7 +467,8 @@ def _pairs(runs: RunTable) -> tuple[list[Pair], list[str]]:
     if not pairs:
         both = f"both {versus!r} and another level of {columns.group!r}"
         raise TableError(f"no stratum of {', '.join(columns.by)!r} has {both}")
-    return pairs, [words.not_compared_note(stratum, versus) for stratum in left_out]
+    why = f"has no {versus} run to compare with, or nothing else; it was left out."
+    return pairs, [f"{joined_levels(stratum)} {why}" for stratum in left_out]
 
 
 def take_look(

@@ -251,7 +251,9 @@ class AuditResult(display.Result):
 
     def oneline(self) -> str:
         """One line per comparison, for a chat."""
-        return "\n".join(words.oneline(self, c) for c in self.comparisons)
+        return "\n".join(
+            f"{c.title}, {self.value}, {words.seed_counts(c.seeds)}: {c.verdict}" for c in self.comparisons
+        )
 
     def to_text(self, width: int = 80, explain: bool = False, details: bool = False) -> str:
         """One screen; with `details` every comparison and test, with `explain` why each was used."""
@@ -314,7 +316,7 @@ class AuditResult(display.Result):
         if details or explain:
             page.lines(["", *words.detail_lines(c)])
             page.tables(display.test_tables(c, explain))
-            page.lines([*(words.explanations(c) if explain else []), words.headline_note(c)])
+            page.lines([*(words.explanations(c) if explain else []), f"* the headline: {c.headline.why}."])
 
     def to_markdown(self, details: bool = False) -> str:
         """The answer for a README or an issue; with `details` every test with its reason."""

@@ -146,6 +146,7 @@ class Components:
 
 
 MOST_RUNS = 1_500
+_QUIET = "runs that differ only in what comes after training have no same-seed noise among them"
 _NAMES = {model.SEED: "between seeds", model.NOISE: "same-seed noise", model.TOGETHER: "streams together"}
 
 
@@ -177,7 +178,7 @@ def split(sample: model.Sample, level: float, floor: TestSetNoise | None = None)
         return _beside_idle(split(rest, level, floor), names, blank)
     if model.NOISE not in made.names and not made.copies and len(made.names) < 2:
         total, interval = _total(sample, level)
-        note = words.QUIET if made.has_shared_noise else words.NOT_REPEATED
+        note = _QUIET if made.has_shared_noise else words.NOT_REPEATED
         return _told(replace(blank, total=total, interval=interval, note=note))
     estimates, top = model.fit(made.likelihood)
     curves = model.profiles(made.likelihood, estimates, top)
@@ -194,13 +195,33 @@ def split(sample: model.Sample, level: float, floor: TestSetNoise | None = None)
     ]
     if made.copies:
         components.append(Component(model.NOISE, _NAMES[model.NOISE], None, 0.0, None, 0.0, unbiased=0.0))
-    arm = replace(blank, components=tuple(components), total=total * unit, note=words.design_note(made))
+    arm = replace(blank, components=tuple(components), total=total * unit, note=_not_told(made))
     return replace(_told(arm), curves=dict(zip(made.names, curves, strict=True)), unit=unit)
+
+
+def _not_told(made: model.Design) -> str:
+    """What a design does not tell of the components of an arm; empty if it tells all."""
+    note = ""
+    if made.copies:
+        note = "runs of equal seeds are equal in all blocks: copies, without noise"
+    elif model.NOISE not in made.names:
+        each = "each other stream's" if made.has_shared_noise else "each stream's"
+        note = f"no run is repeated, so that {each} variance has the same-seed noise in it"
+    elif not made.repeated and len(made.names) > 3:
+        note = (
+            "no run is repeated: the noise is told from the streams by taking their effects as additive, and "
+            "holds what they do only together"
+        )
+    elif len(made.names) > 2 and model.TOGETHER not in made.names:
+        note = "what streams do only together counts as noise"
+    return "; ".join(filter(None, (note, _QUIET if made.has_shared_noise else "")))
 
 
 def _beside_idle(found: Split, names: tuple[str, ...], blank: ArmComponents) -> Split:
     """What is known of the other runs, and that these factors make no variance."""
-    note = "; ".join(part for part in (found.arm.note, words.idle_note(names)) if part)
+    note = "; ".join(
+        filter(None, (found.arm.note, f"runs that vary {' or '.join(names)} alone hardly differ"))
+    )
     none = tuple(Component(name, name, None, 0.0, None, 0.0) for name in names)
     components = (*found.arm.components, *none) if found.arm.components else ()
     arm = replace(found.arm, runs=blank.runs, seeds=blank.seeds, components=components, note=note)
@@ -292,6 +313,21 @@ class ComponentsResult(Result):
                     arm_values["floor"]["sentence"] = words.floor_sentence(arm.floor)
         return values
 
+    def _notes(self) -> list[str]:
+        """Return the notes of the table, how to read components at zero, and how they were estimated."""
+        every = [c for stratum in self.strata for arm in stratum.arms for c in arm.components]
+        explained = (
+            "A component that comes out as zero counts as noise there; 'unbiased' has the mean squares, "
+            "which sentences quote for the noise."
+        )
+        at_zero = any(c.variance == 0 and c.unbiased is not None for c in every)
+        foot = (
+            f"{self.rows:,} runs from {self.source}; restricted maximum likelihood (REML), "
+            f"{self.level:.0%} profile intervals; normal values are assumed. The p value of a component is "
+            "one-sided, since no variance is negative; intervals are two-sided."
+        )
+        return [*self.notes, *([explained] if at_zero else []), foot]
+
     def to_text(self, width: int = 110) -> str:
         page = TextPage(width)
         for stratum in self.strata:
@@ -299,7 +335,7 @@ class ComponentsResult(Result):
                 page.title(stratum.title)
             page.lines(stratum.sentences, "bold")
             page.tables(components_tables(stratum))
-        return page.text(words.components_notes(self))
+        return page.text(self._notes())
 
     def to_markdown(self) -> str:
         """Tables for a README or an issue."""
@@ -310,7 +346,7 @@ class ComponentsResult(Result):
             for table in components_tables(stratum):
                 out += ["", *to_markdown(table).splitlines()]
             out.append("")
-        return "\n".join([*out, *map(markdown_text, words.components_notes(self))]) + "\n"
+        return "\n".join([*out, *map(markdown_text, self._notes())]) + "\n"
 
     def to_latex(self) -> str:
         """Tables for a paper (booktabs)."""
@@ -320,7 +356,7 @@ class ComponentsResult(Result):
             before = f"{stratum.title}. " if stratum.title else ""
             tables = components_tables(stratum)
             out += [to_latex(replace(table, title=before + table.title)) for table in tables]
-        return "\n".join([*out, *(f"{tex_text(note)}\n" for note in words.components_notes(self))])
+        return "\n".join([*out, *(f"{tex_text(note)}\n" for note in self._notes())])
 
     def to_frame(self) -> pd.DataFrame:
         """One row per component of a group, as numbers."""
@@ -345,7 +381,7 @@ class ComponentsResult(Result):
             before = f"{stratum.title}: " if stratum.title else ""
             lines += [before + line for line in stratum.sentences]
             tables += [replace(t, title=before + t.title) for t in components_tables(stratum)]
-        return for_notebook(lines, tables, words.components_notes(self))
+        return for_notebook(lines, tables, self._notes())
 
 
 # Columns of a store's runs: the seed of the whole run, and those of its streams that were set apart.

@@ -378,7 +378,7 @@ def _contrast_rows(
 
 def components_tables(stratum: Components) -> list[Table]:
     """The arms' components, then each comparison."""
-    headings = ("component", "variance", "interval", "share", "p", words.UNBIASED)
+    headings = ("component", "variance", "interval", "share", "p", "unbiased")
     arms = table_of("Variance components", headings, (row for arm in stratum.arms for row in _arm_rows(arm)))
     return [arms, *map(_contrasts_table, stratum.comparisons)]
 

@@ -4,12 +4,7 @@ from dataclasses import asdict, dataclass
 from math import inf
 from typing import Any
 
-from seedspread.analysis.words import (
-    bound_sentence,
-    budget_sentence,
-    planning_method,
-    standard_error_sentence,
-)
+from seedspread.analysis.words import seed_counts
 from seedspread.stats import mean_power, planning
 from seedspread.stats.planning import BudgetError
 from seedspread.stats.pooled_sd import power_below, seeds_below
@@ -91,9 +86,13 @@ def _standard_error(sd: float | None, se: float | None) -> SeedBudget:
     if sd is None or se is None:
         raise BudgetError("a standard error needs both --sd and --se")
     n = planning.seeds_for_standard_error(sd, se)
-    return SeedBudget(
-        standard_error_sentence(n, sd, se), {"seeds": n, "sd": sd, "se": se, "reached": sd / n**0.5}
+    text = (
+        f"{n} seeds: the mean of {n} runs with sd {sd:g} has a standard error of {sd / n**0.5:.3g} "
+        f"(at most {se:g} was asked for; (sd/se)² = {(sd / se) ** 2:.4g})."
     )
+    if n < 5:
+        text += f" From {n} seeds the sd itself is hardly known; take five or more if it is to be estimated."
+    return SeedBudget(text, {"seeds": n, "sd": sd, "se": se, "reached": sd / n**0.5})
 
 
 # Past runs of the gate, if their number is not given.
@@ -159,15 +158,25 @@ def _spread(
             planning.check_design(seeds, 0.999, alpha)
             asked, power = "power", planning.power(ratio, seeds, **options)
             f_test = planning.f_power(ratio, seeds, alpha) if exact else None
-    values = {
-        "seeds": list(seeds),
-        "ratio": ratio,
-        "power": power,
-        **options,
-        "method": planning_method(design),
-        "f_test": f_test,
-    }
-    return SeedBudget(budget_sentence(asked, seeds, ratio, power, values), values)
+    arms = f"{seed_counts(seeds)}{' per arm' * (seeds[0] == seeds[1])}"
+    times, level = f"{ratio**0.5:.3g} times the sd", f"at level {alpha:g}"
+    text, digits = {
+        "seeds": (f"{arms}: power {power:.2f} for a variance ratio of {ratio:g} ({times}) {level}", ""),
+        "ratio": (
+            f"{arms} detect variance ratios above {ratio:.3g} ({times}) with power {power:g} {level}", ".3g"
+        ),
+        "power": (
+            f"Power {power:.2f}: {arms} see a variance ratio of {ratio:g} ({times}) that often {level}", ".2f"
+        ),
+    }[asked]  # fmt: skip
+    method = f"scale ratio, the audit's headline, simulated on {design.shape} values"
+    if design.pairs is not None:
+        method += f", arms that share seeds and correlate by {design.pairs:g}"
+    if design.blocks > 1:
+        method += f", {design.blocks} blocks with twins that correlate by {design.twins:g}"
+    beside = "" if f_test is None else f"; the F test, if values are exactly normal: {f_test:{digits}}"
+    values = {"seeds": list(seeds), "ratio": ratio, "power": power, **options}
+    return SeedBudget(f"{text} ({method}{beside}).", values | {"method": method, "f_test": f_test})
 
 
 @with_known_arguments
@@ -191,7 +200,7 @@ def bound_budget(
     """
     design = design or Design()
     planning.check_design((2 if n is None else n,) * 2, power, design.alpha)
-    true = ratio**0.5 if sd is None else sd
+    true, what, per = (ratio**0.5, "the ratio of the sds", " per group") if sd is None else (sd, "the sd", "")
     if not 0 < true < bound < inf:
         raise BudgetError(f"the bound {bound:g} must lie above the true value, which is {true:g}")
     if sd is None:  # two one-sided tests are as wide as a two-sided one at twice the level
@@ -205,4 +214,6 @@ def bound_budget(
         n = n or seeds_below(bound / sd, power, design.alpha, design.shape)
         power = power_below(bound / sd, n, design.alpha, design.shape)
     values = {"seeds": n, "bound": bound, "true": true, "power": power, **asdict(design)}
-    return SeedBudget(bound_sentence(sd is None, values), values)
+    shown = f"show that {what} is below {bound:g} if it is {true:.3g}"
+    test = f"one-sided at level {design.alpha:g}, {design.shape} values"
+    return SeedBudget(f"{n} seeds{per} {shown} with power {power:.2f} ({test}).", values)

@@ -5,6 +5,7 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from hashlib import sha256
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from seedspread.runs.levels import arm_name
 from seedspread.runs.store import Store
 from seedspread.stats import sequential
 from seedspread.stats.groups import Group
-from seedspread.stats.result import InterimLook
+from seedspread.stats.result import InterimLook, Interval
 from seedspread.stats.sequential import Progress, SoFar, expected
 from seedspread.tables.question import TableError
 from seedspread.tables.run_table import RunTable
@@ -94,17 +95,14 @@ class Look:
         return InterimLook(sizes, self.number, factor_of(sizes, self.progress))
 
     def _sizes(self, seeds: int) -> tuple[int, ...]:
+        """Return the seeds at each look; refuse too few of them, or too many."""
+        numbers = range(1, self.of + 1)
         if self.step is None:
-            sizes = tuple(round(seeds * k / self.number) for k in range(1, self.of + 1))
+            sizes = tuple(round(seeds * k / self.number) for k in numbers)
         elif self.step < 1:
             raise TableError(f"the step between looks must be 1 seed or more; got {self.step}")
         else:
-            sizes = tuple(seeds + self.step * (k - self.number) for k in range(1, self.of + 1))
-        self._check(seeds, sizes)
-        return sizes
-
-    def _check(self, seeds: int, sizes: tuple[int, ...]) -> None:
-        """Refuses looks at too few seeds, or too many."""
+            sizes = tuple(seeds + self.step * (k - self.number) for k in numbers)
         if seeds < studies.FEWEST_SEEDS:
             raise TableError(
                 f"a look takes {studies.FEWEST_SEEDS} seeds per arm or more; there are {seeds}: add some"
@@ -120,6 +118,7 @@ class Look:
                 f"the last of {self.of} looks would be at {sizes[-1]:,} seeds per arm, and looks are counted "
                 f"up to {studies.MOST_SEEDS:,}: lower --of or --step"
             )
+        return sizes
 
 
 def _seeds(runs: RunTable) -> int:
@@ -165,11 +164,15 @@ def looks_at(
             continue
         if 2 * len(seen) < len(keys):
             if found is None or found.sizes != study.sequential.spec.sizes:
-                notes.append(words.uncounted_note(study.name))
+                notes.append(
+                    f"{study.name} is looked at while it grows, and these figures of all runs do not count "
+                    f"the looks: those of its own audit do (--study {study.name})."
+                )
         elif found is None or found.number < study.sequential.number:
             found, counted = looks_of(study.sequential), study.name
     if found is not None and counted:
-        notes.append(words.counted_note(counted, found.number))
+        times = "once" if found.number == 1 else f"{found.number} times"
+        notes.append(f"{counted} has looked at these runs {times} while it grew; its looks are counted here.")
     return found, notes
 
 
@@ -212,13 +215,42 @@ def seeds_to_come(record: studies.SequentialRecord) -> float | None:
 
 
 def last_look(record: studies.SequentialRecord) -> str:
-    """The last look in a sentence, with how many seeds are expected."""
-    return words.look_sentence(record, seeds_to_come(record) if record.looks else None)
+    """`Look 2 of at most 9, 12 seeds: clamp against subtract 3.1 [0.9, 11], open; about 8 more seeds`."""
+    if not record.looks:
+        return f"No look yet: the first is at {record.seeds} seeds."
+    look, most = record.looks[-1], len(record.spec.sizes)
+    found = "; ".join(
+        f"{c.title} {words.number(c.ratio)} {words.between(interval_of_look(c))}, {c.word}"
+        for c in look.comparisons
+    )
+    return f"Look {len(record.looks)} of at most {most}, {look.seeds} seeds: {found}; {_what_next(record)}."
 
 
 def standing(record: studies.SequentialRecord) -> str:
     """How a study stands, in a sentence."""
-    return words.standing_sentence(record, seeds_to_come(record))
+    if record.stopped:
+        return f"The study stopped at {record.seeds} seeds per arm: {record.stopped}."
+    seen = f"its first look is at {record.seeds} seeds, and what is seen before decides nothing"
+    if record.looks:
+        seen = f"this is its last look; the next is at {record.seeds} seeds"
+    return f"The study goes on ({_what_next(record)}): {seen}."
+
+
+def _what_next(record: studies.SequentialRecord) -> str:
+    """`stopped: decided`, or how many seeds are expected."""
+    if record.stopped:
+        return f"stopped: {record.stopped}"
+    more = seeds_to_come(record)
+    if more is None:
+        return "it goes on"
+    most = record.spec.limit - (record.looks[-1].seeds if record.looks else 0)
+    return f"about {max(round(more), 1)} more seeds per arm expected, at most {most}"
+
+
+def interval_of_look(c: studies.LookComparison) -> Interval | None:
+    if c.ratio is None or c.p is None:
+        return None
+    return Interval(c.low or 0.0, inf if c.high is None else c.high, 0.95)
 
 
 def sequential_facts(record: studies.SequentialRecord, comparisons: int, cells: int) -> dict[str, Any]:
@@ -253,7 +285,7 @@ def looks_table(record: studies.SequentialRecord, title: str) -> Table:
             str(look.seeds),
             *((c.title,) if several else ()),
             words.number(c.ratio),
-            words.between(words.interval_of_look(c)),
+            words.between(interval_of_look(c)),
             words.p_value(c.p),
             c.word or "not tested",
         )

@@ -35,6 +35,10 @@ from seedspread.tables.run_table import RunTable
 
 _RESAMPLES = 10_000
 _METHOD = "ratio of variance ratios"
+_WHY = (
+    "the headlines of two sets of runs, taken as independent: the difference of their log ratios has the "
+    "distribution that both together give it"
+)
 _OF_A_STORE = ("folder", "chance")
 _RUN = ["stratum", "group", "block", "seed_name"]
 # Stratum, group, baseline.
@@ -291,7 +295,10 @@ def _in_one_unit(sets: Sequence[RunSet]) -> tuple[list[RunSet], Metric, list[str
     if units == {"share", "per cent"}:
         shares = [s.name for s in sets if s.metric.unit == "share"]
         metric = next(s.metric for s in sets if s.metric.unit == "per cent")
-        return [_in_per_cent(s) for s in sets], metric, [words.scaled_note(value, shares)]
+        note = (
+            f"{value} is a share in {words.listed(shares)}, else in per cent: shares were multiplied by 100."
+        )
+        return [_in_per_cent(s) for s in sets], metric, [note]
     if len(units) > 1:
         told = " and ".join(f"in {s.metric.unit} in {s.name}" for s in sets)
         raise TableError(f"{value} is {told}; bring the values to one unit first")
@@ -353,12 +360,18 @@ def agreements(joined: JoinedSets, comparer: audit.Comparer, equivalence: float)
     columns = joined.runs.columns
     out = []
     for (key, (a, _), (b, _)), j in zip(both, results, strict=True):
-        answers, names = (a, b), (a.source, b.source)
-        said = words.agreement_sentence(j.headline, j.p_adjusted, j.word, names, len(both))
-        out.append(
-            Agreement(*key, b.source, a.source, answers, j.headline, j.p_adjusted, j.word, said,
-                      columns.group, columns.by)
-        )  # fmt: skip
+        h, p, interval = j.headline, j.p_adjusted, j.headline.shown_interval
+        said = f"Can't tell: {h.why}."
+        if h.ratio is not None and interval is not None and p is not None:
+            adjusted = f", adjusted for {len(both)} comparisons" if len(both) > 1 else ""
+            within = f" within {h.equivalence:g}x" if j.word == "NO" else ""
+            they = "Can't tell" if j.word == "CAN'T TELL" else f"They {words.AGREEMENT[j.word]}"
+            said = (
+                f"{they}{within}: the variance ratio in {b.source} is {words.two(h.ratio)} times that "
+                f"in {a.source} ({words.ci(interval)}, {words.p_phrase(p)}{adjusted})."
+            )
+        sets = b.source, a.source, (a, b)
+        out.append(Agreement(*key, *sets, h, p, j.word, said, columns.group, columns.by))
     return tuple(out)
 
 
@@ -388,9 +401,9 @@ def _ratio_of(
     ratio = plain[1] / plain[0] if plain[0] and plain[1] else None
     if first[1] is None or second[1] is None:
         without = [answer.source for answer, estimate in (first, second) if estimate is None]
-        return without_estimate(_METHOD, words.no_ratio_in(without), ratio), None
+        return without_estimate(_METHOD, f"no ratio with an interval in {' and '.join(without)}", ratio), None
     estimate = difference(second[1], first[1])
-    return headline_from(estimate, _METHOD, words.RATIO_OF_RATIOS, level, equivalence, ratio), estimate
+    return headline_from(estimate, _METHOD, _WHY, level, equivalence, ratio), estimate
 
 
 def compare_tables(
@@ -423,14 +436,22 @@ def compare_tables(
     )
     by_setting = joined.by_setting()
     spread = audit.audit_runs(by_setting, comparer, equivalence, over_strata=False)
-    found = agreements(joined, comparer, equivalence) if joined.runs.columns.group != SET else ()
-    columns = joined.runs.columns
+    columns, one_sample = joined.runs.columns, joined.runs.columns.group == SET
+    found = () if one_sample else agreements(joined, comparer, equivalence)
+    assumed = {
+        "Each set is one sample; --group names the column that tells its arms apart.": one_sample,
+        "Seeds that a setting has in two sets were used as pairs, as between arms of an audit.": any(
+            c.headline.pairs for c in spread.comparisons
+        ),
+        "Whether sets agree is judged as if they were independent; where a seed gives like results in both, "
+        "the intervals are wider than need be.": bool(found),
+    }
     return CompareResult(
         names=joined.names,
         sources=tuple(one.runs.source for one in sets),
         value=columns.value,
         metric=joined.metric,
-        group=None if columns.group == SET else columns.group,
+        group=None if one_sample else columns.group,
         baseline=columns.baseline or "",
         spread=spread,
         agreements=found,
@@ -438,10 +459,11 @@ def compare_tables(
         copies=joined.copies,
         notes=(
             *joined.notes,
-            *words.sets_notes(joined.only, columns.group == SET, spread, bool(found)),
+            *(f"Only in {name}: {words.few(settings)}." for name, settings in joined.only.items()),
+            *(note for note, is_so in assumed.items() if is_so),
             *spread.notes,
             *joined.runs.notes,
-            *(missing_seeds(by_setting) if columns.group == SET else ()),
+            *(missing_seeds(by_setting) if one_sample else ()),
             *dict.fromkeys(notes),
             *recorded,
         ),

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 
 from seedspread.runs.levels import Levels, arm_name, joined_levels, stratum_name
-from seedspread.runs.studies import LookComparison, SequentialRecord
-from seedspread.stats.components import NOISE, TOGETHER, Design
 from seedspread.stats.groups import Group, Span, are_dependent, are_opposed
 from seedspread.stats.headline import FEWEST_SEEDS
 from seedspread.stats.result import (
@@ -36,8 +34,7 @@ from seedspread.stats.result import (
 
 if TYPE_CHECKING:
     from seedspread.analysis.audit_result import AuditResult, Comparison, Forest
-    from seedspread.analysis.components import ArmComponents, Component, ComponentContrast, ComponentsResult
-    from seedspread.analysis.seeds import Design as SeedDesign
+    from seedspread.analysis.components import ArmComponents, Component, ComponentContrast
     from seedspread.analysis.sets import CompareResult
 
 
@@ -72,31 +69,16 @@ def probability(value: float) -> str:
     return "> 0.99" if value > 0.99 else "< 0.01" if value < 0.01 else f"{value:.2f}"
 
 
-def interval_of_look(c: LookComparison) -> Interval | None:
-    """Of the ratio; None where there was none."""
-    if c.ratio is None or c.p is None:
-        return None
-    return Interval(c.low or 0.0, float("inf") if c.high is None else c.high, 0.95)
-
-
 _ALPHA = 0.05
 # Of so many runs or fewer the worst tenth is the worst run.
 _TEN = 10
 # Of a variance: what most of it is, and what is worth naming; of a difference that is shown: what is little.
 _MOSTLY, _WORTH_NAMING, _LITTLE = 2 / 3, 0.1, 0.2
-# Why components cannot be had, or not all.
+# Why components cannot be had.
 NO_VARIANCE = "no two runs of one block differ, so there is no variance to split"
 NOT_REPEATED = (
     "no seed is run twice, so that seeds and same-seed noise cannot be told apart; run each seed in two "
     "blocks (--block), or repeat runs"
-)
-QUIET = "runs that differ only in what comes after training have no same-seed noise among them"
-# The column of mean squares in a table of components.
-UNBIASED = "unbiased"
-# How the headline of two sets comes about.
-RATIO_OF_RATIOS = (
-    "the headlines of two sets of runs, taken as independent: the difference of their log ratios has the "
-    "distribution that both together give it"
 )
 # Why there is no test of the spread, or no F test.
 SINGLE_SEED = "an arm has a single seed: it counts for the means, and has no variance over seeds"
@@ -328,11 +310,6 @@ def verdict(c: Comparison) -> str:
     """The answer in a sentence."""
     numbers = figures(c)
     return f"{c.word}: {claim(c)}{f'; {numbers}' if numbers else ''}."
-
-
-def oneline(audit: AuditResult, c: Comparison) -> str:
-    """One comparison for a chat."""
-    return f"{c.title}, {audit.value}, {seed_counts(c.seeds)}: {verdict(c)}"
 
 
 def asides(c: Comparison) -> list[tuple[str, str]]:
@@ -579,33 +556,6 @@ def forest_arms(forest: Forest, factor: str) -> tuple[str, str]:
     return arm_name(factor, forest.group), arm_name(factor, forest.baseline)
 
 
-def design_note(made: Design) -> str:
-    """What a design does not tell of the components of an arm; empty if it tells all."""
-    parts = (_noise_note(made), QUIET if made.has_shared_noise else "")
-    return "; ".join(part for part in parts if part)
-
-
-def _noise_note(made: Design) -> str:
-    if made.copies:
-        return "runs of equal seeds are equal in all blocks: copies, without noise"
-    if NOISE not in made.names:
-        each = "each other stream's" if made.has_shared_noise else "each stream's"
-        return f"no run is repeated, so that {each} variance has the same-seed noise in it"
-    if not made.repeated and len(made.names) > 3:
-        return (
-            "no run is repeated: the noise is told from the streams by taking their effects as additive, and "
-            "holds what they do only together"
-        )
-    if len(made.names) > 2 and TOGETHER not in made.names:
-        return "what streams do only together counts as noise"
-    return ""
-
-
-def idle_note(names: Sequence[str]) -> str:
-    """Of streams that make no variance."""
-    return f"runs that vary {' or '.join(names)} alone hardly differ"
-
-
 def _figure(arm: ArmComponents, key: str) -> float:
     """The variance that words have of a component.
 
@@ -700,22 +650,6 @@ AGREEMENT: dict[Word, str] = {
 }
 
 
-def agreement_sentence(
-    h: Headline, p: float | None, word: Word, names: tuple[str, str], comparisons: int
-) -> str:
-    """Whether two sets agree on a variance ratio: that of the second name over that of the first."""
-    interval = h.shown_interval
-    if h.ratio is None or interval is None or p is None:
-        return f"Can't tell: {h.why}."
-    adjusted = f", adjusted for {comparisons} comparisons" if comparisons > 1 else ""
-    within = f" within {h.equivalence:g}x" if word == "NO" else ""
-    said = "Can't tell" if word == "CAN'T TELL" else f"They {AGREEMENT[word]}"
-    return (
-        f"{said}{within}: the variance ratio in {names[1]} is {two(h.ratio)} times that "
-        f"in {names[0]} ({ci(interval)}, {p_phrase(p)}{adjusted})."
-    )
-
-
 def answer_lines(result: CompareResult) -> list[str]:
     """Copies, if there are any; did the spread change; and do the sets agree, where both can be asked."""
     to = f"from {result.names[0]} to {listed(result.names[1:])}"
@@ -763,42 +697,6 @@ def look_title(looks: InterimLook) -> str:
     return f"interim look {looks.number} of at most {len(looks.sizes)}"
 
 
-def look_sentence(record: SequentialRecord, more: float | None) -> str:
-    """`Look 2 of at most 9, 12 seeds: clamp against subtract 3.1 [0.9, 11], open; about 8 more seeds`.
-
-    `more` is how many are expected.
-    """
-    if not record.looks:
-        return f"No look yet: the first is at {record.seeds} seeds."
-    look, most = record.looks[-1], len(record.spec.sizes)
-    found = "; ".join(
-        f"{c.title} {number(c.ratio)} {between(interval_of_look(c))}, {c.word}" for c in look.comparisons
-    )
-    where = f"Look {len(record.looks)} of at most {most}, {look.seeds} seeds"
-    return f"{where}: {found}; {_what_next(record, more)}."
-
-
-def _what_next(record: SequentialRecord, more: float | None) -> str:
-    """`stopped: decided`, or how many seeds are expected."""
-    if record.stopped:
-        return f"stopped: {record.stopped}"
-    if more is None:
-        return "it goes on"
-    most = record.spec.limit - (record.looks[-1].seeds if record.looks else 0)
-    return f"about {max(round(more), 1)} more seeds per arm expected, at most {most}"
-
-
-def standing_sentence(record: SequentialRecord, more: float | None) -> str:
-    """How a study stands, in a sentence; `more` is how many seeds are expected."""
-    if record.stopped:
-        return f"The study stopped at {record.seeds} seeds per arm: {record.stopped}."
-    if record.looks:
-        seen = f"this is its last look; the next is at {record.seeds} seeds"
-    else:
-        seen = f"its first look is at {record.seeds} seeds, and what is seen before decides nothing"
-    return f"The study goes on ({_what_next(record, more)}): {seen}."
-
-
 def expectation(facts: dict[str, Any]) -> str:
     """How many runs a growing study will take, from its facts."""
     runs, sizes = facts["expected_runs"], facts["sizes"]
@@ -834,23 +732,6 @@ def few(settings: Iterable[str]) -> str:
     return "; ".join([*every[:_MOST_NAMED], *more])
 
 
-def sets_notes(
-    only: dict[str, tuple[str, ...]], one_sample: bool, spread: AuditResult, agreements: bool
-) -> list[str]:
-    """Return what is in one set only, and what a comparison of sets assumes."""
-    lines = [f"Only in {name}: {few(settings)}." for name, settings in only.items()]
-    if one_sample:
-        lines.append("Each set is one sample; --group names the column that tells its arms apart.")
-    if any(c.headline.pairs for c in spread.comparisons):
-        lines.append("Seeds that a setting has in two sets were used as pairs, as between arms of an audit.")
-    if agreements:
-        lines.append(
-            "Whether sets agree is judged as if they were independent; where a seed gives like results in "
-            "both, the intervals are wider than need be."
-        )
-    return lines
-
-
 def copies_note(copies: int, runs: int, name: str, first: str) -> str:
     """Warn of runs of one set that are those of the first."""
     which = f"All {copies:,}" if copies == runs else f"{copies:,} of {runs:,}"
@@ -860,34 +741,10 @@ def copies_note(copies: int, runs: int, name: str, first: str) -> str:
     )
 
 
-def scaled_note(value: str, shares: Sequence[str]) -> str:
-    return f"{value} is a share in {listed(shares)}, else in per cent: shares were multiplied by 100."
-
-
-def no_ratio_in(sets: Sequence[str]) -> str:
-    return f"no ratio with an interval in {' and '.join(sets)}"
-
-
 def left_out(more: int, what: str = "") -> list[str]:
     """Return a line on rows that a table does not show, if there are any."""
     kind = f"more {what}" if what else "more, "
     return [f"{more:,} {kind}with larger p values, are not in this table."] if more > 0 else []
-
-
-def headline_note(c: Comparison) -> str:
-    return f"* the headline: {c.headline.why}."
-
-
-def brief_note(comparisons: int, runs: int) -> str:
-    """Say what an audit of very many comparisons, or seeds, leaves out."""
-    return (
-        f"{comparisons:,} comparisons of {runs:,} runs: the seed jackknife stands in for the headline's "
-        "model, and the other tests are left out."
-    )
-
-
-def not_compared_note(stratum: Levels, versus: str) -> str:
-    return f"{joined_levels(stratum)} has no {versus} run to compare with, or nothing else; it was left out."
 
 
 def repeated_notes(
@@ -903,84 +760,6 @@ def repeated_notes(
         f"{stratum_name(by, earlier)} has{more}: the ratios are not independent, and no mean over strata "
         "counts both."
     ]
-
-
-def uncounted_note(study: str) -> str:
-    """Warn that an audit of all runs of a store does not count the interim looks of a study."""
-    return (
-        f"{study} is looked at while it grows, and these figures of all runs do not count the looks: those "
-        f"of its own audit do (--study {study})."
-    )
-
-
-def counted_note(study: str, looks: int) -> str:
-    """Say that interim looks of another study at the same runs are counted."""
-    times = "once" if looks == 1 else f"{looks} times"
-    return f"{study} has looked at these runs {times} while it grew; its looks are counted here."
-
-
-def components_notes(result: ComponentsResult) -> list[str]:
-    """Return the notes of a table, how to read components at zero, and how they were estimated."""
-    arms = [arm for stratum in result.strata for arm in stratum.arms]
-    at_zero = any(c.variance == 0 and c.unbiased is not None for arm in arms for c in arm.components)
-    explained = (
-        f"A component that comes out as zero counts as noise there; '{UNBIASED}' has the mean squares, which "
-        "sentences quote for the noise."
-    )
-    foot = (
-        f"{result.rows:,} runs from {result.source}; restricted maximum likelihood (REML), "
-        f"{result.level:.0%} profile intervals; normal values are assumed. The p value of a component is "
-        "one-sided, since no variance is negative; intervals are two-sided."
-    )
-    return [*result.notes, *([explained] if at_zero else []), foot]
-
-
-def standard_error_sentence(n: int, sd: float, se: float) -> str:
-    text = (
-        f"{n} seeds: the mean of {n} runs with sd {sd:g} has a standard error of {sd / n**0.5:.3g} "
-        f"(at most {se:g} was asked for; (sd/se)² = {(sd / se) ** 2:.4g})."
-    )
-    if n < 5:
-        text += f" From {n} seeds the sd itself is hardly known; take five or more if it is to be estimated."
-    return text
-
-
-def budget_sentence(
-    asked: str, seeds: tuple[int, int], ratio: float, power: float, values: Mapping[str, Any]
-) -> str:
-    """Return how many seeds, which ratio or what power there is, whichever was asked for."""
-    arms = f"{seeds[0]} seeds per arm" if seeds[0] == seeds[1] else f"{seeds[0]} and {seeds[1]} seeds"
-    times, level = f"{ratio**0.5:.3g} times the sd", f"at level {values['alpha']:g}"
-    text, digits = {
-        "seeds": (f"{arms}: power {power:.2f} for a variance ratio of {ratio:g} ({times}) {level}", ""),
-        "ratio": (
-            f"{arms} detect variance ratios above {ratio:.3g} ({times}) with power {power:g} {level}", ".3g"
-        ),
-        "power": (
-            f"Power {power:.2f}: {arms} see a variance ratio of {ratio:g} ({times}) that often {level}", ".2f"
-        ),
-    }[asked]  # fmt: skip
-    exact = values["f_test"]
-    f_test = "" if exact is None else f"; the F test, if values are exactly normal: {exact:{digits}}"
-    return f"{text} ({values['method']}{f_test})."
-
-
-def bound_sentence(relative: bool, values: Mapping[str, Any]) -> str:
-    """Return how many seeds show that an sd, or a ratio of sds, is below a bound."""
-    what, per = ("the ratio of the sds", " per group") if relative else ("the sd", "")
-    shown = f"show that {what} is below {values['bound']:g} if it is {values['true']:.3g}"
-    test = f"one-sided at level {values['alpha']:g}, {values['shape']} values"
-    return f"{values['seeds']} seeds{per} {shown} with power {values['power']:.2f} ({test})."
-
-
-def planning_method(design: SeedDesign) -> str:
-    """Say how the power of a design is known."""
-    parts = [f"{design.shape} values"]
-    if design.pairs is not None:
-        parts.append(f"arms that share seeds and correlate by {design.pairs:g}")
-    if design.blocks > 1:
-        parts.append(f"{design.blocks} blocks with twins that correlate by {design.twins:g}")
-    return f"scale ratio, the audit's headline, simulated on {', '.join(parts)}"
 
 
 def opposed_runs(pairs: SameSeedRuns, name: str) -> str:

@@ -17,10 +17,9 @@ from seedspread.analysis.charts import (
     methods_panel,
 )
 from seedspread.analysis.curves import MOST_GROUPS
-from seedspread.analysis.sequential import standing
+from seedspread.analysis.sequential import interval_of_look, standing
 from seedspread.analysis.words import (
     between,
-    interval_of_look,
     look_title,
     number,
     p_value,
