@@ -26,7 +26,7 @@ from seedspread.stats.groups import Floats, Group, are_dependent, common_seeds, 
 from seedspread.stats.headline import FEWEST_SEEDS, MOST_MODELLED, as_test, headlines, is_large
 from seedspread.stats.performance import performance
 from seedspread.stats.planning import BudgetError
-from seedspread.stats.result import Headline, InterimLook, Interval, SameSeedRuns, Scale, Summary, TestResult
+from seedspread.stats.result import Headline, InterimLook, SameSeedRuns, Scale, Summary, TestResult
 from seedspread.stats.seed_summaries import net_ratio
 from seedspread.stats.sequential import ALPHA, nominal_level
 from seedspread.stats.tails import Tails, tails
@@ -51,6 +51,8 @@ class Comparer:
     random_seed: int
     chance: float | None
     test_size: int | None
+    equivalence: float = 2.0
+    looks: InterimLook | None = None
     by: tuple[str, ...] = ()
     brief: bool = False
     tail: float | None = None
@@ -82,7 +84,11 @@ class Comparer:
         better, chance, full_scale = self.failing(every)
         found = failures(every.arm, every.baseline, better, chance, self.level, full_scale)
         is_censored = found is not None and found.kind == "failed" and is_until(self.metric.name)
-        tests = self._tests(pair, headline, _independent(twins))
+        dependent = any(map(are_dependent, twins))
+        tests = self._tests(pair, headline, not twins or (False if dependent else None))
+        f = next((t for t in tests if t.key == "f"), _not_tested("f", "F test, pooled", _BRIEF))
+        sd_ratio = None if f.estimate is None else f.estimate**0.5
+        pooled_test = Headline(f.estimate, sd_ratio, f.interval, f.p, f.name, f.note or _POOLED)
         return Comparison(
             stratum=pair.stratum,
             group=arm.name,
@@ -94,7 +100,7 @@ class Comparer:
             ),
             pooled=(summarise(arm.name, (), arm.values), summarise(baseline.name, (), baseline.values)),
             headline=headline,
-            pooled_test=_pooled_test(tests),
+            pooled_test=pooled_test,
             tests=tests,
             twins=twins,
             seeds=pair.seeds,
@@ -105,7 +111,7 @@ class Comparer:
             p_adjusted=judged.p_adjusted,
             word=judged.word,
             doubts=judged.doubts,
-            warnings=words.warnings(twins, _pooled_test(tests), arm, baseline, unlike),
+            warnings=words.warnings(twins, pooled_test, arm, baseline, unlike),
             failures=None if found is None else replace(found, kind="censored") if is_censored else found,
             performance=None if self.brief else performance(arm, baseline, self.metric.better, self.level),
             tails=self._tails(every),
@@ -156,16 +162,13 @@ def _not_tested(key: str, name: str, note: str) -> TestResult:
     return TestResult(key, name, "spread", "", "", note=note)
 
 
+# Why there is no test of the spread, or no F test, and why there is one.
+_SINGLE = "an arm has a single seed: it counts for the means, and has no variance over seeds"
+_BRIEF, _POOLED = "left out of a brief audit", "the classical figure: every run counted as independent"
 _NO_VARIANCE = (
-    _not_tested("seed_jackknife", "seed jackknife (Miller)", words.SINGLE_SEED),
-    _not_tested("f", "F test, pooled", words.SINGLE_SEED),
+    _not_tested("seed_jackknife", "seed jackknife (Miller)", _SINGLE),
+    _not_tested("f", "F test, pooled", _SINGLE),
 )
-
-
-def _independent(twins: tuple[SameSeedRuns, ...]) -> bool | None:
-    if not twins:
-        return True
-    return False if any(map(are_dependent, twins)) else None
 
 
 def summarise(group: str, block: Levels, values: Floats) -> Summary:
@@ -174,13 +177,6 @@ def summarise(group: str, block: Levels, values: Floats) -> Summary:
         return Summary(group, block, len(values), float(values.mean()), None, None)
     variance = 0.0 if np.ptp(values) == 0 else float(values.var(ddof=1))
     return Summary(group, block, len(values), float(values.mean()), variance**0.5, variance)
-
-
-def _pooled_test(tests: tuple[TestResult, ...]) -> Headline:
-    f = next((t for t in tests if t.key == "f"), _not_tested("f", "F test, pooled", words.BRIEF))
-    ratio = f.estimate
-    sd_ratio = None if ratio is None else ratio**0.5
-    return Headline(ratio, sd_ratio, f.interval, f.p, method=f.name, why=f.note or words.POOLED_WHY)
 
 
 def _paired_correlation(arm: Group, baseline: Group) -> float | None:
@@ -213,8 +209,6 @@ def _planned(seeds: tuple[int, int], blocks: int, paired: bool, twins: float, al
     return float(f"{found:.2g}")
 
 
-# By which factor variances may differ and count as alike at an interim look.
-_EQUIVALENCE = 2.0
 # Values drawn in all bootstraps of an audit together; a table that would need more gets fewer resamples.
 _DRAWS = 40_000_000
 _FEWEST_RESAMPLES = 499
@@ -276,8 +270,7 @@ def audit(
             part of it.
         rows: where, last, best, wide, metric_column, sheet, at: how one row per run is had; see `Rows`.
     """
-    check_options(level, resamples, chance, test_size, equivalence)
-    check_tails(tail, quantile)
+    check_options(level, resamples, chance, test_size, equivalence, tail, quantile)
     question = Question.of(value, group, baseline, block, seed, by, **rows)
     runs = check_table(table, question, better or (metric.better if metric else None))
     resamples = affordable(resamples, len(runs.frame))
@@ -287,20 +280,15 @@ def audit(
         top = metric.full_scale or 1.0
         chance, tail = (v if v is None else float(on_scale(np.array(v), scale, top)) for v in (chance, tail))
         runs, metric = rescaled(runs, metric, scale)
+    looks = look.on(runs) if isinstance(look, Look) else look
+    if runs.store is not None and runs.predictions is not None:  # which may remember more looks
+        looks, told = looks_at(Path(runs.store), runs.predictions.astype(str), looks)
+        runs = replace(runs, notes=(*runs.notes, *told))
     comparer = Comparer(
-        metric, level, resamples, random_seed, chance, test_size, tail=tail, quantile=quantile
-    )
-    looks, told = _looks(look, runs)
-    runs = replace(runs, notes=(*runs.notes, *told))
-    return audit_runs(runs, comparer, equivalence, looks, judged_with)
-
-
-def _looks(look: InterimLook | Look | None, runs: RunTable) -> tuple[InterimLook | None, list[str]]:
-    """Those to count: as asked, unless the store remembers more; and a note if so."""
-    asked = look.on(runs) if isinstance(look, Look) else look
-    if runs.store is None or runs.predictions is None:
-        return asked, []
-    return looks_at(Path(runs.store), runs.predictions.astype(str), asked)
+        metric, level, resamples, random_seed, chance, test_size, equivalence, looks, tail=tail,
+        quantile=quantile,
+    )  # fmt: skip
+    return audit_runs(runs, comparer, judged_with)
 
 
 def affordable(resamples: int, rows: int) -> int:
@@ -311,14 +299,12 @@ def affordable(resamples: int, rows: int) -> int:
 def audit_runs(
     runs: RunTable,
     comparer: Comparer,
-    equivalence: float,
-    looks: InterimLook | None = None,
     judged_with: Mapping[Levels, Comparison] | None = None,
     *,
     over_strata: bool = True,
 ) -> AuditResult:
     """The audit of runs that were checked; with means over the strata if they are a sample of such."""
-    comparisons, estimates, notes = _comparisons(runs, comparer, equivalence, looks, judged_with or {})
+    comparisons, estimates, notes = _comparisons(runs, comparer, judged_with or {})
     strips, columns = strips_of(runs), runs.columns
     means = forests(comparisons, comparer.level, strips, estimates) if over_strata else ()
     strata = arms_by_stratum(runs)
@@ -341,8 +327,8 @@ def audit_runs(
         notes=(*runs.notes, *notes, *words.repeated_notes(repeated_runs(strips), columns.group, columns.by)),
         values=strips,
         metric=comparer.metric,
-        looks=looks,
-        omnibus=many_groups(list(groups), comparer.level, equivalence),
+        looks=comparer.looks,
+        omnibus=many_groups(list(groups), comparer.level, comparer.equivalence),
     )
 
 
@@ -387,6 +373,8 @@ def check_options(
     chance: float | None = None,
     test_size: int | None = None,
     equivalence: float = 2.0,
+    tail: float | None = None,
+    quantile: float | None = None,
 ) -> None:
     """Refuses what cannot be meant."""
     if not 1 < equivalence < np.inf:
@@ -399,10 +387,6 @@ def check_options(
         raise TableError(f"chance must be a finite number; got {chance}")
     if test_size is not None and test_size < 2:
         raise TableError(f"test_size must be at least 2; got {test_size}")
-
-
-def check_tails(tail: float | None, quantile: float | None) -> None:
-    """Refuse a threshold that is no number, and a quantile that is not on the worse side."""
     if tail is not None and not isfinite(tail):
         raise TableError(f"tail must be a finite number, in the values' unit; got {tail}")
     if quantile is not None and not 0 < quantile <= 0.5:
@@ -410,25 +394,28 @@ def check_tails(tail: float | None, quantile: float | None) -> None:
 
 
 def _comparisons(
-    runs: RunTable,
-    comparer: Comparer,
-    equivalence: float,
-    looks: InterimLook | None,
-    judged_with: Mapping[Levels, Comparison],
+    runs: RunTable, comparer: Comparer, judged_with: Mapping[Levels, Comparison]
 ) -> tuple[list[Comparison], list[LogRatioEstimate | None], list[str]]:
     """Every comparison, judged together, its estimate, and a line on each stratum that has none."""
-    pairs, notes = _pairs(runs)
-    if len(pairs) > MOST_MODELLED or any(is_large(pair.arm, pair.baseline) for pair in pairs):
-        comparer = replace(comparer, brief=True)
+    pairs, columns = list(compared_pairs(runs)), runs.columns
+    versus = columns.baseline or "other"
+    if not pairs:
+        both = f"both {versus!r} and another level of {columns.group!r}"
+        raise TableError(f"no stratum of {', '.join(columns.by)!r} has {both}")
+    compared = {pair.stratum for pair in pairs}
+    why = f"has no {versus} run to compare with, or nothing else; it was left out."
+    strata = dict.fromkeys(runs.frame["stratum"])
+    notes = [f"{joined_levels(stratum)} {why}" for stratum in strata if stratum not in compared]
+    brief = len(pairs) > MOST_MODELLED or any(is_large(pair.arm, pair.baseline) for pair in pairs)
+    if brief:
         notes.append(
             f"{len(pairs):,} comparisons of {len(runs.frame):,} runs: the seed jackknife stands in for the "
             "headline's model, and the other tests are left out."
         )
-    if looks is not None:
-        notes.append(words.looks_note(looks))
-    comparer = replace(comparer, by=runs.columns.by)
-    found = judge_pairs(runs, pairs, comparer, equivalence, looks)
-    answers = [answer for answer, _ in found]
+    if comparer.looks is not None:
+        notes.append(words.looks_note(comparer.looks))
+    comparer = replace(comparer, by=columns.by, brief=brief or comparer.brief)
+    answers, estimates = zip(*judge_pairs(runs, pairs, comparer), strict=True)
     family = max(sum(answer.p_adjusted is not None for answer in answers), 1)
     out = []
     for pair, answer in zip(pairs, answers, strict=True):
@@ -438,37 +425,21 @@ def _comparisons(
         else:
             answer_there = Judged(other.headline, other.p_adjusted, other.word, other.doubts)
             out.append(comparer.compare(pair, answer_there, other.family))
-    return out, [estimate for _, estimate in found], notes
+    return out, list(estimates), notes
 
 
 def judge_pairs(
-    runs: RunTable,
-    pairs: Sequence[Pair],
-    comparer: Comparer,
-    equivalence: float,
-    looks: InterimLook | None = None,
+    runs: RunTable, pairs: Sequence[Pair], comparer: Comparer
 ) -> list[tuple[Judged, LogRatioEstimate | None]]:
     """Judge comparisons that are asked together, on their successful runs, with doubts; and the estimates."""
-    kept = [comparer.successful(pair) for pair in pairs]
-    found = headlines([(pair.arm, pair.baseline) for pair in kept], comparer.level, equivalence, looks)
-    answers = judged([h for h, _ in found], [estimate for _, estimate in found], comparer.level)
+    kept, level = [comparer.successful(pair) for pair in pairs], comparer.level
+    shared = comparer.equivalence, comparer.looks
+    found = headlines([(pair.arm, pair.baseline) for pair in kept], level, *shared)
+    answers = judged([h for h, _ in found], [estimate for _, estimate in found], level)
     if len(pairs) <= MOST_MODELLED:
         names = dict(zip(runs.frame["seed"], runs.frame["seed_name"], strict=True))
-        doubter = Doubter(comparer.metric, comparer.level, equivalence, looks, names, comparer.chance)
-        answers = doubter.doubted(kept, answers)
+        answers = Doubter(comparer.metric, level, *shared, names, comparer.chance).doubted(kept, answers)
     return [(answer, estimate) for answer, (_, estimate) in zip(answers, found, strict=True)]
-
-
-def _pairs(runs: RunTable) -> tuple[list[Pair], list[str]]:
-    pairs = list(compared_pairs(runs))
-    columns, compared = runs.columns, {pair.stratum for pair in pairs}
-    versus = columns.baseline or "other"
-    left_out = [stratum for stratum in dict.fromkeys(runs.frame["stratum"]) if stratum not in compared]
-    if not pairs:
-        both = f"both {versus!r} and another level of {columns.group!r}"
-        raise TableError(f"no stratum of {', '.join(columns.by)!r} has {both}")
-    why = f"has no {versus} run to compare with, or nothing else; it was left out."
-    return pairs, [f"{joined_levels(stratum)} {why}" for stratum in left_out]
 
 
 def take_look(
@@ -491,9 +462,9 @@ def take_look(
     runs = check_table(table, question, None)
     declared = next((metric for metric in metrics if metric.name == value), None)
     metric, _ = metric_of_runs(runs, declared, None, accuracies=False)
-    comparer = Comparer(metric, 1 - ALPHA, 100, 0, None, None, brief=True)
     looks = InterimLook(sizes, number, record.factor or factor_of(sizes))
-    found = audit_runs(runs, comparer, _EQUIVALENCE, looks).comparisons
+    comparer = Comparer(metric, 1 - ALPHA, 100, 0, None, None, looks=looks, brief=True)
+    found = audit_runs(runs, comparer).comparisons
     seeds = sizes[number - 1]
     return studies.LookRecord(seeds, tuple(map(_looked, found)), why_stop(record.spec, found, seeds))
 
@@ -501,25 +472,19 @@ def take_look(
 def why_stop(spec: studies.SequentialSpec, found: tuple[Comparison, ...], seeds: int) -> str:
     """Why a study ends at a look of so many seeds; empty if it goes on."""
     if spec.precision is not None:
-        if all(_is_narrow(c.headline.shown_interval, spec.precision) for c in found):
+        ends = [c.headline.shown_interval for c in found]
+        if all(i is not None and i.low > 0 and sqrt(i.high / i.low) <= spec.precision for i in ends):
             return f"known to a factor of {spec.precision:g}"
     elif all(c.word in ("YES", "NO") for c in found):
         return "decided"
     return f"limit of {seeds} seeds reached" if seeds == spec.limit else ""
 
 
-def _is_narrow(interval: Interval | None, precision: float) -> bool:
-    return interval is not None and interval.low > 0 and sqrt(interval.high / interval.low) <= precision
-
-
 def _looked(c: Comparison) -> studies.LookComparison:
     interval = c.headline.shown_interval
     low, high = (None, None) if interval is None else (interval.low, interval.high)
     numbers = (c.headline.ratio, low, high, c.p_adjusted, c.paired_correlation)
-    ratio, low, high, p, correlation = map(_finite, numbers)
+    ratio, low, high, p, correlation = (  # as JSON can have them
+        None if x is None or not isfinite(x) else float(x) for x in numbers
+    )
     return studies.LookComparison(c.title, ratio, low, high, p, word=c.word, correlation=correlation)
-
-
-def _finite(value: float | None) -> float | None:
-    """As JSON can have it."""
-    return None if value is None or not isfinite(value) else float(value)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import cycle
 from pathlib import Path
@@ -30,7 +30,7 @@ from seedspread.stats.result import Interval
 if TYPE_CHECKING:
     from seedspread.analysis.audit_result import AuditResult, Comparison
     from seedspread.analysis.samples import Strip
-    from seedspread.analysis.sets import Agreement, CompareResult
+    from seedspread.analysis.sets import CompareResult
 
 # The headline has a colour that no arm has.
 QUOTED = COLOURS[2]
@@ -110,9 +110,13 @@ class Line:
 
 def lines_panel(lines: Sequence[Line], axis_title: str, title: str) -> Panel:
     """Ratios below each other, on a logarithmic axis with a rule at 1."""
-    axis = ratio_axis([line.interval for line in lines if line.interval and line.sets_axis], axis_title)
+    intervals = [line.interval for line in lines if line.interval and line.sets_axis]
+    ends = [e for i in intervals for e in (i.low, i.high) if 0 < e < math.inf]
+    low = max(min([*ends, 0.5]) / 1.5, 1 / _WIDEST)  # an axis that holds 1/2, 2 and all ends, within reason
+    high = min(max([*ends, 2.0]) * 1.5, _WIDEST)
+    axis = Axis(axis_title, log=True, ticks=log_ticks(low, high), range=(low, high))
     sides = (-0.6, len(lines) - 0.4)
-    marks: list[Mark] = [rule((1, 1), sides)]
+    marks = [Mark("rule", "", (1, 1), sides)]
     positions = range(len(lines) - 1, -1, -1)
     for position, line in zip(positions, lines, strict=True):
         if line.ratio and line.interval is not None:
@@ -216,19 +220,6 @@ def methods_panel(c: Comparison, title: str) -> Panel | None:
     return lines_panel(lines, f"variance ratio, {arms_of(c)}", title)
 
 
-def ratio_axis(intervals: Iterable[Interval], title: str) -> Axis:
-    """A logarithmic axis that holds 1/2, 2 and all finite ends, within reason."""
-    ends = [e for i in intervals for e in (i.low, i.high) if 0 < e < math.inf]
-    low = max(min([*ends, 0.5]) / 1.5, 1 / _WIDEST)
-    high = min(max([*ends, 2.0]) * 1.5, _WIDEST)
-    return Axis(title, log=True, ticks=log_ticks(low, high), range=(low, high))
-
-
-def rule(x: tuple[float, ...], y: tuple[float, ...]) -> Mark:
-    """A thin line that helps the eye."""
-    return Mark("rule", "", x, y)
-
-
 def arms_of(c: Comparison) -> str:
     """Which variance stands over which."""
     return f"{c.arm_name} over {c.baseline_name}"
@@ -246,20 +237,15 @@ def sets_chart(result: CompareResult) -> Chart:
     names = [c.title if several else stratum_name(c.by, c.stratum) for c in spread.comparisons]
     shown = [(c.headline.ratio, c.headline.shown_interval) for c in spread.comparisons]
     changes = [Line(name, *ratio) for name, ratio in zip(names, shown, strict=True)]
-    ratios = [line for a in result.agreements for line in _agreement_lines(a)]
+    ratios = []
+    for a in result.agreements:  # the ratio in either set, and under them what one is over the other
+        sides = (answer.headline for answer in a.answers)
+        beside = (f"{a.title}: {a.first}", a.source, f"{a.source} over {a.first}")
+        for name, h, colour in zip(beside, (*sides, a.headline), (*COLOURS[:2], QUOTED), strict=True):
+            ratios.append(Line(name, h.ratio, h.shown_interval, colour))
     title = f"variance, all over {first}" if several else f"variance, {result.names[1]} over {first}"
     axis = f"ratio, {spread.level:.0%} interval, adjusted"
     panels = lines_panel(changes, axis, title), lines_panel(ratios, axis, "the arms' ratios in each set")
     rows = max(sum(-(-len(name) // _SETS_NAME_LINE) for _, name in panel.y.ticks) for panel in panels)
     scale = f"{spread.rows:,} runs from {spread.source}"
     return Chart("compare", "", "", "", panels, scale, height=max(1.0, 0.5 + 0.06 * rows))
-
-
-def _agreement_lines(a: Agreement) -> list[Line]:
-    """The ratio in either set, and under them what one is over the other."""
-    first, second = (answer.headline for answer in a.answers)
-    return [
-        Line(f"{a.title}: {a.first}", first.ratio, first.shown_interval, COLOURS[0]),
-        Line(a.source, second.ratio, second.shown_interval, COLOURS[1]),
-        Line(f"{a.source} over {a.first}", a.headline.ratio, a.headline.shown_interval, QUOTED),
-    ]

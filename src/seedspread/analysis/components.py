@@ -10,6 +10,7 @@ import pandas as pd
 from scipy import stats
 
 from seedspread.analysis import words
+from seedspread.analysis.audit import check_options
 from seedspread.analysis.display import Result, TextPage, components_tables
 from seedspread.analysis.samples import arms_by_stratum, noise_of_test_set
 from seedspread.render.latex import tex_text, to_latex
@@ -429,10 +430,7 @@ def components(
         level: of the intervals.
         rows: where, last, best, wide, metric_column, sheet, at: row selection; see `Rows`.
     """
-    if not 0.5 <= level < 1:
-        raise TableError(f"the level must lie between 0.5 and 1; got {level:g}")
-    if test_size is not None and test_size < 2:
-        raise TableError(f"test_size must be at least 2; got {test_size}")
+    check_options(level, test_size=test_size)
     question = Question.of(
         value, group, baseline, block, seed or "seed", by, **{"command": "components"} | rows
     )

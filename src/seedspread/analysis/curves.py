@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from seedspread.analysis import display
+from seedspread.analysis.audit import check_options
 from seedspread.render.chart import COLOURS, Axis, Chart, Mark, Panel, PlotError, check_picture, floats
 from seedspread.render.table import Table, head_of
 from seedspread.runs.levels import arm_name, stratum_name
@@ -172,8 +173,7 @@ def curves(
         level: of the intervals, each about one step.
         rows: where, metric_column, sheet: which rows count; see `Rows`.
     """
-    if not 0.5 <= level < 1:
-        raise TableError(f"the level must lie between 0.5 and 1; got {level:g}")
+    check_options(level)
     rows["command"] = "curves"
     question = Question.of(metric, group, None, block, seed, by, **rows)
     long, question, step = curve_table(table, question, step)

@@ -18,14 +18,14 @@ from seedspread.render.latex import tex_text, to_latex
 from seedspread.render.table import Column, Table, markdown_text, to_markdown
 from seedspread.render.terminal import Terminal, to_rich
 from seedspread.runs.levels import arm_name, block_name, stratum_name
-from seedspread.stats.result import Contrast, FailureModel, Performance, Summary, TestResult
+from seedspread.stats.result import Contrast, FailureModel, Performance, Summary
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from seedspread.analysis.audit_result import AuditResult, Comparison
-    from seedspread.analysis.components import ArmComponents, ArmsCompared, Components
+    from seedspread.analysis.components import ArmComponents, Components
     from seedspread.analysis.sets import Agreement
 
 _Judged = TypeVar("_Judged", "Comparison", "Agreement")
@@ -295,26 +295,18 @@ def _digits(value: float | None) -> str:
 
 def _tests_table(title: str, c: Comparison, about: str, estimate: str | None, full: bool) -> Table:
     """What fits a terminal: a note only where it stands for something that is missing."""
-    tests = [t for t in c.tests if t.about == about]
     rows = []
-    for t in tests if full else _folded(tests):
+    for t in c.tests:
+        folded = t.key.startswith("two_way") and not t.key.endswith("_group")  # to save a screen
+        if t.about != about or (folded and not full):
+            continue
+        met = {True: "met", False: "not met", None: "not testable" if t.assumes else "-"}[t.assumptions_met]
         note = t.note if t.p is None and t.interval is None else ""
         cells = (words.number(t.estimate), words.between(t.interval)) if estimate else ()
-        rows.append((words.test_name(t), words.p_value(t.p), *cells, _met(t), note))
+        rows.append((words.test_name(t), words.p_value(t.p), *cells, met, note))
     return table_of(
         title, ("test", "p", *((estimate, "interval") if estimate else ()), "assumptions", ""), rows
     )
-
-
-def _met(t: TestResult) -> str:
-    """Whether its assumptions are met, if it has any."""
-    untestable = "not testable" if t.assumes else "-"
-    return {True: "met", False: "not met", None: untestable}[t.assumptions_met]
-
-
-def _folded(tests: list[TestResult]) -> list[TestResult]:
-    """Without the blocks and interactions of the two-way analyses, to save a screen."""
-    return [t for t in tests if not t.key.startswith("two_way") or t.key.endswith("_group")]
 
 
 def _performance_table(p: Performance, names: tuple[str, str]) -> Table:
@@ -379,8 +371,18 @@ def _contrast_rows(
 def components_tables(stratum: Components) -> list[Table]:
     """The arms' components, then each comparison."""
     headings = ("component", "variance", "interval", "share", "p", "unbiased")
-    arms = table_of("Variance components", headings, (row for arm in stratum.arms for row in _arm_rows(arm)))
-    return [arms, *map(_contrasts_table, stratum.comparisons)]
+    tables = [
+        table_of("Variance components", headings, (row for arm in stratum.arms for row in _arm_rows(arm)))
+    ]
+    headings = ("component", "ratio", "interval", "difference", "interval", "p")
+    for found in stratum.comparisons:
+        rows = []
+        for c in found.components:
+            ratio = words.number(c.ratio), words.between(c.ratio_interval)
+            difference = words.number(c.difference), words.between(c.difference_interval)
+            rows.append((c.name, *ratio, *difference, words.p_value(c.p)))
+        tables.append(table_of(found.title, headings, rows))
+    return tables
 
 
 def _arm_rows(arm: ArmComponents) -> list[tuple[str, ...]]:
@@ -403,22 +405,6 @@ def _arm_rows(arm: ArmComponents) -> list[tuple[str, ...]]:
     return rows
 
 
-def _contrasts_table(found: ArmsCompared) -> Table:
-    headings = ("component", "ratio", "interval", "difference", "interval", "p")
-    rows = tuple(
-        (
-            c.name,
-            words.number(c.ratio),
-            words.between(c.ratio_interval),
-            words.number(c.difference),
-            words.between(c.difference_interval),
-            words.p_value(c.p),
-        )
-        for c in found.components
-    )
-    return table_of(found.title, headings, rows)
-
-
 def agreement_table(found: tuple[Agreement, ...], most: int | None = None, width: int | None = None) -> Table:
     """A row for each question: the ratio in either set, the ratio of these, and whether they agree.
 
@@ -427,38 +413,28 @@ def agreement_table(found: tuple[Agreement, ...], most: int | None = None, width
         most: rows to show at most; those with the smallest p values.
         width: of a terminal: the intervals of each set are left out where there is no room for them.
     """
-    shown = _smallest_p(found, most)
-    headings = _headings(found)
+    shown, first = _smallest_p(found, most), found[0]
+    several, over = len({(a.source, a.first) for a in found}) > 1, f"over {first.first}"
+    sets = (
+        ("set", first.first, "ratio", over)
+        if several
+        else (first.first, first.source, f"{first.source} {over}")
+    )
+    interval = first.headline.shown_interval
+    level = f"{interval.level:.0%} " if interval else ""
+    headings = ("comparison", *sets, f"{level}interval", "p", "the sets")
     for intervals in (True, False):
-        rows = tuple(_agreement_row(a, len(headings) == 8, intervals) for a in shown)
+        rows = []
+        for a in shown:
+            ratios = (
+                words.two(h.ratio)
+                + (f" ({words.ends(h.shown_interval)})" if intervals and h.shown_interval else "")
+                for h in (answer.headline for answer in a.answers)
+            )
+            both = words.two(a.headline.ratio), words.ends(a.headline.shown_interval)
+            said = words.p_value(a.p_adjusted), words.AGREEMENT[a.word]
+            rows.append((a.title, *((a.source,) if several else ()), *ratios, *both, *said))
         widths = [max(map(len, column)) for column in zip(headings, *rows, strict=True)]
         if width is None or sum(widths) + 3 * len(widths) <= width:
             break
     return table_of("Variance ratios in each set", headings, rows, "agreement")
-
-
-def _headings(found: tuple[Agreement, ...]) -> tuple[str, ...]:
-    first = found[0]
-    several = len({(a.source, a.first) for a in found}) > 1
-    sets = ("set", first.first, "ratio", f"over {first.first}") if several else (first.first, first.source,
-            f"{first.source} over {first.first}")  # fmt: skip
-    interval = first.headline.shown_interval
-    level = f"{interval.level:.0%} " if interval else ""
-    return ("comparison", *sets, f"{level}interval", "p", "the sets")
-
-
-def _agreement_row(a: Agreement, several: bool, intervals: bool) -> tuple[str, ...]:
-    first, second = (
-        words.two(h.ratio) + (f" ({words.ends(h.shown_interval)})" if intervals and h.shown_interval else "")
-        for h in (answer.headline for answer in a.answers)
-    )
-    own = (a.source, first, second) if several else (first, second)
-    h = a.headline
-    return (
-        a.title,
-        *own,
-        words.two(h.ratio),
-        words.ends(h.shown_interval),
-        words.p_value(a.p_adjusted),
-        words.AGREEMENT[a.word],
-    )

@@ -350,12 +350,12 @@ def _only(frame: pd.DataFrame, columns: Columns, names: Sequence[str]) -> dict[s
     return {name: tuple(stratum_name(by, s) for s in found) for name, found in lacking.items() if found}
 
 
-def agreements(joined: JoinedSets, comparer: audit.Comparer, equivalence: float) -> tuple[Agreement, ...]:
+def agreements(joined: JoinedSets, comparer: audit.Comparer) -> tuple[Agreement, ...]:
     """For every question that the first set and another can answer: do they agree? Adjusted together."""
     level = comparer.level
-    first, *others = (_answers(joined.of(name), name, comparer, equivalence) for name in joined.names)
+    first, *others = (_answers(joined.of(name), name, comparer) for name in joined.names)
     both = [(key, first[key], other[key]) for other in others for key in first if key in other]
-    found = [_ratio_of(a, b, level, equivalence) for _, a, b in both]
+    found = [_ratio_of(a, b, level, comparer.equivalence) for _, a, b in both]
     results = judged([h for h, _ in found], [e for _, e in found], level)
     columns = joined.runs.columns
     out = []
@@ -376,19 +376,14 @@ def agreements(joined: JoinedSets, comparer: audit.Comparer, equivalence: float)
 
 
 def _answers(
-    runs: RunTable, name: str, comparer: audit.Comparer, equivalence: float
+    runs: RunTable, name: str, comparer: audit.Comparer
 ) -> dict[_Key, tuple[Answer, LogRatioEstimate | None]]:
     """What a set says by itself, as its own audit would."""
-    pairs = list(compared_pairs(runs))
-    return {
-        (pair.stratum, pair.arm.name, pair.baseline.name): (
-            Answer(name, pair.seeds, j.headline, j.p_adjusted, j.word),
-            estimate,
-        )
-        for pair, (j, estimate) in zip(
-            pairs, audit.judge_pairs(runs, pairs, comparer, equivalence), strict=True
-        )
-    }
+    pairs, out = list(compared_pairs(runs)), {}
+    for pair, (j, estimate) in zip(pairs, audit.judge_pairs(runs, pairs, comparer), strict=True):
+        answer = Answer(name, pair.seeds, j.headline, j.p_adjusted, j.word)
+        out[pair.stratum, pair.arm.name, pair.baseline.name] = (answer, estimate)
+    return out
 
 
 def _ratio_of(
@@ -431,13 +426,12 @@ def compare_tables(
         sets.append(one)
         notes += told
     joined = _with_baseline(join(sets), question)
-    comparer = audit.Comparer(
-        joined.metric, level, audit.affordable(_RESAMPLES, len(joined.runs.frame)), 0, None, None
-    )
+    resamples = audit.affordable(_RESAMPLES, len(joined.runs.frame))
+    comparer = audit.Comparer(joined.metric, level, resamples, 0, None, None, equivalence)
     by_setting = joined.by_setting()
-    spread = audit.audit_runs(by_setting, comparer, equivalence, over_strata=False)
+    spread = audit.audit_runs(by_setting, comparer, over_strata=False)
     columns, one_sample = joined.runs.columns, joined.runs.columns.group == SET
-    found = () if one_sample else agreements(joined, comparer, equivalence)
+    found = () if one_sample else agreements(joined, comparer)
     assumed = {
         "Each set is one sample; --group names the column that tells its arms apart.": one_sample,
         "Seeds that a setting has in two sets were used as pairs, as between arms of an audit.": any(

@@ -18,7 +18,6 @@ from seedspread.stats.result import (
     Doubt,
     Estimate,
     FailedRuns,
-    FarSeeds,
     Headline,
     InterimLook,
     Interval,
@@ -80,10 +79,6 @@ NOT_REPEATED = (
     "no seed is run twice, so that seeds and same-seed noise cannot be told apart; run each seed in two "
     "blocks (--block), or repeat runs"
 )
-# Why there is no test of the spread, or no F test.
-SINGLE_SEED = "an arm has a single seed: it counts for the means, and has no variance over seeds"
-BRIEF = "left out of a brief audit"
-POOLED_WHY = "the classical figure: every run counted as independent"
 # Of a set that is a sequential study.
 LOOKS_NOT_COUNTED = "Its ratios here do not count the looks; its own audit does."
 # Settings that a line names.
@@ -423,16 +418,15 @@ def seed_counts(seeds: tuple[int, int]) -> str:
 
 def explanations(c: Comparison) -> list[str]:
     """Per test a paragraph: which it is, why it is used, what it assumes, whether that is met."""
-    return [f"{test_name(t)}: {_explained(t)}" for t in c.tests]
-
-
-def _explained(t: TestResult) -> str:
-    df = f" ({', '.join(f'{d:.3g}' for d in t.df)} df)" if t.df else ""
-    statistic = "" if t.statistic is None else f"statistic {t.statistic:.3g}{df}; "
-    p = "" if t.p is None else f"p {p_value(t.p)}; "
-    met = {True: "met", False: "not met", None: "not testable here"}[t.assumptions_met]
-    note = f" {t.note[0].upper()}{t.note[1:]}." if t.note else ""
-    return f"{statistic}{p}{t.why}. Assumes {t.assumes}; {met}.{note}"
+    lines = []
+    for t in c.tests:
+        df = f" ({', '.join(f'{d:.3g}' for d in t.df)} df)" if t.df else ""
+        statistic = "" if t.statistic is None else f"statistic {t.statistic:.3g}{df}; "
+        p = "" if t.p is None else f"p {p_value(t.p)}; "
+        met = {True: "met", False: "not met", None: "not testable here"}[t.assumptions_met]
+        note = f" {t.note[0].upper()}{t.note[1:]}." if t.note else ""
+        lines.append(f"{test_name(t)}: {statistic}{p}{t.why}. Assumes {t.assumes}; {met}.{note}")
+    return lines
 
 
 def test_name(t: TestResult) -> str:
@@ -453,8 +447,11 @@ def detail_lines(c: Comparison) -> list[str]:
         )
     if h.raw_ratio is not None:
         lines.append(f"Raw variance ratio: {two(h.raw_ratio)}.")
-    if h.unlike is not None:
-        lines += [_far_line(c, f) for f in h.unlike.far if f.below + f.above]
+    for far in h.unlike.far if h.unlike else ():
+        count, rate = far.below + far.above, far.interval
+        share = f"{count / far.seeds:.0%} ({rate.level:.0%} CI {rate.low:.0%} to {rate.high:.0%})"
+        if count:
+            lines.append(f"Far seeds of {arm_name(c.factor, far.group)}: {count} of {far.seeds}, {share}.")
     lines += failure_signs(c)
     if c.paired_correlation is not None:
         lines.append(
@@ -475,13 +472,6 @@ def noise_lines(c: Comparison) -> list[str]:
             f"{two(first.observed / second.observed)}."
         )
     return lines
-
-
-def _far_line(c: Comparison, far: FarSeeds) -> str:
-    count, rate = far.below + far.above, far.interval
-    span = f"{rate.level:.0%} CI {rate.low:.0%} to {rate.high:.0%}"
-    share = f"{count / far.seeds:.0%} ({span})"
-    return f"Far seeds of {arm_name(c.factor, far.group)}: {count} of {far.seeds}, {share}."
 
 
 def foot(audit: AuditResult) -> str:
@@ -652,44 +642,34 @@ AGREEMENT: dict[Word, str] = {
 
 def answer_lines(result: CompareResult) -> list[str]:
     """Copies, if there are any; did the spread change; and do the sets agree, where both can be asked."""
-    to = f"from {result.names[0]} to {listed(result.names[1:])}"
-    lines = [*result.copies, f"Did the spread change {to}? {_changed(result)}"]
-    found = result.agreements
+    first, *others = result.names
+    comparisons, found = result.spread.comparisons, result.agreements
+
+    def named(shown: Iterable[tuple[str, str, float | None]], what: str) -> str:
+        """What is shown, by name, if it is not much; with the set's name where there are several."""
+        said = [
+            f"{two(ratio)} times {what} {name}{f' in {source}' if len(others) > 1 else ''}"
+            for name, source, ratio in shown
+        ]
+        return f" YES: {'; '.join(said)}." if 0 < len(said) <= _MOST_ANSWERS else ""
+
+    changed = verdict(comparisons[0])
+    if len(comparisons) > 1:
+        shown = [c for c in comparisons if c.word == "YES"]
+        rows = ((stratum_name(c.by, c.stratum), c.group, c.headline.ratio) for c in shown)
+        changed = f"{summary(result.spread)}{named(rows, 'the variance of')}"
+    lines = [*result.copies, f"Did the spread change from {first} to {listed(others)}? {changed}"]
     if len(found) == 1:
         lines.append(f"Do they agree on {found[0].title}? {found[0].verdict}")
     elif found:
-        differ = [(_in_set(a.title, a.source, result), a.headline.ratio) for a in found if a.word == "YES"]
+        differ = ((a.title, a.source, a.headline.ratio) for a in found if a.word == "YES")
         counts = {said: sum(a.word == word for a in found) for word, said in AGREEMENT.items()}
         told = ", ".join(f"{count} {said}" for said, count in counts.items() if count)
         lines.append(
             f"Do they agree on the variance ratios? {len(found):,} comparisons: {told}."
-            f"{_named(differ, 'the ratio of')}"
+            f"{named(differ, 'the ratio of')}"
         )
     return lines
-
-
-def _changed(result: CompareResult) -> str:
-    comparisons = result.spread.comparisons
-    if len(comparisons) == 1:
-        return verdict(comparisons[0])
-    shown = [
-        (_in_set(stratum_name(c.by, c.stratum), c.group, result), c.headline.ratio)
-        for c in comparisons
-        if c.word == "YES"
-    ]
-    return f"{summary(result.spread)}{_named(shown, 'the variance of')}"
-
-
-def _in_set(name: str, source: str, result: CompareResult) -> str:
-    """With the set's name where there are several."""
-    return name if len(result.names) == 2 else f"{name} in {source}"
-
-
-def _named(shown: list[tuple[str, float | None]], what: str) -> str:
-    """What is shown, by name, if it is not much."""
-    if not 0 < len(shown) <= _MOST_ANSWERS:
-        return ""
-    return f" YES: {'; '.join(f'{two(ratio)} times {what} {name}' for name, ratio in shown)}."
 
 
 def look_title(looks: InterimLook) -> str:
