@@ -8,13 +8,13 @@ from rich.text import Text
 
 from seedspread.analysis import display, words
 from seedspread.analysis.charts import audit_chart, comparison_chart
-from seedspread.analysis.samples import Strip
+from seedspread.analysis.samples import Strip, Versus
 from seedspread.render.chart import Chart
 from seedspread.render.latex import tex_comment, tex_text, to_latex
 from seedspread.render.table import markdown_text, to_markdown
 from seedspread.render.terminal import strip_lines
 from seedspread.render.web import for_notebook, notebook_picture
-from seedspread.runs.levels import Levels, arm_name, joined_levels, stratum_name
+from seedspread.runs.levels import Levels, arm_name, joined_levels
 from seedspread.runs.metrics import Metric
 from seedspread.stats.result import (
     Doubt,
@@ -38,7 +38,7 @@ _ON_A_SCREEN = 10
 
 
 @dataclass(frozen=True)
-class Comparison(display.Result):
+class Comparison(Versus, display.Result):
     """One group against the baseline, within one stratum.
 
     Attributes:
@@ -107,21 +107,6 @@ class Comparison(display.Result):
             if test.key == key:
                 return test
         raise KeyError(f"no test {key!r}; there are {', '.join(t.key for t in self.tests)}")
-
-    @property
-    def arm_name(self) -> str:
-        """`clamp`, `depth = 2`."""
-        return arm_name(self.factor, self.group)
-
-    @property
-    def baseline_name(self) -> str:
-        return arm_name(self.factor, self.baseline)
-
-    @property
-    def title(self) -> str:
-        """`clamp vs subtract`, with the stratum before it: `depth = 2: clamp vs subtract`."""
-        name = f"{self.arm_name} vs {self.baseline_name}"
-        return f"{stratum_name(self.by, self.stratum)}: {name}" if self.stratum else name
 
     def as_values(self) -> dict[str, Any]:
         return asdict(self) | {

@@ -110,10 +110,6 @@ class ChurnResult(display.Result):
         return tables
 
 
-def _named(stratum: str, name: str) -> str:
-    return f"{stratum}: {name}" if stratum else name
-
-
 def _percent(share: float) -> str:
     return "-" if np.isnan(share) else f"{100 * share:.1f}%" if share >= 0.1 else f"{100 * share:.2g}%"
 
@@ -212,5 +208,5 @@ def _judged(
             word, interval = "NO", replace(narrow.interval, level=1 - 2 * alpha)
         names = arm_name(columns.group, first.name), arm_name(columns.group, second.name)
         shares = float(first.values.mean()), float(second.values.mean())
-        title = _named(stratum_name(columns.by, stratum), " vs ".join(names))
+        title = ": ".join(filter(None, (stratum_name(columns.by, stratum), " vs ".join(names))))
         yield ChurnComparison(title, names[0], shares, interval, p, word)

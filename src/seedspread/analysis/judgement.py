@@ -222,7 +222,13 @@ def repeated_runs(strips: Sequence[Strip]) -> dict[tuple[Levels, str], Levels]:
 
 
 def _forest(comparisons: Sequence[tuple[Comparison, LogRatioEstimate | None]], level: float) -> Forest | None:
-    usable = [(c, log, error, own) for c, own in comparisons for log, error in _log_ratio(c)]
+    usable = []
+    for c, own in comparisons:
+        ratio, i = c.headline.ratio, c.headline.interval
+        if ratio is not None and i is not None and 0 < i.low < i.high < np.inf:
+            # The standard error that a normal with the same interval would have.
+            error = np.log(i.high / i.low) / (2 * stats.norm.ppf((1 + i.level) / 2))
+            usable.append((c, float(np.log(ratio)), float(error), own))
     if len(usable) < 2:
         return None
     logs, errors = (np.array([row[k] for row in usable]) for k in (1, 2))
@@ -253,15 +259,6 @@ def _forest(comparisons: Sequence[tuple[Comparison, LogRatioEstimate | None]], l
 def _of_ratio(logs: Interval) -> Interval:
     low, high = (exp(min(end, 700.0)) for end in (logs.low, logs.high))  # exp overflows beyond
     return Interval(low, high, logs.level)
-
-
-def _log_ratio(c: Comparison) -> list[tuple[float, float]]:
-    """The headline's log ratio and its standard error, which a normal with the same interval would have."""
-    ratio, interval = c.headline.ratio, c.headline.interval
-    if ratio is None or interval is None or not 0 < interval.low < interval.high < np.inf:
-        return []
-    z = 2 * stats.norm.ppf((1 + interval.level) / 2)
-    return [(float(np.log(ratio)), float(np.log(interval.high / interval.low) / z))]
 
 
 def heterogeneity(effects: Floats, errors: Floats) -> tuple[float, float]:

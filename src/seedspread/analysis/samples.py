@@ -1,19 +1,19 @@
 """A checked table as samples: the arms of each stratum, and every comparison that it has."""
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from seedspread.runs.levels import Levels
+from seedspread.runs.levels import Levels, arm_name, stratum_name
 from seedspread.runs.metrics import Metric
 from seedspread.runs.store import correct_predictions
-from seedspread.stats.groups import Floats, Group
+from seedspread.stats.groups import Group
 from seedspread.stats.result import TestSetNoise
 from seedspread.stats.seed_summaries import noise_from_accuracies, noise_from_predictions
-from seedspread.tables.columns import Codes, Names, coded, coded_levels
+from seedspread.tables.columns import Codes, coded, coded_levels
 from seedspread.tables.run_table import RunTable
 from seedspread.tables.sources.logs import item_outcomes
 
@@ -27,6 +27,31 @@ class Strip:
     values: tuple[float, ...]
     blocks: tuple[Levels, ...]
     seeds: tuple[str, ...]
+
+
+class Versus:
+    """What has a group and its baseline, levels of `factor`, in a stratum of `by`; their names for people."""
+
+    stratum: Levels
+    group: str
+    baseline: str
+    factor: str
+    by: tuple[str, ...]
+
+    @property
+    def arm_name(self) -> str:
+        """`clamp`, `depth = 2`."""
+        return arm_name(self.factor, self.group)
+
+    @property
+    def baseline_name(self) -> str:
+        return arm_name(self.factor, self.baseline)
+
+    @property
+    def title(self) -> str:
+        """`clamp vs subtract`, with the stratum before it: `depth = 2: clamp vs subtract`."""
+        name = f"{self.arm_name} vs {self.baseline_name}"
+        return f"{stratum_name(self.by, self.stratum)}: {name}" if self.stratum else name
 
 
 @dataclass(frozen=True)
@@ -46,23 +71,44 @@ class Pair:
 
 def arms_by_stratum(runs: RunTable) -> list[tuple[Levels, list[Group]]]:
     """Per stratum its arms, in the order of the table; the baseline first, if there is one."""
+    frame, columns = runs.frame, runs.columns
     of_stratum: dict[Levels, list[tuple[str, Codes]]] = {}
     for stratum, group, rows in runs.cells():
         of_stratum.setdefault(stratum, []).append((group, rows))
-    arrays = _Arrays.of(runs)
-    crashed = runs.crashed.groupby(["stratum", "group"])["seed"].unique().to_dict()
-    found = [
-        (name, arrays.arms(name, groups, crashed, runs.columns.group)) for name, groups in of_stratum.items()
-    ]
-    places = {name: place for place, name in enumerate(dict.fromkeys(coded(runs.frame["group"])[1]))}
+    values, seeds, failed = (frame[name].to_numpy() for name in ("value", "seed", "failed"))
+    folders = None if runs.predictions is None else runs.predictions.to_numpy(object)
+    chances = frame["chance"].to_numpy(float) if "chance" in frame else None
+    crashed: dict[Hashable, Codes] = runs.crashed.groupby(["stratum", "group"])["seed"].unique().to_dict()
+    codes, block_names = coded_levels(frame["block"])
+    places = {name: place for place, name in enumerate(dict.fromkeys(coded(frame["group"])[1]))}
 
     def order(arm: Group) -> int:
         """The baseline first; without one as in the whole table."""
-        if runs.columns.baseline is not None:
-            return int(arm.name != runs.columns.baseline)
-        return places[arm.name]
+        return places[arm.name] if columns.baseline is None else int(arm.name != columns.baseline)
 
-    return [(name, sorted(arms, key=order)) for name, arms in found]
+    out = []
+    for stratum, groups in of_stratum.items():
+        every = np.sort(np.concatenate([rows for _, rows in groups]))
+        blocks = pd.unique(codes[every])  # coded anew in each stratum
+        own = np.zeros(len(block_names), np.intp)
+        own[blocks] = np.arange(len(blocks))
+        arms = [
+            Group(
+                name=group,
+                values=values[rows].astype(float),
+                blocks=own[codes[rows]],
+                seeds=seeds[rows].astype(np.intp),
+                block_names=tuple(block_names[block] for block in blocks),
+                failed=failed[rows].astype(bool),
+                folders=() if folders is None else tuple(folders[rows]),
+                chance=None if chances is None else float(np.fmax.reduce(chances[every])),
+                crashed=np.asarray(crashed.get((stratum, group), ()), np.intp),
+                factor=columns.group,
+            )
+            for group, rows in groups
+        ]
+        out.append((stratum, sorted(arms, key=order)))
+    return out
 
 
 def compared_pairs(runs: RunTable) -> Iterator[Pair]:
@@ -88,52 +134,6 @@ def strips_of(runs: RunTable) -> tuple[Strip, ...]:
         Strip(stratum, group, tuple(values[rows].tolist()), tuple(blocks[rows]), tuple(seeds[rows]))
         for stratum, group, rows in runs.cells()
     )
-
-
-@dataclass(frozen=True)
-class _Arrays:
-    values: Floats
-    blocks: Codes
-    block_names: list[Levels]
-    seeds: Codes
-    failed: NDArray[np.bool_]
-    folders: Names | None
-    chances: Floats | None
-
-    @classmethod
-    def of(cls, runs: RunTable) -> "_Arrays":
-        frame, folders = runs.frame, runs.predictions
-        blocks, names = coded_levels(frame["block"])
-        values, seeds = frame["value"].to_numpy(float), frame["seed"].to_numpy(np.intp)
-        paths = None if folders is None else folders.to_numpy(object)
-        chances = frame["chance"].to_numpy(float) if "chance" in frame else None
-        return cls(values, blocks, names, seeds, frame["failed"].to_numpy(bool), paths, chances)
-
-    def arms(
-        self, stratum: Levels, groups: list[tuple[str, Codes]], crashed: Mapping[Hashable, Codes], factor: str
-    ) -> list[Group]:
-        """The arms of one stratum from the rows of its groups; blocks are coded anew in each stratum."""
-        rows = np.sort(np.concatenate([rows for _, rows in groups]))
-        _, blocks = pd.factorize(self.blocks[rows])
-        names = tuple(self.block_names[block] for block in blocks)
-        own = np.zeros(len(self.block_names), np.intp)
-        own[blocks] = np.arange(len(blocks))
-        chance = None if self.chances is None else float(np.fmax.reduce(self.chances[rows]))
-        return [
-            Group(
-                name=group,
-                values=self.values[rows],
-                blocks=own[self.blocks[rows]],
-                seeds=self.seeds[rows],
-                block_names=names,
-                failed=self.failed[rows],
-                folders=() if self.folders is None else tuple(self.folders[rows]),
-                chance=chance,
-                crashed=np.asarray(crashed.get((stratum, group), ()), np.intp),
-                factor=factor,
-            )
-            for group, rows in groups
-        ]
 
 
 def _correct(paths: Sequence[str], metric: str) -> NDArray[np.bool_] | None:

@@ -17,12 +17,12 @@ from seedspread.analysis.audit_result import AuditResult, headline_row
 from seedspread.analysis.charts import sets_chart
 from seedspread.analysis.display import MOST_ROWS, Result, TextPage, agreement_table, overview_table
 from seedspread.analysis.judgement import judged
-from seedspread.analysis.samples import compared_pairs
+from seedspread.analysis.samples import Versus, compared_pairs
 from seedspread.render.chart import Chart
 from seedspread.render.latex import tex_text, to_latex
 from seedspread.render.table import Table, markdown_text, to_markdown
 from seedspread.render.web import for_notebook, notebook_picture
-from seedspread.runs.levels import Levels, arm_name, joined_levels, stratum_name
+from seedspread.runs.levels import Levels, joined_levels, stratum_name
 from seedspread.runs.metrics import Better, Metric
 from seedspread.stats.headline import headline_from, without_estimate
 from seedspread.stats.result import Headline, Word
@@ -57,7 +57,7 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Agreement:
+class Agreement(Versus):
     """The same question of two sets.
 
     Attributes:
@@ -82,12 +82,6 @@ class Agreement:
     verdict: str
     factor: str = ""
     by: tuple[str, ...] = ()
-
-    @property
-    def title(self) -> str:
-        """`MNIST: clamp vs subtract`."""
-        name = f"{arm_name(self.factor, self.group)} vs {arm_name(self.factor, self.baseline)}"
-        return f"{stratum_name(self.by, self.stratum)}: {name}" if self.stratum else name
 
     def as_values(self) -> dict[str, Any]:
         return asdict(self) | {"stratum": joined_levels(self.stratum)}
