@@ -39,11 +39,7 @@ from seedspread.tables.run_table import RunTable
 
 @dataclass(frozen=True)
 class Comparer:
-    """What all comparisons of an audit share; see `audit`.
-
-    Attributes:
-        brief: leave out what is not in the overview: there are very many comparisons, or seeds.
-    """
+    """What all comparisons of an audit share; see `audit`."""
 
     metric: Metric
     level: float
@@ -54,7 +50,7 @@ class Comparer:
     equivalence: float = 2.0
     looks: InterimLook | None = None
     by: tuple[str, ...] = ()
-    brief: bool = False
+    brief: bool = False  # leave out what is not in the overview: there are very many comparisons, or seeds
     tail: float | None = None
     quantile: float | None = None
 

@@ -39,54 +39,35 @@ _ON_A_SCREEN = 10
 
 @dataclass(frozen=True)
 class Comparison(Versus, display.Result):
-    """One group against the baseline, within one stratum.
+    """One group against the baseline, within one stratum."""
 
-    Attributes:
-        stratum: the level of each factor in `by`, such as the dataset; empty where there is one only.
-        factor: the column that `group` and `baseline` are levels of.
-        cells: every group and block.
-        pooled: group and baseline over all blocks.
-        headline: the ratio to report; each seed counts once.
-        pooled_test: the ratio of the variances of all runs pooled, and its F test.
-        twins: how alike the runs of one seed are, per group.
-        seeds: how many seeds group and baseline have.
-        paired_correlation: of the seed means; None unless at least three seeds are shared.
-        floors: test-set noise per group, if it can be had.
-        tails: how bad bad seeds are, if that was asked for.
-        net: the variance ratio on an infinite test set, if predictions are known.
-        detectable: the smallest ratio above 1 that so many seeds detect with power 0.8.
-        p_adjusted: the headline's p, adjusted over all comparisons of the audit (Bonferroni).
-        word: the verdict.
-        doubts: a seed, two clusters or a scale without which the verdict would be another.
-        failures: how often runs fail, and how much the others spread; None if none fails.
-        performance: which group's runs are better, on average and at their worst; None in a brief audit.
-        family: number of comparisons it was judged with, itself among them.
-    """
-
-    stratum: Levels
+    stratum: Levels  # the level of each factor in `by`, such as the dataset; empty where there is one only
     group: str
     baseline: str
-    cells: tuple[Summary, ...]
-    pooled: tuple[Summary, Summary]
-    headline: Headline
-    pooled_test: Headline
+    cells: tuple[Summary, ...]  # every group and block
+    pooled: tuple[Summary, Summary]  # group and baseline over all blocks
+    headline: Headline  # the ratio to report; each seed counts once
+    pooled_test: Headline  # the ratio of the variances of all runs pooled, and its F test
     tests: tuple[TestResult, ...]
-    twins: tuple[SameSeedRuns, ...]
-    seeds: tuple[int, int]
-    paired_correlation: float | None
-    floors: tuple[TestSetNoise, ...]
-    detectable: float | None
-    p_adjusted: float | None
+    twins: tuple[SameSeedRuns, ...]  # how alike the runs of one seed are, per group
+    seeds: tuple[int, int]  # how many seeds group and baseline have
+    paired_correlation: float | None  # of the seed means; None unless at least three seeds are shared
+    floors: tuple[TestSetNoise, ...]  # test-set noise per group, if it can be had
+    detectable: float | None  # the smallest ratio above 1 that so many seeds detect with power 0.8
+    p_adjusted: float | None  # the headline's p, adjusted over all comparisons of the audit (Bonferroni)
     warnings: tuple[str, ...]
-    word: Word = "CAN'T TELL"
+    word: Word = "CAN'T TELL"  # the verdict
+    # A seed, two clusters or a scale without which the verdict would be another.
     doubts: tuple[Doubt, ...] = ()
+    # How often runs fail, and how much the others spread; None if none fails.
     failures: FailureModel | None = None
+    # Which group's runs are better, on average and at their worst; None in a brief audit.
     performance: Performance | None = None
-    net: Estimate | None = None
-    tails: Tails | None = None
-    factor: str = ""
+    net: Estimate | None = None  # the variance ratio on an infinite test set, if predictions are known
+    tails: Tails | None = None  # how bad bad seeds are, if that was asked for
+    factor: str = ""  # the column that `group` and `baseline` are levels of
     by: tuple[str, ...] = ()
-    family: int = 1
+    family: int = 1  # number of comparisons it was judged with, itself among them
 
     @property
     def verdict(self) -> str:
@@ -146,34 +127,22 @@ class Comparison(Versus, display.Result):
 
 @dataclass(frozen=True)
 class Forest:
-    """The mean over strata of the log variance ratio of one group and its baseline.
-
-    Attributes:
-        titles: of the comparisons that have a ratio with a standard error.
-        log_ratios: natural logarithms, each with its standard error; seeds are the units.
-        q: Cochran's heterogeneity statistic, with `df` degrees of freedom and the p value `p`.
-        i_squared: the share of variation beyond chance, from 0 to 1.
-        pooled: the mean ratio, on the log scale, of strata like these (random effects; `stats/meta.py`).
-        interval: of that.
-        tau: the standard deviation of the true log ratios over strata.
-        pooled_p: of the hypothesis that the mean ratio is 1.
-        prediction: interval of the ratio in a further stratum.
-    """
+    """The mean over strata of the log variance ratio of one group and its baseline."""
 
     group: str
     baseline: str
-    titles: tuple[str, ...]
-    log_ratios: tuple[float, ...]
+    titles: tuple[str, ...]  # of the comparisons that have a ratio with a standard error
+    log_ratios: tuple[float, ...]  # natural logarithms, each with its standard error; seeds are the units
     standard_errors: tuple[float, ...]
-    q: float
+    q: float  # Cochran's heterogeneity statistic, with `df` degrees of freedom and the p value `p`
     df: int
     p: float
-    i_squared: float
-    pooled: float
-    interval: Interval
-    tau: float
-    pooled_p: float
-    prediction: Interval | None = None
+    i_squared: float  # the share of variation beyond chance, from 0 to 1
+    pooled: float  # the mean ratio, on the log scale, of strata like these (random effects; `stats/meta.py`)
+    interval: Interval  # of `pooled`
+    tau: float  # the standard deviation of the true log ratios over strata
+    pooled_p: float  # of the hypothesis that the mean ratio is 1
+    prediction: Interval | None = None  # interval of the ratio in a further stratum
 
 
 @dataclass(frozen=True)

@@ -39,25 +39,17 @@ from seedspread.tables.shape import shaped
 
 @dataclass(frozen=True)
 class Component:
-    """One part of a group's variance.
+    """One part of a group's variance."""
 
-    Attributes:
-        key: `seed`, `noise`, `together` (what sources of randomness do only together), or a source's name.
-        levels: how many seeds of this kind the group has; None for noise.
-        variance: by restricted maximum likelihood; zero or more.
-        interval: from the profile of that likelihood; it begins at zero where the data admit it.
-        share: of the total, from 0 to 1.
-        unbiased: from mean squares, which may be negative; None where the design has none.
-        p: of the hypothesis that it is zero, by `test` (`exact F` with `df`, or `likelihood ratio`).
-    """
-
-    key: str
+    key: str  # `seed`, `noise`, `together` (what sources of randomness do only together), or a source's name
     name: str
-    levels: int | None
-    variance: float
+    levels: int | None  # how many seeds of this kind the group has; None for noise
+    variance: float  # by restricted maximum likelihood; zero or more
+    # From the profile of that likelihood; it begins at zero where the data admit it.
     interval: Interval | None
-    share: float
-    unbiased: float | None = None
+    share: float  # of the total, from 0 to 1
+    unbiased: float | None = None  # from mean squares, which may be negative; None where the design has none
+    # Of the hypothesis that it is zero, by `test` (`exact F` with `df`, or `likelihood ratio`).
     p: float | None = None
     test: str = ""
     df: tuple[int, ...] = ()
@@ -65,27 +57,18 @@ class Component:
 
 @dataclass(frozen=True)
 class ArmComponents:
-    """The variance of one group's runs, block means taken out, and its parts.
-
-    Attributes:
-        seeds: how many of the runs differ in a seed, whichever.
-        components: its parts; empty where the design does not tell them apart.
-        total: their sum, or all that is known, with an interval if that is all there is.
-        floor: test-set noise in it.
-        note: what the design does not tell, and why.
-        factor: what `group` is a level of.
-    """
+    """The variance of one group's runs, block means taken out, and its parts."""
 
     group: str
     runs: int
-    seeds: int
-    components: tuple[Component, ...]
-    total: float
+    seeds: int  # how many of the runs differ in a seed, whichever
+    components: tuple[Component, ...]  # its parts; empty where the design does not tell them apart
+    total: float  # their sum, or all that is known, with an interval if that is all there is
     interval: Interval | None = None
-    floor: TestSetNoise | None = None
-    note: str = ""
+    floor: TestSetNoise | None = None  # test-set noise in it
+    note: str = ""  # what the design does not tell, and why
     sentence: str = ""
-    factor: str = ""
+    factor: str = ""  # what `group` is a level of
 
     @property
     def title(self) -> str:
@@ -97,23 +80,16 @@ class ArmComponents:
 
 @dataclass(frozen=True)
 class ComponentContrast:
-    """One component in a group and in its baseline.
-
-    Attributes:
-        ratio: None where both variances are zero, infinite where the baseline's is.
-        ratio_interval: `high` is infinite where the baseline's variance may be zero.
-        difference: the group's variance less the baseline's.
-        p: of no difference (likelihood ratio).
-    """
+    """One component in a group and in its baseline."""
 
     key: str
     name: str
     variances: tuple[float, float]
-    ratio: float | None
-    ratio_interval: Interval
-    difference: float
+    ratio: float | None  # None where both variances are zero, infinite where the baseline's is
+    ratio_interval: Interval  # `high` is infinite where the baseline's variance may be zero
+    difference: float  # the group's variance less the baseline's
     difference_interval: Interval
-    p: float
+    p: float  # of no difference (likelihood ratio)
 
 
 @dataclass(frozen=True)

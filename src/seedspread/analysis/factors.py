@@ -31,24 +31,16 @@ REST = "everything else"
 
 @dataclass(frozen=True)
 class Effect:
-    """A term of the model, or with `contrast` one level of it beside another.
+    """A term of the model, or with `contrast` one level of it beside another."""
 
-    Attributes:
-        term: a factor, or factors whose effects depend on each other: `opt x aug`.
-        contrast: `sgd vs adam`, `per doubling`; empty if the term as a whole is tested.
-        ratio: of the variances, averaged evenly over the levels of other factors; of an interaction, the
-            ratio of the ratios at two levels. Its interval is adjusted as p is.
-        difference: of the means, alike, but not adjusted.
-        p: of no effect on the spread, adjusted over the terms (Bonferroni).
-        mean_p: of none on the mean.
-    """
-
-    term: str
-    contrast: str = ""
+    term: str  # a factor, or factors whose effects depend on each other: `opt x aug`
+    contrast: str = ""  # `sgd vs adam`, `per doubling`; empty if the term as a whole is tested
+    # Of the variances, averaged evenly over the levels of other factors; of an interaction, the ratio of the
+    # ratios at two levels. Its interval is adjusted as p is.
     ratio: Estimate | None = None
-    difference: Estimate | None = None
-    p: float | None = None
-    mean_p: float | None = None
+    difference: Estimate | None = None  # of the means, alike, but not adjusted
+    p: float | None = None  # of no effect on the spread, adjusted over the terms (Bonferroni)
+    mean_p: float | None = None  # of none on the mean
     word: Word | None = None
 
     @property

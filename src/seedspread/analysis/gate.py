@@ -107,34 +107,28 @@ class Sample:
 
 @dataclass(frozen=True)
 class Gate:
-    """One metric of one group: its past runs, their bounds, and what is said of new runs.
-
-    Attributes:
-        bounds: on the side on which runs are worse; on both sides if the gate is two-sided.
-        detects: by the number of new runs, the drop of their mean that is shown with power 0.8.
-        difference: of the means, new minus past; its interval has the level 1 - 2 alpha.
-        p: by what can fail (mean, spread, failures), and of the mean within the margin.
-        p_adjusted: of the smallest of those that can fail, weighted, and adjusted over all gates by Holm.
-        spread: variance of new runs over that of past ones, with a 95% interval.
-        cause: of a FAIL: mean, spread or failures.
-        why: reasons for CAN'T TELL.
-    """
+    """One metric of one group: its past runs, their bounds, and what is said of new runs."""
 
     metric: str
     name: str
     past: Sample
     new: Sample | None
+    # On the side on which runs are worse; on both sides if the gate is two-sided.
     bounds: tuple[Bound, ...] = ()
+    # By the number of new runs, the drop of their mean that is shown with power 0.8.
     detects: dict[int, float] = field(default_factory=dict)
-    difference: float | None = None
+    difference: float | None = None  # of the means, new minus past; its interval has the level 1 - 2 alpha
     interval: tuple[float, float] | None = None
     test: str = ""
+    # By what can fail (mean, spread, failures), and of the mean within the margin.
     p: dict[str, float | None] = field(default_factory=dict)
+    # Of the smallest of those that can fail, weighted, and adjusted over all gates by Holm.
     p_adjusted: float | None = None
+    # Variance of new runs over that of past ones, with a 95% interval.
     spread: tuple[float, float, float] | None = None
     drift: Drift | None = None
-    cause: str = ""
-    why: str = ""
+    cause: str = ""  # of a FAIL: mean, spread or failures
+    why: str = ""  # reasons for CAN'T TELL
     better: Better | None = None
     word: Verdict = "BOUND"
 

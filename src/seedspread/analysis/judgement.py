@@ -83,23 +83,14 @@ def beyond(estimate: LogRatioEstimate, factor: float | None) -> float:
 
 @dataclass(frozen=True)
 class Doubter:
-    """Ask whether a verdict survives: without its most extreme seed, apart from clusters, on another scale.
+    """Asks whether a verdict survives: without its extreme seed, apart from clusters, on another scale."""
 
-    Attributes:
-        metric: of the values; its unit tells their natural scale.
-        level: of the intervals.
-        equivalence: factor by which variances may differ and still count as alike.
-        looks: the interim look that is judged, if any.
-        seed_names: by code.
-        chance: score of a run that learned nothing, if known.
-    """
-
-    metric: Metric
-    level: float
-    equivalence: float
-    looks: InterimLook | None
-    seed_names: Mapping[int, str]
-    chance: float | None = None
+    metric: Metric  # of the values; its unit tells their natural scale
+    level: float  # of the intervals
+    equivalence: float  # factor by which variances may differ and still count as alike
+    looks: InterimLook | None  # the interim look that is judged, if any
+    seed_names: Mapping[int, str]  # by code
+    chance: float | None = None  # score of a run that learned nothing, if known
 
     def doubted(self, pairs: Sequence[Pair], answers: Sequence[Judged]) -> list[Judged]:
         """Return the answers with their doubts; a YES that does not survive one of them becomes MAYBE."""

@@ -43,32 +43,22 @@ UNCHECKED = "Only means and sds are known: pairs, outliers, failed runs and repe
 
 @dataclass(frozen=True)
 class PublishedComparison:
-    """A published mean and sd beside another; ratios and differences are group over, and less, baseline.
+    """A published mean and sd beside another; ratios and differences are group over, and less, baseline."""
 
-    Attributes:
-        stratum: where both stand, such as a dataset; empty if that is the whole table.
-        verdict: YES, NO, MAYBE or CAN'T TELL.
-        ratio: of the variances; infinite if the baseline's sd is printed as 0, None if both are.
-        interval: of the ratio, adjusted for the number of comparisons.
-        p: of equal variances, adjusted alike.
-        difference: of the means, with Welch's interval and p value.
-        detectable: the ratio that the F test used here detects with 80% power if values are normal; None
-            below 5 seeds, which show none.
-        enough: the seeds per group with which it detects this ratio.
-    """
-
-    stratum: str
+    stratum: str  # where both stand, such as a dataset; empty if that is the whole table
     group: Published
     baseline: Published
-    verdict: Word
-    ratio: float | None
-    interval: Interval
-    p: float
-    difference: float
+    verdict: Word  # YES, NO, MAYBE or CAN'T TELL
+    ratio: float | None  # of the variances; infinite if the baseline's sd is printed as 0, None if both are
+    interval: Interval  # of the ratio, adjusted for the number of comparisons
+    p: float  # of equal variances, adjusted alike
+    difference: float  # of the means, with Welch's interval and p value
     difference_interval: Interval
     difference_p: float
+    # The ratio that the F test used here detects with 80% power if values are normal; None below 5 seeds,
+    # which show none.
     detectable: float | None
-    enough: int | None
+    enough: int | None  # the seeds per group with which it detects this ratio
 
     @property
     def title(self) -> str:

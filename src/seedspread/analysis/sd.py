@@ -64,22 +64,14 @@ def has_sd(group: Group, seeds: int = 2) -> bool:
 
 @dataclass(frozen=True)
 class SdAnswer:
-    """The verdict on the sd of a group, of several that share one, or on its ratio to the baseline's.
+    """The verdict on the sd of a group, of several that share one, or on its ratio to the baseline's."""
 
-    Attributes:
-        of: the group, or how many; what is compared.
-        seeds: of the group, or of the smaller one.
-        sd: or the ratio of the sds, with the interval that decides, adjusted for several answers.
-        p: of the sd that is claimed, or of one at the bound, adjusted alike.
-        claim: the verdict in words.
-    """
-
-    of: str
-    seeds: int
-    sd: Estimate
-    p: float
+    of: str  # the group, or how many; what is compared
+    seeds: int  # of the group, or of the smaller one
+    sd: Estimate  # or the ratio of the sds, with the interval that decides, adjusted for several answers
+    p: float  # of the sd that is claimed, or of one at the bound, adjusted alike
     word: Word
-    claim: str
+    claim: str  # the verdict in words
 
 
 @dataclass(frozen=True)

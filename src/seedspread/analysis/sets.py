@@ -58,29 +58,19 @@ class Answer:
 
 @dataclass(frozen=True)
 class Agreement(Versus):
-    """The same question of two sets.
+    """The same question of two sets."""
 
-    Attributes:
-        stratum, group, baseline: what is asked: the group against its baseline.
-        source, first: the two sets; ratios of ratios are those of `source` over `first`.
-        answers: of the two, that of `first` first.
-        headline: of the ratio of the two variance ratios.
-        p_adjusted: of the hypothesis that it is 1, adjusted over all such comparisons.
-        word: of their difference: YES if they differ, NO if they agree, and so on.
-        factor, by: what group and stratum are levels of.
-    """
-
-    stratum: Levels
+    stratum: Levels  # where the group is compared with its baseline
     group: str
     baseline: str
-    source: str
+    source: str  # a set; ratios of ratios are those of `source` over `first`
     first: str
-    answers: tuple[Answer, Answer]
-    headline: Headline
-    p_adjusted: float | None
-    word: Word
+    answers: tuple[Answer, Answer]  # of the two, that of `first` first
+    headline: Headline  # of the ratio of the two variance ratios
+    p_adjusted: float | None  # of the hypothesis that it is 1, adjusted over all such comparisons
+    word: Word  # of their difference: YES if they differ, NO if they agree, and so on
     verdict: str
-    factor: str = ""
+    factor: str = ""  # what the group is a level of, as the stratum is one of `by`
     by: tuple[str, ...] = ()
 
     def as_values(self) -> dict[str, Any]:
