@@ -24,12 +24,11 @@ from seedspread.render.chart import (
     floats,
     log_ticks,
 )
-from seedspread.runs.levels import Levels, arm_name, block_name, stratum_name
+from seedspread.runs.levels import arm_name, block_name, stratum_name
 from seedspread.stats.result import Interval
 
 if TYPE_CHECKING:
     from seedspread.analysis.audit_result import AuditResult, Comparison
-    from seedspread.analysis.samples import Strip
     from seedspread.analysis.sets import CompareResult
 
 # The headline has a colour that no arm has.
@@ -135,27 +134,17 @@ def _runs_panel(audit: AuditResult, c: Comparison) -> Panel:
     arms = dict.fromkeys(arm for other in audit.comparisons for arm in (other.baseline, other.group))
     colours = dict(zip(arms, cycle(COLOURS), strict=False))
     names = [arm_name(audit.group, strip.group) for strip in strips]
-    marks = [
-        mark
-        for i, (name, strip) in enumerate(zip(names, strips, strict=True))
-        for mark in arm_marks(
-            name, i, colours[strip.group], *_spread(strip), _dots(strip, blocks, audit.blocks)
-        )
-    ]
+    marks: list[Mark] = []
+    for i, (name, strip) in enumerate(zip(names, strips, strict=True)):
+        values = np.array(strip.values)
+        mean, sd = float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else None
+        pairs = list(zip(strip.values, strip.blocks, strict=True))
+        dots = [
+            Dots(block_name(audit.blocks, block), [value for value, own in pairs if own == block])
+            for block in blocks
+        ]
+        marks += arm_marks(name, i, colours[strip.group], mean, sd, dots)
     return Panel(c.title, arms_axis(names), Axis(audit.value), tuple(marks))
-
-
-def _spread(strip: Strip) -> tuple[float, float | None]:
-    values = np.array(strip.values)
-    return float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else None
-
-
-def _dots(strip: Strip, blocks: list[Levels], factors: Sequence[str]) -> list[Dots]:
-    pairs = list(zip(strip.values, strip.blocks, strict=True))
-    return [
-        Dots(block_name(factors, block), [value for value, label in pairs if label == block])
-        for block in blocks
-    ]
 
 
 def _ratios_panel(c: Comparison, title: str) -> Panel:

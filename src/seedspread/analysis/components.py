@@ -30,7 +30,7 @@ from seedspread.tables.check import (
     with_baseline,
 )
 from seedspread.tables.columns import Columns, find_seed, is_filled, require
-from seedspread.tables.question import Question, Rows, TableError, with_known_arguments
+from seedspread.tables.question import Names, Question, Rows, TableError, with_known_arguments
 from seedspread.tables.read import Source, read_table
 from seedspread.tables.read import Table as ReadTable
 from seedspread.tables.run_table import RunTable
@@ -234,26 +234,20 @@ def _component(made: model.Design, name: str, variance: float, share: float, cur
 
 def compare_splits(stratum: str, first: Split, second: Split, level: float) -> ArmsCompared | None:
     """Two arms, component by component; None where they have none in common."""
-    shared = [key for key in first.curves if key in second.curves]
-    if not shared:
+    contrasts, pair = [], (first.arm, second.arm)
+    for key, curve in first.curves.items():
+        a, b = (arm.component(key) for arm in pair)
+        if key not in second.curves or a is None or b is None:
+            continue
+        found = model.contrast(curve, second.curves[key], (first.unit, second.unit), level)
+        ratio = a.variance / b.variance if b.variance else np.inf if a.variance else None
+        ends, difference = Interval(*found.ratio, level), Interval(*found.difference, level)
+        variances, less = (a.variance, b.variance), a.variance - b.variance
+        contrasts.append(ComponentContrast(key, a.name, variances, ratio, ends, less, difference, found.p))
+    if not contrasts:
         return None
-    contrasts = tuple(_contrast(key, first, second, level) for key in shared)
-    pair = first.arm, second.arm
     sentence = words.comparison_sentence(stratum, pair, contrasts)
-    return ArmsCompared(first.arm.group, second.arm.group, contrasts, sentence, first.arm.factor)
-
-
-def _contrast(key: str, first: Split, second: Split, level: float) -> ComponentContrast:
-    a, b = first.arm.component(key), second.arm.component(key)
-    assert a is not None  # noqa: S101 - curves are of components
-    assert b is not None  # noqa: S101
-    found = model.contrast(first.curves[key], second.curves[key], (first.unit, second.unit), level)
-    ratio = a.variance / b.variance if b.variance else np.inf if a.variance else None
-    ends, difference = Interval(*found.ratio, level), Interval(*found.difference, level)
-    variances = (a.variance, b.variance)
-    return ComponentContrast(
-        key, a.name, variances, ratio, ends, a.variance - b.variance, difference, found.p
-    )
+    return ArmsCompared(first.arm.group, second.arm.group, tuple(contrasts), sentence, first.arm.factor)
 
 
 @dataclass(frozen=True)
@@ -370,8 +364,6 @@ _STREAMS = ("init", "order", "augment", "probe")
 _AFTER_TRAINING = "probe"
 # Columns that are added while a table is read.
 _RUN, _GROUP, _EVERY = "__run__", "__group__", "all runs"
-
-Names = str | Sequence[str] | None
 
 
 @with_known_arguments

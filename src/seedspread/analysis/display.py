@@ -6,6 +6,7 @@ import json
 import math
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -36,12 +37,13 @@ MOST_ROWS = 30
 _LABEL, _SHORT = 10, 15
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class Result:
     """A result that prints itself, draws itself, and shows itself in a notebook."""
 
     def as_values(self) -> dict[str, Any]:
         """All of it, as JSON has it."""
-        raise NotImplementedError
+        return asdict(self)
 
     def to_text(self, width: int = 110) -> str:
         """For a terminal."""

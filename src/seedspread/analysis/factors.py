@@ -1,10 +1,10 @@
 """Several factors at once: what each does to the spread over seeds, and to the mean."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import combinations
 from math import prod
-from typing import Any, Unpack
+from typing import Unpack
 
 import numpy as np
 
@@ -63,9 +63,6 @@ class FactorsResult(Listed):
     equivalence: float
     effects: tuple[Effect, ...]
     notes: tuple[str, ...]
-
-    def as_values(self) -> dict[str, Any]:
-        return asdict(self)
 
     def title(self) -> str:
         seeds = " to ".join(map(str, dict.fromkeys(self.seeds)))

@@ -93,12 +93,6 @@ class Sample:
     order: tuple[str, ...] = ()
     places: tuple[float, ...] = ()
 
-    @staticmethod
-    def of(values: Floats) -> Sample:
-        """Return the sample of (n,) values."""
-        sd = float(values.std(ddof=1)) if len(values) > 1 else None
-        return Sample(tuple(values.tolist()), float(values.mean()) if len(values) else None, sd)
-
     @property
     def failures(self) -> tuple[int, int]:
         """Failed runs, and all."""
@@ -373,10 +367,13 @@ class _Judge:
         chance, sign = next(chances, None), -1.0 if self.metric.better == "lower" else 1.0
         if chance is not None:
             failed = failed | no_better(sign * values, sign * chance, sign * best, self.metric.full_scale)
-        kept = replace(Sample.of(values[~failed]), failed=int(failed.sum()) + crashed)
-        if "order" not in rows:
-            return kept
-        return replace(kept, order=tuple(rows["order_name"][~failed]), places=tuple(rows["order"][~failed]))
+        kept = values[~failed]
+        mean = float(kept.mean()) if len(kept) else None
+        sd = float(kept.std(ddof=1)) if len(kept) > 1 else None
+        order, places = (
+            tuple(rows[name][~failed]) if name in rows else () for name in ("order_name", "order")
+        )
+        return Sample(tuple(kept.tolist()), mean, sd, int(failed.sum()) + crashed, order, places)
 
     def gate(self, name: str, value: str, past: Sample, new: Sample | None) -> Gate:
         """Return one gate with its bound, and its p value if there are new runs; not adjusted yet."""
@@ -385,17 +382,17 @@ class _Judge:
         if n < _FEWEST_PAST or (new is not None and new.failures[1] == 0):
             few = f"{counted_runs(n)} in the history; it takes {_FEWEST_PAST}"
             return replace(g, why=few if n < _FEWEST_PAST else "no new run", word="CAN'T TELL")
-        values = self.scaled(past.values)
-        for sign in (1, -1)[: 1 + rules.two_sided]:
-            if found := tolerance.bound(sign * values, *_per_side(rules), self.known_sd):
-                one = replace(found, value=self.unscaled(sign * found.value))
-                g = replace(g, bounds=(*g.bounds, one))
+        values, (alpha, confidence) = self.scaled(past.values), _per_side(rules)
+        signs = (1, -1)[: 1 + rules.two_sided]
+        found = [(s, tolerance.bound(s * values, alpha, confidence, self.known_sd)) for s in signs]
         counts = sorted({1, 3, 5, *([len(new.values)] if new and new.values else [])})
-        alpha = _per_side(rules)[0]
         drops = {k: tolerance.detectable_drop(n, k, past.sd or 0.0, alpha, _POWER) for k in counts}
-        g = replace(g, detects=drops if past.sd else {})
-        if past.places:
-            g = replace(g, drift=tolerance.drift(np.array(past.places), values))
+        g = replace(
+            g,
+            bounds=tuple(replace(one, value=self.unscaled(s * one.value)) for s, one in found if one),
+            detects=drops if past.sd else {},
+            drift=tolerance.drift(np.array(past.places), values) if past.places else None,
+        )
         if new is not None:
             return self.judged(g, past, new)
         return g if g.bounds else replace(g, why=self.unknown(past), word="CAN'T TELL")

@@ -2,6 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from itertools import combinations, permutations
 from math import inf, sqrt
@@ -423,7 +424,9 @@ def review(result: "PublishedResult | AuditResult") -> str:
     if isinstance(result, AuditResult):
         c = min(result.comparisons, key=lambda c: 1.0 if c.headline.p is None else c.headline.p)
         title, n, ratio, detectable = c.title, _seeds(*c.seeds), c.headline.ratio, c.detectable
-        interval, word, enough = c.headline.shown_interval, c.word, _seeds_for_audit(ratio)
+        interval, word, enough = c.headline.shown_interval, c.word, None
+        with suppress(BudgetError, ValueError, OverflowError):  # too many to plan for
+            enough = max(planning.seeds_for(max(ratio, 1 / ratio))[0], FEWEST_SEEDS) if ratio else None
         sides = [f"{side.group} {side.mean:.4g} ± {two(side.sd)}" for side in c.pooled]
     else:
         p = min(result.comparisons, key=lambda c: c.p)
@@ -434,27 +437,16 @@ def review(result: "PublishedResult | AuditResult") -> str:
     power = f"are likely (80%) to detect only variance ratios above {two(detectable)}"
     if not detectable:
         power = f"cannot show a difference in spread: it takes {FEWEST_SEEDS} per group"
+    settled = f"about {enough} per group are likely (80%) to show a ratio of this size."
+    if word in ("YES", "NO"):
+        settled = "those at hand settle it, if the spread is what it seems."
+    elif enough is None:
+        settled = "no number that we can plan for would show a ratio this close to 1."
     lines = (
         f"Claim: {sides[0]} vs {sides[1]}, {n}{which}.",
         f"Power: {n} {power}.",
         f"Spread: variance ratio {two(ratio)} ({ci(interval) if interval else 'no interval'}). "
         f"Did the spread change? {word}.",
-        f"Seeds: {_settled(word, enough)}",
+        f"Seeds: {settled}",
     )
     return "\n".join(lines)
-
-
-def _seeds_for_audit(ratio: float | None) -> int | None:
-    """Return the seeds per group with which an audit of runs detects a ratio; None if too many, or any."""
-    try:
-        return max(planning.seeds_for(max(ratio, 1 / ratio))[0], FEWEST_SEEDS) if ratio else None
-    except (BudgetError, ValueError, OverflowError):
-        return None
-
-
-def _settled(word: Word, enough: int | None) -> str:
-    if word in ("YES", "NO"):
-        return "those at hand settle it, if the spread is what it seems."
-    if enough is None:
-        return "no number that we can plan for would show a ratio this close to 1."
-    return f"about {enough} per group are likely (80%) to show a ratio of this size."

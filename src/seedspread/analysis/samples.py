@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from seedspread.runs.levels import Levels, arm_name, stratum_name
 from seedspread.runs.metrics import Metric
@@ -136,13 +135,6 @@ def strips_of(runs: RunTable) -> tuple[Strip, ...]:
     )
 
 
-def _correct(paths: Sequence[str], metric: str) -> NDArray[np.bool_] | None:
-    """(runs, N) which test examples each run got right: by a store's predictions, or by logged outcomes."""
-    if all(str(path).endswith(".jsonl") for path in paths):
-        return item_outcomes(paths, metric)
-    return correct_predictions(list(paths)) if metric == "accuracy" else None
-
-
 def noise_of_test_set(
     arm: Group, seeds: Sequence[Codes], metric: Metric, level: float, test_size: int | None
 ) -> TestSetNoise | None:
@@ -155,8 +147,12 @@ def noise_of_test_set(
         return None
     if arm.folders:
         _, first = np.unique(np.stack(seeds), axis=1, return_index=True)
-        correct = _correct([arm.folders[i] for i in first], metric.name) if len(first) > 1 else None
-        if correct is not None:
+        paths, correct = [str(arm.folders[i]) for i in first], None
+        if len(paths) > 1 and all(path.endswith(".jsonl") for path in paths):
+            correct = item_outcomes(paths, metric.name)
+        elif len(paths) > 1 and metric.name == "accuracy":
+            correct = correct_predictions(paths)
+        if correct is not None:  # (runs, N) which test examples each run got right
             return noise_from_predictions(arm.name, correct, level, scale)
     inside = arm.values.min() >= 0 and arm.values.max() <= scale
     return noise_from_accuracies(arm.name, arm.values, test_size, scale) if test_size and inside else None

@@ -1,9 +1,9 @@
 """Questions about the sd itself: is it what is claimed, is it below a bound, do many groups share one?"""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from math import log
-from typing import Any, Unpack
+from typing import Unpack
 
 import numpy as np
 
@@ -85,9 +85,6 @@ class SdResult(Listed):
     found: tuple[SdAnswer, ...]
     many: tuple[ManyGroups, ...]
     notes: tuple[str, ...]
-
-    def as_values(self) -> dict[str, Any]:
-        return asdict(self)
 
     def title(self) -> str:
         return f"{self.value} across seeds | {self.runs:,} runs | {self.question}"

@@ -33,7 +33,14 @@ def factor_of(sizes: tuple[int, ...], progress: Progress = lambda _: None) -> fl
     if known is not None:
         return known
     factor = sequential.simulated_factor(sizes, progress)
-    _keep(sizes, factor)
+    values = {"looks": sequential.key(sizes), "draws": sequential.DRAWS, "factor": factor}
+    try:
+        path = _file(sizes)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(path) as part:
+            part.write_text(json.dumps(values) + "\n")
+    except OSError:
+        pass  # simulated again the next time
     return factor
 
 
@@ -55,17 +62,6 @@ def _cached(sizes: tuple[int, ...]) -> float | None:
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return factor if 1 <= factor < 2 else None
-
-
-def _keep(sizes: tuple[int, ...], factor: float) -> None:
-    path = _file(sizes)
-    values = {"looks": sequential.key(sizes), "draws": sequential.DRAWS, "factor": factor}
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(path) as part:
-            part.write_text(json.dumps(values) + "\n")
-    except OSError:
-        pass  # simulated again the next time
 
 
 @dataclass(frozen=True)

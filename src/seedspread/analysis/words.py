@@ -1,4 +1,4 @@
-"""Every sentence about a result: of a comparison, an audit, sets of runs, variance components, looks."""
+"""Sentences about comparisons, audits, sets of runs and variance components, and the numbers in them."""
 
 from __future__ import annotations
 
