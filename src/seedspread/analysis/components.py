@@ -1,7 +1,7 @@
 """Variance components of a table of runs."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import combinations
 from typing import Any, Unpack
 
@@ -67,12 +67,15 @@ class ArmComponents:
     interval: Interval | None = None
     floor: TestSetNoise | None = None  # test-set noise in it
     note: str = ""  # what the design does not tell, and why
-    sentence: str = ""
     factor: str = ""  # what `group` is a level of
 
     @property
     def title(self) -> str:
         return arm_name(self.factor, self.group)
+
+    @property
+    def sentence(self) -> str:
+        return words.arm_sentence(self)
 
     def component(self, key: str) -> Component | None:
         return next((c for c in self.components if c.key == key), None)
@@ -132,8 +135,8 @@ class Split:
     """An arm with its components, and the profile of each, in units of `unit`."""
 
     arm: ArmComponents
-    curves: Mapping[str, model.Curve]
-    unit: float
+    curves: Mapping[str, model.Curve] = field(default_factory=dict)
+    unit: float = 1.0
 
 
 def split(sample: model.Sample, level: float, floor: TestSetNoise | None = None) -> Split:
@@ -149,14 +152,22 @@ def split(sample: model.Sample, level: float, floor: TestSetNoise | None = None)
         factor=sample.factor,
     )
     if made is None:
-        return _told(replace(blank, note=words.NO_VARIANCE))
+        return Split(replace(blank, note=words.NO_VARIANCE))
     names, rest = model.drop_idle_factors(sample, made)
-    if rest is not sample:
-        return _beside_idle(split(rest, level, floor), names, blank)
+    if rest is not sample:  # what is known of the other runs, and that these factors make no variance
+        found = split(rest, level, floor)
+        arm, idle = found.arm, f"runs that vary {' or '.join(names)} alone hardly differ"
+        none = [Component(name, name, None, 0.0, None, 0.0) for name in names if arm.components]
+        every, note = (*arm.components, *none), "; ".join(filter(None, (arm.note, idle)))
+        arm = replace(arm, runs=blank.runs, seeds=blank.seeds, components=every, note=note)
+        return replace(found, arm=arm)
     if model.NOISE not in made.names and not made.copies and len(made.names) < 2:
-        total, interval = _total(sample, level)
+        # The variance within cells, and its exact interval for normal values.
+        group = Group(sample.name, sample.values, sample.cells, np.arange(len(sample.values)))
+        total, tails = group.within_variance, stats.chi2.ppf([(1 + level) / 2, (1 - level) / 2], group.df)
+        low, high = map(float, total * group.df / tails)
         note = _QUIET if made.has_shared_noise else words.NOT_REPEATED
-        return _told(replace(blank, total=total, interval=interval, note=note))
+        return Split(replace(blank, total=total, interval=Interval(low, high, level), note=note))
     estimates, top = model.fit(made.likelihood)
     curves = model.profiles(made.likelihood, estimates, top)
     unit = made.scale**2
@@ -173,7 +184,7 @@ def split(sample: model.Sample, level: float, floor: TestSetNoise | None = None)
     if made.copies:
         components.append(Component(model.NOISE, _NAMES[model.NOISE], None, 0.0, None, 0.0, unbiased=0.0))
     arm = replace(blank, components=tuple(components), total=total * unit, note=_not_told(made))
-    return replace(_told(arm), curves=dict(zip(made.names, curves, strict=True)), unit=unit)
+    return Split(arm, dict(zip(made.names, curves, strict=True)), unit)
 
 
 def _not_told(made: model.Design) -> str:
@@ -192,29 +203,6 @@ def _not_told(made: model.Design) -> str:
     elif len(made.names) > 2 and model.TOGETHER not in made.names:
         note = "what streams do only together counts as noise"
     return "; ".join(filter(None, (note, _QUIET if made.has_shared_noise else "")))
-
-
-def _beside_idle(found: Split, names: tuple[str, ...], blank: ArmComponents) -> Split:
-    """What is known of the other runs, and that these factors make no variance."""
-    note = "; ".join(
-        filter(None, (found.arm.note, f"runs that vary {' or '.join(names)} alone hardly differ"))
-    )
-    none = tuple(Component(name, name, None, 0.0, None, 0.0) for name in names)
-    components = (*found.arm.components, *none) if found.arm.components else ()
-    arm = replace(found.arm, runs=blank.runs, seeds=blank.seeds, components=components, note=note)
-    return replace(_told(arm), curves=found.curves, unit=found.unit)
-
-
-def _told(arm: ArmComponents) -> Split:
-    return Split(replace(arm, sentence=words.arm_sentence(arm)), {}, 1.0)
-
-
-def _total(sample: model.Sample, level: float) -> tuple[float, Interval]:
-    """The variance within cells, and its exact interval for normal values."""
-    values = Group(sample.name, sample.values, sample.cells, np.arange(len(sample.values)))
-    tails = stats.chi2.ppf([(1 + level) / 2, (1 - level) / 2], values.df)
-    low, high = values.within_variance * values.df / tails
-    return values.within_variance, Interval(float(low), float(high), level)
 
 
 def _component(made: model.Design, name: str, variance: float, share: float, curve: model.Curve) -> Component:
@@ -280,6 +268,7 @@ class ComponentsResult(Result):
         for stratum, told in zip(self.strata, values["strata"], strict=True):
             told["stratum"] = joined_levels(stratum.stratum)
             for arm, arm_values in zip(stratum.arms, told["arms"], strict=True):
+                arm_values.update(sentence=arm.sentence, factor=arm_values.pop("factor"))
                 if arm.floor is not None:
                     arm_values["floor"]["sentence"] = words.floor_sentence(arm.floor)
         return values
