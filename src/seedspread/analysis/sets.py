@@ -28,7 +28,7 @@ from seedspread.stats.headline import headline_from, without_estimate
 from seedspread.stats.result import Headline, Word
 from seedspread.stats.variance_ratio import LogRatioEstimate, difference
 from seedspread.tables.check import check_runs, missing_seeds, with_baseline
-from seedspread.tables.columns import Columns, coded
+from seedspread.tables.columns import coded
 from seedspread.tables.question import SET, Question, TableError
 from seedspread.tables.read import Table as ReadTable
 from seedspread.tables.run_table import RunTable
@@ -194,11 +194,16 @@ class RunSet:
 
 @dataclass(frozen=True)
 class JoinedSets:
-    """All sets in one table, whose `frame` has the set's name as `source`; see `CompareResult`."""
+    """All sets in one table; see `CompareResult`.
+
+    Its `frame` has the set's name as `source`, and as `setting` what is compared from set to set: the levels
+    of `by`, which are those of the stratum and that of the arm.
+    """
 
     names: tuple[str, ...]
     runs: RunTable
     metric: Metric
+    by: tuple[str, ...]
     only: dict[str, tuple[str, ...]]
     copies: tuple[str, ...]
     notes: tuple[str, ...]
@@ -213,35 +218,14 @@ class JoinedSets:
 
     def by_setting(self) -> RunTable:
         """The sets as groups, their groups as strata: did the spread change from one set to another?"""
-        columns = self.runs.columns
-        by = (*columns.by, *_arms_of(columns))
-        shared = _settings(self.runs.frame, columns)
-        first = set(shared[self.runs.frame["source"] == self.names[0]])
-        others = set(shared[self.runs.frame["source"] != self.names[0]])
-        kept = self.runs.frame.loc[shared.isin(first & others)].reset_index(drop=True)
-        return replace(
-            self.runs,
-            frame=_with_sets_as_arms(kept, columns),
-            crashed=_with_sets_as_arms(self.runs.crashed, columns),
-            columns=replace(columns, group="source", baseline=self.names[0], by=by),
-            notes=(),
-        )
-
-
-def _arms_of(columns: Columns) -> tuple[str, ...]:
-    return () if columns.group == SET else (columns.group,)
-
-
-def _settings(frame: pd.DataFrame, columns: Columns) -> pd.Series[Any]:
-    """(rows,) what is compared from set to set: the levels of the stratum, and that of the arm."""
-    if not _arms_of(columns):
-        return frame["stratum"]
-    levels: list[Levels] = [(*s, arm) for s, arm in zip(frame["stratum"], frame["group"], strict=True)]
-    return pd.Series(levels, index=frame.index, dtype=object)
-
-
-def _with_sets_as_arms(frame: pd.DataFrame, columns: Columns) -> pd.DataFrame:
-    return frame.assign(stratum=_settings(frame, columns), group=frame["source"])
+        frame, is_first = self.runs.frame, self.runs.frame["source"] == self.names[0]
+        shared = set(frame["setting"][is_first]) & set(frame["setting"][~is_first])
+        kept = frame.loc[frame["setting"].isin(shared)].reset_index(drop=True)
+        turned = [
+            one.assign(stratum=one["setting"], group=one["source"]) for one in (kept, self.runs.crashed)
+        ]
+        columns = replace(self.runs.columns, group="source", baseline=self.names[0], by=self.by)
+        return replace(self.runs, frame=turned[0], crashed=turned[1], columns=columns, notes=())
 
 
 def join(sets: Sequence[RunSet]) -> JoinedSets:
@@ -256,15 +240,18 @@ def join(sets: Sequence[RunSet]) -> JoinedSets:
     every = pd.concat([*frames, *(c for c in crashed if len(c))], ignore_index=True)
     seeds = every["seed_name"] if columns.seed else "row " + every["row"].astype(str)
     seeds = seeds if columns.seed and columns.paired else every["source"].str.cat(seeds, " ")
-    every["seed"] = coded(seeds)[0]
+    every["seed"], every["setting"], by = coded(seeds)[0], every["stratum"], columns.by
+    if columns.group != SET:
+        levels: list[Levels] = [(*s, arm) for s, arm in zip(every["stratum"], every["group"], strict=True)]
+        every["setting"], by = pd.Series(levels, dtype=object), (*columns.by, columns.group)
     rows = sum(map(len, frames))
     frame, lost = every.iloc[:rows], every.iloc[rows:]
     runs = RunTable(
         frame, columns, words.listed(list(dict.fromkeys(s.runs.source for s in sets))), (), crashed=lost
     )
     names = tuple(s.name for s in sets)
-    only = _only(frame, columns, names)
-    return JoinedSets(names, runs, metric, only, tuple(_copies(frame, names)), tuple(notes))
+    only, copies = _only(frame, by, names), tuple(_copies(frame, names))
+    return JoinedSets(names, runs, metric, by, only, copies, tuple(notes))
 
 
 def _in_one_unit(sets: Sequence[RunSet]) -> tuple[list[RunSet], Metric, list[str]]:
@@ -315,11 +302,9 @@ def _copies(frame: pd.DataFrame, names: Sequence[str]) -> list[str]:
     return out
 
 
-def _only(frame: pd.DataFrame, columns: Columns, names: Sequence[str]) -> dict[str, tuple[str, ...]]:
+def _only(frame: pd.DataFrame, by: Sequence[str], names: Sequence[str]) -> dict[str, tuple[str, ...]]:
     """Settings that the first set lacks, and its own that no other has; none in common is an error."""
-    settings = _settings(frame, columns)
-    by = (*columns.by, *_arms_of(columns))
-    of = {name: dict.fromkeys(settings[(frame["source"] == name).to_numpy()]) for name in names}
+    of = {name: dict.fromkeys(frame["setting"][frame["source"] == name]) for name in names}
     others = {one for name in names[1:] for one in of[name]}
     for name in names[1:]:
         if not of[name].keys() & of[names[0]].keys():
