@@ -1,6 +1,6 @@
 """Variance components of a table of runs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from itertools import combinations
 from typing import Any, Unpack
@@ -399,7 +399,10 @@ def components(
     if _RUN_SEED not in read.frame.columns:
         check_same_seed(read, question, columns)
     frame = read.frame.reset_index(drop=True)
-    factors, patterns = _factors(frame, seeds, stream is not None)
+    factors = {model.SEED if stream is None else name: frame[name].map(level_name) for name in seeds}
+    patterns = pd.Series("", index=frame.index)
+    if _RUN_SEED in frame.columns and seeds == ["seed"] and stream is None:
+        factors, patterns = _stored_streams(frame)
     runs = _checked(replace(read, frame=frame), group, question, baseline)
     strata = _split(runs, factors, patterns, baseline, level, test_size)
     return ComponentsResult(
@@ -467,18 +470,11 @@ def _seed_columns(
     return [found]
 
 
-def _factors(
-    frame: pd.DataFrame, seeds: Sequence[str], are_streams: bool
-) -> "tuple[dict[str, pd.Series[str]], pd.Series[str]]":
-    """The labels of each random factor, and which streams of a store's run were driven apart."""
-    none = pd.Series("", index=frame.index)
-    if _RUN_SEED in frame.columns and seeds == ["seed"] and not are_streams:
-        return _stored_streams(frame)
-    return {name if are_streams else model.SEED: frame[name].map(level_name) for name in seeds}, none
-
-
 def _stored_streams(frame: pd.DataFrame) -> "tuple[dict[str, pd.Series[str]], pd.Series[str]]":
-    """A stream has a seed of its own, or the run's; which of them were set is a fixed effect."""
+    """The labels of each stream, and which of them were set apart, which is a fixed effect.
+
+    A stream has a seed of its own, or the run's.
+    """
     seeds = frame[[column for column in frame.columns if column.startswith(_STREAM_SEEDS)]]
     seeds = seeds.apply(lambda cells: cells.astype(object).where(is_filled(cells)))  # a file has empty texts
     whole = seeds[_RUN_SEED].fillna(frame["seed"])

@@ -36,11 +36,6 @@ class Design:
     alpha: float = 0.05
     shape: str = "normal"
 
-    @property
-    def suits_f(self) -> bool:
-        """Whether the F test would do: normal values, own seeds, one block."""
-        return self.shape == "normal" and self.pairs is None and self.blocks == 1
-
 
 @with_known_arguments
 def seed_budget(
@@ -142,7 +137,8 @@ def _spread(
     ratio: float | None, n: int | None, n_baseline: int | None, power: float, design: Design
 ) -> SeedBudget:
     """Return the seeds, the ratio or the power that is not given; `f_test` is what the F test would have."""
-    options, alpha, exact = asdict(design), design.alpha, design.suits_f
+    options, alpha = asdict(design), design.alpha
+    exact = (design.shape, design.pairs, design.blocks) == ("normal", None, 1)  # the F test would do
     f_test: float | None
     if n is None:
         asked, ratio = "seeds", ratio or 0.0

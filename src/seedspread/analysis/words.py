@@ -315,8 +315,15 @@ def asides(c: Comparison) -> list[tuple[str, str]]:
     if c.detectable is not None:
         enough = seed_counts((max(c.seeds[0], FEWEST_SEEDS), max(c.seeds[1], FEWEST_SEEDS)))
         out.append(("Power", f"{enough} reliably detect only ratios above {two(c.detectable)}"))
-    out += [("Caution", line) for line in (*_looked(c), *_scales(c), *c.warnings)]
-    return out
+    h = c.headline
+    if h.looks and h.shrunken and h.looks.number < len(h.looks.sizes) and c.word == "YES":
+        shrunken = f"{times(h.shrunken.ratio)} ({ends(h.shrunken.interval)})"
+        out.append(("Caution", f"estimates at an early stop are too far from 1; shrunken: {shrunken}"))
+    for doubt in c.doubts:
+        if doubt.kind == "scale" and not doubt.lowers:  # the verdict stays
+            answer = f"on the {doubt.what} scale the answer is {doubt.word} (variance {times(doubt.ratio)})"
+            out.append(("Caution", f"{answer}: the means differ, and the spread may follow them"))
+    return [*out, *(("Caution", line) for line in c.warnings)]
 
 
 def failures_lead(c: Comparison) -> bool:
@@ -387,27 +394,6 @@ def _signed_ci(interval: Interval, unit: float = 1) -> str:
 def signed_ends(interval: Interval | None, unit: float = 1) -> str:
     """`−16 to −12`."""
     return "-" if interval is None else f"{signed(unit * interval.low)} to {signed(unit * interval.high)}"
-
-
-def _looked(c: Comparison) -> list[str]:
-    """Warn of the estimate of a study that stopped early."""
-    h = c.headline
-    if h.looks is None or h.shrunken is None or h.looks.number == len(h.looks.sizes) or c.word != "YES":
-        return []
-    return [
-        f"estimates at an early stop are too far from 1; shrunken: {times(h.shrunken.ratio)} "
-        f"({ends(h.shrunken.interval)})"
-    ]
-
-
-def _scales(c: Comparison) -> list[str]:
-    """Cautions about the scale that do not change the verdict."""
-    return [
-        f"on the {doubt.what} scale the answer is {doubt.word} (variance {times(doubt.ratio)}): the means "
-        f"differ, and the spread may follow them"
-        for doubt in c.doubts
-        if doubt.kind == "scale" and not doubt.lowers
-    ]
 
 
 def seed_counts(seeds: tuple[int, int]) -> str:
