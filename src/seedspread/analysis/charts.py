@@ -80,19 +80,12 @@ def audit_chart(audit: AuditResult) -> Chart:
 def _forest_panel(audit: AuditResult) -> Panel:
     """Every ratio with its adjusted interval, and the means over strata."""
     lines = [Line(c.title, c.headline.ratio, c.headline.shown_interval) for c in audit.comparisons]
-    means = [
-        Line(
-            f"average: {' vs '.join(forest_arms(f, audit.group))}",
-            f.pooled,
-            f.interval,
-            COLOURS[3],
-            sets_axis=False,
-        )
-        for f in audit.forests
-    ]
+    for f in audit.forests:
+        name = f"average: {' vs '.join(forest_arms(f, audit.group))}"
+        lines.append(Line(name, f.pooled, f.interval, COLOURS[3], sets_axis=False))
     counted = "adjusted; interim looks counted" if audit.looks else "adjusted"
     title = f"variance ratio of {audit.value}, {audit.level:.0%} intervals ({counted})"
-    return lines_panel([*lines, *means], title, "")
+    return lines_panel(lines, title, "")
 
 
 @dataclass(frozen=True)

@@ -246,12 +246,8 @@ def matrix_table(audit: AuditResult, width: int, most: int) -> Table:
     rows = []
     for stratum, name in list(zip(strata, names, strict=True))[:most]:
         found = [cells.get((stratum, pair)) for pair in kept]
-        rows.append(
-            (
-                name,
-                *("" if c is None else words.two(c.headline.ratio) + "*" * (c.word == "YES") for c in found),
-            )
-        )
+        ratios = ["" if c is None else words.two(c.headline.ratio) + "*" * (c.word == "YES") for c in found]
+        rows.append((name, *ratios))
     left = [(len(pairs) - len(kept), "pairs"), (len(strata) - len(rows), words.plural(audit.by))]
     more = "".join(f"; {count} more {what} in the details" for count, what in left if count > 0)
     headings = (", ".join(audit.by), *(f"{a} vs {b}" for a, b in kept))

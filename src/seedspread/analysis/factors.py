@@ -91,13 +91,8 @@ class FactorsResult(Listed):
             ratio = (two(e.ratio.value), self._ends(e.ratio)) if e.ratio else ("-", "-")
             spread.append((e.name, *ratio, p_value(e.p), e.word or ""))
             d = e.difference
-            mean.append(
-                (
-                    e.name,
-                    *((signed(d.value), signed_ends(d.interval)) if d else ("-", "-")),
-                    p_value(e.mean_p),
-                )
-            )
+            change = (signed(d.value), signed_ends(d.interval)) if d else ("-", "-")
+            mean.append((e.name, *change, p_value(e.mean_p)))
         ci, family = f"{self.level:.0%} CI", sum(e.p is not None for e in self.effects)
         title = f"Spread: variance ratios, adjusted for {family} terms"
         return [
