@@ -45,23 +45,21 @@ def factor_of(sizes: tuple[int, ...], progress: Progress = lambda _: None) -> fl
 
 
 def known_factor(sizes: tuple[int, ...]) -> float | None:
-    """Without a simulation; None if it takes one."""
-    return sequential.tabled_factor(sizes) or _cached(sizes)
-
-
-def _file(sizes: tuple[int, ...]) -> Path:
-    name = sha256(sequential.key(sizes).encode()).hexdigest()[:16]
-    return platformdirs.user_cache_path("seedspread") / "looks" / f"{name}.json"
-
-
-def _cached(sizes: tuple[int, ...]) -> float | None:
-    """What was kept; a file that is not as expected counts for nothing, and is replaced."""
+    """Without a simulation; None if it takes one. A file that is not as expected is replaced."""
+    tabled = sequential.tabled_factor(sizes)
+    if tabled:
+        return tabled
     try:
         values = json.loads(_file(sizes).read_text())
         factor = float(values["factor"]) if values["looks"] == sequential.key(sizes) else 0.0
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return factor if 1 <= factor < 2 else None
+
+
+def _file(sizes: tuple[int, ...]) -> Path:
+    name = sha256(sequential.key(sizes).encode()).hexdigest()[:16]
+    return platformdirs.user_cache_path("seedspread") / "looks" / f"{name}.json"
 
 
 @dataclass(frozen=True)
