@@ -33,7 +33,8 @@ _FLAGS = {
 }  # fmt: skip
 _OPTION = re.compile(
     r"(?<![\w-])--(?P<name>[a-z]+(?:-[a-z]+)*)"
-    r"(?P<value> '[^']*'| (?!(?:is|or|and|must|says|takes|needs|finds|for|of|audits|matches|with|to|alone)\b)"
+    r"(?P<value> '[^']*'| (?!(?:is|or|and|must|says|takes|needs|finds|has|lists|compares|for|of|audits"
+    r"|matches|with|to|alone)\b)"
     r"[\w=*][^\s,;:()]*)?"
 )
 _SHORT = reprlib.Repr()
@@ -73,7 +74,9 @@ class DataError(SeedspreadError):
 
 def spoken(text: str) -> str:
     """Return advice as the user can follow it: `--seed run` on a terminal, `seed='run'` in Python."""
-    return text if in_terminal.get() else _OPTION.sub(_as_argument, text)
+    if in_terminal.get():
+        return text
+    return _OPTION.sub(_as_argument, re.sub(r"--look (\w+) --of (\w+)", r"look=Look(\1, \2)", text))
 
 
 def _as_argument(option: re.Match[str]) -> str:
@@ -81,6 +84,8 @@ def _as_argument(option: re.Match[str]) -> str:
     if name in _FLAGS:
         return _FLAGS[name] + (value or "")
     given = "..." if value is None else repr(value.strip().strip("'"))
+    if re.fullmatch(r" \d+(\.\d+)?", value or ""):
+        given = given.strip("'")
     return f"{name.replace('-', '_')}={given}"
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from seedspread.analysis.audit import audit
 from seedspread.analysis.samples import arms_by_stratum, strips_of
-from seedspread.tables.columns import baseline_of, seed_names
+from seedspread.tables.columns import baseline_of, is_numeric, seed_names
 from seedspread.tables.question import TableError
 from seedspread.tables.run_table import MOST_PAIRS
 from tests.commands import seedspread_here
@@ -270,3 +270,8 @@ def test_levels_come_in_the_order_of_their_factors_and_settings_in_that_of_the_t
     named = [("svhn", "32"), ("svhn", "8"), ("cifar", "32"), ("cifar", "8")]
     assert told["dataset", "batch"] == named
     assert told["batch", "dataset"] == [(batch, dataset) for dataset, batch in named]
+
+
+def test_names_that_end_in_a_number_are_no_numbers() -> None:
+    assert not is_numeric(pd.Series(["m0", "m1", "v2", "a10"]))
+    assert is_numeric(pd.Series(["+1", "-2.5", "−3e4", "40 %"]))

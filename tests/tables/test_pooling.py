@@ -11,7 +11,7 @@ import pytest
 import seedspread
 from seedspread import compare
 from seedspread.analysis.components import components
-from seedspread.errors import in_terminal
+from seedspread.errors import in_terminal, spoken
 from seedspread.tables.check import suggest_audit
 from seedspread.tables.columns import is_step
 from seedspread.tables.question import ArgumentError, TableError
@@ -196,6 +196,19 @@ def test_errors_in_python_speak_python(tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "result.json").write_text('{"config": {"seed": 1}, "metrics": {"loss": 0.5}}')
     assert refused(tmp_path).startswith("say which metric with value=...; ")
+
+
+@pytest.mark.parametrize(
+    ("on_a_terminal", "in_python"),
+    [
+        ("--two-sided has no better direction", "two_sided=... has no better direction"),
+        ("give --look 3 --of 9", "give look=Look(3, 9)"),
+        ("use --n-baseline 10, or --by task", "use n_baseline=10, or by='task'"),
+    ],
+)
+def test_advice_is_python_that_works(on_a_terminal: str, in_python: str) -> None:
+    in_terminal.set(False)
+    assert spoken(on_a_terminal) == in_python
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,7 @@ EMPTY = {"", "nan", "na", "n/a", "n.a.", "#n/a", "null", "none", "<na>", "-", "-
 # Beyond this, squares and products of squares leave the range of floating point.
 _LARGEST = 1e60
 # A number in any way of writing it.
-WRITTEN = re.compile(r"[+-−]?(?:[\d.,\s'’]*\d[\d.,]*(?:e[+-]?\d+)?|inf)\s*%?")
+WRITTEN = re.compile(r"[+\-−]?(?:[\d.,\s'’]*\d[\d.,]*(?:e[+-]?\d+)?|inf)\s*%?")
 _END = r"(?:e[+-]?\d+)?"
 _NUMBER = re.compile(rf"[+-]?(?:\d+\.?\d*|\.\d+){_END}", re.IGNORECASE)
 _COMMA = re.compile(rf"[+-]?(?:\d+,\d*|,\d+){_END}", re.IGNORECASE)
