@@ -13,7 +13,7 @@ from benchmarks.conditions import INDEPENDENT, alike, draw
 from benchmarks.script import Workers, main
 from seedspread.render.terminal import Terminal
 from seedspread.stats.meta import random_effects
-from seedspread.stats.variance_ratio import FromPosterior, posterior_of
+from seedspread.stats.variance_ratio import posterior_of
 
 DATASETS = (2, 3, 5, 8)
 SPREADS = (0.0, 0.5, 1.0)  # sd over datasets of the true log ratio
@@ -30,12 +30,12 @@ def measure(task: Task) -> list[tuple[float, float]]:
     found = posterior_of(*draw(INDEPENDENT, alike(shape), n, 1.0, draws * k, rng), False)
     out = []
     for spread in SPREADS:  # a ratio only shifts the posterior
-        shifted = found.shifted(spread * rng.standard_normal(draws * k))
+        shifts = spread * rng.standard_normal(draws * k)
+        shifted = [one.shifted(shift) for one, shift in zip(found, shifts, strict=True)]
         further = spread * rng.standard_normal(draws)
         covered = []
         for i in range(draws):
-            datasets = [FromPosterior(shifted.only(j)) for j in range(i * k, (i + 1) * k)]
-            mean = random_effects(datasets, 0.95)
+            mean = random_effects(shifted[i * k : (i + 1) * k], 0.95)
             covered.append((0.0 in mean.interval, further[i] in mean.prediction))
         out.append((float(np.mean([c[0] for c in covered])), float(np.mean([c[1] for c in covered]))))
     return out

@@ -49,9 +49,10 @@ def thresholds(task: tuple[str, Design, str, int, int]) -> list[list[float]]:
     rng = np.random.default_rng([n, draws, len(design.title), 11])
     values, present = draw(design, alike(shape), n, 1.0, draws, rng)
     found = posterior_of(values, present, design.shared)
-    needed = np.array(
-        [np.append(-found.quantile(alpha / 2), found.quantile(1 - alpha / 2)) for alpha in ALPHAS]
-    )
+    needed = [
+        [-one.quantile(alpha / 2) for one in found] + [one.quantile(1 - alpha / 2) for one in found]
+        for alpha in ALPHAS
+    ]
     rows = np.quantile(needed, LEVELS, axis=1).T
     if name == key():  # most of the error is common with that of the F test, whose answer is known
         logs = np.log(values[:, :, 0, 0].var(axis=1, ddof=1) / values[:, :, 1, 0].var(axis=1, ddof=1))

@@ -46,7 +46,8 @@ def datasets(shape: str, n: int, draws: int, rng: np.random.Generator) -> Rates:
     count = draws // _COSTLY
     values, present = draw(INDEPENDENT, alike(shape), n, 1.0, count * _DATASETS, rng)
     found = posterior_of(values, present, False)
-    low, middle, high = (found.quantile(q).reshape(count, _DATASETS) for q in (0.025, 0.5, 0.975))
+    ends = np.array([[one.quantile(q) for one in found] for q in (0.025, 0.5, 0.975)])
+    low, middle, high = ends.reshape(3, count, _DATASETS)
     errors = (high - low) / (2 * stats.norm.ppf(0.975))  # as of a normal with the headline's interval
     rejected = [heterogeneity(x, e)[1] < 0.05 for x, e in zip(middle, errors, strict=True)]
     return {f"{_DATASETS} datasets, Cochran's Q, {shape}: false alarms": _share(rejected)}

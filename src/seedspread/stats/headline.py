@@ -14,10 +14,7 @@ from scipy import stats
 
 from seedspread.stats.classic import seed_jackknife
 from seedspread.stats.failures import exact_interval
-from seedspread.stats.groups import (
-    Group,
-    rounding,
-)
+from seedspread.stats.groups import Group
 from seedspread.stats.result import (
     FarSeeds,
     Headline,
@@ -30,13 +27,14 @@ from seedspread.stats.sequential import AtLook, nominal_level
 from seedspread.stats.variance_ratio import (
     MOST_SEEDS,
     FromJackknife,
-    FromPosterior,
     LogRatioEstimate,
     RobustRatio,
+    bulk_sd,
     from_medians,
     interval_of,
     ratio_at,
     robust_ratios,
+    two_sided_p,
 )
 
 # The model takes milliseconds per comparison; with more of them the seed jackknife stands in.
@@ -70,19 +68,18 @@ def headlines(
         looks: the interim look at a growing study, for which p, interval and bounds are adjusted.
         fewest: seeds that each group needs; with fewer there is a raw ratio only.
     """
-    affordable = len(pairs) <= MOST_MODELLED
     enough = [min(len(side.seed_codes) for side in pair) >= fewest for pair in pairs]
-    modelled = [affordable and ok and not is_large(*pair) for pair, ok in zip(pairs, enough, strict=True)]
+    affordable = len(pairs) <= MOST_MODELLED
+    modelled = [k for k, pair in enumerate(pairs) if affordable and enough[k] and not is_large(*pair)]
     at_level = level if looks is None else 1 - nominal_level(looks, 1 - level)
-    small = [pair for pair, is_modelled in zip(pairs, modelled, strict=True) if is_modelled]
-    ratios = iter(robust_ratios(small, at_level))
+    ratios = dict(zip(modelled, robust_ratios([pairs[k] for k in modelled], at_level), strict=True))
     found = [
-        _by_model(next(ratios), *pair, level, equivalence)
-        if is_modelled
+        _by_model(ratios[k], *pair, level, equivalence)
+        if k in ratios
         else _by_jackknife(*pair, level, equivalence)
-        if ok
+        if enough[k]
         else (without_estimate(RAW, f"it takes {fewest} seeds per group", _raw_ratio(*pair)), None)
-        for pair, is_modelled, ok in zip(pairs, modelled, enough, strict=True)
+        for k, pair in enumerate(pairs)
     ]
     return found if looks is None else [_adjusted(looks, *each, level) for each in found]
 
@@ -119,7 +116,7 @@ def _by_model(
         return without_estimate(MODEL, found.note, raw), None
     if np.array_equal(np.sort(group.values), np.sort(baseline.values)):
         return without_estimate(MODEL, "the two groups have identical values", raw), None
-    estimate = FromPosterior(found.posterior)
+    estimate = found.posterior
     if not one_shape(estimate, raw):
         headline, by_raw = _by_jackknife(group, baseline, level, equivalence)
         unlike = UnlikeShapes(ratio_at(estimate, 0.5), (far_seeds(group, level), far_seeds(baseline, level)))
@@ -144,8 +141,7 @@ def one_shape(estimate: LogRatioEstimate, raw_ratio: float) -> bool:
 
 def far_seeds(group: Group, level: float) -> FarSeeds:
     """Count the seeds that have a run far from the bulk of their group."""
-    deviations = from_medians(group)
-    bulk = max(float(np.median(np.abs(deviations))) / 0.6745, rounding(group) ** 0.5)
+    deviations, bulk = from_medians(group), bulk_sd(group)
     below, above = (
         len(np.unique(group.seeds[side])) for side in (deviations < -_FAR * bulk, deviations > _FAR * bulk)
     )
@@ -212,14 +208,9 @@ def headline_from(
 
 def shrunken(estimate: LogRatioEstimate, level: float) -> Shrunken:
     """Return the ratio under a normal prior of its logarithm, with mean 0 and sd 1."""
-    found = FromPosterior(estimate.distribution().with_prior(1.0))
+    found = estimate.distribution().with_prior(1.0)
     ratio, above = ratio_at(found, 0.5), found.above
     return Shrunken(ratio, interval_of(found, level), above(0.0), above(log(2.0)))
-
-
-def two_sided_p(estimate: LogRatioEstimate) -> float:
-    """Return twice the smaller tail about a ratio of 1."""
-    return min(2 * min(estimate.above(0.0), estimate.below(0.0)), 1.0)
 
 
 def _raw_ratio(group: Group, baseline: Group) -> float | None:

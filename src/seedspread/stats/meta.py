@@ -50,10 +50,10 @@ def random_effects(estimates: Sequence[LogRatioEstimate], level: float) -> Rando
         level: of the central intervals.
     """
     posteriors = [estimate.distribution() for estimate in estimates]
-    ends = np.array([[d.quantile(q)[0] for q in (1e-4, 0.16, 0.5, 0.84, 1 - 1e-4)] for d in posteriors]).T
+    ends = np.array([[d.quantile(q) for q in (1e-4, 0.16, 0.5, 0.84, 1 - 1e-4)] for d in posteriors]).T
     errors, low, high = (ends[3] - ends[1]) / 2, ends[0].min(), ends[4].max()
     points = np.linspace(low, high, min(int(np.ceil(_PER_SD * (high - low) / errors.min())), _MOST_POINTS))
-    mass = np.exp([d.log_density(points)[0] for d in posteriors])  # (k, points)
+    mass = np.exp([d.log_density(points) for d in posteriors])  # (k, points)
 
     scatter = ((ends[2] - ends[2].mean()) ** 2).sum()
     taus, tau_widths = _crowded(_TAUS, 0.0, _BEND)

@@ -28,7 +28,13 @@ from scipy.special import log_ndtr, ndtr, ndtri, stdtr, stdtrit
 
 from seedspread.stats.groups import Floats
 from seedspread.stats.result import InterimLook
-from seedspread.stats.variance_ratio import FEWEST_PAIRS, LogRatioEstimate, Posterior, posterior_of
+from seedspread.stats.variance_ratio import (
+    FEWEST_PAIRS,
+    LogRatioEstimate,
+    Posterior,
+    posterior_of,
+    two_sided_p,
+)
 
 DELTA = 0.25
 # Boundaries at which crossing probabilities are tabled.
@@ -153,8 +159,8 @@ def simulated_values(shape: str, draws: int, seeds: int, rng: np.random.Generato
     return rng.standard_normal(size) * np.where(wide, 3.0, 1.0)
 
 
-def posteriors(values: Floats, sizes: Sequence[int], shared: bool = True) -> Iterator[Posterior]:
-    """Yield the posterior at each look of (draws, seeds, 2, blocks) values: of the first so many seeds."""
+def posteriors(values: Floats, sizes: Sequence[int], shared: bool = True) -> Iterator[list[Posterior]]:
+    """Yield the posteriors at each look of (draws, seeds, 2, blocks) values: of the first so many seeds."""
     for n in sizes:
         seen = values[:, :n]
         yield posterior_of(seen, np.ones(seen.shape[1:], bool), shared and n >= FEWEST_PAIRS)
@@ -162,7 +168,7 @@ def posteriors(values: Floats, sizes: Sequence[int], shared: bool = True) -> Ite
 
 def simulated_p_values(values: Floats, sizes: Sequence[int], shared: bool = True) -> Floats:
     """Return (draws, looks) p values of a ratio of 1."""
-    return np.stack([found.p for found in posteriors(values, sizes, shared)], axis=1)
+    return np.array([[*map(two_sided_p, found)] for found in posteriors(values, sizes, shared)]).T
 
 
 TABLE = Path(__file__).with_name("sequential.json")

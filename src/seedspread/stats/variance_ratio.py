@@ -51,86 +51,67 @@ _INTERPOLATE = CubicSpline(np.linspace(-1, 1, _FITTED), np.eye(_FITTED))(np.lins
 
 @dataclass(frozen=True)
 class Posterior:
-    """The posterior of the log variance ratios of a batch of e experiments, on a grid of g points."""
+    """The posterior of a log variance ratio, on a grid of g points."""
 
-    center: Floats  # (e,) the middle of the grid
-    scale: Floats  # (e,) and its unit
-    mass: Floats  # (e, g) probability of each point
-    tails: Floats  # (e,) mean of the reciprocal degrees of freedom
+    center: float  # the middle of the grid
+    scale: float  # and its unit
+    mass: Floats  # (g,) probability of each point
+    tails: float  # mean of the reciprocal degrees of freedom
 
     @cached_property
     def cumulative(self) -> Floats:
-        """(e, g) probability below each point, including half of its own."""
-        return np.cumsum(self.mass, axis=1) - 0.5 * self.mass
+        """(g,) probability below each point, including half of its own."""
+        return np.cumsum(self.mass) - 0.5 * self.mass
 
-    def below(self, log_ratio: float | Floats) -> Floats:
-        """Return (e,) probabilities that the log ratio is smaller."""
-        at = (np.broadcast_to(log_ratio, self.center.shape) - self.center) / self.scale
-        return np.array([np.interp(x, _FINE, row) for x, row in zip(at, self.cumulative, strict=True)])
+    def below(self, log_ratio: float) -> float:
+        return float(np.interp((log_ratio - self.center) / self.scale, _FINE, self.cumulative))
 
-    def above(self, log_ratio: float | Floats) -> Floats:
-        """Return (e,) probabilities that it is larger; small ones are as exact as those of `below`."""
-        mirrored = Posterior(-self.center, self.scale, self.mass[:, ::-1], self.tails)
-        return mirrored.below(-np.asarray(log_ratio))
+    def above(self, log_ratio: float) -> float:
+        return replace(self, center=-self.center, mass=self.mass[::-1]).below(-log_ratio)
 
-    def quantile(self, probability: float) -> Floats:
-        """Return (e,) quantiles of the log ratio."""
-        found = [np.interp(probability, row, _FINE) for row in self.cumulative]
-        return self.center + self.scale * np.array(found)
+    def quantile(self, probability: float) -> float:
+        return self.center + self.scale * float(np.interp(probability, self.cumulative, _FINE))
+
+    def distribution(self) -> "Posterior":
+        return self
 
     def log_density(self, log_ratios: Floats) -> Floats:
-        """Return (e, m) log densities at (m,) log ratios; minus infinity beyond the grid."""
-        at = (log_ratios - self.center[:, None]) / self.scale[:, None]
-        logs = np.log(np.maximum(self.mass, 1e-300)) - np.log(_FINE_STEP * self.scale[:, None])
-        found = [np.interp(x, _FINE, row, -inf, -inf) for x, row in zip(at, logs, strict=True)]
-        return np.array(found)
+        """Return (m,) log densities at (m,) log ratios; minus infinity beyond the grid."""
+        logs = np.log(np.maximum(self.mass, 1e-300)) - np.log(_FINE_STEP * self.scale)
+        return np.asarray(np.interp((log_ratios - self.center) / self.scale, _FINE, logs, -inf, -inf))
 
-    def shifted(self, log_ratio: Floats) -> "Posterior":
-        """Add (e,) numbers to the log ratios."""
-        return Posterior(self.center + log_ratio, self.scale, self.mass, self.tails)
+    def shifted(self, log_ratio: float) -> "Posterior":
+        """Add a number to the log ratio."""
+        return replace(self, center=self.center + log_ratio)
 
     def with_prior(self, sd: float) -> "Posterior":
         """Return the posterior under a normal prior of the log ratio around 0 in place of the flat one."""
-        at = (self.center[:, None] + self.scale[:, None] * _FINE) / sd
-        mass = self.mass * np.exp(-0.5 * (at**2 - (at**2).min(axis=1, keepdims=True)))
-        return Posterior(self.center, self.scale, mass / mass.sum(axis=1, keepdims=True), self.tails)
-
-    def only(self, place: int) -> "Posterior":
-        """Select one experiment of the batch."""
-        one = slice(place, place + 1)
-        return Posterior(self.center[one], self.scale[one], self.mass[one], self.tails[one])
+        at = (self.center + self.scale * _FINE) / sd
+        mass = self.mass * np.exp(-0.5 * (at**2 - (at**2).min()))
+        return replace(self, mass=mass / mass.sum())
 
     def minus(self, other: "Posterior") -> "Posterior":
-        """Return the posterior of the difference from another, independent one of as many experiments."""
-        center, scale = self.center - other.center, np.hypot(self.scale, other.scale)
-        ends = center[:, None] + scale[:, None] * _EDGES
-        below = np.empty_like(ends)
-        for k, end in enumerate(ends):
-            points = other.center[k] + other.scale[k] * _FINE
-            at = (end[:, None] + points - self.center[k]) / self.scale[k]
-            below[k] = np.interp(at, _FINE, self.cumulative[k]) @ other.mass[k]
-        mass = np.diff(below, axis=1, prepend=0.0, append=1.0)
-        return Posterior(center, scale, mass, np.maximum(self.tails, other.tails))
+        """Return the posterior of the difference from another, independent one."""
+        center, scale = self.center - other.center, float(np.hypot(self.scale, other.scale))
+        points = other.center + other.scale * _FINE
+        at = (center + scale * _EDGES[:, None] + points - self.center) / self.scale
+        below = np.interp(at, _FINE, self.cumulative) @ other.mass
+        mass = np.diff(below, prepend=0.0, append=1.0)
+        return Posterior(center, scale, mass, max(self.tails, other.tails))
 
     @staticmethod
     def of_t(log_ratio: float, std_error: float, df: float) -> "Posterior":
-        """Return the confidence distribution of a t statistic, as one experiment."""
+        """Return the confidence distribution of a t statistic."""
         # The grid ends at 18 scales, and the tails of few degrees of freedom lie beyond 18 standard errors.
         scale = std_error * max(1.0, -float(stdtrit(df, _BEYOND_GRID)) / _WIDTH)
         below = stdtr(df, _EDGES * scale / std_error)
-        mass = np.diff(below, prepend=0.0, append=1.0)[None]
-        return Posterior(np.array([log_ratio]), np.array([scale]), mass, np.zeros(1))
-
-    @property
-    def p(self) -> Floats:
-        """(e,) two-sided p values: twice the smaller tail about a ratio of 1."""
-        return 2 * np.minimum(self.below(0.0), self.above(0.0))
+        return Posterior(log_ratio, scale, np.diff(below, prepend=0.0, append=1.0), 0.0)
 
 
 def posterior(
     layout: Layout, values: Floats, floor: Floats, tails: Floats = TAILS, prior: Floats = PRIOR
-) -> Posterior:
-    """Return the posterior of (e, n, 2, b) values, 0 if there is no run; see `Fit` for `floor`."""
+) -> list[Posterior]:
+    """Return the posteriors of (e, n, 2, b) values, 0 if there is no run; see `Fit` for `floor`."""
     best = Fit(layout, values, floor, np.zeros((len(values), 1)), tails)
     center, scale = _window(best, prior)
     fit = Fit(layout, values, floor, center[:, None] + scale[:, None] * _NODES, tails, near=best)
@@ -142,11 +123,13 @@ def posterior(
     weights = weights - logsumexp(weights, axis=1, keepdims=True)
     log_density = logsumexp(tempered + weights[:, None], axis=2)
     density = np.exp(log_density @ _INTERPOLATE.T) * _FINE_STEP
-    return Posterior(center, scale, density / density.sum(axis=1, keepdims=True), np.exp(weights) @ tails)
+    density = density / density.sum(axis=1, keepdims=True)
+    found = zip(center.tolist(), scale.tolist(), density, (np.exp(weights) @ tails).tolist(), strict=True)
+    return [Posterior(*each) for each in found]
 
 
-def posterior_of(values: Floats, present: NDArray[np.bool_], paired: bool) -> Posterior:
-    """Return the posterior of (e, n, 2, b) values without ties, by experiment, seed, group and block.
+def posterior_of(values: Floats, present: NDArray[np.bool_], paired: bool) -> list[Posterior]:
+    """Return the posteriors of (e, n, 2, b) values without ties, by experiment, seed, group and block.
 
     Args:
         values: (e, n, 2, b) as measured, or simulated.
@@ -158,11 +141,10 @@ def posterior_of(values: Floats, present: NDArray[np.bool_], paired: bool) -> Po
     deviations = np.where(present, values - means[:, None], 0.0)
     variances = (deviations**2).sum(axis=(1, 3)) / (counts - 1).clip(0).sum(axis=1)
     standard = deviations / np.sqrt(variances)[:, None, :, None]
-    batches = [standard[k : k + BATCH] for k in range(0, len(standard), BATCH)]
-    out = [posterior(Layout(present, paired), batch, np.full((len(batch), 2), FLOOR)) for batch in batches]
-    fields = ("center", "scale", "mass", "tails")
-    whole = Posterior(*(np.concatenate([getattr(part, name) for part in out]) for name in fields))
-    return whole.shifted(np.log(variances[:, 0] / variances[:, 1]))
+    layout, offset = Layout(present, paired), np.log(variances[:, 0] / variances[:, 1]).tolist()
+    batches = (standard[k : k + BATCH] for k in range(0, len(standard), BATCH))
+    found = (one for batch in batches for one in posterior(layout, batch, np.full((len(batch), 2), FLOOR)))
+    return [one.shifted(log_ratio) for one, log_ratio in zip(found, offset, strict=True)]
 
 
 def _window(fit: Fit, prior: Floats) -> tuple[Floats, Floats]:
@@ -220,25 +202,6 @@ class LogRatioEstimate(LogEstimate, Protocol):
 
 
 @dataclass(frozen=True)
-class FromPosterior:
-    """The estimate of the Student-t model."""
-
-    posterior: Posterior
-
-    def above(self, log_ratio: float) -> float:
-        return float(self.posterior.above(log_ratio)[0])
-
-    def below(self, log_ratio: float) -> float:
-        return float(self.posterior.below(log_ratio)[0])
-
-    def quantile(self, probability: float) -> float:
-        return float(self.posterior.quantile(probability)[0])
-
-    def distribution(self) -> Posterior:
-        return self.posterior
-
-
-@dataclass(frozen=True)
 class FromJackknife:
     """The estimate of a t statistic, with its confidence in place of a probability."""
 
@@ -261,7 +224,7 @@ class FromJackknife:
 
 def difference(first: LogRatioEstimate, second: LogRatioEstimate) -> LogRatioEstimate:
     """Return the first log ratio minus the second, which is independent of it."""
-    return FromPosterior(first.distribution().minus(second.distribution()))
+    return first.distribution().minus(second.distribution())
 
 
 def ratio_at(estimate: LogEstimate, probability: float) -> float:
@@ -273,6 +236,11 @@ def ratio_at(estimate: LogEstimate, probability: float) -> float:
 def interval_of(estimate: LogEstimate, level: float) -> Interval:
     """Return the central interval of the ratio."""
     return Interval(ratio_at(estimate, (1 - level) / 2), ratio_at(estimate, (1 + level) / 2), level)
+
+
+def two_sided_p(estimate: LogEstimate) -> float:
+    """Return twice the smaller tail about a ratio of 1."""
+    return min(2 * min(estimate.above(0.0), estimate.below(0.0)), 1.0)
 
 
 # Fewer pairs often line up by chance, which would pass for a correlation of 1: with three of them and no
@@ -300,7 +268,7 @@ class RobustRatio:
 
     def above(self, ratio: float) -> float | None:
         """Return the probability of a larger ratio."""
-        return None if self.posterior is None else float(self.posterior.above(log(ratio))[0])
+        return None if self.posterior is None else self.posterior.above(log(ratio))
 
     def within(self, factor: float) -> float | None:
         """Return the probability that neither variance is more than `factor` times the other."""
@@ -409,27 +377,29 @@ def from_medians(group: Group) -> Floats:
     return out
 
 
+def bulk_sd(group: Group) -> float:
+    """Return the standard deviation of the bulk of the runs, if that is normal, or of their rounding."""
+    return max(float(np.median(np.abs(from_medians(group)))) / 0.6745, float(rounding(group) ** 0.5))
+
+
 def scale_of(group: Group) -> float:
     """Return the standard deviation within cells; that of the bulk if single runs dwarf all others."""
-    bulk = max(float(np.median(np.abs(from_medians(group)))) / 0.6745, rounding(group) ** 0.5)
-    whole = float(group.within_variance**0.5)
+    bulk, whole = bulk_sd(group), float(group.within_variance**0.5)
     return bulk if 0 < bulk < _DWARFED * whole else whole
 
 
 def _solve(tables: list[_Table], level: float) -> list[RobustRatio]:
     values, floor = np.stack([t.values for t in tables]), np.array([t.floor for t in tables])
-    offset, present = np.array([t.offset for t in tables]), tables[0].present
-    found = posterior(Layout(present, tables[0].paired), values, floor).shifted(offset)
-    return [_result(t.blank, found.only(k), level) for k, t in enumerate(tables)]
+    found = posterior(Layout(tables[0].present, tables[0].paired), values, floor)
+    return [_result(t.blank, one.shifted(t.offset), level) for t, one in zip(tables, found, strict=True)]
 
 
 def _result(blank: RobustRatio, found: Posterior, level: float) -> RobustRatio:
-    tails, estimate = float(found.tails[0]), FromPosterior(found)
     return replace(
         blank,
-        ratio=ratio_at(estimate, 0.5),
-        interval=interval_of(estimate, level),
-        p=float(found.p[0]),
-        nu=1 / tails if tails > 0 else inf,
+        ratio=ratio_at(found, 0.5),
+        interval=interval_of(found, level),
+        p=two_sided_p(found),
+        nu=1 / found.tails if found.tails > 0 else inf,
         posterior=found,
     )
