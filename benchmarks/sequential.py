@@ -30,6 +30,7 @@ from seedspread.runs.studies import SequentialSpec
 from seedspread.stats.groups import Floats
 from seedspread.stats.planning import LEVELS, seeds_for
 from seedspread.stats.planning import SHAPES as PLANNED
+from seedspread.stats.planning import Design as Plan
 from seedspread.stats.result import InterimLook
 from seedspread.stats.sequential import (
     SHAPES,
@@ -92,9 +93,12 @@ def tails(design: Design, shape: str, draws: int, rng: np.random.Generator) -> F
     """(looks, 2, places, draws) of the posterior below and above each place of `_AT`."""
     values, _ = draw(design, alike(shape), RULE.limit, 1.0, draws, rng)
     places = np.log(2) * np.array(_AT)
-    return np.stack(
+    return np.array(
         [
-            np.stack([[found.below(x) for x in places], [found.above(x) for x in places]])
+            [
+                [[one.below(x) for one in found] for x in places],
+                [[one.above(x) for one in found] for x in places],
+            ]
             for found in posteriors(values, RULE.sizes, design.shared)
         ]
     )
@@ -138,7 +142,7 @@ def fixed_seeds(row: dict[str, Any]) -> str:
     if row["shape"] not in PLANNED or design.blocks > 1 or design.common:
         return "-"
     pairs, power = design.pairs if design.shared else None, min(row["shown_4"], LEVELS[-1])
-    return str(seeds_for(4.0, power, pairs=pairs, shape=row["shape"])[0])
+    return str(seeds_for(4.0, power, design=Plan(pairs=pairs, shape=row["shape"]))[0])
 
 
 def table(done: list[dict[str, Any]], draws: int) -> str:

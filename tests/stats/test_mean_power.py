@@ -6,9 +6,7 @@ from scipy import stats
 from statsmodels.stats.power import TTestIndPower, TTestPower
 
 from seedspread import seed_budget
-from seedspread.analysis.seeds import Design
-from seedspread.stats.mean_power import equivalence_power, standard_error, t_power
-from seedspread.stats.planning import BudgetError
+from seedspread.stats.planning import BudgetError, Design, equivalence_power, standard_error, t_power
 
 
 @pytest.mark.parametrize("effect", [0.2, 0.5, 1.0, 2.5])

@@ -199,7 +199,9 @@ def _detectable(
 @cache
 def _planned(seeds: tuple[int, int], blocks: int, paired: bool, twins: float, alpha: float) -> float | None:
     try:
-        found = planning.detectable(seeds, 0.8, blocks, 0.0 if paired else None, twins, alpha)
+        found = planning.detectable(
+            seeds, 0.8, planning.Design(blocks, 0.0 if paired else None, twins, alpha)
+        )
     except BudgetError:
         return None
     return float(f"{found:.2g}")

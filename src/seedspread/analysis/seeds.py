@@ -1,12 +1,12 @@
 """How many seeds a study needs, or what its seeds can show: `seedspread seeds`."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from math import inf
 from typing import Any
 
 from seedspread.analysis.words import seed_counts
-from seedspread.stats import mean_power, planning
-from seedspread.stats.planning import BudgetError
+from seedspread.stats import planning
+from seedspread.stats.planning import BudgetError, Design
 from seedspread.stats.pooled_sd import power_below, seeds_below
 from seedspread.stats.tolerance import mean_level
 from seedspread.tables.question import with_known_arguments
@@ -24,17 +24,6 @@ class SeedBudget:
 
     def __repr__(self) -> str:
         return f"<SeedBudget: {self.text}>"
-
-
-@dataclass(frozen=True)
-class Design:
-    """What an experiment is like, apart from its number of seeds; see `planning.power`."""
-
-    blocks: int = 1
-    pairs: float | None = None
-    twins: float = 0.0
-    alpha: float = 0.05
-    shape: str = "normal"
 
 
 @with_known_arguments
@@ -109,25 +98,27 @@ def _means(
     planning.check_design((2 if n is None else n, 2 if past is None else past), power, alpha)
 
     def power_of(seeds: int) -> float:
-        se, df = mean_power.standard_error(sd, (seeds, past or seeds), pairs)
+        se, df = planning.standard_error(sd, (seeds, past or seeds), pairs)
         if option == "--margin":
-            return mean_power.equivalence_power(size / se, df, alpha)
+            return planning.equivalence_power(size / se, df, alpha)
         level = mean_level(past or 0, seeds, alpha) if gate else alpha
-        return mean_power.t_power(size / se, df, level, two_sided=not gate)
+        return planning.t_power(size / se, df, level, two_sided=not gate)
 
     shown, test = {
         "--difference": (f"a difference of {size:g}", "two-sided t test"),
         "--margin": (f"equivalence within {size:g}", "two one-sided t tests, if means are equal"),
         "--drop": (f"a drop of {size:g} below {past} past runs", "the gate's one-sided t test"),
     }[option]
-    seeds = n if n and not gate else mean_power.fewest(power_of, power, 1 if gate else 2, shown)
-    reached, paired = power_of(seeds), "" if pairs is None else f", pairs that correlate by {pairs:g}"
-    unit = f"and {other} seeds" if other else f"new run{'s' * (seeds > 1)}" if gate else "seeds per group"
+    no_number = f"runs up to {planning.MOST_SEEDS:,} shows {shown} with power {power:g}"
+    if gate or not n:
+        n = planning.fewest(lambda k: power_of(k) >= power, 1 if gate else 2, no_number)
+    reached, paired = power_of(n), "" if pairs is None else f", pairs that correlate by {pairs:g}"
+    unit = f"and {other} seeds" if other else f"new run{'s' * (n > 1)}" if gate else "seeds per group"
     context = f"if the sd is {sd:g}, at level {alpha:g} ({test}{paired})"
-    text = f"{seeds} {unit}: power {reached:.2f} for {shown} {context}."
+    text = f"{n} {unit}: power {reached:.2f} for {shown} {context}."
     return SeedBudget(
         text,
-        {"seeds": [seeds] if gate else [seeds, other or seeds], option.strip("-"): size, "sd": sd}
+        {"seeds": [n] if gate else [n, other or n], option.strip("-"): size, "sd": sd}
         | {"power": reached, "alpha": alpha, "pairs": pairs, "method": test}
         | ({"past_runs": past} if gate else {}),
     )
@@ -137,22 +128,21 @@ def _spread(
     ratio: float | None, n: int | None, n_baseline: int | None, power: float, design: Design
 ) -> SeedBudget:
     """Return the seeds, the ratio or the power that is not given; `f_test` is what the F test would have."""
-    options, alpha = asdict(design), design.alpha
-    exact = (design.shape, design.pairs, design.blocks) == ("normal", None, 1)  # the F test would do
+    alpha, exact = design.alpha, design.suits_f
     f_test: float | None
     if n is None:
         asked, ratio = "seeds", ratio or 0.0
-        seeds = planning.seeds_for(ratio, power, n_baseline, **options)
+        seeds = planning.seeds_for(ratio, power, n_baseline, design)
         f_test = planning.seeds_for_ratio(ratio, power, alpha, n_baseline)[0] if exact else None
-        power = planning.power(ratio, seeds, **options)
+        power = planning.power(ratio, seeds, design)
     else:
         seeds = n, n_baseline or n
         if ratio is None:
-            asked, ratio = "ratio", planning.detectable(seeds, power, **options)
+            asked, ratio = "ratio", planning.detectable(seeds, power, design)
             f_test = planning.detectable_ratio(seeds, power, alpha) if exact else None
         else:
             planning.check_design(seeds, 0.999, alpha)
-            asked, power = "power", planning.power(ratio, seeds, **options)
+            asked, power = "power", planning.power(ratio, seeds, design)
             f_test = planning.f_power(ratio, seeds, alpha) if exact else None
     arms = f"{seed_counts(seeds)}{' per arm' * (seeds[0] == seeds[1])}"
     times, level = f"{ratio**0.5:.3g} times the sd", f"at level {alpha:g}"
@@ -171,7 +161,7 @@ def _spread(
     if design.blocks > 1:
         method += f", {design.blocks} blocks with twins that correlate by {design.twins:g}"
     beside = "" if f_test is None else f"; the F test, if values are exactly normal: {f_test:{digits}}"
-    values = {"seeds": list(seeds), "ratio": ratio, "power": power, **options}
+    values = {"seeds": list(seeds), "ratio": ratio, "power": power, **asdict(design)}
     return SeedBudget(f"{text} ({method}{beside}).", values | {"method": method, "f_test": f_test})
 
 
@@ -200,9 +190,9 @@ def bound_budget(
     if not 0 < true < bound < inf:
         raise BudgetError(f"the bound {bound:g} must lie above the true value, which is {true:g}")
     if sd is None:  # two one-sided tests are as wide as a two-sided one at twice the level
-        options = asdict(design) | {"alpha": 2 * design.alpha}
-        n = n or planning.seeds_for((bound / true) ** 2, power, None, **options)[0]
-        power = planning.power((bound / true) ** 2, (n, n), **options)
+        doubled = replace(design, alpha=2 * design.alpha)
+        n = n or planning.seeds_for((bound / true) ** 2, power, None, doubled)[0]
+        power = planning.power((bound / true) ** 2, (n, n), doubled)
     else:
         planning.check_shape(design.shape)
         if design.pairs is not None or design.blocks > 1:

@@ -337,7 +337,8 @@ def seeds(
     json: Json = False,
 ) -> None:
     """How many seeds: for a mean (--sd with --se, --difference, --margin or --drop) or a ratio (--ratio)."""
-    from seedspread.analysis.seeds import Design, bound_budget, seed_budget
+    from seedspread.analysis.seeds import bound_budget, seed_budget
+    from seedspread.stats.planning import Design
 
     design = Design(blocks, pairs, twins, alpha, shape)
     sizes = {"difference": difference, "margin": margin, "drop": drop}

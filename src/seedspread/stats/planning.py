@@ -1,4 +1,4 @@
-"""Power, detectable ratios and seeds needed: of the robust variance ratio and of the F test.
+"""Power, detectable ratios and seeds needed: of the robust variance ratio, of the F test and of t tests.
 
 `python benchmarks/planning.py --write` simulates `planning.json`: per design, size and alpha, the log ratio
 that is detected in each share (`LEVELS`) of experiments. Its excess over the F test's, times sqrt(n - 1), is
@@ -8,7 +8,9 @@ several ways, the factors are multiplied.
 """
 
 import json
+from bisect import bisect_left
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from math import ceil, exp, inf, log, sqrt
 from pathlib import Path
@@ -21,9 +23,11 @@ from seedspread.stats.groups import Floats
 from seedspread.stats.variance_ratio import FEWEST_PAIRS
 
 # Limits of searches.
-_MOST_SEEDS = 100_000
+MOST_SEEDS = 100_000
 _LARGEST_RATIO = 1e6
 
+# Points of the distribution of the sample's standard deviation.
+_POINTS = (np.arange(2_000) + 0.5) / 2_000
 
 # The designs of `planning.json`.
 TABLE = Path(__file__).with_name("planning.json")
@@ -40,6 +44,25 @@ class BudgetError(AdviceError):
     """A seed budget that is impossible."""
 
 
+@dataclass(frozen=True)
+class Design:
+    """What an experiment is like, apart from its number of seeds."""
+
+    blocks: int = 1  # runs of each seed in each group; more than four count as four
+    pairs: float | None = None  # correlation of the groups over shared seeds; None if they share no seeds
+    twins: float = 0.0  # correlation of a seed's runs over blocks
+    alpha: float = 0.05  # level of the test
+    shape: str = "normal"  # of the values' distribution, one of `SHAPES`
+
+    @property
+    def suits_f(self) -> bool:
+        """Whether the F test would do: normal values, own seeds, one block."""
+        return self.shape == "normal" and self.pairs is None and self.blocks == 1
+
+
+_PLAIN = Design()
+
+
 def seeds_for_standard_error(sd: float, se: float) -> int:
     """Return the fewest seeds whose mean has a standard error of at most `se`, if their spread is `sd`."""
     if not (0 < sd < inf and 0 < se < inf):
@@ -48,6 +71,32 @@ def seeds_for_standard_error(sd: float, se: float) -> int:
         raise BudgetError(f"se {se:g} is less than a millionth of sd {sd:g}: no number of runs reaches it")
     # A standard error that misses the goal by rounding alone meets it.
     return max(1, ceil((sd / se) ** 2 * (1 - 1e-12)))
+
+
+def standard_error(sd: float, seeds: tuple[int, int], pairs: float | None) -> tuple[float, int]:
+    """Return the standard error of a difference of two means, and its degrees of freedom.
+
+    Groups that share their seeds and correlate by `pairs` have as many pairs as the smaller one has seeds.
+    """
+    if pairs is None:
+        return sd * sqrt(1 / seeds[0] + 1 / seeds[1]), sum(seeds) - 2
+    return sd * sqrt(2 * (1 - pairs) / min(seeds)), min(seeds) - 1
+
+
+def t_power(shift: float, df: float, alpha: float, two_sided: bool = True) -> float:
+    """Return the power of a t test whose true difference is `shift` standard errors."""
+    critical = float(stats.t.isf(alpha / (1 + two_sided), df))
+    if shift > critical + 40:
+        return 1.0
+    above = float(stats.nct.sf(critical, df, shift))
+    return above + (float(stats.nct.cdf(-critical, df, shift)) if two_sided else 0.0)
+
+
+def equivalence_power(margin: float, df: float, alpha: float) -> float:
+    """Return the power of two one-sided t tests if means are equal; the margin is in standard errors."""
+    sd = np.sqrt(stats.chi2.ppf(_POINTS, df) / df)
+    room = np.maximum(margin - float(stats.t.isf(alpha, df)) * sd, 0.0)
+    return float(np.mean(stats.norm.cdf(room) - stats.norm.cdf(-room)))
 
 
 def f_power(ratio: float, seeds: tuple[int, int], alpha: float = 0.05) -> float:
@@ -86,21 +135,24 @@ def seeds_for_ratio(
 
 
 def fewest_seeds(
-    enough: Callable[[int], bool], high: int, ratio: float, baseline_seeds: int | None = None
+    enough: Callable[[int], bool], start: int, ratio: float, baseline_seeds: int | None = None
 ) -> tuple[int, int]:
-    """Search the smallest number of seeds, from `high` on, that is enough."""
+    """Return the fewest seeds per group, from `start` on, that are enough to detect a ratio."""
     if not 0 < ratio < inf or ratio == 1:
         raise BudgetError(f"the ratio must be positive and not 1; got {ratio:g}")
-    low = high - 1
+    limit = f" with {baseline_seeds} baseline seeds" if baseline_seeds else ""
+    found = fewest(enough, start, f"seeds up to {MOST_SEEDS:,} detects a ratio of {ratio:g}{limit}")
+    return found, baseline_seeds or found
+
+
+def fewest(enough: Callable[[int], bool], start: int, what: str) -> int:
+    """Return the smallest number, from `start` on, that is enough; `what` is said if there is none."""
+    low, high = start, start
     while not enough(high):
-        low, high = high, 2 * high
-        if high > _MOST_SEEDS:
-            limit = f" with {baseline_seeds} baseline seeds" if baseline_seeds else ""
-            raise BudgetError(f"no number of seeds up to {_MOST_SEEDS:,} detects a ratio of {ratio:g}{limit}")
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high, baseline_seeds or high
+        low, high = high + 1, 2 * high
+        if high > MOST_SEEDS:
+            raise BudgetError(f"no number of {what}")
+    return low + bisect_left(range(low, high), True, key=enough)
 
 
 def check_design(seeds: tuple[int, int], power: float, alpha: float) -> None:
@@ -119,67 +171,34 @@ def key(shape: str = "normal", pairs: float | None = None, blocks: int = 1, twin
     return " ".join([*words, *([f"blocks {blocks} twins {twins:g}"] if blocks > 1 else [])])
 
 
-def power(
-    ratio: float,
-    seeds: tuple[int, int],
-    blocks: int = 1,
-    pairs: float | None = None,
-    twins: float = 0.0,
-    alpha: float = 0.05,
-    shape: str = "normal",
-) -> float:
-    """Return the power of the robust variance ratio's test, from simulations.
-
-    Args:
-        ratio: true ratio of the variances.
-        seeds: of each group.
-        blocks: runs of each seed in each group; more than four count as four.
-        pairs: correlation of the groups over shared seeds; None if the groups share no seeds.
-        twins: correlation of a seed's runs over blocks.
-        alpha: level of the test.
-        shape: of the values' distribution, one of `SHAPES`.
-    """
+def power(ratio: float, seeds: tuple[int, int], design: Design = _PLAIN) -> float:
+    """Return the power of the robust variance ratio's test if the ratio is `ratio`, from simulations."""
     if not 0 < ratio < inf:
         raise BudgetError(f"the ratio must be positive; got {ratio:g}")
     at = abs(log(ratio))
-    needed = _needed(seeds if ratio > 1 else seeds[::-1], blocks, pairs, twins, alpha, shape)
+    needed = _needed(seeds if ratio > 1 else seeds[::-1], design)
     if at < needed[-1]:
-        return float(np.interp(at, [0.0, *needed], [alpha, *LEVELS]))
+        return float(np.interp(at, [0.0, *needed], [design.alpha, *LEVELS]))
     if needed[-1] == 0:  # groups that are copies of each other except for the scale
         return 1.0
     last, middle = stats.norm.ppf(LEVELS[-1]), np.interp(0.5, LEVELS, needed)  # beyond: as a normal tail
     return float(stats.norm.cdf(last * (at - middle) / (needed[-1] - middle)))
 
 
-def detectable(
-    seeds: tuple[int, int],
-    power: float = 0.8,
-    blocks: int = 1,
-    pairs: float | None = None,
-    twins: float = 0.0,
-    alpha: float = 0.05,
-    shape: str = "normal",
-) -> float:
-    """Return the smallest variance ratio above 1 that is detected with `power`; see there for the rest."""
-    _check(seeds, power, alpha)
-    return exp(float(np.interp(power, LEVELS, _needed(seeds, blocks, pairs, twins, alpha, shape))))
+def detectable(seeds: tuple[int, int], power: float = 0.8, design: Design = _PLAIN) -> float:
+    """Return the smallest variance ratio above 1 that is detected with `power`."""
+    _check(seeds, power, design.alpha)
+    return exp(float(np.interp(power, LEVELS, _needed(seeds, design))))
 
 
 def seeds_for(
-    ratio: float,
-    wanted: float = 0.8,
-    baseline_seeds: int | None = None,
-    blocks: int = 1,
-    pairs: float | None = None,
-    twins: float = 0.0,
-    alpha: float = 0.05,
-    shape: str = "normal",
+    ratio: float, wanted: float = 0.8, baseline_seeds: int | None = None, design: Design = _PLAIN
 ) -> tuple[int, int]:
-    """Return the fewest seeds per group that detect a ratio with power `wanted`; see `power`."""
-    _check((SIZES[0], baseline_seeds or SIZES[0]), wanted, alpha)
+    """Return the fewest seeds per group that detect a ratio with power `wanted`."""
+    _check((SIZES[0], baseline_seeds or SIZES[0]), wanted, design.alpha)
 
     def enough(n: int) -> bool:
-        return power(ratio, (n, baseline_seeds or n), blocks, pairs, twins, alpha, shape) >= wanted
+        return power(ratio, (n, baseline_seeds or n), design) >= wanted
 
     return fewest_seeds(enough, SIZES[0], ratio, baseline_seeds)
 
@@ -198,18 +217,16 @@ def check_shape(shape: str) -> None:
         raise BudgetError(str(error)) from None
 
 
-def _check_table(
-    seeds: tuple[int, int], blocks: int, correlations: list[float], alpha: float, shape: str
-) -> None:
+def _check_table(seeds: tuple[int, int], design: Design) -> None:
     """Raise `BudgetError` for designs outside the table."""
-    check_shape(shape)
+    check_shape(design.shape)
     if min(seeds) < SIZES[0]:
         raise BudgetError(f"the headline is planned for {SIZES[0]} seeds per arm or more; got {min(seeds)}")
-    if blocks < 1:
-        raise BudgetError(f"there must be at least one block; got {blocks}")
-    if not ALPHAS[-1] <= alpha <= ALPHAS[0]:
-        raise BudgetError(f"alpha must lie between {ALPHAS[-1]:g} and {ALPHAS[0]:g}; got {alpha:g}")
-    for correlation in correlations:
+    if design.blocks < 1:
+        raise BudgetError(f"there must be at least one block; got {design.blocks}")
+    if not ALPHAS[-1] <= design.alpha <= ALPHAS[0]:
+        raise BudgetError(f"alpha must lie between {ALPHAS[-1]:g} and {ALPHAS[0]:g}; got {design.alpha:g}")
+    for correlation in (design.pairs or 0.0, design.twins):
         if not -1 <= correlation <= 1:
             raise BudgetError(f"a correlation lies between -1 and 1; got {correlation:g}")
 
@@ -251,17 +268,16 @@ def _f_needed(df: tuple[float, float], alpha: float) -> Floats:
     return out
 
 
-def _needed(
-    seeds: tuple[int, int], blocks: int, pairs: float | None, twins: float, alpha: float, shape: str
-) -> Floats:
+def _needed(seeds: tuple[int, int], design: Design) -> Floats:
     """Return (levels,) log ratios that so many experiments detect, if the first group is the wider one."""
-    _check_table(seeds, blocks, [pairs or 0.0, twins], alpha, shape)
+    _check_table(seeds, design)
+    pairs, blocks = design.pairs, design.blocks
 
     def at(name: str) -> Floats:
-        return np.maximum(_at(name, seeds, alpha), 1e-6)
+        return np.maximum(_at(name, seeds, design.alpha), 1e-6)
 
     own = at(key())
-    factor = at(key(shape=shape)) / own
+    factor = at(key(shape=design.shape)) / own
     if pairs is not None and min(seeds) >= FEWEST_PAIRS:
         rows = np.array([*(at(key(pairs=r)) for r in CORRELATIONS), 0 * own])
         factor *= _between(sqrt(1 - pairs**2), [sqrt(1 - r**2) for r in (*CORRELATIONS, 1.0)], rows) / own
@@ -269,7 +285,7 @@ def _needed(
         by_blocks = [own]
         for b in BLOCKS:  # same-seed runs that are copies add nothing
             rows = np.array([*(at(key(blocks=b, twins=r)) for r in TWINS), own])
-            by_blocks.append(_between(twins**2, [r**2 for r in (*TWINS, 1.0)], rows))
+            by_blocks.append(_between(design.twins**2, [r**2 for r in (*TWINS, 1.0)], rows))
         factor *= _between(1 / blocks, [1 / b for b in (1, *BLOCKS)], np.array(by_blocks)) / own
     return np.maximum.accumulate(own * factor)
 
